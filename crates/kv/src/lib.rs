@@ -1,0 +1,1 @@
+//! The ordered key-value contract of Diwan and its engines; bytes only.

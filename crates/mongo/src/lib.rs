@@ -1,0 +1,1 @@
+//! The MongoDB face: wire protocol, commands, cursors, sessions.

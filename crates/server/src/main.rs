@@ -1,0 +1,2 @@
+//! The `diwan` binary.
+fn main() {}

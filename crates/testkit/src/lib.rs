@@ -1,0 +1,1 @@
+//! In-process servers and script runners for tests.

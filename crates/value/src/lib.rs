@@ -1,0 +1,1 @@
+//! Documents: raw BSON, Extended JSON, comparison order, order-preserving key bytes.

@@ -1,0 +1,1 @@
+//! Checks of the repository itself: tidy and CI steps.
