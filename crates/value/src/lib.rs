@@ -1,1 +1,25 @@
-//! Documents: raw BSON, Extended JSON, comparison order, order-preserving key bytes.
+//! Documents as raw BSON: views that read without decoding, writers, comparison, keys and Extended JSON.
+//!
+//! A document enters Diwan once, through [`Doc::validate`]; from then on every layer works on views of its bytes
+//! ([`Doc`], [`Value`]), which are `Copy` and borrow. There is no tree of owned values: what is computed is written
+//! as BSON again, by a [`DocBuilder`] into a [`DocBuf`], or into an arena.
+//!
+//! Invariant: a [`Doc`] made from validated bytes never fails to iterate. A view of damaged bytes never panics either:
+//! iteration just ends early.
+
+mod builder;
+mod element;
+mod macros;
+mod owned;
+mod path;
+mod scalar;
+mod validate;
+mod view;
+
+pub use builder::{Append, ArrayBuilder, DocBuilder};
+pub use element::{Element, Elements, RawValue, Type};
+pub use owned::{DocBuf, ValueBuf};
+pub use path::Path;
+pub use scalar::{Decimal128, ObjectId, Timestamp};
+pub use validate::{MAX_DEPTH, MAX_DOCUMENT_BYTES, ValidationError};
+pub use view::{Array, Doc, Value};

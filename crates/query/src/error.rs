@@ -1,0 +1,89 @@
+//! The one error type of the query language: MongoDB's code and text.
+
+use std::fmt;
+
+/// A refusal with the numeric code that MongoDB documents for it and the text that clients see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    /// The code, one of [`code`]'s or one of MongoDB's five-digit locations.
+    pub code: i32,
+    /// The message, complete as the client shows it.
+    pub message: String,
+}
+
+/// What evaluation returns.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// An error of any code.
+    pub fn new(code: i32, message: impl Into<String>) -> Error {
+        Error { code, message: message.into() }
+    }
+
+    /// `BadValue`.
+    pub fn bad_value(message: impl Into<String>) -> Error {
+        Error::new(code::BAD_VALUE, message)
+    }
+
+    /// `FailedToParse`.
+    pub fn failed_to_parse(message: impl Into<String>) -> Error {
+        Error::new(code::FAILED_TO_PARSE, message)
+    }
+
+    /// `TypeMismatch`.
+    pub fn type_mismatch(message: impl Into<String>) -> Error {
+        Error::new(code::TYPE_MISMATCH, message)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// The named codes that the layers below the MongoDB face raise (mongo/src/error.rs has all names).
+#[allow(missing_docs)]
+pub mod code {
+    pub const INTERNAL_ERROR: i32 = 1;
+    pub const BAD_VALUE: i32 = 2;
+    pub const FAILED_TO_PARSE: i32 = 9;
+    pub const TYPE_MISMATCH: i32 = 14;
+    pub const OVERFLOW: i32 = 15;
+    pub const INVALID_LENGTH: i32 = 16;
+    pub const INDEX_NOT_FOUND: i32 = 27;
+    pub const NAMESPACE_NOT_FOUND: i32 = 26;
+    pub const PATH_NOT_VIABLE: i32 = 28;
+    pub const CONFLICTING_UPDATE_OPERATORS: i32 = 40;
+    pub const CURSOR_NOT_FOUND: i32 = 43;
+    pub const NAMESPACE_EXISTS: i32 = 48;
+    pub const MAX_TIME_MS_EXPIRED: i32 = 50;
+    pub const DOLLAR_PREFIXED_FIELD_NAME: i32 = 52;
+    pub const INVALID_ID_FIELD: i32 = 53;
+    pub const EMPTY_FIELD_NAME: i32 = 56;
+    pub const DOTTED_FIELD_NAME: i32 = 57;
+    pub const IMMUTABLE_FIELD: i32 = 66;
+    pub const CANNOT_CREATE_INDEX: i32 = 67;
+    pub const INVALID_OPTIONS: i32 = 72;
+    pub const INVALID_NAMESPACE: i32 = 73;
+    pub const INDEX_OPTIONS_CONFLICT: i32 = 85;
+    pub const INDEX_KEY_SPECS_CONFLICT: i32 = 86;
+    pub const NETWORK_TIMEOUT: i32 = 89;
+    pub const OPERATION_FAILED: i32 = 96;
+    pub const WRITE_CONFLICT: i32 = 112;
+    pub const COMMAND_NOT_SUPPORTED: i32 = 115;
+    pub const DOCUMENT_VALIDATION_FAILURE: i32 = 121;
+    pub const COMMAND_NOT_SUPPORTED_ON_VIEW: i32 = 166;
+    pub const OPTION_NOT_SUPPORTED_ON_VIEW: i32 = 167;
+    pub const INVALID_PIPELINE_OPERATOR: i32 = 168;
+    pub const QUERY_PLAN_KILLED: i32 = 175;
+    pub const EXCEEDED_MEMORY_LIMIT: i32 = 146;
+    pub const QUERY_EXCEEDED_MEMORY_LIMIT: i32 = 292;
+    pub const NOT_IMPLEMENTED: i32 = 238;
+    pub const CONVERSION_FAILURE: i32 = 241;
+    pub const BSON_OBJECT_TOO_LARGE: i32 = 10334;
+    pub const DUPLICATE_KEY: i32 = 11000;
+    pub const INTERRUPTED: i32 = 11601;
+}

@@ -1,0 +1,344 @@
+//! Writing BSON: one growing buffer, nested documents in place, lengths filled in at the end.
+
+use crate::element::{Element, RawValue, Type};
+use crate::owned::{DocBuf, ValueBuf};
+use crate::scalar::{Decimal128, ObjectId, Timestamp};
+use crate::view::{Array, Doc, Value};
+
+/// Builds one document. Nested documents and arrays are opened and closed on the same buffer.
+///
+/// ```
+/// use diwan_value::{DocBuilder, Value};
+/// let mut builder = DocBuilder::new();
+/// builder.append("ok", 1.0);
+/// builder.begin_document("cursor");
+/// builder.append("id", 0i64);
+/// builder.end();
+/// let doc = builder.finish();
+/// assert_eq!(doc.as_doc().get("ok"), Some(Value::Double(1.0)));
+/// ```
+#[derive(Clone, Debug)]
+pub struct DocBuilder {
+    bytes: Vec<u8>,
+    /// Where each open document begins, the outermost first.
+    open: Vec<usize>,
+}
+
+impl Default for DocBuilder {
+    fn default() -> DocBuilder {
+        DocBuilder::new()
+    }
+}
+
+impl DocBuilder {
+    /// An empty document.
+    pub fn new() -> DocBuilder {
+        DocBuilder::with_buffer(Vec::with_capacity(128))
+    }
+
+    /// An empty document that begins at the end of `buffer`; [`DocBuilder::finish_buffer`] gives the buffer back.
+    pub fn with_buffer(mut buffer: Vec<u8>) -> DocBuilder {
+        let start = buffer.len();
+        buffer.extend_from_slice(&[0; 4]);
+        DocBuilder { bytes: buffer, open: vec![start] }
+    }
+
+    /// Goes on with a finished document's bytes.
+    pub(crate) fn reopen(mut bytes: Vec<u8>) -> DocBuilder {
+        bytes.pop();
+        DocBuilder { bytes, open: vec![0] }
+    }
+
+    /// How many bytes were written so far, other content of the buffer included.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether the buffer holds no element yet.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.len() == 4
+    }
+
+    /// Appends one element. A key must not contain NUL: callers take keys from validated documents or literals; what
+    /// follows a NUL is cut off, so that the document stays well-formed.
+    pub fn append(&mut self, key: &str, value: impl Append) -> &mut DocBuilder {
+        self.header(value.tag(), key.as_bytes());
+        value.write(&mut self.bytes);
+        self
+    }
+
+    /// Appends an element as it lies in another document.
+    #[inline]
+    pub fn append_element(&mut self, element: Element<'_>) -> &mut DocBuilder {
+        self.append_raw(element.key, element.raw)
+    }
+
+    /// Appends a value as it lies in another document, under `key`.
+    #[inline]
+    pub fn append_raw(&mut self, key: &[u8], raw: RawValue<'_>) -> &mut DocBuilder {
+        self.header(raw.tag, key);
+        self.bytes.extend_from_slice(raw.bytes);
+        self
+    }
+
+    /// Appends all elements of `doc`.
+    pub fn append_all(&mut self, doc: Doc<'_>) -> &mut DocBuilder {
+        if let Some(body) = doc.as_bytes().get(4..doc.as_bytes().len().saturating_sub(1)) {
+            self.bytes.extend_from_slice(body);
+        }
+        self
+    }
+
+    /// Opens a nested document under `key`; what follows goes into it until [`DocBuilder::end`].
+    pub fn begin_document(&mut self, key: &str) -> &mut DocBuilder {
+        self.begin(Type::Document, key)
+    }
+
+    /// Opens a nested array under `key`. Its elements are appended under the keys "0", "1", …
+    pub fn begin_array(&mut self, key: &str) -> &mut DocBuilder {
+        self.begin(Type::Array, key)
+    }
+
+    /// Closes the innermost open document or array. Closing the outermost is [`DocBuilder::finish`]'s.
+    pub fn end(&mut self) -> &mut DocBuilder {
+        if self.open.len() > 1 {
+            self.close();
+        }
+        self
+    }
+
+    /// Closes everything and gives the document.
+    pub fn finish(self) -> DocBuf {
+        DocBuf::trusted(self.finish_buffer())
+    }
+
+    /// Closes everything and gives the whole buffer, what was before the document included.
+    pub fn finish_buffer(mut self) -> Vec<u8> {
+        while !self.open.is_empty() {
+            self.close();
+        }
+        self.bytes
+    }
+
+    fn begin(&mut self, tag: Type, key: &str) -> &mut DocBuilder {
+        self.header(tag, key.as_bytes());
+        self.open.push(self.bytes.len());
+        self.bytes.extend_from_slice(&[0; 4]);
+        self
+    }
+
+    fn close(&mut self) {
+        if let Some(start) = self.open.pop() {
+            self.bytes.push(0);
+            let length = (self.bytes.len() - start) as u32;
+            self.bytes[start..start + 4].copy_from_slice(&length.to_le_bytes());
+        }
+    }
+
+    #[inline]
+    fn header(&mut self, tag: Type, key: &[u8]) {
+        let key = key.split(|&byte| byte == 0).next().unwrap_or_default();
+        self.bytes.push(tag as u8);
+        self.bytes.extend_from_slice(key);
+        self.bytes.push(0);
+    }
+}
+
+/// Builds an array value by value.
+#[derive(Clone, Debug, Default)]
+pub struct ArrayBuilder {
+    inner: DocBuilder,
+    count: usize,
+}
+
+impl ArrayBuilder {
+    /// An empty array.
+    pub fn new() -> ArrayBuilder {
+        ArrayBuilder::default()
+    }
+
+    /// Appends a value.
+    pub fn push(&mut self, value: impl Append) -> &mut ArrayBuilder {
+        self.inner.header(value.tag(), itoa(self.count, &mut [0; 20]));
+        value.write(&mut self.inner.bytes);
+        self.count += 1;
+        self
+    }
+
+    /// How many values were appended.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// How many bytes the array takes so far.
+    pub fn len(&self) -> usize {
+        self.inner.len()
+    }
+
+    /// Whether nothing was appended.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The array's bytes, for [`Array::trusted`].
+    pub fn finish(self) -> Vec<u8> {
+        self.inner.finish_buffer()
+    }
+}
+
+/// The decimal digits of `number`, written to the end of `buffer`.
+fn itoa(mut number: usize, buffer: &mut [u8; 20]) -> &[u8] {
+    let mut at = buffer.len();
+    loop {
+        at -= 1;
+        buffer[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            return &buffer[at..];
+        }
+    }
+}
+
+/// What can be appended to a document: every Rust type with one obvious BSON type.
+pub trait Append {
+    /// The BSON type that is written.
+    fn tag(&self) -> Type;
+    /// Writes the value's bytes, without type and key.
+    fn write(&self, out: &mut Vec<u8>);
+}
+
+/// Writes a string with its length and NUL.
+fn write_str(out: &mut Vec<u8>, text: &str) {
+    out.extend_from_slice(&(text.len() as u32 + 1).to_le_bytes());
+    out.extend_from_slice(text.as_bytes());
+    out.push(0);
+}
+
+/// Writes a value's bytes, without type and key.
+pub(crate) fn write_value(out: &mut Vec<u8>, value: Value<'_>) {
+    match value {
+        Value::Double(number) => out.extend_from_slice(&number.to_le_bytes()),
+        Value::String(text) | Value::JavaScript(text) | Value::Symbol(text) => write_str(out, text),
+        Value::Document(doc) => out.extend_from_slice(doc.as_bytes()),
+        Value::Array(array) => out.extend_from_slice(array.as_bytes()),
+        Value::Binary { subtype, bytes } => {
+            out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+            out.push(subtype);
+            out.extend_from_slice(bytes);
+        }
+        Value::Undefined | Value::Null | Value::MinKey | Value::MaxKey => {}
+        Value::ObjectId(id) => out.extend_from_slice(&id.0),
+        Value::Boolean(flag) => out.push(flag.into()),
+        Value::DateTime(millis) => out.extend_from_slice(&millis.to_le_bytes()),
+        Value::Regex { pattern, options } => {
+            for text in [pattern, options] {
+                out.extend_from_slice(text.as_bytes());
+                out.push(0);
+            }
+        }
+        Value::DbPointer { namespace, id } => {
+            write_str(out, namespace);
+            out.extend_from_slice(&id.0);
+        }
+        Value::JavaScriptWithScope { code, scope } => {
+            let length = 4 + 4 + code.len() + 1 + scope.as_bytes().len();
+            out.extend_from_slice(&(length as u32).to_le_bytes());
+            write_str(out, code);
+            out.extend_from_slice(scope.as_bytes());
+        }
+        Value::Int32(number) => out.extend_from_slice(&number.to_le_bytes()),
+        Value::Timestamp(timestamp) => out.extend_from_slice(&timestamp.to_bits().to_le_bytes()),
+        Value::Int64(number) => out.extend_from_slice(&number.to_le_bytes()),
+        Value::Decimal128(decimal) => out.extend_from_slice(&decimal.0),
+    }
+}
+
+impl Append for Value<'_> {
+    fn tag(&self) -> Type {
+        Value::tag(self)
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        write_value(out, *self);
+    }
+}
+
+impl Append for RawValue<'_> {
+    fn tag(&self) -> Type {
+        self.tag
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.bytes);
+    }
+}
+
+/// Implements [`Append`] by conversion to a [`Value`].
+macro_rules! append_as {
+    ($($type:ty, |$this:ident| $value:expr;)*) => {$(
+        impl Append for $type {
+            fn tag(&self) -> Type {
+                let $this = self;
+                $value.tag()
+            }
+
+            fn write(&self, out: &mut Vec<u8>) {
+                let $this = self;
+                write_value(out, $value);
+            }
+        }
+    )*};
+}
+
+append_as! {
+    bool, |this| Value::Boolean(*this);
+    i32, |this| Value::Int32(*this);
+    i64, |this| Value::Int64(*this);
+    f64, |this| Value::Double(*this);
+    str, |this| Value::String(this);
+    String, |this| Value::String(this);
+    ObjectId, |this| Value::ObjectId(*this);
+    Timestamp, |this| Value::Timestamp(*this);
+    Decimal128, |this| Value::Decimal128(*this);
+    Doc<'_>, |this| Value::Document(*this);
+    Array<'_>, |this| Value::Array(*this);
+    DocBuf, |this| Value::Document(this.as_doc());
+    ValueBuf, |this| this.as_value();
+    ArrayBuilder, |this| Value::Array(Array::trusted(&this.clone().finish()));
+}
+
+impl<T: Append> Append for Vec<T> {
+    fn tag(&self) -> Type {
+        Type::Array
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        let mut array = ArrayBuilder::new();
+        for value in self {
+            array.push(value);
+        }
+        out.extend_from_slice(&array.finish());
+    }
+}
+
+impl<T: Append> Append for Option<T> {
+    fn tag(&self) -> Type {
+        self.as_ref().map_or(Type::Null, Append::tag)
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        if let Some(value) = self {
+            value.write(out);
+        }
+    }
+}
+
+impl<T: Append + ?Sized> Append for &T {
+    fn tag(&self) -> Type {
+        (**self).tag()
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        (**self).write(out);
+    }
+}

@@ -1,0 +1,241 @@
+//! Elements of a document: the type byte, the key and the bytes of a value, found without decoding.
+
+use crate::scalar::{Decimal128, ObjectId, Timestamp};
+use crate::view::{Array, Doc, Value};
+
+/// The BSON types with their type bytes (bsonspec.org, version 1.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+#[allow(missing_docs)]
+pub enum Type {
+    Double = 0x01,
+    String = 0x02,
+    Document = 0x03,
+    Array = 0x04,
+    Binary = 0x05,
+    Undefined = 0x06,
+    ObjectId = 0x07,
+    Boolean = 0x08,
+    DateTime = 0x09,
+    Null = 0x0A,
+    Regex = 0x0B,
+    DbPointer = 0x0C,
+    JavaScript = 0x0D,
+    Symbol = 0x0E,
+    JavaScriptWithScope = 0x0F,
+    Int32 = 0x10,
+    Timestamp = 0x11,
+    Int64 = 0x12,
+    Decimal128 = 0x13,
+    MaxKey = 0x7F,
+    MinKey = 0xFF,
+}
+
+impl Type {
+    /// The type of a type byte.
+    pub fn from_byte(byte: u8) -> Option<Type> {
+        Some(match byte {
+            0x01 => Type::Double,
+            0x02 => Type::String,
+            0x03 => Type::Document,
+            0x04 => Type::Array,
+            0x05 => Type::Binary,
+            0x06 => Type::Undefined,
+            0x07 => Type::ObjectId,
+            0x08 => Type::Boolean,
+            0x09 => Type::DateTime,
+            0x0A => Type::Null,
+            0x0B => Type::Regex,
+            0x0C => Type::DbPointer,
+            0x0D => Type::JavaScript,
+            0x0E => Type::Symbol,
+            0x0F => Type::JavaScriptWithScope,
+            0x10 => Type::Int32,
+            0x11 => Type::Timestamp,
+            0x12 => Type::Int64,
+            0x13 => Type::Decimal128,
+            0x7F => Type::MaxKey,
+            0xFF => Type::MinKey,
+            _ => return None,
+        })
+    }
+
+    /// The type's alias in `$type` and in error messages: `"double"`, `"string"`, `"object"`, …
+    pub fn alias(self) -> &'static str {
+        match self {
+            Type::Double => "double",
+            Type::String => "string",
+            Type::Document => "object",
+            Type::Array => "array",
+            Type::Binary => "binData",
+            Type::Undefined => "undefined",
+            Type::ObjectId => "objectId",
+            Type::Boolean => "bool",
+            Type::DateTime => "date",
+            Type::Null => "null",
+            Type::Regex => "regex",
+            Type::DbPointer => "dbPointer",
+            Type::JavaScript => "javascript",
+            Type::Symbol => "symbol",
+            Type::JavaScriptWithScope => "javascriptWithScope",
+            Type::Int32 => "int",
+            Type::Timestamp => "timestamp",
+            Type::Int64 => "long",
+            Type::Decimal128 => "decimal",
+            Type::MaxKey => "maxKey",
+            Type::MinKey => "minKey",
+        }
+    }
+}
+
+/// Reads a little-endian `i32` at the front of `bytes`.
+pub(crate) fn read_i32(bytes: &[u8]) -> Option<i32> {
+    bytes.first_chunk().map(|chunk| i32::from_le_bytes(*chunk))
+}
+
+/// How many bytes the value of type `tag` takes that lies at the front of `rest`; `None` if it does not fit.
+#[inline]
+pub(crate) fn value_length(tag: Type, rest: &[u8]) -> Option<usize> {
+    let prefixed = |extra: usize| usize::try_from(read_i32(rest)?).ok()?.checked_add(extra);
+    let length = match tag {
+        Type::Double | Type::DateTime | Type::Timestamp | Type::Int64 => 8,
+        Type::Int32 => 4,
+        Type::Boolean => 1,
+        Type::Null | Type::Undefined | Type::MinKey | Type::MaxKey => 0,
+        Type::ObjectId => 12,
+        Type::Decimal128 => 16,
+        Type::String | Type::JavaScript | Type::Symbol => prefixed(4)?,
+        Type::Document | Type::Array | Type::JavaScriptWithScope => prefixed(0)?,
+        Type::Binary => prefixed(5)?,
+        Type::DbPointer => prefixed(16)?,
+        Type::Regex => {
+            let pattern = memchr::memchr(0, rest)?;
+            let options = memchr::memchr(0, &rest[pattern + 1..])?;
+            pattern + options + 2
+        }
+    };
+    (length <= rest.len()).then_some(length)
+}
+
+/// A value not yet decoded: its type and its bytes as they lie in the document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RawValue<'a> {
+    /// The type.
+    pub tag: Type,
+    /// The bytes after the key, without a terminator.
+    pub bytes: &'a [u8],
+}
+
+impl<'a> RawValue<'a> {
+    /// Decodes the value's head; strings, documents and binaries stay views. `None` only for damaged bytes.
+    #[inline]
+    pub fn decode(self) -> Option<Value<'a>> {
+        let bytes = self.bytes;
+        Some(match self.tag {
+            Type::Double => Value::Double(f64::from_le_bytes(bytes.try_into().ok()?)),
+            Type::String => Value::String(text(bytes)?),
+            Type::Document => Value::Document(Doc::trusted(bytes)),
+            Type::Array => Value::Array(Array::trusted(bytes)),
+            Type::Binary => Value::Binary { subtype: *bytes.get(4)?, bytes: bytes.get(5..)? },
+            Type::Undefined => Value::Undefined,
+            Type::ObjectId => Value::ObjectId(ObjectId(bytes.try_into().ok()?)),
+            Type::Boolean => Value::Boolean(*bytes.first()? != 0),
+            Type::DateTime => Value::DateTime(i64::from_le_bytes(bytes.try_into().ok()?)),
+            Type::Null => Value::Null,
+            Type::Regex => {
+                let (pattern, options) = bytes.split_at_checked(memchr::memchr(0, bytes)?)?;
+                let options = options.get(1..options.len() - 1)?;
+                Value::Regex {
+                    pattern: std::str::from_utf8(pattern).ok()?,
+                    options: std::str::from_utf8(options).ok()?,
+                }
+            }
+            Type::DbPointer => {
+                let (namespace, id) = bytes.split_at_checked(bytes.len().checked_sub(12)?)?;
+                Value::DbPointer { namespace: text(namespace)?, id: ObjectId(id.try_into().ok()?) }
+            }
+            Type::JavaScript => Value::JavaScript(text(bytes)?),
+            Type::Symbol => Value::Symbol(text(bytes)?),
+            Type::JavaScriptWithScope => {
+                let code_length = usize::try_from(read_i32(bytes.get(4..)?)?).ok()?.checked_add(4)?;
+                let (code, scope) = bytes.get(4..)?.split_at_checked(code_length)?;
+                Value::JavaScriptWithScope { code: text(code)?, scope: Doc::trusted(scope) }
+            }
+            Type::Int32 => Value::Int32(i32::from_le_bytes(bytes.try_into().ok()?)),
+            Type::Timestamp => {
+                Value::Timestamp(Timestamp::from_bits(u64::from_le_bytes(bytes.try_into().ok()?)))
+            }
+            Type::Int64 => Value::Int64(i64::from_le_bytes(bytes.try_into().ok()?)),
+            Type::Decimal128 => Value::Decimal128(Decimal128(bytes.try_into().ok()?)),
+            Type::MaxKey => Value::MaxKey,
+            Type::MinKey => Value::MinKey,
+        })
+    }
+}
+
+/// The text of a length-prefixed, NUL-terminated string.
+fn text(bytes: &[u8]) -> Option<&str> {
+    std::str::from_utf8(bytes.get(4..bytes.len().checked_sub(1)?)?).ok()
+}
+
+/// One element of a document or array.
+#[derive(Clone, Copy, Debug)]
+pub struct Element<'a> {
+    /// The bytes of the key, without its NUL: UTF-8 in a validated document.
+    pub key: &'a [u8],
+    /// The value, not decoded.
+    pub raw: RawValue<'a>,
+}
+
+impl<'a> Element<'a> {
+    /// The key as text; empty for damaged bytes.
+    pub fn key_str(&self) -> &'a str {
+        std::str::from_utf8(self.key).unwrap_or_default()
+    }
+
+    /// The value decoded; `Null` for damaged bytes.
+    #[inline]
+    pub fn value(&self) -> Value<'a> {
+        self.raw.decode().unwrap_or(Value::Null)
+    }
+}
+
+/// The elements of a document in their order. Ends early on damaged bytes.
+#[derive(Clone, Debug)]
+pub struct Elements<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Elements<'a> {
+    /// Iterates over `body`: a document's bytes after its length, with or without the final NUL.
+    pub(crate) fn new(body: &'a [u8]) -> Elements<'a> {
+        Elements { rest: body }
+    }
+}
+
+impl<'a> Iterator for Elements<'a> {
+    type Item = Element<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Element<'a>> {
+        let (&tag, after_tag) = self.rest.split_first()?;
+        if tag == 0 {
+            self.rest = &[];
+            return None;
+        }
+        let element = (|| {
+            let tag = Type::from_byte(tag)?;
+            // Keys are short: a plain loop beats a call to memchr.
+            let key_length = after_tag.iter().position(|&byte| byte == 0)?;
+            let (key, rest) = after_tag.split_at(key_length);
+            let rest = &rest[1..];
+            let (bytes, rest) = rest.split_at(value_length(tag, rest)?);
+            self.rest = rest;
+            Some(Element { key, raw: RawValue { tag, bytes } })
+        })();
+        if element.is_none() {
+            self.rest = &[];
+        }
+        element
+    }
+}

@@ -1,0 +1,277 @@
+//! Borrowed views: a document, an array, a value.
+
+use crate::element::{Element, Elements, RawValue, Type};
+use crate::owned::{DocBuf, ValueBuf};
+use crate::scalar::{Decimal128, ObjectId, Timestamp};
+use crate::validate::{self, ValidationError};
+use std::fmt;
+
+/// An empty document's bytes.
+const EMPTY: &[u8] = &[5, 0, 0, 0, 0];
+
+/// A document: a view of its BSON bytes, length and final NUL included.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Doc<'a>(&'a [u8]);
+
+impl<'a> Doc<'a> {
+    /// The document `{}`.
+    pub const EMPTY: Doc<'static> = Doc(EMPTY);
+
+    /// Checks the whole of `bytes`, which must be exactly one document, and views it.
+    pub fn validate(bytes: &'a [u8]) -> Result<Doc<'a>, ValidationError> {
+        validate::document(bytes)?;
+        Ok(Doc(bytes))
+    }
+
+    /// Views bytes that were validated before (read back from the store, or just built). Damaged bytes are safe to
+    /// read but may look shorter than they are.
+    #[inline]
+    pub fn trusted(bytes: &'a [u8]) -> Doc<'a> {
+        Doc(bytes)
+    }
+
+    /// The document's bytes.
+    #[inline]
+    pub fn as_bytes(self) -> &'a [u8] {
+        self.0
+    }
+
+    /// The elements in their order.
+    #[inline]
+    pub fn iter(self) -> Elements<'a> {
+        Elements::new(self.0.get(4..).unwrap_or_default())
+    }
+
+    /// Whether there is no element.
+    pub fn is_empty(self) -> bool {
+        self.0.len() <= 5
+    }
+
+    /// How many elements there are. Costs a pass.
+    pub fn count(self) -> usize {
+        self.iter().count()
+    }
+
+    /// The first element of that key, not decoded.
+    #[inline]
+    pub fn get_raw(self, key: &str) -> Option<RawValue<'a>> {
+        self.iter().find(|element| element.key == key.as_bytes()).map(|element| element.raw)
+    }
+
+    /// The first value of that key.
+    #[inline]
+    pub fn get(self, key: &str) -> Option<Value<'a>> {
+        self.get_raw(key).and_then(RawValue::decode)
+    }
+
+    /// Whether the key is there.
+    pub fn contains_key(self, key: &str) -> bool {
+        self.get_raw(key).is_some()
+    }
+
+    /// A string field.
+    pub fn get_str(self, key: &str) -> Option<&'a str> {
+        self.get(key)?.as_str()
+    }
+
+    /// A document field.
+    pub fn get_doc(self, key: &str) -> Option<Doc<'a>> {
+        self.get(key)?.as_doc()
+    }
+
+    /// An array field.
+    pub fn get_array(self, key: &str) -> Option<Array<'a>> {
+        self.get(key)?.as_array()
+    }
+
+    /// A copy that owns its bytes.
+    pub fn to_owned(self) -> DocBuf {
+        DocBuf::trusted(self.0.to_vec())
+    }
+}
+
+impl<'a> IntoIterator for Doc<'a> {
+    type Item = Element<'a>;
+    type IntoIter = Elements<'a>;
+
+    fn into_iter(self) -> Elements<'a> {
+        self.iter()
+    }
+}
+
+impl fmt::Debug for Doc<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter().map(|element| (element.key_str(), element.value()))).finish()
+    }
+}
+
+/// An array: a view of its BSON bytes, laid out as a document whose keys are "0", "1", …; the keys are ignored.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Array<'a>(&'a [u8]);
+
+impl<'a> Array<'a> {
+    /// The array `[]`.
+    pub const EMPTY: Array<'static> = Array(EMPTY);
+
+    /// Views bytes that were validated before, as [`Doc::trusted`].
+    #[inline]
+    pub fn trusted(bytes: &'a [u8]) -> Array<'a> {
+        Array(bytes)
+    }
+
+    /// The array's bytes.
+    #[inline]
+    pub fn as_bytes(self) -> &'a [u8] {
+        self.0
+    }
+
+    /// The values in their order.
+    #[inline]
+    pub fn iter(self) -> impl Iterator<Item = Value<'a>> + Clone {
+        self.elements().map(|element| element.value())
+    }
+
+    /// The elements in their order, values not decoded.
+    #[inline]
+    pub fn elements(self) -> Elements<'a> {
+        Elements::new(self.0.get(4..).unwrap_or_default())
+    }
+
+    /// The value at `index`. Costs a pass up to it.
+    pub fn get(self, index: usize) -> Option<Value<'a>> {
+        self.elements().nth(index).map(|element| element.value())
+    }
+
+    /// Whether there is no value.
+    pub fn is_empty(self) -> bool {
+        self.0.len() <= 5
+    }
+
+    /// How many values there are. Costs a pass.
+    pub fn count(self) -> usize {
+        self.elements().count()
+    }
+}
+
+impl fmt::Debug for Array<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// A value: scalars by value, everything longer as a view.
+///
+/// `PartialEq` is of representation (an `Int32` never equals a `Double`); the order of the query language is
+/// `compare`'s.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub enum Value<'a> {
+    Double(f64),
+    String(&'a str),
+    Document(Doc<'a>),
+    Array(Array<'a>),
+    Binary {
+        subtype: u8,
+        bytes: &'a [u8],
+    },
+    Undefined,
+    ObjectId(ObjectId),
+    Boolean(bool),
+    /// Milliseconds since the Unix epoch.
+    DateTime(i64),
+    Null,
+    Regex {
+        pattern: &'a str,
+        options: &'a str,
+    },
+    DbPointer {
+        namespace: &'a str,
+        id: ObjectId,
+    },
+    JavaScript(&'a str),
+    Symbol(&'a str),
+    JavaScriptWithScope {
+        code: &'a str,
+        scope: Doc<'a>,
+    },
+    Int32(i32),
+    Timestamp(Timestamp),
+    Int64(i64),
+    Decimal128(Decimal128),
+    MinKey,
+    MaxKey,
+}
+
+impl<'a> Value<'a> {
+    /// The value's type.
+    pub fn tag(&self) -> Type {
+        match self {
+            Value::Double(_) => Type::Double,
+            Value::String(_) => Type::String,
+            Value::Document(_) => Type::Document,
+            Value::Array(_) => Type::Array,
+            Value::Binary { .. } => Type::Binary,
+            Value::Undefined => Type::Undefined,
+            Value::ObjectId(_) => Type::ObjectId,
+            Value::Boolean(_) => Type::Boolean,
+            Value::DateTime(_) => Type::DateTime,
+            Value::Null => Type::Null,
+            Value::Regex { .. } => Type::Regex,
+            Value::DbPointer { .. } => Type::DbPointer,
+            Value::JavaScript(_) => Type::JavaScript,
+            Value::Symbol(_) => Type::Symbol,
+            Value::JavaScriptWithScope { .. } => Type::JavaScriptWithScope,
+            Value::Int32(_) => Type::Int32,
+            Value::Timestamp(_) => Type::Timestamp,
+            Value::Int64(_) => Type::Int64,
+            Value::Decimal128(_) => Type::Decimal128,
+            Value::MinKey => Type::MinKey,
+            Value::MaxKey => Type::MaxKey,
+        }
+    }
+
+    /// The text of a string (not of a symbol).
+    pub fn as_str(self) -> Option<&'a str> {
+        if let Value::String(text) = self { Some(text) } else { None }
+    }
+
+    /// The document.
+    pub fn as_doc(self) -> Option<Doc<'a>> {
+        if let Value::Document(doc) = self { Some(doc) } else { None }
+    }
+
+    /// The array.
+    pub fn as_array(self) -> Option<Array<'a>> {
+        if let Value::Array(array) = self { Some(array) } else { None }
+    }
+
+    /// The boolean itself; [`Value::is_truthy`] is the query language's notion of truth.
+    pub fn as_bool(self) -> Option<bool> {
+        if let Value::Boolean(flag) = self { Some(flag) } else { None }
+    }
+
+    /// The number as an `i64` if it is an `Int32`, an `Int64`, or a `Double` without a fraction in range.
+    pub fn as_i64_exact(self) -> Option<i64> {
+        match self {
+            Value::Int32(number) => Some(number.into()),
+            Value::Int64(number) => Some(number),
+            Value::Double(number) if number.trunc() == number && number.abs() < 9.2e18 => Some(number as i64),
+            _ => None,
+        }
+    }
+
+    /// Whether the value is of one of the four numeric types.
+    pub fn is_number(&self) -> bool {
+        matches!(self, Value::Double(_) | Value::Int32(_) | Value::Int64(_) | Value::Decimal128(_))
+    }
+
+    /// Whether the value is `Null` or the deprecated `Undefined`.
+    pub fn is_nullish(&self) -> bool {
+        matches!(self, Value::Null | Value::Undefined)
+    }
+
+    /// A copy that owns its bytes.
+    pub fn to_owned(self) -> ValueBuf {
+        ValueBuf::new(self)
+    }
+}
