@@ -1,0 +1,30 @@
+"""What a run ran on: processor, memory, kernel, and the versions of the client libraries."""
+
+import datetime
+import os
+import platform
+from importlib.metadata import version
+from pathlib import Path
+
+
+def describe() -> dict:
+    """The machine and the client libraries, as they stand in the results."""
+    fields = dict(
+        (key.strip(), value.strip())
+        for key, _, value in (line.partition(":") for line in Path("/proc/cpuinfo").read_text().splitlines())
+        if value
+    )
+    return {
+        "processor": fields.get("model name", platform.machine()),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "clients": {name: version(name) for name in ("pymongo", "psycopg")},
+        "started": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+    }
+
+
+def label() -> str:
+    """A short name of the machine for a run's directory; says nothing of whose machine it is."""
+    return f"{platform.machine()}-{len(os.sched_getaffinity(0))}cores"

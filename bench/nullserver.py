@@ -1,0 +1,165 @@
+"""A server that answers every request at once and does nothing: what remains of a loop against it is the client's own cost.
+
+One thread and one poll loop, as a real server's cheapest path would be. It answers MongoDB's wire protocol (OP_MSG, and the
+OP_QUERY greeting) or PostgreSQL's, well enough for the bench's own clients.
+"""
+
+import selectors
+import socket
+import struct
+import sys
+
+import bson
+
+OP_REPLY, OP_QUERY, OP_MSG = 1, 2004, 2013
+PERSON = {"_id": bson.ObjectId(b"\0" * 12), "name": "abcdefghij", "salary": 20000, "age": 40, "telephone": "0123456789"}
+
+
+class MongoProtocol:
+    """Answers insert with n: 1, find with one person, all else with a primary's greeting."""
+
+    def __init__(self, port: int) -> None:
+        address = f"127.0.0.1:{port}"
+        greeting = {
+            "helloOk": True,
+            "isWritablePrimary": True,
+            "ismaster": True,
+            "setName": "null",
+            "hosts": [address],
+            "me": address,
+            "maxBsonObjectSize": 16 * 1024 * 1024,
+            "maxMessageSizeBytes": 48_000_000,
+            "maxWriteBatchSize": 100_000,
+            "logicalSessionTimeoutMinutes": 30,
+            "minWireVersion": 0,
+            "maxWireVersion": 25,
+            "version": "8.0.0",
+            "ok": 1.0,
+        }
+        self._greeting = bson.encode(greeting)
+        self._answers = {
+            b"insert": bson.encode({"n": 1, "ok": 1.0}),
+            b"find": bson.encode({"cursor": {"id": 0, "ns": "a.b", "firstBatch": [PERSON]}, "ok": 1.0}),
+        }
+
+    def answer(self, buffer: bytearray) -> bytes:
+        """Takes whole messages off the front of the buffer; returns the replies."""
+        replies = b""
+        while len(buffer) >= 16:
+            length, request, _, code = struct.unpack_from("<iiii", buffer)
+            if len(buffer) < length:
+                break
+            replies += self._reply(buffer, request, code)
+            del buffer[:length]
+        return replies
+
+    def _reply(self, message: bytearray, request: int, code: int) -> bytes:
+        if code == OP_QUERY:
+            head, body = struct.pack("<iqii", 8, 0, 0, 1), self._greeting
+        else:
+            # Past header, flags, section kind, document length and the first element's type stands the command's name.
+            name = bytes(message[26 : message.index(0, 26)])
+            head, body = b"\0\0\0\0\0", self._answers.get(name, self._greeting)
+        answer_code = OP_REPLY if code == OP_QUERY else OP_MSG
+        return struct.pack("<iiii", 16 + len(head) + len(body), 0, request, answer_code) + head + body
+
+
+def _packet(kind: bytes, body: bytes = b"") -> bytes:
+    return kind + struct.pack("!i", 4 + len(body)) + body
+
+
+class PostgresProtocol:
+    """Answers selects with one jsonb row, all else as an insert of one row."""
+
+    READY = _packet(b"Z", b"I")
+    COLUMN = _packet(b"T", struct.pack("!h", 1) + b"doc\0" + struct.pack("!ihihih", 0, 0, 3802, -1, -1, 0))
+    DOCUMENT = b'{"name":"abcdefghij","salary":20000,"age":40,"telephone":"0123456789"}'
+    ROW = _packet(b"D", struct.pack("!hi", 1, len(DOCUMENT)) + DOCUMENT)
+    GREETING = (
+        _packet(b"R", struct.pack("!i", 0))
+        + b"".join(
+            _packet(b"S", key + b"\0" + value + b"\0")
+            for key, value in ((b"server_version", b"15.0"), (b"client_encoding", b"UTF8"), (b"DateStyle", b"ISO"))
+        )
+        + _packet(b"K", struct.pack("!ii", 1, 1))
+        + READY
+    )
+
+    def __init__(self, _port: int) -> None:
+        self._selects: set[bytes] = set()
+        self._selecting = False
+
+    def answer(self, buffer: bytearray) -> bytes:
+        """Takes whole messages off the front of the buffer; returns the replies."""
+        replies = b""
+        while len(buffer) >= 5:
+            startup = buffer[0] == 0  # the first message has no type byte and is shorter than 2^24
+            length = struct.unpack_from("!i", buffer, 0 if startup else 1)[0] + (0 if startup else 1)
+            if len(buffer) < length:
+                break
+            replies += self.GREETING if startup else self._reply(bytes(buffer[:1]), bytes(buffer[5:length]))
+            del buffer[:length]
+        return replies
+
+    def _reply(self, kind: bytes, body: bytes) -> bytes:
+        if kind == b"P":
+            name, statement = body.split(b"\0")[:2]
+            self._note(name, statement)
+            return _packet(b"1")
+        if kind == b"B":
+            self._selecting = body.split(b"\0", 2)[1] in self._selects
+            return _packet(b"2")
+        if kind == b"D":
+            return self.COLUMN if self._selecting else _packet(b"n")
+        if kind == b"E":
+            return self.ROW + _packet(b"C", b"SELECT 1\0") if self._selecting else _packet(b"C", b"INSERT 0 1\0")
+        if kind == b"Q":
+            return _packet(b"C", b"SET\0") + self.READY
+        if kind == b"S":
+            return self.READY
+        return b""
+
+    def _note(self, name: bytes, statement: bytes) -> None:
+        if statement.startswith(b"select"):
+            self._selects.add(name)
+        else:
+            self._selects.discard(name)
+
+
+PROTOCOLS = {"mongo": MongoProtocol, "postgres": PostgresProtocol}
+
+
+def serve(protocol: type, port: int) -> None:
+    """Serves connections until the process ends."""
+    selector = selectors.DefaultSelector()
+    listening = socket.create_server(("127.0.0.1", port), backlog=128)
+    selector.register(listening, selectors.EVENT_READ)
+    while True:
+        for key, _ in selector.select():
+            if key.fileobj is listening:
+                connection, _ = listening.accept()
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                selector.register(connection, selectors.EVENT_READ, (protocol(port), bytearray()))
+                continue
+            connection, (state, buffer) = key.fileobj, key.data
+            try:
+                received = connection.recv(1 << 20)
+                buffer += received
+                if received:
+                    replies = state.answer(buffer)
+                    if replies:
+                        connection.sendall(replies)
+                    continue
+            except OSError:
+                pass  # the client went away: close our side too
+            selector.unregister(connection)
+            connection.close()
+
+
+def main() -> None:
+    """Started as `nullserver PROTOCOL PORT`."""
+    serve(PROTOCOLS[sys.argv[1]], int(sys.argv[2]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""What the kernel knows about a server: CPU time, memory and disk blocks of a process and its descendants.
+
+CPU time comes from each process' CPU clock (nanoseconds, ended threads included). Children that have ended and were waited
+for are in their parent's statistics, in clock ticks: PostgreSQL's parallel workers are seen only there.
+"""
+
+import os
+import socket
+import time
+from pathlib import Path
+
+TICK = 1 / os.sysconf("SC_CLK_TCK")
+BLOCK = 512  # the unit of st_blocks, whatever the file system's own block is
+
+
+def family(pid: int) -> list[int]:
+    """The process and all its living descendants."""
+    found = [pid]
+    for parent in found:
+        for task in Path(f"/proc/{parent}/task").glob("*/children"):
+            try:
+                found.extend(int(child) for child in task.read_text().split())
+            except OSError:
+                continue  # the thread ended between the listing and the reading
+    return found
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time that the process, its descendants and its ended children have used so far."""
+    total = 0.0
+    for member in family(pid):
+        try:
+            # The clock id clock_getcpuclockid(3) gives for a process.
+            total += time.clock_gettime((~member << 3) | 2)
+            after_name = Path(f"/proc/{member}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        total += (int(after_name[13]) + int(after_name[14])) * TICK
+    return total
+
+
+def _kilobytes(path: str, field: str) -> int:
+    for line in Path(path).read_text().splitlines():
+        if line.startswith(field + ":"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def peak_memory(pid: int) -> int:
+    """Bytes of peak resident memory of one process; of several, their present proportional memory (shared pages counted once)."""
+    members = family(pid)
+    if len(members) == 1:
+        return _kilobytes(f"/proc/{pid}/status", "VmHWM")
+    total = 0
+    for member in members:
+        try:
+            total += _kilobytes(f"/proc/{member}/smaps_rollup", "Pss")
+        except OSError:
+            continue
+    return total
+
+
+def disk_bytes(directory: Path) -> int:
+    """Blocks allocated to all files below a directory, in bytes."""
+    total = 0
+    for base, _, files in os.walk(directory):
+        for name in files:
+            try:
+                total += os.lstat(os.path.join(base, name)).st_blocks * BLOCK
+            except OSError:
+                continue  # deleted by a compaction while we look
+    return total
+
+
+def free_port() -> int:
+    """A TCP port of the loopback interface that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def wait_for_port(port: int, alive, limit: float = 30.0) -> None:
+    """Returns once something accepts connections on the loopback port; `alive()` false or `limit` seconds passed is an error."""
+    end = time.monotonic() + limit
+    while time.monotonic() < end:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        except OSError:
+            if not alive():
+                raise RuntimeError("the server ended while starting") from None
+            time.sleep(0.001)
+    raise RuntimeError(f"nothing listens on port {port} after {limit:.0f} s")
+
+
+def listener(host: str, port: int) -> int | None:
+    """The process on this machine that listens on a loopback port; none for another host or an invisible process."""
+    try:
+        if not socket.gethostbyname(host).startswith("127."):
+            return None
+    except OSError:
+        return None
+    inodes = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        if not os.path.exists(table):
+            continue
+        for line in Path(table).read_text().splitlines()[1:]:
+            columns = line.split()
+            if columns[3] == "0A" and int(columns[1].rpartition(":")[2], 16) == port:
+                inodes.add(f"socket:[{columns[9]}]")
+    for entry in Path("/proc").glob("[0-9]*/fd/*"):
+        try:
+            if os.readlink(entry) in inodes:
+                return int(entry.parts[2])
+        except OSError:
+            continue
+    return None

@@ -1,0 +1,235 @@
+"""From a run's records to its report: `report.md`, and one PNG a shape.
+
+A figure is the median of an operation's samples; beside it stands the spread (lowest to highest). "Less null" is the wall time
+of an operation less that of the same client loop against a server that does nothing.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from statistics import median
+
+from bench import plot, results
+
+# How each kind of operation is shown: per operation in microseconds, or as a whole in milliseconds.
+WHOLE = ("count", "Q")
+
+
+class Figures:
+    """The samples of a run by (durability, shape, size), operation and target."""
+
+    def __init__(self, records: list[dict]) -> None:
+        self.records = records
+        self.sets: dict[tuple, dict[str, dict[str, list[dict]]]] = {}
+        self.baselines: dict[str, str] = {}
+        for record in records:
+            if record["record"] == "target" and record.get("baseline"):
+                self.baselines[record["target"]] = record["baseline"]
+            if record["record"] == "sample":
+                operations = self.sets.setdefault(data_set(record), {})
+                operations.setdefault(record["operation"], defaultdict(list))[record["target"]].append(record)
+
+    def of(self, kind: str) -> list[dict]:
+        """All records of a kind."""
+        return [record for record in self.records if record["record"] == kind]
+
+    def seconds(self, key: tuple, operation: str, target: str, field: str = "wall_seconds") -> list[float]:
+        """A field of each sample divided by its operations; empty if it was not measured."""
+        samples = self.sets.get(key, {}).get(operation, {}).get(target, [])
+        return [sample[field] / sample["operations"] for sample in samples if sample[field] is not None]
+
+    def typical(self, key: tuple, operation: str, target: str, field: str = "wall_seconds") -> float | None:
+        """The median of `seconds`."""
+        values = self.seconds(key, operation, target, field)
+        return median(values) if values else None
+
+    def less_null(self, key: tuple, operation: str, target: str) -> float | None:
+        """Wall time less the null server's."""
+        mine = self.typical(key, operation, target)
+        null = self.typical(key, operation, self.baselines.get(target, ""))
+        return None if mine is None or null is None else mine - null
+
+
+def data_set(record: dict) -> tuple:
+    """What identifies a data set, in the order that a report lists them."""
+    return record["durability"], record["shape"], record["size"]
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
+    head = list(head)
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines += ["| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |" for row in rows]
+    return [*lines, ""]
+
+
+def _shown(value: float | None, format_: Callable[[float], str]) -> str:
+    return "–" if value is None else format_(value)
+
+
+def _number(value: float) -> str:
+    digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
+    return f"{value:,.{digits}f}"
+
+
+def _megabytes(value: float) -> str:
+    return _number(value / 1e6)
+
+
+def _targets_part(figures: Figures) -> list[str]:
+    latest: dict[tuple, dict] = {}
+    for record in figures.of("target"):
+        latest[record["target"], record["durability"]] = record
+    rows = [
+        (name, record["kind"], record.get("version", "–"), f"{durability}: {record['means']}", record.get("settings", "–"), record["status"])
+        for (name, durability), record in sorted(latest.items(), key=lambda item: item[0])
+    ]
+    return ["## Systems", "", *_table(("system", "kind", "version", "durability", "settings", "status"), rows)]
+
+
+def _operations_part(figures: Figures, key: tuple) -> list[str]:
+    durability, shape, size = key
+    lines = [f"## {shape}, {size:,} documents, {durability}", ""]
+    rows = []
+    for operation, by_target in figures.sets[key].items():
+        whole = operation.startswith(WHOLE)
+        scale, unit = (1e3, "ms") if whole else (1e6, "µs")
+        for target, samples in by_target.items():
+            values = figures.seconds(key, operation, target)
+            show = lambda value, scale=scale: _shown(value, lambda one: _number(one * scale))
+            rows.append(
+                (
+                    f"{operation} ({unit})",
+                    target,
+                    show(median(values)),
+                    f"{show(min(values))} – {show(max(values))}",
+                    show(figures.less_null(key, operation, target)),
+                    show(figures.typical(key, operation, target, "server_cpu_seconds")),
+                    show(figures.typical(key, operation, target, "client_cpu_seconds")),
+                    "–" if whole else f"{1 / median(values):,.0f}",
+                    str(samples[0]["rows"]) if whole else "–",
+                )
+            )
+    head = ("operation", "system", "wall", "spread", "less null", "server CPU", "client CPU", "per second", "rows")
+    return [*lines, *_table(head, rows)]
+
+
+def _sizes_part(figures: Figures) -> list[str]:
+    rows = []
+    for record in figures.of("size"):
+        kept = record["maintained_bytes"] if record["maintained_bytes"] is not None else record["table_bytes"]
+        rows.append(
+            (
+                record["shape"],
+                f"{record['size']:,}",
+                record["target"],
+                _shown(record["resting_bytes"], _megabytes),
+                f"{_shown(record['maintained_bytes'], _megabytes)} ({record['maintenance']})",
+                _shown(record["table_bytes"], _megabytes),
+                _shown(kept, lambda value: _number(value / record["size"])),
+                _shown(record["table_bytes"], lambda value: _number(value / record["size"])),
+            )
+        )
+    if not rows:
+        return []
+    head = ("shape", "documents", "system", "MB at rest", "MB maintained", "MB by the system", "bytes a person", "by the system")
+    return [
+        "## Size on disk",
+        "",
+        "Blocks allocated in the data directory beyond those of the empty system, logs included, once size and CPU stood still; then",
+        "again after the maintenance that the system offers. A log of fixed size weighs on small sets. Beside it what the system says",
+        "of the table and its primary index alone.",
+        "",
+        *_table(head, rows),
+    ]
+
+
+def _resources_part(figures: Figures) -> list[str]:
+    peaks = {(data_set(record), record["target"]): record["peak_bytes"] for record in figures.of("memory")}
+    rows = [
+        (
+            " · ".join((record["shape"], f"{record['size']:,}", record["durability"])),
+            record["target"],
+            _shown(record["ready_seconds"], lambda value: _number(value * 1e3)),
+            _shown(record["idle_memory_bytes"], _megabytes),
+            _shown(peaks.get((data_set(record), record["target"])), _megabytes),
+        )
+        for record in figures.of("start")
+        if record["kind"] == "server"
+    ]
+    if not rows:
+        return []
+    return [
+        "## Start and memory",
+        "",
+        "Ready: from starting the program on an empty directory to a connection. Memory: peak resident bytes of a server of one",
+        "process; of one of several processes their proportional memory at the end.",
+        "",
+        *_table(("data set", "system", "ready (ms)", "idle (MB)", "peak (MB)"), rows),
+    ]
+
+
+def _failures_part(figures: Figures) -> list[str]:
+    rows = [
+        (" · ".join((record["shape"], f"{record['size']:,}", record["durability"])), record["target"], record["operation"], record["error"])
+        for record in figures.of("failure")
+    ]
+    return ["## Failures", "", *_table(("data set", "system", "operation", "error"), rows)] if rows else []
+
+
+def _growth_part(figures: Figures) -> list[str]:
+    """The thesis' finding is that all is linear in the number of documents: the factor between neighbouring sizes shows it."""
+    rows = []
+    keys = sorted(key for key in figures.sets if key[0] == "relaxed")
+    for smaller, larger in zip(keys, keys[1:]):
+        if smaller[1] != larger[1]:
+            continue
+        for operation in ("insert, 1 client", "count Q1", *(f"Q{number} as published" for number in range(1, 6))):
+            for target in figures.sets[larger].get(operation, {}):
+                few, many = (figures.typical(key, operation, target) for key in (smaller, larger))
+                if few is None or many is None or target.startswith("null"):
+                    continue
+                factor = many / few * (larger[2] / smaller[2] if operation.startswith("insert") else 1)
+                step = f"{smaller[2]:,} → {larger[2]:,}"
+                rows.append((larger[1], operation, target, step, _number(factor)))
+    if not rows:
+        return []
+    return ["## Growth", "", "Total wall time at the larger size over that at the smaller.", "", *_table(("shape", "operation", "system", "documents", "factor"), rows)]
+
+
+COMPARABLE = """## What to keep in mind
+
+- Published in 2011 (as graphs only): MongoDB 1.6 faster than CouchDB 1.0 on every insert and query and smaller on disk, everything
+  linear in the number of documents. Absolute times are of their day; compare systems within one run.
+- Every system gets the same documents and the same 12-byte ids, has no secondary index, and returns whole documents that the client
+  decodes to dictionaries. "As published" sends a count before it iterates, and its Q5 asks for a key that no document has.
+- "Less null" takes away what the Python client costs with a server that does nothing; that server costs a loop of Python itself, so
+  the difference is a little too small, and can be negative where server and client overlap. Queries have no null; take the client's CPU away.
+- With several clients wall time is shared: both server and clients want the same cores. Server CPU is what a server is judged by.
+- An in-process library (SQLite) has no server: its engine's time is in the client's CPU. It is the floor, not a peer.
+- PostgreSQL splits a count over parallel workers, so its CPU time can exceed its wall time. It keeps no change log and no revisions.
+"""
+
+
+def write(directory: Path) -> Path:
+    """Writes `report.md` and the plots beside `results.jsonl`; returns the report's path."""
+    figures = Figures(results.read(directory))
+    lines = [f"# Persons: {directory.name}", ""]
+    for run in figures.of("run"):
+        machine, settings = run["machine"], run["settings"]
+        clients = ", ".join(f"{name} {version}" for name, version in machine["clients"].items())
+        lines += [
+            f"{machine['processor']}, {machine['cores']} cores, {machine['memory_bytes'] / 2**30:.0f} GiB, Linux {machine['kernel']},",
+            f"Python {machine['python']}, {clients}. Started {machine['started']}. Reads measured {settings['rounds']} times, loads in",
+            f"{settings['slices']} slices, systems in turn; figures are medians, the spread is lowest to highest.",
+            "",
+        ]
+    lines += _targets_part(figures) + _failures_part(figures)
+    for picture in plot.draw(figures, directory):
+        lines += [f"![{picture.stem}]({picture.name})", ""]
+    for key in sorted(figures.sets):
+        lines += _operations_part(figures, key)
+    lines += _sizes_part(figures) + _resources_part(figures) + _growth_part(figures)
+    lines.append(COMPARABLE)
+    report = directory / "report.md"
+    report.write_text("\n".join(lines), encoding="utf-8")
+    return report

@@ -1,0 +1,66 @@
+"""Servers that do nothing: the same client loop against them is what the client itself costs."""
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from bench.process import free_port
+from bench.targets.base import RELAXED, SYNCED, Client, Target
+from bench.targets.mongo_client import MongoAdapter
+from bench.targets.postgres import PostgresAdapter
+from bench.targets.server import ServerProcess
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class _Null(Target):
+    kind = "null"
+    protocol: str
+    durability = dict.fromkeys((RELAXED, SYNCED), "keeps nothing")
+
+    def __init__(self) -> None:
+        self._server: ServerProcess | None = None
+        self.port = 0
+
+    @classmethod
+    def configured(cls, options) -> "_Null":
+        return cls()
+
+    def start(self, directory: Path) -> None:
+        self.port = free_port()
+        start = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from bench.nullserver import main; main()"
+        self._server = ServerProcess(
+            [sys.executable, "-c", start, self.protocol, str(self.port)], directory / "server.log"
+        )
+        self._server.wait_ready(self.port)
+        self.pid = self._server.pid
+
+    def stop(self) -> None:
+        if self._server:
+            self._server.stop()
+        self._server = None
+        self.pid = None
+
+    def describe(self) -> dict:
+        return {"version": self.protocol, "settings": "answers every request alike"}
+
+
+class NullMongo(_Null):
+    """What pymongo costs."""
+
+    name = "null-mongo"
+    protocol = "mongo"
+
+    def connector(self, durability: str) -> Callable[[], Client]:
+        return partial(MongoAdapter, f"mongodb://127.0.0.1:{self.port}/?directConnection=true", durability)
+
+
+class NullPostgres(_Null):
+    """What psycopg costs."""
+
+    name = "null-postgres"
+    protocol = "postgres"
+
+    def connector(self, durability: str) -> Callable[[], Client]:
+        return partial(PostgresAdapter, f"host=127.0.0.1 port={self.port} user=bench dbname=bench sslmode=disable", durability)

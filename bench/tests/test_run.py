@@ -1,0 +1,46 @@
+"""A whole run at the smallest scale: every row is there, and a failing target is shown without ending it."""
+
+import pytest
+
+from bench import results
+from bench.__main__ import main
+from bench.targets.sqlite import SQLiteAdapter
+
+
+def run(monkeypatch, tmp_path, *extra: str) -> int:
+    arguments = ["bench", "persons", "--sizes", "200,400", "--shapes", "nested", "--slices", "2", "--rounds", "2", "--clients", "2"]
+    places = ["--temporary", str(tmp_path / "tmp"), "--runs", str(tmp_path / "runs"), "--synced-inserts", "50"]
+    monkeypatch.setattr("sys.argv", [*arguments, *places, *extra])
+    return main()
+
+
+def test_every_row_is_produced(monkeypatch, tmp_path):
+    assert run(monkeypatch, tmp_path, "--targets", "sqlite,mongodb") == 0
+    (directory,) = (tmp_path / "runs").iterdir()
+    records = results.read(directory)
+    samples = [record for record in records if record["record"] == "sample" and record["target"] == "sqlite"]
+    inserts = {"insert, 1 client": 2, "insert, 2 clients": 2, "insert, 1000 a command": 2}
+    reads = {"find by _id": 2, "count Q1": 2} | {f"Q{n} as {how}": 2 for n in range(1, 6) for how in ("described", "published")}
+    for size, durability, expected in ((200, "relaxed", inserts | reads), (400, "relaxed", inserts | reads), (50, "synced", inserts)):
+        here = [record["operation"] for record in samples if (record["size"], record["durability"]) == (size, durability)]
+        assert {operation: here.count(operation) for operation in here} == expected
+    text = (directory / "report.md").read_text()
+    assert "not given: no --mongodb-uri" in text and "Size on disk" in text and "Failures" not in text
+    assert (directory / "persons-nested.png").stat().st_size > 10_000
+    assert not list((tmp_path / "tmp").iterdir())
+
+
+def test_a_wrong_answer_is_a_failure(monkeypatch, tmp_path):
+    monkeypatch.setattr(SQLiteAdapter, "count", lambda *_: 1)
+    assert run(monkeypatch, tmp_path, "--targets", "sqlite") == 1
+    (directory,) = (tmp_path / "runs").iterdir()
+    failures = [record for record in results.read(directory) if record["record"] == "failure"]
+    assert {failure["operation"] for failure in failures} == {"count Q1"}
+    assert "returned 1 rows" in (directory / "report.md").read_text()
+
+
+@pytest.mark.parametrize("wrong", [["--sizes", "0"], ["--targets", "null-mongo"], ["--shapes", ""]])
+def test_bad_options_are_refused(monkeypatch, tmp_path, wrong):
+    with pytest.raises(SystemExit) as refusal:
+        run(monkeypatch, tmp_path, *wrong)
+    assert refusal.value.code == 2
