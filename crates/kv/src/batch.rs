@@ -1,0 +1,110 @@
+//! The unit of writing: puts, deletes and the conditions under which they happen.
+
+use crate::{Bytes, Error, MAX_KEY_LEN, Result, Space};
+
+/// One write of a [`Batch`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Write {
+    /// The space written to.
+    pub space: Space,
+    /// The key written.
+    pub key: Bytes,
+    /// The new value; `None` deletes the key.
+    pub value: Option<Bytes>,
+}
+
+/// What must hold for a [`Batch`] to be applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    /// The space looked into.
+    pub space: Space,
+    /// The key looked up.
+    pub key: Bytes,
+    /// The value the key must have; `None`: the key must be absent.
+    pub expected: Option<Bytes>,
+}
+
+/// Writes that happen together or not at all, under conditions checked in the same instant.
+///
+/// A key is written at most once in a batch: which of two writes would win is not defined.
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    writes: Vec<Write>,
+    conditions: Vec<Condition>,
+}
+
+impl Batch {
+    /// An empty batch.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// An empty batch with room for `writes` writes.
+    pub fn with_capacity(writes: usize) -> Self {
+        Self { writes: Vec::with_capacity(writes), conditions: Vec::new() }
+    }
+
+    /// Sets `key` to `value`.
+    pub fn put(&mut self, space: Space, key: impl Into<Bytes>, value: impl Into<Bytes>) {
+        self.writes.push(Write { space, key: key.into(), value: Some(value.into()) });
+    }
+
+    /// Removes `key`, whether it exists or not.
+    pub fn delete(&mut self, space: Space, key: impl Into<Bytes>) {
+        self.writes.push(Write { space, key: key.into(), value: None });
+    }
+
+    /// Applies the batch only if `key` has no value.
+    pub fn require_absent(&mut self, space: Space, key: impl Into<Bytes>) {
+        self.conditions.push(Condition { space, key: key.into(), expected: None });
+    }
+
+    /// Applies the batch only if `key` has exactly `value`.
+    pub fn require_equal(&mut self, space: Space, key: impl Into<Bytes>, value: impl Into<Bytes>) {
+        self.conditions.push(Condition { space, key: key.into(), expected: Some(value.into()) });
+    }
+
+    /// The writes, in the order they were made.
+    pub fn writes(&self) -> &[Write] {
+        &self.writes
+    }
+
+    /// The conditions, in the order they were required.
+    pub fn conditions(&self) -> &[Condition] {
+        &self.conditions
+    }
+
+    /// The number of writes.
+    pub fn len(&self) -> usize {
+        self.writes.len()
+    }
+
+    /// Whether nothing would be written.
+    pub fn is_empty(&self) -> bool {
+        self.writes.is_empty()
+    }
+
+    /// The bytes of all keys and values written.
+    pub fn bytes(&self) -> usize {
+        self.writes.iter().map(|w| w.key.len() + w.value.as_ref().map_or(0, |v| v.len())).sum()
+    }
+
+    /// Takes over the writes and conditions of another batch, after its own.
+    pub fn append(&mut self, mut other: Batch) {
+        self.writes.append(&mut other.writes);
+        self.conditions.append(&mut other.conditions);
+    }
+
+    pub(crate) fn into_writes(self) -> Vec<Write> {
+        self.writes
+    }
+
+    pub(crate) fn check_keys(&self) -> Result<()> {
+        let written = self.writes.iter().map(|w| w.key.len());
+        let looked_up = self.conditions.iter().map(|c| c.key.len());
+        match written.chain(looked_up).find(|len| *len == 0 || *len > MAX_KEY_LEN) {
+            Some(len) => Err(Error::KeyLength(len)),
+            None => Ok(()),
+        }
+    }
+}

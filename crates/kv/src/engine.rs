@@ -1,0 +1,164 @@
+//! The contract: what every engine offers to the layers above.
+//!
+//! Invariants:
+//! - Keys are ordered as byte strings; a scan yields each key of its range once, in order.
+//! - A snapshot never changes, and never shows a part of a batch.
+//! - When `commit` returns, later snapshots show the batch, and it survives a kill of the process.
+//! - Commits become durable in the order of their ids.
+//! - After a failed write or sync, nothing more is written until the engine is opened anew.
+
+use crate::{Batch, Bytes, KeyRange, Result, Space};
+use std::ops::{Bound, ControlFlow};
+
+/// The number of a commit in this run of the engine; a greater one was completed later.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CommitId(pub u64);
+
+/// Which end of a range a scan begins at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From the smallest key to the greatest.
+    Forward,
+    /// From the greatest key to the smallest.
+    Reverse,
+}
+
+/// Called once, with the outcome, when a commit has become durable or never will.
+pub type DurableCallback = Box<dyn FnOnce(Result<()>) + Send>;
+
+/// The pairs of a scan, in its order.
+pub type Pairs = Box<dyn Iterator<Item = Result<(Bytes, Bytes)>> + Send>;
+
+/// An ordered key-value store of a few fixed spaces.
+pub trait Engine: Send + Sync {
+    /// The state of all spaces as of now.
+    fn snapshot(&self) -> Box<dyn Snapshot>;
+
+    /// The value of `key` as of now: what a fresh snapshot would give, for less.
+    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>>;
+
+    /// Applies the batch if all its conditions hold, else changes nothing and returns
+    /// [`Error::Conflict`](crate::Error::Conflict).
+    fn commit(&self, batch: Batch) -> Result<CommitId>;
+
+    /// Calls `callback` when the commit is durable or has failed to become so; perhaps at once, perhaps from
+    /// another thread, which it must not hold up.
+    fn on_durable(&self, commit: CommitId, callback: DurableCallback);
+
+    /// Blocks until the commit is durable.
+    fn wait_durable(&self, commit: CommitId) -> Result<()>;
+
+    /// The last commit known to be durable.
+    fn durable(&self) -> CommitId;
+
+    /// Deletes every key of the range and returns how many there were. Not atomic: done in many batches of
+    /// bounded size beside other traffic, and may be repeated after an interruption. Keys written to the range
+    /// meanwhile may or may not survive.
+    fn delete_range(&self, space: Space, range: KeyRange) -> Result<u64>;
+
+    /// Moves what only memory and the journal hold into its place, so that the next start has nothing to replay.
+    fn settle(&self) -> Result<()>;
+
+    /// Sizes and counts, cheap enough to be asked for every second.
+    fn stats(&self) -> Stats;
+
+    /// Makes everything durable and releases the files. Later writes answer
+    /// [`Error::Closed`](crate::Error::Closed).
+    fn close(&self) -> Result<()>;
+}
+
+/// One unchanging state of all spaces.
+pub trait Snapshot: Send + Sync {
+    /// The value of `key`.
+    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>>;
+
+    /// The values of several keys, in their order.
+    fn get_many(&self, space: Space, keys: &[&[u8]]) -> Result<Vec<Option<Bytes>>> {
+        keys.iter().map(|key| self.get(space, key)).collect()
+    }
+
+    /// The pairs of a range, one after another. After an error the scan ends.
+    fn scan(&self, space: Space, range: KeyRange, direction: Direction) -> Pairs;
+
+    /// Shows each pair of a range to `visitor`, forward, until it breaks: a scan with the least overhead a pair.
+    fn visit(
+        &self,
+        space: Space,
+        range: KeyRange,
+        visitor: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<()>;
+
+    /// Shows every pair of every space to `visitor`, space by space, until it breaks: the scan a backup takes.
+    fn visit_all(&self, visitor: &mut dyn FnMut(Space, &[u8], &[u8]) -> ControlFlow<()>) -> Result<()> {
+        for space in Space::ALL {
+            let mut stopped = false;
+            self.visit(space, KeyRange::all(), &mut |key, value| {
+                let flow = visitor(space, key, value);
+                stopped = flow.is_break();
+                flow
+            })?;
+            if stopped {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Cuts a range into at most `parts` ranges that follow each other and hold, by an estimate from the keys,
+    /// about as much each, so that they can be scanned side by side.
+    fn split(&self, space: Space, range: KeyRange, parts: usize) -> Result<Vec<KeyRange>> {
+        crate::split::by_interpolation(|range, direction| self.scan(space, range, direction), range, parts)
+    }
+}
+
+/// Sizes and counts of an engine. All are estimates as of the moment they were taken.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Bytes allocated on disk, journals included.
+    pub disk_bytes: u64,
+    /// Bytes allocated on disk by journals.
+    pub journal_bytes: u64,
+    /// The number of journals; one when everything has settled.
+    pub journals: usize,
+    /// Bytes of writes held in memory, not yet in tables.
+    pub memtable_bytes: u64,
+    /// Bytes of blocks in the cache.
+    pub cache_bytes: u64,
+    /// The most bytes of blocks the cache takes.
+    pub cache_capacity: u64,
+    /// The same, for each space, in the order of [`Space::ALL`].
+    pub spaces: [SpaceStats; Space::ALL.len()],
+}
+
+/// Sizes of one space.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpaceStats {
+    /// Bytes in tables on disk.
+    pub disk_bytes: u64,
+    /// About how many keys there are; deleted and overwritten ones may count until they are compacted away.
+    pub approximate_keys: u64,
+}
+
+/// Deletes a range with bounded memory: a run of keys is read from a fresh snapshot, deleted in one batch, and
+/// the next run begins after it, so that no snapshot is held for long.
+pub(crate) fn delete_in_batches(engine: &dyn Engine, space: Space, range: KeyRange) -> Result<u64> {
+    const RUN: usize = 1024;
+    let mut rest = range;
+    let mut deleted = 0;
+    while !rest.is_empty() {
+        let mut batch = Batch::with_capacity(RUN);
+        engine.snapshot().visit(space, rest.clone(), &mut |key, _| {
+            batch.delete(space, key);
+            if batch.len() < RUN { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        let Some(last) = batch.writes().last() else { break };
+        rest.start = Bound::Excluded(last.key.clone());
+        let len = batch.len();
+        engine.commit(batch)?;
+        deleted += len as u64;
+        if len < RUN {
+            break;
+        }
+    }
+    Ok(deleted)
+}
