@@ -8,8 +8,12 @@
 //! iteration just ends early.
 
 mod builder;
+pub mod collation;
+mod compare;
+pub mod decimal;
 mod element;
 mod macros;
+mod number;
 mod owned;
 mod path;
 mod scalar;
@@ -17,6 +21,8 @@ mod validate;
 mod view;
 
 pub use builder::{Append, ArrayBuilder, DocBuilder};
+pub use collation::{Collation, CollationError, Collator};
+pub use compare::{compare, compare_arrays, compare_docs, compare_with, type_rank};
 pub use element::{Element, Elements, RawValue, Type};
 pub use owned::{DocBuf, ValueBuf};
 pub use path::Path;

@@ -53,7 +53,8 @@ fn nested(bytes: &[u8], base: usize, depth: usize) -> Result<(), ValidationError
     if depth > MAX_DEPTH {
         return Err(ValidationError::TooDeep);
     }
-    if bytes.len() < 5 || read_i32(bytes).and_then(|length| usize::try_from(length).ok()) != Some(bytes.len()) {
+    if bytes.len() < 5 || read_i32(bytes).and_then(|length| usize::try_from(length).ok()) != Some(bytes.len())
+    {
         return Err(ValidationError::Length { offset: base });
     }
     if bytes[bytes.len() - 1] != 0 {
@@ -63,14 +64,16 @@ fn nested(bytes: &[u8], base: usize, depth: usize) -> Result<(), ValidationError
     let mut at = 4;
     while at < end {
         let offset = base + at;
-        let tag = Type::from_byte(bytes[at]).ok_or(ValidationError::UnknownType { tag: bytes[at], offset })?;
+        let tag =
+            Type::from_byte(bytes[at]).ok_or(ValidationError::UnknownType { tag: bytes[at], offset })?;
         at += 1;
         let key_length =
             bytes[at..end].iter().position(|&b| b == 0).ok_or(ValidationError::Malformed { offset })?;
         std::str::from_utf8(&bytes[at..at + key_length])
             .map_err(|_| ValidationError::Utf8 { offset: base + at })?;
         at += key_length + 1;
-        let length = value_length(tag, &bytes[at..end]).ok_or(ValidationError::Length { offset: base + at })?;
+        let length =
+            value_length(tag, &bytes[at..end]).ok_or(ValidationError::Length { offset: base + at })?;
         value(tag, &bytes[at..at + length], base + at, depth)?;
         at += length;
     }
@@ -83,9 +86,7 @@ fn value(tag: Type, bytes: &[u8], offset: usize, depth: usize) -> Result<(), Val
         Type::String | Type::JavaScript | Type::Symbol => string(bytes, offset),
         Type::Document | Type::Array => nested(bytes, offset, depth + 1),
         Type::Boolean if bytes[0] > 1 => Err(ValidationError::Malformed { offset }),
-        Type::Regex => {
-            std::str::from_utf8(bytes).map(|_| ()).map_err(|_| ValidationError::Utf8 { offset })
-        }
+        Type::Regex => std::str::from_utf8(bytes).map(|_| ()).map_err(|_| ValidationError::Utf8 { offset }),
         Type::DbPointer => string(&bytes[..bytes.len() - 12], offset),
         // The old binary subtype 2 repeats its length inside.
         Type::Binary if bytes[4] == 2 => {

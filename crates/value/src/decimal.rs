@@ -1,0 +1,59 @@
+//! Decimal128 as BSON holds it: the fields of the binary-integer-decimal encoding.
+
+use crate::scalar::Decimal128;
+
+/// What is added to an exponent before it is stored.
+pub const EXPONENT_BIAS: i32 = 6176;
+
+/// The largest coefficient: 34 nines.
+pub const MAX_COEFFICIENT: u128 = 9_999_999_999_999_999_999_999_999_999_999_999;
+
+/// How many bits the coefficient takes.
+const COEFFICIENT_BITS: u32 = 113;
+
+/// A Decimal128 taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parts {
+    /// Not a number, of either sign, quiet or signalling.
+    NaN,
+    /// An infinity.
+    Infinity {
+        /// Whether it is below every finite number.
+        negative: bool,
+    },
+    /// ±coefficient × 10^exponent.
+    Finite {
+        /// The sign, which zero has too.
+        negative: bool,
+        /// At most [`MAX_COEFFICIENT`].
+        coefficient: u128,
+        /// From -6176 to 6111.
+        exponent: i32,
+    },
+}
+
+impl Decimal128 {
+    /// Takes the number apart. A coefficient beyond 34 digits is not canonical and means zero, as IEEE 754 says.
+    pub fn parts(self) -> Parts {
+        let bits = u128::from_le_bytes(self.0);
+        let negative = bits >> 127 == 1;
+        match (bits >> 122) & 0b1_1111 {
+            0b1_1111 => Parts::NaN,
+            0b1_1110 => Parts::Infinity { negative },
+            // The form for coefficients of 114 bits, all of which are beyond 34 digits.
+            0b1_1000..=0b1_1101 => Parts::Finite {
+                negative,
+                coefficient: 0,
+                exponent: ((bits >> 111) & 0x3FFF) as i32 - EXPONENT_BIAS,
+            },
+            _ => {
+                let coefficient = bits & ((1 << COEFFICIENT_BITS) - 1);
+                Parts::Finite {
+                    negative,
+                    coefficient: if coefficient > MAX_COEFFICIENT { 0 } else { coefficient },
+                    exponent: ((bits >> COEFFICIENT_BITS) & 0x3FFF) as i32 - EXPONENT_BIAS,
+                }
+            }
+        }
+    }
+}
