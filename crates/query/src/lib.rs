@@ -6,6 +6,7 @@
 //! Errors carry MongoDB's numeric code and text, see [`Error`].
 
 mod error;
+pub mod expr;
 mod interrupt;
 
 pub use error::{Error, Result, code};

@@ -1,0 +1,146 @@
+//! Aggregation expressions: parsed once into a tree, evaluated over each document.
+//!
+//! [`Expr::parse`] reads the expression language's syntax: field paths `"$a.b"`, variables `"$$name.path"`, objects,
+//! arrays, literals and operators. Every operator is a row of [`table`]; a family of operators is a file.
+//!
+//! A value that evaluation computes is a [`Value`] again: a scalar, or a view of BSON bytes that live in the
+//! [`EvalEnv`]'s arena, in the document, or in the expression (literals). `None` stands for MongoDB's *missing*, which
+//! is not null: a missing field of an object expression is left out.
+//!
+//! Invariants: variables are resolved to slots by the parser, so evaluation looks up no names; calls whose arguments
+//! are literals were folded to literals; no value grows beyond [`env::MAX_VALUE_BYTES`].
+
+mod env;
+mod field_path;
+mod operator;
+mod parse;
+mod table;
+
+pub use env::{Context, EvalEnv, MAX_VALUE_BYTES};
+pub use operator::{Args, Function, Node};
+pub use parse::{ParseEnv, Slot};
+
+use crate::error::Result;
+use diwan_value::{ArrayBuilder, DocBuilder, Path, Value, ValueBuf};
+use std::sync::Arc;
+
+/// An expression, ready to be evaluated.
+#[derive(Clone, Debug)]
+pub enum Expr {
+    /// A constant.
+    Literal(ValueBuf),
+    /// `$$REMOVE`: always missing.
+    Missing,
+    /// A variable, or what a path reaches inside it; a field path `"$a"` is `$$CURRENT.a`.
+    Variable {
+        /// The variable.
+        variable: Variable,
+        /// The path inside its value.
+        path: Option<Path>,
+    },
+    /// An object expression: its fields in their order.
+    Document(Vec<(String, Expr)>),
+    /// An array expression: missing values become null.
+    Array(Vec<Expr>),
+    /// An operator that is a function of its arguments.
+    Call {
+        /// The operator with its `$`.
+        operator: &'static str,
+        /// What evaluates it.
+        function: Function,
+        /// Its arguments.
+        args: Vec<Expr>,
+    },
+    /// An operator that keeps more than its arguments.
+    Node(Arc<dyn Node>),
+}
+
+/// Where a variable's value comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Variable {
+    /// `$$ROOT`: the document.
+    Root,
+    /// `$$NOW`.
+    Now,
+    /// `$$CLUSTER_TIME`.
+    ClusterTime,
+    /// `$$USER_ROLES`.
+    UserRoles,
+    /// A variable that a `let`, an operator or a stage binds.
+    Slot(Slot),
+}
+
+impl Expr {
+    /// Evaluates the expression; `None` is missing.
+    pub fn eval<'a>(&'a self, env: &EvalEnv<'a>) -> Result<Option<Value<'a>>> {
+        match self {
+            Expr::Literal(value) => Ok(Some(value.as_value())),
+            Expr::Missing => Ok(None),
+            Expr::Variable { variable, path: None } => env.variable(*variable),
+            Expr::Variable { variable: Variable::Root, path: Some(path) } => {
+                field_path::get(env, env.root(), path)
+            }
+            Expr::Variable { variable, path: Some(path) } => match env.variable(*variable)? {
+                Some(value) => field_path::get_in_value(env, value, path),
+                None => Ok(None),
+            },
+            Expr::Document(fields) => {
+                let mut builder = DocBuilder::new();
+                append_fields(fields, &mut builder, env)?;
+                env.document(builder).map(Some)
+            }
+            Expr::Array(items) => {
+                let mut builder = ArrayBuilder::new();
+                for item in items {
+                    builder.push(env.nested(item.eval(env)?)?.unwrap_or(Value::Null));
+                }
+                env.array(builder).map(Some)
+            }
+            Expr::Call { operator, function, args } => function(Args { operator, exprs: args }, env),
+            Expr::Node(node) => node.eval(env),
+        }
+    }
+
+    /// The constant that the expression is, if it is one.
+    pub fn as_literal(&self) -> Option<Value<'_>> {
+        if let Expr::Literal(value) = self { Some(value.as_value()) } else { None }
+    }
+
+    /// The path of a plain field path `"$a.b"` of the document.
+    pub fn as_field_path(&self) -> Option<&Path> {
+        match self {
+            Expr::Variable { variable: Variable::Root, path } => path.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// The expressions directly inside this one.
+    pub fn children(&self) -> Vec<&Expr> {
+        match self {
+            Expr::Literal(_) | Expr::Missing | Expr::Variable { .. } => Vec::new(),
+            Expr::Document(fields) => fields.iter().map(|(_, expr)| expr).collect(),
+            Expr::Array(items) => items.iter().collect(),
+            Expr::Call { args, .. } => args.iter().collect(),
+            Expr::Node(node) => node.children(),
+        }
+    }
+}
+
+/// Evaluates an object expression's fields into `builder`, nested objects in place.
+fn append_fields<'a>(
+    fields: &'a [(String, Expr)],
+    builder: &mut DocBuilder,
+    env: &EvalEnv<'a>,
+) -> Result<()> {
+    for (name, expr) in fields {
+        if let Expr::Document(inner) = expr {
+            builder.begin_document(name);
+            append_fields(inner, builder, env)?;
+            builder.end();
+        } else if let Some(value) = env.nested(expr.eval(env)?)? {
+            builder.append(name, value);
+            env.check_size(builder.len())?;
+        }
+    }
+    Ok(())
+}
