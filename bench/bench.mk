@@ -17,9 +17,10 @@ BENCH_OPTIONS = $(call bench_option,SIZES,sizes) $(call bench_option,SHAPES,shap
 bench-persons: $(BENCH_READY) bench-program
 	$(BENCH_PYTHON) -m bench persons $(BENCH_OPTIONS)
 
-# A given server needs no program of ours.
+# Neither a given server nor a run without Diwan needs the program.
+BENCH_TARGETS = $(or $(TARGETS),diwan)
 bench-program:
-	$(if $(DIWAN_URI),,cargo build --release --bin diwan)
+	$(if $(DIWAN_URI),,$(if $(findstring diwan,$(BENCH_TARGETS)),cargo build --release --bin diwan))
 
 # The bench's own tests.
 test-bench: $(BENCH_READY)

@@ -19,6 +19,8 @@ def describe() -> dict:
         "cores": len(os.sched_getaffinity(0)),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "kernel": platform.release(),
+        # What else ran: a busy machine spoils even CPU times, since cores share caches and execution units.
+        "load_before": os.getloadavg()[0],
         "python": platform.python_version(),
         "clients": {name: version(name) for name in ("pymongo", "psycopg")},
         "started": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),

@@ -60,17 +60,16 @@ def _disk(figures, shape: str, axes, colours: dict) -> None:
 
 
 def _bars(figures, key: tuple, operations: list[str], field: str, scale: float, axes, colours: dict) -> None:
-    targets = [name for name in colours if any(name in _real(figures, key, operation) for operation in operations)]
+    present = [name for name in colours if any(name in _real(figures, key, operation) for operation in operations)]
+    targets = [name for name in present if any(figures.seconds(key, operation, name, field) for operation in operations)]
     width = 0.8 / max(1, len(targets))
     for number, target in enumerate(targets):
         heights = [(figures.typical(key, operation, target, field) or 0.0) * scale for operation in operations]
-        if not any(heights):
-            continue
         places = [place + number * width for place in range(len(operations))]
         bars = axes.bar(places, heights, width, label=target, color=colours[target])
         axes.bar_label(bars, labels=[f"{height:.3g}" if height else "" for height in heights], fontsize=7)
     labels = [operation.replace(" as published", "").replace(", ", "\n") for operation in operations]
-    axes.set_xticks([place + 0.4 - width / 2 for place in range(len(operations))], labels)
+    axes.set_xticks([place + (len(targets) - 1) * width / 2 for place in range(len(operations))], labels)
     _legend(axes)
 
 

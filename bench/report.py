@@ -5,7 +5,7 @@ of an operation less that of the same client loop against a server that does not
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from statistics import median
 
@@ -13,6 +13,7 @@ from bench import plot, results
 
 # How each kind of operation is shown: per operation in microseconds, or as a whole in milliseconds.
 WHOLE = ("count", "Q")
+BUSY = 0.5  # a load average of more before the run began means that something else was running
 
 
 class Figures:
@@ -62,17 +63,17 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
     return [*lines, ""]
 
 
-def _shown(value: float | None, format_: Callable[[float], str]) -> str:
-    return "–" if value is None else format_(value)
-
-
 def _number(value: float) -> str:
     digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
     return f"{value:,.{digits}f}"
 
 
-def _megabytes(value: float) -> str:
-    return _number(value / 1e6)
+def _shown(value: float | None, scale: float = 1.0) -> str:
+    return "–" if value is None else _number(value * scale)
+
+
+def _megabytes(value: float | None) -> str:
+    return _shown(value, 1e-6)
 
 
 def _targets_part(figures: Figures) -> list[str]:
@@ -95,16 +96,15 @@ def _operations_part(figures: Figures, key: tuple) -> list[str]:
         scale, unit = (1e3, "ms") if whole else (1e6, "µs")
         for target, samples in by_target.items():
             values = figures.seconds(key, operation, target)
-            show = lambda value, scale=scale: _shown(value, lambda one: _number(one * scale))
             rows.append(
                 (
                     f"{operation} ({unit})",
                     target,
-                    show(median(values)),
-                    f"{show(min(values))} – {show(max(values))}",
-                    show(figures.less_null(key, operation, target)),
-                    show(figures.typical(key, operation, target, "server_cpu_seconds")),
-                    show(figures.typical(key, operation, target, "client_cpu_seconds")),
+                    _shown(median(values), scale),
+                    f"{_shown(min(values), scale)} – {_shown(max(values), scale)}",
+                    _shown(figures.less_null(key, operation, target), scale),
+                    _shown(figures.typical(key, operation, target, "server_cpu_seconds"), scale),
+                    _shown(figures.typical(key, operation, target, "client_cpu_seconds"), scale),
                     "–" if whole else f"{1 / median(values):,.0f}",
                     str(samples[0]["rows"]) if whole else "–",
                 )
@@ -122,11 +122,11 @@ def _sizes_part(figures: Figures) -> list[str]:
                 record["shape"],
                 f"{record['size']:,}",
                 record["target"],
-                _shown(record["resting_bytes"], _megabytes),
-                f"{_shown(record['maintained_bytes'], _megabytes)} ({record['maintenance']})",
-                _shown(record["table_bytes"], _megabytes),
-                _shown(kept, lambda value: _number(value / record["size"])),
-                _shown(record["table_bytes"], lambda value: _number(value / record["size"])),
+                _megabytes(record["resting_bytes"]),
+                f"{_megabytes(record['maintained_bytes'])} ({record['maintenance']})",
+                _megabytes(record["table_bytes"]),
+                _shown(kept, 1 / record["size"]),
+                _shown(record["table_bytes"], 1 / record["size"]),
             )
         )
     if not rows:
@@ -149,8 +149,8 @@ def _resources_part(figures: Figures) -> list[str]:
         (
             " · ".join((record["shape"], f"{record['size']:,}", record["durability"])),
             record["target"],
-            _shown(record["ready_seconds"], lambda value: _number(value * 1e3)),
-            _shown(record["idle_memory_bytes"], _megabytes),
+            _shown(record["ready_seconds"], 1e3),
+            _megabytes(record["idle_memory_bytes"]),
             _shown(peaks.get((data_set(record), record["target"])), _megabytes),
         )
         for record in figures.of("start")
@@ -193,7 +193,8 @@ def _growth_part(figures: Figures) -> list[str]:
                 rows.append((larger[1], operation, target, step, _number(factor)))
     if not rows:
         return []
-    return ["## Growth", "", "Total wall time at the larger size over that at the smaller.", "", *_table(("shape", "operation", "system", "documents", "factor"), rows)]
+    head = ("shape", "operation", "system", "documents", "factor")
+    return ["## Growth", "", "Total wall time at the larger size over that at the smaller.", "", *_table(head, rows)]
 
 
 COMPARABLE = """## What to keep in mind
@@ -223,6 +224,8 @@ def write(directory: Path) -> Path:
             f"{settings['slices']} slices, systems in turn; figures are medians, the spread is lowest to highest.",
             "",
         ]
+        if machine["load_before"] > BUSY:
+            lines += [f"**The machine was busy when this run began (load {machine['load_before']:.1f}): figures are not to be trusted.**", ""]
     lines += _targets_part(figures) + _failures_part(figures)
     for picture in plot.draw(figures, directory):
         lines += [f"![{picture.stem}]({picture.name})", ""]
