@@ -151,7 +151,7 @@ def _resources_part(figures: Figures) -> list[str]:
             record["target"],
             _shown(record["ready_seconds"], 1e3),
             _megabytes(record["idle_memory_bytes"]),
-            _shown(peaks.get((data_set(record), record["target"])), _megabytes),
+            _megabytes(peaks.get((data_set(record), record["target"]))),
         )
         for record in figures.of("start")
         if record["kind"] == "server"
