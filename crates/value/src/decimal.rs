@@ -11,6 +11,9 @@ pub const MAX_COEFFICIENT: u128 = 9_999_999_999_999_999_999_999_999_999_999_999;
 /// How many bits the coefficient takes.
 const COEFFICIENT_BITS: u32 = 113;
 
+/// The largest stored exponent: that of 10^6111.
+const MAX_BIASED: u128 = 12_287;
+
 /// A Decimal128 taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parts {
@@ -33,6 +36,17 @@ pub enum Parts {
 }
 
 impl Decimal128 {
+    /// ±coefficient × 10^exponent, as it is; `None` if coefficient or exponent is out of range.
+    pub fn from_parts(negative: bool, coefficient: u128, exponent: i32) -> Option<Decimal128> {
+        let biased = u128::try_from(exponent.checked_add(EXPONENT_BIAS)?)
+            .ok()
+            .filter(|&biased| biased <= MAX_BIASED)?;
+        (coefficient <= MAX_COEFFICIENT).then(|| {
+            let bits = u128::from(negative) << 127 | biased << COEFFICIENT_BITS | coefficient;
+            Decimal128(bits.to_le_bytes())
+        })
+    }
+
     /// Takes the number apart. A coefficient beyond 34 digits is not canonical and means zero, as IEEE 754 says.
     pub fn parts(self) -> Parts {
         let bits = u128::from_le_bytes(self.0);

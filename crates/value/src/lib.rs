@@ -12,10 +12,13 @@ pub mod collation;
 mod compare;
 pub mod decimal;
 mod element;
+pub mod key;
 mod macros;
 mod number;
 mod owned;
 mod path;
+#[cfg(test)]
+mod random;
 mod scalar;
 mod validate;
 mod view;
