@@ -89,6 +89,13 @@ impl DocBuilder {
         self
     }
 
+    /// Appends elements as their bytes lie one after another in another document or array.
+    #[inline]
+    pub fn append_span(&mut self, elements: &[u8]) -> &mut DocBuilder {
+        self.bytes.extend_from_slice(elements);
+        self
+    }
+
     /// Opens a nested document under `key`; what follows goes into it until [`DocBuilder::end`].
     pub fn begin_document(&mut self, key: &str) -> &mut DocBuilder {
         self.begin(Type::Document, key)

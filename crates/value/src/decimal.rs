@@ -1,6 +1,14 @@
-//! Decimal128 as BSON holds it: the fields of the binary-integer-decimal encoding.
+//! Decimal128: the fields of its binary-integer-decimal encoding, arithmetic, text, conversions.
+//!
+//! Arithmetic is IEEE 754's with 34 digits, rounding half to even; nothing traps, impossible operations give NaN.
+
+mod arithmetic;
+mod convert;
 
 use crate::scalar::Decimal128;
+
+pub use arithmetic::Rounding;
+pub use convert::ParseDecimalError;
 
 /// What is added to an exponent before it is stored.
 pub const EXPONENT_BIAS: i32 = 6176;
@@ -36,6 +44,50 @@ pub enum Parts {
 }
 
 impl Decimal128 {
+    /// 0 with the exponent 0.
+    pub const ZERO: Decimal128 = Decimal128::from_bits((EXPONENT_BIAS as u128) << COEFFICIENT_BITS);
+    /// Not a number.
+    pub const NAN: Decimal128 = Decimal128::from_bits(0b0_1111_1 << 122);
+    /// Above every number.
+    pub const INFINITY: Decimal128 = Decimal128::from_bits(0b0_1111_0 << 122);
+    /// Below every number.
+    pub const NEG_INFINITY: Decimal128 = Decimal128::from_bits(0b1_1111_0 << 122);
+
+    const fn from_bits(bits: u128) -> Decimal128 {
+        Decimal128(bits.to_le_bytes())
+    }
+
+    /// Whether this is not a number.
+    pub fn is_nan(self) -> bool {
+        self.parts() == Parts::NaN
+    }
+
+    /// Whether this is one of the infinities.
+    pub fn is_infinite(self) -> bool {
+        matches!(self.parts(), Parts::Infinity { .. })
+    }
+
+    /// Whether this is neither infinite nor NaN.
+    pub fn is_finite(self) -> bool {
+        matches!(self.parts(), Parts::Finite { .. })
+    }
+
+    /// Whether this is a zero of either sign and any exponent.
+    pub fn is_zero(self) -> bool {
+        matches!(self.parts(), Parts::Finite { coefficient: 0, .. })
+    }
+
+    /// Whether the sign is set; zero and NaN have one too.
+    pub fn is_sign_negative(self) -> bool {
+        self.0[15] & 0x80 != 0
+    }
+
+    /// The number without its sign.
+    pub fn abs(mut self) -> Decimal128 {
+        self.0[15] &= 0x7F;
+        self
+    }
+
     /// ±coefficient × 10^exponent, as it is; `None` if coefficient or exponent is out of range.
     pub fn from_parts(negative: bool, coefficient: u128, exponent: i32) -> Option<Decimal128> {
         let biased = u128::try_from(exponent.checked_add(EXPONENT_BIAS)?)
@@ -71,3 +123,6 @@ impl Decimal128 {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,6 +10,7 @@
 
 mod decode;
 mod number;
+mod skip;
 mod types;
 
 use crate::collation::Collator;
@@ -17,6 +18,7 @@ use crate::element::Type;
 use crate::view::{Array, Doc, Value};
 
 pub use decode::{Decoder, decode};
+pub use skip::skip;
 pub use types::Types;
 
 /// Whether a key part sorts upwards or downwards.

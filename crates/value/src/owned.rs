@@ -70,6 +70,11 @@ impl ValueBuf {
         ValueBuf { tag: value.tag(), bytes }
     }
 
+    /// The value's type and bytes.
+    pub fn as_raw(&self) -> RawValue<'_> {
+        RawValue { tag: self.tag, bytes: &self.bytes }
+    }
+
     /// A view of the value.
     pub fn as_value(&self) -> Value<'_> {
         RawValue { tag: self.tag, bytes: &self.bytes }.decode().unwrap_or(Value::Null)
