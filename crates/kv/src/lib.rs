@@ -7,9 +7,10 @@
 //! A commit is acknowledged in two steps: when [`Engine::commit`] returns, the batch is visible and survives a
 //! kill of the process; once the engine reports its [`CommitId`] durable, it also survives a loss of power.
 //!
-//! [`MemoryEngine`] keeps everything in memory.
+//! Engines: [`FjallEngine`] on disk, [`MemoryEngine`] in memory.
 
 mod batch;
+mod disk;
 mod engine;
 mod error;
 mod memory;
@@ -18,6 +19,7 @@ mod space;
 mod split;
 
 pub use batch::{Batch, Condition, Write};
+pub use disk::{FjallEngine, Options};
 pub use engine::{CommitId, Direction, DurableCallback, Engine, Pairs, Snapshot, SpaceStats, Stats};
 pub use error::{Error, LostJournal, Result};
 /// A cheaply cloned, immutable byte string; short ones are stored in place.

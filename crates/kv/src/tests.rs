@@ -1,7 +1,158 @@
 //! The contract, run against every engine.
 
 use crate::*;
+use std::collections::BTreeMap;
 use std::ops::Bound;
+
+/// Reproducible random numbers (SplitMix64).
+pub(crate) struct Dice(pub u64);
+
+impl Dice {
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % n
+    }
+
+    fn bytes(&mut self, longest: u64) -> Vec<u8> {
+        let len = 1 + self.below(longest);
+        (0..len).map(|_| [0, 1, 0x7f, 0xfe, 0xff][self.below(5) as usize]).collect()
+    }
+}
+
+type Model = [BTreeMap<Vec<u8>, Vec<u8>>; Space::ALL.len()];
+
+fn model_range<'a>(model: &'a BTreeMap<Vec<u8>, Vec<u8>>, range: &KeyRange) -> Vec<(&'a [u8], &'a [u8])> {
+    model.iter().filter(|(k, _)| range.contains(k)).map(|(k, v)| (&**k, &**v)).collect()
+}
+
+fn compare(view: &dyn Snapshot, model: &Model, dice: &mut Dice) {
+    let space = Space::ALL[dice.below(5) as usize];
+    let map = &model[space.index()];
+    let key = dice.bytes(5);
+    assert_eq!(view.get(space, &key).unwrap().as_deref(), map.get(&key).map(|v| &**v));
+    let bound = |dice: &mut Dice| match dice.below(3) {
+        0 => Bound::Unbounded,
+        1 => Bound::Included(Bytes::from(dice.bytes(3))),
+        _ => Bound::Excluded(Bytes::from(dice.bytes(3))),
+    };
+    let range = KeyRange::new(bound(dice), bound(dice));
+    let mut expected = model_range(map, &range);
+    let mut visited = Vec::new();
+    view.visit(space, range.clone(), &mut |k, v| {
+        visited.push((k.to_vec(), v.to_vec()));
+        std::ops::ControlFlow::Continue(())
+    })
+    .unwrap();
+    assert!(visited.iter().map(|(k, v)| (&**k, &**v)).eq(expected.iter().copied()), "visit {range:?}");
+    for direction in [Direction::Forward, Direction::Reverse] {
+        let found: Vec<_> = view.scan(space, range.clone(), direction).collect::<Result<_>>().unwrap();
+        assert!(
+            found.iter().map(|(k, v)| (&**k, &**v)).eq(expected.iter().copied()),
+            "{direction:?} {range:?}"
+        );
+        expected.reverse();
+    }
+}
+
+/// Random operations against a plain map. `reopen` may replace the engine.
+pub(crate) fn behaves_like_a_map(
+    mut engine: Box<dyn Engine>,
+    mut reopen: impl FnMut(Box<dyn Engine>) -> Box<dyn Engine>,
+    seed: u64,
+    steps: u64,
+) {
+    let mut dice = Dice(seed);
+    let mut model = Model::default();
+    let mut views: Vec<(Box<dyn Snapshot>, Model)> = Vec::new();
+    for _ in 0..steps {
+        match dice.below(100) {
+            0..70 => {
+                let mut batch = Batch::new();
+                let mut after = model.clone();
+                let mut written = std::collections::BTreeSet::new();
+                for _ in 0..=dice.below(6) {
+                    let (space, key) = (Space::ALL[dice.below(5) as usize], dice.bytes(5));
+                    if !written.insert((space, key.clone())) {
+                        continue;
+                    }
+                    if dice.below(3) > 0 {
+                        let value = dice.bytes(40);
+                        batch.put(space, key.clone(), value.clone());
+                        after[space.index()].insert(key, value);
+                    } else {
+                        batch.delete(space, key.clone());
+                        after[space.index()].remove(&key);
+                    }
+                }
+                let mut failing = None;
+                for i in 0..dice.below(3) as usize {
+                    let (space, key) = (Space::ALL[dice.below(5) as usize], dice.bytes(2));
+                    let found = model[space.index()].get(&key);
+                    let holds = match dice.below(3) {
+                        0 => {
+                            batch.require_absent(space, key);
+                            found.is_none()
+                        }
+                        1 => {
+                            batch.require_equal(space, key, *b"never");
+                            false
+                        }
+                        _ => {
+                            let value = found.cloned();
+                            match value {
+                                Some(value) => batch.require_equal(space, key, value),
+                                None => batch.require_absent(space, key),
+                            }
+                            true
+                        }
+                    };
+                    failing = failing.or((!holds).then_some(i));
+                }
+                match (engine.commit(batch), failing) {
+                    (Ok(_), None) => model = after,
+                    (Err(Error::Conflict(i)), Some(expected)) if i == expected => {}
+                    (outcome, expected) => panic!("{outcome:?} where {expected:?} was expected"),
+                }
+            }
+            70..90 => {
+                compare(&*engine.snapshot(), &model, &mut dice);
+                if let Some((view, model)) = views.last() {
+                    compare(&**view, model, &mut dice);
+                }
+            }
+            90..94 => views.push((engine.snapshot(), model.clone())),
+            94..96 if !views.is_empty() => {
+                let i = dice.below(views.len() as u64) as usize;
+                views.swap_remove(i);
+            }
+            96 => {
+                let (space, prefix) = (Space::ALL[dice.below(5) as usize], dice.bytes(2));
+                let range = KeyRange::prefix(&prefix);
+                let there = model_range(&model[space.index()], &range).len() as u64;
+                assert_eq!(engine.delete_range(space, range.clone()).unwrap(), there);
+                model[space.index()].retain(|k, _| !range.contains(k));
+            }
+            97 => engine.settle().unwrap(),
+            98 if dice.below(4) == 0 => {
+                views.clear();
+                engine = reopen(engine);
+            }
+            _ => {
+                let last = engine.commit(Batch::new()).unwrap();
+                engine.wait_durable(last).unwrap();
+                assert!(engine.durable() >= last);
+            }
+        }
+    }
+    for (view, model) in &views {
+        for _ in 0..20 {
+            compare(&**view, model, &mut dice);
+        }
+    }
+}
 
 fn conditions_hold_or_nothing_happens(engine: &dyn Engine) {
     let mut first = Batch::new();
@@ -73,7 +224,7 @@ fn ranges_and_splits(engine: &dyn Engine) {
     assert_eq!(seen, 50);
 }
 
-fn contract(engine: &dyn Engine) {
+pub(crate) fn contract(engine: &dyn Engine) {
     conditions_hold_or_nothing_happens(engine);
     keys_have_a_length(engine);
     ranges_and_splits(engine);
@@ -82,4 +233,25 @@ fn contract(engine: &dyn Engine) {
 #[test]
 fn memory_engine_keeps_the_contract() {
     contract(&MemoryEngine::new());
+}
+
+#[test]
+fn memory_engine_behaves_like_a_map() {
+    for seed in 0..8 {
+        behaves_like_a_map(Box::new(MemoryEngine::new()), |same| same, seed, 3000);
+    }
+}
+
+#[test]
+fn disk_engine_behaves_like_a_map() {
+    for seed in 0..3 {
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options { settle_when_idle: seed == 1, ..Options::default() };
+        let open = || -> Box<dyn Engine> { Box::new(FjallEngine::open(dir.path(), &options).unwrap()) };
+        let reopen = |old: Box<dyn Engine>| {
+            drop(old);
+            open()
+        };
+        behaves_like_a_map(open(), reopen, seed, 4000);
+    }
 }

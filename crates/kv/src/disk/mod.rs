@@ -1,0 +1,333 @@
+//! The engine on disk: fjall, with group commit and protection against damaged journals around it.
+//!
+//! A directory holds:
+//!
+//! ```text
+//! lock      held while an engine has the directory open
+//! mark      how far the journals are known to be on stable storage (see `mark`)
+//! data/     fjall's: journals (N.jnl), tables (keyspaces/), its own lock and version
+//! lost-N/   journals copied aside before an opening with accepted loss
+//! ```
+//!
+//! Opening: take the lock; [check](recover) the journals against the [mark]; let fjall replay them; start the
+//! [sync thread](sync) and the one that [settles](settle) when idle.
+
+mod journal;
+mod locks;
+mod mark;
+mod poison;
+mod read;
+mod recover;
+mod settle;
+mod sync;
+mod tuning;
+
+#[cfg(test)]
+mod tests;
+
+use crate::{
+    Batch, Bytes, CommitId, DurableCallback, Engine, Error, KeyRange, MAX_KEY_LEN, Result, Snapshot, Space,
+    SpaceStats, Stats,
+};
+use fjall::{AbstractTree, Database, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode};
+use locks::KeyLocks;
+use mark::{Mark, Synced};
+use parking_lot::{Mutex, RwLock};
+use poison::Poison;
+use read::{DiskSnapshot, Keyspaces, guarded};
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use sync::Syncer;
+
+pub use tuning::Options;
+
+/// An engine on disk. Dropping it closes it; its directory is free for another opener once all of its snapshots
+/// and scans are gone, too.
+pub struct FjallEngine {
+    core: Arc<Core>,
+    settler: Mutex<Option<settle::Settler>>,
+}
+
+struct Core {
+    path: PathBuf,
+    db: Database,
+    keyspaces: Keyspaces,
+    /// Held shared by each commit; held alone while nothing may be committed.
+    gate: RwLock<()>,
+    closed: AtomicBool,
+    locks: KeyLocks,
+    poison: Arc<Poison>,
+    syncer: Syncer,
+    /// Declared last, so that it is released last.
+    _lock: File,
+}
+
+impl FjallEngine {
+    /// Opens the engine in the directory `path`, which is created if it does not exist.
+    pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
+        let path = path.as_ref();
+        std::fs::create_dir_all(path).map_err(|e| Error::io(format!("creating {}", path.display()), e))?;
+        let lock = lock(path)?;
+        let data = path.join("data");
+        let (mark, synced) = prepare(path, &data, options)?;
+        let (db, keyspaces) = open_database(path, &data, options)?;
+        let poison = Arc::new(Poison::default());
+        let syncer = Syncer::start(data, mark, synced, Arc::clone(&poison))?;
+        let core = Arc::new(Core {
+            path: path.to_path_buf(),
+            db,
+            keyspaces,
+            gate: RwLock::new(()),
+            closed: AtomicBool::new(false),
+            locks: KeyLocks::new(),
+            poison,
+            syncer,
+            _lock: lock,
+        });
+        let settler = options.settle_when_idle.then(|| settle::Settler::start(&core)).transpose()?;
+        Ok(Self { core, settler: Mutex::new(settler) })
+    }
+}
+
+fn lock(path: &Path) -> Result<File> {
+    let io = |e| Error::io(format!("locking {}", path.display()), e);
+    let mut options = std::fs::OpenOptions::new();
+    let file = options.create(true).truncate(false).write(true).open(path.join("lock")).map_err(io)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(Error::Locked(path.to_path_buf())),
+        Err(TryLockError::Error(e)) => Err(io(e)),
+    }
+}
+
+/// Brings the directory into the state in which fjall may open it.
+fn prepare(path: &Path, data: &Path, options: &Options) -> Result<(Mark, Vec<Synced>)> {
+    let io = |e| Error::io(format!("preparing {}", path.display()), e);
+    let mark_path = path.join("mark");
+    let exists = data.join("version").try_exists().map_err(io)?;
+    let create_mark = || {
+        let mark = Mark::create(&mark_path).map_err(io)?;
+        recover::sync_dir(path).map_err(io)?;
+        Ok(mark)
+    };
+    let (mut mark, noted) = match Mark::open(&mark_path) {
+        Ok(Some(found)) => found,
+        Ok(None) if !data.try_exists().map_err(io)? => (create_mark()?, Vec::new()),
+        Ok(None) if options.accept_loss => (create_mark()?, recover::unmarked(data).map_err(io)?),
+        Ok(None) => {
+            return Err(Error::damaged(format!(
+                "{} is missing: without it, nobody can tell whether the journals are whole",
+                mark_path.display()
+            )));
+        }
+        Err(Error::Damaged(_)) if options.accept_loss => {
+            (create_mark()?, recover::unmarked(data).map_err(io)?)
+        }
+        Err(e) => return Err(e),
+    };
+    if exists {
+        let synced = recover::recover(data, &mut mark, &noted, options.accept_loss)?;
+        return Ok((mark, synced));
+    }
+    if !noted.is_empty() {
+        return Err(Error::damaged(format!("{} is missing", data.join("version").display())));
+    }
+    // The first opening was interrupted before anything could be written.
+    match std::fs::remove_dir_all(data) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(io(e)),
+        _ => Ok((mark, Vec::new())),
+    }
+}
+
+fn open_database(path: &Path, data: &Path, options: &Options) -> Result<(Database, Keyspaces)> {
+    guarded(|| {
+        let db = match Database::open(tuning::database(data, options)) {
+            Err(fjall::Error::Locked) => return Ok(Err(Error::Locked(path.to_path_buf()))),
+            opened => opened?,
+        };
+        let mut keyspaces = Vec::with_capacity(Space::ALL.len());
+        for space in Space::ALL {
+            keyspaces
+                .push(db.keyspace(space.name(), || -> KeyspaceCreateOptions { tuning::keyspace(space) })?);
+        }
+        let keyspaces = keyspaces.try_into().map_err(|_| fjall::Error::Unrecoverable)?;
+        Ok(Ok((db, Arc::new(keyspaces))))
+    })?
+}
+
+impl Core {
+    fn writable(&self) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Error::Closed);
+        }
+        self.poison.check()
+    }
+
+    /// A failed write leaves it open what was written: nothing may follow it.
+    fn poisoned_by(&self, error: Error) -> Error {
+        self.poison.set(&error.to_string());
+        error
+    }
+
+    fn view(&self) -> fjall::Snapshot {
+        let view = self.db.snapshot();
+        // A flush may raise the visible sequence number above that of a commit that is still being applied. A
+        // commit is applied under the journal's lock, so having passed it, all below the view is complete.
+        fence(Ordering::SeqCst);
+        if self.gate.is_locked() {
+            // A failure concerns writing; the view is as good as it can be.
+            let _ = guarded(|| self.db.persist(PersistMode::Buffer));
+        }
+        view
+    }
+
+    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
+        if key.is_empty() || key.len() > MAX_KEY_LEN {
+            return Ok(None);
+        }
+        // Holds back what the reading needs from being compacted away.
+        let view = self.db.snapshot();
+        guarded(|| fjall::Readable::get(&view, &self.keyspaces[space.index()], key))
+    }
+
+    fn check_conditions(&self, batch: &Batch) -> Result<()> {
+        for (i, condition) in batch.conditions().iter().enumerate() {
+            let found = guarded(|| self.keyspaces[condition.space.index()].get(&*condition.key))?;
+            if found != condition.expected {
+                return Err(Error::Conflict(i));
+            }
+        }
+        Ok(())
+    }
+
+    fn commit(&self, batch: Batch) -> Result<CommitId> {
+        batch.check_keys()?;
+        let _gate = self.gate.read();
+        self.writable()?;
+        let _locks = self.locks.lock(batch.conditions());
+        self.check_conditions(&batch)?;
+        if batch.is_empty() {
+            return Ok(self.syncer.last_completed());
+        }
+        let outcome = guarded(|| {
+            let mut writes = OwnedWriteBatch::with_capacity(self.db.clone(), batch.len());
+            for write in batch.into_writes() {
+                let keyspace = &self.keyspaces[write.space.index()];
+                match write.value {
+                    Some(value) => writes.insert(keyspace, write.key, value),
+                    None => writes.remove(keyspace, write.key),
+                }
+            }
+            writes.durability(Some(PersistMode::Buffer)).commit()
+        });
+        outcome.map_err(|e| self.poisoned_by(e))?;
+        Ok(self.syncer.completed())
+    }
+
+    fn stats(&self) -> Stats {
+        let (journals, journal_bytes) = journal_space(&self.path.join("data"));
+        let mut stats = Stats {
+            disk_bytes: disk_space(&self.path),
+            journal_bytes,
+            journals,
+            memtable_bytes: self.db.write_buffer_size(),
+            cache_bytes: self.db.cache_size(),
+            cache_capacity: self.db.cache_capacity(),
+            spaces: Default::default(),
+        };
+        for (space, keyspace) in stats.spaces.iter_mut().zip(self.keyspaces.iter()) {
+            *space = SpaceStats {
+                disk_bytes: keyspace.disk_space(),
+                approximate_keys: keyspace.tree.approximate_len() as u64,
+            };
+        }
+        stats
+    }
+}
+
+impl Engine for FjallEngine {
+    fn snapshot(&self) -> Box<dyn Snapshot> {
+        Box::new(DiskSnapshot { view: self.core.view(), keyspaces: Arc::clone(&self.core.keyspaces) })
+    }
+
+    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
+        self.core.get(space, key)
+    }
+
+    fn commit(&self, batch: Batch) -> Result<CommitId> {
+        self.core.commit(batch)
+    }
+
+    fn on_durable(&self, commit: CommitId, callback: DurableCallback) {
+        self.core.syncer.on_durable(commit, callback);
+    }
+
+    fn wait_durable(&self, commit: CommitId) -> Result<()> {
+        self.core.syncer.wait(commit)
+    }
+
+    fn durable(&self) -> CommitId {
+        self.core.syncer.durable()
+    }
+
+    fn delete_range(&self, space: Space, range: KeyRange) -> Result<u64> {
+        crate::engine::delete_in_batches(self, space, range)
+    }
+
+    fn settle(&self) -> Result<()> {
+        self.core.settle()
+    }
+
+    fn stats(&self) -> Stats {
+        self.core.stats()
+    }
+
+    fn close(&self) -> Result<()> {
+        drop(self.settler.lock().take());
+        if self.core.closed.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let settled = self.core.settle();
+        self.core.closed.store(true, Ordering::Release);
+        // Those who are committing now finish first, so that the last sync covers them.
+        drop(self.core.gate.write());
+        self.core.syncer.stop().and(settled)
+    }
+}
+
+impl Drop for FjallEngine {
+    fn drop(&mut self) {
+        if let Err(error) = self.close() {
+            tracing::warn!(%error, "closing the store");
+        }
+    }
+}
+
+/// Bytes that a directory's files occupy, holes not counted.
+fn disk_space(path: &Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(path) else { return 0 };
+    let size = |entry: std::fs::DirEntry| match entry.metadata() {
+        Ok(meta) if meta.is_dir() => disk_space(&entry.path()),
+        Ok(meta) => allocated(&meta),
+        Err(_) => 0,
+    };
+    entries.flatten().map(size).sum()
+}
+
+fn journal_space(data: &Path) -> (usize, u64) {
+    let ids = journal::list(data).unwrap_or_default();
+    let size = |id: &u64| std::fs::metadata(journal::path(data, *id)).map_or(0, |meta| allocated(&meta));
+    (ids.len(), ids.iter().map(size).sum())
+}
+
+#[cfg(unix)]
+fn allocated(meta: &std::fs::Metadata) -> u64 {
+    std::os::unix::fs::MetadataExt::blocks(meta) * 512
+}
+
+#[cfg(not(unix))]
+fn allocated(meta: &std::fs::Metadata) -> u64 {
+    meta.len()
+}

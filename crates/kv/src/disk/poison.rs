@@ -1,0 +1,22 @@
+//! The state after a failed write or sync: no more writes until the engine is opened anew.
+
+use crate::{Error, Result};
+use std::sync::{Arc, OnceLock};
+
+/// Why the engine refuses writes, if it does. Once set, it stays.
+#[derive(Default)]
+pub(super) struct Poison(OnceLock<Arc<str>>);
+
+impl Poison {
+    pub fn check(&self) -> Result<()> {
+        match self.0.get() {
+            None => Ok(()),
+            Some(why) => Err(Error::Poisoned(Arc::clone(why))),
+        }
+    }
+
+    /// The first reason counts.
+    pub fn set(&self, why: &str) {
+        let _ = self.0.set(why.into());
+    }
+}

@@ -1,0 +1,115 @@
+//! Reading from fjall, with its errors and panics turned into ours.
+
+use crate::{Bytes, Direction, Error, KeyRange, MAX_KEY_LEN, Pairs, Result, Snapshot, Space};
+use fjall::{Keyspace, Readable};
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// The keyspaces, by the number of their space.
+pub(super) type Keyspaces = Arc<[Keyspace; Space::ALL.len()]>;
+
+/// Runs something of fjall's. It asserts some things about stored data, so a panic means damage.
+pub(super) fn guarded<T>(run: impl FnOnce() -> fjall::Result<T>) -> Result<T> {
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(outcome) => outcome.map_err(translated),
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+            Err(Error::damaged(format!("the storage engine gave up: {text}")))
+        }
+    }
+}
+
+fn translated(error: fjall::Error) -> Error {
+    use fjall::{Error as F, LsmError as L};
+    match error {
+        F::Io(e) | F::Storage(L::Io(e)) => match e.kind() {
+            // fjall reads to the length its own structures state; less is damage.
+            std::io::ErrorKind::UnexpectedEof | std::io::ErrorKind::InvalidData => {
+                Error::damaged(format!("a file is shorter than it says, or malformed: {e}"))
+            }
+            _ => Error::io("the storage engine", e),
+        },
+        F::Poisoned => Error::Poisoned("an earlier write failed".into()),
+        other => Error::damaged(other.to_string()),
+    }
+}
+
+pub(super) struct DiskSnapshot {
+    pub view: fjall::Snapshot,
+    pub keyspaces: Keyspaces,
+}
+
+impl DiskSnapshot {
+    fn range(&self, space: Space, range: &KeyRange) -> Result<fjall::Iter> {
+        let range = range.as_slices();
+        guarded(|| Ok(self.view.range::<&[u8], _>(&self.keyspaces[space.index()], range)))
+    }
+}
+
+impl Snapshot for DiskSnapshot {
+    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
+        if key.is_empty() || key.len() > MAX_KEY_LEN {
+            return Ok(None);
+        }
+        guarded(|| self.view.get(&self.keyspaces[space.index()], key))
+    }
+
+    fn scan(&self, space: Space, range: KeyRange, direction: Direction) -> Pairs {
+        if range.is_empty() {
+            return Box::new(std::iter::empty());
+        }
+        match self.range(space, &range) {
+            Ok(pairs) => Box::new(Scan { pairs: Some(pairs), direction }),
+            Err(e) => Box::new(std::iter::once(Err(e))),
+        }
+    }
+
+    fn visit(
+        &self,
+        space: Space,
+        range: KeyRange,
+        visitor: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let mut pairs = self.range(space, &range)?;
+        while let Some((key, value)) = next(&mut pairs, Direction::Forward).transpose()? {
+            if visitor(&key, &value).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn next(pairs: &mut fjall::Iter, direction: Direction) -> Option<Result<(Bytes, Bytes)>> {
+    guarded(|| {
+        let guard = match direction {
+            Direction::Forward => pairs.next(),
+            Direction::Reverse => pairs.next_back(),
+        };
+        guard.map(fjall::Guard::into_inner).transpose()
+    })
+    .transpose()
+}
+
+/// A scan; after an error it has ended.
+struct Scan {
+    pairs: Option<fjall::Iter>,
+    direction: Direction,
+}
+
+impl Iterator for Scan {
+    type Item = Result<(Bytes, Bytes)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let item = next(self.pairs.as_mut()?, self.direction);
+        if !matches!(item, Some(Ok(_))) {
+            self.pairs = None;
+        }
+        item
+    }
+}

@@ -1,0 +1,374 @@
+//! Durability: one thread that syncs the journal for everybody.
+//!
+//! fjall writes a commit to its journal in the committing thread, which leaves the bytes with the operating
+//! system. Asking fjall to sync would hold its journal's lock for as long as the disk takes, and stall every
+//! writer. So this thread syncs through a file handle of its own: it takes the number of the last completed
+//! commit, syncs the newest journal, and thereby all commits up to that number; all who waited for one of them
+//! are answered together. While the disk works, the next group gathers.
+//!
+//! Older journals need no sync: fjall syncs a journal before it begins the next one.
+//!
+//! Before each sync the thread reads what was added to the journal, which checks that it is what was committed
+//! and tells how far it goes; after the sync that is noted in the [mark](super::mark).
+//!
+//! Commits that nobody waits for are synced within [`LAZY`]. A failed sync poisons the engine: after it, nobody
+//! can know which bytes the disk holds.
+
+use super::journal::{self, Stop, Walk};
+use super::mark::{Mark, Synced};
+use super::poison::Poison;
+use crate::{CommitId, DurableCallback, Error, Result};
+use parking_lot::{Condvar, Mutex};
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long a commit that nobody waits for stays unsynced.
+const LAZY: Duration = Duration::from_millis(100);
+
+/// The handle on the sync thread.
+pub(super) struct Syncer {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Shared {
+    poison: Arc<Poison>,
+    /// How many commits have completed: the id of the last.
+    completed: AtomicU64,
+    durable: AtomicU64,
+    /// Set by the first commit after a sync began: another is due within [`LAZY`].
+    due: AtomicBool,
+    orders: Mutex<Orders>,
+    wake: Condvar,
+    done: Condvar,
+}
+
+#[derive(Default)]
+struct Orders {
+    /// The greatest commit that somebody waits for.
+    requested: u64,
+    waiting: Vec<(u64, DurableCallback)>,
+    release: Option<std::sync::mpsc::SyncSender<Result<()>>>,
+    stop: bool,
+}
+
+impl Syncer {
+    /// Starts the thread over the journals of `dir`, of which `synced` is known.
+    pub fn start(dir: PathBuf, mark: Mark, synced: Vec<Synced>, poison: Arc<Poison>) -> Result<Self> {
+        let context = "starting the sync thread";
+        let mut journals = Journals::open(dir, mark, synced).map_err(|e| Error::io(context, e))?;
+        let shared = Arc::new(Shared {
+            poison,
+            completed: AtomicU64::new(0),
+            durable: AtomicU64::new(0),
+            due: AtomicBool::new(false),
+            orders: Mutex::default(),
+            wake: Condvar::new(),
+            done: Condvar::new(),
+        });
+        let own = Arc::clone(&shared);
+        let run = move || while own.round(&mut journals) {};
+        let thread = std::thread::Builder::new().name("kv-sync".into()).spawn(run);
+        let thread = thread.map_err(|e| Error::io(context, e))?;
+        Ok(Self { shared, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Numbers a commit whose bytes the operating system has.
+    pub fn completed(&self) -> CommitId {
+        let shared = &self.shared;
+        let id = shared.completed.fetch_add(1, Ordering::SeqCst) + 1;
+        if !shared.due.swap(true, Ordering::SeqCst) {
+            let _orders = shared.orders.lock();
+            shared.wake.notify_one();
+        }
+        CommitId(id)
+    }
+
+    pub fn last_completed(&self) -> CommitId {
+        CommitId(self.shared.completed.load(Ordering::SeqCst))
+    }
+
+    pub fn durable(&self) -> CommitId {
+        CommitId(self.shared.durable.load(Ordering::SeqCst))
+    }
+
+    pub fn on_durable(&self, commit: CommitId, callback: DurableCallback) {
+        let shared = &self.shared;
+        if self.durable() < commit {
+            let mut orders = shared.orders.lock();
+            if self.durable() < commit && shared.alive(&orders).is_ok() {
+                orders.requested = orders.requested.max(commit.0);
+                orders.waiting.push((commit.0, callback));
+                shared.wake.notify_one();
+                return;
+            }
+        }
+        callback(shared.outcome(commit.0));
+    }
+
+    pub fn wait(&self, commit: CommitId) -> Result<()> {
+        let shared = &self.shared;
+        if self.durable() < commit {
+            let mut orders = shared.orders.lock();
+            while self.durable() < commit && shared.alive(&orders).is_ok() {
+                if orders.requested < commit.0 {
+                    orders.requested = commit.0;
+                    shared.wake.notify_one();
+                }
+                shared.done.wait(&mut orders);
+            }
+        }
+        shared.outcome(commit.0)
+    }
+
+    /// Frees the space of all that the journals hold. Only while nothing is being committed and everything
+    /// committed is in tables.
+    pub fn release_journals(&self) -> Result<()> {
+        let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+        {
+            let mut orders = self.shared.orders.lock();
+            self.shared.alive(&orders)?;
+            orders.release = Some(sender);
+            self.shared.wake.notify_one();
+        }
+        receiver.recv().unwrap_or(Err(Error::Closed))
+    }
+
+    /// Syncs everything, answers everybody and ends the thread.
+    pub fn stop(&self) -> Result<()> {
+        let Some(thread) = self.thread.lock().take() else { return Ok(()) };
+        let last = self.last_completed();
+        let outcome = self.wait(last);
+        self.shared.orders.lock().stop = true;
+        self.shared.wake.notify_one();
+        if thread.join().is_err() {
+            self.shared.poison.set("the sync thread died");
+        }
+        self.shared.done.notify_all();
+        outcome
+    }
+}
+
+impl Shared {
+    fn alive(&self, orders: &Orders) -> Result<()> {
+        self.poison.check()?;
+        if orders.stop { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    fn outcome(&self, commit: u64) -> Result<()> {
+        if self.durable.load(Ordering::SeqCst) >= commit {
+            return Ok(());
+        }
+        self.poison.check()?;
+        Err(Error::Closed)
+    }
+
+    /// Waits for work, syncs once, answers; false when the thread is to end.
+    fn round(&self, journals: &mut Journals) -> bool {
+        let Some(release) = self.next_order() else { return false };
+        // First the flag, then the number: a commit after this number raises the flag again.
+        self.due.store(false, Ordering::SeqCst);
+        let group = self.completed.load(Ordering::SeqCst);
+        let outcome = journals.sync(group).and_then(|()| match &release {
+            Some(_) => journals.release(),
+            None => Ok(()),
+        });
+        let outcome = outcome.map_err(|e| {
+            tracing::error!(error = %e, "syncing the journal failed: no more writes are accepted");
+            self.poison.set(&format!("syncing the journal failed: {e}"));
+            Error::io("syncing the journal", e)
+        });
+        if outcome.is_ok() {
+            self.durable.store(group, Ordering::SeqCst);
+        }
+        let answered = self.take_answered(group, outcome.is_err());
+        self.done.notify_all();
+        for (_, callback) in answered {
+            callback(outcome.clone());
+        }
+        if let Some(release) = release {
+            let _ = release.send(outcome.clone());
+        }
+        outcome.is_ok()
+    }
+
+    /// Waits until a sync is asked for, or due. `None`: the thread is to stop.
+    #[allow(clippy::type_complexity)]
+    fn next_order(&self) -> Option<Option<std::sync::mpsc::SyncSender<Result<()>>>> {
+        let mut deadline: Option<Instant> = None;
+        let mut orders = self.orders.lock();
+        loop {
+            if orders.release.is_some() || orders.requested > self.durable.load(Ordering::SeqCst) {
+                return Some(orders.release.take());
+            }
+            if orders.stop {
+                return None;
+            }
+            if !self.due.load(Ordering::SeqCst) {
+                self.wake.wait(&mut orders);
+                continue;
+            }
+            let deadline = *deadline.get_or_insert_with(|| Instant::now() + LAZY);
+            if self.wake.wait_until(&mut orders, deadline).timed_out() {
+                return Some(orders.release.take());
+            }
+        }
+    }
+
+    fn take_answered(&self, group: u64, all: bool) -> Vec<(u64, DurableCallback)> {
+        let mut orders = self.orders.lock();
+        let waiting = std::mem::take(&mut orders.waiting);
+        let (answered, waiting) = waiting.into_iter().partition(|(id, _)| all || *id <= group);
+        orders.waiting = waiting;
+        answered
+    }
+}
+
+/// The journals on disk as the sync thread knows them.
+struct Journals {
+    dir: PathBuf,
+    mark: Mark,
+    /// Those before the current one, oldest first; complete, and synced by fjall.
+    sealed: Vec<Synced>,
+    current_id: u64,
+    current: Walk,
+    synced_to: u64,
+    /// How many commits of this run have been read back; unknown once a journal was gone before it was read.
+    seen: Option<u64>,
+}
+
+impl Journals {
+    fn open(dir: PathBuf, mark: Mark, mut synced: Vec<Synced>) -> io::Result<Self> {
+        // Right after creation nothing is known yet, and there is one journal.
+        let newest = match synced.pop() {
+            Some(newest) => newest,
+            None => {
+                let journal = *journal::list(&dir)?.last().ok_or(io::ErrorKind::NotFound)?;
+                Synced { journal, base: 0, end: 0, chain: 0 }
+            }
+        };
+        let mut current = Walk::open(&journal::path(&dir, newest.journal), newest.base)?;
+        (current.position, current.chain) = (newest.end, newest.chain);
+        let current_id = newest.journal;
+        Ok(Self { dir, mark, sealed: synced, current_id, current, synced_to: newest.end, seen: Some(0) })
+    }
+
+    /// Makes the first `group` commits of this run durable, and notes it.
+    fn sync(&mut self, group: u64) -> io::Result<()> {
+        loop {
+            // First look for the next journal, then read this one: once the next exists, this is complete.
+            let next = self.next_journal()?;
+            let before = self.current.batches;
+            let stop = self.current.advance(u64::MAX)?;
+            self.seen = self.seen.map(|seen| seen + self.current.batches - before);
+            let Some(next) = next else { break };
+            if let Stop::Broken(why) = stop {
+                return Err(io::Error::other(format!("a finished journal does not read back: {why}")));
+            }
+            self.move_to(next)?;
+        }
+        if let Some(seen) = self.seen.filter(|seen| *seen < group) {
+            let why = format!("of {group} commits only {seen} read back from the journal");
+            return Err(io::Error::other(why));
+        }
+        if self.current.position > self.synced_to {
+            self.current.file().sync_data()?;
+            self.synced_to = self.current.position;
+            self.mark.write(&self.entries())?;
+        }
+        Ok(())
+    }
+
+    /// The journal after the current one, if it has been begun.
+    fn next_journal(&self) -> io::Result<Option<u64>> {
+        let exists = |id| journal::path(&self.dir, id).try_exists();
+        if exists(self.current_id + 1)? {
+            return Ok(Some(self.current_id + 1));
+        }
+        // Journals go from the oldest on: only if this one is gone can the next have come and gone.
+        if exists(self.current_id)? {
+            return Ok(None);
+        }
+        self.oldest_after(self.current_id).map(Some)
+    }
+
+    fn oldest_after(&self, id: u64) -> io::Result<u64> {
+        let next = journal::list(&self.dir)?.into_iter().find(|other| *other > id);
+        next.ok_or_else(|| io::Error::other("the current journal is gone"))
+    }
+
+    fn move_to(&mut self, mut next: u64) -> io::Result<()> {
+        self.sealed.push(self.entry());
+        self.forget_removed();
+        self.current = loop {
+            match Walk::open(&journal::path(&self.dir, next), 0) {
+                Err(e) if e.kind() == io::ErrorKind::NotFound => next = self.oldest_after(next)?,
+                opened => break opened?,
+            }
+        };
+        if next != self.current_id + 1 {
+            self.seen = None;
+        }
+        (self.current_id, self.synced_to) = (next, 0);
+        Ok(())
+    }
+
+    fn forget_removed(&mut self) {
+        let dir = &self.dir;
+        self.sealed.retain(|e| journal::path(dir, e.journal).exists());
+    }
+
+    fn entry(&self) -> Synced {
+        let Walk { base, position, chain, .. } = self.current;
+        Synced { journal: self.current_id, base, end: position, chain }
+    }
+
+    fn entries(&self) -> Vec<Synced> {
+        self.sealed.iter().copied().chain([self.entry()]).collect()
+    }
+
+    /// Declares all that was read as no longer needed, and returns its space to the file system.
+    fn release(&mut self) -> io::Result<()> {
+        self.forget_removed();
+        let held: Vec<Synced> = self.entries().into_iter().filter(|e| e.end > e.base).collect();
+        if held.is_empty() {
+            return Ok(());
+        }
+        for entry in &mut self.sealed {
+            (entry.base, entry.chain) = (entry.end, 0);
+        }
+        self.current.rebase();
+        // The mark must be durable first: a hole under an old mark would look like a loss.
+        self.mark.write(&self.entries())?;
+        self.mark.sync()?;
+        for entry in held {
+            release_space(&journal::path(&self.dir, entry.journal), entry.base, entry.end)?;
+        }
+        Ok(())
+    }
+}
+
+/// Turns a part of a file into a hole, where the file system can; elsewhere the space is merely kept.
+#[cfg(target_os = "linux")]
+fn release_space(path: &std::path::Path, from: u64, to: u64) -> io::Result<()> {
+    use rustix::fs::{FallocateFlags, fallocate};
+    let file = match std::fs::OpenOptions::new().write(true).open(path) {
+        Ok(file) => file,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(e) => return Err(e),
+    };
+    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    match fallocate(&file, flags, from, to - from) {
+        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => Ok(()),
+        outcome => outcome.map_err(Into::into),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn release_space(_path: &std::path::Path, _from: u64, _to: u64) -> io::Result<()> {
+    Ok(())
+}

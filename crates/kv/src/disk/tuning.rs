@@ -1,0 +1,78 @@
+//! How fjall is set up: measured choices, one place.
+//!
+//! - Small write buffers: they bound memory, the time to replay journals, and how much a flush delays.
+//! - Large compressed blocks where whole ranges are read, small ones where single keys are.
+//! - Filters where absent keys are asked for; none on the change log, which is read by position.
+//! - Journals uncompressed: their checksums then do not depend on what a compressor makes of a value.
+//!
+//! fjall keeps a space's options with its data: a change here applies to directories created afterwards.
+
+use crate::Space;
+use fjall::config::{
+    BlockSizePolicy, BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry,
+    PinningPolicy,
+};
+use fjall::{CompressionType, Config, Database, KeyspaceCreateOptions};
+use std::path::Path;
+
+/// How to open an engine on disk.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The most bytes of blocks kept in memory for reading.
+    pub cache_bytes: u64,
+    /// Go on without writes that the journals lost, after copying the journals aside.
+    pub accept_loss: bool,
+    /// Settle by itself when no commit has come for about a second.
+    pub settle_when_idle: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { cache_bytes: 64 << 20, accept_loss: false, settle_when_idle: true }
+    }
+}
+
+/// The least journal space that fjall takes; it begins a new journal every 64 MB.
+const MAX_JOURNAL_BYTES: u64 = 128 << 20;
+
+pub(super) fn database(path: &Path, options: &Options) -> Config {
+    let workers = std::thread::available_parallelism().map_or(2, |n| n.get().clamp(2, 4));
+    Database::builder(path)
+        .cache_size(options.cache_bytes)
+        .journal_compression(CompressionType::None)
+        .max_journaling_size(MAX_JOURNAL_BYTES)
+        .worker_threads(workers)
+        .into_config()
+}
+
+struct Tuning {
+    memtable_bytes: u64,
+    block_bytes: u32,
+    filter: bool,
+}
+
+const fn tuning(space: Space) -> Tuning {
+    match space {
+        Space::Meta => Tuning { memtable_bytes: 4 << 20, block_bytes: 4 << 10, filter: true },
+        Space::Records => Tuning { memtable_bytes: 16 << 20, block_bytes: 16 << 10, filter: true },
+        Space::Indexes => Tuning { memtable_bytes: 16 << 20, block_bytes: 16 << 10, filter: true },
+        Space::Log => Tuning { memtable_bytes: 8 << 20, block_bytes: 16 << 10, filter: false },
+        Space::Revisions => Tuning { memtable_bytes: 8 << 20, block_bytes: 16 << 10, filter: true },
+    }
+}
+
+pub(super) fn keyspace(space: Space) -> KeyspaceCreateOptions {
+    let tuning = tuning(space);
+    let filter = if tuning.filter {
+        FilterPolicy::all(FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(10.0)))
+    } else {
+        FilterPolicy::disabled()
+    };
+    KeyspaceCreateOptions::default()
+        .max_memtable_size(tuning.memtable_bytes)
+        .data_block_size_policy(BlockSizePolicy::all(tuning.block_bytes))
+        .data_block_compression_policy(CompressionPolicy::all(CompressionType::Lz4))
+        .index_block_pinning_policy(PinningPolicy::all(true))
+        .filter_block_pinning_policy(PinningPolicy::new([true, true, false]))
+        .filter_policy(filter)
+}
