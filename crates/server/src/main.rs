@@ -1,2 +1,24 @@
-//! The `diwan` binary.
-fn main() {}
+//! The `diwan` binary: command line, configuration, listeners, shutdown, metrics.
+
+mod cli;
+mod http;
+mod logging;
+mod serve;
+mod settings;
+
+use clap::Parser;
+use cli::{Cli, Command};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Serve(settings) => settings.resolve().and_then(serve::run),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("diwan: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}

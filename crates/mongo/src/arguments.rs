@@ -1,0 +1,322 @@
+//! The arguments that every command takes: database, session, concerns, limits of time, API version.
+
+use crate::error::{CommandError, Result, code};
+use crate::fields::{Field, int64, wrong_type};
+use diwan_value::{Doc, Value};
+use std::time::Duration;
+
+/// The names of generic arguments, which no command looks at itself.
+const NAMES: &[&str] = &[
+    "$audit",
+    "$client",
+    "$clusterTime",
+    "$configServerState",
+    "$configTime",
+    "$db",
+    "$maxTimeMS",
+    "$oplogQueryData",
+    "$queryOptions",
+    "$readPreference",
+    "$replData",
+    "$tenant",
+    "$topologyTime",
+    "apiDeprecationErrors",
+    "apiStrict",
+    "apiVersion",
+    "autocommit",
+    "clientOperationKey",
+    "comment",
+    "coordinator",
+    "databaseVersion",
+    "help",
+    "lsid",
+    "maxTimeMS",
+    "maxTimeMSOpOnly",
+    "mayBypassWriteBlocking",
+    "rawData",
+    "readConcern",
+    "requestGossipRoutingCache",
+    "shardVersion",
+    "startOrContinueTransaction",
+    "startTransaction",
+    "tracking_info",
+    "txnNumber",
+    "txnRetryCounter",
+    "versionContext",
+    "writeConcern",
+];
+
+/// Whether `key` names a generic argument.
+pub(crate) fn is_generic(key: &str) -> bool {
+    NAMES.binary_search(&key).is_ok()
+}
+
+/// A logical session's identifier: a UUID.
+pub(crate) type SessionId = [u8; 16];
+
+/// The generic arguments of one command, checked.
+#[derive(Debug, Default)]
+pub(crate) struct Arguments<'a> {
+    pub database: &'a str,
+    pub session: Option<SessionId>,
+    pub txn_number: Option<i64>,
+    pub autocommit: Option<bool>,
+    pub start_transaction: bool,
+    pub write_concern: Option<WriteConcern>,
+    pub max_time: Option<Duration>,
+    pub comment: Option<Value<'a>>,
+    pub api_version: Option<&'a str>,
+    pub api_strict: bool,
+}
+
+impl<'a> Arguments<'a> {
+    /// Reads them from a command's `body`. `database` is given where the protocol says it outside of the body.
+    pub(crate) fn parse(name: &'a str, body: Doc<'a>, database: Option<&'a str>) -> Result<Arguments<'a>> {
+        let mut arguments = Arguments { database: database.unwrap_or_default(), ..Arguments::default() };
+        let mut has_database = database.is_some();
+        let mut api_deprecation_errors = None;
+        let mut api_strict = None;
+        for element in body.iter().skip(1) {
+            let Ok(key) = std::str::from_utf8(element.key) else { continue };
+            if !is_generic(key) {
+                continue;
+            }
+            let field = Field::new(name, key, element.value());
+            match key {
+                "$db" => {
+                    arguments.database = field.string()?;
+                    has_database = true;
+                }
+                "lsid" => arguments.session = Some(session_id(field.document()?)?),
+                "txnNumber" => arguments.txn_number = Some(field.integer()?),
+                "autocommit" => arguments.autocommit = Some(field.boolean()?),
+                "startTransaction" => arguments.start_transaction = field.boolean()?,
+                "readConcern" => check_read_concern(field.document()?)?,
+                "writeConcern" => arguments.write_concern = WriteConcern::parse(field.document()?)?,
+                "maxTimeMS" => arguments.max_time = max_time(element.value())?,
+                "comment" => arguments.comment = Some(element.value()),
+                "apiVersion" => arguments.api_version = Some(field.string()?),
+                "apiStrict" => api_strict = Some(field.boolean()?),
+                "apiDeprecationErrors" => api_deprecation_errors = Some(field.boolean()?),
+                _ => {}
+            }
+        }
+        if !has_database {
+            return Err(CommandError::new(40571, "OP_MSG requests require a $db argument"));
+        }
+        match arguments.api_version {
+            Some("1") => arguments.api_strict = api_strict == Some(true),
+            Some(other) => {
+                let text = format!("API version must be \"1\", but \"{other}\" was given");
+                return Err(CommandError::new(code::API_VERSION_ERROR, text));
+            }
+            None if api_strict.is_some() || api_deprecation_errors.is_some() => {
+                let text = "Provided apiStrict and/or apiDeprecationErrors without passing apiVersion";
+                return Err(CommandError::new(code::API_PARAMETERS_WITHOUT_VERSION, text));
+            }
+            None => {}
+        }
+        Ok(arguments)
+    }
+
+    /// Whether the command is (or would be) part of a transaction of several statements.
+    pub(crate) fn in_transaction(&self) -> bool {
+        self.autocommit.is_some() || self.start_transaction
+    }
+}
+
+/// The UUID of an `lsid` document.
+pub(crate) fn session_id(lsid: Doc<'_>) -> Result<SessionId> {
+    match lsid.get("id") {
+        Some(Value::Binary { subtype: 4, bytes }) => bytes
+            .try_into()
+            .map_err(|_| CommandError::new(207, "BSON field 'lsid.id' is not a UUID of 16 bytes")),
+        Some(other) => Err(wrong_type("OperationSessionInfo.lsid", "id", other, "binData")),
+        None => Err(CommandError::new(
+            code::IDL_MISSING_FIELD,
+            "BSON field 'OperationSessionInfo.lsid.id' is missing but a required field",
+        )),
+    }
+}
+
+/// Refuses a read concern that MongoDB does not know. With one member that holds everything committed, all levels
+/// but `snapshot` (which outlives the command) read the same.
+fn check_read_concern(concern: Doc<'_>) -> Result<()> {
+    for element in concern {
+        let field = Field::new("readConcern", element.key_str(), element.value());
+        match element.key_str() {
+            "level" => match field.string()? {
+                "local" | "available" | "majority" | "linearizable" => {}
+                "snapshot" => {
+                    let text = "read concern level snapshot is only supported in a transaction here";
+                    return Err(CommandError::new(code::INVALID_OPTIONS, text));
+                }
+                other => {
+                    return Err(CommandError::bad_value(format!(
+                        "Enumeration value '{other}' for field 'readConcern.level' is not a valid value."
+                    )));
+                }
+            },
+            "afterClusterTime" | "atClusterTime" | "afterOpTime" | "provenance" => {}
+            _ => return Err(field.unknown()),
+        }
+    }
+    Ok(())
+}
+
+/// The limit of time of `maxTimeMS`: none for zero.
+fn max_time(value: Value<'_>) -> Result<Option<Duration>> {
+    let Some(millis) = int64(value).filter(|_| value.is_number()) else {
+        return Err(CommandError::bad_value("maxTimeMS must be a number"));
+    };
+    match u64::try_from(millis) {
+        Ok(0) => Ok(None),
+        Ok(millis) if millis <= i32::MAX as u64 => Ok(Some(Duration::from_millis(millis))),
+        Ok(_) => Err(CommandError::bad_value(format!(
+            "{millis} value for maxTimeMS is out of range [0, 2147483647]"
+        ))),
+        Err(_) => Err(CommandError::bad_value(format!(
+            "{millis} value for maxTimeMS is out of range [0, 2147483647]"
+        ))),
+    }
+}
+
+/// How far a write must have got before it is acknowledged.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct WriteConcern {
+    pub w: Acknowledgement,
+    /// Wait for the journal's fsync, or not; by default as `w` says.
+    pub journal: Option<bool>,
+}
+
+/// The `w` of a write concern.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Acknowledgement {
+    /// By so many members; 0: do not even reply.
+    Members(i64),
+    /// By the majority, which is also meant where nothing is said.
+    #[default]
+    Majority,
+    /// By the members of a named mode.
+    Named(String),
+}
+
+impl WriteConcern {
+    /// Reads a `writeConcern`; `None` if it says nothing about `w` and `j`, which means the default.
+    pub(crate) fn parse(concern: Doc<'_>) -> Result<Option<WriteConcern>> {
+        let mut parsed = WriteConcern::default();
+        let mut said = false;
+        for element in concern {
+            let value = element.value();
+            let field = Field::new("writeConcern", element.key_str(), value);
+            match element.key_str() {
+                "w" => {
+                    said = true;
+                    parsed.w = match value {
+                        Value::String("majority") => Acknowledgement::Majority,
+                        Value::String(mode) => Acknowledgement::Named(mode.to_owned()),
+                        _ => match int64(value) {
+                            Some(members @ 0..=50) => Acknowledgement::Members(members),
+                            Some(_) => {
+                                let text =
+                                    "w has to be a non-negative number and not greater than 50; found: ";
+                                return Err(CommandError::new(
+                                    code::FAILED_TO_PARSE,
+                                    format!("{text}{}", int64(value).unwrap_or_default()),
+                                ));
+                            }
+                            None => {
+                                let text = "w has to be a number, string, or object; found: ";
+                                let text = format!("{text}{}", value.tag().alias());
+                                return Err(CommandError::new(code::FAILED_TO_PARSE, text));
+                            }
+                        },
+                    };
+                }
+                "j" => {
+                    said = true;
+                    parsed.journal = Some(field.flag()?);
+                }
+                "fsync" => {
+                    if field.flag()? {
+                        said = true;
+                        parsed.journal = Some(true);
+                    }
+                }
+                "wtimeout" => {
+                    field.integer()?;
+                }
+                "provenance" | "wElectionId" | "wOpTime" | "getLastError" => {}
+                _ => return Err(field.unknown()),
+            }
+        }
+        Ok(said.then_some(parsed))
+    }
+
+    /// Whether the reply waits until the write survives a loss of power.
+    pub(crate) fn waits_for_sync(&self) -> bool {
+        match self.w {
+            Acknowledgement::Members(0) => false,
+            Acknowledgement::Members(1) => self.journal == Some(true),
+            _ => self.journal != Some(false),
+        }
+    }
+
+    /// Why no set of one member can satisfy the concern: code and text for `writeConcernError`.
+    pub(crate) fn unsatisfiable(&self) -> Option<(i32, String)> {
+        match &self.w {
+            Acknowledgement::Members(members) if *members > 1 => {
+                Some((code::UNSATISFIABLE_WRITE_CONCERN, "Not enough data-bearing nodes".to_owned()))
+            }
+            Acknowledgement::Named(mode) => Some((
+                code::UNKNOWN_REPL_WRITE_CONCERN,
+                format!("No write concern mode named '{mode}' found in replica set configuration"),
+            )),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use diwan_value::doc;
+
+    #[test]
+    fn the_names_are_sorted() {
+        assert!(NAMES.is_sorted());
+    }
+
+    #[test]
+    fn a_database_is_required() {
+        let body = doc! { "ping": 1 };
+        assert_eq!(Arguments::parse("ping", body.as_doc(), None).unwrap_err().code, 40571);
+        assert!(Arguments::parse("ping", body.as_doc(), Some("admin")).is_ok());
+    }
+
+    #[test]
+    fn api_parameters_need_a_known_version() {
+        let parse = |body: diwan_value::DocBuf| {
+            Arguments::parse("ping", body.as_doc(), Some("x")).map_err(|e| e.code).err()
+        };
+        assert_eq!(parse(doc! { "ping": 1, "apiVersion": "1", "apiStrict": true }), None);
+        assert_eq!(parse(doc! { "ping": 1, "apiVersion": "2" }), Some(322));
+        assert_eq!(parse(doc! { "ping": 1, "apiStrict": true }), Some(4886600));
+    }
+
+    #[test]
+    fn what_waits_for_the_disk() {
+        let waits = |concern: diwan_value::DocBuf| {
+            WriteConcern::parse(concern.as_doc()).unwrap().unwrap_or_default().waits_for_sync()
+        };
+        assert!(waits(doc! {}));
+        assert!(waits(doc! { "wtimeout": 100 }));
+        assert!(waits(doc! { "w": "majority" }));
+        assert!(waits(doc! { "w": 1, "j": true }));
+        assert!(!waits(doc! { "w": 1 }));
+        assert!(!waits(doc! { "w": 0 }));
+        assert!(!waits(doc! { "w": 1.0, "j": false }));
+        assert!(WriteConcern::parse(doc! { "w": -1 }.as_doc()).is_err());
+        assert!(WriteConcern::parse(doc! { "w": 1, "x": 1 }.as_doc()).is_err());
+    }
+}

@@ -1,0 +1,65 @@
+//! What the server knows about one connection, and the registry of all.
+
+use diwan_value::DocBuf;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+use tokio::sync::Notify;
+
+/// One connection, as the commands that run on it see it.
+#[derive(Debug)]
+pub(crate) struct Client {
+    /// The connection's number.
+    pub id: i32,
+    /// Where the client is.
+    pub peer: SocketAddr,
+    /// At which address it reached us.
+    pub local: SocketAddr,
+    /// What the driver told about itself in its first hello.
+    pub metadata: Mutex<Option<DocBuf>>,
+    /// Wakes the connection's loop, so that it closes.
+    pub closing: Notify,
+}
+
+impl Client {
+    /// The application's name that the driver was given.
+    pub(crate) fn application(&self) -> Option<String> {
+        let metadata = self.metadata.lock();
+        let name = metadata.as_ref()?.as_doc().get_doc("application")?.get_str("name")?;
+        Some(name.to_owned())
+    }
+}
+
+/// The open connections.
+#[derive(Debug, Default)]
+pub(crate) struct Clients {
+    last: AtomicI32,
+    open: Mutex<HashMap<i32, Arc<Client>>>,
+}
+
+impl Clients {
+    /// Registers a connection until [`Clients::remove`].
+    pub(crate) fn add(&self, peer: SocketAddr, local: SocketAddr) -> Arc<Client> {
+        let id = self.last.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        let client = Arc::new(Client { id, peer, local, metadata: Mutex::default(), closing: Notify::new() });
+        self.open.lock().insert(id, client.clone());
+        client
+    }
+
+    pub(crate) fn remove(&self, id: i32) {
+        self.open.lock().remove(&id);
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.open.lock().len()
+    }
+
+    /// Asks every connection to close when the command that it runs is answered.
+    pub(crate) fn close_all(&self) {
+        for client in self.open.lock().values() {
+            client.closing.notify_one();
+        }
+    }
+}

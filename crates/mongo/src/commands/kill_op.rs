@@ -1,0 +1,23 @@
+//! `killOp`: stops a running command.
+
+use crate::dispatch::Context;
+use crate::error::{CommandError, Result, code};
+use crate::fields::{int64, missing};
+use diwan_value::DocBuilder;
+
+pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
+    let mut operation = None;
+    for field in context.request.fields() {
+        match field.key {
+            "op" => operation = Some(field.value()),
+            _ => return Err(field.unknown()),
+        }
+    }
+    let operation = operation.ok_or_else(|| missing("killOp", "op"))?;
+    let Some(id) = int64(operation).and_then(|id| i32::try_from(id).ok()) else {
+        return Err(CommandError::new(code::TYPE_MISMATCH, "Expected field \"op\" to have numeric type"));
+    };
+    context.server.operations.kill(id);
+    reply.append("info", "attempting to kill op");
+    Ok(())
+}

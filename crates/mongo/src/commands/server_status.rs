@@ -1,0 +1,89 @@
+//! `serverStatus`: what the server counts and measures.
+
+use crate::clock::unix_millis;
+use crate::dispatch::Context;
+use crate::error::Result;
+use crate::identity::VERSION;
+use crate::machine;
+use crate::metrics::{Class, Kind};
+use crate::options::Topology;
+use crate::server::Server;
+use diwan_value::{DocBuilder, Value, array, doc};
+
+pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
+    let server: &Server = context.server;
+    let metrics = &server.metrics;
+    let uptime = server.started.elapsed();
+    reply.append("host", machine::hostname()).append("version", VERSION);
+    reply.append("process", if server.options.topology == Topology::Mongos { "mongos" } else { "mongod" });
+    reply.append("pid", i64::from(std::process::id())).append("uptime", uptime.as_secs_f64().trunc());
+    reply.append("uptimeMillis", uptime.as_millis() as i64).append("uptimeEstimate", uptime.as_secs() as i64);
+    reply.append("localTime", Value::DateTime(unix_millis()));
+    let open = metrics.open_connections();
+    let limit = server.options.max_connections as u64;
+    reply.append(
+        "connections",
+        doc! {
+            "current": open as i32,
+            "available": limit.saturating_sub(open) as i32,
+            "totalCreated": metrics.connections_opened.get() as i64,
+            "rejected": metrics.connections_refused.get() as i64,
+            "active": server.operations.list().len() as i32
+        },
+    );
+    reply.append(
+        "network",
+        doc! {
+            "bytesIn": metrics.bytes_in.get() as i64,
+            "bytesOut": metrics.bytes_out.get() as i64,
+            "numRequests": metrics.requests.get() as i64
+        },
+    );
+    reply.begin_document("opcounters");
+    for kind in Kind::ALL {
+        reply.append(kind.name(), metrics.operations[kind as usize].get() as i64);
+    }
+    reply.end();
+    reply.begin_document("opLatencies");
+    for (class, name) in [(Class::Reads, "reads"), (Class::Writes, "writes"), (Class::Commands, "commands")] {
+        let latency = &metrics.latencies[class as usize];
+        reply
+            .append(name, doc! { "latency": latency.micros.get() as i64, "ops": latency.count.get() as i64 });
+    }
+    reply.end();
+    reply.append("logicalSessionRecordCache", doc! { "activeSessionsCount": server.sessions.count() as i32 });
+    if server.options.topology == Topology::ReplicaSet {
+        let host = server.options.host(context.client.local);
+        reply.append(
+            "repl",
+            doc! {
+                "setName": server.options.set_name.as_str(), "setVersion": 1, "isWritablePrimary": true,
+                "secondary": false, "primary": host.as_str(), "hosts": [host.as_str()], "me": host.as_str()
+            },
+        );
+    }
+    reply.append(
+        "storageEngine",
+        doc! {
+            "name": server.options.storage_engine, "supportsCommittedReads": true,
+            "supportsSnapshotReadConcern": false, "readOnly": false, "persistent": server.options.persistent
+        },
+    );
+    let stats = server.engine.stats();
+    reply.append(
+        "diwan",
+        doc! {
+            "diskBytes": stats.disk_bytes as i64,
+            "journalBytes": stats.journal_bytes as i64,
+            "journals": stats.journals as i64,
+            "memtableBytes": stats.memtable_bytes as i64,
+            "cacheBytes": stats.cache_bytes as i64,
+            "cacheCapacity": stats.cache_capacity as i64,
+            "failedCommands": metrics.errors.get() as i64
+        },
+    );
+    let resident = machine::resident_bytes() / 1024 / 1024;
+    reply.append("mem", doc! { "bits": 64, "resident": resident as i32, "supported": true });
+    reply.append("transportSecurity", doc! {}).append("security", doc! { "authentication": array![] });
+    Ok(())
+}

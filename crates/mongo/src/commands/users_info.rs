@@ -1,0 +1,20 @@
+//! `usersInfo`: there are no users.
+
+use crate::dispatch::Context;
+use crate::error::Result;
+use diwan_value::{DocBuilder, array};
+
+pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
+    for field in context.request.fields() {
+        match field.key {
+            "showAuthenticationRestrictions"
+            | "showCredentials"
+            | "showCustomData"
+            | "showPrivileges"
+            | "filter" => {}
+            _ => return Err(field.unknown()),
+        }
+    }
+    reply.append("users", array![]);
+    Ok(())
+}

@@ -1,0 +1,323 @@
+//! From a message to its reply: find the command's row, check what all commands have in common, run it.
+
+use crate::arguments::{Acknowledgement, WriteConcern};
+use crate::client::Client;
+use crate::commands::{self, Command};
+use crate::error::{CommandError, Result, code};
+use crate::metrics::Class;
+use crate::operations::Operation;
+use crate::options::{Durability, Topology};
+use crate::request::Request;
+use crate::server::Server;
+use crate::wire::{self, Content, MESSAGE_PREFIX, REPLY_PREFIX};
+use diwan_kv::CommitId;
+use diwan_query::Interrupt;
+use diwan_value::{Doc, DocBuf, DocBuilder, ObjectId};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Commands that take longer are logged (MongoDB's `slowms`).
+const SLOW: Duration = Duration::from_millis(100);
+
+/// Messages longer than this run like commands that may take long.
+const LONG_MESSAGE: usize = 64 * 1024;
+
+/// What a command sees besides its request.
+pub(crate) struct Context<'a> {
+    pub server: &'a Arc<Server>,
+    pub client: &'a Arc<Client>,
+    pub request: &'a Request<'a>,
+    /// Asked by long loops.
+    pub interrupt: Interrupt,
+    /// The last commit that the command made: what an acknowledgement may have to wait for.
+    pub commit: Option<CommitId>,
+    /// Set by a command that has no answer yet: it is run again, from the start, after the wait.
+    pub wait: Option<Wait>,
+}
+
+impl Context<'_> {
+    /// Notes a commit of this command.
+    pub(crate) fn committed(&mut self, commit: CommitId) {
+        self.commit = self.commit.max(Some(commit));
+    }
+}
+
+/// What has to happen before the reply is sent.
+pub(crate) enum Wait {
+    /// Nothing.
+    Nothing,
+    /// The commit becomes durable.
+    Durable(CommitId),
+    /// Something changes, or the time is over: then the command is run again.
+    Change { until: Instant, changed: Pin<Box<dyn Future<Output = ()> + Send>> },
+    /// The connection is closed instead.
+    Close,
+}
+
+/// Handles one whole message and writes the reply to `output`, which stays empty where none is sent.
+pub(crate) fn handle(
+    server: &Arc<Server>,
+    client: &Arc<Client>,
+    message: &[u8],
+    scratch: &mut Vec<u8>,
+    output: &mut Vec<u8>,
+) -> Wait {
+    output.clear();
+    server.metrics.requests.add(1);
+    let incoming = match wire::read(message, scratch) {
+        Ok(incoming) => incoming,
+        Err(error) if error.is_fatal() => {
+            tracing::info!(connection = client.id, %error, "closing a connection that does not speak the protocol");
+            return Wait::Close;
+        }
+        Err(error) => {
+            fail(server, message, CommandError::new(error.code(), error.to_string()), output);
+            return Wait::Nothing;
+        }
+    };
+    let request_id = incoming.request_id;
+    match incoming.content {
+        Content::Message(message) => {
+            output.resize(MESSAGE_PREFIX, 0);
+            let request = Request::parse(message.body, &message.sequences, None);
+            let wait = answer(server, client, message.body, request, output);
+            if message.more_to_come {
+                output.clear();
+                return match wait {
+                    Wait::Durable(_) => Wait::Nothing,
+                    other => other,
+                };
+            }
+            wire::finish_message(output, server.next_message_id(), request_id);
+            if let Some(compressor) =
+                incoming.compressor.filter(|_| commands::may_be_compressed(message.body))
+                && let Some(packed) = wire::compression::pack(output, compressor)
+            {
+                *output = packed;
+            }
+            wait
+        }
+        Content::Query(query) => {
+            output.resize(REPLY_PREFIX, 0);
+            let request = match query.database {
+                Some(database) if commands::is_hello(query.body) => {
+                    Request::parse(query.body, &[], Some(database))
+                }
+                _ => Err(unsupported_query(query.body)),
+            };
+            let wait = answer(server, client, query.body, request, output);
+            wire::finish_reply(output, server.next_message_id(), request_id);
+            wait
+        }
+    }
+}
+
+/// Replaces what is in `output` by an error in reply to `message`, for errors that show after the command ran.
+pub(crate) fn fail(server: &Server, message: &[u8], error: CommandError, output: &mut Vec<u8>) {
+    server.metrics.errors.add(1);
+    output.clear();
+    output.resize(MESSAGE_PREFIX, 0);
+    let mut reply = DocBuilder::with_buffer(std::mem::take(output));
+    error.write(&[], &mut reply);
+    *output = reply.finish_buffer();
+    let request_id =
+        wire::Header::read(message).and_then(|header| header.ok()).map_or(0, |header| header.request_id);
+    wire::finish_message(output, server.next_message_id(), request_id);
+}
+
+fn unsupported_query(body: Doc<'_>) -> CommandError {
+    let name = body.iter().next().map(|element| element.key_str()).unwrap_or_default();
+    CommandError::new(
+        code::UNSUPPORTED_OP_QUERY_COMMAND,
+        format!("Unsupported OP_QUERY command: {name}. The client driver may require an upgrade."),
+    )
+}
+
+/// Runs a command and appends its reply's document to `output`.
+fn answer(
+    server: &Arc<Server>,
+    client: &Arc<Client>,
+    body: Doc<'_>,
+    request: Result<Request<'_>>,
+    output: &mut Vec<u8>,
+) -> Wait {
+    let start = output.len();
+    let mut reply = DocBuilder::with_buffer(std::mem::take(output));
+    let mut retryable = false;
+    let outcome = request.and_then(|request| {
+        retryable = request.arguments.txn_number.is_some() && !request.arguments.in_transaction();
+        run(server, client, &request, &mut reply)
+    });
+    let wait = match outcome {
+        Ok(wait) => {
+            reply.append("ok", 1.0);
+            wait
+        }
+        Err(error) => {
+            server.metrics.errors.add(1);
+            let name = body.iter().next().map(|element| element.key_str()).unwrap_or_default();
+            tracing::debug!(connection = client.id, command = name, code = error.code, error = %error.message, "command failed");
+            let mut buffer = reply.finish_buffer();
+            buffer.truncate(start);
+            reply = DocBuilder::with_buffer(buffer);
+            error.write(error.labels(retryable), &mut reply);
+            Wait::Nothing
+        }
+    };
+    if server.options.topology != Topology::Standalone {
+        let now = server.clock.now();
+        reply.begin_document("$clusterTime").append("clusterTime", now);
+        reply.begin_document("signature");
+        reply
+            .append("hash", diwan_value::Value::Binary { subtype: 0, bytes: &[0; 20] })
+            .append("keyId", 0i64);
+        reply.end().end().append("operationTime", now);
+    }
+    *output = reply.finish_buffer();
+    wait
+}
+
+/// Checks what all commands have in common and runs the command's own function.
+fn run(
+    server: &Arc<Server>,
+    client: &Arc<Client>,
+    request: &Request<'_>,
+    reply: &mut DocBuilder,
+) -> Result<Wait> {
+    let Some(command) = commands::find(request.name) else {
+        return Err(CommandError::new(
+            code::COMMAND_NOT_FOUND,
+            format!("no such command: '{}'", request.name),
+        ));
+    };
+    let started = Instant::now();
+    check(server, command, request)?;
+    if let Some(session) = request.arguments.session
+        && !server.sessions.touch(session, started)
+    {
+        return Err(CommandError::new(261, "cannot add session into the cache: too many sessions"));
+    }
+    let interrupt = Interrupt::with_deadline(
+        request.arguments.max_time.filter(|_| request.name != "getMore").map(|limit| started + limit),
+    );
+    let mut context = Context { server, client, request, interrupt, commit: None, wait: None };
+    if command.is_long() || request.body.as_bytes().len() > LONG_MESSAGE {
+        let operation = server.operations.start(Operation {
+            client: client.clone(),
+            database: request.arguments.database.to_owned(),
+            command: shown(request.body),
+            session: request.arguments.session,
+            started,
+            interrupt: context.interrupt.clone(),
+        });
+        tokio::task::block_in_place(|| (command.run)(&mut context, reply))?;
+        drop(operation);
+    } else {
+        (command.run)(&mut context, reply)?;
+    }
+    let took = started.elapsed();
+    server.metrics.count(command.kind, 1);
+    server.metrics.took(command.class(), took);
+    if took >= SLOW {
+        tracing::info!(
+            connection = client.id,
+            command = request.name,
+            database = request.arguments.database,
+            millis = took.as_millis() as u64,
+            "slow command"
+        );
+    }
+    if let Some(wait) = context.wait {
+        return Ok(wait);
+    }
+    let Some(commit) = context.commit else { return Ok(Wait::Nothing) };
+    server.clock.tick();
+    acknowledgement(server, request, commit, reply)
+}
+
+/// What the reply to a write waits for, as its write concern says.
+fn acknowledgement(
+    server: &Server,
+    request: &Request<'_>,
+    commit: CommitId,
+    reply: &mut DocBuilder,
+) -> Result<Wait> {
+    let default = WriteConcern::default();
+    let concern = request.arguments.write_concern.as_ref().unwrap_or(&default);
+    if let Some((code, text)) = concern.unsatisfiable() {
+        reply.begin_document("writeConcernError").append("code", code);
+        reply.append("codeName", crate::error::name(code)).append("errmsg", text).end();
+    }
+    let unacknowledged = concern.w == Acknowledgement::Members(0);
+    let wait = match server.options.durability {
+        Durability::Always => !unacknowledged,
+        Durability::WriteConcern => concern.waits_for_sync(),
+    };
+    Ok(if wait { Wait::Durable(commit) } else { Wait::Nothing })
+}
+
+/// The checks that need no command's own knowledge.
+fn check(server: &Server, command: &Command, request: &Request<'_>) -> Result<()> {
+    let arguments = &request.arguments;
+    let name = request.name;
+    if command.is_admin_only() && arguments.database != "admin" {
+        let text = format!("{name} may only be run against the admin database.");
+        return Err(CommandError::new(code::UNAUTHORIZED, text));
+    }
+    if arguments.api_strict && !command.is_in_api() {
+        let text = format!("Provided apiStrict:true, but the command {name} is not in API Version 1");
+        return Err(CommandError::new(code::API_STRICT_ERROR, text));
+    }
+    if arguments.txn_number.is_none() && !arguments.in_transaction() {
+        return Ok(());
+    }
+    if arguments.session.is_none() {
+        let text = "Transaction number requires a session ID to also be specified";
+        return Err(CommandError::new(code::INVALID_OPTIONS, text));
+    }
+    if server.options.topology == Topology::Standalone {
+        let text = "Transaction numbers are only allowed on a replica set member or mongos";
+        return Err(CommandError::new(code::ILLEGAL_OPERATION, text));
+    }
+    if command.ends_transactions() {
+        return Ok(());
+    }
+    if arguments.in_transaction() {
+        let text = "Transactions are not supported by this server";
+        return Err(CommandError::new(code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION, text));
+    }
+    if !command.is_retryable() {
+        let text = format!(
+            "txnNumber may only be provided for multi-document transactions and retryable write commands. \
+             autocommit:false was not provided, and {name} is not a retryable write command."
+        );
+        return Err(CommandError::new(50768, text));
+    }
+    Ok(())
+}
+
+/// A command as `currentOp` shows it: cut short where it is long.
+fn shown(body: Doc<'_>) -> DocBuf {
+    if body.as_bytes().len() <= 1024 {
+        return body.to_owned();
+    }
+    let mut short = DocBuilder::new();
+    for element in body.iter().filter(|element| element.raw.bytes.len() <= 256) {
+        short.append_element(element);
+    }
+    short.append("$truncated", true);
+    short.finish()
+}
+
+/// The identifier of the only election there ever was.
+pub(crate) const ELECTION: ObjectId = ObjectId([0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 1]);
+
+/// The class of latencies that a kind of command counts for.
+pub(crate) fn class(writes: bool, reads: bool) -> Class {
+    match (writes, reads) {
+        (true, _) => Class::Writes,
+        (false, true) => Class::Reads,
+        (false, false) => Class::Commands,
+    }
+}

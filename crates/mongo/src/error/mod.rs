@@ -1,0 +1,93 @@
+//! How a command fails: MongoDB's code, text and labels, and what stands beside them in the reply.
+//!
+//! The errors of the layers below are converted here and nowhere else.
+
+mod codes;
+
+pub(crate) use codes::{code, name};
+
+use diwan_value::{Doc, DocBuf, DocBuilder};
+use std::fmt;
+
+/// What a command returns; its reply is written as it runs.
+pub(crate) type Result<T> = std::result::Result<T, CommandError>;
+
+/// Why a command failed.
+#[derive(Clone, Debug)]
+pub(crate) struct CommandError {
+    /// MongoDB's code.
+    pub code: i32,
+    /// The text.
+    pub message: String,
+    /// Fields that stand beside code and text: `keyPattern` and `keyValue` of a duplicate key, `errInfo`.
+    pub details: Option<DocBuf>,
+}
+
+impl CommandError {
+    /// An error without further fields.
+    pub(crate) fn new(code: i32, message: impl Into<String>) -> CommandError {
+        CommandError { code, message: message.into(), details: None }
+    }
+
+    /// `BadValue`.
+    pub(crate) fn bad_value(message: impl Into<String>) -> CommandError {
+        CommandError::new(code::BAD_VALUE, message)
+    }
+
+    /// A refusal of something that MongoDB does and this server does not.
+    pub(crate) fn not_implemented(what: impl fmt::Display) -> CommandError {
+        CommandError::new(code::NOT_IMPLEMENTED, format!("{what} is not implemented"))
+    }
+
+    /// The further fields, if there are any.
+    fn details(&self) -> Doc<'_> {
+        self.details.as_ref().map_or(Doc::EMPTY, DocBuf::as_doc)
+    }
+
+    /// Writes the fields of a failed command's reply: everything but what every reply has.
+    pub(crate) fn write(&self, labels: &[&str], reply: &mut DocBuilder) {
+        if !labels.is_empty() {
+            reply.append("errorLabels", labels.to_vec());
+        }
+        reply.append("ok", 0.0).append("errmsg", self.message.as_str());
+        reply.append("code", self.code).append("codeName", name(self.code));
+        reply.append_all(self.details());
+    }
+
+    /// Writes the fields of one element of `writeErrors`.
+    pub(crate) fn write_write_error(&self, index: usize, out: &mut DocBuilder) {
+        out.append("index", i32::try_from(index).unwrap_or(i32::MAX)).append("code", self.code);
+        out.append_all(self.details());
+        out.append("errmsg", self.message.as_str());
+    }
+
+    /// The labels that drivers act on.
+    pub(crate) fn labels(&self, retryable_write: bool) -> &'static [&'static str] {
+        if retryable_write && code::RETRYABLE.contains(&self.code) { &["RetryableWriteError"] } else { &[] }
+    }
+}
+
+impl fmt::Display for CommandError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.message, name(self.code))
+    }
+}
+
+impl From<diwan_query::Error> for CommandError {
+    fn from(error: diwan_query::Error) -> CommandError {
+        CommandError::new(error.code, error.message)
+    }
+}
+
+impl From<diwan_kv::Error> for CommandError {
+    fn from(error: diwan_kv::Error) -> CommandError {
+        let code = match &error {
+            diwan_kv::Error::Conflict(_) => diwan_query::code::WRITE_CONFLICT,
+            diwan_kv::Error::KeyLength(_) => diwan_query::code::CANNOT_CREATE_INDEX,
+            diwan_kv::Error::Closed => code::INTERRUPTED_AT_SHUTDOWN,
+            diwan_kv::Error::Damaged(_) => 301,
+            _ => code::OPERATION_FAILED,
+        };
+        CommandError::new(code, error.to_string())
+    }
+}

@@ -1,0 +1,153 @@
+//! The arguments of a command, with MongoDB's errors for wrong types and unknown names.
+
+use crate::error::{CommandError, Result, code};
+use crate::wire::{Documents, Sequence};
+use diwan_value::{Array, Doc, Value};
+
+/// The types that stand for a truth value where MongoDB is lenient.
+const FLAG: &str = "[bool, long, int, decimal, double]";
+/// The numeric types.
+const NUMBER: &str = "[long, int, decimal, double]";
+
+/// One argument: what a field of the body, or a document sequence beside it, says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Field<'a> {
+    /// The command, or the argument that this one is part of.
+    owner: &'a str,
+    /// The name.
+    pub key: &'a str,
+    content: Content<'a>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Content<'a> {
+    Value(Value<'a>),
+    Sequence(Sequence<'a>),
+}
+
+impl<'a> Field<'a> {
+    pub(crate) fn new(owner: &'a str, key: &'a str, value: Value<'a>) -> Field<'a> {
+        Field { owner, key, content: Content::Value(value) }
+    }
+
+    pub(crate) fn of_sequence(owner: &'a str, sequence: Sequence<'a>) -> Field<'a> {
+        Field { owner, key: sequence.name, content: Content::Sequence(sequence) }
+    }
+
+    /// The value, whatever its type. A document sequence has none: it counts as an empty array.
+    pub(crate) fn value(&self) -> Value<'a> {
+        match self.content {
+            Content::Value(value) => value,
+            Content::Sequence(_) => Value::Array(Array::EMPTY),
+        }
+    }
+
+    pub(crate) fn string(&self) -> Result<&'a str> {
+        self.value().as_str().ok_or_else(|| self.wrong("string"))
+    }
+
+    pub(crate) fn document(&self) -> Result<Doc<'a>> {
+        self.value().as_doc().ok_or_else(|| self.wrong("object"))
+    }
+
+    pub(crate) fn array(&self) -> Result<Array<'a>> {
+        self.value().as_array().ok_or_else(|| self.wrong("array"))
+    }
+
+    /// The documents of an array or a sequence; the elements' types are for the reader to check.
+    pub(crate) fn documents(&self) -> Result<Documents<'a>> {
+        match self.content {
+            Content::Value(Value::Array(array)) => Ok(Documents::of_array(array)),
+            Content::Value(_) => Err(self.wrong("array")),
+            Content::Sequence(sequence) => Ok(sequence.documents()),
+        }
+    }
+
+    /// A boolean, and nothing else.
+    pub(crate) fn boolean(&self) -> Result<bool> {
+        self.value().as_bool().ok_or_else(|| self.wrong("bool"))
+    }
+
+    /// A boolean, or a number that stands for one.
+    pub(crate) fn flag(&self) -> Result<bool> {
+        match self.value() {
+            Value::Boolean(flag) => Ok(flag),
+            value if value.is_number() => Ok(int64(value) != Some(0)),
+            _ => Err(self.wrong(FLAG)),
+        }
+    }
+
+    /// A number of any type, its fraction cut off.
+    pub(crate) fn integer(&self) -> Result<i64> {
+        int64(self.value()).ok_or_else(|| self.wrong(NUMBER))
+    }
+
+    /// A number of any type that is not negative.
+    pub(crate) fn natural(&self) -> Result<u64> {
+        let number = self.integer()?;
+        u64::try_from(number).map_err(|_| {
+            let text = format!("BSON field '{}' value must be >= 0, actual value '{number}'", self.key);
+            CommandError::new(51024, text)
+        })
+    }
+
+    /// The error of an argument that the command does not have.
+    pub(crate) fn unknown(&self) -> CommandError {
+        let text = format!("BSON field '{}.{}' is an unknown field.", self.owner, self.key);
+        CommandError::new(code::IDL_UNKNOWN_FIELD, text)
+    }
+
+    /// The error of a value of another type than `expected`: one type's alias, or several in brackets.
+    pub(crate) fn wrong(&self, expected: &str) -> CommandError {
+        wrong_type(self.owner, self.key, self.value(), expected)
+    }
+}
+
+/// The error of a field of `owner` whose value is not of the `expected` type.
+pub(crate) fn wrong_type(owner: &str, key: &str, value: Value<'_>, expected: &str) -> CommandError {
+    let plural = if expected.starts_with('[') { "types" } else { "type" };
+    CommandError::new(
+        code::TYPE_MISMATCH,
+        format!(
+            "BSON field '{owner}.{key}' is the wrong type '{}', expected {plural} '{expected}'",
+            value.tag().alias()
+        ),
+    )
+}
+
+/// The error of a field that must be there.
+pub(crate) fn missing(owner: &str, key: &str) -> CommandError {
+    let text = format!("BSON field '{owner}.{key}' is missing but a required field");
+    CommandError::new(code::IDL_MISSING_FIELD, text)
+}
+
+/// A number of any type as an integer: fractions are cut off, what is out of range becomes the nearest end.
+pub(crate) fn int64(value: Value<'_>) -> Option<i64> {
+    match value {
+        Value::Int32(number) => Some(number.into()),
+        Value::Int64(number) => Some(number),
+        Value::Double(number) => Some(number as i64),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_read_as_mongodb_says_them() {
+        let field = Field::new("find", "filter", Value::Int32(1));
+        assert_eq!(
+            field.document().unwrap_err().message,
+            "BSON field 'find.filter' is the wrong type 'int', expected type 'object'"
+        );
+        assert_eq!(field.unknown().message, "BSON field 'find.filter' is an unknown field.");
+        let text = Field::new("find", "limit", Value::String("x"));
+        assert_eq!(
+            text.integer().unwrap_err().message,
+            "BSON field 'find.limit' is the wrong type 'string', expected types '[long, int, decimal, double]'"
+        );
+        assert_eq!(Field::new("find", "skip", Value::Int32(-1)).natural().unwrap_err().code, 51024);
+    }
+}

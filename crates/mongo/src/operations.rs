@@ -1,0 +1,72 @@
+//! The commands that are running and may take long: what `currentOp` shows and `killOp` stops.
+
+use crate::arguments::SessionId;
+use crate::client::Client;
+use diwan_query::Interrupt;
+use diwan_value::DocBuf;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::Instant;
+
+/// One running command.
+#[derive(Clone, Debug)]
+pub(crate) struct Operation {
+    pub client: Arc<Client>,
+    pub database: String,
+    pub command: DocBuf,
+    pub session: Option<SessionId>,
+    pub started: Instant,
+    pub interrupt: Interrupt,
+}
+
+/// The running commands by their number.
+#[derive(Debug, Default)]
+pub(crate) struct Operations {
+    last: AtomicI32,
+    running: Mutex<BTreeMap<i32, Operation>>,
+}
+
+impl Operations {
+    /// Registers a command until the returned guard is dropped.
+    pub(crate) fn start(&self, operation: Operation) -> Running<'_> {
+        let id = self.last.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        self.running.lock().insert(id, operation);
+        Running { operations: self, id }
+    }
+
+    /// The running commands, oldest first.
+    pub(crate) fn list(&self) -> Vec<(i32, Operation)> {
+        self.running.lock().iter().map(|(id, operation)| (*id, operation.clone())).collect()
+    }
+
+    /// Asks command `id` to stop.
+    pub(crate) fn kill(&self, id: i32) {
+        if let Some(operation) = self.running.lock().get(&id) {
+            operation.interrupt.kill();
+        }
+    }
+
+    /// Asks all commands of which `filter` holds to stop.
+    pub(crate) fn kill_where(&self, filter: impl Fn(&Operation) -> bool) {
+        self.running
+            .lock()
+            .values()
+            .filter(|operation| filter(operation))
+            .for_each(|operation| operation.interrupt.kill());
+    }
+}
+
+/// A registered command.
+pub(crate) struct Running<'a> {
+    operations: &'a Operations,
+    /// The command's number.
+    pub id: i32,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.operations.running.lock().remove(&self.id);
+    }
+}

@@ -1,0 +1,45 @@
+//! One command as its handler sees it: name, arguments, and the documents beside it.
+
+use crate::arguments::{Arguments, is_generic};
+use crate::error::Result;
+use crate::fields::Field;
+use crate::wire::Sequence;
+use diwan_value::{Doc, Value};
+
+/// A command, viewed: nothing of the message is copied.
+#[derive(Debug)]
+pub(crate) struct Request<'a> {
+    /// The command's name as it was sent.
+    pub name: &'a str,
+    /// The whole command.
+    pub body: Doc<'a>,
+    /// Document sequences: arguments beside the body.
+    pub sequences: &'a [Sequence<'a>],
+    /// The generic arguments.
+    pub arguments: Arguments<'a>,
+}
+
+impl<'a> Request<'a> {
+    pub(crate) fn parse(
+        body: Doc<'a>,
+        sequences: &'a [Sequence<'a>],
+        database: Option<&'a str>,
+    ) -> Result<Request<'a>> {
+        let name = body.iter().next().map(|element| element.key_str()).unwrap_or_default();
+        Ok(Request { name, body, sequences, arguments: Arguments::parse(name, body, database)? })
+    }
+
+    /// The value of the command's own field: a collection's name, or just 1.
+    pub(crate) fn target(&self) -> Value<'a> {
+        self.body.iter().next().map_or(Value::Null, |element| element.value())
+    }
+
+    /// The arguments that are the command's own.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = Field<'a>> {
+        let name = self.name;
+        let body =
+            self.body.iter().skip(1).map(move |element| Field::new(name, element.key_str(), element.value()));
+        let sequences = self.sequences.iter().map(move |sequence| Field::of_sequence(name, *sequence));
+        body.filter(|field| !is_generic(field.key)).chain(sequences)
+    }
+}

@@ -1,0 +1,152 @@
+//! The face as a whole: its state, the loop that accepts connections, the end.
+
+use crate::arguments::SessionId;
+use crate::client::Clients;
+use crate::clock::Clock;
+use crate::connection;
+use crate::metrics::{self, Metrics};
+use crate::operations::Operations;
+use crate::options::Options;
+use crate::parameters::Parameters;
+use crate::sessions::Sessions;
+use diwan_kv::{CommitId, Engine};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::time::{Duration, Instant};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+
+/// How often what is not used any more is swept.
+const SWEEP: Duration = Duration::from_secs(5);
+
+/// The MongoDB face of a store.
+pub struct Server {
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) options: Options,
+    pub(crate) clients: Clients,
+    pub(crate) clock: Clock,
+    pub(crate) metrics: Metrics,
+    pub(crate) operations: Operations,
+    pub(crate) parameters: Parameters,
+    pub(crate) sessions: Sessions,
+    pub(crate) started: Instant,
+    message_id: AtomicI32,
+    draining: AtomicBool,
+}
+
+impl Server {
+    /// A face of what `engine` holds.
+    pub fn new(engine: Arc<dyn Engine>, options: Options) -> Arc<Server> {
+        Arc::new(Server {
+            engine,
+            options,
+            clients: Clients::default(),
+            clock: Clock::new(),
+            metrics: Metrics::default(),
+            operations: Operations::default(),
+            parameters: Parameters::default(),
+            sessions: Sessions::default(),
+            started: Instant::now(),
+            message_id: AtomicI32::new(0),
+            draining: AtomicBool::new(false),
+        })
+    }
+
+    /// Accepts connections until [`Server::drain`].
+    pub async fn serve(self: Arc<Server>, listener: TcpListener) {
+        let sweeper = tokio::spawn(sweep(self.clone()));
+        while !self.is_draining() {
+            match listener.accept().await {
+                Ok((stream, peer)) => self.welcome(stream, peer),
+                Err(error) => {
+                    // Out of descriptors, most likely: those who are connected go on, and some will leave.
+                    tracing::warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            }
+        }
+        sweeper.abort();
+    }
+
+    /// Lets every running command finish, if it does so within `patience`, closes all connections and accepts no more.
+    pub async fn drain(&self, patience: Duration) {
+        self.draining.store(true, Ordering::Relaxed);
+        self.clients.close_all();
+        let end = Instant::now() + patience;
+        while self.clients.count() > 0 && Instant::now() < end {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        self.operations.kill_where(|_| true);
+    }
+
+    /// Whether commands are answered: until the server is told to close.
+    pub fn is_ready(&self) -> bool {
+        !self.is_draining()
+    }
+
+    /// The counters in Prometheus' text format.
+    pub fn prometheus(&self) -> String {
+        metrics::prometheus(self)
+    }
+
+    /// How many connections are open.
+    pub fn connections(&self) -> usize {
+        self.clients.count()
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn next_message_id(&self) -> i32 {
+        self.message_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Waits until `commit` survives a loss of power.
+    pub(crate) async fn durable(&self, commit: CommitId) -> diwan_kv::Result<()> {
+        if self.engine.durable() >= commit {
+            return Ok(());
+        }
+        let (sender, receiver) = oneshot::channel();
+        let callback = move |outcome| {
+            // The connection may be gone: then nobody waits for the outcome.
+            let _ = sender.send(outcome);
+        };
+        self.engine.on_durable(commit, Box::new(callback));
+        receiver.await.unwrap_or(Err(diwan_kv::Error::Closed))
+    }
+
+    /// Ends sessions and stops what runs in them.
+    pub(crate) fn kill_sessions(&self, sessions: &[SessionId]) {
+        self.operations.kill_where(|operation| operation.session.is_some_and(|id| sessions.contains(&id)));
+        for session in sessions {
+            self.sessions.end(session);
+        }
+    }
+
+    fn welcome(self: &Arc<Server>, stream: TcpStream, peer: SocketAddr) {
+        if self.clients.count() >= self.options.max_connections {
+            self.metrics.connections_refused.add(1);
+            tracing::warn!(%peer, limit = self.options.max_connections, "connection refused: too many are open");
+            return;
+        }
+        let local = stream.set_nodelay(true).and_then(|()| stream.local_addr());
+        let local: io::Result<SocketAddr> = local;
+        // A socket without an address has been reset already.
+        let Ok(local) = local else { return };
+        self.metrics.connections_opened.add(1);
+        let client = self.clients.add(peer, local);
+        tokio::spawn(connection::serve(self.clone(), stream, client));
+    }
+}
+
+/// Forgets what nobody has used for long.
+async fn sweep(server: Arc<Server>) {
+    let mut interval = tokio::time::interval(SWEEP);
+    loop {
+        interval.tick().await;
+        server.sessions.expire(Instant::now());
+    }
+}

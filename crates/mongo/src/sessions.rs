@@ -1,0 +1,83 @@
+//! Logical sessions: known by a UUID that the client chose or was given, forgotten after 30 silent minutes.
+//!
+//! A session holds nothing by itself. What refers to it (cursors, running commands) is found by its identifier.
+
+use crate::arguments::SessionId;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+/// How long a session lives after its last use.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30 * 60);
+
+/// How many sessions there may be (MongoDB's limit).
+const MAX_SESSIONS: usize = 1_000_000;
+
+/// A new random identifier (a UUID of version 4); `None` if the system gives no random bytes.
+pub(crate) fn new_id() -> Option<SessionId> {
+    let mut id = [0; 16];
+    getrandom::fill(&mut id).ok()?;
+    id[6] = id[6] & 0x0f | 0x40;
+    id[8] = id[8] & 0x3f | 0x80;
+    Some(id)
+}
+
+/// The sessions that were used in the last 30 minutes.
+#[derive(Debug, Default)]
+pub(crate) struct Sessions {
+    last_use: Mutex<HashMap<SessionId, Instant>>,
+}
+
+impl Sessions {
+    /// Notes that a session is in use. Returns whether there is room for it.
+    pub(crate) fn touch(&self, id: SessionId, now: Instant) -> bool {
+        let mut sessions = self.last_use.lock();
+        if let Some(last_use) = sessions.get_mut(&id) {
+            *last_use = now;
+            return true;
+        }
+        let room = sessions.len() < MAX_SESSIONS;
+        if room {
+            sessions.insert(id, now);
+        }
+        room
+    }
+
+    /// Forgets a session.
+    pub(crate) fn end(&self, id: &SessionId) {
+        self.last_use.lock().remove(id);
+    }
+
+    /// Forgets the sessions that were not used for [`TIMEOUT`], and returns them.
+    pub(crate) fn expire(&self, now: Instant) -> Vec<SessionId> {
+        let mut sessions = self.last_use.lock();
+        let gone = sessions.extract_if(|_, last_use| now.duration_since(*last_use) >= TIMEOUT);
+        gone.map(|(id, _)| id).collect()
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.last_use.lock().len()
+    }
+
+    /// All of them.
+    pub(crate) fn list(&self) -> Vec<SessionId> {
+        self.last_use.lock().keys().copied().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn silent_sessions_are_forgotten() {
+        let sessions = Sessions::default();
+        let start = Instant::now();
+        assert!(sessions.touch([1; 16], start));
+        assert!(sessions.touch([2; 16], start));
+        assert!(sessions.touch([2; 16], start + TIMEOUT / 2));
+        assert_eq!(sessions.expire(start + TIMEOUT), [[1; 16]]);
+        assert_eq!(sessions.list(), [[2; 16]]);
+    }
+}

@@ -1,0 +1,25 @@
+//! The command line.
+
+use crate::settings::Settings;
+use clap::{Parser, Subcommand};
+
+/// A document database: MongoDB's protocol over an embedded store.
+#[derive(Debug, Parser)]
+#[command(version, about, long_about = None, propagate_version = true, arg_required_else_help = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What the program does.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Serve the documents of a directory (or of memory) until SIGTERM or SIGINT
+    #[command(after_help = "Examples:
+  diwan serve                          documents in ./diwan-data, MongoDB's port on this machine
+  diwan serve --memory --listen 127.0.0.1:0 --http off
+                                       nothing on disk, a free port: for tests
+  diwan serve --config diwan.toml      settings from a file; flags and DIWAN_* variables go before it")]
+    Serve(Box<Settings>),
+}

@@ -1,0 +1,43 @@
+//! Structured logs on standard error, and their last lines for MongoDB's `getLog`.
+
+use crate::settings::LogFormat;
+use std::io::{self, IsTerminal, Write};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
+
+/// Begins to log.
+pub fn start(filter: &str, format: LogFormat) -> Result<(), String> {
+    let filter = EnvFilter::try_new(filter).map_err(|error| format!("--log: {error}"))?;
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(Lines);
+    match format {
+        LogFormat::Text => builder.with_ansi(io::stderr().is_terminal()).init(),
+        LogFormat::Json => builder.json().init(),
+    }
+    Ok(())
+}
+
+/// Writes each line to standard error and to the memory of the last lines.
+struct Lines;
+
+impl<'a> MakeWriter<'a> for Lines {
+    type Writer = Line;
+
+    fn make_writer(&'a self) -> Line {
+        Line
+    }
+}
+
+/// One line: the subscriber writes it in one piece.
+struct Line;
+
+impl Write for Line {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        diwan_mongo::log::remember(&String::from_utf8_lossy(bytes));
+        io::stderr().write_all(bytes)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}

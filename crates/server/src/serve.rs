@@ -1,0 +1,132 @@
+//! `diwan serve`: open the store, listen, say where, run until told to stop, close cleanly.
+
+use crate::settings::Resolved;
+use crate::{http, logging};
+use diwan_kv::{Engine, FjallEngine, MemoryEngine};
+use diwan_mongo::{Options, Server};
+use diwan_value::DocBuilder;
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpSocket};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// How long running commands may go on after the signal to stop.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Connections that wait to be accepted.
+const BACKLOG: u32 = 4096;
+
+/// Runs the server until SIGTERM or SIGINT.
+pub fn run(settings: Resolved) -> Result<(), String> {
+    logging::start(&settings.log, settings.log_format)?;
+    let engine = open(&settings)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| format!("cannot start threads: {error}"))?;
+    let served = runtime.block_on(serve(&settings, engine.clone()));
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    let closed = engine.close().map_err(|error| format!("cannot close the store: {error}"));
+    served.and(closed)
+}
+
+/// Opens the engine that the settings ask for.
+fn open(settings: &Resolved) -> Result<Arc<dyn Engine>, String> {
+    let Some(directory) = &settings.data else { return Ok(Arc::new(MemoryEngine::new())) };
+    let options = diwan_kv::Options {
+        cache_bytes: settings.cache_size,
+        accept_loss: settings.accept_loss,
+        ..diwan_kv::Options::default()
+    };
+    match FjallEngine::open(directory, &options) {
+        Ok(engine) => Ok(Arc::new(engine)),
+        Err(diwan_kv::Error::Locked(path)) => Err(format!(
+            "another server has the data directory {} open: stop it, or give this one another --data",
+            path.display()
+        )),
+        Err(diwan_kv::Error::LostWrites(lost)) => Err(format!(
+            "{}. Restore a backup, or start with --accept-loss to go on without what is missing",
+            diwan_kv::Error::LostWrites(lost)
+        )),
+        Err(error) => Err(format!("cannot open the data directory {}: {error}", directory.display())),
+    }
+}
+
+async fn serve(settings: &Resolved, engine: Arc<dyn Engine>) -> Result<(), String> {
+    let mongo_listener = listen(settings.listen, "--listen")?;
+    let address = mongo_listener.local_addr().map_err(|error| error.to_string())?;
+    let server = Server::new(engine, options(settings, address));
+    let mut http_address = None;
+    if let Some(wanted) = settings.http {
+        let listener = listen(wanted, "--http")?;
+        http_address = Some(listener.local_addr().map_err(|error| error.to_string())?);
+        tokio::spawn(http::serve(listener, server.clone()));
+    }
+    let mut terminate = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| error.to_string())?;
+    let accepting = tokio::spawn(server.clone().serve(mongo_listener));
+    // Whoever started the server may have closed its output; that is no reason to stop.
+    let _ = greet(settings, address, http_address);
+    tokio::select! {
+        _ = terminate.recv() => tracing::info!("SIGTERM: closing"),
+        _ = interrupt.recv() => tracing::info!("SIGINT: closing"),
+    }
+    accepting.abort();
+    server.drain(PATIENCE).await;
+    tracing::info!("closed");
+    Ok(())
+}
+
+fn options(settings: &Resolved, address: SocketAddr) -> Options {
+    let mut parsed = DocBuilder::new();
+    parsed.begin_document("net").append("bindIp", address.ip().to_string());
+    parsed.append("port", i32::from(address.port())).end();
+    if let Some(directory) = &settings.data {
+        parsed.begin_document("storage").append("dbPath", directory.display().to_string()).end();
+    }
+    Options {
+        topology: settings.topology,
+        set_name: settings.set_name.clone(),
+        advertise: settings.advertise.clone(),
+        durability: settings.durability,
+        max_connections: settings.max_connections,
+        arguments: std::env::args().collect(),
+        settings: parsed.finish(),
+        storage_engine: if settings.data.is_some() { "diwan" } else { "ephemeralForTest" },
+        persistent: settings.data.is_some(),
+    }
+}
+
+/// Listens at `address`, with room for many that connect at once.
+fn listen(address: SocketAddr, flag: &str) -> Result<TcpListener, String> {
+    let attempt = || {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        // A port that the last run has just left can be taken at once.
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(BACKLOG)
+    };
+    attempt().map_err(|error: io::Error| match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            format!("{address} is in use by another program: choose another address with {flag} (port 0 takes a free one)")
+        }
+        _ => format!("cannot listen on {address} ({flag}): {error}"),
+    })
+}
+
+/// Says on standard output where the server can be reached.
+fn greet(settings: &Resolved, address: SocketAddr, http: Option<SocketAddr>) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "Diwan {}", env!("CARGO_PKG_VERSION"))?;
+    match &settings.data {
+        Some(directory) => writeln!(out, "  documents   {}", directory.display())?,
+        None => writeln!(out, "  documents   in memory only")?,
+    }
+    writeln!(out, "  MongoDB     mongodb://{address}/?directConnection=true")?;
+    if let Some(http) = http {
+        writeln!(out, "  HTTP        http://{http}/ (/healthz, /readyz, /metrics)")?;
+    }
+    out.flush()
+}
