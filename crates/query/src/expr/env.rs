@@ -9,8 +9,12 @@ use std::cell::{Cell, RefCell};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// The largest value that an expression may compute: the largest document and MongoDB's allowance beside it.
-pub const MAX_VALUE_BYTES: usize = diwan_value::MAX_DOCUMENT_BYTES + 16 * 1024;
+/// The largest value that an expression may compute on the way to its result: what MongoDB's buffers grow to. That a
+/// document is not larger than a collection takes is checked where documents leave the pipeline.
+pub const MAX_VALUE_BYTES: usize = 64 * 1024 * 1024;
+
+/// The largest document in the refusal of larger values: that of a collection and MongoDB's allowance beside it.
+const MAX_OBJECT_BYTES: usize = diwan_value::MAX_DOCUMENT_BYTES + 16 * 1024;
 
 /// How much one evaluation may take in its arena.
 const MAX_ARENA_BYTES: usize = 512 * 1024 * 1024;
@@ -125,6 +129,10 @@ impl<'a> EvalEnv<'a> {
     pub fn compare_optional(&self, left: Option<Value<'_>>, right: Option<Value<'_>>) -> Ordering {
         match (left, right) {
             (Some(left), Some(right)) => self.compare(left, right),
+            // Only MinKey is below missing, and the deprecated undefined is beside it.
+            (None, Some(Value::MinKey)) => Ordering::Greater,
+            (Some(Value::MinKey), None) => Ordering::Less,
+            (None, Some(Value::Undefined)) | (Some(Value::Undefined), None) => Ordering::Equal,
             _ => left.is_some().cmp(&right.is_some()),
         }
     }
@@ -142,7 +150,7 @@ impl<'a> EvalEnv<'a> {
             return Ok(());
         }
         let text = format!(
-            "BSONObj size: {bytes} (0x{bytes:X}) is invalid. Size must be between 0 and {MAX_VALUE_BYTES}(16MB)"
+            "BSONObj size: {bytes} (0x{bytes:X}) is invalid. Size must be between 0 and {MAX_OBJECT_BYTES}(16MB)"
         );
         Err(Error::new(code::BSON_OBJECT_TOO_LARGE, text))
     }

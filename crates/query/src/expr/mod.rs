@@ -10,14 +10,42 @@
 //! Invariants: variables are resolved to slots by the parser, so evaluation looks up no names; calls whose arguments
 //! are literals were folded to literals; no value grows beyond [`env::MAX_VALUE_BYTES`].
 
+mod accumulator;
+mod arithmetic;
+mod array;
+mod array_object;
+mod array_sort;
+mod bitwise;
+mod boolean;
+mod coerce;
+mod comparison;
+mod conditional;
+mod decimal_trigonometry;
+mod display;
 mod env;
 mod field_path;
+mod iteration;
+mod misc;
+pub mod number;
+mod object;
 mod operator;
 mod parse;
+mod round;
+mod set;
 mod table;
+mod trigonometry;
+mod zip;
 
+#[cfg(test)]
+mod tests;
+
+pub use accumulator::Deviation;
+pub(crate) use accumulator::Quantiles;
+pub(crate) use array_sort::check_n;
+pub use coerce::{Evaluated, is_truthy};
 pub use env::{Context, EvalEnv, MAX_VALUE_BYTES};
 pub use operator::{Args, Function, Node};
+pub(crate) use parse::field_path;
 pub use parse::{ParseEnv, Slot};
 
 use crate::error::Result;

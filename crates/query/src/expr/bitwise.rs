@@ -1,0 +1,56 @@
+//! Bitwise operators, over integers only.
+
+use super::arithmetic::{number, single};
+use super::coerce::{Evaluated, is_nullish, null, type_name};
+use super::number::Number;
+use super::{Args, EvalEnv};
+use crate::error::Error;
+
+pub(super) fn and<'a>(args: Args<'a>, env: &EvalEnv<'a>) -> Evaluated<'a> {
+    fold(args, env, -1, |left, right| left & right)
+}
+
+pub(super) fn or<'a>(args: Args<'a>, env: &EvalEnv<'a>) -> Evaluated<'a> {
+    fold(args, env, 0, |left, right| left | right)
+}
+
+pub(super) fn xor<'a>(args: Args<'a>, env: &EvalEnv<'a>) -> Evaluated<'a> {
+    fold(args, env, 0, |left, right| left ^ right)
+}
+
+/// Combines all operands; an `Int32` among `Int64`s is extended by its sign.
+fn fold<'a>(args: Args<'a>, env: &EvalEnv<'a>, unit: i32, combine: fn(i64, i64) -> i64) -> Evaluated<'a> {
+    let mut result = Number::Int(unit);
+    for expr in args.exprs {
+        let value = expr.eval(env)?;
+        if is_nullish(value) {
+            return null();
+        }
+        let operand = value.and_then(Number::of);
+        let (Some(operand), Some(left), Some(right)) =
+            (operand, result.as_integer(), operand.and_then(Number::as_integer))
+        else {
+            let text =
+                format!("{} only supports int and long operands, not {}.", args.operator, type_name(value));
+            return Err(Error::type_mismatch(text));
+        };
+        let bits = combine(left, right);
+        result = match (result, operand) {
+            (Number::Int(_), Number::Int(_)) => Number::narrowest(bits),
+            _ => Number::Long(bits),
+        };
+    }
+    number(result)
+}
+
+pub(super) fn not<'a>(args: Args<'a>, env: &EvalEnv<'a>) -> Evaluated<'a> {
+    match single(args, env)? {
+        None => null(),
+        Some(Number::Int(operand)) => number(Number::Int(!operand)),
+        Some(Number::Long(operand)) => number(Number::Long(!operand)),
+        Some(other) => {
+            let found = type_name(Some(other.value()));
+            Err(Error::type_mismatch(format!("$bitNot only supports int and long, not: {found}.")))
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! `$literal`, `$rand`, `$meta`, and what measures or hashes values.
+
+use super::coerce::{Evaluated, is_nullish, null, type_name};
+use super::{Args, EvalEnv, Expr, Node, ParseEnv};
+use crate::error::{Error, Result};
+use diwan_value::{Value, ValueBuf};
+use std::sync::Arc;
+
+/// Takes what stands under `$literal` as it is.
+pub(super) fn parse_literal(_: &'static str, value: Value<'_>, _: &ParseEnv<'_>) -> Result<Expr> {
+    Ok(Expr::Literal(ValueBuf::new(value)))
+}
+
+/// `$rand`: from 0 up to, not including, 1.
+#[derive(Debug)]
+struct Rand;
+
+/// Parses `{}` or `[]`.
+pub(super) fn parse_rand(_: &'static str, value: Value<'_>, _: &ParseEnv<'_>) -> Result<Expr> {
+    match value {
+        Value::Document(doc) if doc.is_empty() => Ok(Expr::Node(Arc::new(Rand))),
+        Value::Array(array) if array.is_empty() => Ok(Expr::Node(Arc::new(Rand))),
+        Value::Document(_) | Value::Array(_) => {
+            Err(Error::new(3040501, "$rand does not currently accept arguments"))
+        }
+        _ => Err(Error::new(10065, "invalid parameter: expected an object ($rand)")),
+    }
+}
+
+impl Node for Rand {
+    fn eval<'a>(&'a self, _: &EvalEnv<'a>) -> Evaluated<'a> {
+        Ok(Some(Value::Double(fastrand::f64())))
+    }
+
+    fn children(&self) -> Vec<&Expr> {
+        Vec::new()
+    }
+}
+
+/// The kinds of metadata that `$meta` knows, with their names in the refusal for queries that do not produce them.
+/// Kinds without a name are simply missing where nothing produces them.
+const METADATA: &[(&str, Option<&str>)] = &[
+    ("textScore", Some("text score")),
+    ("geoNearDistance", Some("$geoNear distance")),
+    ("geoNearPoint", Some("$geoNear point")),
+    ("searchScore", None),
+    ("searchHighlights", None),
+    ("searchScoreDetails", None),
+    ("searchSequenceToken", None),
+    ("vectorSearchScore", None),
+    ("score", None),
+    ("scoreDetails", None),
+    ("randVal", None),
+    ("sortKey", Some("sort key")),
+    ("recordId", None),
+    ("indexKey", None),
+    ("timeseriesBucketMinTime", None),
+    ("timeseriesBucketMaxTime", None),
+];
+
+/// Refuses metadata: no plan produces any.
+pub(super) fn parse_meta(_: &'static str, value: Value<'_>, _: &ParseEnv<'_>) -> Result<Expr> {
+    let Value::String(kind) = value else {
+        return Err(Error::new(17307, "$meta only supports string arguments"));
+    };
+    match METADATA.iter().find(|(known, _)| *known == kind) {
+        Some((_, Some(name))) => {
+            Err(Error::new(40218, format!("query requires {name} metadata, but it is not available")))
+        }
+        Some((_, None)) => Ok(Expr::Missing),
+        None => Err(Error::new(17308, format!("Unsupported argument to $meta: {kind}"))),
+    }
+}
+
+pub(super) fn bson_size<'a>(args: Args<'a>, env: &EvalEnv<'a>) -> Evaluated<'a> {
+    match args.eval(0, env)? {
+        Some(Value::Document(doc)) => Ok(Some(super::array::int(doc.as_bytes().len()))),
+        value if is_nullish(value) => null(),
+        other => {
+            let text = format!("$bsonSize requires a document input, found: {}", type_name(other));
+            Err(Error::new(31393, text))
+        }
+    }
+}
+
+pub(super) fn binary_size<'a>(args: Args<'a>, env: &EvalEnv<'a>) -> Evaluated<'a> {
+    match args.eval(0, env)? {
+        Some(Value::String(text)) => Ok(Some(super::array::int(text.len()))),
+        Some(Value::Binary { bytes, .. }) => Ok(Some(super::array::int(bytes.len()))),
+        value if is_nullish(value) => null(),
+        other => {
+            let text =
+                format!("$binarySize requires a string or BinData argument, found: {}", type_name(other));
+            Err(Error::new(51276, text))
+        }
+    }
+}
+
+pub(super) fn to_hashed_index_key<'a>(args: Args<'a>, env: &EvalEnv<'a>) -> Evaluated<'a> {
+    let value = args.eval(0, env)?.unwrap_or(Value::Null);
+    Ok(Some(Value::Int64(diwan_value::hash_value(value))))
+}

@@ -1,0 +1,326 @@
+//! Arithmetic over the four numeric types with MongoDB's promotion: the result is of the wider type, an `Int32` that
+//! does not fit becomes an `Int64`, and an `Int64` that does not fit becomes a `Double`.
+
+use diwan_value::{Decimal128, Value};
+
+/// A number of one of the four types.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Number {
+    /// An `Int32`.
+    Int(i32),
+    /// An `Int64`.
+    Long(i64),
+    /// A `Double`.
+    Double(f64),
+    /// A `Decimal128`.
+    Decimal(Decimal128),
+}
+
+/// How wide a number's type is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Width {
+    /// `Int32`.
+    Int,
+    /// `Int64`.
+    Long,
+    /// `Double`.
+    Double,
+    /// `Decimal128`.
+    Decimal,
+}
+
+impl Number {
+    /// The number that a value is.
+    pub fn of(value: Value<'_>) -> Option<Number> {
+        Some(match value {
+            Value::Int32(number) => Number::Int(number),
+            Value::Int64(number) => Number::Long(number),
+            Value::Double(number) => Number::Double(number),
+            Value::Decimal128(number) => Number::Decimal(number),
+            _ => return None,
+        })
+    }
+
+    /// The number as a value.
+    pub fn value(self) -> Value<'static> {
+        match self {
+            Number::Int(number) => Value::Int32(number),
+            Number::Long(number) => Value::Int64(number),
+            Number::Double(number) => Value::Double(number),
+            Number::Decimal(number) => Value::Decimal128(number),
+        }
+    }
+
+    /// An `Int32` if it fits, else an `Int64`.
+    pub fn narrowest(number: i64) -> Number {
+        i32::try_from(number).map_or(Number::Long(number), Number::Int)
+    }
+
+    /// The type.
+    pub fn width(self) -> Width {
+        match self {
+            Number::Int(_) => Width::Int,
+            Number::Long(_) => Width::Long,
+            Number::Double(_) => Width::Double,
+            Number::Decimal(_) => Width::Decimal,
+        }
+    }
+
+    /// The number as an integer, if its type is one.
+    pub fn as_integer(self) -> Option<i64> {
+        match self {
+            Number::Int(number) => Some(number.into()),
+            Number::Long(number) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// The nearest double.
+    pub fn to_f64(self) -> f64 {
+        match self {
+            Number::Int(number) => number.into(),
+            Number::Long(number) => number as f64,
+            Number::Double(number) => number,
+            Number::Decimal(number) => number.to_f64(),
+        }
+    }
+
+    /// The number as a decimal, a double to 15 digits.
+    pub fn to_decimal(self) -> Decimal128 {
+        match self {
+            Number::Int(number) => Decimal128::from(number),
+            Number::Long(number) => Decimal128::from(number),
+            Number::Double(number) => Decimal128::from_f64(number),
+            Number::Decimal(number) => number,
+        }
+    }
+
+    /// The sum.
+    pub fn add(self, other: Number) -> Number {
+        self.combine(other, i64::checked_add, |left, right| left + right, |left, right| left + right)
+    }
+
+    /// The difference.
+    pub fn subtract(self, other: Number) -> Number {
+        self.combine(other, i64::checked_sub, |left, right| left - right, |left, right| left - right)
+    }
+
+    /// The product.
+    pub fn multiply(self, other: Number) -> Number {
+        self.combine(other, i64::checked_mul, |left, right| left * right, |left, right| left * right)
+    }
+
+    fn combine(
+        self,
+        other: Number,
+        integers: fn(i64, i64) -> Option<i64>,
+        doubles: fn(f64, f64) -> f64,
+        decimals: fn(Decimal128, Decimal128) -> Decimal128,
+    ) -> Number {
+        match (self.as_integer(), other.as_integer()) {
+            (Some(left), Some(right)) => match integers(left, right) {
+                Some(result) if self.width().max(other.width()) == Width::Int => Number::narrowest(result),
+                Some(result) => Number::Long(result),
+                None => Number::Double(doubles(left as f64, right as f64)),
+            },
+            _ if self.width().max(other.width()) == Width::Decimal => {
+                Number::Decimal(decimals(self.to_decimal(), other.to_decimal()))
+            }
+            _ => Number::Double(doubles(self.to_f64(), other.to_f64())),
+        }
+    }
+}
+
+/// A sum of many numbers that does not depend on their order as far as doubles allow: integers and decimals are added
+/// exactly, doubles with the error of each step kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Sum {
+    integers: i128,
+    doubles: Compensated,
+    decimals: Option<Decimal128>,
+    width: Width,
+}
+
+impl Default for Sum {
+    fn default() -> Sum {
+        Sum { integers: 0, doubles: Compensated::default(), decimals: None, width: Width::Int }
+    }
+}
+
+impl Sum {
+    /// Adds a number.
+    pub fn add(&mut self, number: Number) {
+        self.width = self.width.max(number.width());
+        match number {
+            Number::Int(number) => self.integers += i128::from(number),
+            Number::Long(number) => self.integers += i128::from(number),
+            Number::Double(number) => self.doubles.add(number),
+            Number::Decimal(number) => {
+                self.decimals = Some(self.decimals.map_or(number, |sum| sum + number));
+            }
+        }
+    }
+
+    /// Adds another sum.
+    pub fn merge(&mut self, other: &Sum) {
+        self.width = self.width.max(other.width);
+        self.integers += other.integers;
+        self.doubles.merge(other.doubles);
+        if let Some(number) = other.decimals {
+            self.decimals = Some(self.decimals.map_or(number, |sum| sum + number));
+        }
+    }
+
+    /// The widest type among the numbers added.
+    pub fn width(&self) -> Width {
+        self.width
+    }
+
+    /// The sum in the widest type of its numbers; an integer that does not fit becomes a double.
+    pub fn total(&self) -> Number {
+        match self.width {
+            Width::Decimal => Number::Decimal(self.to_decimal()),
+            Width::Double => Number::Double(self.to_f64()),
+            width => match i64::try_from(self.integers) {
+                Ok(total) if width == Width::Int => Number::narrowest(total),
+                Ok(total) => Number::Long(total),
+                Err(_) => Number::Double(self.integers as f64),
+            },
+        }
+    }
+
+    /// The mean over `count` numbers: a double, or a decimal if one was added.
+    pub fn mean(&self, count: i64) -> Number {
+        if self.width == Width::Decimal {
+            Number::Decimal(self.to_decimal() / Decimal128::from(count))
+        } else {
+            Number::Double(self.to_f64() / count as f64)
+        }
+    }
+
+    /// The sum of what is not decimal, rounded once.
+    fn to_f64(&self) -> f64 {
+        let mut all = self.doubles;
+        all.add_integer(self.integers);
+        all.total()
+    }
+
+    fn to_decimal(&self) -> Decimal128 {
+        let mut total = self.decimals.unwrap_or(Decimal128::ZERO);
+        let mut parts = self.doubles;
+        if parts.is_zero() {
+            if let Ok(integers) = i64::try_from(self.integers) {
+                return total + Decimal128::from(integers);
+            }
+        }
+        parts.add_integer(self.integers);
+        let (high, low) = parts.parts();
+        for part in [high, low] {
+            if part != 0.0 {
+                total = total + Decimal128::from_f64_digits(part, 34);
+            }
+        }
+        total
+    }
+}
+
+/// A sum of doubles in two parts, the second what the first has lost to rounding.
+#[derive(Clone, Copy, Debug, Default)]
+struct Compensated {
+    high: f64,
+    low: f64,
+    /// The plain sum, which is right about infinities and NaN.
+    plain: f64,
+}
+
+impl Compensated {
+    fn add(&mut self, number: f64) {
+        self.plain += number;
+        let (high, error) = two_sum(self.high, number);
+        (self.high, self.low) = two_sum(high, self.low + error);
+    }
+
+    fn add_integer(&mut self, number: i128) {
+        let high = number as f64;
+        self.add(high);
+        // What the nearest double of an integer misses is an integer that fits. A double is exact as an `i128` here, since
+        // the sum of fewer than 2^60 64-bit integers is below 2^124.
+        self.add((number - high as i128) as f64);
+    }
+
+    fn merge(&mut self, other: Compensated) {
+        self.add(other.high);
+        self.add(other.low);
+        self.plain += other.plain - other.high - other.low;
+    }
+
+    fn is_zero(&self) -> bool {
+        self.high == 0.0 && self.low == 0.0 && self.plain == 0.0
+    }
+
+    fn total(&self) -> f64 {
+        if self.plain.is_finite() { self.high + self.low } else { self.plain }
+    }
+
+    fn parts(&self) -> (f64, f64) {
+        if self.plain.is_finite() { (self.high, self.low) } else { (self.plain, 0.0) }
+    }
+}
+
+/// The rounded sum and the error of its rounding, together exact.
+fn two_sum(left: f64, right: f64) -> (f64, f64) {
+    let sum = left + right;
+    let right_part = sum - left;
+    let error = (left - (sum - right_part)) + (right - right_part);
+    (sum, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_widen_only_when_they_must() {
+        assert_eq!(Number::Int(i32::MAX).add(Number::Int(1)), Number::Long(1 << 31));
+        assert_eq!(Number::Long(i64::MAX).add(Number::Int(1)), Number::Double(9.223372036854775808e18));
+        assert_eq!(Number::Long(1).add(Number::Int(1)), Number::Long(2));
+        assert_eq!(Number::Int(3).multiply(Number::Double(0.5)), Number::Double(1.5));
+    }
+
+    #[test]
+    fn sums_keep_what_doubles_lose() {
+        let mut sum = Sum::default();
+        for number in [1e100, 1.0, -1e100] {
+            sum.add(Number::Double(number));
+        }
+        assert_eq!(sum.total(), Number::Double(1.0));
+
+        let mut longs = Sum::default();
+        for number in [i64::MAX, 1, -2] {
+            longs.add(Number::Long(number));
+        }
+        assert_eq!(longs.total(), Number::Long(i64::MAX - 1));
+    }
+
+    #[test]
+    fn sums_of_infinities_follow_ieee() {
+        let mut sum = Sum::default();
+        sum.add(Number::Double(f64::INFINITY));
+        sum.add(Number::Int(1));
+        assert_eq!(sum.total(), Number::Double(f64::INFINITY));
+        sum.add(Number::Double(f64::NEG_INFINITY));
+        assert!(sum.total().to_f64().is_nan());
+    }
+
+    #[test]
+    fn merging_is_adding() {
+        let (mut left, mut right, mut both) = (Sum::default(), Sum::default(), Sum::default());
+        for (at, number) in [0.1, 1e17, -3.5, 1e-9].into_iter().enumerate() {
+            let part = if at % 2 == 0 { &mut left } else { &mut right };
+            part.add(Number::Double(number));
+            both.add(Number::Double(number));
+        }
+        left.merge(&right);
+        assert_eq!(left.total(), both.total());
+    }
+}
