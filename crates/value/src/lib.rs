@@ -12,6 +12,7 @@ pub mod collation;
 mod compare;
 pub mod decimal;
 mod element;
+pub mod extjson;
 mod hash;
 pub mod key;
 mod macros;

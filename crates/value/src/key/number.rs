@@ -285,7 +285,7 @@ pub(super) fn decode(
 }
 
 /// Passes over a number's bytes.
-fn skip(class: u8, next: &mut impl FnMut() -> Option<u8>) -> Option<()> {
+pub(super) fn skip(class: u8, next: &mut impl FnMut() -> Option<u8>) -> Option<()> {
     magnitude(class, next).map(|_| ())
 }
 
