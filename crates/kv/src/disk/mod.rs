@@ -9,11 +9,12 @@
 //! lost-N/   journals copied aside before an opening with accepted loss
 //! ```
 //!
-//! Opening: take the lock; [check](recover) the journals against the [mark]; let fjall replay them; start the
-//! [sync thread](sync) and the one that [settles](settle) when idle.
+//! Opening: take the lock; check the [manifests](manifest), and the journals against the [mark](mark); let fjall
+//! replay them; start the [sync thread](sync) and the one that [settles](settle) when idle.
 
 mod journal;
 mod locks;
+mod manifest;
 mod mark;
 mod poison;
 mod read;
@@ -71,8 +72,11 @@ impl FjallEngine {
         std::fs::create_dir_all(path).map_err(|e| Error::io(format!("creating {}", path.display()), e))?;
         let lock = lock(path)?;
         let data = path.join("data");
-        let (mark, synced) = prepare(path, &data, options)?;
+        let (mut mark, mut synced) = prepare(path, &data, options)?;
         let (db, keyspaces) = open_database(path, &data, options)?;
+        if synced.is_empty() {
+            synced = created(&data, &mut mark).map_err(|e| Error::io("writing the mark", e))?;
+        }
         let poison = Arc::new(Poison::default());
         let syncer = Syncer::start(data, mark, synced, Arc::clone(&poison))?;
         let core = Arc::new(Core {
@@ -102,11 +106,10 @@ fn lock(path: &Path) -> Result<File> {
     }
 }
 
-/// Brings the directory into the state in which fjall may open it.
+/// Checks the directory and brings it into the state in which fjall may open it. No journals: it is new.
 fn prepare(path: &Path, data: &Path, options: &Options) -> Result<(Mark, Vec<Synced>)> {
     let io = |e| Error::io(format!("preparing {}", path.display()), e);
     let mark_path = path.join("mark");
-    let exists = data.join("version").try_exists().map_err(io)?;
     let create_mark = || {
         let mark = Mark::create(&mark_path).map_err(io)?;
         recover::sync_dir(path).map_err(io)?;
@@ -115,30 +118,41 @@ fn prepare(path: &Path, data: &Path, options: &Options) -> Result<(Mark, Vec<Syn
     let (mut mark, noted) = match Mark::open(&mark_path) {
         Ok(Some(found)) => found,
         Ok(None) if !data.try_exists().map_err(io)? => (create_mark()?, Vec::new()),
-        Ok(None) if options.accept_loss => (create_mark()?, recover::unmarked(data).map_err(io)?),
+        Ok(None) | Err(Error::Damaged(_)) if options.accept_loss => {
+            let noted = recover::unmarked(data).map_err(io)?;
+            (create_mark()?, noted)
+        }
         Ok(None) => {
             return Err(Error::damaged(format!(
                 "{} is missing: without it, nobody can tell whether the journals are whole",
                 mark_path.display()
             )));
         }
-        Err(Error::Damaged(_)) if options.accept_loss => {
-            (create_mark()?, recover::unmarked(data).map_err(io)?)
-        }
         Err(e) => return Err(e),
     };
-    if exists {
-        let synced = recover::recover(data, &mut mark, &noted, options.accept_loss)?;
-        return Ok((mark, synced));
+    if noted.is_empty() {
+        // New, or the first opening was interrupted before anything could be written.
+        return match std::fs::remove_dir_all(data) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(io(e)),
+            _ => Ok((mark, noted)),
+        };
     }
-    if !noted.is_empty() {
+    if !data.join("version").try_exists().map_err(io)? {
         return Err(Error::damaged(format!("{} is missing", data.join("version").display())));
     }
-    // The first opening was interrupted before anything could be written.
-    match std::fs::remove_dir_all(data) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(io(e)),
-        _ => Ok((mark, Vec::new())),
-    }
+    manifest::check(data)?;
+    let synced = recover::recover(data, &mut mark, &noted, options.accept_loss)?;
+    Ok((mark, synced))
+}
+
+/// Notes that fjall's directory is complete.
+fn created(data: &Path, mark: &mut Mark) -> std::io::Result<Vec<Synced>> {
+    recover::sync_dir(data.parent().unwrap_or(data))?;
+    let journal = *journal::list(data)?.last().ok_or(std::io::ErrorKind::NotFound)?;
+    let synced = vec![Synced { journal, base: 0, end: 0, chain: 0 }];
+    mark.write(&synced)?;
+    mark.sync()?;
+    Ok(synced)
 }
 
 fn open_database(path: &Path, data: &Path, options: &Options) -> Result<(Database, Keyspaces)> {

@@ -243,14 +243,7 @@ struct Journals {
 
 impl Journals {
     fn open(dir: PathBuf, mark: Mark, mut synced: Vec<Synced>) -> io::Result<Self> {
-        // Right after creation nothing is known yet, and there is one journal.
-        let newest = match synced.pop() {
-            Some(newest) => newest,
-            None => {
-                let journal = *journal::list(&dir)?.last().ok_or(io::ErrorKind::NotFound)?;
-                Synced { journal, base: 0, end: 0, chain: 0 }
-            }
-        };
+        let newest = synced.pop().ok_or_else(|| io::Error::other("there is no journal"))?;
         let mut current = Walk::open(&journal::path(&dir, newest.journal), newest.base)?;
         (current.position, current.chain) = (newest.end, newest.chain);
         let current_id = newest.journal;

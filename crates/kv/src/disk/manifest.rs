@@ -1,0 +1,40 @@
+//! Checking fjall's manifests before fjall reads them.
+//!
+//! Each keyspace keeps in `current` the number of its newest version and the checksum of the file that describes
+//! it, the list of its tables. fjall does not compare the two: a damaged list makes it panic, or delete tables
+//! as left over. It also takes a keyspace without `current` for one never finished, and deletes it. So both are
+//! checked here; the tables themselves carry checksums that fjall does verify.
+
+use crate::{Error, Result, Space};
+use std::path::Path;
+use xxhash_rust::xxh3::xxh3_128;
+
+/// Checks the manifests of all keyspaces in fjall's directory.
+pub(super) fn check(data: &Path) -> Result<()> {
+    // Keyspace 0 holds fjall's own settings; ours follow in the order of their creation.
+    for number in 0..=Space::ALL.len() {
+        let keyspace = data.join("keyspaces").join(number.to_string());
+        let current = read(&keyspace.join("current"))?;
+        let damaged = |what: &str| Err(Error::damaged(format!("{what} in {}", keyspace.display())));
+        let Some((version, checksum)) = parse(&current) else {
+            return damaged("the number of the current version is malformed");
+        };
+        if xxh3_128(&read(&keyspace.join(format!("v{version}")))?) != checksum {
+            return damaged("the list of tables fails its checksum");
+        }
+    }
+    Ok(())
+}
+
+fn parse(current: &[u8]) -> Option<(u64, u128)> {
+    let (version, rest) = current.split_first_chunk()?;
+    let (checksum, rest) = rest.split_first_chunk()?;
+    (rest == [0]).then_some((u64::from_le_bytes(*version), u128::from_le_bytes(*checksum)))
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    std::fs::read(path).map_err(|e| match e.kind() {
+        std::io::ErrorKind::NotFound => Error::damaged(format!("{} is missing", path.display())),
+        _ => Error::io(format!("reading {}", path.display()), e),
+    })
+}
