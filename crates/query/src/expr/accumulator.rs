@@ -5,8 +5,9 @@ use super::coerce::{Evaluated, is_nullish, null, type_name};
 use super::display::Shown;
 use super::number::{Number, Sum};
 use super::{Args, EvalEnv, Expr, Node, ParseEnv};
+use crate::display::ShownField;
 use crate::error::{Error, Result, code};
-use diwan_value::{ArrayBuilder, Value};
+use diwan_value::{Array, ArrayBuilder, Value};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -86,6 +87,37 @@ impl Deviation {
         self.squares += delta * (number - self.mean);
     }
 
+    /// Adds the numbers of another one (the method of Chan, Golub and LeVeque).
+    pub(crate) fn merge(&mut self, other: Deviation) {
+        if other.count == 0 {
+            return;
+        }
+        let total = self.count + other.count;
+        let share = other.count as f64 / total as f64;
+        let delta = other.mean - self.mean;
+        self.squares += other.squares + delta * delta * self.count as f64 * share;
+        self.mean += delta * share;
+        self.count = total;
+    }
+
+    /// The state as values that [`Deviation::restore`] reads.
+    pub(crate) fn save(&self) -> ArrayBuilder {
+        let mut parts = ArrayBuilder::new();
+        parts.push(self.count).push(self.mean).push(self.squares);
+        parts
+    }
+
+    /// The state that was saved.
+    pub(crate) fn restore(saved: Array<'_>) -> Deviation {
+        let mut parts = saved.iter();
+        match (parts.next(), parts.next(), parts.next()) {
+            (Some(Value::Int64(count)), Some(Value::Double(mean)), Some(Value::Double(squares))) => {
+                Deviation { count, mean, squares }
+            }
+            _ => Deviation::default(),
+        }
+    }
+
     /// The standard deviation of the numbers as a whole population; none of no numbers.
     pub fn population(&self) -> Option<f64> {
         (self.count > 0).then(|| (self.squares / self.count as f64).sqrt())
@@ -130,15 +162,8 @@ impl Quantiles {
     /// Parses `{input, method, p}`, `p` for `$percentile` only.
     pub fn parse(operator: &'static str, value: Value<'_>, env: &ParseEnv<'_>) -> Result<Quantiles> {
         let Value::Document(doc) = value else {
-            let found = type_name(Some(value));
-            let (code, text) = if operator == "$median" {
-                (
-                    7436100,
-                    format!("specification must be an object; found {operator}: {}", Shown(Some(value))),
-                )
-            } else {
-                (7429703, format!("specification must be an object; found {operator} :{found}"))
-            };
+            let code = if operator == "$median" { 7436100 } else { 7429703 };
+            let text = format!("specification must be an object; found {}", ShownField(operator, value));
             return Err(Error::new(code, text));
         };
         let many = operator == "$percentile";

@@ -3,6 +3,7 @@
 use super::coerce::{Evaluated, as_i64, is_nullish, null, type_name};
 use super::display::Shown;
 use super::{EvalEnv, Expr, Node, ParseEnv};
+use crate::display::ShownField;
 use crate::error::{Error, Result};
 use diwan_value::{Array, ArrayBuilder, Doc, Path, Value};
 use std::cmp::Ordering;
@@ -166,7 +167,7 @@ struct TakeN {
 /// Parses `{n, input}`.
 pub(super) fn parse_n(operator: &'static str, value: Value<'_>, env: &ParseEnv<'_>) -> Result<Expr> {
     let Value::Document(doc) = value else {
-        let text = format!("specification must be an object; found {operator}: {}", Shown(Some(value)));
+        let text = format!("specification must be an object; found {}", ShownField(operator, value));
         return Err(Error::new(5787900, text));
     };
     let (mut n, mut input) = (None, None);

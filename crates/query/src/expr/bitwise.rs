@@ -30,8 +30,7 @@ fn fold<'a>(args: Args<'a>, env: &EvalEnv<'a>, unit: i32, combine: fn(i64, i64) 
         let (Some(operand), Some(left), Some(right)) =
             (operand, result.as_integer(), operand.and_then(Number::as_integer))
         else {
-            let text =
-                format!("{} only supports int and long operands, not {}.", args.operator, type_name(value));
+            let text = format!("{} only supports int and long operands.", args.operator);
             return Err(Error::type_mismatch(text));
         };
         let bits = combine(left, right);

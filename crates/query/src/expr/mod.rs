@@ -17,7 +17,7 @@ mod array_object;
 mod array_sort;
 mod bitwise;
 mod boolean;
-mod coerce;
+pub(crate) mod coerce;
 mod comparison;
 mod conditional;
 mod decimal_trigonometry;
@@ -25,6 +25,7 @@ mod display;
 mod env;
 mod field_path;
 mod iteration;
+mod let_parameters;
 mod misc;
 pub mod number;
 mod object;
@@ -44,8 +45,10 @@ pub(crate) use accumulator::Quantiles;
 pub(crate) use array_sort::check_n;
 pub use coerce::{Evaluated, is_truthy};
 pub use env::{Context, EvalEnv, MAX_VALUE_BYTES};
+pub use let_parameters::bind_let;
 pub use operator::{Args, Function, Node};
 pub(crate) use parse::field_path;
+pub(crate) use parse::check_new_variable;
 pub use parse::{ParseEnv, Slot};
 
 use crate::error::Result;
@@ -140,6 +143,12 @@ impl Expr {
             Expr::Variable { variable: Variable::Root, path } => path.as_ref(),
             _ => None,
         }
+    }
+
+    /// Whether the value may depend on the document.
+    pub fn reads_document(&self) -> bool {
+        matches!(self, Expr::Variable { variable: Variable::Root, .. })
+            || self.children().into_iter().any(Expr::reads_document)
     }
 
     /// The expressions directly inside this one.

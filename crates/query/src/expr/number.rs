@@ -1,7 +1,7 @@
 //! Arithmetic over the four numeric types with MongoDB's promotion: the result is of the wider type, an `Int32` that
 //! does not fit becomes an `Int64`, and an `Int64` that does not fit becomes a `Double`.
 
-use diwan_value::{Decimal128, Value};
+use diwan_value::{Array, ArrayBuilder, Decimal128, Value};
 
 /// A number of one of the four types.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -169,6 +169,42 @@ impl Sum {
         if let Some(number) = other.decimals {
             self.decimals = Some(self.decimals.map_or(number, |sum| sum + number));
         }
+    }
+
+    /// The sum as values that [`Sum::restore`] reads.
+    pub(crate) fn save(&self) -> ArrayBuilder {
+        let mut parts = ArrayBuilder::new();
+        parts.push(self.width as i32);
+        parts.push(Value::Binary { subtype: 0, bytes: &self.integers.to_le_bytes() });
+        parts.push(self.doubles.high).push(self.doubles.low).push(self.doubles.plain);
+        if let Some(decimals) = self.decimals {
+            parts.push(decimals);
+        }
+        parts
+    }
+
+    /// The sum that was saved.
+    pub(crate) fn restore(saved: Array<'_>) -> Sum {
+        let mut sum = Sum::default();
+        let mut doubles = Vec::with_capacity(3);
+        for part in saved.iter() {
+            match part {
+                Value::Int32(0) => sum.width = Width::Int,
+                Value::Int32(1) => sum.width = Width::Long,
+                Value::Int32(2) => sum.width = Width::Double,
+                Value::Int32(_) => sum.width = Width::Decimal,
+                Value::Binary { bytes, .. } => {
+                    sum.integers = bytes.try_into().map_or(0, i128::from_le_bytes);
+                }
+                Value::Double(number) => doubles.push(number),
+                Value::Decimal128(number) => sum.decimals = Some(number),
+                _ => {}
+            }
+        }
+        if let [high, low, plain] = doubles[..] {
+            sum.doubles = Compensated { high, low, plain };
+        }
+        sum
     }
 
     /// The widest type among the numbers added.

@@ -98,11 +98,6 @@ pub(super) fn parse_get_field(_: &'static str, value: Value<'_>, env: &ParseEnv<
     }
     let field = field.ok_or_else(|| Error::new(3041702, "$getField requires 'field' to be specified"))?;
     let input = input.ok_or_else(|| Error::new(3041703, "$getField requires 'input' to be specified"))?;
-    if let Some(constant) = field.as_literal()
-        && constant.as_str().is_none()
-    {
-        return Err(wrong_field_type("$getField", 5654602, Some(constant)));
-    }
     Ok(Expr::Node(Arc::new(GetField { field, input })))
 }
 

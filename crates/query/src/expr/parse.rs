@@ -2,6 +2,7 @@
 
 use super::operator::Form;
 use super::{Context, EvalEnv, Expr, Variable, table};
+use crate::display::ShownDoc;
 use crate::error::{Error, Result, code};
 use bumpalo::Bump;
 use diwan_value::{Collator, Doc, Path, Value, ValueBuf};
@@ -177,7 +178,9 @@ impl Expr {
 fn parse_operator(doc: Doc<'_>, env: &ParseEnv<'_>) -> Result<Expr> {
     let mut elements = doc.iter();
     let (Some(element), None) = (elements.next(), elements.next()) else {
-        return Err(Error::new(15983, "An object representing an expression must have exactly one field"));
+        let text =
+            format!("An object representing an expression must have exactly one field: {}", ShownDoc(doc));
+        return Err(Error::new(15983, text));
     };
     let name = element.key_str();
     let Some(operator) = table::find(name) else {
@@ -209,9 +212,7 @@ fn parse_object(doc: Doc<'_>, env: &ParseEnv<'_>) -> Result<Expr> {
         let name = element.key_str();
         check_field_name(name)?;
         if name.contains('.') {
-            let text = format!(
-                "FieldPath field names may not contain '.'. Consider using $getField or $setField. The field name is '{name}'"
-            );
+            let text = "FieldPath field names may not contain '.'. Consider using $getField or $setField.";
             return Err(Error::new(16412, text));
         }
         if fields.iter().any(|(known, _)| known == name) {
@@ -264,9 +265,7 @@ fn check_field_name(name: &str) -> Result<()> {
         return Err(Error::new(15998, "FieldPath field names may not be empty strings."));
     }
     if name.starts_with('$') {
-        let text = format!(
-            "FieldPath field names may not start with '$'. Consider using $getField or $setField. The field name is '{name}'"
-        );
+        let text = "FieldPath field names may not start with '$'. Consider using $getField or $setField.";
         return Err(Error::new(16410, text));
     }
     if name.contains('\0') {

@@ -78,7 +78,9 @@ pub(super) fn parse_equals(operator: &'static str, value: Value<'_>, env: &Parse
 fn equals<'a>(args: Args<'a>, env: &EvalEnv<'a>) -> Evaluated<'a> {
     let mut first: Option<Set<'a>> = None;
     for (at, expr) in args.exprs.iter().enumerate() {
-        let operand = array(expr.eval(env)?, 17044, || {
+        // MongoDB refuses constants earlier, with a code of their own.
+        let code = if expr.as_literal().is_some() { 5887502 } else { 17044 };
+        let operand = array(expr.eval(env)?, code, || {
             format!("All operands of $setEquals must be arrays. {}-th argument is of type: ", at + 1)
         })?;
         let set = Set::new(operand, env);

@@ -323,7 +323,7 @@ fn angles_and_bits() {
     refuses! {
         { "$acos": 2 } => 50989, "cannot apply $acos to 2, value must be in [-1,1]";
         { "$sin": (f64::INFINITY) } => 50989, "cannot apply $sin to inf, value must be in (-inf,inf)";
-        { "$bitAnd": [1, 1.5] } => 14, "$bitAnd only supports int and long operands, not double.";
+        { "$bitAnd": [1, 1.5] } => 14, "$bitAnd only supports int and long operands.";
         { "$bitNot": 1.5 } => 14, "$bitNot only supports int and long, not: double.";
     }
 }
@@ -495,7 +495,7 @@ fn objects() {
         { "$arrayToObject": [[["x", 1, 2]]] } => 40397,
             "$arrayToObject requires an array of size 2 arrays,found array of size: 3";
         { "$mergeObjects": [1] } => 40400, "$mergeObjects requires object inputs, but input 1 is of type int";
-        { "$getField": 5 } => 5654602, "$getField requires 'field' to evaluate to type String, but got int";
+        { "$getField": 5 } => 3041704, "$getField requires 'field' to evaluate to type String, but got int";
         { "$setField": { "field": "$text", "input": {}, "value": 1 } } => 4161106,
             "$setField requires 'field' to evaluate to a constant, but got a non-constant argument";
     }
@@ -515,7 +515,9 @@ fn sets() {
     }
     refuses! {
         { "$setUnion": [1] } => 17043, "All operands of $setUnion must be arrays. One argument is of type: int";
-        { "$setEquals": [[1], 2] } => 17044, "All operands of $setEquals must be arrays. 2-th argument is of type: int";
+        { "$setEquals": [[1], 2] } => 5887502, "All operands of $setEquals must be arrays. 2-th argument is of type: int";
+        { "$setEquals": [[1], "$text"] } => 17044,
+            "All operands of $setEquals must be arrays. 2-th argument is of type: string";
         { "$setEquals": [[1]] } => 17045, "$setEquals needs at least two arguments had: 1";
         { "$setDifference": [[], 5] } => 17049,
             "both operands of $setDifference must be arrays. Second argument is of type: int";
