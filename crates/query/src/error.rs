@@ -56,12 +56,15 @@ pub mod code {
     pub const INDEX_NOT_FOUND: i32 = 27;
     pub const NAMESPACE_NOT_FOUND: i32 = 26;
     pub const PATH_NOT_VIABLE: i32 = 28;
+    pub const FILE_STREAM_FAILED: i32 = 39;
+    pub const CANNOT_BACKFILL_ARRAY: i32 = 34;
     pub const CONFLICTING_UPDATE_OPERATORS: i32 = 40;
     pub const CURSOR_NOT_FOUND: i32 = 43;
     pub const NAMESPACE_EXISTS: i32 = 48;
     pub const MAX_TIME_MS_EXPIRED: i32 = 50;
     pub const DOLLAR_PREFIXED_FIELD_NAME: i32 = 52;
     pub const INVALID_ID_FIELD: i32 = 53;
+    pub const NOT_SINGLE_VALUE_FIELD: i32 = 54;
     pub const EMPTY_FIELD_NAME: i32 = 56;
     pub const DOTTED_FIELD_NAME: i32 = 57;
     pub const IMMUTABLE_FIELD: i32 = 66;
@@ -72,6 +75,7 @@ pub mod code {
     pub const INDEX_KEY_SPECS_CONFLICT: i32 = 86;
     pub const NETWORK_TIMEOUT: i32 = 89;
     pub const OPERATION_FAILED: i32 = 96;
+    pub const NOT_EXACT_VALUE_FIELD: i32 = 111;
     pub const WRITE_CONFLICT: i32 = 112;
     pub const COMMAND_NOT_SUPPORTED: i32 = 115;
     pub const DOCUMENT_VALIDATION_FAILURE: i32 = 121;
@@ -79,11 +83,18 @@ pub mod code {
     pub const OPTION_NOT_SUPPORTED_ON_VIEW: i32 = 167;
     pub const INVALID_PIPELINE_OPERATOR: i32 = 168;
     pub const QUERY_PLAN_KILLED: i32 = 175;
+    pub const MAX_SUB_PIPELINE_DEPTH_EXCEEDED: i32 = 232;
+    pub const QUERY_FEATURE_NOT_ALLOWED: i32 = 224;
     pub const EXCEEDED_MEMORY_LIMIT: i32 = 146;
     pub const QUERY_EXCEEDED_MEMORY_LIMIT: i32 = 292;
+    pub const TRANSACTION_TOO_OLD: i32 = 225;
     pub const NOT_IMPLEMENTED: i32 = 238;
     pub const CONVERSION_FAILURE: i32 = 241;
+    pub const NO_QUERY_EXECUTION_PLANS: i32 = 291;
     pub const BSON_OBJECT_TOO_LARGE: i32 = 10334;
+    pub const OUT_OF_DISK_SPACE: i32 = 14031;
+    pub const MERGE_STAGE_NO_MATCHING_DOCUMENT: i32 = 13113;
     pub const DUPLICATE_KEY: i32 = 11000;
     pub const INTERRUPTED: i32 = 11601;
+    pub const SEARCH_NOT_ENABLED: i32 = 31082;
 }

@@ -1,0 +1,175 @@
+//! `$and`, and every filter with more than one condition: many predicates, one pass over the document.
+//!
+//! The predicates are arranged by path in a tree of fields. Matching walks the document's elements once, and where
+//! predicates look deeper, the nested document once; an element that no predicate names is skipped. Only where a path
+//! meets an array on the way are its predicates evaluated one by one, because each may hold through another element.
+
+use super::predicate::Predicate;
+use super::{Filter, PathFilter};
+use crate::error::Result;
+use crate::expr::Context;
+use diwan_value::{Doc, RawValue, Type};
+use std::sync::Arc;
+
+/// As many fields of one document are looked for in one pass: the bits of a word.
+const MAX_SLOTS: usize = 64;
+
+/// Filters that must all match.
+#[derive(Clone, Debug)]
+pub struct Conjunction {
+    children: Vec<Filter>,
+    fields: Fields,
+    /// The filters that `fields` does not cover.
+    rest: Vec<Filter>,
+}
+
+/// The predicates on the fields of one document.
+#[derive(Clone, Debug, Default)]
+struct Fields {
+    slots: Vec<Slot>,
+}
+
+/// The predicates on one field and below it.
+#[derive(Clone, Debug)]
+struct Slot {
+    name: Box<[u8]>,
+    /// How many parts of a path lead to the field's value.
+    level: usize,
+    here: Vec<Arc<Predicate>>,
+    deeper: Fields,
+    /// Again what `deeper` holds, with whole paths, for fields that are arrays.
+    below: Vec<PathFilter>,
+}
+
+impl Conjunction {
+    /// Arranges the filters. Nested conjunctions take part in the same pass.
+    pub(super) fn new(children: Vec<Filter>) -> Conjunction {
+        let mut conjunction = Conjunction { children, fields: Fields::default(), rest: Vec::new() };
+        let mut fields = Fields::default();
+        let mut rest = Vec::new();
+        arrange(&conjunction.children, &mut fields, &mut rest);
+        conjunction.fields = fields;
+        conjunction.rest = rest;
+        conjunction
+    }
+
+    /// The filters, as they were given.
+    pub fn children(&self) -> &[Filter] {
+        &self.children
+    }
+
+    #[inline]
+    pub(super) fn test(&self, doc: Doc<'_>, context: Option<&Context>) -> Result<bool> {
+        if !self.fields.hold(doc)? {
+            return Ok(false);
+        }
+        for filter in &self.rest {
+            if !filter.test(doc, context)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+fn arrange(children: &[Filter], fields: &mut Fields, rest: &mut Vec<Filter>) {
+    for child in children {
+        match child {
+            Filter::And(inner) => arrange(&inner.children, fields, rest),
+            Filter::Path(filter) if fields.add(filter, 0) => {}
+            other => rest.push(other.clone()),
+        }
+    }
+}
+
+impl Fields {
+    /// Takes a predicate in; `at` is which part of its path names a field here. False if there is no room.
+    fn add(&mut self, filter: &PathFilter, at: usize) -> bool {
+        let name = filter.path.name(at).as_bytes();
+        let slot = match self.slots.iter().position(|slot| *slot.name == *name) {
+            Some(found) => &mut self.slots[found],
+            None if self.slots.len() < MAX_SLOTS => {
+                self.slots.push(Slot {
+                    name: name.into(),
+                    level: at + 1,
+                    here: Vec::new(),
+                    deeper: Fields::default(),
+                    below: Vec::new(),
+                });
+                let last = self.slots.len() - 1;
+                &mut self.slots[last]
+            }
+            None => return false,
+        };
+        if at + 1 == filter.path.depth() {
+            slot.here.push(filter.predicate.clone());
+            return true;
+        }
+        let added = slot.deeper.add(filter, at + 1);
+        if added {
+            slot.below.push(filter.clone());
+        }
+        added
+    }
+
+    #[inline]
+    fn hold(&self, doc: Doc<'_>) -> Result<bool> {
+        let mut missing = u64::MAX >> (MAX_SLOTS - self.slots.len().clamp(1, MAX_SLOTS));
+        if self.slots.is_empty() {
+            return Ok(true);
+        }
+        'elements: for element in doc.iter() {
+            for (at, slot) in self.slots.iter().enumerate() {
+                if *slot.name == *element.key {
+                    // Of fields with the same name the first counts.
+                    if missing & 1 << at != 0 {
+                        missing ^= 1 << at;
+                        if !slot.holds(Some(element.raw))? {
+                            return Ok(false);
+                        }
+                        if missing == 0 {
+                            return Ok(true);
+                        }
+                    }
+                    continue 'elements;
+                }
+            }
+        }
+        for (at, slot) in self.slots.iter().enumerate() {
+            if missing & 1 << at != 0 && !slot.holds(None)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl Slot {
+    #[inline]
+    fn holds(&self, value: Option<RawValue<'_>>) -> Result<bool> {
+        for predicate in &self.here {
+            if !predicate.at_end_of_path(value)? {
+                return Ok(false);
+            }
+        }
+        if self.below.is_empty() {
+            return Ok(true);
+        }
+        self.deeper_holds(value)
+    }
+
+    fn deeper_holds(&self, value: Option<RawValue<'_>>) -> Result<bool> {
+        match value {
+            Some(raw) if raw.tag == Type::Document => self.deeper.hold(Doc::trusted(raw.bytes)),
+            Some(raw) if raw.tag == Type::Array => {
+                for filter in &self.below {
+                    if filter.predicate.at_path(&filter.path, value, self.level)?.is_none() {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+            _ => self.deeper.hold(Doc::EMPTY),
+        }
+    }
+}

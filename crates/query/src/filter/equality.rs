@@ -1,0 +1,58 @@
+//! What an upsert takes from its filter: the fields that the filter fixes to one value.
+
+use super::{Filter, Predicate};
+use crate::error::{Error, Result, code};
+use diwan_value::{Path, Value};
+
+/// The paths that every matching document has with one value each: `$eq`, `$all` and `$in` of one constant, also
+/// inside `$and` and an `$or` of one filter. Refuses paths of which one leads into the other.
+pub fn equality_fields(filter: &Filter) -> Result<Vec<(&Path, Value<'_>)>> {
+    let mut fields = Vec::new();
+    collect(filter, &mut fields)?;
+    Ok(fields)
+}
+
+fn collect<'f>(filter: &'f Filter, fields: &mut Vec<(&'f Path, Value<'f>)>) -> Result<()> {
+    match filter {
+        Filter::And(conjunction) => {
+            conjunction.children().iter().try_for_each(|child| collect(child, fields))
+        }
+        Filter::Or(children) if children.len() == 1 => collect(&children[0], fields),
+        Filter::Path(path_filter) => match constant(&path_filter.predicate) {
+            Some(value) => add(&path_filter.path, value, fields),
+            None => Ok(()),
+        },
+        _ => Ok(()),
+    }
+}
+
+fn constant(predicate: &Predicate) -> Option<Value<'_>> {
+    match predicate {
+        Predicate::Eq(operand) => Some(operand.value()),
+        Predicate::All(inner) => match inner.as_slice() {
+            [Predicate::Eq(operand)] => Some(operand.value()),
+            _ => None,
+        },
+        Predicate::In(set) => match (set.values(), set.patterns()) {
+            ([operand], []) => Some(operand.value()),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn add<'f>(path: &'f Path, value: Value<'f>, fields: &mut Vec<(&'f Path, Value<'f>)>) -> Result<()> {
+    for (other, _) in fields.iter() {
+        if path == *other {
+            let text = format!("cannot infer query fields to set, path '{path}' is matched twice");
+            return Err(Error::new(code::NOT_SINGLE_VALUE_FIELD, text));
+        }
+        if path.starts_with(other) || other.starts_with(path) {
+            let text =
+                format!("cannot infer query fields to set, both paths '{path}' and '{other}' are matched");
+            return Err(Error::new(code::NOT_SINGLE_VALUE_FIELD, text));
+        }
+    }
+    fields.push((path, value));
+    Ok(())
+}

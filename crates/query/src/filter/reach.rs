@@ -1,0 +1,86 @@
+//! What a dotted path reaches in a document when arrays on the way are entered.
+//!
+//! A path part names a field of a document. Before an array it means each of the documents in the array (implicit
+//! traversal), and, if it is a number, also the element at that index. At the path's end an array stands for its
+//! elements and for itself. A document that lacks the field yields *missing*; an array without documents yields
+//! nothing at all.
+
+use crate::error::Result;
+use diwan_value::{Array, Doc, Path, RawValue, Type};
+
+/// What becomes of an array at the end of a path.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum AtEnd {
+    /// It yields its elements and then itself.
+    Elements,
+    /// It yields itself only.
+    Whole,
+}
+
+/// One walk along a path. `visit` sees each value reached (`None` is missing), and the index of the element through
+/// which an array was entered implicitly: the outermost one. It ends the walk by returning true.
+pub(super) struct Reach<'p, F> {
+    pub path: &'p Path,
+    pub at_end: AtEnd,
+    pub visit: F,
+}
+
+impl<F> Reach<'_, F>
+where
+    F: FnMut(Option<RawValue<'_>>, Option<usize>) -> Result<bool>,
+{
+    /// Walks on from `value`, which the path's first `at` parts led to.
+    pub fn walk(&mut self, value: Option<RawValue<'_>>, at: usize, index: Option<usize>) -> Result<bool> {
+        if at == self.path.depth() {
+            return self.end(value, index);
+        }
+        match value {
+            Some(raw) if raw.tag == Type::Document => {
+                let field = Doc::trusted(raw.bytes).get_raw(self.path.name(at));
+                self.walk(field, at + 1, index)
+            }
+            Some(raw) if raw.tag == Type::Array => self.array(Array::trusted(raw.bytes), at, index),
+            _ => (self.visit)(None, index),
+        }
+    }
+
+    fn end(&mut self, value: Option<RawValue<'_>>, index: Option<usize>) -> Result<bool> {
+        if let Some(raw) = value
+            && raw.tag == Type::Array
+            && self.at_end == AtEnd::Elements
+        {
+            for (at, element) in Array::trusted(raw.bytes).elements().enumerate() {
+                if (self.visit)(Some(element.raw), index.or(Some(at)))? {
+                    return Ok(true);
+                }
+            }
+        }
+        (self.visit)(value, index)
+    }
+
+    /// Enters an array with part `at` still to go.
+    fn array(&mut self, array: Array<'_>, at: usize, index: Option<usize>) -> Result<bool> {
+        let wanted = self.path.index(at);
+        let last = at + 1 == self.path.depth();
+        for (position, element) in array.elements().enumerate() {
+            let raw = element.raw;
+            if raw.tag == Type::Document && self.walk(Some(raw), at, index.or(Some(position)))? {
+                return Ok(true);
+            }
+            if wanted != Some(position) {
+                continue;
+            }
+            let stop = match raw.tag {
+                // An element that the path names is meant as it is.
+                _ if last => (self.visit)(Some(raw), index)?,
+                Type::Document => self.walk(Some(raw), at + 1, index)?,
+                Type::Array => self.array(Array::trusted(raw.bytes), at + 1, index)?,
+                _ => false,
+            };
+            if stop {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}

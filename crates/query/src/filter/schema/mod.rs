@@ -1,0 +1,101 @@
+//! `$jsonSchema`: JSON Schema draft 4 with MongoDB's `bsonType`, as a filter and as a collection's validator.
+//!
+//! A schema is a list of rules, one for each keyword; a value satisfies it if it breaks none. A rule that concerns one
+//! type lets values of every other type pass. [`parse`] reads schemas, [`check`] applies them, and [`explain`] tells
+//! what a value breaks.
+
+mod check;
+mod explain;
+mod parse;
+#[cfg(test)]
+mod tests;
+
+use super::operand::Operand;
+use super::regex::Pattern;
+use super::type_set::TypeSet;
+use crate::error::Result;
+use diwan_value::{Doc, DocBuf, Value, ValueBuf};
+
+/// A parsed schema.
+#[derive(Clone, Debug)]
+pub struct Schema {
+    source: DocBuf,
+    title: Option<String>,
+    description: Option<String>,
+    rules: Vec<Rule>,
+}
+
+/// What one keyword demands.
+#[derive(Clone, Debug)]
+struct Rule {
+    keyword: &'static str,
+    demand: Demand,
+}
+
+/// The demands of the keywords.
+#[derive(Clone, Debug)]
+enum Demand {
+    Type(TypeSet),
+    Enum(Vec<ValueBuf>),
+    Minimum { bound: Operand, exclusive: bool },
+    Maximum { bound: Operand, exclusive: bool },
+    MultipleOf(ValueBuf),
+    MinLength(u64),
+    MaxLength(u64),
+    Pattern(Pattern),
+    MinItems(u64),
+    MaxItems(u64),
+    UniqueItems,
+    /// One schema for all items.
+    Items(Schema),
+    /// A schema for each of the first items.
+    ItemsInOrder(Vec<Schema>),
+    AdditionalItems { from: usize, allowed: Additional },
+    Required(Vec<String>),
+    Properties(Vec<(String, Schema)>),
+    PatternProperties(Vec<(Pattern, Schema)>),
+    AdditionalProperties { named: Vec<String>, patterns: Vec<Pattern>, allowed: Additional },
+    MinProperties(u64),
+    MaxProperties(u64),
+    Dependencies(Vec<(String, Dependency)>),
+    AllOf(Vec<Schema>),
+    AnyOf(Vec<Schema>),
+    OneOf(Vec<Schema>),
+    Not(Box<Schema>),
+}
+
+/// What is allowed beyond the items or properties that a schema names.
+#[derive(Clone, Debug)]
+enum Additional {
+    Nothing,
+    Matching(Box<Schema>),
+}
+
+/// What a property's presence asks of the object around it.
+#[derive(Clone, Debug)]
+enum Dependency {
+    Properties(Vec<String>),
+    Schema(Box<Schema>),
+}
+
+impl Schema {
+    /// Parses a schema.
+    pub fn parse(doc: Doc<'_>) -> Result<Schema> {
+        parse::schema(doc)
+    }
+
+    /// The schema as it was written.
+    pub fn source(&self) -> Doc<'_> {
+        self.source.as_doc()
+    }
+
+    /// Whether a document satisfies the schema.
+    pub fn matches(&self, doc: Doc<'_>) -> Result<bool> {
+        check::satisfies(self, Value::Document(doc))
+    }
+
+    /// Why a document does not satisfy the schema: the document that `errInfo.details` of a failed validation shows.
+    pub fn explain(&self, doc: Doc<'_>) -> Result<DocBuf> {
+        explain::document(self, doc)
+    }
+}
