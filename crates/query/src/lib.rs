@@ -5,9 +5,17 @@
 //!
 //! Errors carry MongoDB's numeric code and text, see [`Error`].
 
+pub mod accumulator;
+mod display;
 mod error;
 pub mod expr;
+pub mod filter;
+pub mod external_sort;
 mod interrupt;
+pub mod pipeline;
+pub mod projection;
+pub mod sort;
+pub mod update;
 
 pub use error::{Error, Result, code};
 pub use interrupt::Interrupt;

@@ -54,9 +54,9 @@ impl DocBuilder {
         self.bytes.len()
     }
 
-    /// Whether the buffer holds no element yet.
+    /// Whether the document has no element yet, whatever lies before it in the buffer.
     pub fn is_empty(&self) -> bool {
-        self.bytes.len() == 4
+        self.open.first().is_none_or(|start| self.bytes.len() == start + 4)
     }
 
     /// Appends one element. A key must not contain NUL: callers take keys from validated documents or literals; what
@@ -78,6 +78,13 @@ impl DocBuilder {
     pub fn append_raw(&mut self, key: &[u8], raw: RawValue<'_>) -> &mut DocBuilder {
         self.header(raw.tag, key);
         self.bytes.extend_from_slice(raw.bytes);
+        self
+    }
+
+    /// Appends an element of the open array, under its index.
+    pub fn append_indexed(&mut self, index: usize, value: impl Append) -> &mut DocBuilder {
+        self.header(value.tag(), itoa(index, &mut [0; 20]));
+        value.write(&mut self.bytes);
         self
     }
 
@@ -347,5 +354,77 @@ impl<T: Append + ?Sized> Append for &T {
 
     fn write(&self, out: &mut Vec<u8>) {
         (**self).write(out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ArrayBuilder, DocBuilder};
+    use crate::{Array, Doc, Value, array, doc};
+
+    #[test]
+    fn nested_documents_get_their_lengths() {
+        let mut builder = DocBuilder::new();
+        builder.append("a", 1);
+        builder.begin_document("b").append("c", "text");
+        builder.begin_array("d").append("0", true).end();
+        builder.end();
+        builder.append("e", Option::<i32>::None);
+        let built = builder.finish();
+        assert!(Doc::validate(built.as_doc().as_bytes()).is_ok());
+        let literal = doc! { "a": 1, "b": { "c": "text", "d": [true] }, "e": null };
+        assert_eq!(built, literal);
+    }
+
+    #[test]
+    fn what_is_left_open_is_closed() {
+        let mut builder = DocBuilder::new();
+        builder.begin_document("a").begin_array("b");
+        assert_eq!(builder.finish(), doc! { "a": { "b": [] } });
+        let mut builder = DocBuilder::new();
+        builder.append("a", 1).end().append("b", 2);
+        assert_eq!(builder.finish(), doc! { "a": 1, "b": 2 });
+    }
+
+    #[test]
+    fn a_document_follows_other_bytes() {
+        let mut builder = DocBuilder::with_buffer(b"head".to_vec());
+        assert!(builder.is_empty());
+        builder.append("a", 1);
+        assert!(!builder.is_empty());
+        let bytes = builder.finish_buffer();
+        assert_eq!(&bytes[..4], b"head");
+        assert_eq!(Doc::validate(&bytes[4..]).map(Doc::to_owned), Ok(doc! { "a": 1 }));
+    }
+
+    #[test]
+    fn a_finished_document_can_go_on() {
+        let mut builder = doc! { "a": 1 }.into_builder();
+        assert!(!builder.is_empty());
+        builder.append_all(doc! { "b": 2, "c": 3 }.as_doc());
+        builder.append_all(Doc::EMPTY);
+        assert_eq!(builder.finish(), doc! { "a": 1, "b": 2, "c": 3 });
+    }
+
+    #[test]
+    fn a_key_ends_at_a_nul() {
+        let mut builder = DocBuilder::new();
+        builder.append("a\0b", 1);
+        assert_eq!(builder.finish(), doc! { "a": 1 });
+    }
+
+    #[test]
+    fn arrays_are_numbered() {
+        let mut builder = ArrayBuilder::new();
+        for number in 0..12 {
+            builder.push(number);
+        }
+        assert_eq!(builder.count(), 12);
+        let bytes = builder.finish();
+        let array = Array::trusted(&bytes);
+        assert!(array.elements().enumerate().all(|(index, element)| element.key_str() == index.to_string()));
+        assert_eq!(array.get(11), Some(Value::Int32(11)));
+        let mixed = array![1, "two", { "three": 3 }, [4], null].finish();
+        assert_eq!(Array::trusted(&mixed).count(), 5);
     }
 }

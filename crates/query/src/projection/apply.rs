@@ -1,0 +1,271 @@
+//! Applying a projection to a document's bytes.
+
+use super::{Branch, Entry, Slice};
+use crate::error::{Error, Result};
+use crate::expr::EvalEnv;
+use diwan_value::{Array, Doc, DocBuilder, Element, Value, doc};
+
+/// One application of a projection.
+pub(super) struct Run<'r, 'a> {
+    /// What the positional `$` stands for.
+    pub array_index: Option<usize>,
+    /// What expressions are evaluated in.
+    pub env: &'r EvalEnv<'a>,
+}
+
+/// How a branch treats fields that it does not name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Include,
+    Exclude,
+}
+
+impl<'a> Run<'_, 'a> {
+    /// Appends the fields of `doc` that `branch` names, then those that it computes.
+    pub fn include(&self, doc: Doc<'_>, branch: &'a Branch, out: &mut DocBuilder) -> Result<()> {
+        if !branch.computed {
+            // Once every field has come there is nothing more to find.
+            let mut left = branch.fields.len();
+            for element in doc {
+                let Some((_, entry)) = find(branch, element.key) else { continue };
+                match entry {
+                    Entry::Keep => {
+                        out.append_element(element);
+                    }
+                    Entry::Drop => {}
+                    entry => self.field(element, entry, Mode::Include, out)?,
+                }
+                left -= 1;
+                if left == 0 {
+                    break;
+                }
+            }
+            return Ok(());
+        }
+        let mut seen = vec![false; branch.fields.len()];
+        for element in doc {
+            let Some((at, entry)) = find(branch, element.key) else { continue };
+            seen[at] = true;
+            self.field(element, entry, Mode::Include, out)?;
+        }
+        for ((name, entry), seen) in branch.fields.iter().zip(seen) {
+            match entry {
+                Entry::Branch(inner) if inner.computed && !seen => {
+                    self.computed_document(name, inner, out)?
+                }
+                Entry::Computed(expr) => {
+                    if let Some(value) = self.env.nested(expr.eval(self.env)?)? {
+                        out.append(name, value);
+                    }
+                }
+                Entry::ElemMatch(filter) => {
+                    if let Some(value) = doc.get(name)
+                        && let Some(matching) = first_match(name, value, filter)?
+                    {
+                        append_array(name, std::iter::once(matching), out);
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.env.check_size(out.len())
+    }
+
+    /// Appends the fields of `doc` without those that `branch` drops.
+    pub fn exclude(&self, doc: Doc<'_>, branch: &'a Branch, out: &mut DocBuilder) -> Result<()> {
+        let bytes = doc.as_bytes();
+        // The elements from `copied` to `at` stay and were not yet copied.
+        let (mut copied, mut at) = (4, 4);
+        for element in doc {
+            let end = at + element.key.len() + element.raw.bytes.len() + 2;
+            if let Some((_, entry)) = find(branch, element.key) {
+                out.append_span(bytes.get(copied..at).unwrap_or_default());
+                copied = end;
+                self.field(element, entry, Mode::Exclude, out)?;
+            }
+            at = end;
+        }
+        out.append_span(bytes.get(copied..at).unwrap_or_default());
+        Ok(())
+    }
+
+    /// Appends what becomes of one field that the projection names. Computed fields come later.
+    fn field(&self, element: Element<'_>, entry: &'a Entry, mode: Mode, out: &mut DocBuilder) -> Result<()> {
+        let name = element.key_str();
+        match entry {
+            Entry::Keep => {
+                out.append_element(element);
+            }
+            Entry::Drop | Entry::Computed(_) => {}
+            Entry::Branch(branch) => self.branch(element, branch, mode, out)?,
+            Entry::Slice(slice) => match element.value() {
+                Value::Array(array) => slice.append(name, array, out),
+                _ => {
+                    out.append_element(element);
+                }
+            },
+            Entry::Positional => match element.value() {
+                Value::Array(array) => {
+                    let matched = self.matched(array)?;
+                    append_array(name, std::iter::once(matched), out);
+                }
+                _ => {
+                    out.append_element(element);
+                }
+            },
+            Entry::ElemMatch(filter) if mode == Mode::Exclude => {
+                if let Some(matching) = first_match(name, element.value(), filter)? {
+                    append_array(name, std::iter::once(matching), out);
+                }
+            }
+            Entry::ElemMatch(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Appends a field whose inner fields are projected.
+    fn branch(
+        &self,
+        element: Element<'_>,
+        branch: &'a Branch,
+        mode: Mode,
+        out: &mut DocBuilder,
+    ) -> Result<()> {
+        let name = element.key_str();
+        match element.value() {
+            Value::Document(doc) => {
+                out.begin_document(name);
+                self.document(doc, branch, mode, out)?;
+                out.end();
+            }
+            Value::Array(array) => {
+                out.begin_array(name);
+                if branch.positional {
+                    self.elements(std::iter::once(self.matched(array)?), branch, mode, out)?;
+                } else {
+                    self.elements(array.iter(), branch, mode, out)?;
+                }
+                out.end();
+            }
+            _ if mode == Mode::Exclude => {
+                out.append_element(element);
+            }
+            _ if branch.computed => self.computed_document(name, branch, out)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn document(&self, doc: Doc<'_>, branch: &'a Branch, mode: Mode, out: &mut DocBuilder) -> Result<()> {
+        match mode {
+            Mode::Include => self.include(doc, branch, out),
+            Mode::Exclude => self.exclude(doc, branch, out),
+        }
+    }
+
+    /// Appends the elements of an array, projected, to the open array.
+    fn elements<'v>(
+        &self,
+        values: impl Iterator<Item = Value<'v>>,
+        branch: &'a Branch,
+        mode: Mode,
+        out: &mut DocBuilder,
+    ) -> Result<()> {
+        let mut count = 0usize;
+        for value in values {
+            let key = count.to_string();
+            match value {
+                Value::Document(doc) => {
+                    out.begin_document(&key);
+                    self.document(doc, branch, mode, out)?;
+                    out.end();
+                }
+                Value::Array(array) => {
+                    out.begin_array(&key);
+                    let inner: Vec<Value<'_>> = array.iter().collect();
+                    self.nested_elements(&inner, branch, mode, out)?;
+                    out.end();
+                }
+                scalar if mode == Mode::Exclude => {
+                    out.append(&key, scalar);
+                }
+                _ if branch.computed => self.computed_document(&key, branch, out)?,
+                _ => continue,
+            }
+            count += 1;
+        }
+        Ok(())
+    }
+
+    /// As [`Run::elements`] for an array inside an array.
+    fn nested_elements(
+        &self,
+        values: &[Value<'_>],
+        branch: &'a Branch,
+        mode: Mode,
+        out: &mut DocBuilder,
+    ) -> Result<()> {
+        let values: &mut dyn Iterator<Item = Value<'_>> = &mut values.iter().copied();
+        self.elements(values, branch, mode, out)
+    }
+
+    /// Appends a document of the computed fields alone.
+    fn computed_document(&self, name: &str, branch: &'a Branch, out: &mut DocBuilder) -> Result<()> {
+        out.begin_document(name);
+        self.include(Doc::EMPTY, branch, out)?;
+        out.end();
+        Ok(())
+    }
+
+    /// The element of `array` that the query matched.
+    fn matched<'v>(&self, array: Array<'v>) -> Result<Value<'v>> {
+        let Some(index) = self.array_index else {
+            let text = "Executor error during find command :: caused by :: positional operator '.$' couldn't find a \
+                        matching element in the array";
+            return Err(Error::new(51246, text));
+        };
+        array.get(index).ok_or_else(|| {
+            let text = "Executor error during find command :: caused by :: positional operator '.$' element mismatch";
+            Error::new(51247, text)
+        })
+    }
+}
+
+/// The entry of the field called `key`, and its place.
+#[inline]
+fn find<'b>(branch: &'b Branch, key: &[u8]) -> Option<(usize, &'b Entry)> {
+    let at = branch.fields.iter().position(|(name, _)| name.as_bytes() == key)?;
+    Some((at, &branch.fields[at].1))
+}
+
+/// The first element of the array `value`, the field `name`, that matches `filter`.
+fn first_match<'v>(
+    name: &str,
+    value: Value<'v>,
+    filter: &crate::filter::Filter,
+) -> Result<Option<Value<'v>>> {
+    let Value::Array(array) = value else { return Ok(None) };
+    let found = filter.matches_with_position(doc! { name: value }.as_doc())?;
+    Ok(found.array_index.filter(|_| found.matched).and_then(|index| array.get(index)))
+}
+
+fn append_array<'v>(name: &str, values: impl Iterator<Item = Value<'v>>, out: &mut DocBuilder) {
+    out.begin_array(name);
+    for (at, value) in values.enumerate() {
+        out.append(&at.to_string(), value);
+    }
+    out.end();
+}
+
+impl Slice {
+    /// Appends the part of `array` that stays.
+    fn append(self, name: &str, array: Array<'_>, out: &mut DocBuilder) {
+        let (skip, limit) = match self {
+            Slice::First(limit) => (0, limit),
+            Slice::Last(limit) => (array.count().saturating_sub(limit), limit),
+            Slice::From(skip, limit) => (skip, limit),
+            Slice::FromEnd(back, limit) => (array.count().saturating_sub(back), limit),
+        };
+        append_array(name, array.iter().skip(skip).take(limit), out);
+    }
+}

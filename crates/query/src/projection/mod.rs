@@ -1,0 +1,211 @@
+//! Projections: which fields of a document a client sees, and fields computed for it.
+//!
+//! A projection is parsed to a tree of fields ([`parse`]) and applied to the bytes of a document in one pass
+//! ([`apply`]). It either names what stays (inclusion) or what goes (exclusion). Kept fields come in the document's
+//! order, computed ones after them in the projection's. The stages `$project` and `$unset` are projections too.
+//!
+//! Invariants: no path of a projection is a prefix of another one; an exclusion holds no expression.
+
+mod apply;
+mod parse;
+#[cfg(test)]
+mod tests;
+
+pub use parse::ProjectionEnv;
+
+use crate::error::Result;
+use crate::expr::{EvalEnv, Expr, ParseEnv, Variable};
+use crate::filter::Filter;
+use diwan_value::{Doc, DocBuf, DocBuilder, Value};
+
+/// A projection, ready to be applied to documents.
+#[derive(Clone, Debug)]
+pub struct Projection {
+    root: Branch,
+    inclusion: bool,
+    positional: bool,
+}
+
+/// The fields of a document that a projection names.
+#[derive(Clone, Debug, Default)]
+struct Branch {
+    /// In the projection's order.
+    fields: Vec<(String, Entry)>,
+    /// Whether a field is computed here or inside.
+    computed: bool,
+    /// Whether the positional `$` is here or inside.
+    positional: bool,
+}
+
+/// What happens to one field.
+#[derive(Clone, Debug)]
+enum Entry {
+    /// It stays as it is.
+    Keep,
+    /// It goes.
+    Drop,
+    /// Its inner fields are projected.
+    Branch(Branch),
+    /// It is computed.
+    Computed(Expr),
+    /// Of an array, the first element stays that matches the filter, which is on the field itself.
+    ElemMatch(Box<Filter>),
+    /// Of an array, a part stays.
+    Slice(Slice),
+    /// Of an array, the element stays that the query matched.
+    Positional,
+}
+
+/// The find projection `$slice`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Slice {
+    /// The first elements.
+    First(usize),
+    /// The last elements.
+    Last(usize),
+    /// So many elements from this one on.
+    From(usize, usize),
+    /// So many elements from the one that comes so many before the end on.
+    FromEnd(usize, usize),
+}
+
+impl Projection {
+    /// Parses the projection of a find.
+    pub fn parse(spec: Doc<'_>, env: &ProjectionEnv<'_>) -> Result<Projection> {
+        parse::find(spec, env)
+    }
+
+    /// Parses the argument of the stage `$project`.
+    pub fn parse_stage(spec: Value<'_>, scope: &ParseEnv<'_>) -> Result<Projection> {
+        parse::stage(spec, scope)
+    }
+
+    /// Parses the argument of the stage `$unset`: a field or an array of fields.
+    pub fn parse_unset(spec: Value<'_>) -> Result<Projection> {
+        parse::unset(spec)
+    }
+
+    /// Appends the projected document to `out`. `array_index` is what the positional `$` stands for.
+    pub fn apply<'a>(
+        &'a self,
+        doc: Doc<'_>,
+        array_index: Option<usize>,
+        env: &EvalEnv<'a>,
+        out: &mut DocBuilder,
+    ) -> Result<()> {
+        let run = apply::Run { array_index, env };
+        if self.inclusion { run.include(doc, &self.root, out) } else { run.exclude(doc, &self.root, out) }
+    }
+
+    /// The projected document.
+    pub fn project<'a>(
+        &'a self,
+        doc: Doc<'_>,
+        array_index: Option<usize>,
+        env: &EvalEnv<'a>,
+    ) -> Result<DocBuf> {
+        let mut out = DocBuilder::with_buffer(Vec::with_capacity(doc.as_bytes().len()));
+        self.apply(doc, array_index, env, &mut out)?;
+        Ok(out.finish())
+    }
+
+    /// Whether documents stay as they are.
+    pub fn is_identity(&self) -> bool {
+        !self.inclusion && self.root.fields.is_empty()
+    }
+
+    /// Whether the projection names what stays, not what goes.
+    pub fn is_inclusion(&self) -> bool {
+        self.inclusion
+    }
+
+    /// Whether [`Projection::apply`] wants to know which array element the query matched.
+    pub fn needs_array_index(&self) -> bool {
+        self.positional
+    }
+
+    /// The paths that stay if that is all the projection does: what an index must hold to answer alone.
+    pub fn covered_paths(&self) -> Option<Vec<String>> {
+        if !self.inclusion {
+            return None;
+        }
+        let mut paths = Vec::new();
+        kept_paths(&self.root, "", &mut paths).then_some(paths)
+    }
+
+    /// Whether documents made of these paths alone give what whole documents would.
+    pub fn is_covered_by(&self, paths: &[&str]) -> bool {
+        self.covered_paths().is_some_and(|kept| kept.iter().all(|path| paths.contains(&path.as_str())))
+    }
+
+    /// The top-level fields that the projected document depends on; `None` means all.
+    pub fn required_fields(&self) -> Option<Vec<&str>> {
+        if !self.inclusion {
+            return None;
+        }
+        let mut names = Vec::new();
+        for (name, entry) in &self.root.fields {
+            match entry {
+                Entry::Drop => {}
+                Entry::Computed(expr) => expression_fields(expr, &mut names)?,
+                Entry::Branch(branch) => {
+                    names.push(name.as_str());
+                    branch_fields(branch, &mut names)?;
+                }
+                Entry::Keep | Entry::ElemMatch(_) | Entry::Slice(_) | Entry::Positional => {
+                    names.push(name.as_str());
+                }
+            }
+        }
+        names.sort_unstable();
+        names.dedup();
+        Some(names)
+    }
+
+    /// The top-level fields that stay exactly as they are.
+    pub fn kept_fields(&self) -> impl Iterator<Item = &str> {
+        let keeps = |(_, entry): &&(String, Entry)| matches!(entry, Entry::Keep);
+        self.root.fields.iter().filter(keeps).map(|(name, _)| name.as_str())
+    }
+
+    /// The top-level fields that are computed, with what computes them.
+    pub fn computed_fields(&self) -> impl Iterator<Item = (&str, &Expr)> {
+        self.root.fields.iter().filter_map(|(name, entry)| match entry {
+            Entry::Computed(expr) => Some((name.as_str(), expr)),
+            _ => None,
+        })
+    }
+}
+
+/// Collects the paths that stay; false if there is anything else.
+fn kept_paths(branch: &Branch, prefix: &str, paths: &mut Vec<String>) -> bool {
+    branch.fields.iter().all(|(name, entry)| {
+        let path = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
+        match entry {
+            Entry::Keep => paths.push(path),
+            Entry::Drop if prefix.is_empty() => {}
+            Entry::Branch(inner) => return kept_paths(inner, &path, paths),
+            _ => return false,
+        }
+        true
+    })
+}
+
+/// Adds the top-level fields that a branch's expressions read.
+fn branch_fields<'p>(branch: &'p Branch, names: &mut Vec<&'p str>) -> Option<()> {
+    branch.fields.iter().try_for_each(|(_, entry)| match entry {
+        Entry::Computed(expr) => expression_fields(expr, names),
+        Entry::Branch(inner) => branch_fields(inner, names),
+        _ => Some(()),
+    })
+}
+
+/// Adds the top-level fields that an expression reads; `None` if it reads the whole document.
+fn expression_fields<'e>(expr: &'e Expr, names: &mut Vec<&'e str>) -> Option<()> {
+    match expr {
+        Expr::Variable { variable: Variable::Root, path: None } => return None,
+        Expr::Variable { variable: Variable::Root, path: Some(path) } => names.push(path.name(0)),
+        _ => {}
+    }
+    expr.children().into_iter().try_for_each(|child| expression_fields(child, names))
+}

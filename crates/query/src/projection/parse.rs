@@ -1,0 +1,451 @@
+//! The syntax of projections.
+
+use super::{Branch, Entry, Projection, Slice};
+use crate::display::{ShownDoc, ShownField};
+use crate::error::{Error, Result, code};
+use crate::expr::{Expr, ParseEnv, field_path};
+use crate::filter::{Filter, FilterEnv};
+use diwan_value::{Array, Doc, Element, Value, doc};
+
+/// What a find's projection is parsed in.
+pub struct ProjectionEnv<'e> {
+    /// The variables that expressions may name.
+    pub scope: &'e ParseEnv<'e>,
+    /// For `$elemMatch`.
+    pub filter: &'e FilterEnv<'e>,
+    /// The query, which the positional `$` needs.
+    pub query: Option<Doc<'e>>,
+}
+
+/// Whether a projection names what stays or what goes, once that is known.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Inclusion,
+    Exclusion,
+}
+
+/// The state of parsing.
+struct Parser<'e> {
+    scope: &'e ParseEnv<'e>,
+    /// What only finds know; absent in aggregations.
+    find: Option<&'e ProjectionEnv<'e>>,
+    root: Branch,
+    kind: Option<Kind>,
+    id_mentioned: bool,
+    id_kept: bool,
+    id_dropped: bool,
+    positional: bool,
+    elem_match: bool,
+    slice: bool,
+}
+
+/// Parses a find's projection.
+pub(super) fn find(spec: Doc<'_>, env: &ProjectionEnv<'_>) -> Result<Projection> {
+    Parser::new(env.scope, Some(env)).run(spec)
+}
+
+/// Parses the argument of `$project`.
+pub(super) fn stage(spec: Value<'_>, scope: &ParseEnv<'_>) -> Result<Projection> {
+    let Value::Document(spec) = spec else {
+        return Err(Error::new(15969, "$project specification must be an object"));
+    };
+    let parsed = if spec.is_empty() {
+        Err(Error::new(51272, "projection specification must have at least one field"))
+    } else {
+        Parser::new(scope, None).run(spec)
+    };
+    parsed.map_err(|error| within("Invalid $project", error))
+}
+
+/// Parses the argument of `$unset`.
+pub(super) fn unset(spec: Value<'_>) -> Result<Projection> {
+    let no_string = "$unset specification must be a string or an array containing only string values";
+    let scope = ParseEnv::new();
+    let mut parser = Parser::new(&scope, None);
+    let single = [spec];
+    let paths: Vec<Value<'_>> = match spec {
+        Value::Array(paths) if paths.is_empty() => {
+            return Err(Error::new(
+                31119,
+                "$unset specification must be a string or an array with at least one field",
+            ));
+        }
+        Value::Array(paths) => paths.iter().collect(),
+        Value::String(_) => single.to_vec(),
+        _ => {
+            return Err(Error::new(31002, "$unset specification must be a string or an array"));
+        }
+    };
+    for path in paths {
+        let Value::String(path) = path else { return Err(Error::new(31120, no_string)) };
+        parser.insert(path, Entry::Drop).map_err(|error| within("Invalid $unset", error))?;
+    }
+    Ok(Projection { root: parser.root, inclusion: false, positional: false })
+}
+
+fn within(what: &str, error: Error) -> Error {
+    Error::new(error.code, format!("{what} :: caused by :: {}", error.message))
+}
+
+impl<'e> Parser<'e> {
+    fn new(scope: &'e ParseEnv<'e>, find: Option<&'e ProjectionEnv<'e>>) -> Parser<'e> {
+        Parser {
+            scope,
+            find,
+            root: Branch::default(),
+            kind: None,
+            id_mentioned: false,
+            id_kept: false,
+            id_dropped: false,
+            positional: false,
+            elem_match: false,
+            slice: false,
+        }
+    }
+
+    fn run(mut self, spec: Doc<'_>) -> Result<Projection> {
+        for element in spec {
+            let name = element.key_str();
+            self.id_mentioned |= name == "_id" || name.starts_with("_id.");
+            self.element(element, "")?;
+        }
+        // A projection of the `_id` and find's operators alone says by these what it is.
+        let kind = self.kind.unwrap_or({
+            let included = if self.slice { self.id_kept } else { self.elem_match || self.id_kept };
+            if included { Kind::Inclusion } else { Kind::Exclusion }
+        });
+        if kind == Kind::Inclusion && !self.id_mentioned {
+            self.root.fields.insert(0, ("_id".to_owned(), Entry::Keep));
+        }
+        if kind == Kind::Exclusion && self.id_kept {
+            self.root.fields.retain(|(name, _)| name != "_id");
+        }
+        Ok(Projection { root: self.root, inclusion: kind == Kind::Inclusion, positional: self.positional })
+    }
+
+    /// Parses one field of the projection, or of the document at `outer` inside it.
+    fn element(&mut self, element: Element<'_>, outer: &str) -> Result<()> {
+        let name = element.key_str();
+        let path = if outer.is_empty() { name.to_owned() } else { format!("{outer}.{name}") };
+        let positional = positional_operator(name);
+        if positional.is_some() && self.find.is_none() {
+            let text = "Cannot use positional projection in aggregation projection";
+            return Err(Error::new(31324, text));
+        }
+        match element.value() {
+            Value::Document(inner) => {
+                if positional.is_some() {
+                    let text = "positional projection cannot be used with an expression or sub object";
+                    return Err(Error::new(31271, text));
+                }
+                self.document(inner, &path, outer.is_empty())
+            }
+            Value::Boolean(flag) => self.flag(flag, name, &path, outer, positional),
+            number if number.is_number() => {
+                let zero = diwan_value::compare(number, Value::Int32(0)).is_eq();
+                self.flag(!zero, name, &path, outer, positional)
+            }
+            literal => {
+                if positional.is_some() {
+                    let text = "positional projection cannot be used with a literal";
+                    return Err(Error::new(31308, text));
+                }
+                let expr = Expr::parse(literal, self.scope)?;
+                self.insert(&path, Entry::Computed(expr))?;
+                if self.kind == Some(Kind::Exclusion) {
+                    let shown = ShownField(name, literal);
+                    let text = format!("Cannot use an expression {shown} in an exclusion projection");
+                    return Err(Error::new(31310, text));
+                }
+                self.kind = Some(Kind::Inclusion);
+                Ok(())
+            }
+        }
+    }
+
+    /// Parses `{path: true}` or `{path: false}`.
+    fn flag(
+        &mut self,
+        keep: bool,
+        name: &str,
+        path: &str,
+        outer: &str,
+        positional: Option<(usize, usize)>,
+    ) -> Result<()> {
+        let whole_id = name == "_id" && outer.is_empty();
+        let (kind, other) = if keep {
+            match positional {
+                Some(place) => self.positional(name, outer, place)?,
+                None => self.insert(path, Entry::Keep)?,
+            }
+            self.id_kept |= whole_id;
+            (Kind::Inclusion, Kind::Exclusion)
+        } else {
+            self.insert(path, Entry::Drop)?;
+            self.id_dropped |= whole_id;
+            (Kind::Exclusion, Kind::Inclusion)
+        };
+        if whole_id {
+            return Ok(());
+        }
+        if self.kind == Some(other) {
+            return Err(if keep {
+                let text = format!("Cannot do inclusion on field {name} in exclusion projection");
+                Error::new(31253, text)
+            } else {
+                let text = format!("Cannot do exclusion on field {name} in inclusion projection");
+                Error::new(31254, text)
+            });
+        }
+        self.kind = Some(kind);
+        Ok(())
+    }
+
+    /// Parses `{path: document}`: an operator, or projections of inner fields.
+    fn document(&mut self, inner: Doc<'_>, path: &str, top_level: bool) -> Result<()> {
+        let mut elements = inner.iter();
+        let Some(first) = elements.next() else {
+            let text = "An empty sub-projection is not a valid value. Found empty object at path";
+            return Err(Error::new(51270, text));
+        };
+        let operator = first.key_str();
+        if elements.next().is_none() && operator.starts_with('$') {
+            return match (operator, self.find) {
+                ("$slice", Some(_)) => self.find_slice(first.value(), inner, path),
+                ("$elemMatch", Some(env)) => self.elem_match(first.value(), inner, path, top_level, env),
+                ("$elemMatch", None) => {
+                    let text = "Cannot use $elemMatch in this context";
+                    Err(Error::new(code::INVALID_PIPELINE_OPERATOR, text))
+                }
+                ("$meta", _) => Err(meta_error(first.value())),
+                _ => self.expression(inner, path),
+            };
+        }
+        self.branch(path)?;
+        inner.iter().try_for_each(|element| self.element(element, path))
+    }
+
+    /// Parses `{path: {$operator: …}}` in the expression language.
+    fn expression(&mut self, inner: Doc<'_>, path: &str) -> Result<()> {
+        if self.kind == Some(Kind::Exclusion) {
+            let text = "Cannot use expression other than $meta in exclusion projection";
+            return Err(Error::new(31252, text));
+        }
+        self.kind = Some(Kind::Inclusion);
+        let expr = Expr::parse_document(inner, self.scope).map_err(|error| match inner.iter().next() {
+            Some(first) if error.code == code::INVALID_PIPELINE_OPERATOR && self.find.is_some() => {
+                Error::new(31325, format!("Unknown expression {}", first.key_str()))
+            }
+            _ => error,
+        })?;
+        self.insert(path, Entry::Computed(expr))
+    }
+
+    /// Parses find's `$slice`, or the expression of that name.
+    fn find_slice(&mut self, argument: Value<'_>, inner: Doc<'_>, path: &str) -> Result<()> {
+        match parse_slice(argument) {
+            Ok(slice) => {
+                self.insert(path, Entry::Slice(slice))?;
+                self.slice = true;
+                Ok(())
+            }
+            Err(no_find) => self.expression(inner, path).map_err(|error| {
+                let text = format!(
+                    "Invalid $slice syntax. The given syntax {} did not match the find() syntax because :: \
+                     Location{}: {} :: The given syntax did not match the expression $slice syntax. :: caused by \
+                     :: {}",
+                    ShownDoc(inner),
+                    no_find.code,
+                    no_find.message,
+                    error.message
+                );
+                Error::new(error.code, text)
+            }),
+        }
+    }
+
+    fn elem_match(
+        &mut self,
+        argument: Value<'_>,
+        inner: Doc<'_>,
+        path: &str,
+        top_level: bool,
+        env: &ProjectionEnv<'_>,
+    ) -> Result<()> {
+        if argument.as_doc().is_none() {
+            let kind = argument.tag().alias();
+            let text = format!("elemMatch: Invalid argument, object required, but got {kind}");
+            return Err(Error::new(31274, text));
+        }
+        if self.positional {
+            return Err(Error::new(31255, "Cannot specify positional operator and $elemMatch."));
+        }
+        if !top_level || path.contains('.') {
+            return Err(Error::new(31275, "Cannot use $elemMatch projection on a nested field."));
+        }
+        let filter = Filter::parse(doc! { path: inner }.as_doc(), env.filter)?;
+        self.insert(path, Entry::ElemMatch(Box::new(filter)))?;
+        self.elem_match = true;
+        Ok(())
+    }
+
+    /// Parses `{"path.$": true}`; the operator lies at `begin..end` of `name`.
+    fn positional(&mut self, name: &str, outer: &str, (begin, end): (usize, usize)) -> Result<()> {
+        if self.positional {
+            let text = "Cannot specify more than one positional projection per query.";
+            return Err(Error::new(31276, text));
+        }
+        if self.elem_match {
+            return Err(Error::new(31256, "Cannot specify positional operator and $elemMatch."));
+        }
+        let field = if outer.is_empty() { name } else { outer }.split('.').next().unwrap_or_default();
+        let Some(query) = self.find.and_then(|env| env.query) else {
+            return Err(Error::new(51050, "Projections with a positional operator require a matcher"));
+        };
+        if !mentions(query, field) {
+            let text = format!("Positional projection '{name}' does not match the query document.");
+            return Err(Error::new(31277, text));
+        }
+        if name.ends_with(".$.") {
+            return Err(Error::new(31270, "Path cannot end with '.$.'"));
+        }
+        let rest = &name[end..];
+        if positional_operator(rest).is_some() || rest == "$" {
+            return Err(Error::new(31287, format!("Cannot use positional operator twice: {name}")));
+        }
+        let before = &name[..begin];
+        let path = if outer.is_empty() { before.to_owned() } else { format!("{outer}.{before}") };
+        self.insert(&path, Entry::Positional)?;
+        self.positional = true;
+        Ok(())
+    }
+
+    /// Puts `entry` at `path`.
+    fn insert(&mut self, path: &str, entry: Entry) -> Result<()> {
+        let parsed = field_path(path)?;
+        let names: Vec<&str> = parsed.names().collect();
+        let Some((last, leading)) = names.split_last() else { return Ok(()) };
+        let computed = matches!(entry, Entry::Computed(_) | Entry::ElemMatch(_));
+        let positional = matches!(entry, Entry::Positional);
+        let branch = descend(&mut self.root, leading, path, computed, positional)?;
+        if branch.fields.iter().any(|(name, _)| name == last) {
+            return Err(Error::new(31250, format!("Path collision at {path}")));
+        }
+        branch.fields.push(((*last).to_owned(), entry));
+        Ok(())
+    }
+
+    /// Makes the branch of the document at `path`, which nothing else may have named.
+    fn branch(&mut self, path: &str) -> Result<()> {
+        self.insert(path, Entry::Branch(Branch::default()))
+    }
+}
+
+/// The branch at `names` below `branch`, made where there is none.
+fn descend<'b>(
+    branch: &'b mut Branch,
+    names: &[&str],
+    path: &str,
+    computed: bool,
+    positional: bool,
+) -> Result<&'b mut Branch> {
+    branch.computed |= computed;
+    branch.positional |= positional;
+    let Some((name, rest)) = names.split_first() else { return Ok(branch) };
+    let at = match branch.fields.iter().position(|(known, _)| known == name) {
+        Some(at) => at,
+        None => {
+            branch.fields.push(((*name).to_owned(), Entry::Branch(Branch::default())));
+            branch.fields.len() - 1
+        }
+    };
+    match &mut branch.fields[at].1 {
+        Entry::Branch(inner) => descend(inner, rest, path, computed, positional),
+        _ => {
+            let remaining = path.split('.').skip(1).collect::<Vec<_>>().join(".");
+            let text = format!("Path collision at {path} remaining portion {remaining}");
+            Err(Error::new(31249, text))
+        }
+    }
+}
+
+/// Where the first positional operator lies in a path.
+fn positional_operator(path: &str) -> Option<(usize, usize)> {
+    if let Some(at) = path.find(".$.") {
+        return Some((at, at + 3));
+    }
+    if path.ends_with(".$") {
+        return Some((path.len() - 2, path.len()));
+    }
+    (path == "$").then_some((0, 1))
+}
+
+/// Whether a condition of `query` is on `field` or inside it.
+fn mentions(query: Doc<'_>, field: &str) -> bool {
+    query.iter().any(|element| {
+        let key = element.key_str();
+        if matches!(key, "$and" | "$or" | "$nor") {
+            let branches = element.value().as_array().into_iter().flat_map(Array::iter);
+            return branches.filter_map(Value::as_doc).any(|branch| mentions(branch, field));
+        }
+        key.split('.').next() == Some(field)
+    })
+}
+
+/// Parses the argument of find's `$slice`.
+fn parse_slice(argument: Value<'_>) -> Result<Slice> {
+    let size = |number: i32| usize::try_from(number.unsigned_abs()).unwrap_or(usize::MAX);
+    if let Some(count) = to_i32(argument) {
+        return Ok(if count < 0 { Slice::Last(size(count)) } else { Slice::First(size(count)) });
+    }
+    let Value::Array(arguments) = argument else {
+        return Err(Error::new(31273, "$slice only supports numbers and [skip, limit] arrays"));
+    };
+    let (Some(skip), Some(limit), None) = (arguments.get(0), arguments.get(1), arguments.get(2)) else {
+        return Err(Error::new(31272, "$slice array argument should be of form [skip, limit]"));
+    };
+    let Some(from) = to_i32(skip) else {
+        let text = format!("$slice expects the skip argument to be a number, got {}", skip.tag().alias());
+        return Err(Error::new(31257, text));
+    };
+    let Some(count) = to_i32(limit) else {
+        let text = format!("$slice expects the limit argument to be a number, got {}", limit.tag().alias());
+        return Err(Error::new(31258, text));
+    };
+    if count <= 0 {
+        return Err(Error::new(31259, format!("$slice limit must be positive, got {count}")));
+    }
+    Ok(if from < 0 { Slice::FromEnd(size(from), size(count)) } else { Slice::From(size(from), size(count)) })
+}
+
+/// A number cut to a 32-bit integer.
+fn to_i32(value: Value<'_>) -> Option<i32> {
+    match value {
+        Value::Int32(number) => Some(number),
+        Value::Int64(number) => Some(number.clamp(i32::MIN.into(), i32::MAX.into()) as i32),
+        Value::Double(number) => Some(number as i32),
+        Value::Decimal128(number) => Some(number.to_f64() as i32),
+        _ => None,
+    }
+}
+
+/// Why `{$meta: kind}` cannot be projected.
+fn meta_error(kind: Value<'_>) -> Error {
+    let Value::String(name) = kind else {
+        return Error::new(17307, "$meta only supports string arguments");
+    };
+    let metadata = match name {
+        "textScore" => "text score",
+        "searchScore" => "$search score",
+        "searchHighlights" => "$search highlights",
+        "geoNearDistance" => "$geoNear distance",
+        "geoNearPoint" => "$geoNear point",
+        "randVal" => "rand val",
+        "sortKey" => "sort key",
+        "recordId" | "indexKey" => {
+            return Error::new(code::NOT_IMPLEMENTED, format!("$meta of '{name}' is not implemented"));
+        }
+        _ => return Error::new(17308, format!("Unsupported argument to $meta: {name}")),
+    };
+    Error::new(40218, format!("query requires {metadata} metadata, but it is not available"))
+}

@@ -1,0 +1,187 @@
+//! What projections show of documents, and which ones are refused.
+
+use super::{Projection, ProjectionEnv};
+use crate::error::{Error, Result};
+use crate::expr::{Context, EvalEnv, ParseEnv};
+use crate::filter::FilterEnv;
+use bumpalo::Bump;
+use diwan_value::{DocBuf, Value, array, doc};
+
+fn parse(spec: &DocBuf) -> Result<Projection> {
+    let query = doc! { "list": 1, "nested.list": 2 };
+    let env =
+        ProjectionEnv { scope: &ParseEnv::new(), filter: &FilterEnv::default(), query: Some(query.as_doc()) };
+    Projection::parse(spec.as_doc(), &env)
+}
+
+fn project(projection: &Projection, doc: &DocBuf, array_index: Option<usize>) -> Result<DocBuf> {
+    let (arena, context) = (Bump::new(), Context::default());
+    projection.project(doc.as_doc(), array_index, &EvalEnv::new(&arena, doc.as_doc(), &context))
+}
+
+#[track_caller]
+fn check(spec: DocBuf, doc: DocBuf, expected: DocBuf) {
+    let shown = project(&parse(&spec).unwrap(), &doc, Some(1)).unwrap();
+    assert_eq!(shown, expected, "{spec:?} of {doc:?}");
+}
+
+fn stage(spec: &DocBuf, doc: &DocBuf) -> Result<DocBuf> {
+    project(&Projection::parse_stage(Value::Document(spec.as_doc()), &ParseEnv::new())?, doc, None)
+}
+
+#[test]
+fn inclusion_and_exclusion() {
+    let doc =
+        || doc! { "_id": 1, "a": 1, "b": { "c": 2, "d": 3 }, "e": [{ "c": 4, "f": 5 }, 6, [{ "c": 7 }]] };
+    let cases = [
+        (doc! {}, doc()),
+        (doc! { "a": 1 }, doc! { "_id": 1, "a": 1 }),
+        (doc! { "a": true, "_id": 0 }, doc! { "a": 1 }),
+        (doc! { "_id": 1 }, doc! { "_id": 1 }),
+        (
+            doc! { "_id": 0 },
+            doc! { "a": 1, "b": { "c": 2, "d": 3 }, "e": [{ "c": 4, "f": 5 }, 6, [{ "c": 7 }]] },
+        ),
+        (doc! { "b.c": 1, "a": 1 }, doc! { "_id": 1, "a": 1, "b": { "c": 2 } }),
+        (doc! { "b": { "d": 1 } }, doc! { "_id": 1, "b": { "d": 3 } }),
+        (doc! { "e.c": 1 }, doc! { "_id": 1, "e": [{ "c": 4 }, [{ "c": 7 }]] }),
+        (doc! { "e.x": 1, "_id": 0 }, doc! { "e": [{}, [{}]] }),
+        (doc! { "a.x": 1 }, doc! { "_id": 1 }),
+        (doc! { "e": 0, "b.c": 0 }, doc! { "_id": 1, "a": 1, "b": { "d": 3 } }),
+        (doc! { "e.c": 0, "b": 0, "_id": 1 }, doc! { "_id": 1, "a": 1, "e": [{ "f": 5 }, 6, [{}]] }),
+    ];
+    for (spec, expected) in cases {
+        check(spec, doc(), expected);
+    }
+}
+
+#[test]
+fn computed_fields_come_last() {
+    let doc = || doc! { "_id": 1, "a": 2, "b": { "c": 3 }, "d": [{ "x": 1 }, 2] };
+    let cases = [
+        (doc! { "z": "$a", "b": 1 }, doc! { "_id": 1, "b": { "c": 3 }, "z": 2 }),
+        (doc! { "z": { "$literal": 5 }, "y": "text" }, doc! { "_id": 1, "z": 5, "y": "text" }),
+        (doc! { "z": "$missing" }, doc! { "_id": 1 }),
+        (doc! { "b.e": "$a", "b.c": 1 }, doc! { "_id": 1, "b": { "c": 3, "e": 2 } }),
+        (doc! { "n.m": "$a" }, doc! { "_id": 1, "n": { "m": 2 } }),
+        (doc! { "d.y": "$a", "_id": 0 }, doc! { "d": [{ "y": 2 }, { "y": 2 }] }),
+    ];
+    for (spec, expected) in cases {
+        check(spec.clone(), doc(), expected.clone());
+        assert_eq!(stage(&spec, &doc()).unwrap(), expected);
+    }
+}
+
+#[test]
+fn arrays() {
+    let doc =
+        || doc! { "_id": 1, "list": [1, 2, 3, 4], "nested": { "list": [{ "x": 1 }, { "x": 2, "y": 3 }] } };
+    let shown = |list| doc! { "_id": 1, "list": list };
+    let cases = [
+        (doc! { "list": { "$slice": 2 }, "_id": 1 }, shown(array![1, 2])),
+        (doc! { "list": { "$slice": -1 }, "_id": 1 }, shown(array![4])),
+        (doc! { "list": { "$slice": [1, 2] }, "_id": 1 }, shown(array![2, 3])),
+        (doc! { "list": { "$slice": [-3, 2] }, "nested": 0 }, shown(array![2, 3])),
+        (doc! { "list": { "$slice": ["$list", 1] } }, shown(array![1])),
+        (doc! { "list": { "$elemMatch": { "$gt": 2 } } }, shown(array![3])),
+        (doc! { "list": { "$elemMatch": { "$gt": 9 } } }, doc! { "_id": 1 }),
+        (doc! { "list.$": 1 }, shown(array![2])),
+        (doc! { "nested.list.$": 1 }, doc! { "_id": 1, "nested": { "list": [{ "x": 2, "y": 3 }] } }),
+        (
+            doc! { "list": { "$slice": 1 } },
+            doc! { "_id": 1, "list": [1], "nested": { "list": [{ "x": 1 }, { "x": 2, "y": 3 }] } },
+        ),
+    ];
+    for (spec, expected) in cases {
+        check(spec, doc(), expected);
+    }
+    let positional = parse(&doc! { "list.$": 1 }).unwrap();
+    assert!(positional.needs_array_index());
+    assert_eq!(project(&positional, &doc(), None).unwrap_err().code, 51246);
+    assert_eq!(project(&positional, &doc(), Some(9)).unwrap_err().code, 51247);
+}
+
+#[test]
+fn refused_projections() {
+    let cases = [
+        (doc! { "a": 1, "b": 0 }, 31254, "Cannot do exclusion on field b in inclusion projection"),
+        (doc! { "a": 0, "b": 1 }, 31253, "Cannot do inclusion on field b in exclusion projection"),
+        (doc! { "a": 1, "a.b": 1 }, 31249, "Path collision at a.b remaining portion b"),
+        (doc! { "a.b": 1, "a": 1 }, 31250, "Path collision at a"),
+        (doc! { "a": 0, "b": "$c" }, 31310, "Cannot use an expression b: \"$c\" in an exclusion projection"),
+        (
+            doc! { "a": 0, "b": { "$add": [1, 2] } },
+            31252,
+            "Cannot use expression other than $meta in exclusion projection",
+        ),
+        (doc! { "a": {} }, 51270, "An empty sub-projection is not a valid value. Found empty object at path"),
+        (doc! { "a": { "$nope": 1 } }, 31325, "Unknown expression $nope"),
+        (
+            doc! { "s": { "$meta": "textScore" } },
+            40218,
+            "query requires text score metadata, but it is not available",
+        ),
+        (
+            doc! { "list.$": 1, "nested.list.$": 1 },
+            31276,
+            "Cannot specify more than one positional projection per query.",
+        ),
+        (doc! { "other.$": 1 }, 31277, "Positional projection 'other.$' does not match the query document."),
+        (
+            doc! { "list.$": 1, "b": { "$elemMatch": {} } },
+            31255,
+            "Cannot specify positional operator and $elemMatch.",
+        ),
+        (doc! { "b.c": { "$elemMatch": {} } }, 31275, "Cannot use $elemMatch projection on a nested field."),
+        (
+            doc! { "b": { "$elemMatch": 1 } },
+            31274,
+            "elemMatch: Invalid argument, object required, but got int",
+        ),
+        (
+            doc! { "list.$": { "x": 1 } },
+            31271,
+            "positional projection cannot be used with an expression or sub object",
+        ),
+    ];
+    for (spec, code, message) in cases {
+        assert_eq!(parse(&spec).unwrap_err(), Error::new(code, message), "{spec:?}");
+    }
+    let code = |spec: DocBuf| stage(&spec, &doc! {}).unwrap_err().code;
+    assert_eq!(code(doc! {}), 51272);
+    assert_eq!(code(doc! { "a.$": 1 }), 31324);
+    assert_eq!(code(doc! { "a": { "$elemMatch": {} } }), 168);
+    assert_eq!(
+        stage(&doc! { "a": 1, "b": 0 }, &doc! {}).unwrap_err().message,
+        "Invalid $project :: caused by :: Cannot do exclusion on field b in inclusion projection"
+    );
+}
+
+#[test]
+fn unset_stage() {
+    let run = |spec: Value<'_>| {
+        project(&Projection::parse_unset(spec)?, &doc! { "a": 1, "b": { "c": 2, "d": 3 } }, None)
+    };
+    assert_eq!(run(Value::String("a")).unwrap(), doc! { "b": { "c": 2, "d": 3 } });
+    let several = doc! { "x": ["a", "b.c"] };
+    assert_eq!(run(several.as_doc().get("x").unwrap()).unwrap(), doc! { "b": { "d": 3 } });
+    assert_eq!(run(Value::Int32(1)).unwrap_err().code, 31002);
+    let empty = doc! { "x": [] };
+    assert_eq!(run(empty.as_doc().get("x").unwrap()).unwrap_err().code, 31119);
+}
+
+#[test]
+fn what_a_projection_needs() {
+    let projection = parse(&doc! { "a": 1, "b.c": 1, "_id": 0 }).unwrap();
+    assert_eq!(projection.covered_paths(), Some(vec!["a".to_owned(), "b.c".to_owned()]));
+    assert!(projection.is_covered_by(&["b.c", "a", "x"]));
+    assert!(!projection.is_covered_by(&["a"]));
+    assert_eq!(projection.required_fields(), Some(vec!["a", "b"]));
+    assert_eq!(
+        parse(&doc! { "x": { "$add": ["$p.q", "$r"] } }).unwrap().required_fields(),
+        Some(vec!["_id", "p", "r"])
+    );
+    assert_eq!(parse(&doc! { "x": "$$ROOT" }).unwrap().required_fields(), None);
+    assert_eq!(parse(&doc! { "a": 0 }).unwrap().covered_paths(), None);
+    assert!(parse(&doc! {}).unwrap().is_identity());
+}

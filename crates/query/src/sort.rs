@@ -1,0 +1,442 @@
+//! Sorting: sort patterns, and the order-preserving bytes by which documents are sorted.
+//!
+//! A document's key is written by [`Sort::key`]; comparing keys as bytes compares the documents. Where a path reaches
+//! several values through an array, the smallest counts in ascending order and the largest in descending order; with
+//! several parts the least combination counts, as an index would give it. An empty array sorts before null, a missing
+//! field as null.
+
+use crate::display::ShownField;
+use crate::error::{Error, Result, code};
+use crate::expr::field_path;
+use diwan_value::key::{Direction, encode_order};
+use diwan_value::{Array, Collator, Doc, Path, Value, compare, compare_with};
+use std::cmp::Ordering;
+
+/// The largest number of parts of a sort pattern.
+const MAX_PARTS: usize = 32;
+
+/// A sort pattern: `{a: 1, "b.c": -1}`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sort {
+    parts: Vec<SortPart>,
+    natural: Option<Direction>,
+}
+
+/// One part of a sort pattern.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SortPart {
+    /// By what to sort.
+    pub path: Path,
+    /// In which order.
+    pub direction: Direction,
+}
+
+impl Sort {
+    /// Parses the `sort` of a find; `$natural` is allowed there.
+    pub fn parse(doc: Doc<'_>) -> Result<Sort> {
+        if let Some(order) = doc.get("$natural") {
+            if doc.count() > 1 {
+                return Err(Error::bad_value(format!(
+                    "Cannot include '$natural' in compound sort: {}",
+                    crate::display::ShownDoc(doc)
+                )));
+            }
+            let direction = direction(order).ok_or_else(|| {
+                Error::bad_value("$natural sort cannot be set to a value other than -1 or 1.")
+            })?;
+            return Ok(Sort { parts: Vec::new(), natural: Some(direction) });
+        }
+        Sort::parse_parts(doc)
+    }
+
+    /// Parses the argument of the stage `$sort`.
+    pub fn parse_stage(spec: Value<'_>) -> Result<Sort> {
+        let Value::Document(doc) = spec else {
+            return Err(Error::new(15973, "the $sort key specification must be an object"));
+        };
+        if doc.is_empty() {
+            return Err(Error::new(15976, "$sort stage must have at least one sort key"));
+        }
+        Sort::parse_parts(doc)
+    }
+
+    fn parse_parts(doc: Doc<'_>) -> Result<Sort> {
+        let mut parts: Vec<SortPart> = Vec::new();
+        for element in doc {
+            let (name, value) = (element.key_str(), element.value());
+            if let Value::Document(meta) = value {
+                return Err(meta_error(meta));
+            }
+            if !value.is_number() {
+                let text = format!("Illegal key in $sort specification: {}", ShownField(name, value));
+                return Err(Error::new(15974, text));
+            }
+            let Some(direction) = direction(value) else {
+                let text = "$sort key ordering must be 1 (for ascending) or -1 (for descending)";
+                return Err(Error::new(15975, text));
+            };
+            let path = field_path(name)?;
+            if parts.iter().any(|part| part.path == path) {
+                let text = format!("$sort key must not contain duplicate keys (duplicate: '{path}')");
+                return Err(Error::new(7472500, text));
+            }
+            parts.push(SortPart { path, direction });
+        }
+        if parts.len() > MAX_PARTS {
+            return Err(Error::new(13103, "too many compound keys"));
+        }
+        Ok(Sort { parts, natural: None })
+    }
+
+    /// The parts in their order.
+    pub fn parts(&self) -> &[SortPart] {
+        &self.parts
+    }
+
+    /// The direction of `$natural`, if that is the sort.
+    pub fn natural(&self) -> Option<Direction> {
+        self.natural
+    }
+
+    /// Whether nothing is to be sorted.
+    pub fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// Appends the bytes by which `doc` is sorted. Fails if two paths lead through different arrays.
+    pub fn key(&self, doc: Doc<'_>, collator: Option<&Collator>, out: &mut Vec<u8>) -> Result<()> {
+        let start = out.len();
+        for part in &self.parts {
+            match plain_value(doc, &part.path) {
+                Some(value) => encode_order(out, value, part.direction, collator),
+                None => {
+                    out.truncate(start);
+                    return self.least_key(doc, collator, out);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends the least of the keys that the arrays of `doc` give.
+    fn least_key(&self, doc: Doc<'_>, collator: Option<&Collator>, out: &mut Vec<u8>) -> Result<()> {
+        let mut expansion = Expansion { sort: self, collator, least: None };
+        let mut places = Vec::with_capacity(self.parts.len());
+        for part in &self.parts {
+            places.push(reach(Value::Document(doc), &part.path, 0));
+        }
+        expansion.expand(places)?;
+        out.extend_from_slice(&expansion.least.unwrap_or_default());
+        Ok(())
+    }
+}
+
+/// The value at a path that meets no array: null if it is missing. `None` if there is an array.
+#[inline]
+fn plain_value<'a>(doc: Doc<'a>, path: &Path) -> Option<Value<'a>> {
+    let mut doc = doc;
+    let last = path.depth() - 1;
+    for at in 0..last {
+        match doc.get(path.name(at)) {
+            Some(Value::Document(inner)) => doc = inner,
+            Some(Value::Array(_)) => return None,
+            _ => return Some(Value::Null),
+        }
+    }
+    match doc.get(path.name(last)) {
+        Some(Value::Array(_)) => None,
+        value => Some(value.unwrap_or(Value::Null)),
+    }
+}
+
+/// How far a part's path led.
+#[derive(Clone, Copy)]
+enum Place<'a> {
+    /// To its value.
+    Value(Value<'a>),
+    /// To an array, with the parts from this one on still to go inside its elements.
+    Array(Array<'a>, usize),
+}
+
+/// Follows `path` from part `at` on into `value` until an array comes.
+fn reach<'a>(value: Value<'a>, path: &Path, mut at: usize) -> Place<'a> {
+    let mut value = value;
+    loop {
+        match value {
+            Value::Array(array) => {
+                let indexed = (at < path.depth()).then(|| path.index(at)).flatten();
+                match indexed.and_then(|index| array.get(index)) {
+                    Some(element) => {
+                        at += 1;
+                        // An element that an index chose is not expanded if it is the end of the path.
+                        if at == path.depth() {
+                            return Place::Value(element);
+                        }
+                        value = element;
+                    }
+                    None => return Place::Array(array, at),
+                }
+            }
+            other if at == path.depth() => return Place::Value(other),
+            Value::Document(doc) => match doc.get(path.name(at)) {
+                Some(inner) => {
+                    at += 1;
+                    value = inner;
+                }
+                None => return Place::Value(Value::Null),
+            },
+            _ => return Place::Value(Value::Null),
+        }
+    }
+}
+
+/// The search for the least key of a document with arrays.
+struct Expansion<'s> {
+    sort: &'s Sort,
+    collator: Option<&'s Collator>,
+    least: Option<Vec<u8>>,
+}
+
+impl Expansion<'_> {
+    /// Takes one array that parts have come to and goes on with each of its elements.
+    fn expand(&mut self, places: Vec<Place<'_>>) -> Result<()> {
+        let first = places.iter().find_map(|place| match place {
+            Place::Array(array, _) => Some(*array),
+            Place::Value(_) => None,
+        });
+        let Some(array) = first else {
+            self.offer(&places);
+            return Ok(());
+        };
+        // Parts are in the same array if it lies at the same bytes.
+        let same = |other: Array<'_>| std::ptr::eq(other.as_bytes(), array.as_bytes());
+        let others = |place: &Place<'_>| matches!(place, Place::Array(other, _) if !same(*other));
+        if places.iter().any(others) {
+            return Err(Error::bad_value("cannot sort with keys that are parallel arrays"));
+        }
+        let parts = &self.sort.parts;
+        let elements: Vec<Option<Value<'_>>> =
+            if array.is_empty() { vec![None] } else { array.iter().map(Some).collect() };
+        for element in elements {
+            let mut inner = Vec::with_capacity(places.len());
+            for (place, part) in places.iter().zip(parts) {
+                inner.push(match *place {
+                    Place::Array(_, at) => match element {
+                        // What is inside a nested array counts only to the end of a path.
+                        Some(value) if at == part.path.depth() => Place::Value(value),
+                        Some(Value::Array(nested)) => {
+                            match part.path.index(at).and_then(|index| nested.get(index)) {
+                                Some(_) => reach(Value::Array(nested), &part.path, at),
+                                None => Place::Value(Value::Null),
+                            }
+                        }
+                        Some(value) => reach(value, &part.path, at),
+                        None if at == part.path.depth() => Place::Value(Value::Undefined),
+                        None => Place::Value(Value::Null),
+                    },
+                    value => value,
+                });
+            }
+            self.expand(inner)?;
+        }
+        Ok(())
+    }
+
+    /// Keeps the key of `places` if it is the least so far.
+    fn offer(&mut self, places: &[Place<'_>]) {
+        let mut key = Vec::new();
+        for (place, part) in places.iter().zip(&self.sort.parts) {
+            if let Place::Value(value) = place {
+                encode_order(&mut key, *value, part.direction, self.collator);
+            }
+        }
+        if self.least.as_ref().is_none_or(|least| key < *least) {
+            self.least = Some(key);
+        }
+    }
+}
+
+/// The direction that 1 or -1 of any numeric type means.
+fn direction(value: Value<'_>) -> Option<Direction> {
+    if compare(value, Value::Int32(1)).is_eq() {
+        Some(Direction::Ascending)
+    } else if compare(value, Value::Int32(-1)).is_eq() {
+        Some(Direction::Descending)
+    } else {
+        None
+    }
+}
+
+/// Why the pattern `{field: meta}` cannot be sorted by.
+fn meta_error(meta: Doc<'_>) -> Error {
+    let Some(first) = meta.iter().next().filter(|first| first.key == b"$meta") else {
+        return Error::new(17312, "$meta is the only expression supported by $sort right now");
+    };
+    if meta.count() > 1 {
+        return Error::failed_to_parse("Cannot have additional keys in a $meta sort specification");
+    }
+    let kind = match first.value() {
+        Value::String("textScore") => "text score",
+        Value::String("randVal") => "rand val",
+        Value::String("geoNearDistance") => "$geoNear distance",
+        Value::String("searchScore") => "$search score",
+        other => {
+            return Error::new(31138, format!("Illegal $meta sort: {}", ShownField("$meta", other)));
+        }
+    };
+    Error::new(40218, format!("query requires {kind} metadata, but it is not available"))
+}
+
+/// How `$push` orders the elements of an array: as a whole, or by fields of theirs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ElementOrder(Vec<(Option<Path>, Direction)>);
+
+impl ElementOrder {
+    /// Parses the argument of `$push`'s `$sort`: 1, -1 or a pattern.
+    pub fn parse(spec: Value<'_>) -> Result<ElementOrder> {
+        let illegal = || Error::new(code::BAD_VALUE, "The $sort element value must be either 1 or -1");
+        match spec {
+            Value::Document(pattern) => {
+                if pattern.is_empty() {
+                    return Err(Error::bad_value(
+                        "The $sort pattern is empty when it should be a set of fields.",
+                    ));
+                }
+                let mut parts = Vec::new();
+                for element in pattern {
+                    let name = element.key_str();
+                    let direction = direction(element.value()).ok_or_else(illegal)?;
+                    if name.is_empty() {
+                        return Err(Error::bad_value("The $sort field cannot be empty"));
+                    }
+                    if name.split('.').any(str::is_empty) {
+                        return Err(Error::bad_value(format!(
+                            "The $sort field is a dotted field but has an empty part: {name}"
+                        )));
+                    }
+                    parts.push((Some(Path::new(name)), direction));
+                }
+                Ok(ElementOrder(parts))
+            }
+            number if number.is_number() => {
+                Ok(ElementOrder(vec![(None, direction(number).ok_or_else(illegal)?)]))
+            }
+            _ => Err(Error::bad_value(
+                "The $sort is invalid: use 1/-1 to sort the whole element, or {field:1/-1} to sort embedded \
+                 fields",
+            )),
+        }
+    }
+
+    /// The order of two elements.
+    pub fn compare(&self, a: Value<'_>, b: Value<'_>, collator: Option<&Collator>) -> Ordering {
+        for (path, direction) in &self.0 {
+            let ordering = match path {
+                None => compare_with(a, b, collator),
+                Some(path) => compare_with(inside(a, path), inside(b, path), collator),
+            };
+            if ordering.is_ne() {
+                return if *direction == Direction::Descending { ordering.reverse() } else { ordering };
+            }
+        }
+        Ordering::Equal
+    }
+}
+
+/// The field of an element that is sorted by: null if there is none.
+fn inside<'a>(element: Value<'a>, path: &Path) -> Value<'a> {
+    let mut value = element;
+    for at in 0..path.depth() {
+        let inner = match value {
+            Value::Document(doc) => doc.get(path.name(at)),
+            Value::Array(array) => path.index(at).and_then(|index| array.get(index)),
+            _ => None,
+        };
+        let Some(inner) = inner else { return Value::Null };
+        value = inner;
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use diwan_value::{DocBuf, doc};
+
+    fn sorted(pattern: DocBuf, docs: &[DocBuf]) -> Vec<i32> {
+        let sort = Sort::parse(pattern.as_doc()).unwrap();
+        let mut keyed: Vec<(Vec<u8>, i32)> = docs
+            .iter()
+            .map(|doc| {
+                let mut key = Vec::new();
+                sort.key(doc.as_doc(), None, &mut key).unwrap();
+                (key, doc.as_doc().get("_id").and_then(Value::as_i64_exact).unwrap() as i32)
+            })
+            .collect();
+        keyed.sort();
+        keyed.into_iter().map(|(_, id)| id).collect()
+    }
+
+    #[test]
+    fn arrays_sort_by_their_least_or_greatest_element() {
+        let docs = [
+            doc! { "_id": 1, "a": [5, 9] },
+            doc! { "_id": 2, "a": 7 },
+            doc! { "_id": 3, "a": [] },
+            doc! { "_id": 4 },
+            doc! { "_id": 5, "a": [8, 1] },
+            doc! { "_id": 6, "a": "text" },
+        ];
+        assert_eq!(sorted(doc! { "a": 1 }, &docs), [3, 4, 5, 1, 2, 6]);
+        assert_eq!(sorted(doc! { "a": -1 }, &docs), [6, 1, 5, 2, 4, 3]);
+    }
+
+    #[test]
+    fn paths_lead_into_documents_and_arrays_of_documents() {
+        let docs = [
+            doc! { "_id": 1, "a": { "b": 3 } },
+            doc! { "_id": 2, "a": [{ "b": 4 }, { "b": 1 }] },
+            doc! { "_id": 3, "a": [{ "c": 4 }, 7] },
+            doc! { "_id": 4, "a": { "b": 2 } },
+        ];
+        assert_eq!(sorted(doc! { "a.b": 1 }, &docs), [3, 2, 4, 1]);
+        assert_eq!(sorted(doc! { "a.b": -1 }, &docs), [2, 1, 4, 3]);
+        assert_eq!(sorted(doc! { "a.0.b": 1, "_id": -1 }, &docs), [4, 3, 1, 2]);
+    }
+
+    #[test]
+    fn several_parts_through_one_array_take_the_least_combination() {
+        let docs = [
+            doc! { "_id": 1, "a": [{ "b": 1, "c": 9 }, { "b": 2, "c": 0 }] },
+            doc! { "_id": 2, "a": [{ "b": 1, "c": 5 }] },
+        ];
+        assert_eq!(sorted(doc! { "a.b": 1, "a.c": 1 }, &docs), [2, 1]);
+        let parallel = doc! { "a": [1], "b": [2] };
+        let sort = Sort::parse(doc! { "a": 1, "b": 1 }.as_doc()).unwrap();
+        let error = sort.key(parallel.as_doc(), None, &mut Vec::new()).unwrap_err();
+        assert_eq!(error.message, "cannot sort with keys that are parallel arrays");
+    }
+
+    #[test]
+    fn refuses_what_is_no_pattern() {
+        let cases = [
+            (doc! { "a": "x" }, 15974),
+            (doc! { "a": 2 }, 15975),
+            (doc! { "a": { "$meta": "textScore" } }, 40218),
+            (doc! { "a": { "$meta": "nothing" } }, 31138),
+            (doc! { "a": { "x": 1 } }, 17312),
+            (doc! { "": 1 }, 40352),
+            (doc! { "$a": 1 }, 16410),
+            (doc! { "$natural": 2 }, 2),
+            (doc! { "$natural": 1, "a": 1 }, 2),
+        ];
+        for (pattern, expected) in cases {
+            assert_eq!(Sort::parse(pattern.as_doc()).unwrap_err().code, expected, "{pattern:?}");
+        }
+        assert_eq!(Sort::parse_stage(Value::Document(Doc::EMPTY)).unwrap_err().code, 15976);
+        assert_eq!(
+            Sort::parse(doc! { "$natural": -1 }.as_doc()).unwrap().natural(),
+            Some(Direction::Descending)
+        );
+    }
+}

@@ -1,0 +1,83 @@
+//! Replacement documents: the whole document but its `_id` is exchanged.
+
+use super::rewrite::check_top_level_name;
+use crate::display::{ShownDoc, ShownField};
+use crate::error::{Error, Result, code};
+use crate::expr::Context;
+use diwan_value::{Doc, DocBuf, DocBuilder, Timestamp, Type, Value, compare};
+
+/// Checks a replacement's top-level names.
+pub(super) fn check(replacement: Doc<'_>) -> Result<()> {
+    replacement.iter().try_for_each(|element| check_top_level_name(element.key_str()))
+}
+
+/// The document that takes the place of `doc`; `None` if it is the same. Top-level timestamps that are zero become the
+/// operation's.
+pub(super) fn apply(replacement: Doc<'_>, doc: Doc<'_>, context: &Context) -> Result<Option<DocBuf>> {
+    if replacement == doc {
+        return Ok(None);
+    }
+    let old_id = doc.get_raw("_id");
+    let new_id = replacement.get_raw("_id");
+    let mut out = DocBuilder::with_buffer(Vec::with_capacity(replacement.as_bytes().len() + 24));
+    if let Some(id) = new_id.or(old_id) {
+        if let (Some(old), Some(new)) = (old_id.and_then(|id| id.decode()), new_id.and_then(|id| id.decode()))
+            && compare(old, new).is_ne()
+        {
+            let text = format!(
+                "After applying the update, the (immutable) field '_id' was found to have been altered to {}",
+                ShownField("_id", new)
+            );
+            return Err(Error::new(code::IMMUTABLE_FIELD, text));
+        }
+        out.append_raw(b"_id", id);
+    } else if !doc.is_empty() {
+        let text = format!(
+            "After applying the update, the '_id' (required and immutable) field was found to have been removed \
+             --{}",
+            ShownDoc(doc)
+        );
+        return Err(Error::new(code::IMMUTABLE_FIELD, text));
+    }
+    let mut id_seen = false;
+    for element in replacement {
+        if element.key == b"_id" && !id_seen {
+            id_seen = true;
+        } else if element.raw.tag == Type::Timestamp && element.raw.bytes == [0; 8] {
+            out.append(element.key_str(), timestamp(context));
+        } else {
+            out.append_element(element);
+        }
+    }
+    Ok(Some(out.finish()))
+}
+
+/// The operation's timestamp.
+pub(super) fn timestamp(context: &Context) -> Timestamp {
+    context.cluster_time.unwrap_or_else(|| Timestamp {
+        seconds: u32::try_from(context.now / 1000).unwrap_or_default(),
+        increment: 1,
+    })
+}
+
+/// Checks that `id` can be a document's `_id`.
+pub fn check_id(id: Value<'_>) -> Result<()> {
+    match id {
+        Value::Array(_) | Value::Regex { .. } | Value::Undefined => {
+            let text = format!("The '_id' value cannot be of type {}", id.tag().alias());
+            Err(Error::new(code::INVALID_ID_FIELD, text))
+        }
+        Value::Document(doc) => {
+            match doc.iter().map(|element| element.key_str()).find(|key| key.starts_with('$')) {
+                Some(key) => {
+                    let text = format!(
+                        "_id fields may not contain '$'-prefixed fields: '{key}' in '_id.{key}' is not allowed"
+                    );
+                    Err(Error::new(code::DOLLAR_PREFIXED_FIELD_NAME, text))
+                }
+                None => Ok(()),
+            }
+        }
+        _ => Ok(()),
+    }
+}

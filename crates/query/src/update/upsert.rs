@@ -1,0 +1,91 @@
+//! The document that an upsert begins with: what the query says of it by equalities.
+
+use super::tree::too_deep;
+use crate::error::{Error, Result, code};
+use crate::filter::{Filter, equality_fields};
+use diwan_value::{DocBuf, DocBuilder, MAX_DEPTH, ObjectId, Path, Value};
+
+/// The document of all values that `query` fixes, `_id` first and the others in the order of their paths.
+pub(super) fn from_query(query: &Filter) -> Result<DocBuf> {
+    let mut fields = fixed_fields(query)?;
+    if fields.iter().any(|(path, _)| path.depth() > MAX_DEPTH) {
+        return Err(too_deep());
+    }
+    fields.sort_by_key(|(path, _)| (path.name(0) != "_id", path.as_str()));
+    let mut builder = DocBuilder::new();
+    write(&fields, 0, &mut builder);
+    Ok(builder.finish())
+}
+
+/// The document of the `_id` that `query` fixes, if it does.
+pub(super) fn id_from_query(query: &Filter) -> Result<DocBuf> {
+    let mut builder = DocBuilder::new();
+    for (path, value) in fixed_fields(query)?.into_iter().filter(|(path, _)| path.name(0) == "_id") {
+        if path.depth() > 1 {
+            let text = format!("field at '_id' must be exactly specified, field at sub-path '{path}'found");
+            return Err(Error::new(code::NOT_EXACT_VALUE_FIELD, text));
+        }
+        builder.append("_id", value);
+    }
+    Ok(builder.finish())
+}
+
+fn fixed_fields(query: &Filter) -> Result<Vec<(&Path, Value<'_>)>> {
+    if has_expr(query) {
+        let text = "$expr is not allowed in the query predicate for an upsert";
+        return Err(Error::new(code::QUERY_FEATURE_NOT_ALLOWED, text));
+    }
+    equality_fields(query)
+}
+
+fn has_expr(query: &Filter) -> bool {
+    match query {
+        Filter::Expr(_) => true,
+        Filter::And(conjunction) => conjunction.children().iter().any(has_expr),
+        Filter::Or(children) | Filter::Nor(children) => children.iter().any(has_expr),
+        _ => false,
+    }
+}
+
+/// Writes the fields, whose paths share their first `depth` parts.
+fn write(fields: &[(&Path, Value<'_>)], depth: usize, builder: &mut DocBuilder) {
+    let mut written: Vec<&str> = Vec::new();
+    for (path, value) in fields {
+        let name = path.name(depth);
+        if written.contains(&name) {
+            continue;
+        }
+        written.push(name);
+        if path.depth() == depth + 1 {
+            builder.append(name, *value);
+            continue;
+        }
+        let inner: Vec<(&Path, Value<'_>)> =
+            fields.iter().filter(|(path, _)| path.name(depth) == name).copied().collect();
+        builder.begin_document(name);
+        write(&inner, depth + 1, builder);
+        builder.end();
+    }
+}
+
+/// The document with its `_id` in front: a new one if it has none.
+pub(super) fn with_id_first(doc: DocBuf) -> DocBuf {
+    let view = doc.as_doc();
+    if view.iter().next().is_some_and(|first| first.key == b"_id") {
+        return doc;
+    }
+    let mut builder = DocBuilder::with_buffer(Vec::with_capacity(view.as_bytes().len() + 24));
+    match view.get_raw("_id") {
+        Some(id) => {
+            builder.append_raw(b"_id", id);
+            for element in view.iter().filter(|element| element.key != b"_id") {
+                builder.append_element(element);
+            }
+        }
+        None => {
+            builder.append("_id", ObjectId::generate());
+            builder.append_all(view);
+        }
+    }
+    builder.finish()
+}
