@@ -47,11 +47,11 @@ impl Decimal128 {
     /// 0 with the exponent 0.
     pub const ZERO: Decimal128 = Decimal128::from_bits((EXPONENT_BIAS as u128) << COEFFICIENT_BITS);
     /// Not a number.
-    pub const NAN: Decimal128 = Decimal128::from_bits(0b0_1111_1 << 122);
+    pub const NAN: Decimal128 = Decimal128::from_bits(0b01_1111 << 122);
     /// Above every number.
-    pub const INFINITY: Decimal128 = Decimal128::from_bits(0b0_1111_0 << 122);
+    pub const INFINITY: Decimal128 = Decimal128::from_bits(0b01_1110 << 122);
     /// Below every number.
-    pub const NEG_INFINITY: Decimal128 = Decimal128::from_bits(0b1_1111_0 << 122);
+    pub const NEG_INFINITY: Decimal128 = Decimal128::from_bits(0b11_1110 << 122);
 
     const fn from_bits(bits: u128) -> Decimal128 {
         Decimal128(bits.to_le_bytes())

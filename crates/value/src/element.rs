@@ -239,3 +239,30 @@ impl<'a> Iterator for Elements<'a> {
         element
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{RawValue, Type};
+    use crate::random;
+    use fastrand::Rng;
+
+    #[test]
+    fn type_bytes_go_both_ways() {
+        let known: Vec<Type> = (0..=u8::MAX).filter_map(Type::from_byte).collect();
+        assert_eq!(known.len(), 21);
+        assert!(known.iter().all(|&tag| Type::from_byte(tag as u8) == Some(tag)));
+    }
+
+    #[test]
+    fn values_decode_to_what_was_written() {
+        let mut rng = Rng::with_seed(1);
+        for _ in 0..2_000 {
+            let value = random::value(&mut rng, 2);
+            let raw = value.as_raw();
+            assert_eq!(raw.decode().map(|value| value.to_owned()).as_ref(), Some(&value));
+            // Cut off anywhere, a value decodes to something else or not at all.
+            let bytes = &raw.bytes[..rng.usize(..=raw.bytes.len())];
+            let _ = format!("{:?}", RawValue { tag: raw.tag, bytes }.decode());
+        }
+    }
+}

@@ -124,3 +124,113 @@ fn string(bytes: &[u8], offset: usize) -> Result<(), ValidationError> {
         _ => Err(ValidationError::Length { offset }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_DEPTH, ValidationError};
+    use crate::{Doc, DocBuilder, random};
+    use fastrand::Rng;
+
+    /// A document of one element: `tag`, the key "a", these bytes.
+    fn one(tag: u8, value: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0; 4];
+        bytes.extend_from_slice(&[tag, b'a', 0]);
+        bytes.extend_from_slice(value);
+        bytes.push(0);
+        let length = bytes.len() as u32;
+        bytes[..4].copy_from_slice(&length.to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn well_formed_documents_pass() {
+        let mut rng = Rng::with_seed(1);
+        for _ in 0..5_000 {
+            let doc = random::document(&mut rng, 3);
+            assert!(Doc::validate(doc.as_doc().as_bytes()).is_ok(), "{doc:?}");
+        }
+    }
+
+    #[test]
+    fn every_mistake_is_found() {
+        use ValidationError::{Length, Malformed, UnknownType, Utf8};
+        for (bytes, expected) in [
+            (vec![], Length { offset: 0 }),
+            (vec![5, 0, 0, 0], Length { offset: 0 }),
+            (vec![6, 0, 0, 0, 0], Length { offset: 0 }),
+            (vec![0xFF, 0xFF, 0xFF, 0xFF, 0], Length { offset: 0 }),
+            (vec![5, 0, 0, 0, 1], Malformed { offset: 4 }),
+            (vec![7, 0, 0, 0, 0x0A, b'a', 0], Malformed { offset: 4 }),
+            (one(0x14, &[]), UnknownType { tag: 0x14, offset: 4 }),
+            (one(0x10, &[1, 0, 0]), Length { offset: 7 }),
+            (one(0x08, &[2]), Malformed { offset: 7 }),
+            // Strings: no room for the NUL, a length beyond the end, a negative one, no NUL, bad UTF-8.
+            (one(0x02, &[0, 0, 0, 0]), Length { offset: 7 }),
+            (one(0x02, &[9, 0, 0, 0, b'x', 0]), Length { offset: 7 }),
+            (one(0x02, &[0xFF, 0xFF, 0xFF, 0xFF, 0]), Length { offset: 7 }),
+            (one(0x02, &[1, 0, 0, 0, b'x']), Length { offset: 7 }),
+            (one(0x02, &[2, 0, 0, 0, 0xFF, 0]), Utf8 { offset: 11 }),
+            // Nested documents and arrays.
+            (one(0x03, &[4, 0, 0, 0]), Length { offset: 7 }),
+            (one(0x04, &[6, 0, 0, 0, 0]), Length { offset: 7 }),
+            (one(0x03, &[5, 0, 0, 0, 1]), Malformed { offset: 11 }),
+            // Binary: a length beyond the end; the old subtype's inner length.
+            (one(0x05, &[9, 0, 0, 0, 0, 1]), Length { offset: 7 }),
+            (one(0x05, &[5, 0, 0, 0, 2, 2, 0, 0, 0, 1]), Length { offset: 7 }),
+            (one(0x05, &[0, 0, 0, 0, 2]), Length { offset: 7 }),
+            // Regular expression without its second NUL.
+            (one(0x0B, b"a"), Length { offset: 7 }),
+            (one(0x0B, b"\xFF\0\0"), Utf8 { offset: 7 }),
+            // Code with scope: lengths that do not add up.
+            (one(0x0F, &[3, 0, 0, 0]), Length { offset: 7 }),
+            (one(0x0F, &[14, 0, 0, 0, 1, 0, 0, 0, 0, 4, 0, 0, 0, 0]), Length { offset: 16 }),
+            (one(0x0F, &[14, 0, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0]), Length { offset: 11 }),
+        ] {
+            assert_eq!(Doc::validate(&bytes).map(|_| ()), Err(expected), "{bytes:02x?}");
+        }
+        assert!(Doc::validate(&one(0x05, &[5, 0, 0, 0, 2, 1, 0, 0, 0, 1])).is_ok());
+        assert!(Doc::validate(&one(0x0F, &[14, 0, 0, 0, 1, 0, 0, 0, 0, 5, 0, 0, 0, 0])).is_ok());
+    }
+
+    #[test]
+    fn keys_must_be_utf8() {
+        let mut bytes = one(0x0A, &[]);
+        bytes[5] = 0xFF;
+        assert_eq!(Doc::validate(&bytes), Err(ValidationError::Utf8 { offset: 5 }));
+    }
+
+    #[test]
+    fn nesting_is_limited() {
+        let nested = |levels: usize| {
+            let mut doc = DocBuilder::new();
+            for _ in 1..levels {
+                doc.begin_document("a");
+            }
+            doc.finish()
+        };
+        assert!(Doc::validate(nested(MAX_DEPTH).as_doc().as_bytes()).is_ok());
+        assert_eq!(Doc::validate(nested(MAX_DEPTH + 1).as_doc().as_bytes()), Err(ValidationError::TooDeep));
+        assert_eq!(Doc::validate(nested(50_000).as_doc().as_bytes()), Err(ValidationError::TooDeep));
+    }
+
+    #[test]
+    fn damaged_documents_are_refused_or_readable() {
+        let mut rng = Rng::with_seed(2);
+        for _ in 0..10_000 {
+            let mut bytes = random::document(&mut rng, 3).into_bytes();
+            for _ in 0..rng.usize(1..3) {
+                let at = rng.usize(..bytes.len());
+                bytes[at] = rng.u8(..);
+            }
+            if let Ok(doc) = Doc::validate(&bytes) {
+                let mut copy = DocBuilder::new();
+                for element in doc {
+                    copy.append(element.key_str(), element.value());
+                }
+                assert_eq!(copy.finish().as_doc().as_bytes(), bytes);
+            }
+            // Reading what was refused ends somewhere, without a panic.
+            let _ = format!("{:?}", Doc::trusted(&bytes));
+        }
+    }
+}

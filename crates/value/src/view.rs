@@ -275,3 +275,45 @@ impl<'a> Value<'a> {
         ValueBuf::new(self)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{Decimal128, Doc, Value, doc};
+
+    #[test]
+    fn fields_are_found_by_key() {
+        let document = doc! { "a": 1, "b": "text", "a": 2, "c": { "d": [1] } };
+        let view = document.as_doc();
+        assert_eq!(view.get("a"), Some(Value::Int32(1)));
+        assert_eq!(view.get_str("b"), Some("text"));
+        assert_eq!(view.get_str("a"), None);
+        assert_eq!(view.get("x"), None);
+        assert_eq!(view.count(), 4);
+        let inner = view.get_doc("c").and_then(|doc| doc.get_array("d"));
+        assert_eq!(inner.and_then(|array| array.get(0)), Some(Value::Int32(1)));
+        assert!(view.contains_key("c") && !view.contains_key("d"));
+    }
+
+    #[test]
+    fn damaged_bytes_look_shorter() {
+        let document = doc! { "a": 1, "b": 2 };
+        let bytes = document.as_doc().as_bytes();
+        for length in 0..bytes.len() {
+            assert!(Doc::trusted(&bytes[..length]).count() <= 2);
+        }
+        assert!(Doc::trusted(&[]).is_empty());
+        assert_eq!(Doc::trusted(&[9, 0, 0, 0, 0x77, b'a', 0, 1, 0]).count(), 0);
+    }
+
+    #[test]
+    fn exact_integers_are_exact() {
+        assert_eq!(Value::Double(3.0).as_i64_exact(), Some(3));
+        assert_eq!(Value::Double(3.5).as_i64_exact(), None);
+        assert_eq!(Value::Double(f64::NAN).as_i64_exact(), None);
+        assert_eq!(Value::Double(f64::INFINITY).as_i64_exact(), None);
+        assert_eq!(Value::Double(9.3e18).as_i64_exact(), None);
+        assert_eq!(Value::Int64(i64::MAX).as_i64_exact(), Some(i64::MAX));
+        assert_eq!(Value::Decimal128(Decimal128::ZERO).as_i64_exact(), None);
+        assert_eq!(Value::String("3").as_i64_exact(), None);
+    }
+}
