@@ -26,6 +26,12 @@ pub enum Direction {
 /// Called once, with the outcome, when a commit has become durable or never will.
 pub type DurableCallback = Box<dyn FnOnce(Result<()>) + Send>;
 
+/// Shown a key and its value; breaks to end the visit.
+pub type Visitor<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
+
+/// Shown a space, a key in it and its value; breaks to end the visit.
+pub type SpaceVisitor<'a> = dyn FnMut(Space, &[u8], &[u8]) -> ControlFlow<()> + 'a;
+
 /// The pairs of a scan, in its order.
 pub type Pairs = Box<dyn Iterator<Item = Result<(Bytes, Bytes)>> + Send>;
 
@@ -81,15 +87,10 @@ pub trait Snapshot: Send + Sync {
     fn scan(&self, space: Space, range: KeyRange, direction: Direction) -> Pairs;
 
     /// Shows each pair of a range to `visitor`, forward, until it breaks: a scan with the least overhead a pair.
-    fn visit(
-        &self,
-        space: Space,
-        range: KeyRange,
-        visitor: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<()>;
+    fn visit(&self, space: Space, range: KeyRange, visitor: &mut Visitor<'_>) -> Result<()>;
 
     /// Shows every pair of every space to `visitor`, space by space, until it breaks: the scan a backup takes.
-    fn visit_all(&self, visitor: &mut dyn FnMut(Space, &[u8], &[u8]) -> ControlFlow<()>) -> Result<()> {
+    fn visit_all(&self, visitor: &mut SpaceVisitor<'_>) -> Result<()> {
         for space in Space::ALL {
             let mut stopped = false;
             self.visit(space, KeyRange::all(), &mut |key, value| {

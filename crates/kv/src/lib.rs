@@ -7,21 +7,28 @@
 //! A commit is acknowledged in two steps: when [`Engine::commit`] returns, the batch is visible and survives a
 //! kill of the process; once the engine reports its [`CommitId`] durable, it also survives a loss of power.
 //!
-//! Engines: [`FjallEngine`] on disk, [`MemoryEngine`] in memory.
+//! Engines: [`FjallEngine`] on disk, [`MemoryEngine`] in memory; around any of them [`ContractEngine`] checks
+//! this contract and [`FaultEngine`] breaks it on purpose, for tests. [`open`] is the usual way in.
 
 mod batch;
+mod contract;
 mod disk;
 mod engine;
 mod error;
+mod fault;
 mod memory;
 mod range;
 mod space;
 mod split;
 
 pub use batch::{Batch, Condition, Write};
+pub use contract::ContractEngine;
 pub use disk::{FjallEngine, Options};
-pub use engine::{CommitId, Direction, DurableCallback, Engine, Pairs, Snapshot, SpaceStats, Stats};
+pub use engine::{
+    CommitId, Direction, DurableCallback, Engine, Pairs, Snapshot, SpaceStats, SpaceVisitor, Stats, Visitor,
+};
 pub use error::{Error, LostJournal, Result};
+pub use fault::{Fault, FaultEngine};
 /// A cheaply cloned, immutable byte string; short ones are stored in place.
 pub use fjall::Slice as Bytes;
 pub use memory::MemoryEngine;
@@ -30,6 +37,12 @@ pub use space::Space;
 
 /// The longest key, in bytes, that an engine takes.
 pub const MAX_KEY_LEN: usize = u16::MAX as usize;
+
+/// Opens the engine on disk in the directory `path`; in debug builds with its contract checked.
+pub fn open(path: impl AsRef<std::path::Path>, options: &Options) -> Result<Box<dyn Engine>> {
+    let engine = FjallEngine::open(path, options)?;
+    Ok(if cfg!(debug_assertions) { Box::new(ContractEngine::new(engine)) } else { Box::new(engine) })
+}
 
 #[cfg(test)]
 mod tests;

@@ -5,11 +5,11 @@
 
 use crate::{
     Batch, Bytes, CommitId, Direction, DurableCallback, Engine, Error, KeyRange, Pairs, Result, Snapshot,
-    Space, SpaceStats, Stats,
+    Space, SpaceStats, Stats, Visitor,
 };
 use imbl::OrdMap;
 use parking_lot::RwLock;
-use std::ops::{Bound, ControlFlow};
+use std::ops::Bound;
 
 type Map = OrdMap<Bytes, Bytes>;
 
@@ -127,12 +127,7 @@ impl Snapshot for MemorySnapshot {
         Box::new(MemoryScan { map, rest, direction, ahead: Vec::new().into_iter() })
     }
 
-    fn visit(
-        &self,
-        space: Space,
-        range: KeyRange,
-        visitor: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<()> {
+    fn visit(&self, space: Space, range: KeyRange, visitor: &mut Visitor<'_>) -> Result<()> {
         if !range.is_empty() {
             let pairs = self.spaces[space.index()].range::<_, [u8]>(range.as_slices());
             for (key, value) in pairs {

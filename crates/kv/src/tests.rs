@@ -238,7 +238,8 @@ fn memory_engine_keeps_the_contract() {
 #[test]
 fn memory_engine_behaves_like_a_map() {
     for seed in 0..8 {
-        behaves_like_a_map(Box::new(MemoryEngine::new()), |same| same, seed, 3000);
+        let engine = ContractEngine::new(MemoryEngine::new());
+        behaves_like_a_map(Box::new(engine), |same| same, seed, 3000);
     }
 }
 
@@ -247,11 +248,65 @@ fn disk_engine_behaves_like_a_map() {
     for seed in 0..3 {
         let dir = tempfile::tempdir().unwrap();
         let options = Options { settle_when_idle: seed == 1, ..Options::default() };
-        let open = || -> Box<dyn Engine> { Box::new(FjallEngine::open(dir.path(), &options).unwrap()) };
+        let open = || {
+            let engine = ContractEngine::new(FjallEngine::open(dir.path(), &options).unwrap());
+            Box::new(engine) as Box<dyn Engine>
+        };
         let reopen = |old: Box<dyn Engine>| {
             drop(old);
             open()
         };
         behaves_like_a_map(open(), reopen, seed, 4000);
     }
+}
+
+/// A thread that increments a number under the condition that nobody else did.
+fn increment(engine: &dyn Engine, times: u32) {
+    for _ in 0..times {
+        loop {
+            let old = engine.get(Space::Meta, b"n").unwrap();
+            let mut batch = Batch::new();
+            let new = match old {
+                None => {
+                    batch.require_absent(Space::Meta, *b"n");
+                    1
+                }
+                Some(old) => {
+                    let number = u32::from_le_bytes((*old).try_into().unwrap());
+                    batch.require_equal(Space::Meta, *b"n", old);
+                    number + 1
+                }
+            };
+            batch.put(Space::Meta, *b"n", new.to_le_bytes());
+            match engine.commit(batch) {
+                Ok(_) => break,
+                Err(Error::Conflict(0)) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn conditions_exclude_each_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let engines: [Box<dyn Engine>; 2] =
+        [Box::new(MemoryEngine::new()), open(dir.path(), &Options::default()).unwrap()];
+    for engine in &engines {
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| increment(&**engine, 300));
+            }
+        });
+        assert_eq!(engine.get(Space::Meta, b"n").unwrap().as_deref(), Some(&1200u32.to_le_bytes()[..]));
+    }
+}
+
+#[test]
+#[should_panic(expected = "twice")]
+fn the_contract_forbids_writing_a_key_twice() {
+    let mut batch = Batch::new();
+    batch.put(Space::Meta, *b"k", *b"1");
+    batch.delete(Space::Meta, *b"k");
+    let _ = ContractEngine::new(MemoryEngine::new()).commit(batch);
 }

@@ -1,8 +1,7 @@
 //! Reading from fjall, with its errors and panics turned into ours.
 
-use crate::{Bytes, Direction, Error, KeyRange, MAX_KEY_LEN, Pairs, Result, Snapshot, Space};
+use crate::{Bytes, Direction, Error, KeyRange, MAX_KEY_LEN, Pairs, Result, Snapshot, Space, Visitor};
 use fjall::{Keyspace, Readable};
-use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -66,12 +65,7 @@ impl Snapshot for DiskSnapshot {
         }
     }
 
-    fn visit(
-        &self,
-        space: Space,
-        range: KeyRange,
-        visitor: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<()> {
+    fn visit(&self, space: Space, range: KeyRange, visitor: &mut Visitor<'_>) -> Result<()> {
         if range.is_empty() {
             return Ok(());
         }

@@ -47,12 +47,15 @@ struct Shared {
     done: Condvar,
 }
 
+/// Where to answer an order to release the journals.
+type Reply = std::sync::mpsc::SyncSender<Result<()>>;
+
 #[derive(Default)]
 struct Orders {
     /// The greatest commit that somebody waits for.
     requested: u64,
     waiting: Vec<(u64, DurableCallback)>,
-    release: Option<std::sync::mpsc::SyncSender<Result<()>>>,
+    release: Option<Reply>,
     stop: bool,
 }
 
@@ -197,8 +200,7 @@ impl Shared {
     }
 
     /// Waits until a sync is asked for, or due. `None`: the thread is to stop.
-    #[allow(clippy::type_complexity)]
-    fn next_order(&self) -> Option<Option<std::sync::mpsc::SyncSender<Result<()>>>> {
+    fn next_order(&self) -> Option<Option<Reply>> {
         let mut deadline: Option<Instant> = None;
         let mut orders = self.orders.lock();
         loop {

@@ -31,7 +31,9 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-fn content(engine: &dyn Engine) -> Result<BTreeMap<(Space, Vec<u8>), Vec<u8>>> {
+type Content = BTreeMap<(Space, Vec<u8>), Vec<u8>>;
+
+fn content(engine: &dyn Engine) -> Result<Content> {
     let mut all = BTreeMap::new();
     engine.snapshot().visit_all(&mut |space, key, value| {
         all.insert((space, key.to_vec()), value.to_vec());
@@ -209,7 +211,7 @@ fn snapshots_never_show_a_part_of_a_commit() {
 }
 
 /// Opens a damaged copy: it must complain, at once or when read, or show everything.
-fn complains_or_serves(path: &Path, expected: &BTreeMap<(Space, Vec<u8>), Vec<u8>>, what: &str) -> bool {
+fn complains_or_serves(path: &Path, expected: &Content, what: &str) -> bool {
     let served = open(path).and_then(|engine| content(&engine));
     match served {
         Ok(found) => {
@@ -397,4 +399,26 @@ fn reverse_scans_and_early_ends() {
         scan.take(3).map(|pair| pair.unwrap().0.last().copied()).collect::<Vec<_>>(),
         [99, 98, 97].map(Some)
     );
+}
+
+#[test]
+fn a_failed_sync_refuses_writes_until_opened_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path()).unwrap();
+    fill(&engine, 0..10);
+    // The journal under the engine goes away, and with it the means to make anything durable.
+    std::fs::remove_file(dir.path().join("data/0.jnl")).unwrap();
+    let mut batch = Batch::new();
+    batch.put(Space::Records, *b"lost", *b"x");
+    let id = engine.commit(batch.clone()).unwrap();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    engine.on_durable(id, Box::new(move |outcome| sender.send(outcome).unwrap()));
+    assert!(receiver.recv().unwrap().is_err());
+    assert!(engine.wait_durable(id).is_err());
+    assert!(engine.durable() < id);
+    assert!(matches!(engine.commit(batch), Err(Error::Poisoned(_))));
+    assert!(matches!(engine.settle(), Err(Error::Poisoned(_))));
+    assert_eq!(content(&engine).unwrap().len(), 31);
+    drop(engine);
+    assert!(matches!(open(dir.path()), Err(Error::LostWrites(_))));
 }

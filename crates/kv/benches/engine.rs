@@ -1,0 +1,176 @@
+//! What the engine's operations cost, in wall time and in CPU time of the whole process: commits of three small
+//! keys as a document's insert makes them, bulk commits, durable commits, point reads, scans.
+//!
+//! `cargo bench -p diwan-kv [-- NUMBER_OF_DOCUMENTS]`
+
+use diwan_kv::{Batch, Direction, Engine, FjallEngine, KeyRange, Options, Space};
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+fn main() {
+    let count = std::env::args().skip(1).find_map(|arg| arg.parse().ok()).unwrap_or(500_000);
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let options = Options::default();
+    let opened = Meter::start();
+    let engine = FjallEngine::open(dir.path(), &options).expect("the directory opens");
+    opened.report("open an empty directory", 1);
+
+    let single = Meter::start();
+    for n in 0..count / 2 {
+        engine.commit(document(n..n + 1)).expect("a commit succeeds");
+    }
+    single.report("commit of 1 document, 3 keys", count / 2);
+    let bulk = Meter::start();
+    for n in (count / 2..count).step_by(1000) {
+        engine.commit(document(n..(n + 1000).min(count))).expect("a commit succeeds");
+    }
+    bulk.report("commit of 1,000 documents, a document", count - count / 2);
+    memory("after loading");
+    let settle = Meter::start();
+    engine.settle().expect("settling succeeds");
+    settle.report("settle", 1);
+    std::thread::sleep(Duration::from_secs(2));
+    sizes(&engine);
+
+    for round in ["cold", "warm"] {
+        let mut state = 1;
+        let get = Meter::start();
+        for _ in 0..200_000 {
+            state = scrambled(state);
+            let found = engine.get(Space::Records, &key(state % count)).expect("a read succeeds");
+            assert!(found.is_some());
+        }
+        get.report(&format!("get, {round}"), 200_000);
+    }
+    let view = engine.snapshot();
+    let scan = Meter::start();
+    let scanned = view.scan(Space::Records, KeyRange::all(), Direction::Forward).flatten().count();
+    scan.report("scan, a record", scanned as u64);
+    let scan = Meter::start();
+    let scanned = view.scan(Space::Records, KeyRange::all(), Direction::Reverse).flatten().count();
+    scan.report("reverse scan, a record", scanned as u64);
+    for _ in 0..3 {
+        let visit = Meter::start();
+        let mut seen = 0;
+        view.visit(Space::Records, KeyRange::all(), &mut |_, value| {
+            seen += u64::from(!value.is_empty());
+            ControlFlow::Continue(())
+        })
+        .expect("a visit succeeds");
+        assert_eq!(seen, count);
+        visit.report("visit, a record", count);
+    }
+    drop(view);
+    memory("after scanning");
+
+    let snapshots = Meter::start();
+    for _ in 0..100_000 {
+        std::hint::black_box(engine.snapshot());
+    }
+    snapshots.report("snapshot", 100_000);
+    for writers in [1, 16] {
+        let each = 200;
+        let durable = Meter::start();
+        std::thread::scope(|scope| {
+            for writer in 0..writers {
+                let engine = &engine;
+                scope.spawn(move || {
+                    for n in 0..each {
+                        let at = count + writer * each + n;
+                        let id = engine.commit(document(at..at + 1)).expect("a commit succeeds");
+                        engine.wait_durable(id).expect("a sync succeeds");
+                    }
+                });
+            }
+        });
+        durable.report(&format!("durable commit, {writers} writers"), writers * each);
+    }
+    let deletion = Meter::start();
+    let deleted = engine.delete_range(Space::Records, KeyRange::prefix(b"coll"));
+    deletion.report("delete_range, a record", deleted.expect("deleting succeeds"));
+    engine.settle().expect("settling succeeds");
+    sizes(&engine);
+    engine.close().expect("closing succeeds");
+    drop(engine);
+    let reopened = Meter::start();
+    drop(FjallEngine::open(dir.path(), &options).expect("the directory opens"));
+    reopened.report("open and close again", 1);
+}
+
+/// A document of about 100 bytes, its entry in the change log, and one in an index.
+fn document(numbers: std::ops::Range<u64>) -> Batch {
+    let mut batch = Batch::with_capacity(3 * (numbers.end - numbers.start) as usize);
+    for n in numbers {
+        let random = scrambled(n);
+        let body = format!(
+            "{{\"name\":\"{:x}\",\"age\":{},\"city\":\"city {}\",\"mail\":\"{:x}@example.org\"}}",
+            random >> 20,
+            random % 90,
+            random % 1000,
+            random >> 8
+        );
+        batch.put(Space::Records, key(n), body.into_bytes());
+        batch.put(Space::Log, [b"coll".as_slice(), &n.to_be_bytes()].concat(), key(n)[4..].to_vec());
+        let index = [b"coll/age".as_slice(), &(random % 90).to_be_bytes(), &key(n)[4..]].concat();
+        batch.put(Space::Indexes, index, *b"");
+    }
+    batch
+}
+
+/// Like a collection's prefix and an ObjectId.
+fn key(n: u64) -> Vec<u8> {
+    [b"coll".as_slice(), &[0x65, 0x5f, 0x10, 0x20], &n.to_be_bytes()].concat()
+}
+
+fn scrambled(n: u64) -> u64 {
+    let z = n.wrapping_add(0x9e37_79b9_7f4a_7c15).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z ^ (z >> 29)
+}
+
+fn sizes(engine: &FjallEngine) {
+    let stats = engine.stats();
+    let mb = |bytes: u64| bytes as f64 / 1e6;
+    print!(
+        "  disk {:.1} MB, {} journals of {:.1} MB;",
+        mb(stats.disk_bytes),
+        stats.journals,
+        mb(stats.journal_bytes)
+    );
+    for (space, size) in Space::ALL.iter().zip(stats.spaces) {
+        print!(" {space} {:.1}", mb(size.disk_bytes));
+    }
+    println!("; cache {:.1} MB", mb(stats.cache_bytes));
+}
+
+fn memory(when: &str) {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = |name| status.lines().find(|line| line.starts_with(name)).unwrap_or_default();
+    println!("  {when}: {} {}", line("VmRSS"), line("VmHWM"));
+}
+
+/// Measures wall and CPU time from `start` to `report`.
+struct Meter {
+    begun: Instant,
+    cpu: Duration,
+}
+
+impl Meter {
+    fn start() -> Self {
+        Self { begun: Instant::now(), cpu: cpu_time() }
+    }
+
+    fn report(self, what: &str, operations: u64) {
+        let (wall, cpu) = (self.begun.elapsed(), cpu_time() - self.cpu);
+        let each = |time: Duration| time.as_secs_f64() * 1e6 / operations as f64;
+        println!("{what:<40} {:>12.3} µs wall {:>12.3} µs CPU  ×{operations}", each(wall), each(cpu));
+    }
+}
+
+/// The process's CPU time so far, where the system tells it in /proc; in ticks of 10 ms.
+fn cpu_time() -> Duration {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let after_name = stat.rsplit(')').next().unwrap_or_default();
+    let ticks: u64 =
+        after_name.split_whitespace().skip(11).take(2).filter_map(|n| n.parse::<u64>().ok()).sum();
+    Duration::from_millis(ticks * 10)
+}
