@@ -1,0 +1,116 @@
+//! `$addToSet`, `$lastN` and `$mergeObjects`: what collects values.
+
+use super::kept::Kept;
+use crate::display::Shown;
+use crate::error::{Error, Result};
+use diwan_value::key::{Direction, encode_order};
+use diwan_value::{ArrayBuilder, Collator, Doc, DocBuf, DocBuilder, Value};
+use std::collections::{HashSet, VecDeque};
+
+/// Distinct values in the order in which they were first seen.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Distinct {
+    keys: HashSet<Vec<u8>>,
+    values: ArrayBuilder,
+    key: Vec<u8>,
+    key_bytes: usize,
+}
+
+impl Distinct {
+    pub fn add(&mut self, value: Value<'_>, collator: Option<&Collator>) {
+        self.key.clear();
+        encode_order(&mut self.key, value, Direction::Ascending, collator);
+        if !self.keys.contains(&self.key) {
+            self.key_bytes += self.key.len() + size_of::<Vec<u8>>();
+            self.keys.insert(self.key.clone());
+            self.values.push(value);
+        }
+    }
+
+    pub fn into_values(self) -> ArrayBuilder {
+        self.values
+    }
+
+    pub fn memory(&self) -> usize {
+        self.values.len() + self.key_bytes
+    }
+}
+
+/// The last `n` values.
+#[derive(Clone, Debug)]
+pub(super) struct Recent {
+    n: usize,
+    values: VecDeque<Kept>,
+    bytes: usize,
+}
+
+impl Recent {
+    pub fn new(n: usize) -> Recent {
+        Recent { n, values: VecDeque::new(), bytes: 0 }
+    }
+
+    pub fn add(&mut self, value: Value<'_>) {
+        let mut place = if self.values.len() == self.n { self.values.pop_front() } else { None };
+        self.bytes -= place.as_ref().map_or(0, Kept::memory);
+        Kept::keep(&mut place, value);
+        self.bytes += place.as_ref().map_or(0, Kept::memory);
+        self.values.extend(place);
+    }
+
+    pub fn into_values(self) -> ArrayBuilder {
+        let mut values = ArrayBuilder::new();
+        for kept in &self.values {
+            values.push(kept.value());
+        }
+        values
+    }
+
+    pub fn memory(&self) -> usize {
+        self.bytes + self.values.len() * size_of::<Kept>()
+    }
+}
+
+/// Documents laid over one another.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Merged(DocBuf);
+
+impl Merged {
+    pub fn add(&mut self, value: Option<Value<'_>>) -> Result<()> {
+        match value {
+            None | Some(Value::Null | Value::Undefined) => Ok(()),
+            Some(Value::Document(doc)) => {
+                self.0 = overlay(self.0.as_doc(), doc);
+                Ok(())
+            }
+            Some(other) => {
+                let text = format!(
+                    "$mergeObjects requires object inputs, but input {} is of type {}",
+                    Shown(other),
+                    other.tag().alias()
+                );
+                Err(Error::new(40400, text))
+            }
+        }
+    }
+
+    pub fn doc(&self) -> Doc<'_> {
+        self.0.as_doc()
+    }
+}
+
+/// `under` with the fields of `over` in place of its own; new fields come last.
+pub(crate) fn overlay(under: Doc<'_>, over: Doc<'_>) -> DocBuf {
+    let mut builder = DocBuilder::new();
+    for element in under.iter() {
+        match over.iter().find(|candidate| candidate.key == element.key) {
+            Some(newer) => builder.append_element(newer),
+            None => builder.append_element(element),
+        };
+    }
+    for element in over.iter() {
+        if !under.iter().any(|known| known.key == element.key) {
+            builder.append_element(element);
+        }
+    }
+    builder.finish()
+}

@@ -1,0 +1,70 @@
+//! Setting or removing one value at a dotted path while a document is copied.
+
+use diwan_value::{Doc, DocBuilder, Path, Value};
+
+/// Copies `doc` with `value` at `path` (removed, if `None`) to the end of `out`. Documents on the way are made where
+/// something else or nothing is; arrays on the way are not entered but replaced. The order of fields is kept; a new one comes last.
+pub(crate) fn set_path(doc: Doc<'_>, path: &Path, value: Option<Value<'_>>, out: Vec<u8>) -> Vec<u8> {
+    let mut builder = DocBuilder::with_buffer(out);
+    set(doc, path, 0, value, &mut builder);
+    builder.finish_buffer()
+}
+
+/// Appends the fields of `doc` with the part of `path` from `depth` on set.
+fn set(doc: Doc<'_>, path: &Path, depth: usize, value: Option<Value<'_>>, builder: &mut DocBuilder) {
+    let name = path.name(depth);
+    let mut found = false;
+    for element in doc.iter() {
+        if found || element.key != name.as_bytes() {
+            builder.append_element(element);
+            continue;
+        }
+        found = true;
+        match element.value() {
+            // Nothing can be removed inside what is not a document.
+            other if value.is_none() && depth + 1 < path.depth() && other.as_doc().is_none() => {
+                builder.append_element(element);
+            }
+            other => descend(other.as_doc().unwrap_or(Doc::EMPTY), path, depth, value, builder),
+        }
+    }
+    if !found && value.is_some() {
+        descend(Doc::EMPTY, path, depth, value, builder);
+    }
+}
+
+/// Appends the field of part `depth`: the value itself, or the document that leads to it.
+fn descend(inner: Doc<'_>, path: &Path, depth: usize, value: Option<Value<'_>>, builder: &mut DocBuilder) {
+    if depth + 1 < path.depth() {
+        builder.begin_document(path.name(depth));
+        set(inner, path, depth + 1, value, builder);
+        builder.end();
+    } else if let Some(value) = value {
+        builder.append(path.name(depth), value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use diwan_value::{DocBuf, doc};
+
+    #[test]
+    fn sets_and_removes() {
+        let one = Some(Value::Int32(1));
+        let cases = [
+            (doc! { "a": 0, "b": 2 }, "a", one, doc! { "a": 1, "b": 2 }),
+            (doc! { "b": 2 }, "a", one, doc! { "b": 2, "a": 1 }),
+            (doc! { "b": 2 }, "a.c", one, doc! { "b": 2, "a": { "c": 1 } }),
+            (doc! { "a": { "b": 2 }, "z": 0 }, "a.c", one, doc! { "a": { "b": 2, "c": 1 }, "z": 0 }),
+            (doc! { "a": [1, 2] }, "a.c", one, doc! { "a": { "c": 1 } }),
+            (doc! { "a": { "b": 2, "c": 3 } }, "a.c", None, doc! { "a": { "b": 2 } }),
+            (doc! { "a": 5 }, "a.c", None, doc! { "a": 5 }),
+            (doc! { "a": 5 }, "b", None, doc! { "a": 5 }),
+        ];
+        for (before, path, value, after) in cases {
+            let bytes = set_path(before.as_doc(), &Path::new(path), value, Vec::new());
+            assert_eq!(DocBuf::trusted(bytes), after, "{before:?} {path}");
+        }
+    }
+}

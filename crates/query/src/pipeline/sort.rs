@@ -1,0 +1,105 @@
+//! `$sort`: all documents in order, or the first so many if a `$limit` follows.
+
+use super::{DocSource, Execution};
+use crate::error::Result;
+use crate::expr::Context;
+use crate::external_sort::{ExternalSorter, MemoryBudget, SortedRecords};
+use crate::interrupt::Interrupt;
+use crate::sort::Sort;
+use diwan_value::{Doc, Value};
+use std::sync::Arc;
+
+/// A parsed `$sort`.
+#[derive(Clone, Debug)]
+pub struct SortStage {
+    /// The order.
+    pub sort: Sort,
+    /// How many documents will be read, if the stages behind need no more.
+    pub limit: Option<u64>,
+}
+
+impl SortStage {
+    /// Parses the stage's argument.
+    pub(crate) fn parse(spec: Value<'_>) -> Result<SortStage> {
+        Ok(SortStage { sort: Sort::parse_stage(spec)?, limit: None })
+    }
+
+    /// Runs the stage over `input`.
+    pub(crate) fn open(
+        self: &Arc<SortStage>,
+        input: Box<dyn DocSource>,
+        execution: &Execution,
+    ) -> Box<dyn DocSource> {
+        Box::new(Sorting {
+            stage: self.clone(),
+            context: execution.context.clone(),
+            budget: execution.budget.clone(),
+            phase: Phase::Reading(input),
+        })
+    }
+}
+
+/// The running stage.
+struct Sorting {
+    stage: Arc<SortStage>,
+    context: Arc<Context>,
+    budget: MemoryBudget,
+    phase: Phase,
+}
+
+enum Phase {
+    Reading(Box<dyn DocSource>),
+    Sorted(SortedRecords),
+    Done,
+}
+
+impl SortStage {
+    fn read(
+        &self,
+        input: &mut dyn DocSource,
+        context: &Context,
+        budget: &MemoryBudget,
+        interrupt: &Interrupt,
+    ) -> Result<SortedRecords> {
+        let limit = self.limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
+        let mut sorter = ExternalSorter::for_sort(budget.clone(), limit);
+        let mut key = Vec::new();
+        while input.advance(interrupt)? {
+            let doc = input.current();
+            key.clear();
+            self.sort.key(doc, context.collator.as_deref(), &mut key)?;
+            sorter.add(&key, doc.as_bytes())?;
+        }
+        sorter.finish()
+    }
+}
+
+impl DocSource for Sorting {
+    fn advance(&mut self, interrupt: &Interrupt) -> Result<bool> {
+        if let Phase::Reading(input) = &mut self.phase {
+            let records = self.stage.read(input.as_mut(), &self.context, &self.budget, interrupt)?;
+            self.phase = Phase::Sorted(records);
+        }
+        let found = match &mut self.phase {
+            Phase::Sorted(records) => records.advance()?,
+            Phase::Reading(_) | Phase::Done => false,
+        };
+        if !found {
+            self.phase = Phase::Done;
+        }
+        Ok(found)
+    }
+
+    fn current(&self) -> Doc<'_> {
+        match &self.phase {
+            Phase::Sorted(records) => Doc::trusted(records.payload()),
+            Phase::Reading(_) | Phase::Done => Doc::EMPTY,
+        }
+    }
+
+    fn suspend(&mut self) {
+        if let Phase::Reading(input) = &mut self.phase {
+            input.suspend();
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! `$collStats`, `$indexStats`, `$currentOp`: stages whose documents tell about the server.
+
+use super::{DocList, DocSource, Execution, PipelineEnv};
+use crate::error::{Error, Result, code};
+use diwan_value::{Doc, DocBuf, Value};
+
+/// One of the stages with its argument.
+#[derive(Clone, Debug)]
+pub struct Statistics {
+    kind: Kind,
+    spec: DocBuf,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Collection,
+    Indexes,
+    CurrentOperations,
+}
+
+impl Statistics {
+    /// Parses the argument of the stage `name`.
+    pub(super) fn parse(name: &str, spec: Value<'_>, env: &PipelineEnv) -> Result<Statistics> {
+        let kind = match name {
+            "$collStats" => Kind::Collection,
+            "$indexStats" => Kind::Indexes,
+            _ => Kind::CurrentOperations,
+        };
+        let doc = spec.as_doc();
+        match kind {
+            Kind::Collection => check_collection(doc, spec)?,
+            Kind::Indexes if doc.is_none_or(|doc| !doc.is_empty()) => {
+                let text = "The $indexStats stage specification must be an empty object";
+                return Err(Error::new(28803, text));
+            }
+            Kind::Indexes => {}
+            Kind::CurrentOperations => {
+                check_current(doc, spec)?;
+                if env.database != "admin" || env.collection.is_some() {
+                    let text = "$currentOp must be run against the 'admin' database with {aggregate: 1}";
+                    return Err(Error::new(code::INVALID_NAMESPACE, text));
+                }
+            }
+        }
+        Ok(Statistics { kind, spec: doc.map_or_else(DocBuf::new, Doc::to_owned) })
+    }
+
+    /// Whether the stage tells about the server, not about a collection.
+    pub(super) fn is_of_server(&self) -> bool {
+        self.kind == Kind::CurrentOperations
+    }
+
+    /// Runs the stage.
+    pub(super) fn open(&self, execution: &Execution) -> Result<Box<dyn DocSource>> {
+        let collections = &execution.collections;
+        let docs = match self.kind {
+            Kind::Collection => collections.collection_stats(&execution.namespace, self.spec.as_doc())?,
+            Kind::Indexes => collections.index_stats(&execution.namespace)?,
+            Kind::CurrentOperations => collections.current_operations(self.spec.as_doc())?,
+        };
+        Ok(Box::new(DocList::new(docs)))
+    }
+}
+
+fn check_collection(doc: Option<Doc<'_>>, spec: Value<'_>) -> Result<()> {
+    let Some(doc) = doc else {
+        let text = format!("$collStats must take a nested object but found a {}", spec.tag().alias());
+        return Err(Error::new(5447000, text));
+    };
+    for element in doc.iter() {
+        let name = element.key_str();
+        if !["latencyStats", "storageStats", "count", "queryExecStats"].contains(&name) {
+            let text = format!("BSON field '$collStats.{name}' is an unknown field.");
+            return Err(Error::new(40415, text));
+        }
+        if element.value().as_doc().is_none() {
+            let text = format!(
+                "BSON field '$collStats.{name}' is the wrong type '{}', expected type 'object'",
+                element.raw.tag.alias()
+            );
+            return Err(Error::type_mismatch(text));
+        }
+    }
+    Ok(())
+}
+
+fn check_current(doc: Option<Doc<'_>>, spec: Value<'_>) -> Result<()> {
+    let Some(doc) = doc else {
+        let text =
+            format!("$currentOp options must be specified in an object, but found: {}", spec.tag().alias());
+        return Err(Error::failed_to_parse(text));
+    };
+    const OPTIONS: [&str; 7] = [
+        "allUsers",
+        "backtrace",
+        "idleConnections",
+        "idleCursors",
+        "idleSessions",
+        "localOps",
+        "targetAllNodes",
+    ];
+    for element in doc.iter() {
+        let name = element.key_str();
+        if !OPTIONS.contains(&name) {
+            return Err(Error::failed_to_parse(format!("Unrecognized option '{name}' in $currentOp stage.")));
+        }
+        if element.value().as_bool().is_none() {
+            let text = format!(
+                "The '{name}' parameter of the $currentOp stage must be a boolean value, but found: {}",
+                element.raw.tag.alias()
+            );
+            return Err(Error::failed_to_parse(text));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,253 @@
+//! The table of stages: how each is parsed and where it may stand.
+
+use super::transform::Transform;
+use super::{
+    BucketAuto, Documents, Facet, Group, Lookup, Merge, Operation, PipelineEnv, SortStage, Stage, Statistics,
+    UnionWith, Unwind, bucket, counting, match_filter, not_implemented, out, sample,
+};
+use crate::error::{Error, Result, code};
+use diwan_value::{Doc, DocBuf, Value};
+use std::sync::Arc;
+
+/// A row of the table.
+struct Row {
+    name: &'static str,
+    form: Form,
+    place: Place,
+    /// Whether it may stand in a `$facet`.
+    in_facet: bool,
+}
+
+/// How a stage is parsed.
+enum Form {
+    /// By this function of the stage's name, its argument and the environment.
+    Parse(fn(&'static str, Value<'_>, &PipelineEnv) -> Result<Operation>),
+    /// As the stages that it is short for.
+    Rewrite(fn(Value<'_>, &PipelineEnv) -> Result<Vec<DocBuf>>),
+    /// MongoDB has it, we have not.
+    Missing,
+    /// A stage of MongoDB's search service, which its own server does not run either.
+    Search,
+}
+
+/// Where a stage may stand.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Anywhere,
+    /// First: it makes the documents.
+    First,
+    /// Last: it writes the documents.
+    Last,
+}
+
+/// A stage that may stand anywhere.
+const fn stage(
+    name: &'static str,
+    parse: fn(&'static str, Value<'_>, &PipelineEnv) -> Result<Operation>,
+) -> Row {
+    Row { name, form: Form::Parse(parse), place: Place::Anywhere, in_facet: true }
+}
+
+const fn first(
+    name: &'static str,
+    parse: fn(&'static str, Value<'_>, &PipelineEnv) -> Result<Operation>,
+) -> Row {
+    Row { name, form: Form::Parse(parse), place: Place::First, in_facet: false }
+}
+
+const fn last(
+    name: &'static str,
+    parse: fn(&'static str, Value<'_>, &PipelineEnv) -> Result<Operation>,
+) -> Row {
+    Row { name, form: Form::Parse(parse), place: Place::Last, in_facet: false }
+}
+
+const fn rewritten(name: &'static str, rewrite: fn(Value<'_>, &PipelineEnv) -> Result<Vec<DocBuf>>) -> Row {
+    Row { name, form: Form::Rewrite(rewrite), place: Place::Anywhere, in_facet: true }
+}
+
+const fn missing(name: &'static str) -> Row {
+    Row { name, form: Form::Missing, place: Place::Anywhere, in_facet: true }
+}
+
+const fn search(name: &'static str) -> Row {
+    Row { name, form: Form::Search, place: Place::Anywhere, in_facet: true }
+}
+
+/// All stages.
+static STAGES: &[Row] = &[
+    stage("$match", |_, spec, env| match_filter::parse(spec, env)),
+    stage("$project", transform),
+    stage("$unset", transform),
+    stage("$addFields", transform),
+    stage("$set", transform),
+    stage("$replaceRoot", transform),
+    stage("$replaceWith", transform),
+    stage("$group", |_, spec, env| Ok(Operation::Group(Arc::new(Group::parse(spec, &env.scope())?)))),
+    stage("$sort", |_, spec, _| Ok(Operation::Sort(Arc::new(SortStage::parse(spec)?)))),
+    stage("$skip", |_, spec, _| counting::parse_skip(spec)),
+    stage("$limit", |_, spec, _| counting::parse_limit(spec)),
+    stage("$count", |_, spec, _| counting::parse_count(spec)),
+    stage("$unwind", |_, spec, _| Ok(Operation::Unwind(Arc::new(Unwind::parse(spec)?)))),
+    stage("$lookup", |_, spec, env| Ok(Operation::Lookup(Arc::new(Lookup::parse(spec, env)?)))),
+    Row {
+        name: "$facet",
+        form: Form::Parse(|_, spec, env| Ok(Operation::Facet(Arc::new(Facet::parse(spec, env)?)))),
+        place: Place::Anywhere,
+        in_facet: false,
+    },
+    stage("$bucketAuto", |_, spec, env| {
+        Ok(Operation::BucketAuto(Arc::new(BucketAuto::parse(spec, &env.scope())?)))
+    }),
+    stage("$sample", |_, spec, _| sample::parse(spec)),
+    stage("$unionWith", |_, spec, env| Ok(Operation::UnionWith(Arc::new(UnionWith::parse(spec, env)?)))),
+    rewritten("$bucket", bucket::rewrite_bucket),
+    rewritten("$sortByCount", |spec, _| bucket::rewrite_sort_by_count(spec)),
+    last("$out", |_, spec, env| Ok(Operation::Out(Arc::new(out::parse(spec, env)?)))),
+    last("$merge", |_, spec, env| Ok(Operation::Merge(Arc::new(Merge::parse(spec, env)?)))),
+    first("$collStats", statistics),
+    first("$indexStats", statistics),
+    first("$currentOp", statistics),
+    first("$documents", |_, spec, env| {
+        Ok(Operation::Documents(Arc::new(Documents::parse(spec, &env.scope())?)))
+    }),
+    missing("$changeStream"),
+    missing("$changeStreamSplitLargeEvent"),
+    missing("$densify"),
+    missing("$fill"),
+    missing("$geoNear"),
+    missing("$graphLookup"),
+    missing("$listLocalSessions"),
+    missing("$listSampledQueries"),
+    missing("$listSessions"),
+    missing("$planCacheStats"),
+    missing("$querySettings"),
+    missing("$queryStats"),
+    missing("$redact"),
+    missing("$setWindowFields"),
+    missing("$shardedDataDistribution"),
+    search("$listSearchIndexes"),
+    search("$search"),
+    search("$searchMeta"),
+    search("$vectorSearch"),
+];
+
+fn transform(name: &'static str, spec: Value<'_>, env: &PipelineEnv) -> Result<Operation> {
+    Ok(Operation::Transform(Arc::new(Transform::parse(name, spec, &env.scope())?)))
+}
+
+fn statistics(name: &'static str, spec: Value<'_>, env: &PipelineEnv) -> Result<Operation> {
+    Ok(Operation::Statistics(Arc::new(Statistics::parse(name, spec, env)?)))
+}
+
+/// Parses one stage and adds what it comes to.
+pub(super) fn parse(stage: Doc<'_>, env: &PipelineEnv, parsed: &mut Vec<Stage>) -> Result<()> {
+    let mut elements = stage.iter();
+    let (Some(element), None) = (elements.next(), elements.next()) else {
+        return Err(Error::new(
+            40323,
+            "A pipeline stage specification object must contain exactly one field.",
+        ));
+    };
+    let name = element.key_str();
+    let Some(row) = STAGES.iter().find(|row| row.name == name) else {
+        return Err(Error::new(40324, format!("Unrecognized pipeline stage name: '{name}'")));
+    };
+    match row.form {
+        Form::Parse(parse) => {
+            let operation = parse(row.name, element.value(), env)?;
+            parsed.push(Stage { name: row.name, spec: Arc::new(stage.to_owned()), operation });
+        }
+        Form::Rewrite(rewrite) => {
+            for stage in rewrite(element.value(), env)? {
+                parse_rewritten(&stage, env, parsed)?;
+            }
+        }
+        Form::Missing => return Err(not_implemented(name)),
+        Form::Search => {
+            let text =
+                "Using $search and $vectorSearch aggregation stages requires additional configuration.";
+            return Err(Error::new(code::SEARCH_NOT_ENABLED, text));
+        }
+    }
+    Ok(())
+}
+
+/// Whether there is a stage of that name, implemented or not.
+pub(super) fn is_stage(name: &str) -> bool {
+    STAGES.iter().any(|row| row.name == name)
+}
+
+/// Parses a stage that another was short for. Apart, so that rewriting cannot recurse.
+fn parse_rewritten(stage: &DocBuf, env: &PipelineEnv, parsed: &mut Vec<Stage>) -> Result<()> {
+    let element = stage.as_doc().iter().next();
+    let row = element.and_then(|element| STAGES.iter().find(|row| row.name.as_bytes() == element.key));
+    if let (Some(element), Some(Row { name, form: Form::Parse(parse), .. })) = (element, row) {
+        let operation = parse(name, element.value(), env)?;
+        parsed.push(Stage { name, spec: Arc::new(stage.clone()), operation });
+    }
+    Ok(())
+}
+
+/// Checks that every stage may stand where it stands.
+pub(super) fn check_positions(stages: &[Stage], env: &PipelineEnv) -> Result<()> {
+    for (at, stage) in stages.iter().enumerate() {
+        let Some(row) = STAGES.iter().find(|row| row.name == stage.name) else { continue };
+        let name = row.name;
+        match env.within {
+            Some("$facet") if !row.in_facet => {
+                return Err(Error::new(
+                    40600,
+                    format!("{name} is not allowed to be used within a $facet stage"),
+                ));
+            }
+            Some("$lookup") if row.place == Place::Last => {
+                return Err(Error::new(
+                    51047,
+                    format!("{name} is not allowed within a $lookup's sub-pipeline"),
+                ));
+            }
+            Some("$unionWith") if row.place == Place::Last => {
+                return Err(Error::new(
+                    31441,
+                    format!("{name} is not allowed within a $unionWith's sub-pipeline"),
+                ));
+            }
+            _ => {}
+        }
+        match row.place {
+            Place::First if at > 0 => {
+                let text = format!("{name} is only valid as the first stage in a pipeline.");
+                return Err(Error::new(40602, text));
+            }
+            Place::Last if at + 1 < stages.len() => {
+                return Err(Error::new(40601, format!("{name} can only be the final stage in the pipeline")));
+            }
+            _ => {}
+        }
+    }
+    check_collection(stages, env)
+}
+
+/// Checks that a pipeline has a collection if its first stage reads one, and none if it reads none.
+fn check_collection(stages: &[Stage], env: &PipelineEnv) -> Result<()> {
+    if env.within == Some("$facet") {
+        return Ok(());
+    }
+    let invalid = |text: String| Err(Error::new(code::INVALID_NAMESPACE, text));
+    let needs_none = |operation: &Operation| match operation {
+        Operation::Documents(_) => true,
+        Operation::Statistics(statistics) => statistics.is_of_server(),
+        _ => false,
+    };
+    match (stages.first(), &env.collection) {
+        (None, None) => invalid("{aggregate: 1} is not valid for an empty pipeline.".to_owned()),
+        (Some(stage), None) if !needs_none(&stage.operation) => {
+            invalid(format!("{{aggregate: 1}} is not valid for '{}'; a collection is required.", stage.name))
+        }
+        (Some(stage), Some(_)) if needs_none(&stage.operation) => {
+            invalid(format!("'{}' can only be run with {{aggregate: 1}}", stage.name))
+        }
+        _ => Ok(()),
+    }
+}

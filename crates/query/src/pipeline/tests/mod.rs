@@ -1,0 +1,166 @@
+//! Pipelines over collections in memory.
+
+mod joins;
+mod limits;
+mod refusals;
+mod stages;
+mod writes;
+
+use super::*;
+use crate::expr::Context;
+use crate::external_sort::MemoryBudget;
+use crate::interrupt::Interrupt;
+use diwan_value::{ArrayBuilder, Doc, DocBuf, Path};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+/// Collections in memory, by name.
+#[derive(Default)]
+struct Memory {
+    collections: Mutex<BTreeMap<String, Vec<DocBuf>>>,
+    /// Whether an index is claimed for every path.
+    indexed: bool,
+    /// How often a collection was opened.
+    opened: Mutex<usize>,
+}
+
+impl Memory {
+    fn with(collections: &[(&str, &[DocBuf])]) -> Arc<Memory> {
+        let collections = collections.iter().map(|(name, docs)| (name.to_string(), docs.to_vec())).collect();
+        Arc::new(Memory { collections: Mutex::new(collections), ..Memory::default() })
+    }
+
+    fn docs(&self, name: &str) -> Vec<DocBuf> {
+        self.collections.lock().unwrap().get(name).cloned().unwrap_or_default()
+    }
+}
+
+impl Collections for Arc<Memory> {
+    fn open(
+        &self,
+        namespace: &Namespace,
+        pipeline: &Pipeline,
+        execution: &Execution,
+    ) -> Result<Box<dyn DocSource>> {
+        *self.opened.lock().unwrap() += 1;
+        pipeline.open(Box::new(DocList::new(self.docs(&namespace.collection))), execution)
+    }
+
+    fn finds_by(&self, _: &Namespace, _: &Path, _: &Execution) -> bool {
+        self.indexed
+    }
+
+    fn collection_stats(&self, namespace: &Namespace, _: Doc<'_>) -> Result<Vec<DocBuf>> {
+        Ok(vec![diwan_value::doc! { "ns": (namespace.to_string()) }])
+    }
+
+    fn index_stats(&self, _: &Namespace) -> Result<Vec<DocBuf>> {
+        Ok(vec![diwan_value::doc! { "name": "_id_" }])
+    }
+
+    fn current_operations(&self, _: Doc<'_>) -> Result<Vec<DocBuf>> {
+        Ok(vec![diwan_value::doc! { "type": "op" }])
+    }
+
+    fn replace(&self, namespace: &Namespace, _: &Execution) -> Result<Box<dyn Replacement>> {
+        Ok(Box::new(Replacing { memory: self.clone(), name: namespace.collection.clone(), docs: Vec::new() }))
+    }
+
+    fn check_merge_key(&self, _: &Namespace, on: &[Path]) -> Result<()> {
+        if on.iter().any(|path| path.as_str() == "unknown") {
+            return Err(Error::new(51183, "Cannot find index to verify that join fields will be unique"));
+        }
+        Ok(())
+    }
+
+    fn merge(
+        &self,
+        namespace: &Namespace,
+        key: Option<Doc<'_>>,
+        decide: &mut MergeDecision<'_>,
+        _: &Execution,
+    ) -> Result<()> {
+        let mut collections = self.collections.lock().unwrap();
+        let docs = collections.entry(namespace.collection.clone()).or_default();
+        let matches = |doc: &DocBuf| {
+            key.is_some_and(|key| {
+                key.iter().all(|part| Path::new(part.key_str()).get(doc.as_doc()) == Some(part.value()))
+            })
+        };
+        let found = docs.iter().position(matches);
+        if let MergeWrite::Put(new) = decide(found.map(|at| docs[at].as_doc()))? {
+            match found {
+                Some(at) => docs[at] = new,
+                None => docs.push(new),
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Replacing {
+    memory: Arc<Memory>,
+    name: String,
+    docs: Vec<DocBuf>,
+}
+
+impl Replacement for Replacing {
+    fn insert(&mut self, doc: Doc<'_>) -> Result<()> {
+        self.docs.push(doc.to_owned());
+        Ok(())
+    }
+
+    fn commit(self: Box<Self>) -> Result<()> {
+        self.memory.collections.lock().unwrap().insert(self.name, self.docs);
+        Ok(())
+    }
+}
+
+fn env() -> PipelineEnv {
+    PipelineEnv::new(&Namespace::new("test", "input"), Arc::new(Context::default()))
+}
+
+fn execution(memory: &Arc<Memory>, budget: MemoryBudget) -> Execution {
+    Execution {
+        collections: Arc::new(memory.clone()),
+        context: Arc::new(Context::default()),
+        budget,
+        namespace: Namespace::new("test", "input"),
+        bypass_document_validation: false,
+    }
+}
+
+fn parse(stages: &ArrayBuilder) -> Result<Pipeline> {
+    Pipeline::parse(Array::trusted(&stages.clone().finish()), &env())
+}
+
+fn drain(mut source: Box<dyn DocSource>) -> Result<Vec<DocBuf>> {
+    let interrupt = Interrupt::new();
+    let mut docs = Vec::new();
+    while source.advance(&interrupt)? {
+        docs.push(source.current().to_owned());
+        source.suspend();
+    }
+    assert!(!source.advance(&interrupt)?, "the end stays the end");
+    Ok(docs)
+}
+
+/// Runs a pipeline over the collection `input` of `memory`.
+fn run_in(memory: &Arc<Memory>, stages: &ArrayBuilder, budget: MemoryBudget) -> Result<Vec<DocBuf>> {
+    let pipeline = parse(stages)?;
+    let input = Box::new(DocList::new(memory.docs("input")));
+    drain(pipeline.open(input, &execution(memory, budget))?)
+}
+
+/// Runs a pipeline over some documents.
+fn run(stages: &ArrayBuilder, docs: &[DocBuf]) -> Result<Vec<DocBuf>> {
+    run_in(&Memory::with(&[("input", docs)]), stages, MemoryBudget::default())
+}
+
+/// Checks what a pipeline makes of some documents.
+fn check(stages: ArrayBuilder, docs: &[DocBuf], expected: &[DocBuf]) {
+    match run(&stages, docs) {
+        Ok(found) => assert_eq!(found, expected, "{:?}", Array::trusted(&stages.clone().finish())),
+        Err(error) => panic!("{:?}: {error:?}", Array::trusted(&stages.clone().finish())),
+    }
+}
