@@ -53,7 +53,7 @@ pub(super) fn add<'a>(args: Args<'a>, env: &EvalEnv<'a>) -> Evaluated<'a> {
         match (value, value.and_then(Number::of)) {
             (_, Some(number)) => match &mut date {
                 Some(millis) => *millis = shift_date(*millis, number, i64::checked_add)?,
-                None => total = total.add(number),
+                None => total = total + number,
             },
             (Some(Value::DateTime(millis)), _) => {
                 if date.is_some() {
@@ -91,7 +91,7 @@ fn shift_date(millis: i64, number: Number, operation: fn(i64, i64) -> Option<i64
 pub(super) fn subtract<'a>(args: Args<'a>, env: &EvalEnv<'a>) -> Evaluated<'a> {
     let (left, right) = (args.eval(0, env)?, args.eval(1, env)?);
     match (left.and_then(Number::of), right.and_then(Number::of)) {
-        (Some(left), Some(right)) => return number(left.subtract(right)),
+        (Some(left), Some(right)) => return number(left - right),
         _ if is_nullish(left) || is_nullish(right) => return null(),
         (None, Some(by)) => {
             if let Some(Value::DateTime(millis)) = left {
@@ -125,7 +125,7 @@ pub(super) fn multiply<'a>(args: Args<'a>, env: &EvalEnv<'a>) -> Evaluated<'a> {
             let text = format!("$multiply only supports numeric types, not {}", type_name(value));
             return Err(Error::type_mismatch(text));
         };
-        product = product.multiply(factor);
+        product = product * factor;
     }
     number(product)
 }

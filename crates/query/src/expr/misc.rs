@@ -2,7 +2,7 @@
 
 use super::coerce::{Evaluated, is_nullish, null, type_name};
 use super::{Args, EvalEnv, Expr, Node, ParseEnv};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, code};
 use diwan_value::{Value, ValueBuf};
 use std::sync::Arc;
 
@@ -35,6 +35,11 @@ impl Node for Rand {
     fn children(&self) -> Vec<&Expr> {
         Vec::new()
     }
+}
+
+/// Refuses `$function`: expressions run no JavaScript.
+pub(super) fn parse_function(operator: &'static str, _: Value<'_>, _: &ParseEnv<'_>) -> Result<Expr> {
+    Err(Error::new(code::NOT_IMPLEMENTED, format!("Expression {operator} is not implemented")))
 }
 
 /// The kinds of metadata that `$meta` knows, with their names in the refusal for queries that do not produce them.

@@ -2,6 +2,7 @@
 //! does not fit becomes an `Int64`, and an `Int64` that does not fit becomes a `Double`.
 
 use diwan_value::{Array, ArrayBuilder, Decimal128, Value};
+use std::ops::{Add, Mul, Sub};
 
 /// A number of one of the four types.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -95,21 +96,6 @@ impl Number {
         }
     }
 
-    /// The sum.
-    pub fn add(self, other: Number) -> Number {
-        self.combine(other, i64::checked_add, |left, right| left + right, |left, right| left + right)
-    }
-
-    /// The difference.
-    pub fn subtract(self, other: Number) -> Number {
-        self.combine(other, i64::checked_sub, |left, right| left - right, |left, right| left - right)
-    }
-
-    /// The product.
-    pub fn multiply(self, other: Number) -> Number {
-        self.combine(other, i64::checked_mul, |left, right| left * right, |left, right| left * right)
-    }
-
     fn combine(
         self,
         other: Number,
@@ -128,6 +114,30 @@ impl Number {
             }
             _ => Number::Double(doubles(self.to_f64(), other.to_f64())),
         }
+    }
+}
+
+impl Add for Number {
+    type Output = Number;
+
+    fn add(self, other: Number) -> Number {
+        self.combine(other, i64::checked_add, |left, right| left + right, |left, right| left + right)
+    }
+}
+
+impl Sub for Number {
+    type Output = Number;
+
+    fn sub(self, other: Number) -> Number {
+        self.combine(other, i64::checked_sub, |left, right| left - right, |left, right| left - right)
+    }
+}
+
+impl Mul for Number {
+    type Output = Number;
+
+    fn mul(self, other: Number) -> Number {
+        self.combine(other, i64::checked_mul, |left, right| left * right, |left, right| left * right)
     }
 }
 
@@ -215,8 +225,8 @@ impl Sum {
     /// The sum in the widest type of its numbers; an integer that does not fit becomes a double.
     pub fn total(&self) -> Number {
         match self.width {
-            Width::Decimal => Number::Decimal(self.to_decimal()),
-            Width::Double => Number::Double(self.to_f64()),
+            Width::Decimal => Number::Decimal(self.in_decimal()),
+            Width::Double => Number::Double(self.rounded()),
             width => match i64::try_from(self.integers) {
                 Ok(total) if width == Width::Int => Number::narrowest(total),
                 Ok(total) => Number::Long(total),
@@ -228,26 +238,26 @@ impl Sum {
     /// The mean over `count` numbers: a double, or a decimal if one was added.
     pub fn mean(&self, count: i64) -> Number {
         if self.width == Width::Decimal {
-            Number::Decimal(self.to_decimal() / Decimal128::from(count))
+            Number::Decimal(self.in_decimal() / Decimal128::from(count))
         } else {
-            Number::Double(self.to_f64() / count as f64)
+            Number::Double(self.rounded() / count as f64)
         }
     }
 
     /// The sum of what is not decimal, rounded once.
-    fn to_f64(&self) -> f64 {
+    fn rounded(&self) -> f64 {
         let mut all = self.doubles;
         all.add_integer(self.integers);
         all.total()
     }
 
-    fn to_decimal(&self) -> Decimal128 {
+    fn in_decimal(&self) -> Decimal128 {
         let mut total = self.decimals.unwrap_or(Decimal128::ZERO);
         let mut parts = self.doubles;
-        if parts.is_zero() {
-            if let Ok(integers) = i64::try_from(self.integers) {
-                return total + Decimal128::from(integers);
-            }
+        if parts.is_zero()
+            && let Ok(integers) = i64::try_from(self.integers)
+        {
+            return total + Decimal128::from(integers);
         }
         parts.add_integer(self.integers);
         let (high, low) = parts.parts();
@@ -317,10 +327,10 @@ mod tests {
 
     #[test]
     fn integers_widen_only_when_they_must() {
-        assert_eq!(Number::Int(i32::MAX).add(Number::Int(1)), Number::Long(1 << 31));
-        assert_eq!(Number::Long(i64::MAX).add(Number::Int(1)), Number::Double(9.223372036854775808e18));
-        assert_eq!(Number::Long(1).add(Number::Int(1)), Number::Long(2));
-        assert_eq!(Number::Int(3).multiply(Number::Double(0.5)), Number::Double(1.5));
+        assert_eq!(Number::Int(i32::MAX) + Number::Int(1), Number::Long(1 << 31));
+        assert_eq!(Number::Long(i64::MAX) + Number::Int(1), Number::Double(9.223_372_036_854_776e18));
+        assert_eq!(Number::Long(1) + Number::Int(1), Number::Long(2));
+        assert_eq!(Number::Int(3) * Number::Double(0.5), Number::Double(1.5));
     }
 
     #[test]

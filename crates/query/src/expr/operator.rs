@@ -23,6 +23,11 @@ impl<'a> Args<'a> {
         self.exprs.get(at).map_or(Ok(None), |expr| expr.eval(env))
     }
 
+    /// Whether no argument was given.
+    pub fn is_empty(&self) -> bool {
+        self.exprs.is_empty()
+    }
+
     /// How many arguments were given.
     pub fn len(&self) -> usize {
         self.exprs.len()

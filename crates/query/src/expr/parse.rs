@@ -111,12 +111,11 @@ impl<'p> ParseEnv<'p> {
         }
         let context = Context { collator: self.collator.clone(), ..Context::default() };
         let arena = Bump::new();
-        let folded = match expr.eval(&EvalEnv::new(&arena, Doc::EMPTY, &context)) {
+        match expr.eval(&EvalEnv::new(&arena, Doc::EMPTY, &context)) {
             Ok(Some(value)) if value_bytes(value) <= MAX_FOLDED_BYTES => Expr::Literal(ValueBuf::new(value)),
             Ok(None) => Expr::Missing,
-            _ => return expr,
-        };
-        folded
+            _ => expr,
+        }
     }
 
     fn lookup(&self, name: &str) -> Option<&Binding> {
