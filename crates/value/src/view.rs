@@ -90,6 +90,12 @@ impl<'a> Doc<'a> {
     }
 }
 
+impl Default for Doc<'_> {
+    fn default() -> Self {
+        Doc::EMPTY
+    }
+}
+
 impl<'a> IntoIterator for Doc<'a> {
     type Item = Element<'a>;
     type IntoIter = Elements<'a>;
@@ -270,6 +276,19 @@ impl<'a> Value<'a> {
         matches!(self, Value::Null | Value::Undefined)
     }
 
+    /// What the value counts as where a condition is expected: false are `false`, null, undefined and every zero.
+    pub fn is_truthy(self) -> bool {
+        match self {
+            Value::Boolean(flag) => flag,
+            Value::Null | Value::Undefined => false,
+            Value::Int32(number) => number != 0,
+            Value::Int64(number) => number != 0,
+            Value::Double(number) => number != 0.0,
+            Value::Decimal128(number) => !number.is_zero(),
+            _ => true,
+        }
+    }
+
     /// A copy that owns its bytes.
     pub fn to_owned(self) -> ValueBuf {
         ValueBuf::new(self)
@@ -303,6 +322,16 @@ mod tests {
         }
         assert!(Doc::trusted(&[]).is_empty());
         assert_eq!(Doc::trusted(&[9, 0, 0, 0, 0x77, b'a', 0, 1, 0]).count(), 0);
+    }
+
+    #[test]
+    fn only_nothing_and_zero_are_false() {
+        let falsy =
+            [Value::Boolean(false), Value::Null, Value::Undefined, Value::Int32(0), Value::Double(-0.0)];
+        assert!(!falsy.iter().any(|value| value.is_truthy()));
+        assert!(!Value::Decimal128(Decimal128::ZERO).is_truthy());
+        let truthy = [Value::Boolean(true), Value::String(""), Value::Double(f64::NAN), Value::Int64(-1)];
+        assert!(truthy.iter().all(|value| value.is_truthy()));
     }
 
     #[test]

@@ -152,16 +152,24 @@ impl<'a> Decoder<'a> {
 
     /// Reads escaped bytes that are text.
     fn text(&mut self) -> Option<String> {
-        let mut bytes = Vec::new();
-        loop {
-            match self.byte()? {
-                0 => return String::from_utf8(bytes).ok(),
-                1 => match self.byte()? {
-                    escaped @ 1..=2 => bytes.push(escaped - 1),
-                    _ => return None,
-                },
-                byte => bytes.push(byte),
+        // The end is the first zero: no escape contains one.
+        let end = memchr::memchr(self.flip, self.rest)?;
+        let mut bytes = self.bytes(end)?;
+        self.byte()?;
+        if let Some(first) = memchr::memchr(1, &bytes) {
+            let escaped = bytes.split_off(first);
+            let mut rest = escaped.iter();
+            while let Some(&byte) = rest.next() {
+                bytes.push(match (byte, rest.as_slice().first()) {
+                    (1, Some(&escaped @ 1..=2)) => {
+                        rest.next();
+                        escaped - 1
+                    }
+                    (1, _) => return None,
+                    (byte, _) => byte,
+                });
             }
         }
+        String::from_utf8(bytes).ok()
     }
 }

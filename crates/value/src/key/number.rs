@@ -92,10 +92,12 @@ pub(super) fn decimal(out: &mut Vec<u8>, number: Decimal128) -> DecimalForm {
         Parts::Finite { negative, coefficient, exponent } => (negative, coefficient, exponent),
     };
     let (first, digits) = number::scaled(coefficient, exponent);
-    let start = out.len();
     // From 1 up to 10^20, which is above 2^63: the integer part fits easily.
     if (0..20).contains(&first) {
-        let unit = 10u128.pow(37 - first as u32);
+        // Few places, the usual case, are divided off as they are; else all digits are taken as 38.
+        let (digits, places) =
+            if (-21..0).contains(&exponent) { (coefficient, -exponent) } else { (digits, 37 - first) };
+        let unit = 10u128.pow(places.unsigned_abs());
         let (integer, fraction) = (digits / unit, digits % unit);
         if integer < 1 << 63 {
             let integer = integer as u64;
@@ -108,8 +110,8 @@ pub(super) fn decimal(out: &mut Vec<u8>, number: Decimal128) -> DecimalForm {
             if !more {
                 return DecimalForm::Opaque;
             }
-            digit_pairs(out, negative, fraction, 37 - first as u32);
-            return form(digits, first, exponent);
+            digit_pairs(out, negative, fraction, places.unsigned_abs());
+            return form(coefficient, exponent);
         }
     }
     let below = double_not_above(coefficient, exponent);
@@ -122,14 +124,16 @@ pub(super) fn decimal(out: &mut Vec<u8>, number: Decimal128) -> DecimalForm {
     out.extend_from_slice(&((first + FIRST_DIGIT_BIAS) as u16).to_be_bytes());
     complement_if(negative, &mut out[at..]);
     digit_pairs(out, negative, digits, 38);
-    debug_assert!(out.len() > start);
-    form(digits, first, exponent)
+    form(coefficient, exponent)
 }
 
 /// How a decimal with "more" digits differs from one without trailing zeros.
-fn form(digits: u128, first: i32, exponent: i32) -> DecimalForm {
-    let (_, suggested) = without_trailing_zeros(digits, first - 37);
-    if suggested == exponent { DecimalForm::Suggested } else { DecimalForm::Exponent(exponent as i16) }
+fn form(coefficient: u128, exponent: i32) -> DecimalForm {
+    if coefficient.is_multiple_of(10) {
+        DecimalForm::Exponent(exponent as i16)
+    } else {
+        DecimalForm::Suggested
+    }
 }
 
 /// Drops a coefficient's trailing zeros.
@@ -156,6 +160,10 @@ fn double_not_above(coefficient: u128, exponent: i32) -> f64 {
 /// The first [`FRACTION_BITS`] binary digits of fraction / unit, and whether that leaves something. Both are below
 /// 10^38, but doubling `fraction` needs 128 bits.
 fn binary_fraction(mut fraction: u128, unit: u128) -> (u64, bool) {
+    if unit < 1 << 72 {
+        let shifted = fraction << FRACTION_BITS;
+        return ((shifted / unit) as u64, !shifted.is_multiple_of(unit));
+    }
     let mut bits = 0;
     for _ in 0..FRACTION_BITS {
         fraction *= 2;
