@@ -1,4 +1,4 @@
-//! Values as error messages show them.
+//! Values as messages about evaluation show them, which is more compact than [`crate::display`].
 
 use diwan_value::Value;
 use std::fmt::{self, Display, Formatter};
@@ -37,7 +37,8 @@ impl Display for Shown<'_> {
                 }
                 f.write_str("]")
             }
-            other => write!(f, "{other:?}"),
+            Value::Decimal128(number) => write!(f, "{number}"),
+            other => crate::display::Shown(other).fmt(f),
         }
     }
 }
