@@ -234,7 +234,7 @@ impl<'a> Run<'_, 'a> {
 /// The entry of the field called `key`, and its place.
 #[inline]
 fn find<'b>(branch: &'b Branch, key: &[u8]) -> Option<(usize, &'b Entry)> {
-    let at = branch.fields.iter().position(|(name, _)| name.as_bytes() == key)?;
+    let at = branch.position(key)?;
     Some((at, &branch.fields[at].1))
 }
 
@@ -252,7 +252,7 @@ fn first_match<'v>(
 fn append_array<'v>(name: &str, values: impl Iterator<Item = Value<'v>>, out: &mut DocBuilder) {
     out.begin_array(name);
     for (at, value) in values.enumerate() {
-        out.append(&at.to_string(), value);
+        out.append_indexed(at, value);
     }
     out.end();
 }

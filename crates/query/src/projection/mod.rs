@@ -17,6 +17,7 @@ use crate::error::Result;
 use crate::expr::{EvalEnv, Expr, ParseEnv, Variable};
 use crate::filter::Filter;
 use diwan_value::{Doc, DocBuf, DocBuilder, Value};
+use std::collections::HashMap;
 
 /// A projection, ready to be applied to documents.
 #[derive(Clone, Debug)]
@@ -31,10 +32,45 @@ pub struct Projection {
 struct Branch {
     /// In the projection's order.
     fields: Vec<(String, Entry)>,
+    /// The places of the fields by name, once there are many.
+    places: HashMap<Vec<u8>, usize>,
     /// Whether a field is computed here or inside.
     computed: bool,
     /// Whether the positional `$` is here or inside.
     positional: bool,
+}
+
+/// Up to how many fields a name is found faster by looking at each.
+const FEW_FIELDS: usize = 16;
+
+impl Branch {
+    /// The place of the field called `name`.
+    #[inline]
+    fn position(&self, name: &[u8]) -> Option<usize> {
+        if self.fields.len() <= FEW_FIELDS {
+            return self.fields.iter().position(|(known, _)| known.as_bytes() == name);
+        }
+        self.places.get(name).copied()
+    }
+
+    /// Adds a field that is not there.
+    fn push(&mut self, name: &str, entry: Entry) {
+        self.fields.push((name.to_owned(), entry));
+        if self.fields.len() > FEW_FIELDS {
+            let fields = self.fields.iter().enumerate().skip(self.places.len());
+            self.places.extend(fields.map(|(at, (name, _))| (name.clone().into_bytes(), at)));
+        }
+    }
+
+    /// Removes a field if it is there.
+    fn remove(&mut self, name: &str) {
+        self.places.clear();
+        for (known, entry) in std::mem::take(&mut self.fields) {
+            if known != name {
+                self.push(&known, entry);
+            }
+        }
+    }
 }
 
 /// What happens to one field.
@@ -160,6 +196,14 @@ impl Projection {
         names.sort_unstable();
         names.dedup();
         Some(names)
+    }
+
+    /// Whether the top-level field `name` may come out other than it went in.
+    pub fn changes(&self, name: &str) -> bool {
+        match self.root.position(name.as_bytes()) {
+            Some(at) => !matches!(self.root.fields[at].1, Entry::Keep),
+            None => self.inclusion,
+        }
     }
 
     /// The top-level fields that stay exactly as they are.

@@ -115,10 +115,10 @@ impl<'e> Parser<'e> {
             if included { Kind::Inclusion } else { Kind::Exclusion }
         });
         if kind == Kind::Inclusion && !self.id_mentioned {
-            self.root.fields.insert(0, ("_id".to_owned(), Entry::Keep));
+            self.root.push("_id", Entry::Keep);
         }
         if kind == Kind::Exclusion && self.id_kept {
-            self.root.fields.retain(|(name, _)| name != "_id");
+            self.root.remove("_id");
         }
         Ok(Projection { root: self.root, inclusion: kind == Kind::Inclusion, positional: self.positional })
     }
@@ -328,10 +328,10 @@ impl<'e> Parser<'e> {
         let computed = matches!(entry, Entry::Computed(_) | Entry::ElemMatch(_));
         let positional = matches!(entry, Entry::Positional);
         let branch = descend(&mut self.root, leading, path, computed, positional)?;
-        if branch.fields.iter().any(|(name, _)| name == last) {
+        if branch.position(last.as_bytes()).is_some() {
             return Err(Error::new(31250, format!("Path collision at {path}")));
         }
-        branch.fields.push(((*last).to_owned(), entry));
+        branch.push(last, entry);
         Ok(())
     }
 
@@ -352,10 +352,10 @@ fn descend<'b>(
     branch.computed |= computed;
     branch.positional |= positional;
     let Some((name, rest)) = names.split_first() else { return Ok(branch) };
-    let at = match branch.fields.iter().position(|(known, _)| known == name) {
+    let at = match branch.position(name.as_bytes()) {
         Some(at) => at,
         None => {
-            branch.fields.push(((*name).to_owned(), Entry::Branch(Branch::default())));
+            branch.push(name, Entry::Branch(Branch::default()));
             branch.fields.len() - 1
         }
     };

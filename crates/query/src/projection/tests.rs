@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::expr::{Context, EvalEnv, ParseEnv};
 use crate::filter::FilterEnv;
 use bumpalo::Bump;
-use diwan_value::{DocBuf, Value, array, doc};
+use diwan_value::{DocBuf, DocBuilder, Value, array, doc};
 
 fn parse(spec: &DocBuf) -> Result<Projection> {
     let query = doc! { "list": 1, "nested.list": 2 };
@@ -174,6 +174,7 @@ fn unset_stage() {
 fn what_a_projection_needs() {
     let projection = parse(&doc! { "a": 1, "b.c": 1, "_id": 0 }).unwrap();
     assert_eq!(projection.covered_paths(), Some(vec!["a".to_owned(), "b.c".to_owned()]));
+    assert!(projection.changes("b") && projection.changes("x") && !projection.changes("a"));
     assert!(projection.is_covered_by(&["b.c", "a", "x"]));
     assert!(!projection.is_covered_by(&["a"]));
     assert_eq!(projection.required_fields(), Some(vec!["a", "b"]));
@@ -184,4 +185,19 @@ fn what_a_projection_needs() {
     assert_eq!(parse(&doc! { "x": "$$ROOT" }).unwrap().required_fields(), None);
     assert_eq!(parse(&doc! { "a": 0 }).unwrap().covered_paths(), None);
     assert!(parse(&doc! {}).unwrap().is_identity());
+}
+
+#[test]
+fn many_fields() {
+    let (mut spec, mut before, mut kept) = (DocBuilder::new(), DocBuilder::new(), DocBuilder::new());
+    for at in 0..100 {
+        let name = format!("field{at}");
+        before.append(&name, at);
+        if at % 3 == 0 {
+            spec.append(&name, 1);
+            kept.append(&name, at);
+        }
+    }
+    spec.append("_id", 0);
+    check(spec.finish(), before.finish(), kept.finish());
 }

@@ -134,7 +134,7 @@ impl Push {
 /// Appends `values` to the open array, the first one at index `start`.
 fn append_values<'v>(values: impl Iterator<Item = Value<'v>>, start: usize, out: &mut DocBuilder) {
     for (at, value) in values.enumerate() {
-        out.append(&(start + at).to_string(), value);
+        out.append_indexed(start + at, value);
     }
 }
 

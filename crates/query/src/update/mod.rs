@@ -111,7 +111,8 @@ impl Update {
     pub fn touches(&self, path: &Path) -> bool {
         match &self.0 {
             Kind::Operators(operators) => operators.paths.iter().any(|written| overlap(written, path)),
-            Kind::Replacement(_) | Kind::Pipeline(_) => true,
+            Kind::Replacement(_) => true,
+            Kind::Pipeline(pipeline) => pipeline.touches(path.name(0)),
         }
     }
 
@@ -125,10 +126,7 @@ impl Update {
     ) -> Result<Option<DocBuf>> {
         let changed = self.run(doc, array_index, false, context)?;
         match &changed {
-            Some(new) if new.as_doc().as_bytes().len() > MAX_DOCUMENT_BYTES => {
-                let text = format!("Resulting document after update is larger than {MAX_DOCUMENT_BYTES}");
-                Err(Error::new(17419, text))
-            }
+            Some(new) if new.as_doc().as_bytes().len() > MAX_DOCUMENT_BYTES => Err(too_large()),
             _ => Ok(changed),
         }
     }
@@ -160,10 +158,10 @@ impl Update {
     ) -> Result<Option<DocBuf>> {
         match &self.0 {
             Kind::Operators(operators) => operators.apply(doc, array_index, insert, context),
-            Kind::Replacement(new) => replacement::apply(new.as_doc(), doc, context),
-            Kind::Pipeline(pipeline) => {
-                replacement::apply(pipeline.run(doc, context)?.as_doc(), doc, context)
+            Kind::Replacement(new) => {
+                replacement::apply(new.as_doc(), doc, Some(replacement::timestamp(context)))
             }
+            Kind::Pipeline(pipeline) => replacement::apply(pipeline.run(doc, context)?.as_doc(), doc, None),
         }
     }
 }
@@ -176,36 +174,18 @@ impl Operators {
         let mut root = ObjectNode::default();
         let mut paths = Vec::new();
         let mut positional = false;
-        for operator in update {
-            let name = operator.key_str();
-            let Some(parser) = modifier::find(name) else {
-                return Err(Error::failed_to_parse(format!(
-                    "Unknown modifier: {name}. Expected a valid update modifier or pipeline-style update specified \
-                     as an array"
-                )));
+        for (operator, path, value) in changes(update)? {
+            let target = match operator {
+                "$rename" => Some(modifier::parse_rename(path, value)?),
+                _ => None,
             };
-            let Value::Document(fields) = operator.value() else {
-                let shown = crate::display::ShownField(name, operator.value());
-                return Err(Error::failed_to_parse(format!(
-                    "Modifiers operate on fields but we found type {} instead. For example: {{$mod: {{<field>: \
-                     ...}}}} not {{{shown}}}",
-                    operator.raw.tag.alias()
-                )));
-            };
-            for field in fields {
-                let (path, value) = (field.key_str(), field.value());
-                let target = match name {
-                    "$rename" => Some(modifier::parse_rename(path, value)?),
-                    _ => None,
-                };
-                root.insert(path, parser(path, value, env)?, &known, &mut used)?;
-                positional |= path.split('.').any(|part| part == "$");
-                paths.push(static_path(path));
-                if let Some(target) = target {
-                    modifier::check_rename(path, target)?;
-                    root.insert(target, Modifier::RenameFrom(Path::new(path)), &known, &mut used)?;
-                    paths.push(static_path(target));
-                }
+            root.insert(path, modifier::parse(operator, path, value, env)?, &known, &mut used)?;
+            positional |= path.split('.').any(|part| part == "$");
+            paths.push(static_path(path));
+            if let Some(target) = target {
+                modifier::check_rename(path, target)?;
+                root.insert(target, Modifier::RenameFrom(Path::new(path)), &known, &mut used)?;
+                paths.push(static_path(target));
             }
         }
         if let Some(unused) = filters.identifiers().find(|identifier| !used.contains(*identifier)) {
@@ -236,6 +216,35 @@ impl Operators {
         let changed = rewrite::fields(doc, root, &scope, &mut out)?;
         Ok(changed.then(|| out.finish()))
     }
+}
+
+/// The operators of an update with each of their paths and arguments.
+fn changes(update: Doc<'_>) -> Result<Vec<(&str, &str, Value<'_>)>> {
+    let mut changes = Vec::new();
+    for operator in update {
+        let name = operator.key_str();
+        modifier::check_name(name)?;
+        let Value::Document(fields) = operator.value() else {
+            let shown = crate::display::ShownField(name, operator.value());
+            return Err(Error::failed_to_parse(format!(
+                "Modifiers operate on fields but we found type {} instead. For example: {{$mod: {{<field>: ...}}}} \
+                 not {{{shown}}}",
+                operator.raw.tag.alias()
+            )));
+        };
+        changes.extend(fields.iter().map(|field| (name, field.key_str(), field.value())));
+    }
+    // The tree takes paths fastest in its own order. Few are taken as they come: of two that conflict, messages name
+    // the later one.
+    if changes.len() > 256 {
+        changes.sort_by(|(_, a, _), (_, b, _)| tree::compare_paths(a, b));
+    }
+    Ok(changes)
+}
+
+/// The refusal of a document that an update makes too large.
+fn too_large() -> Error {
+    Error::new(17419, format!("Resulting document after update is larger than {MAX_DOCUMENT_BYTES}"))
 }
 
 /// A written path without its dynamic parts.

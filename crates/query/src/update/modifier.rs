@@ -68,9 +68,22 @@ const OPERATORS: &[(&str, Parser)] = &[
     ("$unset", |_, _, _| Ok(Modifier::Unset)),
 ];
 
-/// The parser of operator `name`.
-pub(super) fn find(name: &str) -> Option<Parser> {
-    OPERATORS.iter().find(|(known, _)| *known == name).map(|(_, parser)| *parser)
+/// Refuses what is not the name of an operator.
+pub(super) fn check_name(name: &str) -> Result<()> {
+    find(name).map(|_| ())
+}
+
+/// Parses the argument that operator `name` has for `path`.
+pub(super) fn parse(name: &str, path: &str, value: Value<'_>, env: &UpdateEnv<'_>) -> Result<Modifier> {
+    find(name)?(path, value, env)
+}
+
+fn find(name: &str) -> Result<Parser> {
+    OPERATORS.iter().find(|(known, _)| *known == name).map(|(_, parser)| *parser).ok_or_else(|| {
+        Error::failed_to_parse(format!(
+            "Unknown modifier: {name}. Expected a valid update modifier or pipeline-style update specified as an array"
+        ))
+    })
 }
 
 fn parse_current_date(_: &str, value: Value<'_>, _: &UpdateEnv<'_>) -> Result<Modifier> {

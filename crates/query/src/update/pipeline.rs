@@ -1,11 +1,13 @@
 //! Updates by an aggregation pipeline: the stages that make one document of one.
 
 use super::UpdateEnv;
+use super::modifier::depth;
+use super::tree::too_deep;
 use crate::error::{Error, Result, code};
 use crate::expr::{Context, EvalEnv, ParseEnv};
 use crate::pipeline::Transform;
 use bumpalo::Bump;
-use diwan_value::{Array, Doc, DocBuf, DocBuilder, Value};
+use diwan_value::{Array, Doc, DocBuf, DocBuilder, MAX_DEPTH, Value};
 
 /// The stages of an update.
 #[derive(Debug)]
@@ -36,7 +38,19 @@ impl Pipeline {
             stage.apply(&env, &mut out)?;
             current = out.finish();
         }
+        if depth(Value::Document(current.as_doc())) > MAX_DEPTH {
+            return Err(too_deep());
+        }
         Ok(current)
+    }
+
+    /// Whether the stages may change the top-level field `name`.
+    pub fn touches(&self, name: &str) -> bool {
+        self.0.iter().any(|stage| match stage {
+            Transform::AddFields(fields) => fields.names().any(|changed| changed == name),
+            Transform::Project(projection) => projection.changes(name),
+            Transform::Replace(_) => true,
+        })
     }
 }
 

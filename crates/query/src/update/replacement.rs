@@ -1,7 +1,7 @@
 //! Replacement documents: the whole document but its `_id` is exchanged.
 
 use super::rewrite::check_top_level_name;
-use crate::display::{ShownDoc, ShownField};
+use crate::display::ShownField;
 use crate::error::{Error, Result, code};
 use crate::expr::Context;
 use diwan_value::{Doc, DocBuf, DocBuilder, Timestamp, Type, Value, compare};
@@ -11,9 +11,13 @@ pub(super) fn check(replacement: Doc<'_>) -> Result<()> {
     replacement.iter().try_for_each(|element| check_top_level_name(element.key_str()))
 }
 
-/// The document that takes the place of `doc`; `None` if it is the same. Top-level timestamps that are zero become the
-/// operation's.
-pub(super) fn apply(replacement: Doc<'_>, doc: Doc<'_>, context: &Context) -> Result<Option<DocBuf>> {
+/// The document that takes the place of `doc`; `None` if it is the same. Top-level timestamps that are zero become
+/// `timestamp`, if there is one.
+pub(super) fn apply(
+    replacement: Doc<'_>,
+    doc: Doc<'_>,
+    timestamp: Option<Timestamp>,
+) -> Result<Option<DocBuf>> {
     if replacement == doc {
         return Ok(None);
     }
@@ -31,20 +35,16 @@ pub(super) fn apply(replacement: Doc<'_>, doc: Doc<'_>, context: &Context) -> Re
             return Err(Error::new(code::IMMUTABLE_FIELD, text));
         }
         out.append_raw(b"_id", id);
-    } else if !doc.is_empty() {
-        let text = format!(
-            "After applying the update, the '_id' (required and immutable) field was found to have been removed \
-             --{}",
-            ShownDoc(doc)
-        );
-        return Err(Error::new(code::IMMUTABLE_FIELD, text));
     }
     let mut id_seen = false;
     for element in replacement {
         if element.key == b"_id" && !id_seen {
             id_seen = true;
-        } else if element.raw.tag == Type::Timestamp && element.raw.bytes == [0; 8] {
-            out.append(element.key_str(), timestamp(context));
+        } else if let Some(now) = timestamp
+            && element.raw.tag == Type::Timestamp
+            && element.raw.bytes == [0; 8]
+        {
+            out.append(element.key_str(), now);
         } else {
             out.append_element(element);
         }

@@ -6,7 +6,9 @@ use super::tree::{ArrayNode, Leaf, Node, ObjectNode, merge, too_deep};
 use crate::display::ShownField;
 use crate::error::{Error, Result, code};
 use crate::expr::Context;
-use diwan_value::{Collator, Doc, DocBuilder, Element, MAX_DEPTH, Timestamp, Type, Value};
+use diwan_value::{
+    Collator, Doc, DocBuilder, Element, MAX_DEPTH, MAX_DOCUMENT_BYTES, Timestamp, Type, Value,
+};
 
 /// How many nulls may be put into an array before an element that is set beyond its end.
 const MAX_PADDING: usize = 1_500_000;
@@ -238,7 +240,10 @@ fn elements(array: &Element<'_>, node: &ObjectNode, scope: &Scope<'_>, out: &mut
     let mut count = 0;
     for element in Doc::trusted(array.raw.bytes) {
         match wanted.next_if(|(index, ..)| *index == count) {
-            Some((_, name, child)) => changed |= array_element(&element, name, child, scope, out)?,
+            Some((_, name, child)) => {
+                changed |= array_element(&element, name, child, scope, out)?;
+                check_size(out)?;
+            }
             None => {
                 out.append_element(element);
             }
@@ -254,12 +259,18 @@ fn elements(array: &Element<'_>, node: &ObjectNode, scope: &Scope<'_>, out: &mut
             return Err(Error::new(code::CANNOT_BACKFILL_ARRAY, text));
         }
         for padding in count..index {
-            out.append(&padding.to_string(), Value::Null);
+            out.append_indexed(padding, Value::Null);
         }
         changed |= create(child, name, scope, out)?;
+        check_size(out)?;
         count = index + 1;
     }
     Ok(changed)
+}
+
+/// Stops a change of many elements as soon as the document is too large.
+fn check_size(out: &DocBuilder) -> Result<()> {
+    if out.len() > MAX_DOCUMENT_BYTES { Err(super::too_large()) } else { Ok(()) }
 }
 
 /// Refuses a `$rename` to a place inside the array at `scope`.
@@ -336,7 +347,10 @@ fn filtered_elements(
             });
         }
         match chosen {
-            Some(child) => changed |= array_element(&element, &index.to_string(), &child, scope, out)?,
+            Some(child) => {
+                changed |= array_element(&element, &index.to_string(), &child, scope, out)?;
+                check_size(out)?;
+            }
             None => {
                 out.append_element(element);
             }

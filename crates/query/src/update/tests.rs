@@ -529,6 +529,38 @@ fn indexes_that_an_update_cannot_touch() {
     }
 }
 
+#[test]
+fn many_paths_and_large_results() {
+    let (mut set, mut expected) = (DocBuilder::new(), DocBuilder::new());
+    for at in 0..1000 {
+        set.append(&format!("f{:04}", (at * 7) % 1000), 1);
+        expected.append(&format!("f{at:04}"), 1);
+    }
+    check(doc! { "$set": set.finish() }, doc! {}, Some(expected.finish()));
+    let text = "x".repeat(1 << 20);
+    let before = doc! { "a": (0..100).collect::<Vec<i32>>() };
+    check_error(
+        doc! { "$set": { "a.$[]": text } },
+        before,
+        17419,
+        "Resulting document after update is larger than 16777216",
+    );
+}
+
+#[test]
+fn pipeline_upserts_and_indexes() {
+    let stages = array![{ "$set": { "b": 1 } }, { "$unset": ["c", "d.e"] }].finish();
+    let env = UpdateEnv { filter: &FilterEnv::default(), array_filters: None, multi: true };
+    let update = Update::parse(Value::Array(Array::trusted(&stages)), &env).unwrap();
+    let filter = Filter::parse(doc! { "a": 1 }.as_doc(), &FilterEnv::default()).unwrap();
+    let new = update.upsert_document(&filter, &context()).unwrap();
+    let keys: Vec<&str> = new.as_doc().iter().map(|element| element.key_str()).collect();
+    assert_eq!(keys, ["_id", "a", "b"]);
+    for (path, touched) in [("a", false), ("b.x", true), ("c", true), ("d.f", true), ("_id", false)] {
+        assert_eq!(update.touches(&Path::new(path)), touched, "{path}");
+    }
+}
+
 /// A document as a plain tree.
 #[derive(Clone, Debug, PartialEq)]
 enum Model {

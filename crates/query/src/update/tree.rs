@@ -81,6 +81,20 @@ pub(super) fn compare_names(a: &str, b: &str) -> Ordering {
     a.cmp(b)
 }
 
+/// The order of paths by their parts.
+pub(super) fn compare_paths(a: &str, b: &str) -> Ordering {
+    let (mut a, mut b) = (a.split('.'), b.split('.'));
+    loop {
+        match (a.next(), b.next()) {
+            (Some(a), Some(b)) => match compare_names(a, b) {
+                Ordering::Equal => {}
+                unequal => return unequal,
+            },
+            (a, b) => return a.is_some().cmp(&b.is_some()),
+        }
+    }
+}
+
 impl ObjectNode {
     /// Adds `modifier` at `path`. `known` are the identifiers that have an array filter; those used go to `used`.
     pub fn insert(

@@ -47,24 +47,17 @@ fn has_expr(query: &Filter) -> bool {
     }
 }
 
-/// Writes the fields, whose paths share their first `depth` parts.
+/// Writes the fields, whose paths share their first `depth` parts and are in their order.
 fn write(fields: &[(&Path, Value<'_>)], depth: usize, builder: &mut DocBuilder) {
-    let mut written: Vec<&str> = Vec::new();
-    for (path, value) in fields {
-        let name = path.name(depth);
-        if written.contains(&name) {
-            continue;
-        }
-        written.push(name);
+    for group in fields.chunk_by(|(a, _), (b, _)| a.name(depth) == b.name(depth)) {
+        let Some((path, value)) = group.first() else { continue };
         if path.depth() == depth + 1 {
-            builder.append(name, *value);
-            continue;
+            builder.append(path.name(depth), *value);
+        } else {
+            builder.begin_document(path.name(depth));
+            write(group, depth + 1, builder);
+            builder.end();
         }
-        let inner: Vec<(&Path, Value<'_>)> =
-            fields.iter().filter(|(path, _)| path.name(depth) == name).copied().collect();
-        builder.begin_document(name);
-        write(&inner, depth + 1, builder);
-        builder.end();
     }
 }
 
