@@ -67,7 +67,7 @@ impl Update {
     pub fn parse(update: Value<'_>, env: &UpdateEnv<'_>) -> Result<Update> {
         match update {
             Value::Array(stages) => {
-                if env.array_filters.is_some() {
+                if env.array_filters.is_some_and(|filters| !filters.is_empty()) {
                     return Err(Error::failed_to_parse(
                         "arrayFilters may not be specified for pipeline-style updates",
                     ));
