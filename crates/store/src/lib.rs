@@ -1,1 +1,44 @@
-//! Catalog, keys, collections, indexes, revisions, change log and planner over a key-value engine.
+//! The store: a catalog of collections over an ordered key-value engine, and everything both faces need of it.
+//!
+//! A write goes through [`Collection::insert`] or [`Collection::edit`] and becomes one atomic batch: the record, its
+//! index entries, its revision and its entry in the change log. A read goes through a [`ReadView`], which is the
+//! collection as of one moment. All of it is synchronous.
+
+mod catalog;
+mod change;
+mod clock;
+mod collection;
+mod display;
+mod error;
+pub mod exec;
+mod index;
+pub mod keys;
+mod locks;
+mod namespace;
+pub mod ops;
+mod options;
+pub mod plan;
+mod record;
+mod retry;
+mod revision;
+pub mod stats;
+mod store;
+mod upkeep;
+
+pub use change::{Change, ChangeKind};
+pub use collection::{
+    Collection, Edit, IndexEntry, InsertReport, ReadView, Schema, StoredDocument, WriteOptions, Written,
+    document_id, id_key, with_id_in_front,
+};
+pub use display::shell_text;
+pub use error::{DuplicateKey, Error, Result};
+pub use index::{BuildProgress, FieldOrder, Index, IndexField, IndexKeys, IndexKind, IndexSpec};
+pub use namespace::{Namespace, check_database_name};
+pub use options::{Capped, CollectionOptions, ValidationLevel, View};
+pub use record::Record;
+pub use retry::{RememberedStatement, RetryRecord};
+pub use revision::Revision;
+pub use store::{Entry, Store, ViewEntry};
+
+/// How many ancestors of a document's revision are kept (CouchDB's default `_revs_limit`).
+pub(crate) const REVISIONS_LIMIT: u32 = 1000;

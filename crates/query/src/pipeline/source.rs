@@ -10,7 +10,8 @@ use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
 use std::sync::Arc;
 
 /// A stream of documents. A document is borrowed from the source and stands until the next step, so that a scan can
-/// lend the bytes of its block and no stage copies what it only looks at.
+/// lend the bytes of its block and no stage copies what it only looks at. A source that may step for long without giving
+/// a document asks the interrupt now and then.
 pub trait DocSource: Send {
     /// Goes to the next document; false at the end, and from then on.
     fn advance(&mut self, interrupt: &Interrupt) -> Result<bool>;
@@ -21,6 +22,20 @@ pub trait DocSource: Send {
     /// Tells that nobody will step for a while (between two batches of a cursor): what pins a snapshot is let go and
     /// found again at the next step.
     fn suspend(&mut self) {}
+}
+
+impl<S: DocSource + ?Sized> DocSource for Box<S> {
+    fn advance(&mut self, interrupt: &Interrupt) -> Result<bool> {
+        (**self).advance(interrupt)
+    }
+
+    fn current(&self) -> Doc<'_> {
+        (**self).current()
+    }
+
+    fn suspend(&mut self) {
+        (**self).suspend();
+    }
 }
 
 /// Documents that lie in memory already.
@@ -103,7 +118,7 @@ impl Spool {
             }
             None => None,
         };
-        Ok(SpoolReader { spool: self.clone(), file, at: 0, end: 0, current: Vec::new() })
+        Ok(SpoolReader { spool: self.clone(), file, at: 0, end: 0, current: Vec::new(), ticks: 0 })
     }
 
     /// Ends writing.
@@ -115,6 +130,9 @@ impl Spool {
     }
 }
 
+/// How many documents pass between two looks at the interrupt.
+const TICKS: u32 = 256;
+
 /// Reads a [`Spool`]'s documents: first the file's, then those in memory, which are younger.
 #[derive(Debug)]
 pub(crate) struct SpoolReader {
@@ -125,6 +143,7 @@ pub(crate) struct SpoolReader {
     end: usize,
     /// The current document of the file.
     current: Vec<u8>,
+    ticks: u32,
 }
 
 impl SpoolReader {
@@ -149,7 +168,11 @@ impl SpoolReader {
 }
 
 impl DocSource for SpoolReader {
-    fn advance(&mut self, _: &Interrupt) -> Result<bool> {
+    fn advance(&mut self, interrupt: &Interrupt) -> Result<bool> {
+        self.ticks = self.ticks.wrapping_add(1);
+        if self.ticks.is_multiple_of(TICKS) {
+            interrupt.check()?;
+        }
         if self.advance_file()? {
             return Ok(true);
         }

@@ -1,0 +1,55 @@
+# Two commands do everything: `make serve` and `make test`. The rest are their parts.
+
+SHELL := /bin/bash
+CARGO ?= cargo
+PYTHON ?= python3
+DATA ?= diwan-data
+FUZZ_SECONDS ?= 60
+export CARGO_TERM_COLOR ?= auto
+
+.PHONY: help serve build test check-style test-rust test-clients test-crash
+
+help: ## Show the targets.
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
+
+serve: build ## Build Diwan and serve the directory DATA (diwan-data) on both ports.
+	target/release/diwan serve --data $(DATA)
+
+build: ## Build the release binary.
+	$(CARGO) build --release --bin diwan
+
+test: check-style test-rust test-bench fuzz test-crash test-clients ## Everything: style, Rust tests, fuzzing, crash tests, real clients.
+
+check-style: ## Formatting, lints, documentation links, rules of the repository.
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --quiet
+
+test-rust: ## Unit, golden, model and in-process tests.
+	$(CARGO) test --workspace
+
+target/fast/diwan: FORCE
+	$(CARGO) build --profile fast --bin diwan
+
+.PHONY: FORCE
+FORCE:
+
+test-crash: target/fast/diwan .venv/clients ## Kill the server again and again under mixed writes; nothing acknowledged may be lost.
+	DIWAN_BIN=target/fast/diwan .venv/bin/python -m pytest -q tests/crash
+
+test-clients: target/fast/diwan .venv/clients tests/node/node_modules ## Real clients against a real server.
+	DIWAN_BIN=target/fast/diwan .venv/bin/python -m pytest -q tests/clients
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+
+.venv/clients: tests/requirements.txt .venv/bin/python
+	.venv/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+
+tests/node/node_modules: tests/node/package.json
+	cd tests/node && npm install --no-audit --no-fund --loglevel=error
+	touch $@
+
+include bench/bench.mk
+include fuzz/fuzz.mk

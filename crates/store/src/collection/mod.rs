@@ -1,0 +1,143 @@
+//! A collection: documents clustered by `_id`, their revisions, change log and indexes.
+//!
+//! Invariants:
+//! - A write of one document holds that document's lock, then those of the unique keys it takes, then the collection's
+//!   sequence while the batch is committed: so changes become visible in the order of their sequences.
+//! - A write holds the schema for reading from before it looks at the indexes until it is committed: so whoever holds
+//!   it for writing knows that every later write maintains the indexes it has set.
+
+mod capped;
+mod read;
+mod sequence;
+mod write;
+
+pub use read::{IndexEntry, ReadView, StoredDocument};
+pub use write::{Edit, InsertReport, WriteOptions, Written, document_id, id_key, with_id_in_front};
+pub(crate) use write::{split_unique_value, unique_value};
+
+use crate::catalog::CatalogEntry;
+use crate::error::{Error, Result};
+use crate::index::Index;
+use crate::keys::CollectionId;
+use crate::namespace::Namespace;
+use crate::options::CollectionOptions;
+use crate::store::Shared;
+use parking_lot::{Mutex, RwLock};
+use sequence::Sequence;
+use std::sync::Arc;
+
+/// What may change of a collection while it is in use.
+#[derive(Clone, Debug)]
+pub struct Schema {
+    /// The options.
+    pub options: Arc<CollectionOptions>,
+    /// All indexes, the one on `_id` first, those still being built among them.
+    pub indexes: Vec<Arc<Index>>,
+    /// The collection was dropped: writes through an old handle are refused.
+    pub(crate) dropped: bool,
+}
+
+impl Schema {
+    /// The indexes with entries of their own: all but the one on `_id`.
+    pub(crate) fn secondary(&self) -> &[Arc<Index>] {
+        self.indexes.get(1..).unwrap_or_default()
+    }
+}
+
+/// A handle on a collection. Stays valid when the collection is renamed; refuses writes when it is dropped.
+pub struct Collection {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) id: CollectionId,
+    uuid: [u8; 16],
+    name: RwLock<Namespace>,
+    pub(crate) schema: RwLock<Arc<Schema>>,
+    pub(crate) sequence: Sequence,
+    /// Held by whoever builds indexes.
+    pub(crate) building: Mutex<()>,
+}
+
+impl Collection {
+    pub(crate) fn open(shared: Arc<Shared>, name: Namespace, entry: CatalogEntry) -> Result<Collection> {
+        let sequence = Sequence::recover(shared.engine.as_ref(), entry.id)?;
+        Ok(Collection {
+            shared,
+            id: entry.id,
+            uuid: entry.uuid,
+            name: RwLock::new(name),
+            schema: RwLock::new(Arc::new(Schema {
+                options: entry.options,
+                indexes: entry.indexes,
+                dropped: false,
+            })),
+            sequence,
+            building: Mutex::new(()),
+        })
+    }
+
+    /// The collection's name as of now.
+    pub fn namespace(&self) -> Namespace {
+        self.name.read().clone()
+    }
+
+    pub(crate) fn set_namespace(&self, name: Namespace) {
+        *self.name.write() = name;
+    }
+
+    /// The identifier that clients see.
+    pub fn uuid(&self) -> [u8; 16] {
+        self.uuid
+    }
+
+    /// Options and indexes as of now.
+    pub fn schema(&self) -> Arc<Schema> {
+        self.schema.read().clone()
+    }
+
+    /// How many documents there are.
+    pub fn count(&self) -> u64 {
+        self.sequence.count()
+    }
+
+    /// How many bytes of BSON the documents take. Exact while the server runs and after a clean stop; after a kill
+    /// counted from the last note of it.
+    pub fn data_bytes(&self) -> u64 {
+        self.sequence.bytes()
+    }
+
+    /// The sequence of the newest change.
+    pub fn last_sequence(&self) -> u64 {
+        self.sequence.last()
+    }
+
+    /// The catalog's entry with this schema.
+    pub(crate) fn catalog_entry(&self, schema: &Schema) -> CatalogEntry {
+        CatalogEntry {
+            id: self.id,
+            uuid: self.uuid,
+            options: schema.options.clone(),
+            indexes: schema.indexes.clone(),
+        }
+    }
+
+    /// Replaces the schema. When this returns, every write under way has ended and later ones see the new schema.
+    pub(crate) fn set_schema(&self, change: impl FnOnce(&mut Schema)) -> Arc<Schema> {
+        let mut guard = self.schema.write();
+        let mut schema = Schema::clone(&guard);
+        change(&mut schema);
+        *guard = Arc::new(schema);
+        guard.clone()
+    }
+
+    /// Refuses all further writes, and gives the numbers under which keys lie.
+    pub(crate) fn retire(&self) -> Vec<u32> {
+        let schema = self.set_schema(|schema| schema.dropped = true);
+        std::iter::once(self.id.0).chain(schema.indexes.iter().map(|index| index.id.0)).collect()
+    }
+
+    pub(crate) fn dropped_error(&self) -> Error {
+        Error::refused(
+            diwan_query::code::QUERY_PLAN_KILLED,
+            format!("collection dropped. ns: {}", self.namespace()),
+        )
+    }
+}

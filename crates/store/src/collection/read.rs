@@ -1,0 +1,152 @@
+//! Reading a collection as of one moment.
+
+use super::{Collection, Schema, split_unique_value};
+use crate::change::Change;
+use crate::error::{Error, Result};
+use crate::index::Index;
+use crate::keys::{self, Key, read_number};
+use crate::record::Record;
+use diwan_kv::{Bytes, Direction, KeyRange, Snapshot, Space};
+use diwan_value::Doc;
+use std::sync::Arc;
+
+/// A document as read from the store: the record's bytes, shared with the engine's cache.
+#[derive(Clone, Debug)]
+pub struct StoredDocument {
+    bytes: Bytes,
+}
+
+impl StoredDocument {
+    pub(crate) fn new(bytes: Bytes) -> Result<StoredDocument> {
+        Record::parse(&bytes)?;
+        Ok(StoredDocument { bytes })
+    }
+
+    /// The record.
+    pub fn record(&self) -> Record<'_> {
+        // Checked when this was made.
+        Record::parse(&self.bytes).unwrap_or_else(|_| Record::empty())
+    }
+
+    /// The document.
+    pub fn doc(&self) -> Doc<'_> {
+        self.record().doc
+    }
+}
+
+/// One entry of an index, split.
+#[derive(Clone, Debug)]
+pub struct IndexEntry {
+    /// The key bytes, without the index's prefix and without the id.
+    pub key: Vec<u8>,
+    /// What restores the exact values.
+    pub types: Vec<u8>,
+    /// The key bytes of the document's `_id`.
+    pub id: Vec<u8>,
+}
+
+/// A collection as of one moment.
+pub struct ReadView {
+    /// The options and indexes.
+    pub schema: Arc<Schema>,
+    snapshot: Box<dyn Snapshot>,
+    collection: Arc<Collection>,
+    prefix: Vec<u8>,
+}
+
+impl Collection {
+    /// The collection as of now.
+    pub fn view(self: &Arc<Self>) -> ReadView {
+        ReadView {
+            schema: self.schema(),
+            snapshot: self.shared.engine.snapshot(),
+            collection: self.clone(),
+            prefix: keys::collection_prefix(self.id),
+        }
+    }
+
+    /// The document with this id as of now: the shortest way to one document.
+    pub fn get(&self, id: &[u8]) -> Result<Option<StoredDocument>> {
+        let bytes = self.shared.engine.get(Space::Records, &Key::Record(self.id, id).bytes())?;
+        bytes.map(StoredDocument::new).transpose()
+    }
+}
+
+impl ReadView {
+    /// The collection.
+    pub fn collection(&self) -> &Arc<Collection> {
+        &self.collection
+    }
+
+    /// The engine's snapshot, for scans of raw ranges.
+    pub fn snapshot(&self) -> &dyn Snapshot {
+        self.snapshot.as_ref()
+    }
+
+    /// The document with this id.
+    pub fn get(&self, id: &[u8]) -> Result<Option<StoredDocument>> {
+        let bytes = self.snapshot.get(Space::Records, &Key::Record(self.collection.id, id).bytes())?;
+        bytes.map(StoredDocument::new).transpose()
+    }
+
+    /// The entries of a raw range of an index.
+    pub fn scan_index(
+        &self,
+        index: &Arc<Index>,
+        range: KeyRange,
+        direction: Direction,
+    ) -> impl Iterator<Item = Result<IndexEntry>> + Send + use<> {
+        let index = index.clone();
+        self.snapshot.scan(Space::Indexes, range, direction).map(move |pair| {
+            let (key, value) = pair?;
+            let entry = split_entry(&index, &key, &value)?;
+            Ok(IndexEntry { key: entry.key.to_vec(), types: entry.types.to_vec(), id: entry.id.to_vec() })
+        })
+    }
+
+    /// Splits a raw pair of an index.
+    pub(crate) fn split_entry<'a>(
+        &self,
+        index: &Index,
+        raw: &'a [u8],
+        value: &'a [u8],
+    ) -> Result<EntryParts<'a>> {
+        split_entry(index, raw, value)
+    }
+
+    /// Shows the changes after sequence `since` in their order: for each document its newest only.
+    pub fn changes(&self, since: u64, mut show: impl FnMut(Change<'_>) -> Result<bool>) -> Result<()> {
+        let range = keys::changes_after(self.collection.id, since);
+        for pair in self.snapshot.scan(Space::Log, range, Direction::Forward) {
+            let (key, value) = pair?;
+            let (sequence, _) = key
+                .get(self.prefix.len()..)
+                .and_then(read_number)
+                .ok_or_else(|| Error::Damaged(keys::describe(Space::Log, &key)))?;
+            if !show(Change::parse(sequence, &value)?)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One entry of an index, viewed.
+#[derive(Clone, Copy)]
+pub(crate) struct EntryParts<'a> {
+    pub key: &'a [u8],
+    pub types: &'a [u8],
+    pub id: &'a [u8],
+}
+
+fn split_entry<'a>(index: &Index, raw: &'a [u8], value: &'a [u8]) -> Result<EntryParts<'a>> {
+    let damaged = || Error::Damaged(keys::describe(Space::Indexes, raw));
+    let (_, key) = read_number(raw).ok_or_else(damaged)?;
+    if index.spec.unique {
+        let (id, types) = split_unique_value(value)?;
+        return Ok(EntryParts { key, types, id });
+    }
+    let length = index.spec.key_length(key).ok_or_else(damaged)?;
+    let (key, id) = key.split_at_checked(length).ok_or_else(damaged)?;
+    Ok(EntryParts { key, types: value, id })
+}

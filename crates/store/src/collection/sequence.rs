@@ -1,0 +1,109 @@
+//! A collection's sequence of changes, and what is counted along with it.
+
+use crate::change::Change;
+use crate::error::{Error, Result};
+use crate::keys::{self, CollectionId, Key, read_number, write_number};
+use diwan_kv::{Direction, Engine, KeyRange, Space};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Gives out sequences. Whoever commits changes holds [`Sequence::lock`] meanwhile.
+pub(crate) struct Sequence {
+    state: Mutex<State>,
+    // Copies for readers, who must not wait for a commit.
+    last: AtomicU64,
+    count: AtomicU64,
+    bytes: AtomicU64,
+    tombstones: AtomicU64,
+}
+
+/// The state that a commit moves on.
+pub(crate) struct State {
+    /// The sequence of the newest change.
+    pub last: u64,
+    /// How many documents there are.
+    pub count: u64,
+    /// How many bytes of BSON they take.
+    pub bytes: u64,
+    /// How many tombstones there are at most.
+    pub tombstones: u64,
+    /// The newest position in a capped collection.
+    pub position: u64,
+}
+
+impl Sequence {
+    /// Reads the state back: the newest change tells the sequence and the count, the last note the rest.
+    pub fn recover(engine: &dyn Engine, collection: CollectionId) -> Result<Sequence> {
+        let snapshot = engine.snapshot();
+        let prefix = keys::collection_prefix(collection);
+        let range = KeyRange::prefix(&prefix);
+        let mut state = State { last: 0, count: 0, bytes: 0, tombstones: 0, position: 0 };
+        if let Some(newest) = snapshot.scan(Space::Log, range.clone(), Direction::Reverse).next() {
+            let (key, value) = newest?;
+            let damaged = || Error::Damaged(keys::describe(Space::Log, &key));
+            let (sequence, _) = key.get(prefix.len()..).and_then(read_number).ok_or_else(damaged)?;
+            state.count = Change::parse(sequence, &value)?.count;
+            state.last = sequence;
+        }
+        if let Some(note) = snapshot.get(Space::Meta, &Key::Size(collection).bytes())? {
+            let mut rest: &[u8] = &note;
+            for field in [&mut state.bytes, &mut state.position] {
+                let (number, after) =
+                    read_number(rest).ok_or_else(|| Error::Damaged("a collection's size".to_owned()))?;
+                *field = number;
+                rest = after;
+            }
+        }
+        // Only whether there is any matters after a start.
+        let mut revisions = snapshot.scan(Space::Revisions, range, Direction::Forward);
+        state.tombstones = u64::from(revisions.next().transpose()?.is_some());
+        let sequence = Sequence {
+            last: AtomicU64::new(0),
+            count: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            tombstones: AtomicU64::new(0),
+            state: Mutex::new(state),
+        };
+        sequence.publish(&sequence.state.lock());
+        Ok(sequence)
+    }
+
+    /// The state, held until its change is committed; [`Sequence::publish`] makes it known.
+    pub fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
+    }
+
+    /// Shows readers the state after a commit.
+    pub fn publish(&self, state: &State) {
+        self.count.store(state.count, Ordering::Relaxed);
+        self.bytes.store(state.bytes, Ordering::Relaxed);
+        self.tombstones.store(state.tombstones, Ordering::Relaxed);
+        self.last.store(state.last, Ordering::Release);
+    }
+
+    pub fn last(&self) -> u64 {
+        self.last.load(Ordering::Acquire)
+    }
+
+    pub fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether an insert may meet a tombstone.
+    pub fn may_have_tombstones(&self) -> bool {
+        self.tombstones.load(Ordering::Relaxed) > 0
+    }
+
+    /// The note of what the change log does not tell: bytes and the capped position.
+    pub fn note(&self) -> Vec<u8> {
+        let state = self.state.lock();
+        let mut out = Vec::new();
+        write_number(&mut out, state.bytes);
+        write_number(&mut out, state.position);
+        out
+    }
+}

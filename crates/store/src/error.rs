@@ -1,0 +1,68 @@
+//! What the store refuses, split where a face answers differently.
+
+use diwan_kv as kv;
+use diwan_query as query;
+use diwan_value::DocBuf;
+
+/// What the store's operations return.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An error of the store.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Error {
+    /// A refusal with MongoDB's code and text: bad arguments, bad queries, missing names, exceeded limits.
+    #[error("{0}")]
+    Query(#[from] query::Error),
+    /// A unique index, or `_id`, already holds the key.
+    #[error("{}", .0.message())]
+    DuplicateKey(Box<DuplicateKey>),
+    /// The collection's validator refuses the document.
+    #[error("Document failed validation")]
+    DocumentValidation {
+        /// Why, as MongoDB's `errInfo` tells it.
+        details: DocBuf,
+    },
+    /// The engine failed.
+    #[error("{0}")]
+    Engine(#[from] kv::Error),
+    /// A stored record, entry or catalog document does not read as one.
+    #[error("stored data is damaged: {0}")]
+    Damaged(String),
+}
+
+/// Which key was there already.
+#[derive(Clone, Debug)]
+pub struct DuplicateKey {
+    /// The collection, as `database.collection`.
+    pub namespace: String,
+    /// The index's name.
+    pub index: String,
+    /// The index's key pattern.
+    pub key_pattern: DocBuf,
+    /// The values of the key's fields.
+    pub key_value: DocBuf,
+}
+
+impl DuplicateKey {
+    /// MongoDB's message, which clients parse.
+    pub fn message(&self) -> String {
+        format!(
+            "E11000 duplicate key error collection: {} index: {} dup key: {}",
+            self.namespace,
+            self.index,
+            crate::display::shell_text(self.key_value.as_doc())
+        )
+    }
+}
+
+impl Error {
+    /// A refusal of any code.
+    pub fn refused(code: i32, message: impl Into<String>) -> Error {
+        Error::Query(query::Error::new(code, message))
+    }
+
+    /// `NamespaceNotFound`.
+    pub fn namespace_not_found(message: impl Into<String>) -> Error {
+        Error::refused(query::code::NAMESPACE_NOT_FOUND, message)
+    }
+}

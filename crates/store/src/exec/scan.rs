@@ -1,0 +1,359 @@
+//! Finding documents by a plan's access, and matching them.
+//!
+//! A scan is a position: the leg it is on and the last key it read. The engine's iterator is only its means, let go
+//! between two batches of a cursor and opened again behind the position.
+
+use super::as_query_error;
+use crate::collection::{Collection, ReadView, StoredDocument, id_key};
+use crate::error::{Error, Result};
+use crate::keys::{self, read_number};
+use crate::plan::{Access, IndexScan, Plan};
+use diwan_kv::{Bytes, Direction, KeyRange, Pairs, Space};
+use diwan_query::filter::Filter;
+use diwan_query::pipeline::DocSource;
+use diwan_query::{Interrupt, code};
+use diwan_value::{Doc, DocBuf, DocBuilder, Value, key};
+use std::collections::HashSet;
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// What a scan has read so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScanStats {
+    /// Entries of indexes.
+    pub keys_examined: u64,
+    /// Documents.
+    pub docs_examined: u64,
+    /// Documents that matched.
+    pub returned: u64,
+}
+
+/// One way of a plan's access.
+enum Leg {
+    Ids { ids: Vec<Vec<u8>>, next: usize },
+    Records(Ranges),
+    Natural { after: Option<u64>, direction: Direction },
+    Index { scan: Box<IndexScan>, ranges: Ranges, bounded: usize },
+}
+
+/// Ranges of raw keys to be read one after another, and how far they have been.
+struct Ranges {
+    ranges: Vec<KeyRange>,
+    at: usize,
+    after: Option<Bytes>,
+    direction: Direction,
+}
+
+impl Ranges {
+    fn new(ranges: Vec<KeyRange>, direction: Direction) -> Ranges {
+        Ranges { ranges, at: 0, after: None, direction }
+    }
+
+    /// What is left of the range under way.
+    fn rest(&self) -> Option<KeyRange> {
+        let mut range = self.ranges.get(self.at)?.clone();
+        if let Some(after) = &self.after {
+            match self.direction {
+                Direction::Forward => range.start = Bound::Excluded(after.clone()),
+                Direction::Reverse => range.end = Bound::Excluded(after.clone()),
+            }
+        }
+        Some(range)
+    }
+
+    fn next_range(&mut self) {
+        self.at += 1;
+        self.after = None;
+    }
+}
+
+/// What is open between two suspensions.
+struct Open {
+    view: ReadView,
+    pairs: Option<Pairs>,
+}
+
+/// The document a scan stands on.
+enum Current {
+    None,
+    Stored(StoredDocument),
+    /// Rebuilt from an entry of a covering index.
+    Built(DocBuf),
+}
+
+/// A running scan.
+pub struct Scan {
+    collection: Arc<Collection>,
+    filter: Arc<Filter>,
+    legs: Vec<Leg>,
+    leg: usize,
+    open: Option<Open>,
+    /// Ids already found, where a document may be found twice.
+    seen: Option<HashSet<Vec<u8>>>,
+    current: Current,
+    stats: ScanStats,
+    ticks: u32,
+    tailable: bool,
+}
+
+/// How many steps pass between two looks at the interrupt.
+const TICKS: u32 = 256;
+
+impl Scan {
+    /// A scan by `plan`, which begins on `view`.
+    pub fn new(view: ReadView, plan: &Plan) -> Scan {
+        let collection = view.collection().clone();
+        let mut legs = Vec::new();
+        add_legs(&mut legs, &plan.access, &collection);
+        let several = matches!(plan.access, Access::Union(_))
+            || legs.iter().any(|leg| matches!(leg, Leg::Index { scan, .. } if scan.index.is_multikey()));
+        Scan {
+            collection,
+            filter: plan.filter.clone(),
+            legs,
+            leg: 0,
+            open: Some(Open { view, pairs: None }),
+            seen: several.then(HashSet::new),
+            current: Current::None,
+            stats: ScanStats::default(),
+            ticks: 0,
+            tailable: false,
+        }
+    }
+
+    /// What has been read so far.
+    pub fn stats(&self) -> ScanStats {
+        self.stats
+    }
+
+    /// The stored document that the scan stands on; `None` before the first and where an index covers the query.
+    pub fn stored(&self) -> Option<&StoredDocument> {
+        match &self.current {
+            Current::Stored(stored) => Some(stored),
+            _ => None,
+        }
+    }
+
+    /// Goes to the next match.
+    pub fn step(&mut self, interrupt: &Interrupt) -> Result<bool> {
+        loop {
+            self.ticks += 1;
+            if self.ticks.is_multiple_of(TICKS) {
+                interrupt.check()?;
+            }
+            match self.next_candidate()? {
+                None => {
+                    self.current = Current::None;
+                    return Ok(false);
+                }
+                Some(candidate) => {
+                    let doc = match &candidate {
+                        Current::None => continue,
+                        Current::Stored(stored) => stored.doc(),
+                        Current::Built(doc) => doc.as_doc(),
+                    };
+                    if self.filter.matches(doc)? {
+                        self.stats.returned += 1;
+                        self.current = candidate;
+                        return Ok(true);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether the scan of a capped collection goes on at its end with what is inserted later.
+    pub fn set_tailable(&mut self, tailable: bool) {
+        self.tailable = tailable;
+    }
+
+    fn open(&mut self) -> Result<&mut Open> {
+        if self.open.is_none() {
+            let view = self.collection.view();
+            if view.schema.dropped {
+                return Err(self.collection.dropped_error());
+            }
+            if let Some(Leg::Index { scan, .. }) = self.legs.get(self.leg)
+                && !view.schema.indexes.iter().any(|index| index.id == scan.index.id)
+            {
+                return Err(Error::refused(
+                    code::QUERY_PLAN_KILLED,
+                    format!("query plan killed :: caused by :: index '{}' dropped", scan.index.spec.name),
+                ));
+            }
+            self.open = Some(Open { view, pairs: None });
+        }
+        self.open.as_mut().ok_or_else(|| Error::refused(code::INTERNAL_ERROR, "a scan without a view"))
+    }
+
+    /// The next document that may match; `Current::None` for one to be passed over.
+    fn next_candidate(&mut self) -> Result<Option<Current>> {
+        loop {
+            if self.leg >= self.legs.len() {
+                return Ok(None);
+            }
+            self.open()?;
+            let (Some(open), leg) = (self.open.as_mut(), &mut self.legs[self.leg]) else {
+                return Ok(None);
+            };
+            let found = match leg {
+                Leg::Ids { ids, next } => match ids.get(*next) {
+                    None => None,
+                    Some(id) => {
+                        *next += 1;
+                        self.stats.keys_examined += 1;
+                        Some(open.view.get(id)?.map_or(Current::None, Current::Stored))
+                    }
+                },
+                Leg::Records(ranges) => next_pair(open, ranges, Space::Records)?
+                    .map(|(_, value)| StoredDocument::new(value).map(Current::Stored))
+                    .transpose()?,
+                Leg::Natural { after, direction } => next_natural(open, &self.collection, after, *direction)?,
+                Leg::Index { scan, ranges, bounded } => {
+                    let entry = next_pair(open, ranges, Space::Indexes)?;
+                    match entry {
+                        None => None,
+                        Some((key, value)) => {
+                            self.stats.keys_examined += 1;
+                            Some(from_entry(open, scan, *bounded, &key, &value)?)
+                        }
+                    }
+                }
+            };
+            let Some(found) = found else {
+                if self.tailable && matches!(leg, Leg::Natural { .. }) {
+                    self.open = None;
+                    return Ok(None);
+                }
+                open.pairs = None;
+                self.leg += 1;
+                continue;
+            };
+            if let Current::Stored(stored) = &found {
+                self.stats.docs_examined += 1;
+                if let Some(seen) = &mut self.seen
+                    && !seen.insert(id_key(stored.doc().get("_id").unwrap_or(Value::Null))?)
+                {
+                    return Ok(Some(Current::None));
+                }
+            }
+            return Ok(Some(found));
+        }
+    }
+}
+
+impl DocSource for Scan {
+    fn advance(&mut self, interrupt: &Interrupt) -> diwan_query::Result<bool> {
+        self.step(interrupt).map_err(as_query_error)
+    }
+
+    fn current(&self) -> Doc<'_> {
+        match &self.current {
+            Current::None => Doc::EMPTY,
+            Current::Stored(stored) => stored.doc(),
+            Current::Built(doc) => doc.as_doc(),
+        }
+    }
+
+    fn suspend(&mut self) {
+        self.open = None;
+    }
+}
+
+fn add_legs(legs: &mut Vec<Leg>, access: &Access, collection: &Collection) {
+    match access {
+        Access::Nothing => {}
+        Access::Ids(ids) => legs.push(Leg::Ids { ids: ids.clone(), next: 0 }),
+        Access::Natural { direction } => legs.push(Leg::Natural { after: None, direction: *direction }),
+        Access::Collection { direction, ids } => {
+            let prefix = keys::collection_prefix(collection.id);
+            let mut ranges: Vec<KeyRange> = ids.as_slice().iter().map(|one| one.range(&prefix)).collect();
+            if *direction == Direction::Reverse {
+                ranges.reverse();
+            }
+            legs.push(Leg::Records(Ranges::new(ranges, *direction)));
+        }
+        Access::Index(scan) => {
+            scan.index.note_access();
+            let (ranges, bounded) = scan.ranges(&keys::index_prefix(scan.index.id));
+            let ranges = Ranges::new(ranges, scan.direction);
+            legs.push(Leg::Index { scan: Box::new(scan.clone()), ranges, bounded });
+        }
+        Access::Union(branches) => branches.iter().for_each(|branch| add_legs(legs, branch, collection)),
+    }
+}
+
+/// The next raw pair of the ranges.
+fn next_pair(open: &mut Open, ranges: &mut Ranges, space: Space) -> Result<Option<(Bytes, Bytes)>> {
+    loop {
+        let pairs = match &mut open.pairs {
+            Some(pairs) => pairs,
+            None => {
+                let Some(rest) = ranges.rest() else { return Ok(None) };
+                open.pairs.insert(open.view.snapshot().scan(space, rest, ranges.direction))
+            }
+        };
+        match pairs.next() {
+            Some(pair) => {
+                let (key, value) = pair?;
+                ranges.after = Some(key.clone());
+                return Ok(Some((key, value)));
+            }
+            None => {
+                open.pairs = None;
+                ranges.next_range();
+            }
+        }
+    }
+}
+
+/// The next document of a capped collection.
+fn next_natural(
+    open: &mut Open,
+    collection: &Collection,
+    after: &mut Option<u64>,
+    direction: Direction,
+) -> Result<Option<Current>> {
+    let prefix = keys::natural_prefix(collection.id);
+    let pairs = match &mut open.pairs {
+        Some(pairs) => pairs,
+        None => {
+            let mut ranges = Ranges::new(vec![KeyRange::prefix(&prefix)], direction);
+            ranges.after = after.map(|position| {
+                let mut key = prefix.clone();
+                keys::write_number(&mut key, position);
+                Bytes::from(key)
+            });
+            let rest = ranges.rest().unwrap_or_else(KeyRange::all);
+            open.pairs.insert(open.view.snapshot().scan(Space::Indexes, rest, direction))
+        }
+    };
+    let Some(pair) = pairs.next() else { return Ok(None) };
+    let (key, id) = pair?;
+    let (position, _) = key
+        .get(prefix.len()..)
+        .and_then(read_number)
+        .ok_or_else(|| Error::Damaged(keys::describe(Space::Indexes, &key)))?;
+    *after = Some(position);
+    Ok(Some(open.view.get(&id)?.map_or(Current::None, Current::Stored)))
+}
+
+/// The document of an index entry, or what the entry tells of it.
+fn from_entry(open: &Open, scan: &IndexScan, bounded: usize, raw: &[u8], value: &[u8]) -> Result<Current> {
+    let entry = open.view.split_entry(&scan.index, raw, value)?;
+    if !scan.admits(entry.key, bounded) {
+        return Ok(Current::None);
+    }
+    if !scan.covered {
+        return Ok(open.view.get(entry.id)?.map_or(Current::None, Current::Stored));
+    }
+    let mut decoder = key::Decoder::new(entry.key, entry.types);
+    let mut doc = DocBuilder::new();
+    for (at, field) in scan.index.spec.fields.iter().enumerate() {
+        let value = decoder
+            .next(scan.field_direction(at))
+            .ok_or_else(|| Error::Damaged(keys::describe(Space::Indexes, raw)))?;
+        doc.append(field.path.as_str(), value);
+    }
+    Ok(Current::Built(doc.finish()))
+}

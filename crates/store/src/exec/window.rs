@@ -1,0 +1,76 @@
+//! The last steps of a find: skip and limit, and the projection.
+
+use diwan_query::pipeline::DocSource;
+use diwan_query::{Interrupt, Result};
+use diwan_value::{Doc, DocBuf};
+
+/// A part of a source: some documents skipped, then so many at most.
+pub(crate) struct Window<S> {
+    source: S,
+    skip: u64,
+    left: Option<u64>,
+}
+
+impl<S> Window<S> {
+    pub fn new(source: S, skip: u64, limit: Option<u64>) -> Window<S> {
+        Window { source, skip, left: limit }
+    }
+}
+
+impl<S: DocSource> DocSource for Window<S> {
+    fn advance(&mut self, interrupt: &Interrupt) -> Result<bool> {
+        while self.skip > 0 {
+            if !self.source.advance(interrupt)? {
+                return Ok(false);
+            }
+            self.skip -= 1;
+        }
+        if self.left == Some(0) {
+            return Ok(false);
+        }
+        let found = self.source.advance(interrupt)?;
+        if found && let Some(left) = &mut self.left {
+            *left -= 1;
+        }
+        Ok(found)
+    }
+
+    fn current(&self) -> Doc<'_> {
+        self.source.current()
+    }
+
+    fn suspend(&mut self) {
+        self.source.suspend();
+    }
+}
+
+/// A source whose documents are changed one by one.
+pub(crate) struct Projected<S, F> {
+    source: S,
+    project: F,
+    current: DocBuf,
+}
+
+impl<S, F> Projected<S, F> {
+    pub fn new(source: S, project: F) -> Projected<S, F> {
+        Projected { source, project, current: DocBuf::new() }
+    }
+}
+
+impl<S: DocSource, F: FnMut(Doc<'_>) -> Result<DocBuf> + Send> DocSource for Projected<S, F> {
+    fn advance(&mut self, interrupt: &Interrupt) -> Result<bool> {
+        let found = self.source.advance(interrupt)?;
+        if found {
+            self.current = (self.project)(self.source.current())?;
+        }
+        Ok(found)
+    }
+
+    fn current(&self) -> Doc<'_> {
+        self.current.as_doc()
+    }
+
+    fn suspend(&mut self) {
+        self.source.suspend();
+    }
+}

@@ -1,0 +1,174 @@
+//! Building indexes beside traffic.
+//!
+//! The index is set into the schema first, so that every write from then on maintains it. Then the builder walks the
+//! documents: for a run of ids it takes their locks, reads them as they are now, and adds their entries. A document
+//! inserted meanwhile needs nothing: its writer has added its entries. Readers use the index when the walk is done.
+
+use crate::collection::{Collection, unique_value};
+use crate::error::{Error, Result};
+use crate::index::{Index, IndexSpec};
+use crate::keys::{self, IndexId, Key};
+use crate::record::Record;
+use diwan_kv::{Batch, Bytes, KeyRange, Space};
+use diwan_query::{Interrupt, code};
+use std::collections::HashMap;
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How many documents are locked at a time: few enough that a writer waits for microseconds.
+const RUN: usize = 64;
+
+/// The most indexes of a collection, the one on `_id` counted.
+const MAX_INDEXES: usize = 64;
+
+/// How far a build has come, for whoever watches.
+#[derive(Debug, Default)]
+pub struct BuildProgress {
+    /// How many documents have been walked.
+    pub done: AtomicU64,
+}
+
+impl Collection {
+    /// Builds the indexes that are not there yet and returns how many there were before. Waits until they are ready.
+    pub fn create_indexes(
+        self: &Arc<Self>,
+        specs: Vec<IndexSpec>,
+        interrupt: &Interrupt,
+        progress: &BuildProgress,
+    ) -> Result<(usize, usize)> {
+        // One build at a time in a collection: a second asks again what is there when the first has ended.
+        let _building = self.building.lock();
+        let existing = self.schema();
+        let before = existing.indexes.len();
+        let mut fresh: Vec<IndexSpec> = Vec::new();
+        for spec in specs {
+            let mut same = false;
+            for other in existing.indexes.iter().map(|index| &index.spec).chain(&fresh) {
+                same |= spec.compare_with_existing(other)?;
+            }
+            if !same && !(spec.is_id_index()) {
+                fresh.push(spec);
+            }
+        }
+        if fresh.is_empty() {
+            return Ok((before, before));
+        }
+        if before + fresh.len() > MAX_INDEXES {
+            return Err(Error::refused(
+                code::CANNOT_CREATE_INDEX,
+                format!("add index fails, too many indexes for {}: at most {MAX_INDEXES}", self.namespace()),
+            ));
+        }
+        let built = fresh
+            .into_iter()
+            .map(|spec| Ok(Arc::new(Index::new(IndexId(self.shared.next_number()?), spec, false, 0))))
+            .collect::<Result<Vec<_>>>()?;
+        let schema = self.set_schema(|schema| schema.indexes.extend(built.iter().cloned()));
+        if schema.dropped {
+            return Err(self.dropped_error());
+        }
+        self.shared.save_collection(self, &schema)?;
+        let outcome = self.walk(&built, interrupt, progress);
+        match outcome {
+            Ok(()) => {
+                built.iter().for_each(|index| index.set_ready());
+                self.shared.save_collection(self, &self.schema())?;
+                Ok((before, before + built.len()))
+            }
+            Err(error) => {
+                self.remove_indexes(|index| built.iter().any(|other| other.id == index.id))?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Drops indexes and has their entries deleted in the background.
+    pub fn remove_indexes(&self, mut which: impl FnMut(&Index) -> bool) -> Result<()> {
+        let mut removed = Vec::new();
+        let schema = self.set_schema(|schema| {
+            schema.indexes.retain(|index| {
+                let keep = index.spec.is_id_index() || !which(index);
+                if !keep {
+                    removed.push(index.id);
+                }
+                keep
+            });
+        });
+        self.shared.save_collection(self, &schema)?;
+        self.shared.drop_later(removed.into_iter().map(|id| id.0))
+    }
+
+    /// Adds the entries of all documents to the new indexes.
+    fn walk(&self, built: &[Arc<Index>], interrupt: &Interrupt, progress: &BuildProgress) -> Result<()> {
+        let prefix = keys::collection_prefix(self.id);
+        let mut rest = KeyRange::prefix(&prefix);
+        loop {
+            interrupt.check()?;
+            let mut ids: Vec<Vec<u8>> = Vec::with_capacity(RUN);
+            self.shared.engine.snapshot().visit(Space::Records, rest.clone(), &mut |key, _| {
+                ids.push(key[prefix.len()..].to_vec());
+                if ids.len() < RUN { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            })?;
+            let Some(last) = ids.last() else { return Ok(()) };
+            rest.start = Bound::Excluded(Bytes::from([prefix.as_slice(), last].concat()));
+            self.add_entries(built, &ids)?;
+            progress.done.fetch_add(ids.len() as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// Adds the entries of a run of documents, as they are now.
+    fn add_entries(&self, built: &[Arc<Index>], ids: &[Vec<u8>]) -> Result<()> {
+        let guard = self.schema.read();
+        if guard.dropped {
+            return Err(self.dropped_error());
+        }
+        let _ids = self.shared.documents.lock_many(ids.iter().map(|id| (self.id.0, id.as_slice())));
+        let mut documents = Vec::with_capacity(ids.len());
+        for id in ids {
+            if let Some(bytes) = self.shared.engine.get(Space::Records, &Key::Record(self.id, id).bytes())? {
+                let doc = Record::parse(&bytes)?.doc;
+                let keys = built.iter().map(|index| index.keys_of(doc)).collect::<Result<Vec<_>>>()?;
+                documents.push((id, bytes, keys));
+            }
+        }
+        let uniques = || {
+            documents.iter().flat_map(|(_, _, keys)| {
+                built.iter().zip(keys).filter(|(index, _)| index.spec.unique).flat_map(|(index, keys)| {
+                    keys.entries.iter().map(|(key, _)| (index.id.0, key.as_slice()))
+                })
+            })
+        };
+        let _uniques = self.shared.unique_keys.lock_many(uniques());
+        let mut batch = Batch::with_capacity(documents.len() * built.len());
+        let mut taken: HashMap<Vec<u8>, &[u8]> = HashMap::new();
+        for (id, bytes, keys) in &documents {
+            for (index, keys) in built.iter().zip(keys) {
+                if index.add_multikey(keys.multikey) {
+                    self.shared.save_collection(self, &guard)?;
+                }
+                for (key, types) in &keys.entries {
+                    if !index.spec.unique {
+                        batch.put(Space::Indexes, Key::Entry(index.id, key, id).bytes(), types.as_slice());
+                        continue;
+                    }
+                    let full_key = Key::UniqueEntry(index.id, key).bytes();
+                    let stored = self.shared.engine.get(Space::Indexes, &full_key)?;
+                    let owner = match &stored {
+                        Some(value) => Some(crate::collection::split_unique_value(value)?.0),
+                        None => taken.get(&full_key).copied(),
+                    };
+                    if owner.is_some_and(|owner| owner != id.as_slice()) {
+                        return Err(self.duplicate(index, Record::parse(bytes)?.doc));
+                    }
+                    batch.put(Space::Indexes, full_key.clone(), unique_value(id, types));
+                    taken.insert(full_key, id);
+                }
+            }
+        }
+        if !batch.is_empty() {
+            self.shared.engine.commit(batch)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,337 @@
+//! Which entries a document has in an index.
+//!
+//! An array on a field's path gives an entry for each of its elements; fields of a compound index may share one array
+//! but not cross two (`cannot index parallel arrays`).
+
+use crate::error::{Error, Result};
+use crate::index::spec::{FieldOrder, IndexKind, IndexSpec};
+use diwan_value::{Doc, Path, Value, hash_value, key};
+
+/// A document's entries in one index.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IndexKeys {
+    /// Key bytes, sorted and without repeats, each with the type bytes that restore the exact values.
+    pub entries: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Which fields of the key met an array, a bit a field.
+    pub multikey: u64,
+}
+
+impl IndexKeys {
+    /// Whether there is an entry with these key bytes.
+    pub fn contains(&self, key: &[u8]) -> bool {
+        self.entries.binary_search_by(|(other, _)| other.as_slice().cmp(key)).is_ok()
+    }
+
+    fn push(&mut self, key: Vec<u8>, types: key::Types) {
+        self.entries.push((key, types.as_bytes().to_vec()));
+    }
+
+    fn finish(mut self) -> IndexKeys {
+        if self.entries.len() > 1 {
+            self.entries.sort_unstable();
+            self.entries.dedup_by(|a, b| a.0 == b.0);
+        }
+        self
+    }
+}
+
+/// The entries of `doc` in the index that `spec` describes.
+pub(super) fn keys_of(spec: &IndexSpec, doc: Doc<'_>) -> Result<IndexKeys> {
+    if let Some(filter) = &spec.partial_filter
+        && !filter.matches(doc)?
+    {
+        return Ok(IndexKeys::default());
+    }
+    let keys = match spec.kind {
+        IndexKind::Wildcard => wildcard_keys(spec, doc),
+        IndexKind::Ordinary if spec.fields.len() == 1 && spec.fields[0].path.depth() == 1 => {
+            single_keys(spec, doc)?
+        }
+        IndexKind::Ordinary => compound_keys(spec, doc)?,
+    };
+    Ok(keys.finish())
+}
+
+/// The common case, without the general machinery: one field at the top level.
+fn single_keys(spec: &IndexSpec, doc: Doc<'_>) -> Result<IndexKeys> {
+    let mut keys = IndexKeys::default();
+    let value = doc.get(spec.fields[0].path.name(0));
+    match value {
+        None if spec.sparse => {}
+        Some(Value::Array(array)) => {
+            keys.multikey = 1;
+            if array.is_empty() {
+                push_tuple(spec, &[Value::Undefined], &mut keys)?;
+            }
+            for value in array.iter() {
+                push_tuple(spec, &[value], &mut keys)?;
+            }
+        }
+        value => push_tuple(spec, &[value.unwrap_or(Value::Null)], &mut keys)?,
+    }
+    Ok(keys)
+}
+
+/// Where one field of a compound key has got to on its path.
+#[derive(Clone, Copy)]
+enum Position<'a> {
+    /// The field's value; `None` if the path leads nowhere.
+    Found(Option<Value<'a>>),
+    /// An array, with the path from part `next` on still to be followed inside it.
+    AtArray { array: diwan_value::Array<'a>, next: usize },
+}
+
+fn compound_keys(spec: &IndexSpec, doc: Doc<'_>) -> Result<IndexKeys> {
+    let mut keys = IndexKeys::default();
+    let positions: Vec<Position<'_>> =
+        spec.fields.iter().map(|field| follow(&field.path, 0, Value::Document(doc))).collect();
+    expand(spec, positions, &mut keys)?;
+    Ok(keys)
+}
+
+/// Follows a path from part `next` on until it ends or meets an array.
+fn follow<'a>(path: &Path, mut next: usize, mut value: Value<'a>) -> Position<'a> {
+    loop {
+        match value {
+            Value::Array(array) => return Position::AtArray { array, next },
+            _ if next == path.depth() => return Position::Found(Some(value)),
+            Value::Document(doc) => match doc.get(path.name(next)) {
+                Some(inner) => value = inner,
+                None => return Position::Found(None),
+            },
+            _ => return Position::Found(None),
+        }
+        next += 1;
+    }
+}
+
+/// Replaces the arrays among `positions` by their elements, in all ways, until only values are left.
+fn expand(spec: &IndexSpec, mut positions: Vec<Position<'_>>, keys: &mut IndexKeys) -> Result<()> {
+    // A numeric part picks its element without making the index multikey on that array.
+    for (position, field) in positions.iter_mut().zip(&spec.fields) {
+        while let Position::AtArray { array, next } = *position
+            && next < field.path.depth()
+            && let Some(index) = field.path.index(next)
+            && let Some(value) = array.get(index)
+        {
+            *position = follow(&field.path, next + 1, value);
+        }
+    }
+    let Some(shared) = positions.iter().find_map(|position| match position {
+        Position::AtArray { array, .. } => Some(*array),
+        Position::Found(_) => None,
+    }) else {
+        return push_found(spec, &positions, keys);
+    };
+    for (at, position) in positions.iter().enumerate() {
+        if let Position::AtArray { array, .. } = position {
+            if array.as_bytes().as_ptr() != shared.as_bytes().as_ptr() {
+                return Err(parallel_arrays(spec, &positions));
+            }
+            keys.multikey |= 1 << at;
+        }
+    }
+    let mut step = |element: Option<Value<'_>>| {
+        let inner = positions
+            .iter()
+            .zip(&spec.fields)
+            .map(|(position, field)| match *position {
+                Position::AtArray { next, .. } => match element {
+                    // An empty array has the key "undefined" where it is the field's own value.
+                    None => Position::Found((next == field.path.depth()).then_some(Value::Undefined)),
+                    Some(element) if next == field.path.depth() => Position::Found(Some(element)),
+                    // Arrays directly inside arrays are not entered by names.
+                    Some(Value::Array(_)) => Position::Found(None),
+                    Some(element) => follow(&field.path, next, element),
+                },
+                found => found,
+            })
+            .collect();
+        expand(spec, inner, keys)
+    };
+    if shared.is_empty() {
+        return step(None);
+    }
+    shared.iter().try_for_each(|element| step(Some(element)))
+}
+
+fn push_found(spec: &IndexSpec, positions: &[Position<'_>], keys: &mut IndexKeys) -> Result<()> {
+    let values = positions.iter().map(|position| match position {
+        Position::Found(value) => *value,
+        Position::AtArray { .. } => None,
+    });
+    if spec.sparse && values.clone().all(|value| value.is_none()) {
+        return Ok(());
+    }
+    let values: Vec<Value<'_>> = values.map(|value| value.unwrap_or(Value::Null)).collect();
+    push_tuple(spec, &values, keys)
+}
+
+/// Encodes one value a field.
+fn push_tuple(spec: &IndexSpec, values: &[Value<'_>], keys: &mut IndexKeys) -> Result<()> {
+    let (mut bytes, mut types) = (Vec::with_capacity(16 * values.len()), key::Types::new());
+    for (value, field) in values.iter().zip(&spec.fields) {
+        let (value, direction) = match field.order {
+            FieldOrder::Hashed => (Value::Int64(hash_value(*value)), key::Direction::Ascending),
+            FieldOrder::Ascending => (*value, key::Direction::Ascending),
+            FieldOrder::Descending => (*value, key::Direction::Descending),
+        };
+        key::encode(&mut bytes, &mut types, value, direction, spec.collator.as_deref());
+    }
+    check_length(spec, &bytes)?;
+    keys.push(bytes, types);
+    Ok(())
+}
+
+/// The longest key that an index takes, in bytes: an entry holds the document's id as well and must fit the engine.
+const MAX_INDEX_KEY_BYTES: usize = 32 * 1024;
+
+fn check_length(spec: &IndexSpec, bytes: &[u8]) -> Result<()> {
+    if bytes.len() > MAX_INDEX_KEY_BYTES {
+        return Err(Error::refused(
+            17280,
+            format!(
+                "WiredTigerIndex::insert: key too large to index, failing {} {} > {MAX_INDEX_KEY_BYTES}",
+                spec.name,
+                bytes.len()
+            ),
+        ));
+    }
+    Ok(())
+}
+
+fn parallel_arrays(spec: &IndexSpec, positions: &[Position<'_>]) -> Error {
+    let mut names = spec
+        .fields
+        .iter()
+        .zip(positions)
+        .filter(|(_, position)| matches!(position, Position::AtArray { .. }))
+        .map(|(field, _)| field.path.name(field.path.depth() - 1));
+    let (first, second) = (names.next().unwrap_or_default(), names.next().unwrap_or_default());
+    Error::refused(171, format!("cannot index parallel arrays [{second}] [{first}]"))
+}
+
+/// One entry for every path of the document that the index covers: the path, then the value.
+fn wildcard_keys(spec: &IndexSpec, doc: Doc<'_>) -> IndexKeys {
+    let mut keys = IndexKeys::default();
+    let root = spec.fields[0].path.as_str().trim_end_matches("$**").trim_end_matches('.');
+    if root.is_empty() {
+        wildcard_document(spec, doc, "", &mut keys);
+    } else if let Some(value) = Path::new(root).get(doc) {
+        wildcard_value(spec, value, root, &mut keys);
+    }
+    keys
+}
+
+fn wildcard_document(spec: &IndexSpec, doc: Doc<'_>, prefix: &str, keys: &mut IndexKeys) {
+    for element in doc.iter() {
+        let name = element.key_str();
+        let path = if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") };
+        if spec.wildcard_covers(&path) {
+            wildcard_value(spec, element.value(), &path, keys);
+        }
+    }
+}
+
+fn wildcard_value(spec: &IndexSpec, value: Value<'_>, path: &str, keys: &mut IndexKeys) {
+    match value {
+        Value::Document(doc) if !doc.is_empty() => wildcard_document(spec, doc, path, keys),
+        Value::Array(array) => {
+            keys.multikey = u64::MAX;
+            if array.is_empty() {
+                push_wildcard(spec, path, Value::Undefined, keys);
+            }
+            for element in array.iter() {
+                match element {
+                    Value::Document(doc) if !doc.is_empty() => wildcard_document(spec, doc, path, keys),
+                    other => push_wildcard(spec, path, other, keys),
+                }
+            }
+        }
+        value => push_wildcard(spec, path, value, keys),
+    }
+}
+
+fn push_wildcard(spec: &IndexSpec, path: &str, value: Value<'_>, keys: &mut IndexKeys) {
+    let (mut bytes, mut types) = (Vec::new(), key::Types::new());
+    key::encode(&mut bytes, &mut types, Value::String(path), key::Direction::Ascending, None);
+    key::encode(&mut bytes, &mut types, value, key::Direction::Ascending, spec.collator.as_deref());
+    // A value too long for a key is left out: the index serves paths, and residual filters see the document.
+    if bytes.len() <= MAX_INDEX_KEY_BYTES {
+        keys.push(bytes, types);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use diwan_value::{DocBuf, doc};
+
+    fn keys(pattern: DocBuf, options: DocBuf, document: DocBuf) -> Result<IndexKeys> {
+        let mut spec = diwan_value::DocBuilder::new();
+        spec.append("key", pattern).append("name", "i").append_all(options.as_doc());
+        keys_of(&IndexSpec::parse(spec.finish().as_doc(), None).unwrap(), document.as_doc())
+    }
+
+    fn tuple(values: &[Value<'_>]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for value in values {
+            key::encode_order(&mut bytes, *value, key::Direction::Ascending, None);
+        }
+        bytes
+    }
+
+    fn bytes_of(keys: &IndexKeys) -> Vec<Vec<u8>> {
+        keys.entries.iter().map(|(key, _)| key.clone()).collect()
+    }
+
+    #[test]
+    fn a_missing_field_is_null_unless_sparse() {
+        let found = keys(doc! { "a": 1 }, doc! {}, doc! { "b": 1 }).unwrap();
+        assert_eq!(bytes_of(&found), [tuple(&[Value::Null])]);
+        assert!(keys(doc! { "a": 1 }, doc! { "sparse": true }, doc! { "b": 1 }).unwrap().entries.is_empty());
+    }
+
+    #[test]
+    fn arrays_give_an_entry_an_element() {
+        let found = keys(doc! { "a": 1 }, doc! {}, doc! { "a": [3, 1, 3] }).unwrap();
+        assert_eq!(bytes_of(&found), [tuple(&[Value::Int32(1)]), tuple(&[Value::Int32(3)])]);
+        assert_eq!(found.multikey, 1);
+    }
+
+    #[test]
+    fn compound_fields_share_one_array() {
+        let document = doc! { "a": [{ "x": 1, "y": 2 }, { "x": 3 }], "b": 9 };
+        let found = keys(doc! { "b": 1, "a.x": 1, "a.y": 1 }, doc! {}, document).unwrap();
+        assert_eq!(
+            bytes_of(&found),
+            [
+                tuple(&[Value::Int32(9), Value::Int32(1), Value::Int32(2)]),
+                tuple(&[Value::Int32(9), Value::Int32(3), Value::Null])
+            ]
+        );
+        assert_eq!(found.multikey, 0b110);
+    }
+
+    #[test]
+    fn parallel_arrays_are_refused() {
+        let error = keys(doc! { "a": 1, "b": 1 }, doc! {}, doc! { "a": [1], "b": [2] }).unwrap_err();
+        assert!(error.to_string().contains("cannot index parallel arrays [b] [a]"), "{error}");
+    }
+
+    #[test]
+    fn numeric_parts_pick_an_element() {
+        let found = keys(doc! { "a.1": 1 }, doc! {}, doc! { "a": [5, 6] }).unwrap();
+        assert_eq!(bytes_of(&found), [tuple(&[Value::Int32(6)])]);
+        assert_eq!(found.multikey, 0);
+    }
+
+    #[test]
+    fn wildcards_index_every_path() {
+        let found = keys(doc! { "$**": 1 }, doc! {}, doc! { "a": { "b": 1 }, "c": [2] }).unwrap();
+        assert_eq!(
+            bytes_of(&found),
+            [tuple(&[Value::String("a.b"), Value::Int32(1)]), tuple(&[Value::String("c"), Value::Int32(2)])]
+        );
+    }
+}

@@ -1,0 +1,86 @@
+//! Secondary indexes: their specification, the keys a document has in them, and building one beside traffic.
+
+mod build;
+mod keygen;
+mod spec;
+
+pub use build::BuildProgress;
+pub use keygen::IndexKeys;
+pub(crate) use spec::compile_collation;
+pub use spec::{FieldOrder, IndexField, IndexKind, IndexSpec};
+
+use crate::error::Result;
+use crate::keys::IndexId;
+use diwan_value::Doc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// An index of a collection: what was asked for, and what is known of it.
+#[derive(Debug)]
+pub struct Index {
+    /// The number its entries lie under.
+    pub id: IndexId,
+    /// What was asked for.
+    pub spec: IndexSpec,
+    /// Whether it holds every document: writers keep it up to date from its beginning, readers use it from here on.
+    ready: AtomicBool,
+    /// Which fields of the key have met an array, a bit a field; a wildcard index has all bits once any has.
+    multikey: AtomicU64,
+    /// How often it answered a query since the start, for `$indexStats`.
+    accesses: AtomicU64,
+    /// When counting began, in milliseconds since the Unix epoch.
+    counted_since: i64,
+}
+
+impl Index {
+    /// An index as the catalog knows it.
+    pub(crate) fn new(id: IndexId, spec: IndexSpec, ready: bool, multikey: u64) -> Index {
+        Index {
+            id,
+            spec,
+            ready: AtomicBool::new(ready),
+            multikey: AtomicU64::new(multikey),
+            accesses: AtomicU64::new(0),
+            counted_since: crate::clock::now_millis(),
+        }
+    }
+
+    /// Whether queries may use it.
+    pub fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_ready(&self) {
+        self.ready.store(true, Ordering::Release);
+    }
+
+    /// Whether any document has several entries.
+    pub fn is_multikey(&self) -> bool {
+        self.multikey() != 0
+    }
+
+    /// Which fields of the key have met an array, a bit a field.
+    pub fn multikey(&self) -> u64 {
+        self.multikey.load(Ordering::Acquire)
+    }
+
+    /// Adds multikey bits; says whether any is new.
+    pub(crate) fn add_multikey(&self, bits: u64) -> bool {
+        bits & !self.multikey.load(Ordering::Acquire) != 0
+            && bits & !self.multikey.fetch_or(bits, Ordering::AcqRel) != 0
+    }
+
+    /// Counts one query that the index answered.
+    pub fn note_access(&self) {
+        self.accesses.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many queries the index answered, and since when (milliseconds since the Unix epoch).
+    pub fn accesses(&self) -> (u64, i64) {
+        (self.accesses.load(Ordering::Relaxed), self.counted_since)
+    }
+
+    /// The entries that `doc` has in the index.
+    pub fn keys_of(&self, doc: Doc<'_>) -> Result<IndexKeys> {
+        keygen::keys_of(&self.spec, doc)
+    }
+}

@@ -1,0 +1,251 @@
+//! Every key that the store writes, in one place.
+//!
+//! A key is a space, a prefix that says whose it is, and order-preserving bytes. Collections and indexes are known by
+//! numbers that are never used again. [`describe`] makes a raw key readable.
+
+use diwan_kv::{Bytes, KeyRange, Space};
+use std::ops::Bound;
+
+/// The number of a collection, unique in a store for all time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CollectionId(pub u32);
+
+/// The number of an index, unique in a store for all time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct IndexId(pub u32);
+
+/// The kinds of keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Key<'a> {
+    /// `Meta "f"`: the version of the layout and the next free numbers.
+    Format,
+    /// `Meta "c" database 0 collection`: a collection's catalog document.
+    Catalog {
+        /// The database's name.
+        database: &'a str,
+        /// The collection's name.
+        collection: &'a str,
+    },
+    /// `Meta "x" number`: what of a dropped collection or index must still be deleted.
+    Dropped(u32),
+    /// `Meta "s" collection`: a collection's size, noted from time to time.
+    Size(CollectionId),
+    /// `Meta "r" session statement`: the result of a retryable write.
+    Retry {
+        /// The session's identifier as the client gave it.
+        session: &'a [u8],
+        /// The number of the command's first statement of this batch.
+        statement: u32,
+    },
+    /// `Records collection id`: a document.
+    Record(CollectionId, &'a [u8]),
+    /// `Indexes index key`: an entry of a unique index.
+    UniqueEntry(IndexId, &'a [u8]),
+    /// `Indexes index key id`: an entry of any other index.
+    Entry(IndexId, &'a [u8], &'a [u8]),
+    /// `Log collection sequence`: a change.
+    Change(CollectionId, u64),
+    /// `Revisions collection id 0`: a deleted document's tombstone.
+    Tombstone(CollectionId, &'a [u8]),
+    /// `Revisions collection id generation`: the hash of an earlier revision. Generations count from 1.
+    Ancestor(CollectionId, &'a [u8], u32),
+}
+
+impl Key<'_> {
+    /// The space that the key lies in.
+    pub fn space(&self) -> Space {
+        match self {
+            Key::Format | Key::Catalog { .. } | Key::Dropped(_) | Key::Size(_) | Key::Retry { .. } => {
+                Space::Meta
+            }
+            Key::Record(..) => Space::Records,
+            Key::UniqueEntry(..) | Key::Entry(..) => Space::Indexes,
+            Key::Change(..) => Space::Log,
+            Key::Tombstone(..) | Key::Ancestor(..) => Space::Revisions,
+        }
+    }
+
+    /// The key's bytes.
+    pub fn bytes(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(32);
+        match *self {
+            Key::Format => out.push(b'f'),
+            Key::Catalog { database, collection } => {
+                out.push(b'c');
+                out.extend_from_slice(database.as_bytes());
+                out.push(0);
+                out.extend_from_slice(collection.as_bytes());
+            }
+            Key::Dropped(number) => {
+                out.push(b'x');
+                write_number(&mut out, number.into());
+            }
+            Key::Size(collection) => {
+                out.push(b's');
+                write_number(&mut out, collection.0.into());
+            }
+            Key::Retry { session, statement } => {
+                out.extend_from_slice(&retry_prefix(session));
+                out.extend_from_slice(&statement.to_be_bytes());
+            }
+            Key::Record(collection, id) => {
+                write_number(&mut out, collection.0.into());
+                out.extend_from_slice(id);
+            }
+            Key::UniqueEntry(index, key) => {
+                write_number(&mut out, index.0.into());
+                out.extend_from_slice(key);
+            }
+            Key::Entry(index, key, id) => {
+                write_number(&mut out, index.0.into());
+                out.extend_from_slice(key);
+                out.extend_from_slice(id);
+            }
+            Key::Change(collection, sequence) => {
+                write_number(&mut out, collection.0.into());
+                write_number(&mut out, sequence);
+            }
+            Key::Tombstone(collection, id) => {
+                write_number(&mut out, collection.0.into());
+                out.extend_from_slice(id);
+                out.push(0);
+            }
+            Key::Ancestor(collection, id, generation) => {
+                write_number(&mut out, collection.0.into());
+                out.extend_from_slice(id);
+                write_number(&mut out, generation.into());
+            }
+        }
+        out
+    }
+}
+
+/// The first bytes of all retry keys of a session.
+pub fn retry_prefix(session: &[u8]) -> Vec<u8> {
+    let mut out = vec![b'r'];
+    write_number(&mut out, session.len() as u64);
+    out.extend_from_slice(session);
+    out
+}
+
+/// The catalog keys of one database.
+pub fn catalog_prefix() -> &'static [u8] {
+    b"c"
+}
+
+/// The first bytes of everything that belongs to a collection in `Records`, `Log` and `Revisions`.
+pub fn collection_prefix(collection: CollectionId) -> Vec<u8> {
+    let mut out = Vec::with_capacity(5);
+    write_number(&mut out, collection.0.into());
+    out
+}
+
+/// The first bytes of all entries of an index.
+pub fn index_prefix(index: IndexId) -> Vec<u8> {
+    let mut out = Vec::with_capacity(5);
+    write_number(&mut out, index.0.into());
+    out
+}
+
+/// The first bytes, in `Indexes`, of a capped collection's order of insertion. Number 0 is no index's.
+pub fn natural_prefix(collection: CollectionId) -> Vec<u8> {
+    let mut out = vec![0];
+    write_number(&mut out, collection.0.into());
+    out
+}
+
+/// All keys under `prefix` that follow the suffix `after`, if there is one.
+pub fn range_after(prefix: &[u8], after: Option<&[u8]>) -> KeyRange {
+    let whole = KeyRange::prefix(prefix);
+    match after {
+        None => whole,
+        Some(suffix) => KeyRange::new(Bound::Excluded(Bytes::from([prefix, suffix].concat())), whole.end),
+    }
+}
+
+/// The changes of a collection with sequences greater than `since`.
+pub fn changes_after(collection: CollectionId, since: u64) -> KeyRange {
+    let mut suffix = Vec::with_capacity(9);
+    write_number(&mut suffix, since);
+    range_after(&collection_prefix(collection), Some(&suffix))
+}
+
+/// Writes a number so that byte order is numeric order: one byte below 240, else the count of the bytes that follow
+/// (as 239 + count), then those, big-endian.
+pub fn write_number(out: &mut Vec<u8>, number: u64) {
+    if number < 240 {
+        out.push(number as u8);
+    } else {
+        let bytes = number.to_be_bytes();
+        let skip = number.leading_zeros() as usize / 8;
+        out.push(239 + (8 - skip) as u8);
+        out.extend_from_slice(&bytes[skip..]);
+    }
+}
+
+/// Reads what [`write_number`] wrote and gives the rest.
+pub fn read_number(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let (&first, rest) = bytes.split_first()?;
+    if first < 240 {
+        return Some((first.into(), rest));
+    }
+    let (digits, rest) = rest.split_at_checked(usize::from(first - 239))?;
+    if digits.len() > 8 {
+        return None;
+    }
+    Some((digits.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)), rest))
+}
+
+/// A raw key in words, for `diwan check` and test output.
+pub fn describe(space: Space, key: &[u8]) -> String {
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let numbered = |what: &str| match read_number(key) {
+        Some((number, rest)) => format!("{what} {number} {}", hex(rest)),
+        None => format!("{what} ? {}", hex(key)),
+    };
+    match (space, key) {
+        (Space::Meta, b"f") => "format".to_owned(),
+        (Space::Meta, [b'c', name @ ..]) => {
+            format!("catalog {}", String::from_utf8_lossy(name).replacen('\0', ".", 1))
+        }
+        (Space::Meta, _) => format!("meta {}", hex(key)),
+        (Space::Records, _) => numbered("record of collection"),
+        (Space::Indexes, _) => numbered("entry of index"),
+        (Space::Log, _) => match read_number(key).and_then(|(c, rest)| Some((c, read_number(rest)?.0))) {
+            Some((collection, sequence)) => format!("change {sequence} of collection {collection}"),
+            None => format!("change ? {}", hex(key)),
+        },
+        (Space::Revisions, _) => numbered("revision in collection"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_their_order_and_come_back() {
+        let numbers = [0, 1, 239, 240, 255, 256, 65_535, 65_536, 1 << 32, 1 << 48, u64::MAX];
+        let encoded: Vec<Vec<u8>> = numbers
+            .iter()
+            .map(|&number| {
+                let mut out = Vec::new();
+                write_number(&mut out, number);
+                out
+            })
+            .collect();
+        assert!(encoded.windows(2).all(|pair| pair[0] < pair[1]));
+        for (number, bytes) in numbers.iter().zip(&encoded) {
+            assert_eq!(read_number(bytes), Some((*number, &[][..])));
+        }
+        assert_eq!(read_number(&[248, 1]), None);
+    }
+
+    #[test]
+    fn keys_read_in_words() {
+        let key = Key::Change(CollectionId(7), 300);
+        assert_eq!(describe(key.space(), &key.bytes()), "change 300 of collection 7");
+        let key = Key::Catalog { database: "shop", collection: "orders.old" };
+        assert_eq!(describe(key.space(), &key.bytes()), "catalog shop.orders.old");
+    }
+}

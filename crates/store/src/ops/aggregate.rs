@@ -1,0 +1,78 @@
+//! `aggregate`: a pipeline over a collection, a view, or nothing.
+
+use super::collections::StoreCollections;
+use super::scope::Scope;
+use crate::error::Result;
+use crate::namespace::Namespace;
+use crate::plan::Hint;
+use crate::store::{Entry, Store};
+use diwan_query::pipeline as query;
+use diwan_query::pipeline::{DocList, DocSource, Execution, Pipeline, PipelineEnv};
+use diwan_value::Array;
+use std::sync::Arc;
+
+/// An aggregation.
+#[derive(Clone)]
+pub struct Aggregate<'a> {
+    /// The stages.
+    pub pipeline: Array<'a>,
+    /// How to find the documents of the first stages.
+    pub hint: Hint,
+    /// Collation, variables, interrupt.
+    pub scope: Scope<'a>,
+    /// Whether `$out` and `$merge` skip the target's validator.
+    pub bypass_validation: bool,
+}
+
+impl Store {
+    /// Opens a pipeline. `namespace` is `None` for one that reads no collection.
+    pub fn aggregate(
+        self: &Arc<Self>,
+        namespace: Option<&Namespace>,
+        database: &str,
+        request: &Aggregate<'_>,
+    ) -> Result<Box<dyn DocSource>> {
+        let (pipeline, execution) = self.prepare_pipeline(namespace, database, request)?;
+        if !pipeline.reads_collection() {
+            return Ok(pipeline.open(Box::new(DocList::empty()), &execution)?);
+        }
+        let collections = StoreCollections::new(self.clone());
+        collections.open_planned(&execution.namespace, &pipeline, &execution, &request.hint)
+    }
+
+    /// Parses a pipeline and makes what it runs in.
+    pub(super) fn prepare_pipeline(
+        self: &Arc<Self>,
+        namespace: Option<&Namespace>,
+        database: &str,
+        request: &Aggregate<'_>,
+    ) -> Result<(Pipeline, Execution)> {
+        let collator = match namespace.and_then(|namespace| self.entry(namespace)) {
+            Some(Entry::Collection(collection)) => collection.schema().options.collator.clone(),
+            Some(Entry::View(view)) => view.options.collator.clone(),
+            None => None,
+        };
+        let ready = request.scope.ready(collator.as_ref())?;
+        let name = query::Namespace::new(
+            database,
+            namespace.map_or_else(|| "$cmd.aggregate".to_owned(), |namespace| namespace.collection.clone()),
+        );
+        let env = PipelineEnv {
+            database: database.to_owned(),
+            collection: namespace.map(|namespace| namespace.collection.clone()),
+            variables: ready.names.clone(),
+            context: ready.context.clone(),
+            within: None,
+            depth: 0,
+        };
+        let pipeline = Pipeline::parse(request.pipeline, &env)?;
+        let execution = Execution {
+            collections: Arc::new(StoreCollections::new(self.clone())),
+            context: ready.context.clone(),
+            budget: ready.budget.clone(),
+            namespace: name,
+            bypass_document_validation: request.bypass_validation,
+        };
+        Ok((pipeline, execution))
+    }
+}

@@ -1,0 +1,68 @@
+//! `delete`: one document or all that match.
+
+use super::scope::Scope;
+use super::target::Targets;
+use crate::collection::{Collection, Edit, WriteOptions};
+use crate::error::Result;
+use crate::plan::Hint;
+use crate::retry::RetryRecord;
+use diwan_kv::CommitId;
+use diwan_value::{Doc, doc};
+use std::sync::Arc;
+
+/// How many documents are deleted in one batch.
+const BATCH: usize = 128;
+
+/// A delete statement.
+#[derive(Clone, Default)]
+pub struct Delete<'a> {
+    /// Which documents.
+    pub filter: Doc<'a>,
+    /// All of them, or the first.
+    pub multi: bool,
+    /// How to find them.
+    pub hint: Hint,
+    /// Collation, variables, interrupt.
+    pub scope: Scope<'a>,
+    /// What to remember it by; the result is `{n: 1}`.
+    pub retry: Option<RetryRecord<'a>>,
+}
+
+/// What a delete did.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Deleted {
+    /// How many documents were deleted.
+    pub count: u64,
+    /// The last commit.
+    pub commit: Option<CommitId>,
+}
+
+impl Collection {
+    /// Runs a delete statement.
+    pub fn delete(self: &Arc<Self>, request: &Delete<'_>) -> Result<Deleted> {
+        let ready = request.scope.ready(self.schema().options.collator.as_ref())?;
+        let filter = ready.filter(request.filter)?;
+        let mut targets = Targets::find(self, &filter, None, &request.hint, &ready)?;
+        let mut deleted = Deleted::default();
+        let result = doc! { "n": 1i64 };
+        let retry = request.retry.map(|retry| RetryRecord { result: Some(result.as_doc()), ..retry });
+        let options = WriteOptions { retry: retry.filter(|_| !request.multi), ..WriteOptions::default() };
+        loop {
+            let ids = targets.next_many(if request.multi { BATCH } else { 1 }, &ready)?;
+            if ids.is_empty() {
+                return Ok(deleted);
+            }
+            let written = self.edit(&ids, options, |_, record| {
+                Ok(match record {
+                    Some(record) if filter.matches(record.doc)? => Edit::Delete,
+                    _ => Edit::Keep,
+                })
+            })?;
+            deleted.count += written.deleted as u64;
+            deleted.commit = written.commit.or(deleted.commit);
+            if !request.multi && deleted.count > 0 {
+                return Ok(deleted);
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! `distinct`: the different values at a path.
+
+use super::find::Find;
+use super::scope::Scope;
+use crate::error::{Error, Result};
+use crate::namespace::Namespace;
+use crate::plan::Hint;
+use crate::store::{Entry, Store};
+use diwan_value::key::{Direction, encode_order};
+use diwan_value::{ArrayBuilder, Doc, MAX_DOCUMENT_BYTES, Path, Value};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// A distinct.
+#[derive(Clone, Default)]
+pub struct Distinct<'a> {
+    /// The path.
+    pub key: &'a str,
+    /// Which documents.
+    pub filter: Doc<'a>,
+    /// How to find them.
+    pub hint: Hint,
+    /// Collation, interrupt.
+    pub scope: Scope<'a>,
+}
+
+impl Store {
+    /// The different values, as an array. An array on the path counts by its elements.
+    pub fn distinct(self: &Arc<Self>, namespace: &Namespace, request: &Distinct<'_>) -> Result<ArrayBuilder> {
+        let path = Path::new(request.key);
+        let collator = match self.entry(namespace) {
+            Some(Entry::Collection(collection)) => {
+                request.scope.ready(collection.schema().options.collator.as_ref())?.collator()
+            }
+            _ => request.scope.ready(None)?.collator(),
+        };
+        let find = Find {
+            filter: request.filter,
+            hint: request.hint.clone(),
+            scope: request.scope.clone(),
+            ..Find::default()
+        };
+        let mut source = self.find(namespace, &find)?;
+        let mut seen: HashSet<Vec<u8>> = HashSet::new();
+        let mut values = ArrayBuilder::new();
+        let mut key = Vec::new();
+        while source.advance(&request.scope.interrupt)? {
+            let mut add = |value: Value<'_>| {
+                key.clear();
+                encode_order(&mut key, value, Direction::Ascending, collator.as_deref());
+                if !seen.contains(&key) {
+                    seen.insert(key.clone());
+                    values.push(value);
+                }
+            };
+            reach(Value::Document(source.current()), &path, 0, &mut add);
+            if values.len() > MAX_DOCUMENT_BYTES {
+                return Err(Error::refused(17217, "distinct too big, 16mb cap"));
+            }
+        }
+        Ok(values)
+    }
+}
+
+/// Shows every value at the parts of `path` from `at` on, arrays entered.
+fn reach<'a>(value: Value<'a>, path: &Path, at: usize, show: &mut impl FnMut(Value<'a>)) {
+    match value {
+        Value::Array(array) if at == path.depth() => array.iter().for_each(show),
+        _ if at == path.depth() => show(value),
+        Value::Document(doc) => {
+            if let Some(inner) = doc.get(path.name(at)) {
+                reach(inner, path, at + 1, show);
+            }
+        }
+        Value::Array(array) => {
+            if let Some(index) = path.index(at)
+                && let Some(element) = array.get(index)
+            {
+                reach(element, path, at + 1, show);
+            }
+            for element in array.iter().filter(|element| matches!(element, Value::Document(_))) {
+                reach(element, path, at, show);
+            }
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,183 @@
+//! `find`: documents of a collection or view, filtered, sorted, windowed, projected.
+
+use super::aggregate::Aggregate;
+use super::scope::{Ready, Scope};
+use crate::collection::Collection;
+use crate::error::{Error, Result};
+use crate::exec::{Projected, Scan, Sorted, Window};
+use crate::namespace::Namespace;
+use crate::plan::{Hint, Plan, Planner};
+use crate::store::{Entry, Store};
+use bumpalo::Bump;
+use diwan_query::code;
+use diwan_query::expr::EvalEnv;
+use diwan_query::filter::{Filter, FilterEnv};
+use diwan_query::pipeline::{DocList, DocSource};
+use diwan_query::projection::{Projection, ProjectionEnv};
+use diwan_query::sort::Sort;
+use diwan_value::{Array, ArrayBuilder, Doc, DocBuf, Path, doc};
+use std::sync::Arc;
+
+/// A find.
+#[derive(Clone, Default)]
+pub struct Find<'a> {
+    /// Which documents.
+    pub filter: Doc<'a>,
+    /// In which order.
+    pub sort: Option<Doc<'a>>,
+    /// Which of their fields, and what is computed of them.
+    pub projection: Option<Doc<'a>>,
+    /// How many are passed over.
+    pub skip: u64,
+    /// How many come at most.
+    pub limit: Option<u64>,
+    /// How to find them.
+    pub hint: Hint,
+    /// Whether the source goes on at its end with what a capped collection gets later.
+    pub tailable: bool,
+    /// Collation, variables, interrupt.
+    pub scope: Scope<'a>,
+}
+
+/// A find with everything parsed and planned.
+pub(super) struct Prepared {
+    pub filter: Arc<Filter>,
+    pub sort: Option<Sort>,
+    pub projection: Option<Projection>,
+    pub plan: Plan,
+    pub ready: Ready,
+    pub view: crate::collection::ReadView,
+}
+
+impl Find<'_> {
+    pub(super) fn prepare(&self, collection: &Arc<Collection>) -> Result<Prepared> {
+        let ready = self.scope.ready(collection.schema().options.collator.as_ref())?;
+        let filter = ready.filter(self.filter)?;
+        let sort = self.sort.map(Sort::parse).transpose()?;
+        let sort = sort.filter(|sort| !sort.is_empty() || sort.natural().is_some());
+        let parse_env = ready.parse_env();
+        let filter_env = FilterEnv { context: ready.context.clone(), scope: Some(&parse_env) };
+        let projection = self
+            .projection
+            .filter(|projection| !projection.is_empty())
+            .map(|projection| {
+                let env = ProjectionEnv { scope: &parse_env, filter: &filter_env, query: Some(self.filter) };
+                Projection::parse(projection, &env)
+            })
+            .transpose()?;
+        let mut needed = projection
+            .as_ref()
+            .and_then(Projection::covered_paths)
+            .map(|paths| paths.iter().map(|path| Path::new(path)).collect::<Vec<_>>());
+        if let (Some(needed), Some(sort)) = (&mut needed, &sort) {
+            needed.extend(sort.parts().iter().map(|part| part.path.clone()));
+        }
+        let view = collection.view();
+        let plan = Planner {
+            view: &view,
+            filter: filter.clone(),
+            sort: sort.as_ref(),
+            collator: ready.collator(),
+            hint: self.hint.clone(),
+            needed,
+        }
+        .plan()?;
+        Ok(Prepared { filter, sort, projection, plan, ready, view })
+    }
+
+    /// The same as the stages of a pipeline, for a view.
+    pub(super) fn to_pipeline(&self) -> Vec<u8> {
+        let mut stages = ArrayBuilder::new();
+        if !self.filter.is_empty() {
+            stages.push(doc! { "$match": self.filter });
+        }
+        if let Some(sort) = self.sort.filter(|sort| !sort.is_empty()) {
+            stages.push(doc! { "$sort": sort });
+        }
+        if self.skip > 0 {
+            stages.push(doc! { "$skip": self.skip as i64 });
+        }
+        if let Some(limit) = self.limit {
+            stages.push(doc! { "$limit": limit as i64 });
+        }
+        if let Some(projection) = self.projection.filter(|projection| !projection.is_empty()) {
+            stages.push(doc! { "$project": projection });
+        }
+        stages.finish()
+    }
+}
+
+impl Store {
+    /// Runs a find. A collection that does not exist is empty.
+    pub fn find(self: &Arc<Self>, namespace: &Namespace, request: &Find<'_>) -> Result<Box<dyn DocSource>> {
+        let collection = match self.entry(namespace) {
+            Some(Entry::Collection(collection)) => collection,
+            Some(Entry::View(_)) => {
+                let stages = request.to_pipeline();
+                return self.aggregate(
+                    Some(namespace),
+                    &namespace.database,
+                    &Aggregate {
+                        pipeline: Array::trusted(&stages),
+                        hint: request.hint.clone(),
+                        scope: request.scope.clone(),
+                        bypass_validation: false,
+                    },
+                );
+            }
+            None => {
+                // What is wrong with the arguments is wrong without the collection as well.
+                let ready = request.scope.ready(None)?;
+                ready.filter(request.filter)?;
+                request.sort.map(Sort::parse).transpose()?;
+                return Ok(Box::new(DocList::empty()));
+            }
+        };
+        if request.tailable && collection.schema().options.capped.is_none() {
+            return Err(Error::refused(
+                code::BAD_VALUE,
+                format!(
+                    "error processing query: ns={namespace} planner returned error :: caused by :: tailable cursor \
+                     requested on non capped collection"
+                ),
+            ));
+        }
+        let prepared = request.prepare(&collection)?;
+        Ok(prepared.open(request))
+    }
+}
+
+impl Prepared {
+    /// Opens the plan and what follows it.
+    fn open(self, request: &Find<'_>) -> Box<dyn DocSource> {
+        let Prepared { filter, sort, projection, plan, ready, view } = self;
+        let mut scan = Scan::new(view, &plan);
+        scan.set_tailable(request.tailable);
+        let windowed = request.skip > 0 || request.limit.is_some();
+        let mut source: Box<dyn DocSource> = match sort {
+            Some(sort) if !plan.sorted => {
+                let limit =
+                    request.limit.and_then(|limit| usize::try_from(limit.checked_add(request.skip)?).ok());
+                Box::new(Sorted::new(scan, sort, ready.collator(), ready.budget.clone(), limit))
+            }
+            _ => Box::new(scan),
+        };
+        if windowed {
+            source = Box::new(Window::new(source, request.skip, request.limit));
+        }
+        let Some(projection) = projection.filter(|projection| !projection.is_identity()) else {
+            return source;
+        };
+        let context = ready.context;
+        let mut arena = Bump::new();
+        Box::new(Projected::new(source, move |doc: Doc<'_>| -> diwan_query::Result<DocBuf> {
+            let index = match projection.needs_array_index() {
+                true => filter.matches_with_position(doc)?.array_index,
+                false => None,
+            };
+            arena.reset();
+            let env = EvalEnv::new(&arena, Doc::EMPTY, &context);
+            projection.project(doc, index, &env)
+        }))
+    }
+}

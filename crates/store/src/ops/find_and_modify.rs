@@ -1,0 +1,198 @@
+//! `findAndModify`: updates or deletes one document and returns it.
+
+use super::scope::Scope;
+use super::target::Targets;
+use super::update::Statement;
+use crate::collection::{Collection, Edit, WriteOptions};
+use crate::error::{Error, Result};
+use crate::plan::Hint;
+use crate::retry::RetryRecord;
+use bumpalo::Bump;
+use diwan_kv::CommitId;
+use diwan_query::expr::EvalEnv;
+use diwan_query::filter::FilterEnv;
+use diwan_query::projection::{Projection, ProjectionEnv};
+use diwan_value::{Array, Doc, DocBuf, Value, ValueBuf, doc};
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// What becomes of the document.
+#[derive(Clone, Copy)]
+pub enum Modify<'a> {
+    /// It is deleted.
+    Remove,
+    /// It is updated, or inserted if none matches and `upsert` is set.
+    Update {
+        /// A document or a pipeline.
+        update: Value<'a>,
+        /// Whether a document is inserted if none matches.
+        upsert: bool,
+        /// Whether the document is returned as it is afterwards.
+        return_new: bool,
+    },
+}
+
+/// A findAndModify.
+#[derive(Clone)]
+pub struct FindAndModify<'a> {
+    /// Which documents.
+    pub filter: Doc<'a>,
+    /// Which of them is the first.
+    pub sort: Option<Doc<'a>>,
+    /// Which of its fields are returned.
+    pub projection: Option<Doc<'a>>,
+    /// What becomes of it.
+    pub modify: Modify<'a>,
+    /// The conditions of `$[identifier]`.
+    pub array_filters: Option<Array<'a>>,
+    /// How to find it.
+    pub hint: Hint,
+    /// Collation, variables, interrupt.
+    pub scope: Scope<'a>,
+    /// Skips the validator.
+    pub bypass_validation: bool,
+    /// What to remember it by. The result is remembered as [`Modified::to_doc`] gives it.
+    pub retry: Option<RetryRecord<'a>>,
+}
+
+/// What a findAndModify did.
+#[derive(Clone, Debug, Default)]
+pub struct Modified {
+    /// How many documents were updated, inserted or deleted: 0 or 1.
+    pub count: u64,
+    /// Whether a document that was there was updated; `None` for a removal.
+    pub updated_existing: Option<bool>,
+    /// The `_id` of the document that was inserted.
+    pub upserted: Option<ValueBuf>,
+    /// The document that is returned.
+    pub value: Option<DocBuf>,
+    /// The commit.
+    pub commit: Option<CommitId>,
+}
+
+impl Modified {
+    /// The outcome as it is remembered for a retry.
+    pub fn to_doc(&self) -> DocBuf {
+        let mut out = doc! { "n": self.count as i64 }.into_builder();
+        if let Some(existing) = self.updated_existing {
+            out.append("updatedExisting", existing);
+        }
+        if let Some(id) = &self.upserted {
+            out.append("upserted", id);
+        }
+        if let Some(value) = &self.value {
+            out.append("value", value);
+        }
+        out.finish()
+    }
+
+    /// Reads a remembered outcome.
+    pub fn from_doc(doc: Doc<'_>) -> Modified {
+        Modified {
+            count: doc.get("n").and_then(Value::as_i64_exact).unwrap_or(0) as u64,
+            updated_existing: doc.get("updatedExisting").and_then(Value::as_bool),
+            upserted: doc.get("upserted").map(ValueBuf::new),
+            value: doc.get_doc("value").map(Doc::to_owned),
+            commit: None,
+        }
+    }
+}
+
+/// How often it is begun anew when others change what it found.
+const ATTEMPTS: usize = 100;
+
+impl Collection {
+    /// Runs a findAndModify.
+    pub fn find_and_modify(self: &Arc<Self>, request: &FindAndModify<'_>) -> Result<Modified> {
+        // A removal has no update: its statement only matches.
+        let (update, upsert, return_new) = match request.modify {
+            Modify::Remove => (Value::Document(Doc::EMPTY), false, false),
+            Modify::Update { update, upsert, return_new } => (update, upsert, return_new),
+        };
+        let statement =
+            Statement::parse(self, request.filter, update, false, request.array_filters, &request.scope)?;
+        let parse_env = statement.ready.parse_env();
+        let filter_env = FilterEnv { context: statement.ready.context.clone(), scope: Some(&parse_env) };
+        let projection = request
+            .projection
+            .filter(|projection| !projection.is_empty())
+            .map(|projection| {
+                let env =
+                    ProjectionEnv { scope: &parse_env, filter: &filter_env, query: Some(request.filter) };
+                Projection::parse(projection, &env)
+            })
+            .transpose()?;
+        let shown = |doc: Doc<'_>| -> Result<DocBuf> {
+            let Some(projection) = &projection else { return Ok(doc.to_owned()) };
+            let index = match projection.needs_array_index() {
+                true => statement.filter.matches_with_position(doc)?.array_index,
+                false => None,
+            };
+            let arena = Bump::new();
+            let env = EvalEnv::new(&arena, Doc::EMPTY, &statement.ready.context);
+            Ok(projection.project(doc, index, &env)?)
+        };
+        let result = RefCell::new(None);
+        let options = WriteOptions {
+            bypass_validation: request.bypass_validation,
+            retry: request.retry,
+            retry_result: Some(&result),
+        };
+        for _ in 0..ATTEMPTS {
+            statement.ready.interrupt.check()?;
+            let mut targets =
+                Targets::find(self, &statement.filter, request.sort, &request.hint, &statement.ready)?;
+            while let Some(id) = targets.next(&statement.ready)? {
+                let mut outcome: Option<Modified> = None;
+                let written = self.edit(&[id], options, |_, record| {
+                    let Some(record) = record else { return Ok(Edit::Keep) };
+                    let mut modified = Modified { count: 1, ..Modified::default() };
+                    let edit = if let Modify::Remove = request.modify {
+                        if !statement.filter.matches(record.doc)? {
+                            return Ok(Edit::Keep);
+                        }
+                        modified.value = Some(shown(record.doc)?);
+                        Edit::Delete
+                    } else {
+                        let Some(changed) = statement.apply(record)? else { return Ok(Edit::Keep) };
+                        modified.updated_existing = Some(true);
+                        let after = changed.as_ref().map_or(record.doc, DocBuf::as_doc);
+                        modified.value = Some(shown(if return_new { after } else { record.doc })?);
+                        changed.map_or(Edit::Keep, Edit::Put)
+                    };
+                    *result.borrow_mut() = Some(modified.to_doc());
+                    outcome = Some(modified);
+                    Ok(edit)
+                })?;
+                if let Some(outcome) = outcome {
+                    return Ok(Modified { commit: written.commit, ..outcome });
+                }
+            }
+            if !upsert {
+                let updated_existing = match request.modify {
+                    Modify::Remove => None,
+                    Modify::Update { .. } => Some(false),
+                };
+                return Ok(Modified { updated_existing, ..Modified::default() });
+            }
+            let doc = statement.upsert_document()?;
+            let modified = Modified {
+                count: 1,
+                updated_existing: Some(false),
+                upserted: doc.as_doc().get("_id").map(ValueBuf::new),
+                value: return_new.then(|| shown(doc.as_doc())).transpose()?,
+                commit: None,
+            };
+            *result.borrow_mut() = Some(modified.to_doc());
+            let inserted =
+                self.insert_new(doc, request.bypass_validation, request.retry, &result, &statement.filter)?;
+            if let Some(commit) = inserted {
+                return Ok(Modified { commit: Some(commit), ..modified });
+            }
+        }
+        Err(Error::refused(
+            diwan_query::code::WRITE_CONFLICT,
+            "the document kept changing while it was modified",
+        ))
+    }
+}

@@ -1,0 +1,27 @@
+//! The operations that faces ask for: each parses its arguments, plans, and runs.
+//!
+//! An operation's arguments are documents as they came from the client; what they share is [`Scope`].
+
+mod aggregate;
+mod collections;
+mod count;
+mod delete;
+mod distinct;
+mod explain;
+mod find;
+mod find_and_modify;
+mod replace;
+mod scope;
+mod target;
+mod update;
+
+pub use aggregate::Aggregate;
+pub use count::Count;
+pub use delete::{Delete, Deleted};
+pub use distinct::Distinct;
+pub use explain::Verbosity;
+pub use find::Find;
+pub use find_and_modify::{FindAndModify, Modified, Modify};
+pub(crate) use replace::TEMPORARY_PREFIX;
+pub use scope::Scope;
+pub use update::{Update, Updated};

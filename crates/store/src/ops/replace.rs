@@ -1,0 +1,122 @@
+//! `$out`: a collection's new contents, gathered aside and put in its place at once.
+
+use crate::collection::{Collection, WriteOptions};
+use crate::error::{Error, Result};
+use crate::exec::as_query_error;
+use crate::index::BuildProgress;
+use crate::namespace::Namespace;
+use crate::store::{Entry, Store};
+use diwan_query::code;
+use diwan_query::pipeline::{Execution, Replacement};
+use diwan_value::{Doc, DocBuf, ObjectId};
+use std::sync::Arc;
+
+/// Names of unfinished contents begin so; what a kill leaves of them is dropped at the next start.
+pub(crate) const TEMPORARY_PREFIX: &str = "tmp.agg_out.";
+
+/// How many bytes of documents are gathered before they are inserted.
+const BATCH_BYTES: usize = 1 << 20;
+
+/// The contents of a collection that is not there yet.
+pub(super) struct NewContents {
+    store: Arc<Store>,
+    target: Namespace,
+    temporary: Namespace,
+    collection: Arc<Collection>,
+    gathered: Vec<DocBuf>,
+    gathered_bytes: usize,
+    bypass_validation: bool,
+    execution: Execution,
+    committed: bool,
+}
+
+impl NewContents {
+    pub fn begin(store: Arc<Store>, target: &Namespace, execution: &Execution) -> Result<NewContents> {
+        Namespace::new(&target.database, &target.collection)?;
+        let options = match store.entry(target) {
+            None => DocBuf::new(),
+            Some(Entry::Collection(collection)) => {
+                let options = collection.schema().options.clone();
+                if options.capped.is_some() {
+                    return Err(Error::refused(
+                        17152,
+                        format!("namespace '{target}' is capped so it can't be used for $out"),
+                    ));
+                }
+                options.to_doc().to_owned()
+            }
+            Some(Entry::View(_)) => {
+                return Err(Error::refused(
+                    code::COMMAND_NOT_SUPPORTED_ON_VIEW,
+                    format!("Namespace {target} is a view, not a collection"),
+                ));
+            }
+        };
+        let name = format!("{TEMPORARY_PREFIX}{}", ObjectId::generate());
+        let temporary = Namespace { database: target.database.clone(), collection: name };
+        store.create(&temporary, options.as_doc())?;
+        let collection = store.collection(&temporary)?.ok_or_else(|| {
+            Error::namespace_not_found(format!("{temporary} was dropped while $out wrote it"))
+        })?;
+        Ok(NewContents {
+            store,
+            target: target.clone(),
+            temporary,
+            collection,
+            gathered: Vec::new(),
+            gathered_bytes: 0,
+            bypass_validation: execution.bypass_document_validation,
+            execution: execution.clone(),
+            committed: false,
+        })
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let docs: Vec<Doc<'_>> = self.gathered.iter().map(DocBuf::as_doc).collect();
+        let options = WriteOptions { bypass_validation: self.bypass_validation, ..WriteOptions::default() };
+        let mut report = self.collection.insert(&docs, true, options)?;
+        if let Some((_, error)) = report.errors.pop() {
+            return Err(error);
+        }
+        self.gathered.clear();
+        self.gathered_bytes = 0;
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.flush()?;
+        if let Some(Entry::Collection(old)) = self.store.entry(&self.target) {
+            let specs = old.schema().secondary().iter().map(|index| index.spec.clone()).collect();
+            let interrupt = &self.execution.context.interrupt;
+            self.collection.create_indexes(specs, interrupt, &BuildProgress::default())?;
+        }
+        self.store.rename(&self.temporary, &self.target, true)?;
+        self.committed = true;
+        Ok(())
+    }
+}
+
+impl Replacement for NewContents {
+    fn insert(&mut self, doc: Doc<'_>) -> diwan_query::Result<()> {
+        self.gathered.push(doc.to_owned());
+        self.gathered_bytes += doc.as_bytes().len();
+        if self.gathered_bytes >= BATCH_BYTES {
+            self.flush().map_err(as_query_error)?;
+        }
+        Ok(())
+    }
+
+    fn commit(mut self: Box<Self>) -> diwan_query::Result<()> {
+        self.finish().map_err(as_query_error)
+    }
+}
+
+impl Drop for NewContents {
+    fn drop(&mut self) {
+        if !self.committed
+            && let Err(error) = self.store.drop_collection(&self.temporary)
+        {
+            tracing::warn!(%error, collection = %self.temporary, "unfinished $out could not be dropped");
+        }
+    }
+}

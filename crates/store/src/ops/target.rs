@@ -1,0 +1,84 @@
+//! Finding the documents that a write concerns.
+
+use super::scope::Ready;
+use crate::collection::{Collection, id_key};
+use crate::error::Result;
+use crate::exec::{Scan, Sorted};
+use crate::plan::{Access, Hint, Plan, Planner};
+use diwan_query::filter::Filter;
+use diwan_query::pipeline::DocSource;
+use diwan_query::sort::Sort;
+use diwan_value::{Doc, Value};
+use std::sync::Arc;
+
+/// The documents that match a write's filter, as of the moment of its beginning: each is seen once, whatever the write
+/// does meanwhile. What is found must be matched again under its lock.
+pub(super) struct Targets {
+    source: Source,
+}
+
+enum Source {
+    /// One id, not read yet: its document's lock is taken first.
+    One(Option<Vec<u8>>),
+    Found(Box<dyn DocSource>),
+}
+
+impl Targets {
+    pub fn find(
+        collection: &Arc<Collection>,
+        filter: &Arc<Filter>,
+        sort: Option<Doc<'_>>,
+        hint: &Hint,
+        ready: &Ready,
+    ) -> Result<Targets> {
+        let sort =
+            sort.map(Sort::parse).transpose()?.filter(|sort| !sort.is_empty() || sort.natural().is_some());
+        let view = collection.view();
+        let plan = Planner {
+            view: &view,
+            filter: filter.clone(),
+            sort: sort.as_ref(),
+            collator: ready.collator(),
+            hint: hint.clone(),
+            needed: None,
+        }
+        .plan()?;
+        if let Plan { access: Access::Ids(ids), .. } = &plan
+            && let [id] = ids.as_slice()
+        {
+            return Ok(Targets { source: Source::One(Some(id.clone())) });
+        }
+        let scan = Scan::new(view, &plan);
+        let source: Box<dyn DocSource> = match sort {
+            Some(sort) if !plan.sorted => {
+                Box::new(Sorted::new(scan, sort, ready.collator(), ready.budget.clone(), None))
+            }
+            _ => Box::new(scan),
+        };
+        Ok(Targets { source: Source::Found(source) })
+    }
+
+    /// The next id, as key bytes.
+    pub fn next(&mut self, ready: &Ready) -> Result<Option<Vec<u8>>> {
+        match &mut self.source {
+            Source::One(id) => Ok(id.take()),
+            Source::Found(source) => {
+                if !source.advance(&ready.interrupt)? {
+                    return Ok(None);
+                }
+                id_key(source.current().get("_id").unwrap_or(Value::Null)).map(Some)
+            }
+        }
+    }
+
+    /// The next ids, up to `most`.
+    pub fn next_many(&mut self, most: usize, ready: &Ready) -> Result<Vec<Vec<u8>>> {
+        let mut ids = Vec::new();
+        while ids.len() < most
+            && let Some(id) = self.next(ready)?
+        {
+            ids.push(id);
+        }
+        Ok(ids)
+    }
+}

@@ -1,0 +1,319 @@
+//! `update`: one document or all that match, with upsert.
+
+use super::scope::{Ready, Scope};
+use super::target::Targets;
+use crate::collection::{Collection, Edit, WriteOptions, document_id, with_id_in_front};
+use crate::error::{Error, Result};
+use crate::plan::Hint;
+use crate::record::Record;
+use crate::retry::RetryRecord;
+use diwan_kv::CommitId;
+use diwan_query::filter::{Filter, FilterEnv};
+use diwan_query::update as query;
+use diwan_value::{Array, Doc, DocBuf, Value, ValueBuf, doc};
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// How many documents are updated in one batch.
+const BATCH: usize = 64;
+
+/// An update statement.
+#[derive(Clone, Default)]
+pub struct Update<'a> {
+    /// Which documents.
+    pub filter: Doc<'a>,
+    /// What becomes of them: a document or a pipeline.
+    pub update: Option<Value<'a>>,
+    /// All of them, or the first.
+    pub multi: bool,
+    /// Whether a document is inserted if none matches.
+    pub upsert: bool,
+    /// The conditions of `$[identifier]`.
+    pub array_filters: Option<Array<'a>>,
+    /// Which is the first.
+    pub sort: Option<Doc<'a>>,
+    /// How to find them.
+    pub hint: Hint,
+    /// Collation, variables, interrupt.
+    pub scope: Scope<'a>,
+    /// Skips the validator.
+    pub bypass_validation: bool,
+    /// What to remember it by. The result is remembered as [`Updated::to_doc`] gives it.
+    pub retry: Option<RetryRecord<'a>>,
+}
+
+/// What an update did.
+#[derive(Clone, Debug, Default)]
+pub struct Updated {
+    /// How many documents matched.
+    pub matched: u64,
+    /// How many of them changed.
+    pub modified: u64,
+    /// The `_id` of the document that was inserted.
+    pub upserted: Option<ValueBuf>,
+    /// The last commit.
+    pub commit: Option<CommitId>,
+}
+
+impl Updated {
+    /// The outcome as it is remembered for a retry.
+    pub fn to_doc(&self) -> DocBuf {
+        let mut out = doc! { "n": self.matched as i64, "nModified": self.modified as i64 }.into_builder();
+        if let Some(id) = &self.upserted {
+            out.append("upserted", id);
+        }
+        out.finish()
+    }
+
+    /// Reads a remembered outcome.
+    pub fn from_doc(doc: Doc<'_>) -> Updated {
+        let number = |name| doc.get(name).and_then(Value::as_i64_exact).unwrap_or(0) as u64;
+        Updated {
+            matched: number("n"),
+            modified: number("nModified"),
+            upserted: doc.get("upserted").map(ValueBuf::new),
+            commit: None,
+        }
+    }
+}
+
+/// An update with everything parsed.
+pub(super) struct Statement {
+    pub filter: Arc<Filter>,
+    pub update: query::Update,
+    pub ready: Ready,
+}
+
+impl Statement {
+    pub fn parse(
+        collection: &Collection,
+        filter: Doc<'_>,
+        update: Value<'_>,
+        multi: bool,
+        array_filters: Option<Array<'_>>,
+        scope: &Scope<'_>,
+    ) -> Result<Statement> {
+        let ready = scope.ready(collection.schema().options.collator.as_ref())?;
+        let filter = ready.filter(filter)?;
+        let parse_env = ready.parse_env();
+        let filter_env = FilterEnv { context: ready.context.clone(), scope: Some(&parse_env) };
+        let env = query::UpdateEnv { filter: &filter_env, array_filters, multi };
+        let update = query::Update::parse(update, &env)?;
+        Ok(Statement { filter, update, ready })
+    }
+
+    /// What the update makes of a record; `None` if the record does not match any more.
+    pub fn apply(&self, record: &Record<'_>) -> Result<Option<Option<DocBuf>>> {
+        let index = if self.update.needs_array_index() {
+            let found = self.filter.matches_with_position(record.doc)?;
+            if !found.matched {
+                return Ok(None);
+            }
+            found.array_index
+        } else if !self.filter.matches(record.doc)? {
+            return Ok(None);
+        } else {
+            None
+        };
+        Ok(Some(self.update.apply(record.doc, index, &self.ready.context)?))
+    }
+
+    /// The document that an upsert inserts, with its `_id`.
+    pub fn upsert_document(&self) -> Result<DocBuf> {
+        let doc = self.update.upsert_document(&self.filter, &self.ready.context)?;
+        Ok(match doc.as_doc().contains_key("_id") {
+            true => doc,
+            false => with_id_in_front(doc.as_doc()),
+        })
+    }
+}
+
+/// How often a statement is begun anew when others change what it found.
+const ATTEMPTS: usize = 100;
+
+impl Collection {
+    /// Runs an update statement.
+    pub fn update(self: &Arc<Self>, request: &Update<'_>) -> Result<Updated> {
+        let update = request.update.unwrap_or(Value::Document(Doc::EMPTY));
+        let statement = Statement::parse(
+            self,
+            request.filter,
+            update,
+            request.multi,
+            request.array_filters,
+            &request.scope,
+        )?;
+        if request.multi {
+            self.update_many(request, &statement)
+        } else {
+            self.update_one(request, &statement)
+        }
+    }
+
+    fn update_one(self: &Arc<Self>, request: &Update<'_>, statement: &Statement) -> Result<Updated> {
+        for _ in 0..ATTEMPTS {
+            statement.ready.interrupt.check()?;
+            let mut targets =
+                Targets::find(self, &statement.filter, request.sort, &request.hint, &statement.ready)?;
+            while let Some(id) = targets.next(&statement.ready)? {
+                let updated = self.update_these(&[id], request, statement)?;
+                if updated.matched > 0 {
+                    return Ok(updated);
+                }
+            }
+            if !request.upsert {
+                return Ok(Updated::default());
+            }
+            if let Some(updated) = self.upsert(request, statement)? {
+                return Ok(updated);
+            }
+        }
+        Err(Error::refused(
+            diwan_query::code::WRITE_CONFLICT,
+            "the document kept changing while it was updated",
+        ))
+    }
+
+    fn update_many(self: &Arc<Self>, request: &Update<'_>, statement: &Statement) -> Result<Updated> {
+        let mut total = Updated::default();
+        let mut targets = Targets::find(self, &statement.filter, None, &request.hint, &statement.ready)?;
+        loop {
+            let ids = targets.next_many(BATCH, &statement.ready)?;
+            if ids.is_empty() {
+                break;
+            }
+            let mut add = |updated: Updated| {
+                total.matched += updated.matched;
+                total.modified += updated.modified;
+                total.commit = updated.commit.or(total.commit);
+            };
+            match self.update_these(&ids, request, statement) {
+                Ok(updated) => add(updated),
+                // One document of the batch is refused: those before it are updated all the same.
+                Err(Error::Query(_) | Error::DuplicateKey(_) | Error::DocumentValidation { .. }) => {
+                    for id in ids {
+                        add(self.update_these(&[id], request, statement)?);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if total.matched == 0 && request.upsert {
+            for _ in 0..ATTEMPTS {
+                if let Some(updated) = self.upsert(request, statement)? {
+                    return Ok(updated);
+                }
+            }
+        }
+        Ok(total)
+    }
+
+    /// Updates the documents of these ids that still match.
+    fn update_these(&self, ids: &[Vec<u8>], request: &Update<'_>, statement: &Statement) -> Result<Updated> {
+        let mut updated = Updated::default();
+        let result = doc! { "n": 1i64, "nModified": 1i64 };
+        let retry = request.retry.map(|retry| RetryRecord { result: Some(result.as_doc()), ..retry });
+        let options = WriteOptions {
+            bypass_validation: request.bypass_validation,
+            retry: retry.filter(|_| !request.multi),
+            ..WriteOptions::default()
+        };
+        let written = self.edit(ids, options, |_, record| {
+            let Some(record) = record else { return Ok(Edit::Keep) };
+            match statement.apply(record)? {
+                None => Ok(Edit::Keep),
+                Some(None) => {
+                    updated.matched += 1;
+                    Ok(Edit::Keep)
+                }
+                Some(Some(doc)) => {
+                    updated.matched += 1;
+                    Ok(Edit::Put(doc))
+                }
+            }
+        })?;
+        updated.modified = written.replaced as u64;
+        updated.commit = written.commit;
+        Ok(updated)
+    }
+
+    /// Inserts the upsert's document; `None` if somebody inserted one that matches meanwhile.
+    fn upsert(&self, request: &Update<'_>, statement: &Statement) -> Result<Option<Updated>> {
+        let doc = statement.upsert_document()?;
+        let id = ValueBuf::new(doc.as_doc().get("_id").unwrap_or(Value::Null));
+        let updated = Updated { matched: 1, modified: 0, upserted: Some(id), commit: None };
+        let result = RefCell::new(Some(updated.to_doc()));
+        let inserted =
+            self.insert_new(doc, request.bypass_validation, request.retry, &result, &statement.filter)?;
+        Ok(inserted.map(|commit| Updated { commit: Some(commit), ..updated }))
+    }
+
+    /// Inserts a document unless one of its unique keys is taken by a document that matches `filter`.
+    pub(super) fn insert_new(
+        &self,
+        doc: DocBuf,
+        bypass_validation: bool,
+        retry: Option<RetryRecord<'_>>,
+        result: &RefCell<Option<DocBuf>>,
+        filter: &Filter,
+    ) -> Result<Option<CommitId>> {
+        let key = document_id(doc.as_doc())?;
+        let options = WriteOptions { bypass_validation, retry, retry_result: Some(result) };
+        let mut taken = false;
+        let written = self.edit(std::slice::from_ref(&key), options, |_, record| {
+            taken = record.is_some();
+            Ok(if taken { Edit::Keep } else { Edit::Put(doc.clone()) })
+        });
+        match written {
+            Ok(written) if !taken => Ok(written.commit),
+            Ok(_) => match self.get(&key)? {
+                Some(stored) if !filter.matches(stored.doc())? => {
+                    Err(self.duplicate_id(doc.as_doc().get("_id").unwrap_or(Value::Null)))
+                }
+                _ => Ok(None),
+            },
+            // MongoDB begins an upsert anew only where its filter names the unique key; a filter that matches now
+            // says the same.
+            Err(Error::DuplicateKey(error)) => {
+                let matches_now = filter_names(filter, error.key_pattern.as_doc());
+                if matches_now && self.any_match(filter)? {
+                    Ok(None)
+                } else {
+                    Err(Error::DuplicateKey(error))
+                }
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn any_match(&self, filter: &Filter) -> Result<bool> {
+        let mut found = false;
+        let prefix = crate::keys::collection_prefix(self.id);
+        let mut failure = None;
+        let range = diwan_kv::KeyRange::prefix(&prefix);
+        self.shared.engine.snapshot().visit(diwan_kv::Space::Records, range, &mut |_, value| {
+            match crate::record::document(value).map(|doc| filter.matches(doc)) {
+                Some(Ok(false)) | None => return std::ops::ControlFlow::Continue(()),
+                Some(Ok(true)) => found = true,
+                Some(Err(error)) => failure = Some(error),
+            }
+            std::ops::ControlFlow::Break(())
+        })?;
+        failure.map_or(Ok(found), |error| Err(error.into()))
+    }
+
+    fn duplicate_id(&self, id: Value<'_>) -> Error {
+        Error::DuplicateKey(Box::new(crate::error::DuplicateKey {
+            namespace: self.namespace().to_string(),
+            index: "_id_".to_owned(),
+            key_pattern: doc! { "_id": 1 },
+            key_value: doc! { "_id": id },
+        }))
+    }
+}
+
+/// Whether a filter binds every field of a key pattern by equality.
+fn filter_names(filter: &Filter, pattern: Doc<'_>) -> bool {
+    let Ok(fields) = diwan_query::filter::equality_fields(filter) else { return false };
+    pattern.iter().all(|element| fields.iter().any(|(path, _)| path.as_str() == element.key_str()))
+}

@@ -1,0 +1,248 @@
+//! From predicates to the keys of an index field that can satisfy them: always a superset, since every document found
+//! is matched again.
+
+use super::interval::{Cut, Intervals};
+use diwan_query::filter::{ElemMatch, Filter, Operand, Predicate, ValueSet};
+use diwan_value::key::{Direction, encode_order, type_bounds};
+use diwan_value::{Collator, Path, Type, Value};
+use std::sync::Arc;
+
+/// The predicates of a filter that every match must satisfy at one path.
+pub fn predicates_at<'f>(filter: &'f Filter, path: &Path) -> Vec<&'f Predicate> {
+    let mut found = Vec::new();
+    collect(filter, path, 0, &mut found);
+    found
+}
+
+/// Collects the predicates at the parts of `path` from `skip` on.
+fn collect<'f>(filter: &'f Filter, path: &Path, skip: usize, found: &mut Vec<&'f Predicate>) {
+    match filter {
+        Filter::And(conjunction) => {
+            conjunction.children().iter().for_each(|child| collect(child, path, skip, found));
+        }
+        Filter::Path(condition) => {
+            let rest: Vec<&str> = path.names().skip(skip).collect();
+            let own: Vec<&str> = condition.path.names().collect();
+            if rest == own {
+                found.push(&condition.predicate);
+            } else if rest.starts_with(&own)
+                && let Predicate::ElemMatch(ElemMatch::Object(inner)) = condition.predicate.as_ref()
+            {
+                collect(inner, path, skip + own.len(), found);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// What bounds are made for: one field of one index.
+pub struct BoundsOf<'a> {
+    /// The collation of the index's keys.
+    pub index_collator: Option<&'a Arc<Collator>>,
+    /// Whether the index's collation is the query's, so that strings can be bounded.
+    pub same_collation: bool,
+    /// Whether documents may have several keys in the field: then two predicates may be satisfied by two of them.
+    pub multikey: bool,
+    /// Whether missing fields have no entry.
+    pub sparse: bool,
+}
+
+impl BoundsOf<'_> {
+    /// The keys that can satisfy all of `predicates`; `None` if the index may not be used for them at all.
+    pub fn all(&self, predicates: &[&Predicate]) -> Option<Intervals> {
+        let mut bounds: Option<Intervals> = None;
+        let mut usable = !self.sparse;
+        for predicate in predicates {
+            usable |= !accepts_missing(predicate);
+            let Some(next) = self.one(predicate) else { continue };
+            bounds = Some(match bounds {
+                None => next,
+                Some(previous) if self.multikey => narrower(previous, next),
+                Some(previous) => previous.intersection(&next),
+            });
+        }
+        usable.then(|| bounds.unwrap_or_else(Intervals::all))
+    }
+
+    /// The keys that can satisfy one predicate; `None` for all.
+    fn one(&self, predicate: &Predicate) -> Option<Intervals> {
+        match predicate {
+            Predicate::Eq(operand) => self.equal(operand.value()),
+            Predicate::Lt(operand) => self.ordered(operand, true, false),
+            Predicate::Lte(operand) => self.ordered(operand, true, true),
+            Predicate::Gt(operand) => self.ordered(operand, false, false),
+            Predicate::Gte(operand) => self.ordered(operand, false, true),
+            Predicate::In(set) => self.within(set),
+            Predicate::Type(types) => {
+                let mut all = Intervals::empty();
+                for tag in types.types() {
+                    if tag == Type::Array {
+                        return None;
+                    }
+                    all = all.union(of_type(tag));
+                }
+                Some(all)
+            }
+            Predicate::Mod { .. } => Some(of_type(Type::Double)),
+            Predicate::Bits(_) => Some(of_type(Type::Double).union(of_type(Type::Binary))),
+            Predicate::Regex(pattern) => self.regex(pattern),
+            Predicate::All(all) => all.iter().find_map(|one| self.one(one)),
+            Predicate::ElemMatch(ElemMatch::Value(all)) => {
+                all.iter().filter_map(|one| self.one(one)).reduce(|a, b| a.intersection(&b))
+            }
+            Predicate::Not(inner) => match inner.as_slice() {
+                [Predicate::Exists] => Some(nullish()),
+                [Predicate::Eq(operand)] if !matches!(operand.value(), Value::Array(_)) => {
+                    Some(self.one(&inner[0])?.complement())
+                }
+                [Predicate::In(set)] if set.patterns().is_empty() && no_arrays(set) => {
+                    Some(self.within(set)?.complement())
+                }
+                _ => None,
+            },
+            Predicate::Exists | Predicate::Size(_) | Predicate::ElemMatch(ElemMatch::Object(_)) => None,
+        }
+    }
+
+    fn equal(&self, value: Value<'_>) -> Option<Intervals> {
+        if !self.comparable(value) {
+            return None;
+        }
+        Some(match value {
+            Value::Null | Value::Undefined => nullish(),
+            // An array is found by its first element, or nested in another array by itself.
+            Value::Array(array) => {
+                let first = array.iter().next().unwrap_or(Value::Undefined);
+                self.point(value).union(self.point(first))
+            }
+            _ => self.point(value),
+        })
+    }
+
+    fn ordered(&self, operand: &Operand, less: bool, equal: bool) -> Option<Intervals> {
+        let value = operand.value();
+        match value {
+            Value::Null | Value::Undefined => {
+                return Some(if equal { nullish() } else { Intervals::empty() });
+            }
+            Value::Array(_) | Value::MinKey | Value::MaxKey => return None,
+            Value::Double(number) if number.is_nan() => {
+                return Some(if equal { self.point(value) } else { Intervals::empty() });
+            }
+            _ => {}
+        }
+        if !self.comparable(value) {
+            return None;
+        }
+        let (first, end) = type_bounds(value.tag(), Direction::Ascending);
+        let key = self.encoded(value);
+        let cut = if less == equal { Cut::After(key) } else { Cut::Before(key) };
+        Some(match less {
+            true => Intervals::between(Cut::Before(first.to_vec()), cut),
+            false => Intervals::between(cut, Cut::Before(end.to_vec())),
+        })
+    }
+
+    fn within(&self, set: &ValueSet) -> Option<Intervals> {
+        let mut all = Intervals::empty();
+        for operand in set.values() {
+            all = all.union(self.equal(operand.value())?);
+        }
+        for pattern in set.patterns() {
+            all = all.union(self.regex(pattern)?);
+        }
+        Some(all)
+    }
+
+    /// Strings with the pattern's literal prefix, and regular expressions that are stored.
+    fn regex(&self, pattern: &diwan_query::filter::Pattern) -> Option<Intervals> {
+        let strings = match pattern.literal_prefix() {
+            Some((prefix, _)) if self.index_collator.is_none() && !prefix.is_empty() => {
+                let mut key = self.encoded(Value::String(&prefix));
+                // Without its end, a string's key is a prefix of the keys of all strings that begin with it.
+                key.pop();
+                Intervals::between(Cut::Before(key.clone()), Cut::After(key))
+            }
+            _ => of_type(Type::String),
+        };
+        Some(strings.union(of_type(Type::Regex)))
+    }
+
+    fn point(&self, value: Value<'_>) -> Intervals {
+        Intervals::point(self.encoded(value))
+    }
+
+    fn encoded(&self, value: Value<'_>) -> Vec<u8> {
+        let mut key = Vec::new();
+        encode_order(
+            &mut key,
+            value,
+            Direction::Ascending,
+            self.index_collator.map(|collator| collator.as_ref()),
+        );
+        key
+    }
+
+    /// Whether the index's order of such values is the query's.
+    fn comparable(&self, value: Value<'_>) -> bool {
+        self.same_collation || !has_text(value)
+    }
+}
+
+/// Whether a missing field satisfies the predicate: such matches are not in a sparse index.
+pub fn accepts_missing(predicate: &Predicate) -> bool {
+    match predicate {
+        Predicate::Eq(operand) | Predicate::Lte(operand) | Predicate::Gte(operand) => {
+            operand.value().is_nullish()
+        }
+        Predicate::In(set) => set.values().iter().any(|operand| operand.value().is_nullish()),
+        Predicate::All(all) => all.iter().all(accepts_missing),
+        Predicate::Not(_) => true,
+        _ => false,
+    }
+}
+
+fn has_text(value: Value<'_>) -> bool {
+    match value {
+        Value::String(_) | Value::Symbol(_) => true,
+        Value::Document(doc) => doc.iter().any(|element| has_text(element.value())),
+        Value::Array(array) => array.iter().any(has_text),
+        _ => false,
+    }
+}
+
+fn no_arrays(set: &ValueSet) -> bool {
+    set.values().iter().all(|operand| !matches!(operand.value(), Value::Array(_)))
+}
+
+fn of_type(tag: Type) -> Intervals {
+    let (first, end) = type_bounds(tag, Direction::Ascending);
+    Intervals::between(Cut::Before(first.to_vec()), Cut::Before(end.to_vec()))
+}
+
+/// The keys of null, of a missing field and of an empty array.
+fn nullish() -> Intervals {
+    let point = |value| {
+        let mut key = Vec::new();
+        encode_order(&mut key, value, Direction::Ascending, None);
+        Intervals::point(key)
+    };
+    point(Value::Null).union(point(Value::Undefined))
+}
+
+/// The one of two sets that looks smaller: points before ranges, ranges before everything.
+fn narrower(left: Intervals, right: Intervals) -> Intervals {
+    let weight = |set: &Intervals| {
+        let open =
+            |cut: &Cut| matches!(cut, Cut::Min | Cut::Max) || matches!(cut, Cut::Before(b) if b.len() == 1);
+        (
+            !set.is_points(),
+            set.as_slice()
+                .iter()
+                .map(|one| usize::from(open(&one.start)) + usize::from(open(&one.end)))
+                .max(),
+            set.as_slice().len(),
+        )
+    };
+    if weight(&right) < weight(&left) { right } else { left }
+}

@@ -1,0 +1,592 @@
+//! Choosing a plan.
+
+use super::bounds::{BoundsOf, predicates_at};
+use super::imply::implies;
+use super::interval::Intervals;
+use super::{Access, IndexScan, Plan};
+use crate::collection::ReadView;
+use crate::error::{Error, Result};
+use crate::index::{FieldOrder, Index, IndexKind};
+use diwan_kv::Direction;
+use diwan_query::code;
+use diwan_query::filter::Filter;
+use diwan_query::sort::Sort;
+use diwan_value::{Collator, Doc, Path, Value, hash_value, key};
+use std::sync::Arc;
+
+/// What a caller insists on.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Hint {
+    /// Nothing.
+    #[default]
+    None,
+    /// An index, by its name.
+    Name(String),
+    /// An index, by its key pattern.
+    Key(diwan_value::DocBuf),
+    /// A scan of the documents.
+    Natural(Direction),
+}
+
+impl Hint {
+    /// Reads the `hint` argument of a command.
+    pub fn parse(value: Option<Value<'_>>) -> Result<Hint> {
+        match value {
+            None => Ok(Hint::None),
+            Some(Value::String(name)) => Ok(Hint::Name(name.to_owned())),
+            Some(Value::Document(doc)) if doc.is_empty() => Ok(Hint::None),
+            Some(Value::Document(doc)) => match doc.get("$natural") {
+                None => Ok(Hint::Key(doc.to_owned())),
+                Some(value) => match value.as_i64_exact() {
+                    Some(1) => Ok(Hint::Natural(Direction::Forward)),
+                    Some(-1) => Ok(Hint::Natural(Direction::Reverse)),
+                    _ => Err(Error::refused(code::BAD_VALUE, "$natural hint must be 1 or -1")),
+                },
+            },
+            Some(_) => Err(Error::refused(code::FAILED_TO_PARSE, "Hint must be a string or an object")),
+        }
+    }
+}
+
+/// What is to be planned.
+pub struct Planner<'a> {
+    /// The collection as of the moment of planning.
+    pub view: &'a ReadView,
+    /// What documents must satisfy.
+    pub filter: Arc<Filter>,
+    /// The order in which they are wanted.
+    pub sort: Option<&'a Sort>,
+    /// How the query compares strings.
+    pub collator: Option<Arc<Collator>>,
+    /// What the caller insists on.
+    pub hint: Hint,
+    /// The paths that are all the caller reads, if that is known: an index that holds them need not fetch documents.
+    pub needed: Option<Vec<Path>>,
+}
+
+/// How many entries a trial reads of each candidate.
+const TRIAL_ENTRIES: usize = 101;
+
+/// A candidate plan.
+struct Candidate {
+    access: Access,
+    sorted: bool,
+    /// How many leading fields are bound to points.
+    points: usize,
+    /// Whether any field is bounded.
+    bounded: bool,
+}
+
+impl Planner<'_> {
+    /// The plan.
+    pub fn plan(&self) -> Result<Plan> {
+        if matches!(*self.filter, Filter::AlwaysFalse) {
+            return Ok(self.finish(Access::Nothing, true, Vec::new()));
+        }
+        if let Some(candidate) = self.hinted()? {
+            return Ok(self.finish(candidate.access, candidate.sorted, Vec::new()));
+        }
+        if self.sort.and_then(Sort::natural).is_none()
+            && let Some(found) = self.by_ids()
+        {
+            let sorted = match &found {
+                Access::Ids(ids) => ids.len() <= 1 || self.id_order() == Some(Direction::Forward),
+                _ => true,
+            };
+            if sorted || self.sort.is_none() {
+                return Ok(self.finish(found, true, Vec::new()));
+            }
+        }
+        let mut candidates: Vec<Candidate> = Vec::new();
+        for index in self.usable_indexes() {
+            candidates.extend(self.candidate(index, false));
+        }
+        let scan = self.collection_scan();
+        if scan.bounded {
+            candidates.push(scan);
+        }
+        if !candidates.iter().any(|candidate| candidate.bounded)
+            && let Some(union) = self.union()?
+        {
+            return Ok(self.finish(union, self.sort.is_none(), Vec::new()));
+        }
+        let scan = self.collection_scan();
+        if candidates.is_empty() {
+            return Ok(self.finish(scan.access, scan.sorted, Vec::new()));
+        }
+        // A scan of an index that is neither bounded nor sorted nor covering is worse than one of the documents.
+        if !candidates.iter().any(|candidate| candidate.bounded) && scan.sorted {
+            candidates.retain(|candidate| covers(&candidate.access));
+            candidates.push(scan);
+        }
+        self.best(candidates)
+    }
+
+    fn finish(&self, access: Access, sorted: bool, rejected: Vec<Access>) -> Plan {
+        Plan { access, filter: self.filter.clone(), sorted: sorted || self.sort.is_none(), rejected }
+    }
+
+    /// The indexes that queries may use and whose documents are all that can match.
+    fn usable_indexes(&self) -> impl Iterator<Item = &Arc<Index>> {
+        self.view.schema.secondary().iter().filter(|index| {
+            index.is_ready()
+                && !index.spec.hidden
+                && index.spec.partial_filter.as_ref().is_none_or(|partial| implies(&self.filter, partial))
+        })
+    }
+
+    /// The plan that the hint names.
+    fn hinted(&self) -> Result<Option<Candidate>> {
+        let index = match &self.hint {
+            Hint::None => return Ok(None),
+            Hint::Natural(direction) => {
+                let mut scan = self.collection_scan();
+                if let Access::Collection { direction: own, .. } | Access::Natural { direction: own } =
+                    &mut scan.access
+                {
+                    scan.sorted &= *own == *direction;
+                    *own = *direction;
+                }
+                return Ok(Some(scan));
+            }
+            Hint::Name(name) => self.view.schema.indexes.iter().find(|index| &index.spec.name == name),
+            Hint::Key(pattern) => self
+                .view
+                .schema
+                .indexes
+                .iter()
+                .find(|index| same_pattern(index.spec.key.as_doc(), pattern.as_doc())),
+        };
+        let Some(index) = index.filter(|index| index.is_ready() && !index.spec.hidden) else {
+            return Err(Error::refused(
+                code::BAD_VALUE,
+                format!(
+                    "error processing query: ns={} planner returned error :: caused by :: hint provided does not \
+                     correspond to an existing index",
+                    self.view.collection().namespace()
+                ),
+            ));
+        };
+        if index.spec.is_id_index() {
+            return Ok(Some(match self.by_ids() {
+                Some(access) => {
+                    let sorted = self.id_order() == Some(Direction::Forward);
+                    Candidate { access, sorted, points: 1, bounded: true }
+                }
+                None => self.collection_scan(),
+            }));
+        }
+        Ok(self.candidate(index, true))
+    }
+
+    /// The point lookups of a filter that names ids.
+    fn by_ids(&self) -> Option<Access> {
+        let ids = self.id_bounds()?;
+        if ids.is_empty() {
+            return Some(Access::Nothing);
+        }
+        if !ids.is_points() {
+            return None;
+        }
+        let points = ids.as_slice().iter().filter_map(|one| one.point().map(<[u8]>::to_vec));
+        Some(Access::Ids(points.collect()))
+    }
+
+    /// What the filter says of ids.
+    fn id_bounds(&self) -> Option<Intervals> {
+        let predicates = predicates_at(&self.filter, &Path::new("_id"));
+        if predicates.is_empty() {
+            return None;
+        }
+        let bounds = BoundsOf {
+            index_collator: None,
+            same_collation: self.collator.is_none(),
+            multikey: false,
+            sparse: false,
+        };
+        bounds.all(&predicates)
+    }
+
+    /// If the sort is by id alone (or there is none): which way a scan by id gives it.
+    fn id_order(&self) -> Option<Direction> {
+        match self.sort {
+            None => Some(Direction::Forward),
+            Some(sort) => match sort.parts() {
+                [first, ..] if first.path.as_str() == "_id" && self.collator.is_none() => {
+                    Some(scan_direction(first.direction))
+                }
+                _ => None,
+            },
+        }
+    }
+
+    fn collection_scan(&self) -> Candidate {
+        let natural = self.sort.and_then(Sort::natural);
+        if self.view.schema.options.capped.is_some() && self.id_bounds().is_none() {
+            let direction = natural.map_or(Direction::Forward, scan_direction);
+            let sorted = self.sort.is_none() || natural.is_some();
+            return Candidate { access: Access::Natural { direction }, sorted, points: 0, bounded: false };
+        }
+        let ids = self.id_bounds().unwrap_or_else(Intervals::all);
+        let direction = natural.map(scan_direction).or_else(|| self.id_order());
+        let bounded = !ids.is_all();
+        Candidate {
+            sorted: direction.is_some(),
+            access: Access::Collection { direction: direction.unwrap_or(Direction::Forward), ids },
+            points: 0,
+            bounded,
+        }
+    }
+
+    /// The scan of an index, if it bounds the query, sorts it, covers it or is asked for.
+    fn candidate(&self, index: &Arc<Index>, asked_for: bool) -> Option<Candidate> {
+        let spec = &index.spec;
+        let same_collation = same_collation(spec.collator.as_ref(), self.collator.as_ref());
+        if spec.kind == IndexKind::Wildcard {
+            return self.wildcard(index, same_collation);
+        }
+        let multikey = index.multikey();
+        let mut bounds = Vec::with_capacity(spec.fields.len());
+        // Only one of several fields that share an array may be bounded: two elements may satisfy two predicates.
+        let mut array_bounded = false;
+        for (at, field) in spec.fields.iter().enumerate() {
+            let predicates = predicates_at(&self.filter, &field.path);
+            let is_multikey = multikey >> at.min(63) & 1 == 1;
+            let maker = BoundsOf {
+                index_collator: spec.collator.as_ref(),
+                same_collation,
+                multikey: is_multikey,
+                // An entry is missing only if all fields are: any one that must be there will do.
+                sparse: spec.sparse && at == 0,
+            };
+            let set = maker.all(&predicates);
+            if set.is_none() && at == 0 && !asked_for {
+                return None;
+            }
+            let mut set = set.unwrap_or_else(Intervals::all);
+            if is_multikey && !set.is_all() && std::mem::replace(&mut array_bounded, true) {
+                set = Intervals::all();
+            }
+            bounds.push(match field.order {
+                FieldOrder::Ascending => set,
+                FieldOrder::Descending => set.descending(),
+                FieldOrder::Hashed => self.hashed(&predicates, spec.collator.as_deref()),
+            });
+        }
+        let points = bounds.iter().take_while(|set| !set.is_empty() && set.is_points()).count();
+        let bounded = !bounds[0].is_all();
+        if bounds.iter().any(Intervals::is_empty) {
+            return Some(Candidate {
+                access: Access::Nothing,
+                sorted: true,
+                points: usize::MAX,
+                bounded: true,
+            });
+        }
+        let order = self.sort_through(index, &bounds, same_collation);
+        let direction = order.unwrap_or(Direction::Forward);
+        let covered = self.is_covered(index);
+        if !bounded && order.is_none() && !covered && !asked_for {
+            return None;
+        }
+        if !bounded && self.sort.is_none() && !covered && !asked_for {
+            return None;
+        }
+        let scan = IndexScan { index: index.clone(), direction, bounds, wildcard_path: None, covered };
+        Some(Candidate { access: Access::Index(scan), sorted: order.is_some(), points, bounded })
+    }
+
+    /// The keys of a hashed field for equality; everything for anything else.
+    fn hashed(
+        &self,
+        predicates: &[&diwan_query::filter::Predicate],
+        collator: Option<&Collator>,
+    ) -> Intervals {
+        use diwan_query::filter::Predicate;
+        let point = |value: Value<'_>| {
+            let mut bytes = Vec::new();
+            key::encode_order(&mut bytes, Value::Int64(hash_value(value)), key::Direction::Ascending, None);
+            Intervals::point(bytes)
+        };
+        if collator.is_some() || self.collator.is_some() {
+            return Intervals::all();
+        }
+        for predicate in predicates {
+            match predicate {
+                Predicate::Eq(operand) if !matches!(operand.value(), Value::Array(_)) => {
+                    return point(operand.value());
+                }
+                Predicate::In(set) if set.patterns().is_empty() => {
+                    return set
+                        .values()
+                        .iter()
+                        .map(|operand| point(operand.value()))
+                        .fold(Intervals::empty(), Intervals::union);
+                }
+                _ => {}
+            }
+        }
+        Intervals::all()
+    }
+
+    fn wildcard(&self, index: &Arc<Index>, same_collation: bool) -> Option<Candidate> {
+        let spec = &index.spec;
+        let root = spec.fields[0].path.as_str().trim_end_matches("$**").trim_end_matches('.');
+        let path = condition_paths(&self.filter).into_iter().find(|path| {
+            let under_root = root.is_empty() || path.starts_with(&Path::new(root));
+            let numeric = (0..path.depth()).any(|at| path.index(at).is_some());
+            under_root && !numeric && spec.wildcard_covers(path.as_str())
+        })?;
+        let maker = BoundsOf {
+            index_collator: spec.collator.as_ref(),
+            same_collation,
+            multikey: index.is_multikey(),
+            sparse: true,
+        };
+        let values = maker.all(&predicates_at(&self.filter, &path))?;
+        // Documents under the path have no entry of their own: bounds must not need one.
+        if values.is_all() || values.is_empty() {
+            return None;
+        }
+        let mut name = Vec::new();
+        key::encode_order(&mut name, Value::String(path.as_str()), key::Direction::Ascending, None);
+        let scan = IndexScan {
+            index: index.clone(),
+            direction: Direction::Forward,
+            bounds: vec![Intervals::point(name), values],
+            wildcard_path: Some(path.as_str().to_owned()),
+            covered: false,
+        };
+        Some(Candidate { access: Access::Index(scan), sorted: false, points: 1, bounded: true })
+    }
+
+    /// Which way a scan within the bounds gives the sort's order, if it does.
+    fn sort_through(&self, index: &Index, bounds: &[Intervals], same_collation: bool) -> Option<Direction> {
+        let sort = self.sort?;
+        if sort.natural().is_some() || !same_collation {
+            return None;
+        }
+        let spec = &index.spec;
+        let mut direction = None;
+        let mut at = 0;
+        for part in sort.parts() {
+            loop {
+                let field = spec.fields.get(at)?;
+                let is_point = bounds[at].as_slice().len() == 1 && bounds[at].is_points();
+                if field.path == part.path {
+                    // A field bound to one value is in any order.
+                    if !is_point {
+                        // A document of several entries would come at the first of them, whatever the sort's is.
+                        if field.order == FieldOrder::Hashed || index.multikey() >> at.min(63) & 1 == 1 {
+                            return None;
+                        }
+                        let same = (field.order == FieldOrder::Ascending)
+                            == (part.direction == key::Direction::Ascending);
+                        let this = if same { Direction::Forward } else { Direction::Reverse };
+                        if *direction.get_or_insert(this) != this {
+                            return None;
+                        }
+                    }
+                    at += 1;
+                    break;
+                }
+                if !is_point || index.multikey() >> at.min(63) & 1 == 1 {
+                    return None;
+                }
+                at += 1;
+            }
+        }
+        // Several points before the sorted fields would give several sorted runs.
+        let runs = bounds.iter().take(at).filter(|set| set.as_slice().len() > 1 && set.is_points()).count();
+        (runs == 0).then_some(direction.unwrap_or(Direction::Forward))
+    }
+
+    /// Whether the entries of an index tell all that is needed.
+    fn is_covered(&self, index: &Index) -> bool {
+        let Some(needed) = &self.needed else { return false };
+        let spec = &index.spec;
+        !index.is_multikey()
+            && spec.collator.is_none()
+            && !spec.sparse
+            && spec.fields.iter().all(|field| field.order != FieldOrder::Hashed && field.path.depth() == 1)
+            && needed.iter().all(|path| spec.fields.iter().any(|field| field.path == *path))
+            && condition_paths_complete(&self.filter).is_some_and(|paths| {
+                paths.iter().all(|path| spec.fields.iter().any(|field| field.path == *path))
+            })
+    }
+
+    /// One index for each branch of an `$or`.
+    fn union(&self) -> Result<Option<Access>> {
+        let branches = match self.filter.as_ref() {
+            Filter::Or(branches) => branches,
+            Filter::And(all) => match all.children().iter().find_map(|child| match child {
+                Filter::Or(branches) => Some(branches),
+                _ => None,
+            }) {
+                Some(branches) => branches,
+                None => return Ok(None),
+            },
+            _ => return Ok(None),
+        };
+        let mut found = Vec::with_capacity(branches.len());
+        for branch in branches {
+            let planner = Planner {
+                view: self.view,
+                filter: Arc::new(branch.clone()),
+                sort: None,
+                collator: self.collator.clone(),
+                hint: Hint::None,
+                needed: None,
+            };
+            match planner.plan()?.access {
+                Access::Collection { ids, .. } if ids.is_all() => return Ok(None),
+                Access::Natural { .. } => return Ok(None),
+                Access::Nothing => {}
+                Access::Union(inner) => found.extend(inner),
+                access => found.push(access),
+            }
+        }
+        Ok(Some(Access::Union(found)))
+    }
+
+    /// The best of several candidates: by what they promise, and between equals by a trial.
+    fn best(&self, mut candidates: Vec<Candidate>) -> Result<Plan> {
+        let rank = |candidate: &Candidate| {
+            (
+                candidate.bounded,
+                candidate.points,
+                candidate.sorted,
+                covers(&candidate.access),
+                matches!(candidate.access, Access::Index(_)),
+            )
+        };
+        candidates.sort_by_key(|candidate| std::cmp::Reverse(rank(candidate)));
+        let bounded = candidates.iter().filter(|candidate| candidate.bounded).count();
+        if bounded > 1 {
+            let mut costs = Vec::with_capacity(candidates.len());
+            for candidate in &candidates {
+                // What must be sorted afterwards has to be found in full first.
+                let penalty = if candidate.sorted || self.sort.is_none() { 0 } else { 1 };
+                costs.push(match candidate.bounded {
+                    true => self.trial(&candidate.access)? + penalty,
+                    false => usize::MAX,
+                });
+            }
+            let best = (0..costs.len()).min_by_key(|&at| (costs[at], at)).unwrap_or(0);
+            candidates.swap(0, best);
+        }
+        let mut candidates = candidates.into_iter();
+        let Some(first) = candidates.next() else {
+            return Ok(self.finish(Access::Nothing, true, Vec::new()));
+        };
+        let rejected = candidates.filter(|candidate| candidate.bounded).map(|candidate| candidate.access);
+        Ok(self.finish(first.access, first.sorted, rejected.collect()))
+    }
+
+    /// How many entries a scan begins with, up to a few.
+    fn trial(&self, access: &Access) -> Result<usize> {
+        match access {
+            Access::Index(scan) => {
+                let prefix = crate::keys::index_prefix(scan.index.id);
+                let (ranges, bounded) = scan.ranges(&prefix);
+                let mut entries = 0;
+                for range in ranges {
+                    for entry in self.view.scan_index(&scan.index, range, scan.direction) {
+                        entries += usize::from(scan.admits(&entry?.key, bounded));
+                        if entries >= TRIAL_ENTRIES {
+                            return Ok(entries);
+                        }
+                    }
+                }
+                Ok(entries)
+            }
+            Access::Collection { ids, direction } => {
+                let mut entries = 0;
+                let prefix = crate::keys::collection_prefix(self.view.collection().id);
+                for one in ids.as_slice() {
+                    entries += self
+                        .view
+                        .snapshot()
+                        .scan(diwan_kv::Space::Records, one.range(&prefix), *direction)
+                        .take(TRIAL_ENTRIES - entries)
+                        .count();
+                    if entries >= TRIAL_ENTRIES {
+                        break;
+                    }
+                }
+                Ok(entries)
+            }
+            Access::Ids(ids) => Ok(ids.len()),
+            Access::Nothing => Ok(0),
+            Access::Natural { .. } | Access::Union(_) => Ok(TRIAL_ENTRIES),
+        }
+    }
+}
+
+impl super::Plan {
+    /// Whether documents are not fetched.
+    pub fn is_covered(&self) -> bool {
+        covers(&self.access)
+    }
+}
+
+fn covers(access: &Access) -> bool {
+    matches!(access, Access::Index(scan) if scan.covered)
+}
+
+fn scan_direction(direction: key::Direction) -> Direction {
+    match direction {
+        key::Direction::Ascending => Direction::Forward,
+        key::Direction::Descending => Direction::Reverse,
+    }
+}
+
+/// Whether two collations order strings alike.
+fn same_collation(index: Option<&Arc<Collator>>, query: Option<&Arc<Collator>>) -> bool {
+    match (index, query) {
+        (None, None) => true,
+        (Some(index), Some(query)) => index.collation().to_doc() == query.collation().to_doc(),
+        _ => false,
+    }
+}
+
+/// Whether two key patterns are alike, numbers of any type compared by value.
+fn same_pattern(left: Doc<'_>, right: Doc<'_>) -> bool {
+    let mut theirs = right.iter();
+    left.iter().all(|mine| {
+        theirs.next().is_some_and(|other| {
+            mine.key == other.key && diwan_value::compare(mine.value(), other.value()).is_eq()
+        })
+    }) && theirs.next().is_none()
+}
+
+/// The paths that a filter's top-level conditions name.
+fn condition_paths(filter: &Filter) -> Vec<Path> {
+    match filter {
+        Filter::And(all) => all.children().iter().flat_map(condition_paths).collect(),
+        Filter::Path(condition) => vec![condition.path.clone()],
+        _ => Vec::new(),
+    }
+}
+
+/// All paths that decide a filter; `None` if it looks at the document in other ways.
+fn condition_paths_complete(filter: &Filter) -> Option<Vec<Path>> {
+    match filter {
+        Filter::AlwaysTrue | Filter::AlwaysFalse => Some(Vec::new()),
+        Filter::And(all) => collect_complete(all.children()),
+        Filter::Or(all) | Filter::Nor(all) => collect_complete(all),
+        // Whether a field is null or missing is not told by an index.
+        Filter::Path(condition) if !super::bounds::accepts_missing(&condition.predicate) => {
+            Some(vec![condition.path.clone()])
+        }
+        _ => None,
+    }
+}
+
+fn collect_complete(filters: &[Filter]) -> Option<Vec<Path>> {
+    let mut paths = Vec::new();
+    for filter in filters {
+        paths.extend(condition_paths_complete(filter)?);
+    }
+    Some(paths)
+}

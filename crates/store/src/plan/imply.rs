@@ -1,0 +1,65 @@
+//! Whether a query can only match documents that are in a partial index.
+
+use super::bounds::{accepts_missing, predicates_at};
+use diwan_query::filter::Filter;
+use diwan_query::filter::{Operand, Predicate};
+use diwan_value::compare_with;
+use std::cmp::Ordering;
+
+/// Whether every match of `query` matches `partial`. May say no where the truth is yes.
+pub fn implies(query: &Filter, partial: &Filter) -> bool {
+    match partial {
+        Filter::AlwaysTrue => true,
+        Filter::And(all) => all.children().iter().all(|one| implies(query, one)),
+        Filter::Or(any) => {
+            any.iter().any(|one| implies(query, one))
+                || matches!(query, Filter::Or(branches) if branches.iter().all(|branch| implies(branch, partial)))
+        }
+        Filter::Path(condition) => {
+            predicates_at(query, &condition.path)
+                .iter()
+                .any(|predicate| predicate_implies(predicate, &condition.predicate))
+                || matches!(query, Filter::Or(branches) if branches.iter().all(|branch| implies(branch, partial)))
+        }
+        _ => false,
+    }
+}
+
+fn predicate_implies(query: &Predicate, partial: &Predicate) -> bool {
+    match (query, partial) {
+        (_, Predicate::Exists) => !accepts_missing(query),
+        (Predicate::Eq(mine), _) => operand_satisfies(mine, partial),
+        (Predicate::In(set), _) if set.patterns().is_empty() => {
+            set.values().iter().all(|operand| operand_satisfies(operand, partial))
+        }
+        (Predicate::Gt(mine), Predicate::Gt(theirs) | Predicate::Gte(theirs))
+        | (Predicate::Gte(mine), Predicate::Gte(theirs)) => order(mine, theirs).is_some_and(Ordering::is_ge),
+        (Predicate::Gte(mine), Predicate::Gt(theirs)) => order(mine, theirs).is_some_and(Ordering::is_gt),
+        (Predicate::Lt(mine), Predicate::Lt(theirs) | Predicate::Lte(theirs))
+        | (Predicate::Lte(mine), Predicate::Lte(theirs)) => order(mine, theirs).is_some_and(Ordering::is_le),
+        (Predicate::Lte(mine), Predicate::Lt(theirs)) => order(mine, theirs).is_some_and(Ordering::is_lt),
+        (Predicate::Type(mine), Predicate::Type(theirs)) => mine.types().all(|tag| theirs.contains(tag)),
+        _ => false,
+    }
+}
+
+/// Whether a value equal to `mine` satisfies `partial`.
+fn operand_satisfies(mine: &Operand, partial: &Predicate) -> bool {
+    match partial {
+        Predicate::Eq(theirs) => order(mine, theirs) == Some(Ordering::Equal),
+        Predicate::Gt(theirs) => order(mine, theirs) == Some(Ordering::Greater),
+        Predicate::Gte(theirs) => order(mine, theirs).is_some_and(Ordering::is_ge),
+        Predicate::Lt(theirs) => order(mine, theirs) == Some(Ordering::Less),
+        Predicate::Lte(theirs) => order(mine, theirs).is_some_and(Ordering::is_le),
+        Predicate::In(set) => set.values().iter().any(|theirs| order(mine, theirs) == Some(Ordering::Equal)),
+        Predicate::Type(types) => types.contains(mine.value().tag()),
+        _ => false,
+    }
+}
+
+/// The order of two operands of comparable types under the index's collation.
+fn order(mine: &Operand, theirs: &Operand) -> Option<Ordering> {
+    let (left, right) = (mine.value(), theirs.value());
+    let same_bracket = left.tag() == right.tag() || (left.is_number() && right.is_number());
+    same_bracket.then(|| compare_with(left, right, theirs.collator()))
+}

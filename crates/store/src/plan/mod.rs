@@ -1,0 +1,134 @@
+//! The planner: from a filter, a sort and a hint to the way in which documents are found.
+//!
+//! There is one for everything that looks documents up. It never changes what is found: a plan names a superset of the
+//! matches and the filter is applied to each. Where several indexes fit, a short trial on their first entries decides.
+
+mod bounds;
+mod choose;
+mod explain;
+mod imply;
+mod interval;
+
+pub use choose::{Hint, Planner};
+pub use explain::{Shape, explain_plan};
+pub use interval::{Interval, Intervals};
+
+use crate::index::{FieldOrder, Index};
+use diwan_kv::{Direction, KeyRange};
+use diwan_query::filter::Filter;
+use std::sync::Arc;
+
+/// How documents are found.
+#[derive(Clone, Debug)]
+pub enum Access {
+    /// There is nothing to find: the filter contradicts itself.
+    Nothing,
+    /// By ids.
+    Ids(Vec<Vec<u8>>),
+    /// By a scan of the documents in the order of their ids, within bounds on the id.
+    Collection {
+        /// Which way.
+        direction: Direction,
+        /// The bounds; everything if the filter says nothing of ids.
+        ids: Intervals,
+    },
+    /// By a scan of a capped collection in the order of insertion.
+    Natural {
+        /// Which way.
+        direction: Direction,
+    },
+    /// By the entries of an index.
+    Index(IndexScan),
+    /// By several ways, one for each branch of an `$or`.
+    Union(Vec<Access>),
+}
+
+/// A scan of an index.
+#[derive(Clone, Debug)]
+pub struct IndexScan {
+    /// The index.
+    pub index: Arc<Index>,
+    /// Which way.
+    pub direction: Direction,
+    /// The keys of interest, a set for each field, in the bytes of the index (complemented where it descends).
+    pub bounds: Vec<Intervals>,
+    /// The path of a wildcard index's entries.
+    pub wildcard_path: Option<String>,
+    /// Whether the entries tell all that the query asks, so that documents are not fetched.
+    pub covered: bool,
+}
+
+/// At most so many ranges are made of the points of leading fields.
+const MAX_RANGES: usize = 2000;
+
+impl IndexScan {
+    /// The ranges of raw keys to be scanned, after the index's prefix, in the scan's order; and how many leading fields
+    /// they bound exactly.
+    pub fn ranges(&self, prefix: &[u8]) -> (Vec<KeyRange>, usize) {
+        let mut prefixes = vec![prefix.to_vec()];
+        let mut fields = 0;
+        for set in &self.bounds {
+            if !set.is_points() || prefixes.len() * set.as_slice().len() > MAX_RANGES {
+                break;
+            }
+            prefixes = prefixes
+                .iter()
+                .flat_map(|prefix| {
+                    set.as_slice().iter().map(|one| [prefix, one.point().unwrap_or_default()].concat())
+                })
+                .collect();
+            fields += 1;
+        }
+        let mut ranges: Vec<KeyRange> = match self.bounds.get(fields) {
+            None => prefixes.iter().map(|prefix| KeyRange::prefix(prefix)).collect(),
+            Some(set) => prefixes
+                .iter()
+                .flat_map(|prefix| set.as_slice().iter().map(|one| one.range(prefix)))
+                .collect(),
+        };
+        if self.direction == Direction::Reverse {
+            ranges.reverse();
+        }
+        (ranges, (fields + 1).min(self.bounds.len()))
+    }
+
+    /// Whether the fields of an entry's key from `first` on are within their bounds.
+    pub fn admits(&self, key: &[u8], first: usize) -> bool {
+        if self.bounds[first..].iter().all(Intervals::is_all) {
+            return true;
+        }
+        let mut rest = key;
+        for (at, set) in self.bounds.iter().enumerate() {
+            let direction = self.field_direction(at);
+            let Some(length) = diwan_value::key::skip(rest, direction) else { return false };
+            if at >= first && !set.contains(&rest[..length]) {
+                return false;
+            }
+            rest = &rest[length..];
+        }
+        true
+    }
+
+    /// The order of a field's keys in the index.
+    pub fn field_direction(&self, at: usize) -> diwan_value::key::Direction {
+        match self.index.spec.fields.get(at) {
+            Some(field) if field.order == FieldOrder::Descending && self.wildcard_path.is_none() => {
+                diwan_value::key::Direction::Descending
+            }
+            _ => diwan_value::key::Direction::Ascending,
+        }
+    }
+}
+
+/// A plan: how documents are found, which of them match, and whether they come in order.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// How documents are found.
+    pub access: Access,
+    /// What each must satisfy.
+    pub filter: Arc<Filter>,
+    /// Whether they come in the order that was asked for.
+    pub sorted: bool,
+    /// The other plans that were looked at, for `explain`.
+    pub rejected: Vec<Access>,
+}
