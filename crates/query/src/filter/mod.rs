@@ -12,6 +12,7 @@ mod bits;
 mod conjunction;
 mod elem_match;
 mod equality;
+mod explain;
 mod expr;
 mod integer;
 mod operand;
@@ -20,6 +21,8 @@ mod parse;
 mod predicate;
 mod reach;
 mod regex;
+mod schema;
+mod serialize;
 mod set;
 mod type_set;
 mod value_filter;
@@ -33,6 +36,7 @@ pub use expr::ExprFilter;
 pub use operand::Operand;
 pub use predicate::Predicate;
 pub use regex::Pattern;
+pub use schema::Schema;
 pub use set::ValueSet;
 pub use type_set::TypeSet;
 pub use value_filter::ValueFilter;
@@ -84,6 +88,8 @@ pub enum Filter {
     Path(PathFilter),
     /// `$expr`.
     Expr(Box<ExprFilter>),
+    /// `$jsonSchema`.
+    JsonSchema(Arc<Schema>),
     /// `$sampleRate`: true with this probability.
     SampleRate(f64),
 }
@@ -153,6 +159,7 @@ impl Filter {
             Filter::Or(children) => any(children, |child| child.test(doc, context))?,
             Filter::Nor(children) => !any(children, |child| child.test(doc, context))?,
             Filter::Expr(expr) => expr.test(doc, context)?,
+            Filter::JsonSchema(schema) => schema.matches(doc)?,
             Filter::SampleRate(rate) => fastrand::f64() < *rate,
         })
     }

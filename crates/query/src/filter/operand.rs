@@ -105,12 +105,17 @@ impl Operand {
                 _ => None,
             };
         }
-        let field = field.decode()?;
+        self.order_of(field.decode()?)
+    }
+
+    /// How a value of the constant's type stands to it.
+    pub(super) fn order_of(&self, value: Value<'_>) -> Option<Ordering> {
+        let constant = self.value();
         // NaN equals NaN and compares with no other number.
-        if is_nan(field) != is_nan(constant) {
+        if is_nan(value) != is_nan(constant) {
             return None;
         }
-        Some(compare_with(field, constant, self.collator()))
+        Some(compare_with(value, constant, self.collator()))
     }
 }
 

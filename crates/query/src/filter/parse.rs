@@ -2,9 +2,11 @@
 
 use super::operand::Operand;
 use super::regex::Pattern;
+use super::schema::Schema;
 use super::{ExprFilter, Filter, FilterEnv, Predicate, integer, operators};
 use crate::error::{Error, Result, code};
 use diwan_value::{Doc, Path, Value};
+use std::sync::Arc;
 
 /// How deep filters may nest. Documents from outside nest less; this bounds what was built in memory.
 const MAX_DEPTH: usize = 200;
@@ -97,6 +99,10 @@ impl<'e> Parser<'e> {
                 return Err(Error::bad_value("$expr can only be applied to the top-level document"));
             }
             "$expr" => Filter::Expr(Box::new(ExprFilter::parse(value, self.env)?)),
+            "$jsonSchema" => match value {
+                Value::Document(schema) => Filter::JsonSchema(Arc::new(Schema::parse(schema)?)),
+                _ => return Err(Error::type_mismatch("$jsonSchema must be an object")),
+            },
             "$alwaysTrue" => self.constant(name, value, Filter::AlwaysTrue)?,
             "$alwaysFalse" => self.constant(name, value, Filter::AlwaysFalse)?,
             "$sampleRate" => sample_rate(value)?,

@@ -56,6 +56,32 @@ pub enum Predicate {
 pub(super) type Hit = Option<usize>;
 
 impl Predicate {
+    /// The operator's name as MongoDB spells it.
+    pub fn operator(&self) -> &'static str {
+        match self {
+            Predicate::Eq(_) => "$eq",
+            Predicate::Lt(_) => "$lt",
+            Predicate::Lte(_) => "$lte",
+            Predicate::Gt(_) => "$gt",
+            Predicate::Gte(_) => "$gte",
+            Predicate::In(_) => "$in",
+            Predicate::Exists => "$exists",
+            Predicate::Type(_) => "$type",
+            Predicate::Mod { .. } => "$mod",
+            Predicate::Regex(_) => "$regex",
+            Predicate::All(_) => "$all",
+            Predicate::ElemMatch(_) => "$elemMatch",
+            Predicate::Size(_) => "$size",
+            Predicate::Bits(test) => test.condition().operator(),
+            Predicate::Not(inner) => match inner.as_slice() {
+                [Predicate::Eq(_)] => "$ne",
+                [Predicate::In(_)] => "$nin",
+                [Predicate::Exists] => "$exists",
+                _ => "$not",
+            },
+        }
+    }
+
     /// Whether the predicate holds at `path` of a document; `value` is what the path's first `at` parts lead to.
     pub(super) fn at_path(&self, path: &Path, value: Option<RawValue<'_>>, at: usize) -> Result<Option<Hit>> {
         match self {

@@ -25,12 +25,12 @@ pub(super) struct Reach<'p, F> {
     pub visit: F,
 }
 
-impl<F> Reach<'_, F>
-where
-    F: FnMut(Option<RawValue<'_>>, Option<usize>) -> Result<bool>,
-{
+impl<F> Reach<'_, F> {
     /// Walks on from `value`, which the path's first `at` parts led to.
-    pub fn walk(&mut self, value: Option<RawValue<'_>>, at: usize, index: Option<usize>) -> Result<bool> {
+    pub fn walk<'d>(&mut self, value: Option<RawValue<'d>>, at: usize, index: Option<usize>) -> Result<bool>
+    where
+        F: FnMut(Option<RawValue<'d>>, Option<usize>) -> Result<bool>,
+    {
         if at == self.path.depth() {
             return self.end(value, index);
         }
@@ -44,7 +44,10 @@ where
         }
     }
 
-    fn end(&mut self, value: Option<RawValue<'_>>, index: Option<usize>) -> Result<bool> {
+    fn end<'d>(&mut self, value: Option<RawValue<'d>>, index: Option<usize>) -> Result<bool>
+    where
+        F: FnMut(Option<RawValue<'d>>, Option<usize>) -> Result<bool>,
+    {
         if let Some(raw) = value
             && raw.tag == Type::Array
             && self.at_end == AtEnd::Elements
@@ -59,7 +62,10 @@ where
     }
 
     /// Enters an array with part `at` still to go.
-    fn array(&mut self, array: Array<'_>, at: usize, index: Option<usize>) -> Result<bool> {
+    fn array<'d>(&mut self, array: Array<'d>, at: usize, index: Option<usize>) -> Result<bool>
+    where
+        F: FnMut(Option<RawValue<'d>>, Option<usize>) -> Result<bool>,
+    {
         let wanted = self.path.index(at);
         let last = at + 1 == self.path.depth();
         for (position, element) in array.elements().enumerate() {

@@ -7,6 +7,7 @@
 use crate::error::{Error, Result};
 use diwan_value::{RawValue, Type, Value};
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The longest pattern, in bytes; the limit of PCRE.
@@ -29,6 +30,16 @@ pub struct Pattern {
 impl Pattern {
     /// Compiles `source` under MongoDB's options `i m s u x`.
     pub fn new(source: &str, options: &str) -> Result<Pattern> {
+        Pattern::compile(source, options, false)
+    }
+
+    /// Compiles `source` so that the extents of its matches are exact too, which takes a slower program where `$`
+    /// stands at its end.
+    pub fn with_exact_extents(source: &str, options: &str) -> Result<Pattern> {
+        Pattern::compile(source, options, true)
+    }
+
+    fn compile(source: &str, options: &str, exact: bool) -> Result<Pattern> {
         if source.contains('\0') {
             return Err(Error::bad_value("Regular expression cannot contain an embedded null byte"));
         }
@@ -49,7 +60,7 @@ impl Pattern {
         if !flags.is_empty() {
             program.push_str(&format!("(?{flags})"));
         }
-        translate(source, options.contains('m'), &mut program);
+        translate(source, options.contains('m'), exact, &mut program);
         let regex = fancy_regex::RegexBuilder::new(&program)
             .backtrack_limit(MAX_BACKTRACKS)
             .delegate_size_limit(MAX_PROGRAM_BYTES)
@@ -70,10 +81,13 @@ impl Pattern {
 
     /// Whether the expression matches somewhere in `text`.
     pub fn is_match(&self, text: &str) -> Result<bool> {
-        self.regex.is_match(text).map_err(|_| {
-            let text = "Error occurred while executing the regular expression. Result: match limit exceeded";
-            Error::new(51156, text)
-        })
+        self.regex.is_match(text).map_err(|_| exhausted())
+    }
+
+    /// The first match at or behind byte `start`: where it lies and where its groups lie, the whole first.
+    pub fn captures_at(&self, text: &str, start: usize) -> Result<Option<Vec<Option<Range<usize>>>>> {
+        let captures = self.regex.captures_from_pos(text, start).map_err(|_| exhausted())?;
+        Ok(captures.map(|captures| captures.iter().map(|group| group.map(|group| group.range())).collect()))
     }
 
     /// Whether a field matches: a string by its text, a stored regular expression by being the same one.
@@ -134,6 +148,12 @@ impl PartialEq for Pattern {
     }
 }
 
+/// The refusal of a match that takes too much work.
+fn exhausted() -> Error {
+    let text = "Error occurred while executing the regular expression. Result: match limit exceeded";
+    Error::new(51156, text)
+}
+
 /// Why a pattern does not compile, in PCRE's words where users know them.
 fn reason(source: &str, error: &fancy_regex::Error) -> String {
     match unbalanced(source) {
@@ -178,7 +198,7 @@ fn unbalanced(source: &str) -> Option<&'static str> {
 }
 
 /// Writes PCRE's `source` in the library's dialect. What it does not know it leaves for the library to judge.
-fn translate(source: &str, multi_line: bool, out: &mut String) {
+fn translate(source: &str, multi_line: bool, exact: bool, out: &mut String) {
     let mut rest = source;
     for verb in ["(*UTF8)", "(*UTF)", "(*UCP)"] {
         rest = rest.strip_prefix(verb).unwrap_or(rest);
@@ -215,7 +235,7 @@ fn translate(source: &str, multi_line: bool, out: &mut String) {
             }
             '-' if in_class && out.ends_with('-') => out.push_str("\\-"),
             // At the very end the newline may be part of the match: that keeps the pattern simple.
-            '$' if !in_class && !multi_line && rest.is_empty() => out.push_str("(?:\\n?\\z)"),
+            '$' if !in_class && !multi_line && !exact && rest.is_empty() => out.push_str("(?:\\n?\\z)"),
             '$' if !in_class && !multi_line => out.push_str("(?=\\n?\\z)"),
             '{' if !in_class && !is_quantifier(rest) => out.push_str("\\{"),
             _ => out.push(char),

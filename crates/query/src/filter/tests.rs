@@ -2,6 +2,7 @@ use super::*;
 use diwan_value::{DocBuf, Value, array, doc};
 
 mod arrays;
+mod explain;
 mod operators;
 mod syntax;
 

@@ -192,9 +192,8 @@ pub(super) fn same(a: Value<'_>, b: Value<'_>) -> bool {
     match (a, b) {
         (Value::Document(a), Value::Document(b)) => {
             a.count() == b.count()
-                && a.iter().all(|field| {
-                    b.get(field.key_str()).is_some_and(|other| same(field.value(), other))
-                })
+                && a.iter()
+                    .all(|field| b.get(field.key_str()).is_some_and(|other| same(field.value(), other)))
         }
         (Value::Array(a), Value::Array(b)) => {
             a.count() == b.count() && a.iter().zip(b.iter()).all(|(a, b)| same(a, b))

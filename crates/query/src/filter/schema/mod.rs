@@ -37,8 +37,14 @@ struct Rule {
 enum Demand {
     Type(TypeSet),
     Enum(Vec<ValueBuf>),
-    Minimum { bound: Operand, exclusive: bool },
-    Maximum { bound: Operand, exclusive: bool },
+    Minimum {
+        bound: Operand,
+        exclusive: bool,
+    },
+    Maximum {
+        bound: Operand,
+        exclusive: bool,
+    },
     MultipleOf(ValueBuf),
     MinLength(u64),
     MaxLength(u64),
@@ -50,11 +56,18 @@ enum Demand {
     Items(Schema),
     /// A schema for each of the first items.
     ItemsInOrder(Vec<Schema>),
-    AdditionalItems { from: usize, allowed: Additional },
+    AdditionalItems {
+        from: usize,
+        allowed: Additional,
+    },
     Required(Vec<String>),
     Properties(Vec<(String, Schema)>),
     PatternProperties(Vec<(Pattern, Schema)>),
-    AdditionalProperties { named: Vec<String>, patterns: Vec<Pattern>, allowed: Additional },
+    AdditionalProperties {
+        named: Vec<String>,
+        patterns: Vec<Pattern>,
+        allowed: Additional,
+    },
     MinProperties(u64),
     MaxProperties(u64),
     Dependencies(Vec<(String, Dependency)>),

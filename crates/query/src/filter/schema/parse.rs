@@ -7,7 +7,7 @@ use crate::filter::integer;
 use crate::filter::operand::Operand;
 use crate::filter::regex::Pattern;
 use crate::filter::type_set::TypeSet;
-use diwan_value::{Array, Doc, Value, ValueBuf};
+use diwan_value::{Array, Doc, Value, ValueBuf, compare};
 
 /// JSON Schema's keywords that MongoDB knows and refuses.
 const UNSUPPORTED: [&str; 6] = ["$ref", "$schema", "default", "definitions", "format", "id"];
@@ -53,7 +53,8 @@ const RULES: &[(&str, Read)] = &[
     ("oneOf", |keyword| keyword.schemas().map(Demand::OneOf).map(Some)),
     ("not", |keyword| match keyword.value {
         Value::Document(doc) => Ok(Some(Demand::Not(Box::new(schema(doc)?)))),
-        other => Err(keyword.mismatch(&format!("must be an object, but found an element of type {}", other.tag().alias()))),
+        other => Err(keyword
+            .mismatch(&format!("must be an object, but found an element of type {}", other.tag().alias()))),
     }),
     ("enum", enumeration),
 ];
@@ -84,9 +85,7 @@ pub(super) fn schema(doc: Doc<'_>) -> Result<Schema> {
         seen.push(name);
     }
     if doc.contains_key("type") && doc.contains_key("bsonType") {
-        return Err(Error::failed_to_parse(
-            "Cannot specify both $jsonSchema keywords 'type' and 'bsonType'",
-        ));
+        return Err(Error::failed_to_parse("Cannot specify both $jsonSchema keywords 'type' and 'bsonType'"));
     }
     let description = text(doc, "description")?;
     let title = text(doc, "title")?;
@@ -105,9 +104,7 @@ fn text(doc: Doc<'_>, name: &str) -> Result<Option<String>> {
     match doc.get(name) {
         None => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.to_owned())),
-        Some(_) => {
-            Err(Error::type_mismatch(format!("$jsonSchema keyword '{name}' must be of type string")))
-        }
+        Some(_) => Err(Error::type_mismatch(format!("$jsonSchema keyword '{name}' must be of type string"))),
     }
 }
 
@@ -184,7 +181,8 @@ impl<'a> Keyword<'a> {
             Value::Document(doc) => schema(doc),
             other => {
                 let kind = other.tag().alias();
-                Err(self.mismatch(&format!("must be an array of objects, but found an element of type {kind}")))
+                Err(self
+                    .mismatch(&format!("must be an array of objects, but found an element of type {kind}")))
             }
         };
         array.iter().map(one).collect()
@@ -211,9 +209,8 @@ impl<'a> Keyword<'a> {
 }
 
 fn multiple_of(keyword: &Keyword<'_>) -> Result<Option<Demand>> {
-    let divisor = keyword.number()?;
-    let positive = divisor.order_to_zero().is_some_and(std::cmp::Ordering::is_gt);
-    if !positive {
+    keyword.number()?;
+    if compare(keyword.value, Value::Int32(0)).is_le() {
         return Err(keyword.invalid("must have a positive value"));
     }
     Ok(Some(Demand::MultipleOf(ValueBuf::new(keyword.value))))
@@ -273,7 +270,8 @@ fn additional_properties(keyword: &Keyword<'_>) -> Result<Option<Demand>> {
         let doc = keyword.schema.get_doc(name).unwrap_or(Doc::EMPTY);
         doc.iter().map(|element| element.key_str().to_owned()).collect::<Vec<_>>()
     };
-    let patterns = names("patternProperties").iter().map(|source| Pattern::new(source, "")).collect::<Result<_>>()?;
+    let patterns =
+        names("patternProperties").iter().map(|source| Pattern::new(source, "")).collect::<Result<_>>()?;
     Ok(Some(Demand::AdditionalProperties { named: names("properties"), patterns, allowed }))
 }
 

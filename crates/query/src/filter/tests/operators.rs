@@ -286,3 +286,60 @@ fn references_are_values() {
         &[doc! { "a": 5 }],
     );
 }
+
+#[test]
+fn expressions() {
+    check(
+        doc! { "$expr": { "$gt": ["$a", "$b"] } },
+        &[doc! { "a": 2, "b": 1 }, doc! { "a": 1 }],
+        &[doc! { "a": 1, "b": 2 }, doc! { "a": 1, "b": 1 }],
+    );
+    check(
+        doc! { "$expr": "$a", "b": 1 },
+        &[doc! { "a": true, "b": 1 }],
+        &[doc! { "a": 0, "b": 1 }, doc! { "b": 1 }],
+    );
+    let context = crate::expr::Context {
+        variables: vec![Some(diwan_value::ValueBuf::new(Value::Int32(5)))],
+        ..Default::default()
+    };
+    let scope = crate::expr::ParseEnv::with_let(["limit"]);
+    let env = FilterEnv { context: Arc::new(context), scope: Some(&scope) };
+    let filter = doc! { "$expr": { "$lt": ["$a", "$$limit"] } };
+    let filter = Filter::parse(filter.as_doc(), &env).expect("a filter");
+    assert!(filter.matches(doc! { "a": 4 }.as_doc()).expect("matching"));
+    assert!(!filter.matches(doc! { "a": 5 }.as_doc()).expect("matching"));
+    let other = crate::expr::Context {
+        variables: vec![Some(diwan_value::ValueBuf::new(Value::Int32(6)))],
+        ..Default::default()
+    };
+    assert!(filter.matches_in(doc! { "a": 5 }.as_doc(), &other).expect("matching"));
+}
+
+#[test]
+fn schemas() {
+    let schema =
+        doc! { "$jsonSchema": { "required": ["a"], "properties": { "a": { "bsonType": "string" } } } };
+    check(schema, &[doc! { "a": "x" }], &[doc! { "a": 1 }, doc! {}]);
+    refused(doc! { "$jsonSchema": 1 }, 14, "$jsonSchema must be an object");
+}
+
+#[test]
+fn collations() {
+    let spec = doc! { "locale": "en", "strength": 2 };
+    let collation = diwan_value::Collation::parse(spec.as_doc()).expect("a collation").expect("not simple");
+    let collator = Arc::new(diwan_value::Collator::new(&collation).expect("a collator"));
+    let env = FilterEnv::with_collator(Some(collator));
+    for (filter, document, expected) in [
+        (doc! { "a": "X" }, doc! { "a": "x" }, true),
+        (doc! { "a": { "$in": ["B", "A"] } }, doc! { "a": "b" }, true),
+        (doc! { "a": { "$in": ["B", "A"] } }, doc! { "a": "c" }, false),
+        (doc! { "a": { "$lt": "B" } }, doc! { "a": "a" }, true),
+        (doc! { "a": { "$gt": "B" } }, doc! { "a": "b" }, false),
+        (doc! { "a": { "b": "X" } }, doc! { "a": { "b": "x" } }, true),
+        (doc! { "a": { "$regex": "X" } }, doc! { "a": "x" }, false),
+    ] {
+        let parsed = Filter::parse(filter.as_doc(), &env).expect("a filter");
+        assert_eq!(parsed.matches(document.as_doc()), Ok(expected), "{filter:?} on {document:?}");
+    }
+}
