@@ -20,6 +20,8 @@ mod boolean;
 pub(crate) mod coerce;
 mod comparison;
 mod conditional;
+mod convert;
+mod date;
 mod decimal_trigonometry;
 mod display;
 mod env;
@@ -27,16 +29,22 @@ mod field_path;
 mod iteration;
 mod let_parameters;
 mod misc;
+mod named;
 pub mod number;
 mod object;
 mod operator;
 mod parse;
+mod regex;
 mod round;
 mod set;
+mod string;
+mod string_search;
 mod table;
 mod trigonometry;
 mod zip;
 
+#[cfg(test)]
+mod testing;
 #[cfg(test)]
 mod tests;
 

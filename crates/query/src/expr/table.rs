@@ -4,7 +4,7 @@ use super::operator::Arity::{Any, Between, Exactly};
 use super::operator::{Arity, Form, Function, Operator, Parser};
 use super::{
     accumulator, arithmetic, array, array_object, array_sort, bitwise, boolean, comparison, conditional,
-    iteration, misc, object, round, set, trigonometry, zip,
+    convert, date, iteration, misc, object, regex, round, set, string, string_search, trigonometry, zip,
 };
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -134,16 +134,72 @@ static OPERATORS: &[Operator] = &[
     syntax("$percentile", accumulator::parse_quantiles),
 
     // Strings
+    function("$concat", Any, string::concat),
+    function("$indexOfBytes", Between(2, 4), string_search::index_of_bytes),
+    function("$indexOfCP", Between(2, 4), string_search::index_of_cp),
+    function("$split", Exactly(2), string::split),
+    function("$strcasecmp", Exactly(2), string::strcasecmp),
+    function("$strLenBytes", Exactly(1), string::str_len_bytes),
+    function("$strLenCP", Exactly(1), string::str_len_cp),
+    function("$substr", Exactly(3), string::substr_bytes),
+    function("$substrBytes", Exactly(3), string::substr_bytes),
+    function("$substrCP", Exactly(3), string::substr_cp),
+    function("$toLower", Exactly(1), string::to_lower),
+    function("$toUpper", Exactly(1), string::to_upper),
+    syntax("$ltrim", string_search::parse_trim),
+    syntax("$regexFind", regex::parse_regex),
+    syntax("$regexFindAll", regex::parse_regex),
+    syntax("$regexMatch", regex::parse_regex),
+    syntax("$replaceAll", string_search::parse_replace),
+    syntax("$replaceOne", string_search::parse_replace),
+    syntax("$rtrim", string_search::parse_trim),
+    syntax("$trim", string_search::parse_trim),
 
     // Dates
+    function("$tsIncrement", Exactly(1), date::ts_increment),
+    function("$tsSecond", Exactly(1), date::ts_second),
+    syntax("$dateAdd", date::parse_add),
+    syntax("$dateDiff", date::parse_diff),
+    syntax("$dateFromParts", date::parse_from_parts),
+    syntax("$dateFromString", date::parse_from_string),
+    syntax("$dateSubtract", date::parse_add),
+    syntax("$dateToParts", date::parse_to_parts),
+    syntax("$dateToString", date::parse_to_string),
+    syntax("$dateTrunc", date::parse_trunc),
+    syntax("$dayOfMonth", date::parse_part),
+    syntax("$dayOfWeek", date::parse_part),
+    syntax("$dayOfYear", date::parse_part),
+    syntax("$hour", date::parse_part),
+    syntax("$isoDayOfWeek", date::parse_part),
+    syntax("$isoWeek", date::parse_part),
+    syntax("$isoWeekYear", date::parse_part),
+    syntax("$millisecond", date::parse_part),
+    syntax("$minute", date::parse_part),
+    syntax("$month", date::parse_part),
+    syntax("$second", date::parse_part),
+    syntax("$week", date::parse_part),
+    syntax("$year", date::parse_part),
 
     // Type conversion
+    function("$isNumber", Exactly(1), convert::is_number),
+    function("$type", Exactly(1), convert::type_of),
+    syntax("$convert", convert::parse_convert),
+    syntax("$toBool", convert::parse_short),
+    syntax("$toDate", convert::parse_short),
+    syntax("$toDecimal", convert::parse_short),
+    syntax("$toDouble", convert::parse_short),
+    syntax("$toInt", convert::parse_short),
+    syntax("$toLong", convert::parse_short),
+    syntax("$toObjectId", convert::parse_short),
+    syntax("$toString", convert::parse_short),
+    syntax("$toUUID", convert::parse_short),
 
     // Variables, literals, sizes, metadata
     function("$binarySize", Exactly(1), misc::binary_size),
     function("$bsonSize", Exactly(1), misc::bson_size),
     function("$toHashedIndexKey", Exactly(1), misc::to_hashed_index_key),
     syntax("$const", misc::parse_literal),
+    syntax("$function", misc::parse_function),
     syntax("$let", iteration::parse_let),
     syntax("$literal", misc::parse_literal),
     syntax("$meta", misc::parse_meta),
@@ -160,10 +216,76 @@ pub(crate) fn find(name: &str) -> Option<&'static Operator> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Args, Context, EvalEnv, Expr};
     use super::*;
+    use bumpalo::Bump;
+    use diwan_value::{Array, Decimal128, Doc, Value, ValueBuf, array, doc};
 
     #[test]
     fn names_are_unique() {
         assert_eq!(BY_NAME.len(), OPERATORS.len());
+    }
+
+    /// Values at the borders of their types.
+    fn odd_values() -> Vec<ValueBuf> {
+        let mut values = vec![ValueBuf::from(doc! {}), ValueBuf::from(doc! { "k": "\u{0}", "v": 1 })];
+        let scalars = [
+            Value::Null,
+            Value::Undefined,
+            Value::MinKey,
+            Value::Int32(i32::MIN),
+            Value::Int64(i64::MIN),
+            Value::Int64(i64::MAX),
+            Value::Double(f64::NAN),
+            Value::Double(f64::NEG_INFINITY),
+            Value::Double(1e300),
+            Value::Double(-0.0),
+            Value::Decimal128(Decimal128::NAN),
+            Value::Decimal128(Decimal128::INFINITY),
+            Value::Decimal128("-9.99E+6144".parse().unwrap()),
+            Value::Decimal128("1E-6176".parse().unwrap()),
+            Value::DateTime(i64::MIN),
+            Value::DateTime(i64::MAX),
+            Value::String(""),
+            Value::String("\u{10ffff}\u{e9}"),
+            Value::Binary { subtype: 0, bytes: &[] },
+            Value::Regex { pattern: "(", options: "q" },
+            Value::Array(Array::EMPTY),
+        ];
+        values.extend(scalars.map(ValueBuf::new));
+        for array in
+            [array![[], []], array![[1, 2], { "k": "x", "v": 0 }], array![(i64::MAX), (f64::NAN), "a"]]
+        {
+            values.push(ValueBuf::new(Value::Array(Array::trusted(&array.finish()))));
+        }
+        values
+    }
+
+    #[test]
+    fn odd_arguments_are_refused_or_answered() {
+        let values = odd_values();
+        let (context, mut arena, mut answers) = (Context::default(), Bump::new(), 0);
+        let mut run = |operator: &'static str, function: Function, args: &[&ValueBuf]| {
+            let exprs: Vec<_> = args.iter().map(|value| Expr::Literal((*value).clone())).collect();
+            let env = EvalEnv::new(&arena, Doc::EMPTY, &context);
+            answers += usize::from(function(Args { operator, exprs: &exprs }, &env).is_ok());
+            arena.reset();
+        };
+        for operator in OPERATORS {
+            let Form::Function(arity, function) = operator.form else { continue };
+            let (least, most) = match arity {
+                Exactly(count) => (count, count),
+                Between(least, most) => (least, most),
+                Any => (0, 2),
+            };
+            for count in least..=most.min(3) {
+                for at in 0..values.len().pow(count as u32) {
+                    let places = (0..count as u32).map(|place| at / values.len().pow(place) % values.len());
+                    let args: Vec<_> = places.map(|place| &values[place]).collect();
+                    run(operator.name, function, &args);
+                }
+            }
+        }
+        assert!(answers > 1000);
     }
 }
