@@ -105,7 +105,7 @@ fn sums_widen_as_they_must() {
     let cases = [
         (vec![doc! { "a": (i32::MAX) }, doc! { "a": 1 }], doc! { "x": (1i64 << 31) }),
         (vec![doc! { "a": (i64::MAX) }, doc! { "a": 1 }, doc! { "a": (-1) }], doc! { "x": (i64::MAX) }),
-        (vec![doc! { "a": (i64::MAX) }, doc! { "a": 1 }], doc! { "x": 9.223372036854775808e18 }),
+        (vec![doc! { "a": (i64::MAX) }, doc! { "a": 1 }], doc! { "x": 9_223_372_036_854_775_808.0 }),
         (vec![doc! { "a": 1 }, doc! { "a": 0.5 }], doc! { "x": 1.5 }),
         (vec![doc! { "a": 1 }, doc! { "a": (decimal) }], doc! { "x": (Decimal128::from(2)) }),
         (vec![doc! { "a": 1 }, doc! { "a": 2i64 }], doc! { "x": 3i64 }),

@@ -298,10 +298,12 @@ impl Bucket {
     }
 }
 
-/// A number rounded, as a double.
+/// A number rounded, as a double; zero stays as it is.
 fn round(value: &ValueBuf, rounding: impl Fn(f64) -> f64) -> ValueBuf {
-    let number = Number::of(value.as_value()).map_or(0.0, Number::to_f64);
-    ValueBuf::new(Value::Double(rounding(number)))
+    match Number::of(value.as_value()).map(Number::to_f64) {
+        Some(number) if number != 0.0 => ValueBuf::new(Value::Double(rounding(number))),
+        _ => value.clone(),
+    }
 }
 
 impl DocSource for Bucketing {

@@ -5,7 +5,7 @@ use super::set_path::set_path;
 use crate::error::{Error, Result};
 use crate::expr::field_path;
 use crate::interrupt::Interrupt;
-use diwan_value::{Doc, Path, Value};
+use diwan_value::{Doc, DocBuf, Path, Value};
 use std::sync::Arc;
 
 /// A parsed `$unwind`.
@@ -91,7 +91,13 @@ impl Unwind {
 
     /// Runs the stage over `input`.
     pub(super) fn open(self: &Arc<Unwind>, input: Box<dyn DocSource>) -> Box<dyn DocSource> {
-        Box::new(Unwinding { unwind: self.clone(), input, element: None, current: Current::Input })
+        Box::new(Unwinding {
+            unwind: self.clone(),
+            input,
+            element: None,
+            held: None,
+            current: Current::Input,
+        })
     }
 
     /// Writes `doc` with `value` in the array's place and `index` where it belongs.
@@ -112,6 +118,8 @@ struct Unwinding {
     input: Box<dyn DocSource>,
     /// The next element of the input's current document: its number and where it begins in the array's bytes.
     element: Option<(i64, usize)>,
+    /// That document, if the input was suspended since.
+    held: Option<DocBuf>,
     current: Current,
 }
 
@@ -136,12 +144,13 @@ impl Unwinding {
     fn next_element(&mut self) -> bool {
         let Some((number, offset)) = self.element else { return false };
         let mut out = self.buffer();
-        let doc = self.input.current();
+        let doc = self.held.as_ref().map_or_else(|| self.input.current(), DocBuf::as_doc);
         let Some(Value::Array(array)) = self.unwind.path.get(doc) else { return false };
         // A view of the array that begins at the next element.
         let rest = Doc::trusted(array.as_bytes().get(offset..).unwrap_or_default());
         let Some(element) = rest.iter().next() else {
             self.element = None;
+            self.held = None;
             self.current = Current::Made(out);
             return false;
         };
@@ -202,9 +211,10 @@ impl DocSource for Unwinding {
     }
 
     fn suspend(&mut self) {
-        // An array is read from the input's current document: it must not go away.
-        if self.element.is_none() {
-            self.input.suspend();
+        // The rest of an array is read from the input's current document, which goes away.
+        if self.element.is_some() && self.held.is_none() {
+            self.held = Some(self.input.current().to_owned());
         }
+        self.input.suspend();
     }
 }

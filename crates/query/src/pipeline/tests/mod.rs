@@ -116,6 +116,27 @@ impl Replacement for Replacing {
     }
 }
 
+/// A source whose document is gone once it is suspended.
+struct Vanishing {
+    docs: DocList,
+    suspended: bool,
+}
+
+impl DocSource for Vanishing {
+    fn advance(&mut self, interrupt: &Interrupt) -> Result<bool> {
+        self.suspended = false;
+        self.docs.advance(interrupt)
+    }
+
+    fn current(&self) -> Doc<'_> {
+        if self.suspended { Doc::EMPTY } else { self.docs.current() }
+    }
+
+    fn suspend(&mut self) {
+        self.suspended = true;
+    }
+}
+
 fn env() -> PipelineEnv {
     PipelineEnv::new(&Namespace::new("test", "input"), Arc::new(Context::default()))
 }
@@ -148,8 +169,8 @@ fn drain(mut source: Box<dyn DocSource>) -> Result<Vec<DocBuf>> {
 /// Runs a pipeline over the collection `input` of `memory`.
 fn run_in(memory: &Arc<Memory>, stages: &ArrayBuilder, budget: MemoryBudget) -> Result<Vec<DocBuf>> {
     let pipeline = parse(stages)?;
-    let input = Box::new(DocList::new(memory.docs("input")));
-    drain(pipeline.open(input, &execution(memory, budget))?)
+    let input = Vanishing { docs: DocList::new(memory.docs("input")), suspended: false };
+    drain(pipeline.open(Box::new(input), &execution(memory, budget))?)
 }
 
 /// Runs a pipeline over some documents.

@@ -75,7 +75,7 @@ fn keys_of_other_fields() {
         (doc! { "a": 1 }, "unknown", 51183),
     ];
     for (doc, on, expected) in refusals {
-        let memory = Memory::with(&[("input", &[doc.clone()]), ("target", &target())]);
+        let memory = Memory::with(&[("input", std::slice::from_ref(&doc)), ("target", &target())]);
         let stages = array![{ "$merge": { "into": "target", "on": on } }];
         let error = run_in(&memory, &stages, MemoryBudget::default()).unwrap_err();
         assert_eq!(error.code, expected, "{doc:?}: {error}");
