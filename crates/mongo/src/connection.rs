@@ -7,7 +7,6 @@ use crate::client::Client;
 use crate::dispatch::{self, Wait};
 use crate::server::Server;
 use crate::wire::{HEADER_LEN, Header};
-use std::future::pending;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,12 +54,14 @@ impl Connection {
     async fn run(&mut self) -> io::Result<()> {
         while let Some(length) = self.read_message().await? {
             self.server.metrics.bytes_in.add(length as u64);
+            let mut deadline = None;
             loop {
                 let message = &self.input[..length];
                 let wait = dispatch::handle(
                     &self.server,
                     &self.client,
                     message,
+                    deadline,
                     &mut self.scratch,
                     &mut self.output,
                 );
@@ -72,6 +73,7 @@ impl Connection {
                         }
                     }
                     Wait::Change { until, changed } => {
+                        deadline = Some(until);
                         tokio::select! {
                             () = changed => {}
                             () = tokio::time::sleep_until(until.into()) => {}
@@ -151,9 +153,4 @@ impl Connection {
         self.output.clear();
         self.scratch.clear();
     }
-}
-
-/// A future for commands that wait for nothing but their time.
-pub(crate) fn never() -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> {
-    Box::pin(pending())
 }

@@ -9,9 +9,11 @@ use crate::operations::Operation;
 use crate::options::{Durability, Topology};
 use crate::request::Request;
 use crate::server::Server;
+use crate::weight::{is_long_message, may_take_long};
 use crate::wire::{self, Content, MESSAGE_PREFIX, REPLY_PREFIX};
-use diwan_kv::CommitId;
+use diwan_kv::{Batch, CommitId};
 use diwan_query::Interrupt;
+use diwan_store::Collection;
 use diwan_value::{Doc, DocBuf, DocBuilder, ObjectId};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,9 +21,6 @@ use std::time::{Duration, Instant};
 
 /// Commands that take longer are logged (MongoDB's `slowms`).
 const SLOW: Duration = Duration::from_millis(100);
-
-/// Messages longer than this run like commands that may take long.
-const LONG_MESSAGE: usize = 64 * 1024;
 
 /// What a command sees besides its request.
 pub(crate) struct Context<'a> {
@@ -32,11 +31,22 @@ pub(crate) struct Context<'a> {
     pub interrupt: Interrupt,
     /// The last commit that the command made: what an acknowledgement may have to wait for.
     pub commit: Option<CommitId>,
+    /// Until when a command that has waited before may wait.
+    pub deadline: Option<Instant>,
     /// Set by a command that has no answer yet: it is run again, from the start, after the wait.
     pub wait: Option<Wait>,
 }
 
 impl Context<'_> {
+    /// Lets the acknowledgement wait for everything that has been committed so far: for commands that do not learn of
+    /// their own commits.
+    pub(crate) fn fence(&mut self) -> Result<()> {
+        // An empty batch writes nothing and answers with the last commit.
+        let last = self.server.engine.commit(Batch::new())?;
+        self.committed(last);
+        Ok(())
+    }
+
     /// Notes a commit of this command.
     pub(crate) fn committed(&mut self, commit: CommitId) {
         self.commit = self.commit.max(Some(commit));
@@ -49,17 +59,34 @@ pub(crate) enum Wait {
     Nothing,
     /// The commit becomes durable.
     Durable(CommitId),
-    /// Something changes, or the time is over: then the command is run again.
+    /// A collection changes, or the time is over: then the command is run again.
     Change { until: Instant, changed: Pin<Box<dyn Future<Output = ()> + Send>> },
     /// The connection is closed instead.
     Close,
 }
+
+impl Wait {
+    /// A wait for the next change of a collection.
+    pub(crate) fn for_change(collection: &Arc<Collection>, until: Instant) -> Wait {
+        let (collection, seen) = (collection.clone(), collection.last_sequence());
+        let changed = Box::pin(async move {
+            while collection.last_sequence() == seen {
+                tokio::time::sleep(POLL).await;
+            }
+        });
+        Wait::Change { until, changed }
+    }
+}
+
+/// How often a collection is asked for changes that a reader waits for.
+const POLL: Duration = Duration::from_millis(5);
 
 /// Handles one whole message and writes the reply to `output`, which stays empty where none is sent.
 pub(crate) fn handle(
     server: &Arc<Server>,
     client: &Arc<Client>,
     message: &[u8],
+    deadline: Option<Instant>,
     scratch: &mut Vec<u8>,
     output: &mut Vec<u8>,
 ) -> Wait {
@@ -81,7 +108,7 @@ pub(crate) fn handle(
         Content::Message(message) => {
             output.resize(MESSAGE_PREFIX, 0);
             let request = Request::parse(message.body, &message.sequences, None);
-            let wait = answer(server, client, message.body, request, output);
+            let wait = answer(server, client, message.body, request, deadline, output);
             if message.more_to_come {
                 output.clear();
                 return match wait {
@@ -106,7 +133,7 @@ pub(crate) fn handle(
                 }
                 _ => Err(unsupported_query(query.body)),
             };
-            let wait = answer(server, client, query.body, request, output);
+            let wait = answer(server, client, query.body, request, None, output);
             wire::finish_reply(output, server.next_message_id(), request_id);
             wait
         }
@@ -140,6 +167,7 @@ fn answer(
     client: &Arc<Client>,
     body: Doc<'_>,
     request: Result<Request<'_>>,
+    deadline: Option<Instant>,
     output: &mut Vec<u8>,
 ) -> Wait {
     let start = output.len();
@@ -147,7 +175,7 @@ fn answer(
     let mut retryable = false;
     let outcome = request.and_then(|request| {
         retryable = request.arguments.txn_number.is_some() && !request.arguments.in_transaction();
-        run(server, client, &request, &mut reply)
+        run(server, client, &request, deadline, &mut reply)
     });
     let wait = match outcome {
         Ok(wait) => {
@@ -183,6 +211,7 @@ fn run(
     server: &Arc<Server>,
     client: &Arc<Client>,
     request: &Request<'_>,
+    deadline: Option<Instant>,
     reply: &mut DocBuilder,
 ) -> Result<Wait> {
     let Some(command) = commands::find(request.name) else {
@@ -201,8 +230,11 @@ fn run(
     let interrupt = Interrupt::with_deadline(
         request.arguments.max_time.filter(|_| request.name != "getMore").map(|limit| started + limit),
     );
-    let mut context = Context { server, client, request, interrupt, commit: None, wait: None };
-    if command.is_long() || request.body.as_bytes().len() > LONG_MESSAGE {
+    let mut context = Context { server, client, request, interrupt, commit: None, deadline, wait: None };
+    let long = command.is_long()
+        || (command.is_bulk() && is_long_message(request))
+        || (command.looks_up() && may_take_long(request));
+    if long {
         let operation = server.operations.start(Operation {
             client: client.clone(),
             database: request.arguments.database.to_owned(),
@@ -219,6 +251,9 @@ fn run(
     let took = started.elapsed();
     server.metrics.count(command.kind, 1);
     server.metrics.took(command.class(), took);
+    if let Some(collection) = command.names_collection().then(|| request.target().as_str()).flatten() {
+        server.usage.record(request.arguments.database, collection, command.kind, command.class(), took);
+    }
     if took >= SLOW {
         tracing::info!(
             connection = client.id,
@@ -261,6 +296,7 @@ fn acknowledgement(
 fn check(server: &Server, command: &Command, request: &Request<'_>) -> Result<()> {
     let arguments = &request.arguments;
     let name = request.name;
+    diwan_store::check_database_name(arguments.database)?;
     if command.is_admin_only() && arguments.database != "admin" {
         let text = format!("{name} may only be run against the admin database.");
         return Err(CommandError::new(code::UNAUTHORIZED, text));

@@ -34,6 +34,11 @@ impl<'a> Field<'a> {
         Field { owner, key: sequence.name, content: Content::Sequence(sequence) }
     }
 
+    /// The command, or the argument that this one is part of.
+    pub(crate) fn owner(&self) -> &'a str {
+        self.owner
+    }
+
     /// The value, whatever its type. A document sequence has none: it counts as an empty array.
     pub(crate) fn value(&self) -> Value<'a> {
         match self.content {

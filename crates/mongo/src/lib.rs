@@ -9,6 +9,7 @@ mod client;
 mod clock;
 mod commands;
 mod connection;
+mod cursors;
 mod dispatch;
 mod error;
 mod fields;
@@ -22,6 +23,8 @@ mod parameters;
 mod request;
 mod server;
 mod sessions;
+mod usage;
+mod weight;
 pub mod wire;
 
 pub use identity::VERSION;

@@ -3,7 +3,7 @@
 use crate::arguments::SessionId;
 use crate::client::Client;
 use diwan_query::Interrupt;
-use diwan_value::DocBuf;
+use diwan_value::{DocBuf, DocBuilder, Value, doc};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,6 +19,42 @@ pub(crate) struct Operation {
     pub session: Option<SessionId>,
     pub started: Instant,
     pub interrupt: Interrupt,
+}
+
+impl Operation {
+    /// The command with MongoDB's field names, for `currentOp`.
+    pub(crate) fn describe(&self, id: i32) -> DocBuf {
+        let command = self.command.as_doc();
+        let first = command.iter().next();
+        let (name, target) = first.map_or(("", Value::Null), |element| (element.key_str(), element.value()));
+        let namespace = match target.as_str() {
+            Some(collection) => format!("{}.{collection}", self.database),
+            None => format!("{}.$cmd", self.database),
+        };
+        let running = self.started.elapsed();
+        let kind = match name {
+            "find" => "query",
+            "getMore" => "getmore",
+            "insert" | "update" => name,
+            "delete" => "remove",
+            _ => "command",
+        };
+        let mut out = DocBuilder::new();
+        out.append("type", "op").append("host", self.client.local.to_string());
+        out.append("desc", format!("conn{}", self.client.id)).append("connectionId", self.client.id);
+        out.append("client", self.client.peer.to_string());
+        if let Some(application) = self.client.application() {
+            out.append("appName", application);
+        }
+        out.append("active", true).append("opid", id);
+        if let Some(session) = &self.session {
+            out.append("lsid", doc! { "id": Value::Binary { subtype: 4, bytes: session } });
+        }
+        out.append("secs_running", running.as_secs() as i64);
+        out.append("microsecs_running", running.as_micros() as i64);
+        out.append("op", kind).append("ns", namespace).append("command", command);
+        out.finish()
+    }
 }
 
 /// The running commands by their number.
@@ -39,6 +75,11 @@ impl Operations {
     /// The running commands, oldest first.
     pub(crate) fn list(&self) -> Vec<(i32, Operation)> {
         self.running.lock().iter().map(|(id, operation)| (*id, operation.clone())).collect()
+    }
+
+    /// The running commands as `currentOp` shows them.
+    pub(crate) fn describe(&self) -> Vec<DocBuf> {
+        self.running.lock().iter().map(|(id, operation)| operation.describe(*id)).collect()
     }
 
     /// Asks command `id` to stop.

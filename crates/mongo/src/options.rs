@@ -2,6 +2,7 @@
 
 use diwan_value::DocBuf;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 /// What the server claims to be when drivers say hello.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,6 +48,8 @@ pub struct Options {
     pub storage_engine: &'static str,
     /// Whether the data outlives the process.
     pub persistent: bool,
+    /// Where sorts and groups that outgrow memory put their files; `None` to refuse them.
+    pub temporary: Option<PathBuf>,
 }
 
 impl Default for Options {
@@ -61,6 +64,7 @@ impl Default for Options {
             settings: DocBuf::new(),
             storage_engine: "memory",
             persistent: false,
+            temporary: Some(std::env::temp_dir()),
         }
     }
 }

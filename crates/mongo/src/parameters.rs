@@ -12,11 +12,12 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) struct Parameters {
     cursor_timeout_millis: AtomicI64,
+    ttl_seconds: AtomicI64,
 }
 
 impl Default for Parameters {
     fn default() -> Parameters {
-        Parameters { cursor_timeout_millis: AtomicI64::new(10 * 60 * 1000) }
+        Parameters { cursor_timeout_millis: AtomicI64::new(10 * 60 * 1000), ttl_seconds: AtomicI64::new(60) }
     }
 }
 
@@ -32,7 +33,7 @@ pub(crate) struct Parameter {
     pub name: &'static str,
     value: fn(&Server) -> ValueBuf,
     /// Changes it, where that is possible.
-    pub set: Option<fn(&Parameters, Field<'_>) -> Result<()>>,
+    pub set: Option<fn(&Server, Field<'_>) -> Result<()>>,
 }
 
 /// All settings, in the order of their names.
@@ -47,12 +48,12 @@ pub(crate) const TABLE: &[Parameter] = &[
         value: |server| {
             Value::Int64(server.parameters.cursor_timeout_millis.load(Ordering::Relaxed)).to_owned()
         },
-        set: Some(|parameters, field| {
+        set: Some(|server, field| {
             let millis = field.integer()?;
             if millis < 1 {
                 return Err(CommandError::bad_value("cursorTimeoutMillis must be greater than 0"));
             }
-            parameters.cursor_timeout_millis.store(millis, Ordering::Relaxed);
+            server.parameters.cursor_timeout_millis.store(millis, Ordering::Relaxed);
             Ok(())
         }),
     },
@@ -72,6 +73,19 @@ pub(crate) const TABLE: &[Parameter] = &[
             Value::Int32(seconds).to_owned()
         },
         set: None,
+    },
+    Parameter {
+        name: "ttlMonitorSleepSecs",
+        value: |server| Value::Int64(server.parameters.ttl_seconds.load(Ordering::Relaxed)).to_owned(),
+        set: Some(|server, field| {
+            let seconds = field.integer()?;
+            if seconds < 1 {
+                return Err(CommandError::bad_value("ttlMonitorSleepSecs must be greater than 0"));
+            }
+            server.parameters.ttl_seconds.store(seconds, Ordering::Relaxed);
+            server.store.set_ttl_interval(seconds.unsigned_abs());
+            Ok(())
+        }),
     },
 ];
 

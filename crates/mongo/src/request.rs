@@ -1,9 +1,10 @@
 //! One command as its handler sees it: name, arguments, and the documents beside it.
 
 use crate::arguments::{Arguments, is_generic};
-use crate::error::Result;
+use crate::error::{CommandError, Result, code};
 use crate::fields::Field;
 use crate::wire::Sequence;
+use diwan_store::Namespace;
 use diwan_value::{Doc, Value};
 
 /// A command, viewed: nothing of the message is copied.
@@ -32,6 +33,17 @@ impl<'a> Request<'a> {
     /// The value of the command's own field: a collection's name, or just 1.
     pub(crate) fn target(&self) -> Value<'a> {
         self.body.iter().next().map_or(Value::Null, |element| element.value())
+    }
+
+    /// The collection that the command names.
+    pub(crate) fn namespace(&self) -> Result<Namespace> {
+        match self.target() {
+            Value::String(collection) => Ok(Namespace::new(self.arguments.database, collection)?),
+            other => Err(CommandError::new(
+                code::INVALID_NAMESPACE,
+                format!("collection name has invalid type {}", other.tag().alias()),
+            )),
+        }
     }
 
     /// The arguments that are the command's own.

@@ -4,12 +4,16 @@ use crate::arguments::SessionId;
 use crate::client::Clients;
 use crate::clock::Clock;
 use crate::connection;
+use crate::cursors::Cursors;
 use crate::metrics::{self, Metrics};
 use crate::operations::Operations;
 use crate::options::Options;
 use crate::parameters::Parameters;
 use crate::sessions::Sessions;
+use crate::usage::Usage;
 use diwan_kv::{CommitId, Engine};
+use diwan_store::Store;
+use diwan_value::Doc;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,7 +27,9 @@ const SWEEP: Duration = Duration::from_secs(5);
 
 /// The MongoDB face of a store.
 pub struct Server {
+    pub(crate) store: Arc<Store>,
     pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) cursors: Cursors,
     pub(crate) options: Options,
     pub(crate) clients: Clients,
     pub(crate) clock: Clock,
@@ -31,16 +37,19 @@ pub struct Server {
     pub(crate) operations: Operations,
     pub(crate) parameters: Parameters,
     pub(crate) sessions: Sessions,
+    pub(crate) usage: Usage,
     pub(crate) started: Instant,
     message_id: AtomicI32,
     draining: AtomicBool,
 }
 
 impl Server {
-    /// A face of what `engine` holds.
-    pub fn new(engine: Arc<dyn Engine>, options: Options) -> Arc<Server> {
-        Arc::new(Server {
-            engine,
+    /// A face of `store`.
+    pub fn new(store: Arc<Store>, options: Options) -> Arc<Server> {
+        let server = Arc::new(Server {
+            engine: store.engine().clone(),
+            store,
+            cursors: Cursors::default(),
             options,
             clients: Clients::default(),
             clock: Clock::new(),
@@ -48,10 +57,16 @@ impl Server {
             operations: Operations::default(),
             parameters: Parameters::default(),
             sessions: Sessions::default(),
+            usage: Usage::default(),
             started: Instant::now(),
             message_id: AtomicI32::new(0),
             draining: AtomicBool::new(false),
-        })
+        });
+        let weak = Arc::downgrade(&server);
+        let running =
+            move |_: Doc<'_>| weak.upgrade().map_or_else(Vec::new, |server| server.operations.describe());
+        server.store.set_operation_list(Box::new(running));
+        server
     }
 
     /// Accepts connections until [`Server::drain`].
@@ -121,6 +136,7 @@ impl Server {
     /// Ends sessions and stops what runs in them.
     pub(crate) fn kill_sessions(&self, sessions: &[SessionId]) {
         self.operations.kill_where(|operation| operation.session.is_some_and(|id| sessions.contains(&id)));
+        self.cursors.kill_sessions(sessions);
         for session in sessions {
             self.sessions.end(session);
         }
@@ -147,6 +163,9 @@ async fn sweep(server: Arc<Server>) {
     let mut interval = tokio::time::interval(SWEEP);
     loop {
         interval.tick().await;
-        server.sessions.expire(Instant::now());
+        let now = Instant::now();
+        let ended = server.sessions.expire(now);
+        server.cursors.kill_sessions(&ended);
+        server.cursors.expire(now, server.parameters.cursor_timeout());
     }
 }

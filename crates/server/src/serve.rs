@@ -4,6 +4,7 @@ use crate::settings::Resolved;
 use crate::{http, logging};
 use diwan_kv::{Engine, FjallEngine, MemoryEngine};
 use diwan_mongo::{Options, Server};
+use diwan_store::Store;
 use diwan_value::DocBuilder;
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -26,9 +27,10 @@ pub fn run(settings: Resolved) -> Result<(), String> {
         .enable_all()
         .build()
         .map_err(|error| format!("cannot start threads: {error}"))?;
-    let served = runtime.block_on(serve(&settings, engine.clone()));
+    let store = Store::open(engine).map_err(|error| format!("cannot open the store: {error}"))?;
+    let served = runtime.block_on(serve(&settings, store.clone()));
     runtime.shutdown_timeout(Duration::from_secs(1));
-    let closed = engine.close().map_err(|error| format!("cannot close the store: {error}"));
+    let closed = store.close().map_err(|error| format!("cannot close the store: {error}"));
     served.and(closed)
 }
 
@@ -54,10 +56,10 @@ fn open(settings: &Resolved) -> Result<Arc<dyn Engine>, String> {
     }
 }
 
-async fn serve(settings: &Resolved, engine: Arc<dyn Engine>) -> Result<(), String> {
+async fn serve(settings: &Resolved, store: Arc<Store>) -> Result<(), String> {
     let mongo_listener = listen(settings.listen, "--listen")?;
     let address = mongo_listener.local_addr().map_err(|error| error.to_string())?;
-    let server = Server::new(engine, options(settings, address));
+    let server = Server::new(store, options(settings, address));
     let mut http_address = None;
     if let Some(wanted) = settings.http {
         let listener = listen(wanted, "--http")?;
@@ -96,6 +98,8 @@ fn options(settings: &Resolved, address: SocketAddr) -> Options {
         settings: parsed.finish(),
         storage_engine: if settings.data.is_some() { "diwan" } else { "ephemeralForTest" },
         persistent: settings.data.is_some(),
+        // Beside the documents, so that what outgrows memory does not fill a small temporary file system.
+        temporary: Some(settings.data.clone().unwrap_or_else(std::env::temp_dir)),
     }
 }
 

@@ -1,1 +1,10 @@
-//! In-process servers and script runners for tests.
+//! In-process servers for tests, and a client that speaks just enough of the protocol to ask them.
+//!
+//! A [`TestServer`] listens on a free port, in memory or in a temporary directory of its own, and ends when it is
+//! dropped. A [`TestClient`] sends a command and gives the reply as it came.
+
+mod client;
+mod server;
+
+pub use client::TestClient;
+pub use server::TestServer;

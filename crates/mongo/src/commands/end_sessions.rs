@@ -6,8 +6,7 @@ use crate::error::Result;
 use diwan_value::DocBuilder;
 
 pub(super) fn run(context: &mut Context<'_>, _: &mut DocBuilder) -> Result<()> {
-    for session in sessions(context.request)? {
-        context.server.sessions.end(&session);
-    }
+    let ended = sessions(context.request)?;
+    context.server.kill_sessions(&ended);
     Ok(())
 }

@@ -3,24 +3,52 @@
 //! A row of [`missing`] is a command of MongoDB that this server knows and does not have: it answers
 //! `NotImplemented`. A name without a row answers `CommandNotFound`.
 
+mod aggregate;
 mod build_info;
+mod bulk_write;
+mod coll_mod;
+mod coll_stats;
+mod compact;
 mod connection_status;
+mod convert_to_capped;
+mod count;
+mod create;
+mod create_indexes;
 mod current_op;
+mod cursor_reply;
+mod data_size;
+mod db_hash;
+mod db_stats;
+mod delete;
+mod distinct;
+mod drop;
+mod drop_database;
+mod drop_indexes;
 mod end_sessions;
 mod end_transaction;
+mod explain;
+mod find;
+mod find_and_modify;
 mod fsync;
 mod get_cmd_line_opts;
 mod get_default_rw_concern;
 mod get_log;
+mod get_more;
 mod get_parameter;
 mod hello;
 mod host_info;
+mod insert;
 mod kill_all_sessions;
+mod kill_cursors;
 mod kill_op;
 mod kill_sessions;
+mod list_collections;
 mod list_commands;
+mod list_databases;
+mod list_indexes;
 mod ping;
 mod refresh_sessions;
+mod rename_collection;
 mod repl_set_get_config;
 mod repl_set_get_status;
 mod roles_info;
@@ -28,8 +56,11 @@ mod sasl_start;
 mod server_status;
 mod set_parameter;
 mod start_session;
+mod top;
+mod update;
 mod users_info;
 mod whatsmyuri;
+mod write;
 
 use crate::dispatch::{self, Context};
 use crate::error::{CommandError, Result};
@@ -55,6 +86,10 @@ const RETRY: u16 = 1 << 5;
 const PLAIN: u16 = 1 << 6;
 /// Commits or aborts a transaction.
 const END: u16 = 1 << 7;
+/// Looks documents up: takes long unless it names them by `_id`.
+const LOOKUP: u16 = 1 << 9;
+/// Takes long if it is long.
+const BULK: u16 = 1 << 10;
 /// Known, and answered with `NotImplemented`.
 const MISSING: u16 = 1 << 8;
 
@@ -77,6 +112,16 @@ impl Command {
         self.flags & LONG != 0
     }
 
+    /// Whether it depends on the request how long the command takes.
+    pub(crate) fn looks_up(&self) -> bool {
+        self.flags & LOOKUP != 0
+    }
+
+    /// Whether the command takes long if its message is long.
+    pub(crate) fn is_bulk(&self) -> bool {
+        self.flags & BULK != 0
+    }
+
     pub(crate) fn is_in_api(&self) -> bool {
         self.flags & API != 0
     }
@@ -87,6 +132,11 @@ impl Command {
 
     pub(crate) fn ends_transactions(&self) -> bool {
         self.flags & END != 0
+    }
+
+    /// Whether the command's own argument is the collection that it works on.
+    pub(crate) fn names_collection(&self) -> bool {
+        self.flags & (READ | WRITE) != 0 && self.flags & ADMIN == 0
     }
 
     pub(crate) fn class(&self) -> Class {
@@ -109,6 +159,7 @@ const fn missing(name: &'static str) -> Command {
 /// Every name that is answered, in the order of its bytes.
 const TABLE: &[Command] = &[
     row("abortTransaction", end_transaction::run, ADMIN | API | END),
+    counted("aggregate", aggregate::run, Kind::Command, LONG | READ | API),
     missing("analyze"),
     missing("analyzeShardKey"),
     missing("appendOplogNote"),
@@ -117,41 +168,69 @@ const TABLE: &[Command] = &[
     missing("autoCompact"),
     row("buildInfo", build_info::run, 0),
     row("buildinfo", build_info::run, 0),
+    row("bulkWrite", bulk_write::run, ADMIN | LONG | WRITE | API | RETRY),
+    row("cloneCollectionAsCapped", convert_to_capped::run, LONG | WRITE),
+    row("collMod", coll_mod::run, LONG | WRITE | API),
+    row("collStats", coll_stats::run, 0),
     row("commitTransaction", end_transaction::run, ADMIN | API | END),
+    row("compact", compact::run, LONG),
     missing("configureFailPoint"),
     row("connectionStatus", connection_status::run, 0),
+    row("convertToCapped", convert_to_capped::run, LONG | WRITE),
+    row("count", count::run, LOOKUP | READ | API),
+    row("create", create::run, WRITE | API),
+    row("createIndexes", create_indexes::run, LONG | WRITE | API),
     missing("createRole"),
     missing("createSearchIndexes"),
     missing("createUser"),
     row("currentOp", current_op::run, ADMIN),
+    row("dataSize", data_size::run, 0),
     missing("dbCheck"),
+    row("dbHash", db_hash::run, LONG),
+    row("dbStats", db_stats::run, 0),
+    row("dbstats", db_stats::run, 0),
+    counted("delete", delete::run, Kind::Delete, LOOKUP | WRITE | API | RETRY),
+    row("distinct", distinct::run, LOOKUP | READ),
+    row("drop", drop::run, WRITE | API),
     missing("dropAllRolesFromDatabase"),
     missing("dropAllUsersFromDatabase"),
     missing("dropConnections"),
+    row("dropDatabase", drop_database::run, LONG | WRITE | API),
+    row("dropIndexes", drop_indexes::run, WRITE | API),
     missing("dropRole"),
     missing("dropSearchIndex"),
     missing("dropUser"),
     row("endSessions", end_sessions::run, API),
+    row("explain", explain::run, LONG | API),
     missing("filemd5"),
+    counted("find", find::run, Kind::Query, LOOKUP | READ | API),
+    row("findAndModify", find_and_modify::run, LOOKUP | WRITE | API | RETRY),
+    row("findandmodify", find_and_modify::run, LOOKUP | WRITE | RETRY),
     row("fsync", fsync::run, ADMIN | LONG),
     missing("fsyncUnlock"),
     row("getCmdLineOpts", get_cmd_line_opts::run, ADMIN),
     row("getDefaultRWConcern", get_default_rw_concern::run, ADMIN),
     row("getLog", get_log::run, ADMIN),
+    counted("getMore", get_more::run, Kind::GetMore, LONG | READ | API),
     row("getParameter", get_parameter::run, ADMIN),
     missing("grantPrivilegesToRole"),
     missing("grantRolesToRole"),
     missing("grantRolesToUser"),
     row("hello", hello::run, API | PLAIN),
     row("hostInfo", host_info::run, 0),
+    counted("insert", insert::run, Kind::Insert, BULK | WRITE | API | RETRY),
     missing("invalidateUserCache"),
     row("isMaster", hello::run, PLAIN),
     row("ismaster", hello::run, PLAIN),
     row("killAllSessions", kill_all_sessions::run, 0),
     row("killAllSessionsByPattern", kill_all_sessions::run, 0),
+    row("killCursors", kill_cursors::run, API),
     row("killOp", kill_op::run, ADMIN),
     row("killSessions", kill_sessions::run, 0),
+    row("listCollections", list_collections::run, API),
     row("listCommands", list_commands::run, 0),
+    row("listDatabases", list_databases::run, ADMIN | API),
+    row("listIndexes", list_indexes::run, API),
     missing("lockInfo"),
     missing("logRotate"),
     missing("mapReduce"),
@@ -163,6 +242,7 @@ const TABLE: &[Command] = &[
     missing("profile"),
     missing("reIndex"),
     row("refreshSessions", refresh_sessions::run, API),
+    row("renameCollection", rename_collection::run, ADMIN | LONG | WRITE),
     missing("replSetAbortPrimaryCatchUp"),
     missing("replSetFreeze"),
     row("replSetGetConfig", repl_set_get_config::run, ADMIN),
@@ -187,6 +267,8 @@ const TABLE: &[Command] = &[
     missing("setUserWriteBlockMode"),
     missing("shutdown"),
     row("startSession", start_session::run, 0),
+    row("top", top::run, ADMIN),
+    counted("update", update::run, Kind::Update, LOOKUP | WRITE | API | RETRY),
     missing("updateRole"),
     missing("updateSearchIndex"),
     missing("updateUser"),

@@ -51,6 +51,11 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
             .append(name, doc! { "latency": latency.micros.get() as i64, "ops": latency.count.get() as i64 });
     }
     reply.end();
+    let (cursors, no_timeout) = server.cursors.count();
+    reply.append(
+        "metrics",
+        doc! { "cursor": { "open": { "total": cursors as i64, "noTimeout": no_timeout as i64 } } },
+    );
     reply.append("logicalSessionRecordCache", doc! { "activeSessionsCount": server.sessions.count() as i32 });
     if server.options.topology == Topology::ReplicaSet {
         let host = server.options.host(context.client.local);

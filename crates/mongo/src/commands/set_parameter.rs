@@ -21,7 +21,7 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
             CommandError::new(code::ILLEGAL_OPERATION, text)
         })?;
         let was = parameters::get(context.server, parameter);
-        set(&context.server.parameters, field)?;
+        set(context.server, field)?;
         if !done {
             reply.append("was", was);
         }

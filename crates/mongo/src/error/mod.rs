@@ -79,13 +79,42 @@ impl From<diwan_query::Error> for CommandError {
     }
 }
 
+impl From<diwan_store::Error> for CommandError {
+    fn from(error: diwan_store::Error) -> CommandError {
+        use diwan_store::Error;
+        match error {
+            Error::Query(error) => error.into(),
+            Error::Engine(error) => error.into(),
+            Error::DuplicateKey(key) => {
+                let mut details = DocBuilder::new();
+                details.append("keyPattern", &key.key_pattern).append("keyValue", &key.key_value);
+                CommandError {
+                    code: diwan_query::code::DUPLICATE_KEY,
+                    message: key.message(),
+                    details: Some(details.finish()),
+                }
+            }
+            Error::DocumentValidation { details } => {
+                let mut info = DocBuilder::new();
+                info.append("errInfo", details);
+                CommandError {
+                    code: diwan_query::code::DOCUMENT_VALIDATION_FAILURE,
+                    message: "Document failed validation".to_owned(),
+                    details: Some(info.finish()),
+                }
+            }
+            Error::Damaged(_) => CommandError::new(code::DATA_CORRUPTION_DETECTED, error.to_string()),
+        }
+    }
+}
+
 impl From<diwan_kv::Error> for CommandError {
     fn from(error: diwan_kv::Error) -> CommandError {
         let code = match &error {
             diwan_kv::Error::Conflict(_) => diwan_query::code::WRITE_CONFLICT,
             diwan_kv::Error::KeyLength(_) => diwan_query::code::CANNOT_CREATE_INDEX,
             diwan_kv::Error::Closed => code::INTERRUPTED_AT_SHUTDOWN,
-            diwan_kv::Error::Damaged(_) => 301,
+            diwan_kv::Error::Damaged(_) => code::DATA_CORRUPTION_DETECTED,
             _ => code::OPERATION_FAILED,
         };
         CommandError::new(code, error.to_string())

@@ -90,6 +90,11 @@ impl<'a> Sequence<'a> {
         Ok(Sequence { name, documents })
     }
 
+    /// How many bytes the documents take.
+    pub fn bytes(self) -> usize {
+        self.documents.len()
+    }
+
     /// The documents in their order.
     pub fn documents(self) -> Documents<'a> {
         Documents::Sequence(self.documents)

@@ -203,7 +203,8 @@ impl Collection {
         }
         let stopped = ordered && !errors.is_empty();
         report.errors.append(&mut errors);
-        drop(guard);
+        // Trimming takes the locks of the documents that go.
+        drop((guard, _ids, _uniques));
         self.trim_capped()?;
         Ok(stopped)
     }
@@ -316,7 +317,7 @@ impl Collection {
         if !batch.is_empty() || !staged.is_empty() {
             written.commit = Some(self.commit(schema, batch, staged)?);
         }
-        drop(guard);
+        drop((guard, _ids, _uniques));
         if written.inserted > 0 {
             self.trim_capped()?;
         }

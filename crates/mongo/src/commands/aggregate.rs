@@ -1,0 +1,108 @@
+//! `aggregate`: a pipeline over a collection, a view, or documents that its first stage makes.
+
+use super::cursor_reply::{batch_size, first_batch};
+use super::find::hint;
+use crate::cursors::{Cursor, FIRST_BATCH};
+use crate::dispatch::Context;
+use crate::error::{CommandError, Result, code};
+use crate::fields::missing;
+use crate::request::Request;
+use diwan_query::Interrupt;
+use diwan_store::Namespace;
+use diwan_store::ops::{Aggregate, Scope};
+use diwan_store::plan::Hint;
+use diwan_value::{Array, DocBuilder, Value};
+use std::path::PathBuf;
+
+/// The arguments of an aggregate.
+pub(super) struct Arguments<'a> {
+    pub aggregate: Aggregate<'a>,
+    pub explain: bool,
+    batch_size: Option<u64>,
+}
+
+pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
+    let request = context.request;
+    let namespace = target(request)?;
+    let arguments = parse(request, &context.interrupt, context.server.options.temporary.as_ref())?;
+    if arguments.explain {
+        return super::explain::aggregate(
+            context,
+            namespace.as_ref(),
+            &arguments.aggregate,
+            "queryPlanner",
+            reply,
+        );
+    }
+    let Some(batch_size) = arguments.batch_size else {
+        let text = "The 'cursor' option is required, except for aggregate with the explain argument";
+        return Err(CommandError::new(code::FAILED_TO_PARSE, text));
+    };
+    let database = request.arguments.database;
+    let source = context.server.store.aggregate(namespace.as_ref(), database, &arguments.aggregate)?;
+    let collection = namespace.as_ref().map_or("$cmd.aggregate", |namespace| &namespace.collection);
+    let cursor = Cursor::new(source, database, collection);
+    let writes = writes(arguments.aggregate.pipeline);
+    // What writes is run at once, even when no documents are asked for yet: it yields none.
+    let batch_size = if writes { batch_size.max(1) } else { batch_size };
+    first_batch(context, cursor, batch_size, false, reply)?;
+    if writes { context.fence() } else { Ok(()) }
+}
+
+/// The collection that the pipeline is over; none for `aggregate: 1`.
+pub(super) fn target(request: &Request<'_>) -> Result<Option<Namespace>> {
+    match request.target() {
+        Value::String(_) => Ok(Some(request.namespace()?)),
+        other if crate::fields::int64(other) == Some(1) => Ok(None),
+        other => Err(CommandError::new(
+            code::FAILED_TO_PARSE,
+            format!(
+                "Invalid command format: the 'aggregate' field must specify a collection name or 1, not {}",
+                other.tag().alias()
+            ),
+        )),
+    }
+}
+
+/// Whether the pipeline ends in a stage that writes.
+fn writes(pipeline: Array<'_>) -> bool {
+    let last = pipeline.iter().last().and_then(Value::as_doc).and_then(|stage| stage.iter().next());
+    last.is_some_and(|element| matches!(element.key, b"$out" | b"$merge"))
+}
+
+pub(super) fn parse<'a>(
+    request: &Request<'a>,
+    interrupt: &Interrupt,
+    temporary: Option<&PathBuf>,
+) -> Result<Arguments<'a>> {
+    let mut pipeline = None;
+    let mut aggregate = Aggregate {
+        pipeline: Array::EMPTY,
+        hint: Hint::None,
+        scope: Scope { interrupt: interrupt.clone(), ..Scope::default() },
+        bypass_validation: false,
+    };
+    let (mut explain, mut size, mut disk_use) = (false, None, true);
+    for field in request.fields() {
+        match field.key {
+            "pipeline" => pipeline = Some(field.array()?),
+            "cursor" => size = Some(batch_size(field)?),
+            "explain" => explain = field.flag()?,
+            "allowDiskUse" => disk_use = field.flag()?,
+            "hint" => aggregate.hint = hint(field.value())?,
+            "collation" => aggregate.scope.collation = Some(field.document()?).filter(|doc| !doc.is_empty()),
+            "let" => aggregate.scope.variables = Some(field.document()?),
+            "bypassDocumentValidation" => aggregate.bypass_validation = field.flag()?,
+            "fromMongos" | "needsMerge" | "collectionUUID" | "encryptionInformation" | "querySettings" => {}
+            _ => return Err(field.unknown()),
+        }
+    }
+    aggregate.pipeline = pipeline.ok_or_else(|| missing("aggregate", "pipeline"))?;
+    if disk_use {
+        aggregate.scope.temporary = temporary.cloned();
+    }
+    if explain && size.is_none() {
+        size = Some(FIRST_BATCH);
+    }
+    Ok(Arguments { aggregate, explain, batch_size: size })
+}

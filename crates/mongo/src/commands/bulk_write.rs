@@ -1,0 +1,323 @@
+//! `bulkWrite`: inserts, updates and deletes of several collections in one command.
+
+use super::cursor_reply::{batch_size, first_batch};
+use super::write::{Retry, check_size, is_fatal};
+use super::{delete, find, update};
+use crate::cursors::{Cursor, FIRST_BATCH};
+use crate::dispatch::Context;
+use crate::error::{CommandError, Result, code};
+use crate::fields::{Field, missing};
+use crate::metrics::Kind;
+use diwan_query::pipeline::DocList;
+use diwan_store::ops::{Delete, Scope, Update};
+use diwan_store::{Namespace, WriteOptions};
+use diwan_value::{Doc, DocBuf, DocBuilder, doc};
+
+/// One operation, and the position of its namespace.
+enum Operation<'a> {
+    Insert(usize, Doc<'a>),
+    Update(usize, Box<Update<'a>>),
+    Delete(usize, Box<Delete<'a>>),
+}
+
+/// What the operations did altogether.
+#[derive(Default)]
+struct Totals {
+    errors: i32,
+    inserted: i32,
+    matched: i32,
+    modified: i32,
+    upserted: i32,
+    deleted: i32,
+}
+
+pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
+    let (mut operations, mut namespaces) = (None, None);
+    let (mut ordered, mut errors_only, mut bypass_validation) = (true, false, false);
+    let (mut size, mut variables, mut first) = (FIRST_BATCH, None, None);
+    for field in context.request.fields() {
+        match field.key {
+            "ops" => operations = Some(field.documents()?),
+            "nsInfo" => namespaces = Some(field.documents()?),
+            "ordered" => ordered = field.flag()?,
+            "errorsOnly" => errors_only = field.flag()?,
+            "bypassDocumentValidation" => bypass_validation = field.flag()?,
+            "cursor" => size = batch_size(field)?,
+            "let" => variables = Some(field.document()?),
+            "stmtId" => first = Some(field.integer()?),
+            _ => return Err(field.unknown()),
+        }
+    }
+    let scope = Scope { variables, interrupt: context.interrupt.clone(), ..Scope::default() };
+    let namespaces = namespaces
+        .ok_or_else(|| missing("bulkWrite", "nsInfo"))?
+        .map(|info| {
+            namespace(info.map_err(|value| Field::new("bulkWrite", "nsInfo", value).wrong("object"))?)
+        })
+        .collect::<Result<Vec<_>>>()?;
+    let operations = operations
+        .ok_or_else(|| missing("bulkWrite", "ops"))?
+        .map(|operation| {
+            let operation =
+                operation.map_err(|value| Field::new("bulkWrite", "ops", value).wrong("object"))?;
+            parse(operation, namespaces.len(), bypass_validation, &scope)
+        })
+        .collect::<Result<Vec<_>>>()?;
+    check_size(operations.len())?;
+    let retry = Retry::begin(context, first)?;
+    let mut totals = Totals::default();
+    let mut results = Vec::new();
+    let mut at = 0;
+    while at < operations.len() {
+        let run = insert_run(&operations[at..]);
+        let outcome = match &operations[at] {
+            Operation::Insert(place, _) => insert(
+                context,
+                &namespaces[*place],
+                &operations,
+                at..at + run,
+                ordered,
+                bypass_validation,
+                &retry,
+            )?,
+            Operation::Update(place, update) => {
+                context.server.metrics.count(Kind::Update, 1);
+                update::run_one(context, &namespaces[*place], update, at, &retry)
+                    .map(|outcome| {
+                        totals.modified += outcome.modified as i32;
+                        let mut shown = result(at, outcome.matched).into_builder();
+                        shown.append("nModified", outcome.modified as i32);
+                        match &outcome.upserted {
+                            Some(id) => {
+                                totals.upserted += 1;
+                                shown.append("upserted", doc! { "_id": id });
+                            }
+                            None => totals.matched += outcome.matched as i32,
+                        }
+                        vec![Ok(shown.finish())]
+                    })
+                    .unwrap_or_else(|error| vec![Err((at, error))])
+            }
+            Operation::Delete(place, delete) => {
+                context.server.metrics.count(Kind::Delete, 1);
+                delete_one(context, &namespaces[*place], delete, at, &retry)
+                    .map(|count| {
+                        totals.deleted += count as i32;
+                        vec![Ok(result(at, count))]
+                    })
+                    .unwrap_or_else(|error| vec![Err((at, error))])
+            }
+        };
+        let inserts = matches!(operations[at], Operation::Insert(..));
+        at += run;
+        let mut failed = false;
+        for outcome in outcome {
+            match outcome {
+                Ok(shown) => {
+                    totals.inserted += i32::from(inserts);
+                    if !errors_only {
+                        results.push(shown);
+                    }
+                }
+                Err((_, error)) if is_fatal(&error) => return Err(error),
+                Err((index, error)) => {
+                    failed = true;
+                    totals.errors += 1;
+                    results.push(failure(index, &error));
+                }
+            }
+        }
+        if failed && ordered {
+            break;
+        }
+    }
+    let cursor = Cursor::new(Box::new(DocList::new(results)), "admin", "$cmd.bulkWrite");
+    first_batch(context, cursor, size, false, reply)?;
+    reply.append("nErrors", totals.errors).append("nInserted", totals.inserted);
+    reply.append("nMatched", totals.matched).append("nModified", totals.modified);
+    reply.append("nUpserted", totals.upserted).append("nDeleted", totals.deleted);
+    Ok(())
+}
+
+/// The outcome of an operation as the client sees it, or its place and error.
+type Outcome = std::result::Result<DocBuf, (usize, CommandError)>;
+
+fn result(at: usize, count: u64) -> DocBuf {
+    doc! { "ok": 1.0, "idx": at as i32, "n": i32::try_from(count).unwrap_or(i32::MAX) }
+}
+
+fn failure(at: usize, error: &CommandError) -> DocBuf {
+    let mut out = doc! { "ok": 0.0, "idx": at as i32 }.into_builder();
+    out.append("code", error.code).append("errmsg", error.message.as_str());
+    if let Some(details) = &error.details {
+        out.append_all(details.as_doc());
+    }
+    out.append("n", 0).append("nModified", 0);
+    out.finish()
+}
+
+/// How many operations from the first on are inserts into the same collection: they are done together. 1 for others.
+fn insert_run(operations: &[Operation<'_>]) -> usize {
+    let Some(Operation::Insert(first, _)) = operations.first() else { return 1 };
+    operations
+        .iter()
+        .take_while(|other| matches!(other, Operation::Insert(place, _) if place == first))
+        .count()
+}
+
+/// Inserts a run of documents into one collection.
+fn insert(
+    context: &mut Context<'_>,
+    namespace: &Namespace,
+    operations: &[Operation<'_>],
+    run: std::ops::Range<usize>,
+    ordered: bool,
+    bypass_validation: bool,
+    retry: &Retry<'_>,
+) -> Result<Vec<Outcome>> {
+    let docs: Vec<Doc<'_>> = operations[run.clone()]
+        .iter()
+        .filter_map(|operation| match operation {
+            Operation::Insert(_, doc) => Some(*doc),
+            _ => None,
+        })
+        .collect();
+    context.server.metrics.count(Kind::Insert, docs.len() as u64);
+    let mut errors = Vec::new();
+    match context.server.store.collection_or_create(namespace) {
+        Ok(collection) => {
+            let options = WriteOptions { bypass_validation, ..WriteOptions::default() };
+            super::insert::insert(
+                context,
+                &collection,
+                &docs,
+                run.start,
+                ordered,
+                options,
+                retry,
+                &mut errors,
+            )?;
+        }
+        Err(error) => errors.push((0, CommandError::from(error))),
+    }
+    let mut errors = errors.into_iter().peekable();
+    let mut outcomes = Vec::with_capacity(docs.len());
+    for (index, at) in run.enumerate() {
+        match errors.next_if(|(failed, _)| *failed == index) {
+            Some((_, error)) => {
+                outcomes.push(Err((at, error)));
+                if ordered {
+                    break;
+                }
+            }
+            None => outcomes.push(Ok(result(at, 1))),
+        }
+    }
+    Ok(outcomes)
+}
+
+fn delete_one(
+    context: &mut Context<'_>,
+    namespace: &Namespace,
+    delete: &Delete<'_>,
+    at: usize,
+    retry: &Retry<'_>,
+) -> Result<u64> {
+    match context.server.store.collection(namespace)? {
+        Some(collection) => delete::run_one(context, &collection, delete, at, retry),
+        None => Ok(0),
+    }
+}
+
+fn namespace(info: Doc<'_>) -> Result<Namespace> {
+    let mut namespace = None;
+    for element in info {
+        let field = Field::new("bulkWrite.nsInfo", element.key_str(), element.value());
+        match field.key {
+            "ns" => namespace = Some(Namespace::parse(field.string()?)?),
+            "collectionUUID" | "encryptionInformation" => {}
+            _ => return Err(field.unknown()),
+        }
+    }
+    namespace.ok_or_else(|| missing("bulkWrite.nsInfo", "ns"))
+}
+
+/// Reads one operation. What it is, its first field says.
+fn parse<'a>(
+    operation: Doc<'a>,
+    namespaces: usize,
+    bypass_validation: bool,
+    scope: &Scope<'a>,
+) -> Result<Operation<'a>> {
+    let mut fields =
+        operation.iter().map(|element| Field::new("bulkWrite.ops", element.key_str(), element.value()));
+    let first = fields.next().ok_or_else(|| {
+        CommandError::bad_value(
+            "BSON field 'bulkWrite.ops' must contain one of 'insert', 'update' or 'delete'",
+        )
+    })?;
+    let place =
+        usize::try_from(first.integer()?).ok().filter(|place| *place < namespaces).ok_or_else(|| {
+            CommandError::bad_value(format!("BulkWrite ops entry {} has an invalid nsInfo index.", first.key))
+        })?;
+    match first.key {
+        "insert" => {
+            let mut document = None;
+            for field in fields {
+                match field.key {
+                    "document" => document = Some(field.document()?),
+                    _ => return Err(field.unknown()),
+                }
+            }
+            let document = document.ok_or_else(|| missing("bulkWrite.ops", "document"))?;
+            Ok(Operation::Insert(place, document))
+        }
+        "update" => {
+            let mut update = Update { scope: scope.clone(), bypass_validation, ..Update::default() };
+            let mut filter = None;
+            for field in fields {
+                match field.key {
+                    "filter" => filter = Some(field.document()?),
+                    "updateMods" => update.update = Some(update::mods(field)?),
+                    "multi" => update.multi = field.flag()?,
+                    "upsert" => update.upsert = field.flag()?,
+                    "arrayFilters" => update.array_filters = Some(field.array()?),
+                    "sort" => update.sort = Some(field.document()?),
+                    "hint" => update.hint = find::hint(field.value())?,
+                    "collation" => {
+                        update.scope.collation = Some(field.document()?).filter(|doc| !doc.is_empty())
+                    }
+                    "constants" => return Err(CommandError::not_implemented("bulkWrite.ops.constants")),
+                    _ => return Err(field.unknown()),
+                }
+            }
+            update.filter = filter.ok_or_else(|| missing("bulkWrite.ops", "filter"))?;
+            if update.update.is_none() {
+                return Err(missing("bulkWrite.ops", "updateMods"));
+            }
+            update::check_multi(&update)?;
+            Ok(Operation::Update(place, Box::new(update)))
+        }
+        "delete" => {
+            let mut delete = Delete { scope: scope.clone(), ..Delete::default() };
+            let mut filter = None;
+            for field in fields {
+                match field.key {
+                    "filter" => filter = Some(field.document()?),
+                    "multi" => delete.multi = field.flag()?,
+                    "hint" => delete.hint = find::hint(field.value())?,
+                    "collation" => {
+                        delete.scope.collation = Some(field.document()?).filter(|doc| !doc.is_empty())
+                    }
+                    _ => return Err(field.unknown()),
+                }
+            }
+            delete.filter = filter.ok_or_else(|| missing("bulkWrite.ops", "filter"))?;
+            Ok(Operation::Delete(place, Box::new(delete)))
+        }
+        other => Err(CommandError::new(
+            code::BAD_VALUE,
+            format!("Unrecognized bulkWrite op: {other}; expected 'insert', 'update' or 'delete'"),
+        )),
+    }
+}

@@ -1,0 +1,28 @@
+//! `compact`: what was deleted gives its space back. The engine does so for all collections together.
+
+use crate::dispatch::Context;
+use crate::error::{CommandError, Result, code};
+use diwan_value::DocBuilder;
+
+pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
+    let namespace = context.request.namespace()?;
+    let mut dry_run = false;
+    for field in context.request.fields() {
+        match field.key {
+            "dryRun" => dry_run = field.flag()?,
+            "force" | "freeSpaceTargetMB" => {}
+            _ => return Err(field.unknown()),
+        }
+    }
+    if dry_run {
+        return Err(CommandError::not_implemented("compact.dryRun"));
+    }
+    if context.server.store.collection(&namespace)?.is_none() {
+        return Err(CommandError::new(code::NAMESPACE_NOT_FOUND, "collection does not exist"));
+    }
+    let engine = &context.server.engine;
+    let before = engine.stats().disk_bytes;
+    engine.settle()?;
+    reply.append("bytesFreed", before.saturating_sub(engine.stats().disk_bytes) as i64);
+    Ok(())
+}

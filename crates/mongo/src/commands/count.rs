@@ -1,0 +1,39 @@
+//! `count`: how many documents match.
+
+use super::find::hint;
+use crate::dispatch::Context;
+use crate::error::Result;
+use crate::request::Request;
+use diwan_query::Interrupt;
+use diwan_store::ops::{Count, Scope};
+use diwan_value::{DocBuilder, Value};
+
+pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
+    let namespace = context.request.namespace()?;
+    let count = parse(context.request, &context.interrupt)?;
+    let total = context.server.store.count(&namespace, &count)?;
+    match i32::try_from(total) {
+        Ok(total) => reply.append("n", total),
+        Err(_) => reply.append("n", total as i64),
+    };
+    Ok(())
+}
+
+pub(super) fn parse<'a>(request: &Request<'a>, interrupt: &Interrupt) -> Result<Count<'a>> {
+    let mut count =
+        Count { scope: Scope { interrupt: interrupt.clone(), ..Scope::default() }, ..Count::default() };
+    for field in request.fields() {
+        match field.key {
+            "query" if field.value() == Value::Null => {}
+            "query" => count.filter = field.document()?,
+            // A negative limit means the same as its opposite.
+            "limit" => count.limit = Some(field.integer()?.unsigned_abs()).filter(|limit| *limit > 0),
+            "skip" => count.skip = field.natural()?,
+            "hint" => count.hint = hint(field.value())?,
+            "collation" => count.scope.collation = Some(field.document()?).filter(|doc| !doc.is_empty()),
+            "fields" | "collectionUUID" | "encryptionInformation" => {}
+            _ => return Err(field.unknown()),
+        }
+    }
+    Ok(count)
+}

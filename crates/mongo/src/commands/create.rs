@@ -1,0 +1,37 @@
+//! `create`: a collection with options, or a view.
+
+use crate::dispatch::Context;
+use crate::error::Result;
+use diwan_query::code;
+use diwan_store::Error;
+use diwan_value::{DocBuf, DocBuilder};
+
+pub(super) fn run(context: &mut Context<'_>, _: &mut DocBuilder) -> Result<()> {
+    let namespace = context.request.namespace()?;
+    let mut options = DocBuilder::new();
+    for field in context.request.fields() {
+        match field.key {
+            // What the index on _id is like is not for clients to say; its specification is only repeated.
+            "idIndex" => {
+                field.document()?;
+            }
+            key => {
+                options.append(key, field.value());
+            }
+        }
+    }
+    let options: DocBuf = options.finish();
+    let store = &context.server.store;
+    match store.create(&namespace, options.as_doc()) {
+        // Creating the same again changes nothing and is no error.
+        Err(Error::Query(error)) if error.code == code::NAMESPACE_EXISTS => {
+            let wanted = diwan_store::CollectionOptions::parse(options.as_doc())?;
+            match store.entry(&namespace) {
+                Some(entry) if entry.options().to_doc() == wanted.to_doc() => {}
+                _ => return Err(error.into()),
+            }
+        }
+        outcome => outcome?,
+    }
+    context.fence()
+}

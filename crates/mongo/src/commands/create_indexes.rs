@@ -1,0 +1,55 @@
+//! `createIndexes`: builds indexes beside other traffic, and the collection if it is not there.
+
+use crate::dispatch::Context;
+use crate::error::{CommandError, Result};
+use crate::fields::missing;
+use crate::options::Topology;
+use diwan_store::{BuildProgress, IndexSpec};
+use diwan_value::{DocBuilder, Value};
+
+pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
+    let request = context.request;
+    let namespace = request.namespace()?;
+    let mut indexes = None;
+    for field in request.fields() {
+        match field.key {
+            "indexes" => indexes = Some(field.documents()?),
+            "commitQuorum" | "ignoreUnknownIndexOptions" | "v" | "returnOnStart" => {}
+            _ => return Err(field.unknown()),
+        }
+    }
+    let indexes: Vec<_> = indexes.ok_or_else(|| missing("createIndexes", "indexes"))?.collect();
+    if indexes.is_empty() {
+        return Err(CommandError::bad_value("Must specify at least one index to create"));
+    }
+    let store = &context.server.store;
+    let existing = store.collection(&namespace)?;
+    let collation = existing.as_ref().and_then(|collection| collection.schema().options.collation.clone());
+    let mut specs = Vec::with_capacity(indexes.len());
+    for spec in indexes {
+        let spec = spec.map_err(|value: Value<'_>| {
+            let text = format!(
+                "BSON field 'createIndexes.indexes.{}' is the wrong type '{}', expected type 'object'",
+                specs.len(),
+                value.tag().alias()
+            );
+            CommandError::new(crate::error::code::TYPE_MISMATCH, text)
+        })?;
+        specs.push(IndexSpec::parse(spec, collation.as_ref())?);
+    }
+    let created = existing.is_none();
+    let collection = match existing {
+        Some(collection) => collection,
+        None => store.collection_or_create(&namespace)?,
+    };
+    let (before, after) = collection.create_indexes(specs, &context.interrupt, &BuildProgress::default())?;
+    reply.append("numIndexesBefore", before as i32).append("numIndexesAfter", after as i32);
+    reply.append("createdCollectionAutomatically", created);
+    if before == after {
+        reply.append("note", "all indexes already exist");
+    }
+    if context.server.options.topology == Topology::ReplicaSet {
+        reply.append("commitQuorum", "votingMembers");
+    }
+    context.fence()
+}

@@ -1,0 +1,105 @@
+//! `delete`: documents go, the first or all that match each statement.
+
+use super::find::hint;
+use super::write::{Retry, append_errors, batch, is_fatal};
+use crate::dispatch::Context;
+use crate::error::{CommandError, Result, code};
+use crate::fields::{Field, missing};
+use crate::metrics::Kind;
+use diwan_store::Collection;
+use diwan_store::ops::{Delete, Scope};
+use diwan_value::{Doc, DocBuilder, Value};
+use std::sync::Arc;
+
+pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
+    let request = context.request;
+    let namespace = request.namespace()?;
+    let (mut statements, mut ordered, mut variables, mut first) = (None, true, None, None);
+    for field in request.fields() {
+        match field.key {
+            "deletes" => statements = Some(batch(field)?),
+            "ordered" => ordered = field.flag()?,
+            "let" => variables = Some(field.document()?),
+            "stmtId" => first = Some(field.integer()?),
+            "bypassDocumentValidation" | "collectionUUID" | "encryptionInformation" => {}
+            _ => return Err(field.unknown()),
+        }
+    }
+    let statements = statements.ok_or_else(|| missing("delete", "deletes"))?;
+    let scope = Scope { variables, interrupt: context.interrupt.clone(), ..Scope::default() };
+    let deletes = statements.iter().map(|doc| parse(*doc, &scope)).collect::<Result<Vec<_>>>()?;
+    context.server.metrics.count(Kind::Delete, deletes.len() as u64 - 1);
+    let retry = Retry::begin(context, first)?;
+    let (mut deleted, mut errors) = (0, Vec::new());
+    let collection = match context.server.store.collection(&namespace) {
+        Ok(collection) => collection,
+        Err(error) => {
+            errors.push((0, CommandError::from(error)));
+            None
+        }
+    };
+    for (at, delete) in deletes.iter().enumerate() {
+        let Some(collection) = &collection else { break };
+        match run_one(context, collection, delete, at, &retry) {
+            Ok(count) => deleted += count,
+            Err(error) if is_fatal(&error) => return Err(error),
+            Err(error) => {
+                errors.push((at, error));
+                if ordered {
+                    break;
+                }
+            }
+        }
+    }
+    reply.append("n", i32::try_from(deleted).unwrap_or(i32::MAX));
+    append_errors(&errors, reply);
+    Ok(())
+}
+
+/// Runs one statement unless it was run before; returns how many documents it deleted.
+pub(super) fn run_one(
+    context: &mut Context<'_>,
+    collection: &Arc<Collection>,
+    delete: &Delete<'_>,
+    at: usize,
+    retry: &Retry<'_>,
+) -> Result<u64> {
+    if delete.multi {
+        retry.refuse_multi()?;
+    }
+    if let Some(result) = retry.remembered(at) {
+        return Ok(result.get("n").and_then(Value::as_i64_exact).unwrap_or(0).unsigned_abs());
+    }
+    let outcome = collection.delete(&Delete { retry: retry.record(at, None), ..delete.clone() })?;
+    if let Some(commit) = outcome.commit {
+        context.committed(commit);
+    }
+    Ok(outcome.count)
+}
+
+/// Reads one statement.
+pub(super) fn parse<'a>(statement: Doc<'a>, scope: &Scope<'a>) -> Result<Delete<'a>> {
+    let mut delete = Delete { scope: scope.clone(), ..Delete::default() };
+    let (mut filter, mut limit) = (None, None);
+    for element in statement {
+        let field = Field::new("delete.deletes", element.key_str(), element.value());
+        match field.key {
+            "q" => filter = Some(field.document()?),
+            "limit" => limit = Some(field.integer()?),
+            "hint" => delete.hint = hint(field.value())?,
+            "collation" => delete.scope.collation = Some(field.document()?).filter(|doc| !doc.is_empty()),
+            "sampleId" => {}
+            _ => return Err(field.unknown()),
+        }
+    }
+    delete.filter = filter.ok_or_else(|| missing("delete.deletes", "q"))?;
+    delete.multi = match limit.ok_or_else(|| missing("delete.deletes", "limit"))? {
+        0 => true,
+        1 => false,
+        other => {
+            let text = format!("The limit field in delete objects must be 0 or 1. Got {other}");
+            return Err(CommandError::new(code::FAILED_TO_PARSE, text));
+        }
+    };
+    Ok(delete)
+}

@@ -1,0 +1,25 @@
+//! `drop`: a collection or view goes, with its indexes. One that is not there is gone already.
+
+use crate::dispatch::Context;
+use crate::error::Result;
+use diwan_store::Entry;
+use diwan_value::DocBuilder;
+
+pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
+    let namespace = context.request.namespace()?;
+    if let Some(field) = context.request.fields().find(|field| field.key != "collectionUUID") {
+        return Err(field.unknown());
+    }
+    let store = &context.server.store;
+    match store.entry(&namespace) {
+        Some(Entry::Collection(collection)) => {
+            reply.append("nIndexesWas", collection.schema().indexes.len() as i32);
+        }
+        Some(Entry::View(_)) => {}
+        None => return Ok(()),
+    }
+    store.drop_collection(&namespace)?;
+    context.server.usage.forget(&namespace.database, Some(&namespace.collection));
+    reply.append("ns", namespace.to_string());
+    context.fence()
+}

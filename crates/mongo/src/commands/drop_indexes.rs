@@ -1,0 +1,96 @@
+//! `dropIndexes`: indexes go, by name, by key, or all but the one on `_id`.
+
+use crate::dispatch::Context;
+use crate::error::{CommandError, Result, code};
+use crate::fields::{Field, missing};
+use diwan_store::{Schema, shell_text};
+use diwan_value::{Doc, DocBuilder, Value};
+
+pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
+    let request = context.request;
+    let namespace = request.namespace()?;
+    let mut index = None;
+    for field in request.fields() {
+        match field.key {
+            "index" => index = Some(field),
+            "collectionUUID" => {}
+            _ => return Err(field.unknown()),
+        }
+    }
+    let index = index.ok_or_else(|| missing("dropIndexes", "index"))?;
+    let collection =
+        context.server.store.collection(&namespace)?.ok_or_else(|| {
+            CommandError::new(code::NAMESPACE_NOT_FOUND, format!("ns not found {namespace}"))
+        })?;
+    let schema = collection.schema();
+    let was = schema.indexes.len();
+    let all = index.value() == Value::String("*");
+    let names = if all { Vec::new() } else { chosen(&schema, index)? };
+    collection.remove_indexes(|index| all || names.contains(&index.spec.name))?;
+    reply.append("nIndexesWas", was as i32);
+    if all {
+        reply.append("msg", "non-_id indexes dropped for collection");
+    }
+    context.fence()
+}
+
+/// The names of the indexes that the argument means.
+fn chosen(schema: &Schema, argument: Field<'_>) -> Result<Vec<String>> {
+    match argument.value() {
+        Value::String(name) => Ok(vec![by_name(schema, name)?]),
+        Value::Document(key) => Ok(vec![by_key(schema, key)?]),
+        Value::Array(names) => names
+            .iter()
+            .map(|name| match name {
+                Value::String(name) => by_name(schema, name),
+                other => Err(Field::new("dropIndexes", "index", other).wrong("string")),
+            })
+            .collect(),
+        _ => Err(argument.wrong("[string, object, array]")),
+    }
+}
+
+fn by_name(schema: &Schema, name: &str) -> Result<String> {
+    match schema.indexes.iter().find(|index| index.spec.name == name) {
+        Some(index) if index.spec.is_id_index() => Err(id_index()),
+        Some(index) => Ok(index.spec.name.clone()),
+        None => Err(CommandError::new(
+            diwan_query::code::INDEX_NOT_FOUND,
+            format!("index not found with name [{name}]"),
+        )),
+    }
+}
+
+fn by_key(schema: &Schema, key: Doc<'_>) -> Result<String> {
+    let mut same = schema.indexes.iter().filter(|index| same_key(index.spec.key.as_doc(), key));
+    match (same.next(), same.next()) {
+        (Some(index), None) if index.spec.is_id_index() => Err(id_index()),
+        (Some(index), None) => Ok(index.spec.name.clone()),
+        (Some(_), Some(_)) => Err(CommandError::new(
+            181,
+            format!(
+                "{} indexes found for key: {}, identify by name instead",
+                same.count() + 2,
+                shell_text(key)
+            ),
+        )),
+        (None, _) => Err(CommandError::new(
+            diwan_query::code::INDEX_NOT_FOUND,
+            format!("can't find index with key: {}", shell_text(key)),
+        )),
+    }
+}
+
+/// Whether two key patterns have the same fields in the same order and direction; `1` and `1.0` are the same.
+pub(super) fn same_key(one: Doc<'_>, other: Doc<'_>) -> bool {
+    let mut others = other.iter();
+    one.iter().all(|a| {
+        others.next().is_some_and(|b| {
+            a.key == b.key && diwan_value::compare(a.value(), b.value()) == std::cmp::Ordering::Equal
+        })
+    }) && others.next().is_none()
+}
+
+fn id_index() -> CommandError {
+    CommandError::new(code::INVALID_OPTIONS, "cannot drop _id index")
+}

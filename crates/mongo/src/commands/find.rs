@@ -1,0 +1,109 @@
+//! `find`: documents of one collection or view.
+
+use super::cursor_reply::first_batch;
+use crate::cursors::{Cursor, FIRST_BATCH, Tail};
+use crate::dispatch::Context;
+use crate::error::{CommandError, Result, code};
+use crate::request::Request;
+use diwan_query::Interrupt;
+use diwan_store::ops::{Find, Scope};
+use diwan_store::plan::Hint;
+use diwan_value::{Doc, DocBuilder, Value};
+use std::path::PathBuf;
+
+/// The arguments of a find.
+pub(super) struct Arguments<'a> {
+    pub find: Find<'a>,
+    batch_size: u64,
+    single_batch: bool,
+    no_timeout: bool,
+    await_data: bool,
+}
+
+pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
+    let request = context.request;
+    let namespace = request.namespace()?;
+    let arguments = parse(request, &context.interrupt, context.server.options.temporary.as_ref())?;
+    let store = &context.server.store;
+    let source = store.find(&namespace, &arguments.find)?;
+    let mut cursor = Cursor::new(source, &namespace.database, &namespace.collection);
+    cursor.no_timeout = arguments.no_timeout;
+    if arguments.find.tailable
+        && let Some(collection) = store.collection(&namespace)?
+    {
+        cursor.tail = Some(Tail { await_data: arguments.await_data, collection });
+    }
+    let limit = arguments.find.limit.unwrap_or(u64::MAX);
+    // A batch that reaches the limit is the last one, which the source would only say if it were asked again.
+    let single = arguments.single_batch || limit <= arguments.batch_size;
+    first_batch(context, cursor, arguments.batch_size, single, reply)
+}
+
+/// Reads the arguments of a find: from the command itself, or from one that is to be explained.
+pub(super) fn parse<'a>(
+    request: &Request<'a>,
+    interrupt: &Interrupt,
+    temporary: Option<&PathBuf>,
+) -> Result<Arguments<'a>> {
+    let mut find =
+        Find { scope: Scope { interrupt: interrupt.clone(), ..Scope::default() }, ..Find::default() };
+    let (mut batch_size, mut single_batch, mut no_timeout, mut await_data) =
+        (FIRST_BATCH, false, false, false);
+    let mut disk_use = true;
+    for field in request.fields() {
+        match field.key {
+            "filter" => find.filter = field.document()?,
+            "sort" => find.sort = Some(field.document()?),
+            "projection" => find.projection = Some(field.document()?),
+            "hint" => find.hint = hint(field.value())?,
+            "skip" => find.skip = field.natural()?,
+            "limit" => find.limit = Some(field.natural()?).filter(|limit| *limit > 0),
+            "batchSize" => batch_size = field.natural()?,
+            "singleBatch" => single_batch = field.flag()?,
+            "tailable" => find.tailable = field.flag()?,
+            "awaitData" => await_data = field.flag()?,
+            "noCursorTimeout" => no_timeout = field.flag()?,
+            "allowDiskUse" => disk_use = field.flag()?,
+            "collation" => find.scope.collation = Some(field.document()?).filter(|doc| !doc.is_empty()),
+            "let" => find.scope.variables = Some(field.document()?),
+            "allowPartialResults" | "oplogReplay" | "includeQueryStatsMetrics" => {
+                field.flag()?;
+            }
+            "returnKey" | "showRecordId" | "$_requestResumeToken" if !field.flag()? => {}
+            "min" | "max" if field.document()?.is_empty() => {}
+            "returnKey" | "showRecordId" | "$_requestResumeToken" | "$_resumeAfter" | "min" | "max" => {
+                return Err(CommandError::not_implemented(format_args!("find.{}", field.key)));
+            }
+            "collectionUUID" | "encryptionInformation" | "querySettings" => {}
+            _ => return Err(field.unknown()),
+        }
+    }
+    if disk_use {
+        find.scope.temporary = temporary.cloned();
+    }
+    if await_data && !find.tailable {
+        let text = "Cannot set 'awaitData' without also setting 'tailable'";
+        return Err(CommandError::new(code::FAILED_TO_PARSE, text));
+    }
+    if find.tailable {
+        if single_batch {
+            let text = "Cannot use tailable option with the 'singleBatch' option";
+            return Err(CommandError::bad_value(text));
+        }
+        let natural =
+            |sort: Doc<'_>| sort.get("$natural").is_some_and(|value| crate::fields::int64(value) == Some(1));
+        if find.sort.is_some_and(|sort| !sort.is_empty() && !natural(sort)) {
+            let text = "Cannot use tailable option with a sort other than {$natural: 1}";
+            return Err(CommandError::bad_value(text));
+        }
+    }
+    Ok(Arguments { find, batch_size, single_batch, no_timeout, await_data })
+}
+
+/// Reads a `hint`; an empty document is none.
+pub(super) fn hint(value: Value<'_>) -> Result<Hint> {
+    match value {
+        Value::Document(key) if key.is_empty() => Ok(Hint::None),
+        other => Ok(Hint::parse(Some(other))?),
+    }
+}

@@ -1,0 +1,105 @@
+//! `findAndModify`: one document changes or goes, and is returned.
+
+use super::find::hint;
+use super::write::Retry;
+use crate::dispatch::Context;
+use crate::error::{CommandError, Result, code};
+use crate::fields::Field;
+use crate::request::Request;
+use diwan_query::Interrupt;
+use diwan_store::ops::{FindAndModify, Modified, Modify, Scope};
+use diwan_store::plan::Hint;
+use diwan_value::{Doc, DocBuilder, Value};
+
+pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
+    let request = context.request;
+    let namespace = request.namespace()?;
+    let (modify, first) = parse(request, &context.interrupt)?;
+    let retry = Retry::begin(context, first)?;
+    let outcome = match retry.remembered(0) {
+        Some(result) => Modified::from_doc(result),
+        None => {
+            let store = &context.server.store;
+            let collection = match modify.modify {
+                Modify::Update { upsert: true, .. } => Some(store.collection_or_create(&namespace)?),
+                _ => store.collection(&namespace)?,
+            };
+            let modify = FindAndModify { retry: retry.record(0, None), ..modify.clone() };
+            match collection {
+                Some(collection) => collection.find_and_modify(&modify)?,
+                None => Modified {
+                    updated_existing: (!matches!(modify.modify, Modify::Remove)).then_some(false),
+                    ..Modified::default()
+                },
+            }
+        }
+    };
+    if let Some(commit) = outcome.commit {
+        context.committed(commit);
+    }
+    reply.begin_document("lastErrorObject").append("n", outcome.count as i32);
+    if let Some(existing) = outcome.updated_existing {
+        reply.append("updatedExisting", existing);
+    }
+    if let Some(id) = &outcome.upserted {
+        reply.append("upserted", id);
+    }
+    reply.end().append("value", outcome.value);
+    Ok(())
+}
+
+/// Reads the command; returns also the number of its statement, if it has one.
+pub(super) fn parse<'a>(
+    request: &Request<'a>,
+    interrupt: &Interrupt,
+) -> Result<(FindAndModify<'a>, Option<i64>)> {
+    let mut parsed = FindAndModify {
+        filter: Doc::EMPTY,
+        sort: None,
+        projection: None,
+        modify: Modify::Remove,
+        array_filters: None,
+        hint: Hint::None,
+        scope: Scope { interrupt: interrupt.clone(), ..Scope::default() },
+        bypass_validation: false,
+        retry: None,
+    };
+    let (mut remove, mut update, mut upsert, mut return_new, mut first) = (false, None, false, false, None);
+    let given = |field: Field<'a>| match field.value() {
+        Value::Null => Ok(None),
+        _ => field.document().map(Some),
+    };
+    for field in request.fields() {
+        match field.key {
+            "query" => parsed.filter = given(field)?.unwrap_or(Doc::EMPTY),
+            "sort" => parsed.sort = given(field)?,
+            "fields" => parsed.projection = given(field)?,
+            "remove" => remove = field.flag()?,
+            "update" => update = Some(super::update::mods(field)?),
+            "upsert" => upsert = field.flag()?,
+            "new" => return_new = field.flag()?,
+            "arrayFilters" => parsed.array_filters = Some(field.array()?),
+            "hint" => parsed.hint = hint(field.value())?,
+            "collation" => parsed.scope.collation = Some(field.document()?).filter(|doc| !doc.is_empty()),
+            "let" => parsed.scope.variables = Some(field.document()?),
+            "bypassDocumentValidation" => parsed.bypass_validation = field.flag()?,
+            "stmtId" => first = Some(field.integer()?),
+            "collectionUUID" | "encryptionInformation" | "sampleId" => {}
+            _ => return Err(field.unknown()),
+        }
+    }
+    let refuse = |text: &str| Err(CommandError::new(code::FAILED_TO_PARSE, text));
+    parsed.modify = match (remove, update) {
+        (true, Some(_)) => return refuse("Cannot specify both an update and remove=true"),
+        (true, None) if upsert => return refuse("Cannot specify both upsert=true and remove=true"),
+        (true, None) if return_new => {
+            return refuse(
+                "Cannot specify both new=true and remove=true; 'remove' always returns the deleted document",
+            );
+        }
+        (true, None) => Modify::Remove,
+        (false, Some(update)) => Modify::Update { update, upsert, return_new },
+        (false, None) => return refuse("Either an update or remove=true must be specified"),
+    };
+    Ok((parsed, first))
+}

@@ -1,0 +1,105 @@
+//! `getMore`: the next batch of a cursor.
+
+use crate::cursors::{Cursor, not_found};
+use crate::dispatch::{Context, Wait};
+use crate::error::{CommandError, Result, code};
+use crate::fields::{Field, missing};
+use diwan_query::Interrupt;
+use diwan_value::{DocBuilder, Value};
+use std::time::{Duration, Instant};
+
+/// How long a reader of an `awaitData` cursor waits when it does not say.
+const AWAIT: Duration = Duration::from_secs(1);
+
+pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
+    let request = context.request;
+    let id = match request.target() {
+        Value::Int64(id) => id,
+        other => return Err(Field::new("getMore", "getMore", other).wrong("long")),
+    };
+    let mut collection = None;
+    let mut batch_size = u64::MAX;
+    for field in request.fields() {
+        match field.key {
+            "collection" => collection = Some(field.string()?),
+            "batchSize" => batch_size = Some(field.natural()?).filter(|size| *size > 0).unwrap_or(u64::MAX),
+            "term" | "lastKnownCommittedOpTime" => {}
+            _ => return Err(field.unknown()),
+        }
+    }
+    let collection = collection.ok_or_else(|| missing("getMore", "collection"))?;
+    let started = Instant::now();
+    let cursors = &context.server.cursors;
+    let mut cursor = cursors.take(id, &context.interrupt, |cursor| check(context, id, collection, cursor))?;
+    // The time that was given to the operation as a whole, not to this batch.
+    let deadline = cursor.time_left.map(|left| started + left);
+    let interrupt = match deadline {
+        Some(_) => Interrupt::with_deadline(deadline),
+        None => context.interrupt.clone(),
+    };
+    reply.begin_document("cursor").begin_array("nextBatch");
+    let (count, ended) = match cursor.fill(batch_size, &interrupt, reply) {
+        Ok(filled) => filled,
+        Err(error) => {
+            cursors.remove(id);
+            return Err(error);
+        }
+    };
+    reply.end();
+    let namespace = cursor.namespace();
+    if ended && cursor.tail.is_none() {
+        cursors.remove(id);
+        reply.append("id", 0i64).append("ns", namespace).end();
+        return Ok(());
+    }
+    let wait = match &cursor.tail {
+        Some(tail) if tail.await_data && count == 0 => {
+            let until =
+                context.deadline.unwrap_or_else(|| started + request.arguments.max_time.unwrap_or(AWAIT));
+            let collection = tail.collection.clone();
+            (started < until && !context.server.is_draining()).then(|| Wait::for_change(&collection, until))
+        }
+        _ => None,
+    };
+    cursor.time_left = cursor.time_left.map(|left| left.saturating_sub(started.elapsed()));
+    if !cursors.put_back(id, cursor) {
+        return Err(not_found(id));
+    }
+    context.wait = wait;
+    reply.append("id", id).append("ns", namespace).end();
+    Ok(())
+}
+
+/// Refuses to read a cursor of another collection or session.
+fn check(context: &Context<'_>, id: i64, collection: &str, cursor: &Cursor) -> Result<()> {
+    let arguments = &context.request.arguments;
+    if cursor.database != arguments.database || cursor.collection != collection {
+        let text = format!(
+            "Requested getMore on namespace '{}.{collection}', but cursor belongs to a different namespace {}",
+            arguments.database,
+            cursor.namespace()
+        );
+        return Err(CommandError::new(code::UNAUTHORIZED, text));
+    }
+    match (cursor.session, arguments.session) {
+        (Some(_), None) => {
+            let text =
+                format!("Cannot run getMore on cursor {id}, which was created in a session, without an lsid");
+            return Err(CommandError::new(50737, text));
+        }
+        (own, given) if own != given => {
+            let text = format!(
+                "Cannot run getMore on cursor {id}, which was created in another session than the given one"
+            );
+            return Err(CommandError::new(50738, text));
+        }
+        _ => {}
+    }
+    let awaits = cursor.tail.as_ref().is_some_and(|tail| tail.await_data);
+    if arguments.max_time.is_some() && !awaits {
+        return Err(CommandError::bad_value(
+            "cannot set maxTimeMS on getMore command for a non-awaitData cursor",
+        ));
+    }
+    Ok(())
+}

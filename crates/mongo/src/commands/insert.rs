@@ -1,0 +1,86 @@
+//! `insert`: new documents into one collection, which is created if it is not there.
+
+use super::write::{Retry, append_errors, batch, is_fatal};
+use crate::dispatch::Context;
+use crate::error::{CommandError, Result};
+use crate::fields::missing;
+use crate::metrics::Kind;
+use diwan_store::{Collection, WriteOptions};
+use diwan_value::{Doc, DocBuilder};
+
+pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
+    let request = context.request;
+    let namespace = request.namespace()?;
+    let (mut docs, mut ordered, mut bypass_validation, mut first) = (None, true, false, None);
+    for field in request.fields() {
+        match field.key {
+            "documents" => docs = Some(batch(field)?),
+            "ordered" => ordered = field.flag()?,
+            "bypassDocumentValidation" => bypass_validation = field.flag()?,
+            "stmtId" => first = Some(field.integer()?),
+            "collectionUUID" | "encryptionInformation" | "bypassEmptyTsReplacement" => {}
+            _ => return Err(field.unknown()),
+        }
+    }
+    let docs = docs.ok_or_else(|| missing("insert", "documents"))?;
+    context.server.metrics.count(Kind::Insert, docs.len() as u64 - 1);
+    let retry = Retry::begin(context, first)?;
+    let mut errors = Vec::new();
+    let inserted = match context.server.store.collection_or_create(&namespace) {
+        Ok(collection) => {
+            let options = WriteOptions { bypass_validation, ..WriteOptions::default() };
+            insert(context, &collection, &docs, 0, ordered, options, &retry, &mut errors)?
+        }
+        Err(error) => {
+            errors.push((0, CommandError::from(error)));
+            0
+        }
+    };
+    reply.append("n", inserted as i32);
+    append_errors(&errors, reply);
+    Ok(())
+}
+
+/// Inserts what was not inserted before, and returns how many documents are there now because of the command. The first
+/// document is the command's statement `first`; errors are told by the documents' places in `docs`.
+#[allow(clippy::too_many_arguments)]
+pub(super) fn insert(
+    context: &mut Context<'_>,
+    collection: &Collection,
+    docs: &[Doc<'_>],
+    first: usize,
+    ordered: bool,
+    options: WriteOptions<'_>,
+    retry: &Retry<'_>,
+    errors: &mut Vec<(usize, CommandError)>,
+) -> Result<usize> {
+    let mut inserted = 0;
+    let mut at = 0;
+    while at < docs.len() {
+        if retry.remembered(first + at).is_some() {
+            inserted += 1;
+            at += 1;
+            continue;
+        }
+        context.interrupt.check()?;
+        let run = (at..docs.len()).take_while(|at| retry.remembered(first + *at).is_none()).count();
+        let options = WriteOptions { retry: retry.record(first + at, None), ..options };
+        let report = collection.insert(&docs[at..at + run], ordered, options)?;
+        if let Some(commit) = report.commit {
+            context.committed(commit);
+        }
+        inserted += report.inserted;
+        for (index, error) in report.errors {
+            let error = CommandError::from(error);
+            if is_fatal(&error) {
+                return Err(error);
+            }
+            errors.push((at + index, error));
+        }
+        if ordered && !errors.is_empty() {
+            break;
+        }
+        at += run;
+    }
+    Ok(inserted)
+}

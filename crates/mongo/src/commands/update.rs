@@ -1,0 +1,137 @@
+//! `update`: documents change, the first or all that match each statement; where none does, one may be inserted.
+
+use super::find::hint;
+use super::write::{Retry, append_errors, batch, is_fatal};
+use crate::dispatch::Context;
+use crate::error::{CommandError, Result, code};
+use crate::fields::{Field, missing};
+use crate::metrics::Kind;
+use diwan_store::ops::{Scope, Update, Updated};
+use diwan_store::{Collection, Namespace};
+use diwan_value::{Doc, DocBuilder, Value, doc};
+use std::sync::Arc;
+
+pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
+    let request = context.request;
+    let namespace = request.namespace()?;
+    let (mut statements, mut ordered, mut variables, mut first) = (None, true, None, None);
+    let mut bypass_validation = false;
+    for field in request.fields() {
+        match field.key {
+            "updates" => statements = Some(batch(field)?),
+            "ordered" => ordered = field.flag()?,
+            "let" => variables = Some(field.document()?),
+            "bypassDocumentValidation" => bypass_validation = field.flag()?,
+            "stmtId" => first = Some(field.integer()?),
+            "collectionUUID" | "encryptionInformation" | "bypassEmptyTsReplacement" => {}
+            _ => return Err(field.unknown()),
+        }
+    }
+    let statements = statements.ok_or_else(|| missing("update", "updates"))?;
+    let scope = Scope { variables, interrupt: context.interrupt.clone(), ..Scope::default() };
+    let updates = statements
+        .iter()
+        .map(|doc| Ok(Update { bypass_validation, ..parse(*doc, &scope)? }))
+        .collect::<Result<Vec<_>>>()?;
+    context.server.metrics.count(Kind::Update, updates.len() as u64 - 1);
+    let retry = Retry::begin(context, first)?;
+    let (mut matched, mut modified, mut errors, mut upserted) = (0, 0, Vec::new(), Vec::new());
+    for (at, update) in updates.iter().enumerate() {
+        match run_one(context, &namespace, update, at, &retry) {
+            Ok(outcome) => {
+                matched += outcome.matched;
+                modified += outcome.modified;
+                if let Some(id) = outcome.upserted {
+                    upserted.push(doc! { "index": at as i32, "_id": id });
+                }
+            }
+            Err(error) if is_fatal(&error) => return Err(error),
+            Err(error) => {
+                errors.push((at, error));
+                if ordered {
+                    break;
+                }
+            }
+        }
+    }
+    let number = |count: u64| i32::try_from(count).unwrap_or(i32::MAX);
+    reply.append("n", number(matched)).append("nModified", number(modified));
+    if !upserted.is_empty() {
+        reply.append("upserted", upserted);
+    }
+    append_errors(&errors, reply);
+    Ok(())
+}
+
+/// Runs one statement unless it was run before.
+pub(super) fn run_one(
+    context: &mut Context<'_>,
+    namespace: &Namespace,
+    update: &Update<'_>,
+    at: usize,
+    retry: &Retry<'_>,
+) -> Result<Updated> {
+    if update.multi {
+        retry.refuse_multi()?;
+    }
+    if let Some(result) = retry.remembered(at) {
+        return Ok(Updated::from_doc(result));
+    }
+    let store = &context.server.store;
+    let collection: Option<Arc<Collection>> = match update.upsert {
+        true => Some(store.collection_or_create(namespace)?),
+        false => store.collection(namespace)?,
+    };
+    let Some(collection) = collection else { return Ok(Updated::default()) };
+    let outcome = collection.update(&Update { retry: retry.record(at, None), ..update.clone() })?;
+    if let Some(commit) = outcome.commit {
+        context.committed(commit);
+    }
+    Ok(outcome)
+}
+
+/// Reads one statement.
+pub(super) fn parse<'a>(statement: Doc<'a>, scope: &Scope<'a>) -> Result<Update<'a>> {
+    let mut update = Update { scope: scope.clone(), ..Update::default() };
+    let (mut filter, mut modification) = (None, None);
+    for element in statement {
+        let field = Field::new("update.updates", element.key_str(), element.value());
+        match field.key {
+            "q" => filter = Some(field.document()?),
+            "u" => modification = Some(mods(field)?),
+            "multi" => update.multi = field.flag()?,
+            "upsert" => update.upsert = field.flag()?,
+            "arrayFilters" => update.array_filters = Some(field.array()?),
+            "sort" => update.sort = Some(field.document()?),
+            "hint" => update.hint = hint(field.value())?,
+            "collation" => update.scope.collation = Some(field.document()?).filter(|doc| !doc.is_empty()),
+            "c" => return Err(CommandError::not_implemented("update.updates.c")),
+            "upsertSupplied" | "sampleId" | "allowShardKeyUpdatesWithoutFullShardKeyInQuery" => {}
+            _ => return Err(field.unknown()),
+        }
+    }
+    update.filter = filter.ok_or_else(|| missing("update.updates", "q"))?;
+    update.update = Some(modification.ok_or_else(|| missing("update.updates", "u"))?);
+    check_multi(&update)?;
+    Ok(update)
+}
+
+/// The update of a statement: a document or a pipeline.
+pub(super) fn mods<'a>(field: Field<'a>) -> Result<Value<'a>> {
+    match field.value() {
+        value @ (Value::Document(_) | Value::Array(_)) => Ok(value),
+        _ => {
+            let text = "Update argument must be either an object or an array";
+            Err(CommandError::new(code::FAILED_TO_PARSE, text))
+        }
+    }
+}
+
+/// Refuses what cannot be said of many documents at once.
+pub(super) fn check_multi(update: &Update<'_>) -> Result<()> {
+    if update.multi && update.sort.is_some() {
+        let text = "Cannot specify sort with multi=true";
+        return Err(CommandError::new(code::FAILED_TO_PARSE, text));
+    }
+    Ok(())
+}

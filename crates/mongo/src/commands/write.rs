@@ -1,0 +1,118 @@
+//! What `insert`, `update`, `delete` and `bulkWrite` have in common: limits, errors of single writes, retries.
+
+use crate::dispatch::Context;
+use crate::error::{CommandError, Result, code};
+use crate::fields::Field;
+use crate::identity::MAX_WRITE_BATCH;
+use diwan_store::{RememberedStatement, RetryRecord};
+use diwan_value::{Doc, DocBuf, DocBuilder};
+
+/// The documents of a write command's own field, within MongoDB's limits.
+pub(super) fn batch<'a>(field: Field<'a>) -> Result<Vec<Doc<'a>>> {
+    let mut docs = Vec::new();
+    for doc in field.documents()? {
+        match doc {
+            Ok(doc) => docs.push(doc),
+            Err(value) => {
+                let key = format!("{}.{}", field.key, docs.len());
+                return Err(Field::new(field.owner(), &key, value).wrong("object"));
+            }
+        }
+    }
+    check_size(docs.len())?;
+    Ok(docs)
+}
+
+/// Refuses a command without writes, or with too many.
+pub(super) fn check_size(count: usize) -> Result<()> {
+    if (1..=MAX_WRITE_BATCH).contains(&count) {
+        return Ok(());
+    }
+    let text = format!("Write batch sizes must be between 1 and {MAX_WRITE_BATCH}. Got {count} operations.");
+    Err(CommandError::new(code::INVALID_LENGTH, text))
+}
+
+/// The statements of a write that is done at most once, however often it is sent.
+pub(super) struct Retry<'a> {
+    /// Session and transaction number; `None` if the write is not to be remembered.
+    number: Option<(&'a [u8], i64)>,
+    done: Vec<RememberedStatement>,
+    /// The number of the command's first statement.
+    first: u32,
+}
+
+impl<'a> Retry<'a> {
+    /// Finds out what was done under the command's transaction number before.
+    pub(super) fn begin(context: &mut Context<'a>, first: Option<i64>) -> Result<Retry<'a>> {
+        let arguments = &context.request.arguments;
+        let number = arguments.session.as_ref().zip(arguments.txn_number);
+        let number = number.map(|(session, number)| (session.as_slice(), number));
+        let done = match number {
+            Some((session, number)) => context.server.store.begin_retryable(session, number)?,
+            None => Vec::new(),
+        };
+        if !done.is_empty() {
+            // Done is not yet durable.
+            context.fence()?;
+        }
+        let first = first.and_then(|first| u32::try_from(first).ok()).unwrap_or(0);
+        Ok(Retry { number, done, first })
+    }
+
+    /// Whether the write is remembered at all.
+    pub(super) fn is_on(&self) -> bool {
+        self.number.is_some()
+    }
+
+    /// What statement `at` of the command answered when it was done before; `None` if it was not.
+    pub(super) fn remembered(&self, at: usize) -> Option<Doc<'_>> {
+        let number = self.statement(at);
+        let statement = self.done.iter().find(|statement| statement.statement == number)?;
+        Some(statement.result.as_ref().map_or(Doc::EMPTY, DocBuf::as_doc))
+    }
+
+    /// What is to be remembered of statement `at`.
+    pub(super) fn record<'r>(&'r self, at: usize, result: Option<Doc<'r>>) -> Option<RetryRecord<'r>> {
+        let (session, transaction) = self.number?;
+        Some(RetryRecord { session, transaction, statement: self.statement(at), result })
+    }
+
+    /// Refuses a write that changes many documents: it cannot be remembered as one statement.
+    pub(super) fn refuse_multi(&self) -> Result<()> {
+        if self.is_on() {
+            let text = "Cannot use (or request) retryable writes with multi=true";
+            return Err(CommandError::new(code::INVALID_OPTIONS, text));
+        }
+        Ok(())
+    }
+
+    fn statement(&self, at: usize) -> u32 {
+        self.first.saturating_add(u32::try_from(at).unwrap_or(u32::MAX))
+    }
+}
+
+/// Appends `writeErrors`, if there are any.
+pub(super) fn append_errors(errors: &[(usize, CommandError)], reply: &mut DocBuilder) {
+    if errors.is_empty() {
+        return;
+    }
+    reply.begin_array("writeErrors");
+    for (at, (index, error)) in errors.iter().enumerate() {
+        let mut out = DocBuilder::new();
+        error.write_write_error(*index, &mut out);
+        reply.append_indexed(at, out.finish());
+    }
+    reply.end();
+}
+
+/// Whether an error ends the whole command rather than the one write: it would meet every other write as well.
+pub(super) fn is_fatal(error: &CommandError) -> bool {
+    use diwan_query::code as query;
+    matches!(
+        error.code,
+        query::MAX_TIME_MS_EXPIRED
+            | query::INTERRUPTED
+            | code::INTERRUPTED_AT_SHUTDOWN
+            | code::OPERATION_FAILED
+    )
+}

@@ -1,0 +1,289 @@
+//! Cursors: sources of documents that are read batch by batch, by clients who may never come back.
+//!
+//! A cursor is in the registry while it is idle. Whoever reads on takes it out and puts it back, so that two readers
+//! never meet; a cursor that is killed meanwhile is interrupted, and dropped instead of put back.
+
+use crate::arguments::SessionId;
+use crate::error::{CommandError, Result, code};
+use diwan_query::Interrupt;
+use diwan_query::pipeline::DocSource;
+use diwan_value::{DocBuf, DocBuilder, MAX_DOCUMENT_BYTES};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+/// How many documents a first batch has when the client does not say.
+pub(crate) const FIRST_BATCH: u64 = 101;
+
+/// How many bytes of documents one batch holds, unless a single document is longer.
+const BATCH_BYTES: usize = MAX_DOCUMENT_BYTES;
+
+/// What a tailable cursor is read for.
+#[derive(Clone)]
+pub(crate) struct Tail {
+    /// Whether a reader waits for new documents.
+    pub await_data: bool,
+    /// The collection whose changes are waited for.
+    pub collection: std::sync::Arc<diwan_store::Collection>,
+}
+
+/// A source of documents with what must be remembered between its batches.
+pub(crate) struct Cursor {
+    source: Box<dyn DocSource>,
+    /// A document that did not fit the last batch.
+    held: Option<DocBuf>,
+    pub database: String,
+    /// The collection as replies name it: a pseudo-collection for lists.
+    pub collection: String,
+    pub session: Option<SessionId>,
+    /// Not closed when nobody reads it.
+    pub no_timeout: bool,
+    pub tail: Option<Tail>,
+    /// What is left of the operation's `maxTimeMS`.
+    pub time_left: Option<Duration>,
+}
+
+impl Cursor {
+    pub(crate) fn new(source: Box<dyn DocSource>, database: &str, collection: &str) -> Cursor {
+        Cursor {
+            source,
+            held: None,
+            database: database.to_owned(),
+            collection: collection.to_owned(),
+            session: None,
+            no_timeout: false,
+            tail: None,
+            time_left: None,
+        }
+    }
+
+    /// Appends up to `limit` documents to the open array of `reply`, fewer if they grow too large. Says how many, and
+    /// whether the source has ended.
+    pub(crate) fn fill(
+        &mut self,
+        limit: u64,
+        interrupt: &Interrupt,
+        reply: &mut DocBuilder,
+    ) -> Result<(u64, bool)> {
+        let start = reply.len();
+        let mut count = 0;
+        while count < limit {
+            let held = self.held.take();
+            let doc = match &held {
+                Some(doc) => doc.as_doc(),
+                None if self.source.advance(interrupt)? => self.source.current(),
+                None => return Ok((count, true)),
+            };
+            if count > 0 && reply.len() - start + doc.as_bytes().len() > BATCH_BYTES {
+                self.held = Some(doc.to_owned());
+                break;
+            }
+            reply.append_indexed(count as usize, doc);
+            count += 1;
+        }
+        Ok((count, false))
+    }
+
+    /// The namespace as replies name it.
+    pub(crate) fn namespace(&self) -> String {
+        format!("{}.{}", self.database, self.collection)
+    }
+}
+
+/// A place in the registry.
+enum Place {
+    /// Nobody reads.
+    Idle { cursor: Box<Cursor>, since: Instant },
+    /// Somebody reads; what stops that.
+    InUse { interrupt: Interrupt, session: Option<SessionId>, database: String, collection: String },
+}
+
+/// The open cursors of the server.
+#[derive(Default)]
+pub(crate) struct Cursors {
+    open: Mutex<HashMap<i64, Place>>,
+}
+
+/// What became of a cursor that was to be killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Killed {
+    Yes,
+    NotFound,
+}
+
+impl Cursors {
+    /// Keeps a cursor until its next batch is asked for; returns its number, which is positive.
+    pub(crate) fn insert(&self, mut cursor: Cursor) -> Result<i64> {
+        cursor.source.suspend();
+        let mut open = self.open.lock();
+        loop {
+            let random = getrandom::u64()
+                .map_err(|_| CommandError::new(code::INTERNAL_ERROR, "the system has no random bytes"))?;
+            let id = (random >> 1) as i64;
+            if id != 0 && !open.contains_key(&id) {
+                open.insert(id, Place::Idle { cursor: Box::new(cursor), since: Instant::now() });
+                return Ok(id);
+            }
+        }
+    }
+
+    /// Takes a cursor out to read it, after `check`. It must come back by [`Cursors::put_back`], or be removed.
+    pub(crate) fn take(
+        &self,
+        id: i64,
+        interrupt: &Interrupt,
+        check: impl FnOnce(&Cursor) -> Result<()>,
+    ) -> Result<Box<Cursor>> {
+        let mut open = self.open.lock();
+        match open.get(&id) {
+            Some(Place::Idle { cursor, .. }) => check(cursor)?,
+            Some(Place::InUse { .. }) => {
+                return Err(CommandError::new(
+                    code::CURSOR_IN_USE,
+                    format!("cursor id {id} is already in use"),
+                ));
+            }
+            None => return Err(not_found(id)),
+        }
+        let Some(Place::Idle { cursor, .. }) = open.remove(&id) else { return Err(not_found(id)) };
+        let place = Place::InUse {
+            interrupt: interrupt.clone(),
+            session: cursor.session,
+            database: cursor.database.clone(),
+            collection: cursor.collection.clone(),
+        };
+        open.insert(id, place);
+        Ok(cursor)
+    }
+
+    /// Puts a cursor back after a batch. One that was killed meanwhile is dropped; then the answer is false.
+    pub(crate) fn put_back(&self, id: i64, mut cursor: Box<Cursor>) -> bool {
+        cursor.source.suspend();
+        match self.open.lock().get_mut(&id) {
+            Some(place) => {
+                *place = Place::Idle { cursor, since: Instant::now() };
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Forgets a cursor that has ended or failed.
+    pub(crate) fn remove(&self, id: i64) {
+        self.open.lock().remove(&id);
+    }
+
+    /// Kills cursor `id` of a collection.
+    pub(crate) fn kill(&self, id: i64, database: &str, collection: &str) -> Killed {
+        let mut open = self.open.lock();
+        let same = |place: &Place| match place {
+            Place::Idle { cursor, .. } => cursor.database == database && cursor.collection == collection,
+            Place::InUse { database: own, collection: name, .. } => own == database && name == collection,
+        };
+        if !open.get(&id).is_some_and(same) {
+            return Killed::NotFound;
+        }
+        if let Some(Place::InUse { interrupt, .. }) = open.remove(&id) {
+            interrupt.kill();
+        }
+        Killed::Yes
+    }
+
+    /// Kills the cursors of ended sessions.
+    pub(crate) fn kill_sessions(&self, sessions: &[SessionId]) {
+        self.open.lock().retain(|_, place| {
+            let (session, interrupt) = match place {
+                Place::Idle { cursor, .. } => (&cursor.session, None),
+                Place::InUse { session, interrupt, .. } => (&*session, Some(interrupt)),
+            };
+            let ended = session.as_ref().is_some_and(|session| sessions.contains(session));
+            if ended && let Some(interrupt) = interrupt {
+                interrupt.kill();
+            }
+            !ended
+        });
+    }
+
+    /// Closes the cursors that nobody has read for `timeout`. Those of sessions live as long as their sessions.
+    pub(crate) fn expire(&self, now: Instant, timeout: Duration) -> usize {
+        let mut open = self.open.lock();
+        let before = open.len();
+        open.retain(|_, place| match place {
+            Place::Idle { cursor, since } => cursor.no_timeout || now.duration_since(*since) < timeout,
+            Place::InUse { .. } => true,
+        });
+        before - open.len()
+    }
+
+    /// How many cursors are open, and how many of them never time out.
+    pub(crate) fn count(&self) -> (usize, usize) {
+        let open = self.open.lock();
+        let no_timeout = |place: &&Place| matches!(place, Place::Idle { cursor, .. } if cursor.no_timeout);
+        (open.len(), open.values().filter(no_timeout).count())
+    }
+}
+
+/// The error of a cursor that is not there (any more).
+pub(crate) fn not_found(id: i64) -> CommandError {
+    CommandError::new(code::CURSOR_NOT_FOUND, format!("cursor id {id} not found"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use diwan_query::pipeline::DocList;
+    use diwan_value::doc;
+
+    fn cursor(count: i32) -> Cursor {
+        let docs = (0..count).map(|n| doc! { "n": n }).collect();
+        Cursor::new(Box::new(DocList::new(docs)), "test", "c")
+    }
+
+    fn fill(cursor: &mut Cursor, limit: u64) -> (u64, bool) {
+        let mut reply = DocBuilder::new();
+        reply.begin_array("batch");
+        cursor.fill(limit, &Interrupt::new(), &mut reply).unwrap()
+    }
+
+    #[test]
+    fn batches_end_where_the_client_says() {
+        let mut cursor = cursor(5);
+        assert_eq!(fill(&mut cursor, 3), (3, false));
+        assert_eq!(fill(&mut cursor, 3), (2, true));
+    }
+
+    #[test]
+    fn a_batch_stays_below_its_bytes() {
+        let long = "x".repeat(BATCH_BYTES / 2);
+        let docs = (0..3).map(|_| doc! { "s": long.as_str() }).collect();
+        let mut cursor = Cursor::new(Box::new(DocList::new(docs)), "test", "c");
+        assert_eq!(fill(&mut cursor, u64::MAX), (1, false));
+        assert_eq!(fill(&mut cursor, u64::MAX), (1, false));
+        assert_eq!(fill(&mut cursor, u64::MAX), (1, true));
+    }
+
+    #[test]
+    fn a_cursor_has_one_reader_and_may_be_killed() {
+        let cursors = Cursors::default();
+        let id = cursors.insert(cursor(5)).unwrap();
+        assert!(id > 0);
+        let interrupt = Interrupt::new();
+        let taken = cursors.take(id, &interrupt, |_| Ok(())).unwrap();
+        assert_eq!(cursors.take(id, &interrupt, |_| Ok(())).err().unwrap().code, code::CURSOR_IN_USE);
+        assert_eq!(cursors.kill(id, "test", "other"), Killed::NotFound);
+        assert_eq!(cursors.kill(id, "test", "c"), Killed::Yes);
+        assert!(interrupt.check().is_err());
+        assert!(!cursors.put_back(id, taken));
+        assert_eq!(cursors.take(id, &interrupt, |_| Ok(())).err().unwrap().code, code::CURSOR_NOT_FOUND);
+    }
+
+    #[test]
+    fn forgotten_cursors_are_closed() {
+        let cursors = Cursors::default();
+        cursors.insert(cursor(5)).unwrap();
+        cursors.insert(Cursor { no_timeout: true, ..cursor(5) }).unwrap();
+        let later = Instant::now() + Duration::from_secs(60);
+        assert_eq!(cursors.expire(later, Duration::from_secs(60)), 1);
+        assert_eq!(cursors.count(), (1, 1));
+    }
+}

@@ -1,0 +1,70 @@
+//! A client of one connection that sends `OP_MSG` and reads replies.
+
+use diwan_value::{Doc, DocBuf};
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// How long a reply may take before the test fails.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The header of a message, and of the flags and the kind of section behind it.
+const HEADER: usize = 16;
+const PREFIX: usize = HEADER + 5;
+
+/// One connection.
+#[derive(Debug)]
+pub struct TestClient {
+    stream: TcpStream,
+    requests: u32,
+}
+
+impl TestClient {
+    /// Connects.
+    pub fn connect(address: SocketAddr) -> io::Result<TestClient> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        Ok(TestClient { stream, requests: 0 })
+    }
+
+    /// Sends a command to a database and returns the reply.
+    pub fn run(&mut self, database: &str, command: DocBuf) -> io::Result<DocBuf> {
+        self.send(database, command, 0)?;
+        self.receive()
+    }
+
+    /// Sends a command with the given flags of `OP_MSG`.
+    pub fn send(&mut self, database: &str, command: DocBuf, flags: u32) -> io::Result<()> {
+        let mut command = command.into_builder();
+        command.append("$db", database);
+        self.requests += 1;
+        let body = command.finish();
+        let length = (PREFIX + body.as_doc().as_bytes().len()) as u32;
+        let mut message = Vec::with_capacity(length as usize);
+        for field in [length, self.requests, 0, 2013, flags] {
+            message.extend_from_slice(&field.to_le_bytes());
+        }
+        message.push(0);
+        message.extend_from_slice(body.as_doc().as_bytes());
+        self.send_raw(&message)
+    }
+
+    /// Sends bytes as they are.
+    pub fn send_raw(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write_all(bytes)
+    }
+
+    /// Reads the next reply.
+    pub fn receive(&mut self) -> io::Result<DocBuf> {
+        let mut header = [0; HEADER];
+        self.stream.read_exact(&mut header)?;
+        let length = u32::from_le_bytes([header[0], header[1], header[2], header[3]]) as usize;
+        let mut rest = vec![0; length.saturating_sub(HEADER)];
+        self.stream.read_exact(&mut rest)?;
+        let body = rest.get(PREFIX - HEADER..).unwrap_or_default();
+        let document =
+            Doc::validate(body).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        Ok(document.to_owned())
+    }
+}

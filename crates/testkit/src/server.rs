@@ -1,0 +1,110 @@
+//! A server in this process.
+
+use crate::client::TestClient;
+use diwan_kv::{Engine, FjallEngine, MemoryEngine};
+use diwan_mongo::{Options, Server};
+use diwan_store::Store;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+
+/// A running server, on a free port of the loopback interface. Ends when it is dropped.
+pub struct TestServer {
+    address: SocketAddr,
+    server: Arc<Server>,
+    store: Arc<Store>,
+    runtime: Option<Runtime>,
+    directory: Option<TempDir>,
+}
+
+impl TestServer {
+    /// A server that keeps everything in memory.
+    pub fn in_memory() -> TestServer {
+        TestServer::start(Arc::new(MemoryEngine::new()), None, Options::default())
+    }
+
+    /// A server in memory with these options.
+    pub fn with_options(options: Options) -> TestServer {
+        TestServer::start(Arc::new(MemoryEngine::new()), None, options)
+    }
+
+    /// A server in a new temporary directory.
+    pub fn on_disk() -> TestServer {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        TestServer::in_directory(directory)
+    }
+
+    fn in_directory(directory: TempDir) -> TestServer {
+        let engine =
+            FjallEngine::open(directory.path(), &diwan_kv::Options::default()).expect("an engine on disk");
+        TestServer::start(Arc::new(engine), Some(directory), Options::default())
+    }
+
+    fn start(engine: Arc<dyn Engine>, directory: Option<TempDir>, options: Options) -> TestServer {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .expect("threads for the server");
+        let store = Store::open(engine).expect("a store");
+        let server = Server::new(store.clone(), options);
+        let listener = runtime.block_on(TcpListener::bind(("127.0.0.1", 0))).expect("a free port");
+        let address = listener.local_addr().expect("the listener's address");
+        runtime.spawn(server.clone().serve(listener));
+        TestServer { address, server, store, runtime: Some(runtime), directory }
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The store below.
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    /// A new connection.
+    pub fn client(&self) -> TestClient {
+        self.try_client().expect("a connection to the server")
+    }
+
+    /// A new connection, or why there is none.
+    pub fn try_client(&self) -> io::Result<TestClient> {
+        TestClient::connect(self.address)
+    }
+
+    /// How many connections are open.
+    pub fn connections(&self) -> usize {
+        self.server.connections()
+    }
+
+    /// Ends the server cleanly and starts another one on the same directory.
+    ///
+    /// # Panics
+    ///
+    /// If the server is in memory.
+    pub fn restart(mut self) -> TestServer {
+        let directory = self.directory.take().expect("only a server on disk can be started again");
+        drop(self);
+        TestServer::in_directory(directory)
+    }
+
+    fn stop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.block_on(self.server.drain(Duration::from_secs(5)));
+            runtime.shutdown_timeout(Duration::from_secs(5));
+            self.store.close().expect("a clean end of the store");
+        }
+    }
+}
+
+impl Drop for TestServer {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
