@@ -6,6 +6,7 @@
 
 mod catalog;
 mod change;
+pub mod check;
 mod clock;
 mod collection;
 mod display;
@@ -26,6 +27,7 @@ mod store;
 mod upkeep;
 
 pub use change::{Change, ChangeKind};
+pub use check::{check, validate_collection};
 pub use collection::{
     Collection, Edit, IndexEntry, InsertReport, ReadView, Schema, StoredDocument, WriteOptions, Written,
     document_id, id_key, with_id_in_front,

@@ -58,6 +58,11 @@ impl<'a> Record<'a> {
         Record { sequence: 0, stored_revision: None, position: None, doc: Doc::EMPTY }
     }
 
+    /// The generation of the winning revision.
+    pub(crate) fn generation(&self) -> u32 {
+        self.stored_revision.map_or(1, |revision| revision.generation)
+    }
+
     /// The winning revision, computed if it is the first.
     pub fn revision(&self) -> Revision {
         self.stored_revision.unwrap_or_else(|| Revision::first(self.doc))

@@ -166,6 +166,18 @@ impl RetryTable {
     }
 }
 
+/// Says what is wrong with a stored record, if anything.
+pub(crate) fn check_record(key: &[u8], value: &[u8]) -> Result<()> {
+    let session = |key: &[u8]| {
+        let (length, rest) = read_number(key.get(1..)?)?;
+        rest.len().checked_sub(usize::try_from(length).ok()?).filter(|&rest| rest == 4)
+    };
+    if session(key).is_none() {
+        return Err(Error::Damaged("the key of a retryable write".to_owned()));
+    }
+    Stored::parse(value).map(|_| ())
+}
+
 fn read_session(engine: &dyn Engine, session: &[u8]) -> Result<Vec<Stored>> {
     let range = KeyRange::prefix(&keys::retry_prefix(session));
     let snapshot = engine.snapshot();

@@ -109,19 +109,21 @@ impl Store {
             let (namespace, entry) = load_entry(&shared, &key, &value)?;
             entries.insert(namespace, entry);
         }
+        let mut dropped = Vec::new();
         for pair in snapshot.scan(Space::Meta, KeyRange::prefix(b"x"), Direction::Forward) {
             let (key, _) = pair?;
-            let (number, _) =
-                read_number(&key[1..]).ok_or_else(|| Error::Damaged("a dropped number".into()))?;
-            shared.dropped.lock().push(number as u32);
+            let number = read_number(&key[1..]).and_then(|(number, _)| u32::try_from(number).ok());
+            dropped.push(number.ok_or_else(|| Error::Damaged("a dropped number".into()))?);
         }
         drop(snapshot);
-        // An index that was being built when the server stopped was never promised to anybody.
+        // An index that was being built when the server stopped was never promised to anybody; one that was being
+        // dropped is dead already.
         for entry in entries.values() {
             if let Entry::Collection(collection) = entry {
-                collection.remove_indexes(|index| !index.is_ready())?;
+                collection.remove_indexes(|index| !index.is_ready() || dropped.contains(&index.id.0))?;
             }
         }
+        shared.delete_later(dropped);
         let entries = Arc::new(RwLock::new(entries));
         let retries = Arc::new(RetryTable::default());
         let upkeep = Upkeep::start(shared.clone(), entries.clone(), retries.clone());
@@ -283,7 +285,7 @@ impl Store {
         batch.put(
             Space::Meta,
             catalog_key(to),
-            collection.catalog_entry(&collection.schema()).encode().into_bytes(),
+            collection.catalog_entry(&collection.schema_under_catalog()).encode().into_bytes(),
         );
         self.shared.engine.commit(batch)?;
         collection.set_namespace(to.clone());
@@ -304,8 +306,8 @@ impl Store {
         let options = Arc::new(entry.options().modified(changes)?);
         match entry {
             Entry::Collection(collection) => {
-                let schema = collection.set_schema(|schema| schema.options = options);
-                self.shared.save_collection(&collection, &schema)
+                collection.set_schema(|schema| schema.options = options);
+                self.shared.save_collection(&collection, Numbers::default())
             }
             Entry::View(view) => {
                 let _catalog = self.shared.catalog.lock();
@@ -323,14 +325,14 @@ impl Store {
 
     /// Changes options of one index, as `collMod` does.
     pub fn modify_index(&self, collection: &Collection, name: &str, spec: IndexSpec) -> Result<()> {
-        let schema = collection.set_schema(|schema| {
+        collection.set_schema(|schema| {
             for index in &mut schema.indexes {
                 if index.spec.name == name {
                     *index = Arc::new(Index::new(index.id, spec.clone(), index.is_ready(), index.multikey()));
                 }
             }
         });
-        self.shared.save_collection(collection, &schema)
+        self.shared.save_collection(collection, Numbers::default())
     }
 
     /// The collections and views of a database, by name.
@@ -370,44 +372,71 @@ impl Store {
     }
 }
 
+/// Numbers of indexes whose state changes together with the catalog.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Numbers<'a> {
+    /// Complete from now on.
+    pub kept: &'a [u32],
+    /// Dead from now on.
+    pub dropped: &'a [u32],
+}
+
 impl Shared {
-    /// A number that no collection and no index had before.
+    /// A number for an index, that none had before. It counts as dropped until [`Shared::save_collection`] keeps it,
+    /// so that a kill in between leaves nothing behind.
     pub fn next_number(&self) -> Result<u32> {
         let mut next = self.catalog.lock();
         let number = *next;
         let mut batch = Batch::new();
         batch.put(Space::Meta, Key::Format.bytes(), format_value(number + 1));
+        batch.put(Space::Meta, Key::Dropped(number).bytes(), Vec::new());
         self.engine.commit(batch)?;
         *next = number + 1;
         Ok(number)
     }
 
-    /// Stores a collection's catalog document under its present name.
-    pub fn save_collection(&self, collection: &Collection, schema: &Schema) -> Result<()> {
+    /// Stores a collection's catalog document, as its schema is now, under its present name.
+    pub fn save_collection(&self, collection: &Collection, numbers: Numbers<'_>) -> Result<()> {
         let _catalog = self.catalog.lock();
+        let schema = collection.schema_under_catalog();
         if schema.dropped {
             return Ok(());
         }
         let mut batch = Batch::new();
-        let entry = collection.catalog_entry(schema);
+        let entry = collection.catalog_entry(&schema);
         batch.put(Space::Meta, catalog_key(&collection.namespace()), entry.encode().into_bytes());
+        // What was dropped meanwhile stays so.
+        for index in schema.indexes.iter().filter(|index| numbers.kept.contains(&index.id.0)) {
+            batch.delete(Space::Meta, Key::Dropped(index.id.0).bytes());
+        }
+        for number in numbers.dropped {
+            batch.put(Space::Meta, Key::Dropped(*number).bytes(), Vec::new());
+        }
         self.engine.commit(batch)?;
         Ok(())
     }
 
-    /// Notes durably that what is under these numbers is to be deleted.
-    pub fn drop_later(&self, numbers: impl Iterator<Item = u32>) -> Result<()> {
-        let numbers: Vec<u32> = numbers.collect();
-        if numbers.is_empty() {
-            return Ok(());
-        }
-        let mut batch = Batch::new();
-        for number in &numbers {
+    /// Notes that an index meets arrays, before the first entry that depends on it is written.
+    pub fn save_multikey(&self, collection: &Collection, index: &Index, bits: u64) -> Result<()> {
+        index.add_multikey(bits);
+        self.save_collection(collection, Numbers::default())?;
+        index.note_multikey(bits);
+        Ok(())
+    }
+
+    /// Notes that these indexes are dead, whatever the catalog says, from the next start on at the latest.
+    pub fn note_dropped(&self, numbers: &[u32]) -> Result<()> {
+        let mut batch = Batch::with_capacity(numbers.len());
+        for number in numbers {
             batch.put(Space::Meta, Key::Dropped(*number).bytes(), Vec::new());
         }
         self.engine.commit(batch)?;
-        self.dropped.lock().extend(numbers);
         Ok(())
+    }
+
+    /// Has the keys under these numbers deleted in the background; that they are dropped is noted already.
+    pub fn delete_later(&self, numbers: Vec<u32>) {
+        self.dropped.lock().extend(numbers);
     }
 
     /// One number whose keys are to be deleted.
@@ -428,7 +457,7 @@ fn format_value(next: u32) -> Vec<u8> {
 }
 
 /// The next free number, if the store is of a version that this program reads.
-fn read_format(value: &[u8]) -> Result<u32> {
+pub(crate) fn read_format(value: &[u8]) -> Result<u32> {
     let damaged = || Error::Damaged("the format record".to_owned());
     let (version, rest) = read_number(value).ok_or_else(damaged)?;
     if version != FORMAT_VERSION as u64 {

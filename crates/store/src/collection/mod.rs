@@ -11,9 +11,10 @@ mod read;
 mod sequence;
 mod write;
 
+pub(crate) use read::split_entry;
 pub use read::{IndexEntry, ReadView, StoredDocument};
 pub use write::{Edit, InsertReport, WriteOptions, Written, document_id, id_key, with_id_in_front};
-pub(crate) use write::{split_unique_value, unique_value};
+pub(crate) use write::{natural_key, split_unique_value, unique_value};
 
 use crate::catalog::CatalogEntry;
 use crate::error::{Error, Result};
@@ -58,7 +59,8 @@ pub struct Collection {
 
 impl Collection {
     pub(crate) fn open(shared: Arc<Shared>, name: Namespace, entry: CatalogEntry) -> Result<Collection> {
-        let sequence = Sequence::recover(shared.engine.as_ref(), entry.id)?;
+        let capped = entry.options.capped.is_some();
+        let sequence = Sequence::recover(shared.engine.as_ref(), entry.id, capped)?;
         Ok(Collection {
             shared,
             id: entry.id,
@@ -91,6 +93,12 @@ impl Collection {
     /// Options and indexes as of now.
     pub fn schema(&self) -> Arc<Schema> {
         self.schema.read().clone()
+    }
+
+    /// The same for who holds the catalog's lock: writers who wait for that lock hold the schema for reading, so this
+    /// must not queue behind somebody who waits for them.
+    pub(crate) fn schema_under_catalog(&self) -> Arc<Schema> {
+        self.schema.read_recursive().clone()
     }
 
     /// How many documents there are.

@@ -139,7 +139,8 @@ pub(crate) struct EntryParts<'a> {
     pub id: &'a [u8],
 }
 
-fn split_entry<'a>(index: &Index, raw: &'a [u8], value: &'a [u8]) -> Result<EntryParts<'a>> {
+/// Splits a raw pair of an index.
+pub(crate) fn split_entry<'a>(index: &Index, raw: &'a [u8], value: &'a [u8]) -> Result<EntryParts<'a>> {
     let damaged = || Error::Damaged(keys::describe(Space::Indexes, raw));
     let (_, key) = read_number(raw).ok_or_else(damaged)?;
     if index.spec.unique {

@@ -3,8 +3,10 @@
 use crate::change::Change;
 use crate::error::{Error, Result};
 use crate::keys::{self, CollectionId, Key, read_number, write_number};
-use diwan_kv::{Direction, Engine, KeyRange, Space};
+use crate::record;
+use diwan_kv::{Direction, Engine, KeyRange, Snapshot, Space};
 use parking_lot::{Mutex, MutexGuard};
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Gives out sequences. Whoever commits changes holds [`Sequence::lock`] meanwhile.
@@ -32,11 +34,14 @@ pub(crate) struct State {
 }
 
 impl Sequence {
-    /// Reads the state back: the newest change tells the sequence and the count, the last note the rest.
-    pub fn recover(engine: &dyn Engine, collection: CollectionId) -> Result<Sequence> {
+    /// Reads the state back: the newest change tells the sequence and the count, the last note the bytes. A capped
+    /// collection is bounded by its bytes and ordered by its positions, so it does not rely on a note that is older than
+    /// its last change.
+    pub fn recover(engine: &dyn Engine, collection: CollectionId, capped: bool) -> Result<Sequence> {
         let snapshot = engine.snapshot();
         let prefix = keys::collection_prefix(collection);
         let range = KeyRange::prefix(&prefix);
+        let mut noted = 0;
         let mut state = State { last: 0, count: 0, bytes: 0, tombstones: 0, position: 0 };
         if let Some(newest) = snapshot.scan(Space::Log, range.clone(), Direction::Reverse).next() {
             let (key, value) = newest?;
@@ -47,12 +52,16 @@ impl Sequence {
         }
         if let Some(note) = snapshot.get(Space::Meta, &Key::Size(collection).bytes())? {
             let mut rest: &[u8] = &note;
-            for field in [&mut state.bytes, &mut state.position] {
+            for field in [&mut state.bytes, &mut state.position, &mut noted] {
                 let (number, after) =
                     read_number(rest).ok_or_else(|| Error::Damaged("a collection's size".to_owned()))?;
                 *field = number;
                 rest = after;
             }
+        }
+        if capped && noted != state.last {
+            state.bytes = count_bytes(snapshot.as_ref(), range.clone())?;
+            state.position = state.position.max(newest_position(snapshot.as_ref(), collection)?);
         }
         // Only whether there is any matters after a start.
         let mut revisions = snapshot.scan(Space::Revisions, range, Direction::Forward);
@@ -98,12 +107,30 @@ impl Sequence {
         self.tombstones.load(Ordering::Relaxed) > 0
     }
 
-    /// The note of what the change log does not tell: bytes and the capped position.
+    /// The note of what the change log does not tell: bytes and the capped position, and as of which sequence.
     pub fn note(&self) -> Vec<u8> {
         let state = self.state.lock();
         let mut out = Vec::new();
         write_number(&mut out, state.bytes);
         write_number(&mut out, state.position);
+        write_number(&mut out, state.last);
         out
     }
+}
+
+fn count_bytes(snapshot: &dyn Snapshot, range: KeyRange) -> Result<u64> {
+    let mut bytes = 0;
+    snapshot.visit(Space::Records, range, &mut |_, value| {
+        bytes += record::document(value).map_or(0, |doc| doc.as_bytes().len() as u64);
+        ControlFlow::Continue(())
+    })?;
+    Ok(bytes)
+}
+
+fn newest_position(snapshot: &dyn Snapshot, collection: CollectionId) -> Result<u64> {
+    let prefix = keys::natural_prefix(collection);
+    let newest = snapshot.scan(Space::Indexes, KeyRange::prefix(&prefix), Direction::Reverse).next();
+    let Some((key, _)) = newest.transpose()? else { return Ok(0) };
+    let position = key.get(prefix.len()..).and_then(read_number);
+    position.map(|(position, _)| position).ok_or_else(|| Error::Damaged(keys::describe(Space::Indexes, &key)))
 }

@@ -395,8 +395,8 @@ impl Collection {
             }
         }
         for (index, old, new) in pairs() {
-            if index.add_multikey(new.multikey) {
-                self.shared.save_collection(self, schema)?;
+            if index.is_news(new.multikey) {
+                self.shared.save_multikey(self, index, new.multikey)?;
             }
             let full_key = |key: &[u8]| match index.spec.unique {
                 true => Key::UniqueEntry(index.id, key).bytes(),
@@ -572,7 +572,7 @@ impl OldState {
 }
 
 /// The key of a capped collection's document in the order of insertion.
-pub(super) fn natural_key(prefix: &[u8], position: u64) -> Vec<u8> {
+pub(crate) fn natural_key(prefix: &[u8], position: u64) -> Vec<u8> {
     let mut key = prefix.to_vec();
     keys::write_number(&mut key, position);
     key

@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::index::{Index, IndexSpec};
 use crate::keys::{self, IndexId, Key};
 use crate::record::Record;
+use crate::store::Numbers;
 use diwan_kv::{Batch, Bytes, KeyRange, Space};
 use diwan_query::{Interrupt, code};
 use std::collections::HashMap;
@@ -64,16 +65,17 @@ impl Collection {
             .into_iter()
             .map(|spec| Ok(Arc::new(Index::new(IndexId(self.shared.next_number()?), spec, false, 0))))
             .collect::<Result<Vec<_>>>()?;
+        let numbers: Vec<u32> = built.iter().map(|index| index.id.0).collect();
         let schema = self.set_schema(|schema| schema.indexes.extend(built.iter().cloned()));
         if schema.dropped {
             return Err(self.dropped_error());
         }
-        self.shared.save_collection(self, &schema)?;
+        self.shared.save_collection(self, Numbers::default())?;
         let outcome = self.walk(&built, interrupt, progress);
         match outcome {
             Ok(()) => {
                 built.iter().for_each(|index| index.set_ready());
-                self.shared.save_collection(self, &self.schema())?;
+                self.shared.save_collection(self, Numbers { kept: &numbers, dropped: &[] })?;
                 Ok((before, before + built.len()))
             }
             Err(error) => {
@@ -84,19 +86,21 @@ impl Collection {
     }
 
     /// Drops indexes and has their entries deleted in the background.
+    ///
+    /// Writers stop maintaining them at once, so that they are dead must be durable before: otherwise a kill would
+    /// bring back indexes that lack entries.
     pub fn remove_indexes(&self, mut which: impl FnMut(&Index) -> bool) -> Result<()> {
-        let mut removed = Vec::new();
-        let schema = self.set_schema(|schema| {
-            schema.indexes.retain(|index| {
-                let keep = index.spec.is_id_index() || !which(index);
-                if !keep {
-                    removed.push(index.id);
-                }
-                keep
-            });
-        });
-        self.shared.save_collection(self, &schema)?;
-        self.shared.drop_later(removed.into_iter().map(|id| id.0))
+        let schema = self.schema();
+        let chosen = schema.secondary().iter().filter(|index| which(index));
+        let removed: Vec<u32> = chosen.map(|index| index.id.0).collect();
+        if removed.is_empty() {
+            return Ok(());
+        }
+        self.shared.note_dropped(&removed)?;
+        self.set_schema(|schema| schema.indexes.retain(|index| !removed.contains(&index.id.0)));
+        self.shared.save_collection(self, Numbers { kept: &[], dropped: &removed })?;
+        self.shared.delete_later(removed);
+        Ok(())
     }
 
     /// Adds the entries of all documents to the new indexes.
@@ -123,6 +127,9 @@ impl Collection {
         if guard.dropped {
             return Err(self.dropped_error());
         }
+        if !built.iter().all(|index| guard.indexes.iter().any(|other| other.id == index.id)) {
+            return Err(Error::refused(276, "Index build aborted: the index was dropped"));
+        }
         let _ids = self.shared.documents.lock_many(ids.iter().map(|id| (self.id.0, id.as_slice())));
         let mut documents = Vec::with_capacity(ids.len());
         for id in ids {
@@ -144,8 +151,8 @@ impl Collection {
         let mut taken: HashMap<Vec<u8>, &[u8]> = HashMap::new();
         for (id, bytes, keys) in &documents {
             for (index, keys) in built.iter().zip(keys) {
-                if index.add_multikey(keys.multikey) {
-                    self.shared.save_collection(self, &guard)?;
+                if index.is_news(keys.multikey) {
+                    self.shared.save_multikey(self, index, keys.multikey)?;
                 }
                 for (key, types) in &keys.entries {
                     if !index.spec.unique {

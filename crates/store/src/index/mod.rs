@@ -25,6 +25,8 @@ pub struct Index {
     ready: AtomicBool,
     /// Which fields of the key have met an array, a bit a field; a wildcard index has all bits once any has.
     multikey: AtomicU64,
+    /// Which of these bits are in the catalog: only then may an entry depend on them.
+    noted: AtomicU64,
     /// How often it answered a query since the start, for `$indexStats`.
     accesses: AtomicU64,
     /// When counting began, in milliseconds since the Unix epoch.
@@ -39,6 +41,7 @@ impl Index {
             spec,
             ready: AtomicBool::new(ready),
             multikey: AtomicU64::new(multikey),
+            noted: AtomicU64::new(multikey),
             accesses: AtomicU64::new(0),
             counted_since: crate::clock::now_millis(),
         }
@@ -63,10 +66,19 @@ impl Index {
         self.multikey.load(Ordering::Acquire)
     }
 
-    /// Adds multikey bits; says whether any is new.
-    pub(crate) fn add_multikey(&self, bits: u64) -> bool {
-        bits & !self.multikey.load(Ordering::Acquire) != 0
-            && bits & !self.multikey.fetch_or(bits, Ordering::AcqRel) != 0
+    /// Adds multikey bits to what the catalog is told at its next writing.
+    pub(crate) fn add_multikey(&self, bits: u64) {
+        self.multikey.fetch_or(bits, Ordering::AcqRel);
+    }
+
+    /// Whether the catalog may not know of these bits yet.
+    pub(crate) fn is_news(&self, bits: u64) -> bool {
+        bits & !self.noted.load(Ordering::Acquire) != 0
+    }
+
+    /// Remembers that the catalog holds these bits.
+    pub(crate) fn note_multikey(&self, bits: u64) {
+        self.noted.fetch_or(bits, Ordering::AcqRel);
     }
 
     /// Counts one query that the index answered.

@@ -92,12 +92,8 @@ impl BoundsOf<'_> {
             }
             Predicate::Not(inner) => match inner.as_slice() {
                 [Predicate::Exists] => Some(nullish()),
-                [Predicate::Eq(operand)] if !matches!(operand.value(), Value::Array(_)) => {
-                    Some(self.one(&inner[0])?.complement())
-                }
-                [Predicate::In(set)] if set.patterns().is_empty() && no_arrays(set) => {
-                    Some(self.within(set)?.complement())
-                }
+                [Predicate::Eq(operand)] => self.unequal(std::slice::from_ref(operand)),
+                [Predicate::In(set)] if set.patterns().is_empty() => self.unequal(set.values()),
                 _ => None,
             },
             Predicate::Exists | Predicate::Size(_) | Predicate::ElemMatch(ElemMatch::Object(_)) => None,
@@ -117,6 +113,21 @@ impl BoundsOf<'_> {
             }
             _ => self.point(value),
         })
+    }
+
+    /// The keys of documents that have none of the values. An empty array's key is like null's, yet it is not null.
+    fn unequal(&self, operands: &[Operand]) -> Option<Intervals> {
+        let mut values = Intervals::empty();
+        for operand in operands {
+            values = values.union(match operand.value() {
+                // Behind an array a null key may stand for no value at all.
+                Value::Null | Value::Undefined if self.multikey => return None,
+                Value::Array(_) => return None,
+                Value::Null | Value::Undefined => self.point(Value::Null),
+                value => self.equal(value)?,
+            });
+        }
+        Some(values.complement())
     }
 
     fn ordered(&self, operand: &Operand, less: bool, equal: bool) -> Option<Intervals> {
@@ -202,6 +213,25 @@ pub fn accepts_missing(predicate: &Predicate) -> bool {
     }
 }
 
+/// Whether only values that are neither documents nor arrays satisfy the predicate: a wildcard index holds no others.
+pub fn wants_scalars(predicate: &Predicate) -> bool {
+    let scalar = |operand: &Operand| !matches!(operand.value(), Value::Document(_) | Value::Array(_));
+    match predicate {
+        Predicate::Eq(operand)
+        | Predicate::Lt(operand)
+        | Predicate::Lte(operand)
+        | Predicate::Gt(operand)
+        | Predicate::Gte(operand) => scalar(operand) && !operand.value().is_nullish(),
+        Predicate::In(set) => {
+            set.values().iter().all(|operand| scalar(operand) && !operand.value().is_nullish())
+        }
+        Predicate::Type(types) => !types.types().any(|tag| matches!(tag, Type::Document | Type::Array | Type::Null)),
+        Predicate::Regex(_) | Predicate::Mod { .. } | Predicate::Bits(_) => true,
+        Predicate::ElemMatch(ElemMatch::Value(all)) => all.iter().all(wants_scalars),
+        _ => false,
+    }
+}
+
 fn has_text(value: Value<'_>) -> bool {
     match value {
         Value::String(_) | Value::Symbol(_) => true,
@@ -209,10 +239,6 @@ fn has_text(value: Value<'_>) -> bool {
         Value::Array(array) => array.iter().any(has_text),
         _ => false,
     }
-}
-
-fn no_arrays(set: &ValueSet) -> bool {
-    set.values().iter().all(|operand| !matches!(operand.value(), Value::Array(_)))
 }
 
 fn of_type(tag: Type) -> Intervals {

@@ -1,6 +1,6 @@
 //! Choosing a plan.
 
-use super::bounds::{BoundsOf, predicates_at};
+use super::bounds::{BoundsOf, predicates_at, wants_scalars};
 use super::imply::implies;
 use super::interval::Intervals;
 use super::{Access, IndexScan, Plan};
@@ -343,8 +343,11 @@ impl Planner<'_> {
             multikey: index.is_multikey(),
             sparse: true,
         };
-        let values = maker.all(&predicates_at(&self.filter, &path))?;
-        // Documents under the path have no entry of their own: bounds must not need one.
+        let predicates = predicates_at(&self.filter, &path);
+        if !predicates.iter().all(|predicate| wants_scalars(predicate)) {
+            return None;
+        }
+        let values = maker.all(&predicates)?;
         if values.is_all() || values.is_empty() {
             return None;
         }

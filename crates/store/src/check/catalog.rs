@@ -1,0 +1,152 @@
+//! The catalog as the snapshot holds it, and what lies beside it in the same space.
+
+use super::report::{CheckReport, Finding, FindingKind, Part};
+use super::{Watch, damage};
+use crate::catalog::CatalogEntry;
+use crate::error::Result;
+use crate::keys::{self, CollectionId, Key, read_number};
+use crate::retry;
+use crate::store::read_format;
+use diwan_kv::{Direction, KeyRange, Snapshot, Space};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What the snapshot's catalog says.
+#[derive(Default)]
+pub(super) struct Catalog {
+    /// The collections by name, as `database.collection`.
+    pub collections: BTreeMap<String, CatalogEntry>,
+    /// Numbers of collections and indexes whose keys are still to be deleted.
+    pub dropped: BTreeSet<u32>,
+}
+
+impl Catalog {
+    /// Reads it and checks every key of its space.
+    pub fn read(snapshot: &dyn Snapshot, watch: &mut Watch<'_>, report: &mut CheckReport) -> Result<Catalog> {
+        let mut reader = Reader { catalog: Catalog::default(), next: None, sizes: Vec::new(), report };
+        if let Err(error) = reader.scan(snapshot, watch) {
+            reader.find(FindingKind::Unreadable, damage(error)?);
+        }
+        reader.check_numbers();
+        Ok(reader.catalog)
+    }
+
+    /// Whether a collection or view has this number, or had it until it was dropped.
+    pub fn knows_collection(&self, id: u64) -> bool {
+        self.is_dropped(id) || self.collections.values().any(|entry| u64::from(entry.id.0) == id)
+    }
+
+    /// The same of an index.
+    pub fn knows_index(&self, id: u64) -> bool {
+        let mut indexes = self.collections.values().flat_map(|entry| &entry.indexes);
+        self.is_dropped(id) || indexes.any(|index| u64::from(index.id.0) == id)
+    }
+
+    fn is_dropped(&self, id: u64) -> bool {
+        u32::try_from(id).is_ok_and(|id| self.dropped.contains(&id))
+    }
+}
+
+struct Reader<'a> {
+    catalog: Catalog,
+    /// The next free number.
+    next: Option<u32>,
+    sizes: Vec<u64>,
+    report: &'a mut CheckReport,
+}
+
+impl Reader<'_> {
+    fn scan(&mut self, snapshot: &dyn Snapshot, watch: &mut Watch<'_>) -> Result<()> {
+        for (at, pair) in snapshot.scan(Space::Meta, KeyRange::all(), Direction::Forward).enumerate() {
+            watch.step("", Part::Catalog, at as u64, None)?;
+            let (key, value) = pair?;
+            let read = match *key {
+                [b'f'] => read_format(&value).map(|next| self.next = Some(next)),
+                [b'c', ..] => self.entry(&key, &value),
+                [b'x', ref number @ ..] => self.number(&key, number).map(|number| {
+                    self.catalog.dropped.extend(u32::try_from(number));
+                }),
+                [b's', ref number @ ..] => self.number(&key, number).map(|number| self.sizes.push(number)),
+                [b'r', ..] => self.retry(&key, &value),
+                _ => {
+                    self.find(FindingKind::Orphan, format!("nothing has the key {}", describe(&key)));
+                    Ok(())
+                }
+            };
+            if let Err(error) = read {
+                let kind =
+                    if key.first() == Some(&b'r') { FindingKind::RetryRecord } else { FindingKind::Catalog };
+                self.find(kind, format!("{}: {error}", describe(&key)));
+            }
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        let damaged = || crate::Error::Damaged("the name".to_owned());
+        let name = key.get(1..).and_then(|name| std::str::from_utf8(name).ok()).ok_or_else(damaged)?;
+        let (database, collection) = name.split_once('\0').ok_or_else(damaged)?;
+        let entry = CatalogEntry::decode(value)?;
+        if entry.options.view.is_some() {
+            self.report.views += 1;
+        } else {
+            self.catalog.collections.insert(format!("{database}.{collection}"), entry);
+        }
+        Ok(())
+    }
+
+    fn number(&self, key: &[u8], number: &[u8]) -> Result<u64> {
+        match read_number(number) {
+            Some((number, [])) if number <= u32::MAX.into() => Ok(number),
+            _ => Err(crate::Error::Damaged(describe(key))),
+        }
+    }
+
+    fn retry(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.report.retry_records += 1;
+        retry::check_record(key, value)
+    }
+
+    /// Every number has one owner and is below the next one that will be given out.
+    fn check_numbers(&mut self) {
+        let mut owners: BTreeMap<u32, String> = BTreeMap::new();
+        let mut findings = Vec::new();
+        for (name, entry) in &self.catalog.collections {
+            let id_index = entry.indexes.first().is_some_and(|index| index.spec.is_id_index());
+            if !id_index {
+                findings.push(format!("{name} has no index on _id"));
+            }
+            let numbers = std::iter::once(entry.id.0).chain(entry.indexes.iter().map(|index| index.id.0));
+            for number in numbers {
+                if let Some(other) = owners.insert(number, name.clone()) {
+                    findings.push(format!("number {number} belongs to {other} and to {name}"));
+                }
+            }
+        }
+        let newest = owners.keys().chain(&self.catalog.dropped).max().copied();
+        match (self.next, newest) {
+            (Some(next), Some(newest)) if next <= newest => {
+                findings
+                    .push(format!("number {newest} is in use, but the next free one is said to be {next}"));
+            }
+            (None, Some(_)) => findings.push("there is no format record".to_owned()),
+            _ => {}
+        }
+        for finding in findings {
+            self.find(FindingKind::Catalog, finding);
+        }
+        for number in std::mem::take(&mut self.sizes) {
+            if !self.catalog.knows_collection(number) {
+                let key = Key::Size(CollectionId(number as u32)).bytes();
+                self.find(FindingKind::Orphan, format!("{} is of no collection", describe(&key)));
+            }
+        }
+    }
+
+    fn find(&mut self, kind: FindingKind, detail: String) {
+        self.report.findings.add(Finding { kind, namespace: None, index: None, detail });
+    }
+}
+
+fn describe(key: &[u8]) -> String {
+    keys::describe(Space::Meta, key)
+}

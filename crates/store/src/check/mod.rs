@@ -1,0 +1,85 @@
+//! Checking stored data: every record, index entry, change, revision and catalog document against each other.
+//!
+//! A check reads one snapshot, so it runs beside traffic, and trusts nothing but the catalog's documents in it. Memory
+//! stays bounded: documents are walked once, in step with their revisions, and what each must have elsewhere (its
+//! change, its index entries, its place in a capped order) is looked up and counted. Those keys are all different, so
+//! when as many were confirmed as there are, there is nothing else; only if not are the strangers searched for.
+
+mod catalog;
+mod collection;
+mod orphans;
+mod report;
+mod revisions;
+
+pub use report::{
+    CheckReport, CollectionReport, Finding, FindingKind, Findings, IndexReport, Part, Progress,
+};
+
+use crate::collection::Collection;
+use crate::error::{Error, Result};
+use crate::store::Store;
+use catalog::Catalog;
+use collection::CollectionCheck;
+use diwan_kv as kv;
+use diwan_query::Interrupt;
+
+/// Checks the whole of a store that is in use, as of now.
+pub fn check(store: &Store, report: &mut dyn FnMut(Progress<'_>)) -> Result<CheckReport> {
+    check_engine(store.engine().as_ref(), report)
+}
+
+/// Checks what an engine holds as of now. Writes nothing, and also reads stores that do not open.
+pub fn check_engine(engine: &dyn kv::Engine, report: &mut dyn FnMut(Progress<'_>)) -> Result<CheckReport> {
+    let snapshot = engine.snapshot();
+    let snapshot = snapshot.as_ref();
+    let mut watch = Watch { interrupt: &Interrupt::new(), report };
+    let mut whole = CheckReport::default();
+    let catalog = Catalog::read(snapshot, &mut watch, &mut whole)?;
+    for (namespace, entry) in &catalog.collections {
+        let check = CollectionCheck::new(snapshot, namespace, entry, &catalog.dropped, &mut watch);
+        whole.add(check.run()?);
+    }
+    orphans::find(snapshot, &catalog, &mut watch, &mut whole.findings)?;
+    Ok(whole)
+}
+
+/// Checks one collection as of now.
+pub fn validate_collection(
+    collection: &Collection,
+    interrupt: &Interrupt,
+    report: &mut dyn FnMut(Progress<'_>),
+) -> Result<CollectionReport> {
+    let snapshot = collection.shared.engine.snapshot();
+    let snapshot = snapshot.as_ref();
+    let mut watch = Watch { interrupt, report };
+    let catalog = Catalog::read(snapshot, &mut watch, &mut CheckReport::default())?;
+    let found = catalog.collections.iter().find(|(_, entry)| entry.id == collection.id);
+    let (namespace, entry) = found.ok_or_else(|| collection.dropped_error())?;
+    CollectionCheck::new(snapshot, namespace, entry, &catalog.dropped, &mut watch).run()
+}
+
+/// Who is told, and who may end it.
+struct Watch<'a> {
+    interrupt: &'a Interrupt,
+    report: &'a mut dyn FnMut(Progress<'_>),
+}
+
+impl Watch<'_> {
+    /// Tells how far the check is, every so many keys.
+    fn step(&mut self, namespace: &str, part: Part<'_>, done: u64, total: Option<u64>) -> Result<()> {
+        const EVERY: u64 = 1024;
+        if done.is_multiple_of(EVERY) {
+            self.interrupt.check()?;
+            (self.report)(Progress { namespace, part, done, total });
+        }
+        Ok(())
+    }
+}
+
+/// What to say of an error that means damage; any other ends the check.
+fn damage(error: Error) -> Result<String> {
+    match error {
+        Error::Engine(kv::Error::Damaged(_)) | Error::Damaged(_) => Ok(error.to_string()),
+        error => Err(error),
+    }
+}

@@ -1,0 +1,6 @@
+//! The store through its public operations, on the engine in memory.
+
+mod crud;
+mod indexes;
+mod model;
+mod setup;

@@ -1,0 +1,150 @@
+//! Random documents, filters and indexes: every plan must find what a scan finds.
+
+use crate::setup::*;
+use diwan_store::ops::Find;
+use diwan_store::plan::Hint;
+use diwan_value::{DocBuf, DocBuilder, Value, array, doc};
+
+/// A small generator, so that a failure comes back with its seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % n
+    }
+}
+
+fn append_value(random: &mut Random, doc: &mut DocBuilder, name: &str, depth: u32) {
+    match random.below(if depth > 0 { 9 } else { 7 }) {
+        0 => doc.append(name, Value::Null),
+        1 => doc.append(name, random.below(6) as i32),
+        2 => doc.append(name, random.below(6) as f64 / 2.0),
+        3 => doc.append(name, random.below(6) as i64),
+        4 => doc.append(name, ["", "a", "b", "ab", "b\0"][random.below(5) as usize]),
+        5 => doc.append(name, random.below(2) == 0),
+        6 => doc.append(name, Value::DateTime(random.below(4) as i64 - 2)),
+        7 => {
+            doc.begin_array(name);
+            for at in 0..random.below(4) {
+                append_value(random, doc, &at.to_string(), depth - 1);
+            }
+            doc.end()
+        }
+        _ => {
+            doc.begin_document(name);
+            for inner in ["x", "y"] {
+                if random.below(3) > 0 {
+                    append_value(random, doc, inner, depth - 1);
+                }
+            }
+            doc.end()
+        }
+    };
+}
+
+fn random_document(random: &mut Random, id: i32) -> DocBuf {
+    let mut doc = DocBuilder::new();
+    doc.append("_id", id);
+    for name in ["a", "b"] {
+        if random.below(5) > 0 {
+            append_value(random, &mut doc, name, 2);
+        }
+    }
+    doc.finish()
+}
+
+fn random_condition(random: &mut Random) -> DocBuf {
+    let path = ["a", "b", "a.x", "a.y", "b.x", "_id"][random.below(6) as usize];
+    let mut operand = DocBuilder::new();
+    let operator =
+        ["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$exists", "$all", "$elemMatch", "$type"];
+    match operator[random.below(operator.len() as u64) as usize] {
+        name @ ("$in" | "$nin" | "$all") => {
+            operand.begin_array(name);
+            for at in 0..1 + random.below(3) {
+                append_value(random, &mut operand, &at.to_string(), 1);
+            }
+            operand.end();
+        }
+        "$exists" => {
+            operand.append("$exists", random.below(2) == 0);
+        }
+        "$type" => {
+            operand.append("$type", ["string", "number", "array", "null"][random.below(4) as usize]);
+        }
+        "$elemMatch" => {
+            operand.append("$elemMatch", doc! { "$gte": random.below(4) as i32, "$lt": 4 });
+        }
+        name => append_value(random, &mut operand, name, 1),
+    }
+    let mut condition = DocBuilder::new();
+    condition.append(path, operand.finish());
+    condition.finish()
+}
+
+fn random_filter(random: &mut Random) -> DocBuf {
+    let (one, two) = (random_condition(random), random_condition(random));
+    match random.below(4) {
+        0 => one,
+        1 | 2 => doc! { "$and": array![one.as_doc(), two.as_doc()] },
+        _ => doc! { "$or": array![one.as_doc(), two.as_doc()] },
+    }
+}
+
+#[test]
+fn every_plan_finds_what_a_scan_finds() {
+    let patterns = [
+        doc! { "key": { "a": 1 }, "name": "i" },
+        doc! { "key": { "a": -1, "b": 1 }, "name": "i" },
+        doc! { "key": { "a.x": 1, "a.y": -1 }, "name": "i" },
+        doc! { "key": { "b": 1, "a.x": 1 }, "name": "i", "sparse": true },
+        doc! { "key": { "a": "hashed" }, "name": "i" },
+        doc! { "key": { "$**": 1 }, "name": "i" },
+        doc! { "key": { "a": 1 }, "name": "i", "partialFilterExpression": { "b": { "$gt": 1 } } },
+    ];
+    for (round, pattern) in patterns.iter().enumerate() {
+        let seed = round as u64 + 1;
+        let mut random = Random(seed);
+        let store = store();
+        let collection = collection(&store);
+        index(&collection, pattern.clone());
+        for id in 0..120 {
+            let doc = random_document(&mut random, id);
+            let report = collection.insert(&[doc.as_doc()], true, Default::default()).unwrap();
+            // Parallel arrays cannot be indexed.
+            assert!(report.inserted == 1 || report.errors[0].1.to_string().contains("parallel arrays"));
+        }
+        for id in 0..30 {
+            delete(&collection, &doc! { "_id": id * 3 }, false);
+            let set = doc! { "$set": { "a": id % 5 } };
+            update(&collection, &doc! { "_id": id * 2 }, &set, false, false);
+        }
+        for _ in 0..400 {
+            let filter = random_filter(&mut random);
+            let scan = Find {
+                filter: filter.as_doc(),
+                hint: Hint::Natural(diwan_kv::Direction::Forward),
+                ..Find::default()
+            };
+            let expected: Vec<i64> = find(&store, &scan)
+                .iter()
+                .map(|doc| doc.as_doc().get("_id").unwrap().as_i64_exact().unwrap())
+                .collect();
+            assert_eq!(find_ids(&store, &filter), expected, "seed {seed}, index {pattern:?}, filter {filter:?}");
+            for sort in [doc! { "a": 1 }, doc! { "a": -1, "b": 1 }, doc! { "a.x": -1, "_id": 1 }] {
+                let find = Find { filter: filter.as_doc(), sort: Some(sort.as_doc()), ..Find::default() };
+                let parsed = diwan_query::sort::Sort::parse(sort.as_doc()).unwrap();
+                // Documents with two arrays on the sort's paths cannot be sorted.
+                let Ok(found) = try_find(&store, &find) else { continue };
+                let key = |doc: &DocBuf| {
+                    let mut key = Vec::new();
+                    parsed.key(doc.as_doc(), None, &mut key).map(|()| key)
+                };
+                let keys: Vec<Vec<u8>> = found.iter().filter_map(|doc| key(doc).ok()).collect();
+                assert!(keys.is_sorted(), "seed {seed}, filter {filter:?}, sort {sort:?}");
+                assert_eq!(found.len(), expected.len(), "seed {seed}, filter {filter:?}, sort {sort:?}");
+            }
+        }
+    }
+}
