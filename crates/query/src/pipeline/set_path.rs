@@ -1,13 +1,43 @@
 //! Setting or removing one value at a dotted path while a document is copied.
 
-use diwan_value::{Doc, DocBuilder, Path, Value};
+use diwan_value::{Append, Doc, DocBuilder, Path, Value};
 
 /// Copies `doc` with `value` at `path` (removed, if `None`) to the end of `out`. Documents on the way are made where
 /// something else or nothing is; arrays on the way are not entered but replaced. The order of fields is kept; a new one comes last.
 pub(crate) fn set_path(doc: Doc<'_>, path: &Path, value: Option<Value<'_>>, out: Vec<u8>) -> Vec<u8> {
+    if path.depth() == 1 {
+        return set_field(doc, path.as_str(), value, out);
+    }
     let mut builder = DocBuilder::with_buffer(out);
     set(doc, path, 0, value, &mut builder);
     builder.finish_buffer()
+}
+
+/// As [`set_path`] for one field: what is before and behind it is copied as a whole.
+fn set_field(doc: Doc<'_>, name: &str, value: Option<Value<'_>>, mut out: Vec<u8>) -> Vec<u8> {
+    let bytes = doc.as_bytes();
+    let mut at = 4;
+    let mut end = 4;
+    for element in doc.iter() {
+        at = end;
+        end = at + 1 + element.key.len() + 1 + element.raw.bytes.len();
+        if element.key == name.as_bytes() {
+            break;
+        }
+        at = end;
+    }
+    let start = out.len();
+    out.extend_from_slice(bytes.get(..at).unwrap_or(&[0; 4]));
+    if let Some(value) = value {
+        out.push(value.tag() as u8);
+        out.extend_from_slice(name.as_bytes());
+        out.push(0);
+        value.write(&mut out);
+    }
+    out.extend_from_slice(bytes.get(end..).filter(|rest| !rest.is_empty()).unwrap_or(&[0]));
+    let length = (out.len() - start) as u32;
+    out[start..start + 4].copy_from_slice(&length.to_le_bytes());
+    out
 }
 
 /// Appends the fields of `doc` with the part of `path` from `depth` on set.
@@ -61,6 +91,10 @@ mod tests {
             (doc! { "a": { "b": 2, "c": 3 } }, "a.c", None, doc! { "a": { "b": 2 } }),
             (doc! { "a": 5 }, "a.c", None, doc! { "a": 5 }),
             (doc! { "a": 5 }, "b", None, doc! { "a": 5 }),
+            (doc! { "a": 5, "b": 6, "c": 7 }, "b", None, doc! { "a": 5, "c": 7 }),
+            (doc! { "a": 5, "b": 6, "c": 7 }, "c", one, doc! { "a": 5, "b": 6, "c": 1 }),
+            (doc! {}, "a", one, doc! { "a": 1 }),
+            (doc! {}, "a", None, doc! {}),
         ];
         for (before, path, value, after) in cases {
             let bytes = set_path(before.as_doc(), &Path::new(path), value, Vec::new());
