@@ -1,6 +1,8 @@
 //! What the engine's operations cost, in wall time and in CPU time of the whole process: commits of three small
 //! keys as a document's insert makes them, bulk commits, durable commits, point reads, scans.
 //!
+//! At the end, how long opening takes after a process that loaded documents was killed.
+//!
 //! `cargo bench -p diwan-kv [-- NUMBER_OF_DOCUMENTS]`
 
 use diwan_kv::{Batch, Direction, Engine, FjallEngine, KeyRange, Options, Space};
@@ -9,6 +11,9 @@ use std::time::{Duration, Instant};
 
 fn main() {
     let count = std::env::args().skip(1).find_map(|arg| arg.parse().ok()).unwrap_or(500_000);
+    if let Some(path) = std::env::var_os(LOAD_INTO) {
+        load_until_killed(path.as_ref(), count);
+    }
     let dir = tempfile::tempdir().expect("a temporary directory");
     let options = Options::default();
     let opened = Meter::start();
@@ -95,6 +100,45 @@ fn main() {
     let reopened = Meter::start();
     drop(FjallEngine::open(dir.path(), &options).expect("the directory opens"));
     reopened.report("open and close again", 1);
+    after_kill(count);
+}
+
+/// Tells a child process of this bench which directory to load documents into.
+const LOAD_INTO: &str = "DIWAN_BENCH_LOAD_INTO";
+
+fn load_until_killed(path: &std::path::Path, count: u64) -> ! {
+    let engine = FjallEngine::open(path, &Options::default()).expect("the directory opens");
+    for n in 0..count {
+        engine.commit(document(n..n + 1)).expect("a commit succeeds");
+    }
+    println!("loaded");
+    loop {
+        std::thread::park();
+    }
+}
+
+fn after_kill(count: u64) {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let program = std::env::current_exe().expect("the path of this program");
+    let mut child = std::process::Command::new(program)
+        .args(std::env::args().skip(1))
+        .env(LOAD_INTO, dir.path())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("a child process starts");
+    let mut said = String::new();
+    let output = child.stdout.take().expect("the output is piped");
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(output), &mut said).expect("the child speaks");
+    child.kill().and_then(|()| child.wait()).expect("the child dies");
+    let opened = Meter::start();
+    let engine = FjallEngine::open(dir.path(), &Options::default()).expect("the directory opens");
+    opened.report("open after a kill", 1);
+    memory("after opening");
+    let view = engine.snapshot();
+    assert_eq!(
+        view.scan(Space::Records, KeyRange::all(), Direction::Forward).flatten().count() as u64,
+        count
+    );
 }
 
 /// A document of about 100 bytes, its entry in the change log, and one in an index.

@@ -53,11 +53,6 @@ impl Walk {
         Ok(Self { file: File::open(path)?, buffer: Vec::new(), base, position: base, chain: 0, batches: 0 })
     }
 
-    /// Begins anew where the walk stands.
-    pub fn rebase(&mut self) {
-        (self.base, self.chain, self.batches) = (self.position, 0, 0);
-    }
-
     pub fn file(&self) -> &File {
         &self.file
     }
@@ -65,6 +60,9 @@ impl Walk {
     /// Reads on until `limit`, or as far as whole batches go.
     pub fn advance(&mut self, limit: u64) -> io::Result<Stop> {
         let mut want = Self::FIRST_READ;
+        if self.position >= limit {
+            return Ok(Stop::Limit);
+        }
         loop {
             self.file.seek(SeekFrom::Start(self.position))?;
             self.buffer.clear();

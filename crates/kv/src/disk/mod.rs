@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Opening: take the lock; check the [manifests](manifest), and the journals against the [mark](mark); let fjall
-//! replay them; start the [sync thread](sync) and the one that [settles](settle) when idle.
+//! replay them; start the [sync thread](sync) and the one that [settles](settle).
 
 mod journal;
 mod locks;
@@ -55,7 +55,7 @@ struct Core {
     path: PathBuf,
     db: Database,
     keyspaces: Keyspaces,
-    /// Held shared by each commit; held alone while nothing may be committed.
+    /// Held shared by each commit; held alone to wait for those under way.
     gate: RwLock<()>,
     closed: AtomicBool,
     locks: KeyLocks,
@@ -90,7 +90,7 @@ impl FjallEngine {
             syncer,
             _lock: lock,
         });
-        let settler = options.settle_when_idle.then(|| settle::Settler::start(&core)).transpose()?;
+        let settler = options.settle_in_background.then(|| settle::Settler::start(&core)).transpose()?;
         Ok(Self { core, settler: Mutex::new(settler) })
     }
 }

@@ -1,49 +1,55 @@
 //! Settling: moving what memory and journals hold into tables, so that the journals can go.
 //!
 //! fjall flushes a space's memory when it is full and removes a journal once all that it holds is in tables; a
-//! space that is seldom written thereby keeps journals alive, and the newest journal stays in any case. When no
-//! commit has come for a while, everything is flushed and the journals' space is released.
+//! space that is seldom written thereby keeps journals alive, and the newest journal stays in any case. So when
+//! no commit has come for a while, or the journals have grown, everything is flushed and the journals' space is
+//! released. That bounds what the next start has to replay.
+//!
+//! Commits go on meanwhile: what is released is what was synced before the flush began. It was applied to memory
+//! under the journal's lock, and fjall sets memory aside for a flush under the same lock.
 
 use super::Core;
 use super::read::guarded;
 use crate::{Error, Result};
-use fjall::{AbstractTree, PersistMode};
+use fjall::{AbstractTree, Keyspace, PersistMode};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Flushing less than this waits for [`LONG_IDLE`] ticks, so that a trickle of writes does not become a trickle
-/// of tables.
+/// Less than this waits for [`LONG_IDLE`] ticks, so that a trickle of writes does not become a trickle of tables.
 const SMALL: u64 = 256 << 10;
-const TICK: Duration = Duration::from_millis(500);
-const IDLE: u32 = 2;
-const LONG_IDLE: u32 = 20;
+/// More than this waits for nothing.
+const LARGE: u64 = 8 << 20;
+const TICK: Duration = Duration::from_millis(250);
+const IDLE: u32 = 4;
+const LONG_IDLE: u32 = 40;
 
 impl Core {
     pub fn settle(&self) -> Result<()> {
         self.writable()?;
-        self.flush()?;
-        let _alone = self.gate.write();
-        self.flush()?;
-        self.syncer.release_journals()
+        self.syncer.wait(self.syncer.last_completed())?;
+        let point = self.syncer.synced();
+        for keyspace in self.keyspaces.iter() {
+            self.flush(keyspace)?;
+        }
+        self.syncer.release(point)
     }
 
-    fn flush(&self) -> Result<()> {
-        let full = self.keyspaces.iter().filter(|keyspace| !keyspace.tree.active_memtable().is_empty());
-        for keyspace in full {
-            guarded(|| keyspace.rotate_memtable()).map_err(|e| self.poisoned_by(e))?;
-        }
-        while self.keyspaces.iter().any(|keyspace| keyspace.tree.sealed_memtable_count() > 0) {
-            // If a flush failed, fjall says so here, and the memtable would stay for ever.
+    /// Moves what is in a keyspace's memory now into tables.
+    fn flush(&self, keyspace: &Keyspace) -> Result<()> {
+        let Some(newest) = keyspace.tree.get_highest_memtable_seqno() else { return Ok(()) };
+        guarded(|| keyspace.rotate_memtable()).map_err(|e| self.poisoned_by(e))?;
+        let flushed = || {
+            let persisted = keyspace.tree.get_highest_persisted_seqno();
+            keyspace.tree.sealed_memtable_count() == 0 || persisted.is_some_and(|seqno| seqno >= newest)
+        };
+        while !flushed() {
+            // If a flush failed, fjall says so here, and the memory would stay for ever.
             guarded(|| self.db.persist(PersistMode::Buffer)).map_err(|e| self.poisoned_by(e))?;
             std::thread::sleep(Duration::from_millis(2));
         }
         Ok(())
-    }
-
-    fn unsettled_bytes(&self) -> u64 {
-        self.keyspaces.iter().map(|keyspace| keyspace.tree.active_memtable().size()).sum()
     }
 }
 
@@ -87,11 +93,11 @@ fn tick(core: &Weak<Core>, idle: &mut u32, last: &mut Option<crate::CommitId>) -
     let now = Some(core.syncer.last_completed());
     *idle = if now == *last { idle.saturating_add(1) } else { 0 };
     *last = now;
-    let unsettled = core.unsettled_bytes();
-    let due = match unsettled {
+    let due = match core.syncer.held() {
         0 => false,
         1..SMALL => *idle >= LONG_IDLE,
-        _ => *idle >= IDLE,
+        SMALL..LARGE => *idle >= IDLE,
+        _ => true,
     };
     if due && let Err(error) = core.settle() {
         tracing::warn!(%error, "settling the store");

@@ -20,7 +20,7 @@ use super::poison::Poison;
 use crate::{CommitId, DurableCallback, Error, Result};
 use parking_lot::{Condvar, Mutex};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -40,6 +40,10 @@ struct Shared {
     /// How many commits have completed: the id of the last.
     completed: AtomicU64,
     durable: AtomicU64,
+    /// How far the journals are synced.
+    synced: Mutex<Point>,
+    /// How many bytes the journals hold that have not been released.
+    held: AtomicU64,
     /// Set by the first commit after a sync began: another is due within [`LAZY`].
     due: AtomicBool,
     orders: Mutex<Orders>,
@@ -47,15 +51,22 @@ struct Shared {
     done: Condvar,
 }
 
-/// Where to answer an order to release the journals.
-type Reply = std::sync::mpsc::SyncSender<Result<()>>;
+/// A place in the journals.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Point {
+    journal: u64,
+    position: u64,
+}
+
+/// An order to release the journals up to a point, and where to answer.
+type Release = (Point, std::sync::mpsc::SyncSender<Result<()>>);
 
 #[derive(Default)]
 struct Orders {
     /// The greatest commit that somebody waits for.
     requested: u64,
     waiting: Vec<(u64, DurableCallback)>,
-    release: Option<Reply>,
+    release: Option<Release>,
     stop: bool,
 }
 
@@ -68,6 +79,8 @@ impl Syncer {
             poison,
             completed: AtomicU64::new(0),
             durable: AtomicU64::new(0),
+            synced: Mutex::new(journals.point()),
+            held: AtomicU64::new(journals.held()),
             due: AtomicBool::new(false),
             orders: Mutex::default(),
             wake: Condvar::new(),
@@ -128,14 +141,23 @@ impl Syncer {
         shared.outcome(commit.0)
     }
 
-    /// Frees the space of all that the journals hold. Only while nothing is being committed and everything
-    /// committed is in tables.
-    pub fn release_journals(&self) -> Result<()> {
+    /// How far the journals are synced: at least as far as the last durable commit.
+    pub fn synced(&self) -> Point {
+        *self.shared.synced.lock()
+    }
+
+    /// How many bytes the journals hold that have not been released.
+    pub fn held(&self) -> u64 {
+        self.shared.held.load(Ordering::SeqCst)
+    }
+
+    /// Frees the space of what the journals hold up to a point. All commits up to there must be in tables.
+    pub fn release(&self, point: Point) -> Result<()> {
         let (sender, receiver) = std::sync::mpsc::sync_channel(1);
         {
             let mut orders = self.shared.orders.lock();
             self.shared.alive(&orders)?;
-            orders.release = Some(sender);
+            orders.release = Some((point, sender));
             self.shared.wake.notify_one();
         }
         receiver.recv().unwrap_or(Err(Error::Closed))
@@ -177,7 +199,7 @@ impl Shared {
         self.due.store(false, Ordering::SeqCst);
         let group = self.completed.load(Ordering::SeqCst);
         let outcome = journals.sync(group).and_then(|()| match &release {
-            Some(_) => journals.release(),
+            Some((point, _)) => journals.release(*point),
             None => Ok(()),
         });
         let outcome = outcome.map_err(|e| {
@@ -186,6 +208,8 @@ impl Shared {
             Error::io("syncing the journal", e)
         });
         if outcome.is_ok() {
+            *self.synced.lock() = journals.point();
+            self.held.store(journals.held(), Ordering::SeqCst);
             self.durable.store(group, Ordering::SeqCst);
         }
         let answered = self.take_answered(group, outcome.is_err());
@@ -193,14 +217,14 @@ impl Shared {
         for (_, callback) in answered {
             callback(outcome.clone());
         }
-        if let Some(release) = release {
-            let _ = release.send(outcome.clone());
+        if let Some((_, reply)) = release {
+            let _ = reply.send(outcome.clone());
         }
         outcome.is_ok()
     }
 
     /// Waits until a sync is asked for, or due. `None`: the thread is to stop.
-    fn next_order(&self) -> Option<Option<Reply>> {
+    fn next_order(&self) -> Option<Option<Release>> {
         let mut deadline: Option<Instant> = None;
         let mut orders = self.orders.lock();
         loop {
@@ -326,30 +350,58 @@ impl Journals {
         self.sealed.iter().copied().chain([self.entry()]).collect()
     }
 
-    /// Declares all that was read as no longer needed, and returns its space to the file system.
-    fn release(&mut self) -> io::Result<()> {
+    fn point(&self) -> Point {
+        Point { journal: self.current_id, position: self.current.position }
+    }
+
+    fn held(&self) -> u64 {
+        self.entries().iter().map(|e| e.end - e.base).sum()
+    }
+
+    /// Declares what lies before a point as no longer needed, and returns its space to the file system. A point
+    /// may come late, when more has been released already.
+    fn release(&mut self, point: Point) -> io::Result<()> {
         self.forget_removed();
-        let held: Vec<Synced> = self.entries().into_iter().filter(|e| e.end > e.base).collect();
-        if held.is_empty() {
+        let before = self.entries();
+        for entry in &mut self.sealed {
+            if entry.journal < point.journal {
+                (entry.base, entry.chain) = (entry.end, 0);
+            } else if entry.journal == point.journal && entry.base < point.position {
+                let rest = Self::walk(&self.dir, point, entry.end)?;
+                (entry.base, entry.chain) = (rest.base, rest.chain);
+            }
+        }
+        if self.current_id == point.journal && self.current.base < point.position {
+            self.current = Self::walk(&self.dir, point, self.current.position)?;
+        }
+        let after = self.entries();
+        if after == before {
             return Ok(());
         }
-        for entry in &mut self.sealed {
-            (entry.base, entry.chain) = (entry.end, 0);
-        }
-        self.current.rebase();
         // The mark must be durable first: a hole under an old mark would look like a loss.
-        self.mark.write(&self.entries())?;
+        self.mark.write(&after)?;
         self.mark.sync()?;
-        for entry in held {
-            release_space(&journal::path(&self.dir, entry.journal), entry.base, entry.end)?;
+        for (old, new) in before.iter().zip(&after).filter(|(old, new)| old.base < new.base) {
+            release_space(&journal::path(&self.dir, new.journal), old.base, new.base)?;
         }
         Ok(())
+    }
+
+    /// Walks again what lies between a point and the end of what was read.
+    fn walk(dir: &Path, from: Point, end: u64) -> io::Result<Walk> {
+        let mut walk = Walk::open(&journal::path(dir, from.journal), from.position)?;
+        walk.advance(end)?;
+        if walk.position == end {
+            Ok(walk)
+        } else {
+            Err(io::Error::other("a journal changed behind its end"))
+        }
     }
 }
 
 /// Turns a part of a file into a hole, where the file system can; elsewhere the space is merely kept.
 #[cfg(target_os = "linux")]
-fn release_space(path: &std::path::Path, from: u64, to: u64) -> io::Result<()> {
+fn release_space(path: &Path, from: u64, to: u64) -> io::Result<()> {
     use rustix::fs::{FallocateFlags, fallocate};
     let file = match std::fs::OpenOptions::new().write(true).open(path) {
         Ok(file) => file,
@@ -364,6 +416,6 @@ fn release_space(path: &std::path::Path, from: u64, to: u64) -> io::Result<()> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn release_space(_path: &std::path::Path, _from: u64, _to: u64) -> io::Result<()> {
+fn release_space(_path: &Path, _from: u64, _to: u64) -> io::Result<()> {
     Ok(())
 }

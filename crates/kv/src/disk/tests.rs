@@ -6,7 +6,7 @@ use crate::tests::{Dice, contract};
 use std::collections::BTreeMap;
 
 fn quiet() -> Options {
-    Options { settle_when_idle: false, ..Options::default() }
+    Options { settle_in_background: false, ..Options::default() }
 }
 
 fn accepting() -> Options {
@@ -269,8 +269,8 @@ fn damage_to_a_synced_journal_is_noticed() {
         open(&damaged).unwrap();
     };
     // The first batch's markers bit by bit: its sequence number is covered by no checksum of fjall's.
-    let first = (0..40).map(|byte| (base + byte, (byte % 8) as u8));
-    let anywhere: Vec<_> = (0..40).map(|_| (base + dice.below(end - base), dice.below(8) as u8)).collect();
+    let first = (0..20).map(|byte| (base + byte, (byte % 8) as u8));
+    let anywhere: Vec<_> = (0..20).map(|_| (base + dice.below(end - base), dice.below(8) as u8)).collect();
     for (at, bit) in first.chain(anywhere) {
         damage(&format!("bit {bit} of byte {at} flipped"), &|path| flip(path, at, bit));
     }
@@ -421,4 +421,32 @@ fn a_failed_sync_refuses_writes_until_opened_anew() {
     assert_eq!(content(&engine).unwrap().len(), 31);
     drop(engine);
     assert!(matches!(open(dir.path()), Err(Error::LostWrites(_))));
+}
+
+#[test]
+fn settling_beside_writes_loses_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (here, crashed) = (dir.path().join("here"), dir.path().join("crashed"));
+    let engine = open(&here).unwrap();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    engine.settle().unwrap();
+                }
+            });
+        }
+        (0..20).for_each(|n| fill(&engine, n * 200..(n + 1) * 200));
+        done.store(true, Ordering::Relaxed);
+    });
+    let expected = content(&engine).unwrap();
+    assert_eq!(expected.len(), 3 * 4000);
+    copy(&here, &crashed);
+    let mark = Mark::open(&crashed.join("mark")).unwrap().unwrap().1;
+    assert!(mark.iter().any(|e| e.base > 0), "{mark:?}");
+    drop(engine);
+    for path in [&here, &crashed] {
+        assert!(content(&open(path).unwrap()).unwrap() == expected);
+    }
 }

@@ -22,13 +22,13 @@ pub struct Options {
     pub cache_bytes: u64,
     /// Go on without writes that the journals lost, after copying the journals aside.
     pub accept_loss: bool,
-    /// Settle by itself when no commit has come for about a second.
-    pub settle_when_idle: bool,
+    /// Settle in the background: when no commit has come for about a second, or the journals have grown.
+    pub settle_in_background: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { cache_bytes: 64 << 20, accept_loss: false, settle_when_idle: true }
+        Self { cache_bytes: 64 << 20, accept_loss: false, settle_in_background: true }
     }
 }
 
