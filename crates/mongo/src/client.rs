@@ -1,11 +1,12 @@
 //! What the server knows about one connection, and the registry of all.
 
+use crate::connection::MAX_THREADS;
 use diwan_value::DocBuf;
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 use tokio::sync::Notify;
 
 /// One connection, as the commands that run on it see it.
@@ -19,8 +20,10 @@ pub(crate) struct Client {
     pub local: SocketAddr,
     /// What the driver told about itself in its first hello.
     pub metadata: Mutex<Option<DocBuf>>,
-    /// Wakes the connection's loop, so that it closes.
+    /// Wakes the connection when it waits in silence, so that it closes.
     pub closing: Notify,
+    /// The socket while the client talks.
+    pub talking: Mutex<Option<Arc<TcpStream>>>,
 }
 
 impl Client {
@@ -43,7 +46,14 @@ impl Clients {
     /// Registers a connection until [`Clients::remove`].
     pub(crate) fn add(&self, peer: SocketAddr, local: SocketAddr) -> Arc<Client> {
         let id = self.last.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-        let client = Arc::new(Client { id, peer, local, metadata: Mutex::default(), closing: Notify::new() });
+        let client = Arc::new(Client {
+            id,
+            peer,
+            local,
+            metadata: Mutex::default(),
+            closing: Notify::new(),
+            talking: Mutex::default(),
+        });
         self.open.lock().insert(id, client.clone());
         client
     }
@@ -60,6 +70,31 @@ impl Clients {
     pub(crate) fn close_all(&self) {
         for client in self.open.lock().values() {
             client.closing.notify_one();
+            if let Some(stream) = client.talking.lock().as_ref() {
+                // It fails where the client has gone already.
+                let _ = stream.shutdown(Shutdown::Read);
+            }
         }
+    }
+}
+
+/// How many connections hold a thread.
+#[derive(Debug, Default)]
+pub(crate) struct Conversations {
+    running: AtomicUsize,
+}
+
+impl Conversations {
+    pub(crate) fn begin(&self) {
+        self.running.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn end(&self) {
+        self.running.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Whether others may be waiting for a thread.
+    pub(crate) fn are_too_many(&self) -> bool {
+        self.running.load(Ordering::Relaxed) >= MAX_THREADS
     }
 }

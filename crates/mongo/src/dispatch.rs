@@ -231,10 +231,10 @@ fn run(
         request.arguments.max_time.filter(|_| request.name != "getMore").map(|limit| started + limit),
     );
     let mut context = Context { server, client, request, interrupt, commit: None, deadline, wait: None };
-    let long = command.is_long()
+    let listed = command.is_long()
         || (command.is_bulk() && is_long_message(request))
         || (command.looks_up() && may_take_long(request));
-    if long {
+    if listed {
         let operation = server.operations.start(Operation {
             client: client.clone(),
             database: request.arguments.database.to_owned(),
@@ -243,7 +243,7 @@ fn run(
             started,
             interrupt: context.interrupt.clone(),
         });
-        tokio::task::block_in_place(|| (command.run)(&mut context, reply))?;
+        (command.run)(&mut context, reply)?;
         drop(operation);
     } else {
         (command.run)(&mut context, reply)?;

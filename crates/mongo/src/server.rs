@@ -1,7 +1,7 @@
 //! The face as a whole: its state, the loop that accepts connections, the end.
 
 use crate::arguments::SessionId;
-use crate::client::Clients;
+use crate::client::{Clients, Conversations};
 use crate::clock::Clock;
 use crate::connection;
 use crate::cursors::Cursors;
@@ -11,7 +11,7 @@ use crate::options::Options;
 use crate::parameters::Parameters;
 use crate::sessions::Sessions;
 use crate::usage::Usage;
-use diwan_kv::{CommitId, Engine};
+use diwan_kv::Engine;
 use diwan_store::Store;
 use diwan_value::Doc;
 use std::io;
@@ -20,7 +20,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::oneshot;
 
 /// How often what is not used any more is swept.
 const SWEEP: Duration = Duration::from_secs(5);
@@ -32,6 +31,7 @@ pub struct Server {
     pub(crate) cursors: Cursors,
     pub(crate) options: Options,
     pub(crate) clients: Clients,
+    pub(crate) conversations: Conversations,
     pub(crate) clock: Clock,
     pub(crate) metrics: Metrics,
     pub(crate) operations: Operations,
@@ -52,6 +52,7 @@ impl Server {
             cursors: Cursors::default(),
             options,
             clients: Clients::default(),
+            conversations: Conversations::default(),
             clock: Clock::new(),
             metrics: Metrics::default(),
             operations: Operations::default(),
@@ -69,7 +70,10 @@ impl Server {
         server
     }
 
-    /// Accepts connections until [`Server::drain`].
+    /// How many threads the runtime must allow for blocking work: one for every conversation, and some to spare.
+    pub const BLOCKING_THREADS: usize = connection::MAX_THREADS + 64;
+
+    /// Accepts connections until [`Server::drain`], on a runtime that allows [`Server::BLOCKING_THREADS`].
     pub async fn serve(self: Arc<Server>, listener: TcpListener) {
         let sweeper = tokio::spawn(sweep(self.clone()));
         while !self.is_draining() {
@@ -117,20 +121,6 @@ impl Server {
 
     pub(crate) fn next_message_id(&self) -> i32 {
         self.message_id.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// Waits until `commit` survives a loss of power.
-    pub(crate) async fn durable(&self, commit: CommitId) -> diwan_kv::Result<()> {
-        if self.engine.durable() >= commit {
-            return Ok(());
-        }
-        let (sender, receiver) = oneshot::channel();
-        let callback = move |outcome| {
-            // The connection may be gone: then nobody waits for the outcome.
-            let _ = sender.send(outcome);
-        };
-        self.engine.on_durable(commit, Box::new(callback));
-        receiver.await.unwrap_or(Err(diwan_kv::Error::Closed))
     }
 
     /// Ends sessions and stops what runs in them.

@@ -1,4 +1,4 @@
-//! Which commands run beside the connections' threads: handing a thread over costs more than a point read.
+//! Which commands are worth listing while they run: for a point read the list would cost more than the read.
 
 use crate::request::Request;
 use diwan_value::{Doc, Value};

@@ -25,6 +25,7 @@ pub fn run(settings: Resolved) -> Result<(), String> {
     let engine = open(&settings)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
+        .max_blocking_threads(Server::BLOCKING_THREADS)
         .build()
         .map_err(|error| format!("cannot start threads: {error}"))?;
     let store = Store::open(engine).map_err(|error| format!("cannot open the store: {error}"))?;

@@ -72,7 +72,7 @@ type Handler = fn(&mut Context<'_>, &mut DocBuilder) -> Result<()>;
 
 /// Only on the database `admin`.
 const ADMIN: u16 = 1;
-/// May take long: runs beside the other connections' work, is listed by `currentOp`.
+/// May take long: is listed by `currentOp`.
 const LONG: u16 = 1 << 1;
 /// Changes data.
 const WRITE: u16 = 1 << 2;
