@@ -20,6 +20,7 @@ use super::poison::Poison;
 use crate::{CommitId, DurableCallback, Error, Result};
 use parking_lot::{Condvar, Mutex};
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -87,7 +88,12 @@ impl Syncer {
             done: Condvar::new(),
         });
         let own = Arc::clone(&shared);
-        let run = move || while own.round(&mut journals) {};
+        let run = move || {
+            let rounds = AssertUnwindSafe(|| while own.round(&mut journals) {});
+            if catch_unwind(rounds).is_err() {
+                own.give_up();
+            }
+        };
         let thread = std::thread::Builder::new().name("kv-sync".into()).spawn(run);
         let thread = thread.map_err(|e| Error::io(context, e))?;
         Ok(Self { shared, thread: Mutex::new(Some(thread)) })
@@ -170,9 +176,8 @@ impl Syncer {
         let outcome = self.wait(last);
         self.shared.orders.lock().stop = true;
         self.shared.wake.notify_one();
-        if thread.join().is_err() {
-            self.shared.poison.set("the sync thread died");
-        }
+        // What it panics with, it has answered itself.
+        let _ = thread.join();
         self.shared.done.notify_all();
         outcome
     }
@@ -221,6 +226,18 @@ impl Shared {
             let _ = reply.send(outcome.clone());
         }
         outcome.is_ok()
+    }
+
+    /// After a panic, be it a callback's: nobody must wait for ever.
+    fn give_up(&self) {
+        self.poison.set("the sync thread panicked");
+        let unanswered = self.take_answered(0, true);
+        self.done.notify_all();
+        for (_, callback) in unanswered {
+            let outcome = self.poison.check();
+            // A second panic changes nothing.
+            let _ = catch_unwind(AssertUnwindSafe(|| callback(outcome)));
+        }
     }
 
     /// Waits until a sync is asked for, or due. `None`: the thread is to stop.

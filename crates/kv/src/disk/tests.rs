@@ -450,3 +450,18 @@ fn settling_beside_writes_loses_nothing() {
         assert!(content(&open(path).unwrap()).unwrap() == expected);
     }
 }
+
+#[test]
+fn a_panicking_callback_leaves_nobody_waiting() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path()).unwrap();
+    let mut batch = Batch::new();
+    batch.put(Space::Records, *b"k", *b"v");
+    let id = engine.commit(batch.clone()).unwrap();
+    engine.on_durable(CommitId(id.0 + 1), Box::new(|_| panic!("a callback's bug")));
+    let next = engine.commit(batch.clone()).unwrap();
+    // This one may still have become durable; what comes later cannot.
+    let _ = engine.wait_durable(next);
+    while engine.commit(batch.clone()).is_ok_and(|id| engine.wait_durable(id).is_ok()) {}
+    assert!(matches!(engine.commit(batch), Err(Error::Poisoned(_))));
+}
