@@ -1,7 +1,8 @@
 //! The command line.
 
 use crate::settings::Settings;
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
 
 /// A document database: MongoDB's protocol over an embedded store.
 #[derive(Debug, Parser)]
@@ -22,4 +23,15 @@ pub enum Command {
                                        nothing on disk, a free port: for tests
   diwan serve --config diwan.toml      settings from a file; flags and DIWAN_* variables go before it")]
     Serve(Box<Settings>),
+    /// Verify every record, index entry and change-log entry of a directory against each other: exit code 0 if all
+    /// agree, 1 if something was found, 2 if the directory cannot be read
+    Check(CheckArguments),
+}
+
+/// What `diwan check` is told.
+#[derive(Args, Debug)]
+pub struct CheckArguments {
+    /// The directory of the documents; no server may have it open
+    #[arg(long, value_name = "DIR", env = "DIWAN_DATA", default_value = "diwan-data")]
+    pub data: PathBuf,
 }

@@ -1,5 +1,6 @@
 //! The `diwan` binary: command line, configuration, listeners, shutdown, metrics.
 
+mod check;
 mod cli;
 mod http;
 mod logging;
@@ -13,6 +14,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Serve(settings) => settings.resolve().and_then(serve::run),
+        Command::Check(arguments) => return check::run(&arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

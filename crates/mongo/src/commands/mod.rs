@@ -59,6 +59,7 @@ mod start_session;
 mod top;
 mod update;
 mod users_info;
+mod validate;
 mod whatsmyuri;
 mod write;
 
@@ -273,6 +274,7 @@ const TABLE: &[Command] = &[
     missing("updateSearchIndex"),
     missing("updateUser"),
     row("usersInfo", users_info::run, 0),
+    row("validate", validate::run, LONG),
     missing("validateDBMetadata"),
     row("whatsmyuri", whatsmyuri::run, 0),
 ];

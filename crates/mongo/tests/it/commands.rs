@@ -1,0 +1,111 @@
+//! Commands and their errors.
+
+use diwan_mongo::{Options, Topology};
+use diwan_testkit::{TestClient, TestServer};
+use diwan_value::{Doc, DocBuf, Value, doc};
+
+/// Runs a command that must succeed.
+fn ok(client: &mut TestClient, command: DocBuf) -> DocBuf {
+    let reply = client.run("test", command).unwrap();
+    assert_eq!(reply.as_doc().get("ok"), Some(Value::Double(1.0)), "{reply:?}");
+    reply
+}
+
+/// Runs a command that must fail; its code.
+fn code(client: &mut TestClient, database: &str, command: DocBuf) -> i64 {
+    let reply = client.run(database, command).unwrap();
+    assert_eq!(reply.as_doc().get("ok"), Some(Value::Double(0.0)), "{reply:?}");
+    reply.as_doc().get("code").and_then(Value::as_i64_exact).unwrap()
+}
+
+fn number(doc: Doc<'_>, key: &str) -> Option<i64> {
+    doc.get(key).and_then(Value::as_i64_exact)
+}
+
+#[test]
+fn hello_says_who_the_server_is() {
+    let set = TestServer::in_memory();
+    let hello = ok(&mut set.client(), doc! { "hello": 1 });
+    assert_eq!(hello.as_doc().get_str("setName"), Some("rs0"));
+    assert_eq!(hello.as_doc().get_str("me"), Some(set.address().to_string().as_str()));
+    assert_eq!(number(hello.as_doc(), "maxWireVersion"), Some(25));
+    let alone = TestServer::with_options(Options { topology: Topology::Standalone, ..Options::default() });
+    let hello = ok(&mut alone.client(), doc! { "hello": 1 });
+    assert!(!hello.as_doc().contains_key("setName") && !hello.as_doc().contains_key("$clusterTime"));
+}
+
+#[test]
+fn what_is_not_there_has_its_own_errors() {
+    let server = TestServer::in_memory();
+    let client = &mut server.client();
+    assert_eq!(code(client, "test", doc! { "atlasVersion": 1 }), 59);
+    assert_eq!(code(client, "test", doc! { "mapReduce": "c" }), 238);
+    assert_eq!(code(client, "test", doc! { "top": 1 }), 13);
+    assert_eq!(code(client, "test", doc! { "find": "c", "colour": 1 }), 40415);
+    assert_eq!(code(client, "test", doc! { "find": "c", "filter": 1 }), 14);
+    assert_eq!(code(client, "test", doc! { "insert": "c" }), 40414);
+    assert_eq!(code(client, "a b", doc! { "ping": 1 }), 73);
+    assert_eq!(code(client, "test", doc! { "ping": 1, "apiVersion": "7" }), 322);
+    assert_eq!(code(client, "test", doc! { "buildInfo": 1, "apiVersion": "1", "apiStrict": true }), 323);
+}
+
+#[test]
+fn documents_are_inserted_found_updated_and_deleted() {
+    let server = TestServer::in_memory();
+    let client = &mut server.client();
+    let reply = ok(client, doc! { "insert": "c", "documents": [{ "_id": 1, "a": 1 }, { "_id": 2, "a": 1 }] });
+    assert_eq!(number(reply.as_doc(), "n"), Some(2));
+    let reply =
+        ok(client, doc! { "update": "c", "updates": [{ "q": { "a": 1 }, "u": { "$inc": { "a": 1 } } }] });
+    assert_eq!((number(reply.as_doc(), "n"), number(reply.as_doc(), "nModified")), (Some(1), Some(1)));
+    let reply = ok(client, doc! { "count": "c", "query": { "a": 1 } });
+    assert_eq!(number(reply.as_doc(), "n"), Some(1));
+    let reply = ok(client, doc! { "delete": "c", "deletes": [{ "q": {}, "limit": 0 }] });
+    assert_eq!(number(reply.as_doc(), "n"), Some(2));
+}
+
+#[test]
+fn a_duplicate_key_names_the_key() {
+    let server = TestServer::in_memory();
+    let client = &mut server.client();
+    ok(client, doc! { "insert": "c", "documents": [{ "_id": 1 }] });
+    let documents =
+        doc! { "insert": "c", "documents": [{ "_id": 0 }, { "_id": 1 }, { "_id": 2 }], "ordered": false };
+    let reply = ok(client, documents);
+    assert_eq!(number(reply.as_doc(), "n"), Some(2));
+    let error = reply.as_doc().get_array("writeErrors").unwrap().get(0).and_then(Value::as_doc).unwrap();
+    assert_eq!((number(error, "index"), number(error, "code")), (Some(1), Some(11000)));
+    assert_eq!(error.get_doc("keyPattern"), Some(doc! { "_id": 1 }.as_doc()));
+    assert_eq!(error.get_doc("keyValue"), Some(doc! { "_id": 1 }.as_doc()));
+}
+
+#[test]
+fn a_bulk_write_tells_of_each_operation() {
+    let server = TestServer::in_memory();
+    let bulk = doc! {
+        "bulkWrite": 1,
+        "ops": [
+            { "insert": 0, "document": { "_id": 1 } },
+            { "insert": 1, "document": { "_id": 1 } },
+            { "update": 0, "filter": { "_id": 1 }, "updateMods": { "$set": { "a": 1 } } },
+            { "delete": 1, "filter": { "_id": 1 } },
+            { "insert": 0, "document": { "_id": 1 } }
+        ],
+        "nsInfo": [{ "ns": "test.a" }, { "ns": "test.b" }]
+    };
+    let reply = server.client().run("admin", bulk).unwrap();
+    let reply = reply.as_doc();
+    let totals = ["nErrors", "nInserted", "nMatched", "nModified", "nUpserted", "nDeleted"];
+    assert_eq!(totals.map(|name| number(reply, name)), [1, 2, 1, 1, 0, 1].map(Some), "{reply:?}");
+    assert_eq!(reply.get_doc("cursor").unwrap().get_array("firstBatch").unwrap().count(), 5);
+}
+
+#[test]
+fn an_unsatisfiable_write_concern_is_told_after_the_write() {
+    let server = TestServer::in_memory();
+    let client = &mut server.client();
+    let insert = doc! { "insert": "c", "documents": [{ "_id": 1 }], "writeConcern": { "w": 2 } };
+    let reply = ok(client, insert);
+    assert_eq!(number(reply.as_doc().get_doc("writeConcernError").unwrap(), "code"), Some(100));
+    assert_eq!(number(ok(client, doc! { "count": "c" }).as_doc(), "n"), Some(1));
+}

@@ -1,0 +1,63 @@
+//! Connections that misbehave, and many at once.
+
+use diwan_testkit::TestServer;
+use diwan_value::{Value, doc};
+use std::io::ErrorKind;
+
+#[test]
+fn what_is_no_message_closes_the_connection_and_no_other() {
+    let server = TestServer::in_memory();
+    let mut good = server.client();
+    let bad: [&[u8]; 4] = [
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        &[255; 64],
+        &[15, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xdd, 7, 0, 0],
+        &[16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xd2, 7, 0, 0],
+    ];
+    for bytes in bad {
+        let mut client = server.client();
+        client.send_raw(bytes).unwrap();
+        let error = client.receive().unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset), "{error}");
+    }
+    assert!(good.run("test", doc! { "ping": 1 }).is_ok());
+}
+
+#[test]
+fn a_broken_document_is_answered_and_the_connection_goes_on() {
+    let server = TestServer::in_memory();
+    let mut client = server.client();
+    let body = [13, 0, 0, 0, 0x77, b'x', 0, 1, 0, 0, 0, 0, 0];
+    let mut message = Vec::new();
+    for field in [21 + body.len() as u32, 1, 0, 2013, 0] {
+        message.extend_from_slice(&field.to_le_bytes());
+    }
+    message.push(0);
+    message.extend_from_slice(&body);
+    client.send_raw(&message).unwrap();
+    assert_eq!(client.receive().unwrap().as_doc().get("code"), Some(Value::Int32(22)));
+    assert!(client.run("test", doc! { "ping": 1 }).is_ok());
+}
+
+#[test]
+fn a_message_that_expects_no_reply_gets_none() {
+    let server = TestServer::in_memory();
+    let mut client = server.client();
+    client
+        .send("test", doc! { "insert": "c", "documents": [{ "_id": 1 }], "writeConcern": { "w": 0 } }, 2)
+        .unwrap();
+    let reply = client.run("test", doc! { "count": "c" }).unwrap();
+    assert_eq!(reply.as_doc().get("n"), Some(Value::Int32(1)));
+}
+
+#[test]
+fn silent_connections_leave_room_for_others() {
+    let server = TestServer::in_memory();
+    let silent: Vec<_> = (0..400).map(|_| server.client()).collect();
+    let mut half: Vec<_> = (0..20).map(|_| server.client()).collect();
+    for client in &mut half {
+        client.send_raw(&[200, 0, 0]).unwrap();
+    }
+    assert!(server.client().run("test", doc! { "ping": 1 }).is_ok());
+    assert!(server.connections() >= silent.len() + half.len());
+}

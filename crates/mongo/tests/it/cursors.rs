@@ -1,0 +1,79 @@
+//! Cursors over several batches.
+
+use diwan_testkit::{TestClient, TestServer};
+use diwan_value::{DocBuf, Value, doc};
+
+fn fill(client: &mut TestClient, count: i32) {
+    let documents: Vec<DocBuf> = (0..count).map(|n| doc! { "_id": n }).collect();
+    client.run("test", doc! { "insert": "c", "documents": documents }).unwrap();
+}
+
+/// The cursor's number, and how many documents the batch has.
+fn batch(reply: &DocBuf, name: &str) -> (i64, usize) {
+    let cursor = reply.as_doc().get_doc("cursor").unwrap_or_else(|| panic!("{reply:?}"));
+    let id = cursor.get("id").and_then(Value::as_i64_exact).unwrap();
+    (id, cursor.get_array(name).unwrap().count())
+}
+
+#[test]
+fn batches_follow_each_other_to_the_end() {
+    let server = TestServer::in_memory();
+    let client = &mut server.client();
+    fill(client, 250);
+    let first = client.run("test", doc! { "find": "c" }).unwrap();
+    let (id, count) = batch(&first, "firstBatch");
+    assert!(id > 0 && count == 101);
+    let more = client.run("test", doc! { "getMore": id, "collection": "c", "batchSize": 100 }).unwrap();
+    assert_eq!(batch(&more, "nextBatch"), (id, 100));
+    let last = client.run("test", doc! { "getMore": id, "collection": "c" }).unwrap();
+    assert_eq!(batch(&last, "nextBatch"), (0, 49));
+    let gone = client.run("test", doc! { "getMore": id, "collection": "c" }).unwrap();
+    assert_eq!(gone.as_doc().get("code"), Some(Value::Int32(43)));
+}
+
+#[test]
+fn a_limit_reached_in_the_first_batch_ends_the_cursor() {
+    let server = TestServer::in_memory();
+    let client = &mut server.client();
+    fill(client, 10);
+    let reply = client.run("test", doc! { "find": "c", "limit": 5 }).unwrap();
+    assert_eq!(batch(&reply, "firstBatch"), (0, 5));
+    let reply = client.run("test", doc! { "find": "c", "batchSize": 0 }).unwrap();
+    let (id, count) = batch(&reply, "firstBatch");
+    assert!(id > 0 && count == 0);
+    let killed = client.run("test", doc! { "killCursors": "c", "cursors": [id, 77i64] }).unwrap();
+    assert_eq!(killed.as_doc().get_array("cursorsKilled").unwrap().count(), 1);
+    assert_eq!(killed.as_doc().get_array("cursorsNotFound").unwrap().count(), 1);
+}
+
+#[test]
+fn a_cursor_belongs_to_its_collection() {
+    let server = TestServer::in_memory();
+    let client = &mut server.client();
+    fill(client, 10);
+    let reply = client.run("test", doc! { "find": "c", "batchSize": 2 }).unwrap();
+    let (id, _) = batch(&reply, "firstBatch");
+    let other = client.run("test", doc! { "getMore": id, "collection": "d" }).unwrap();
+    assert_eq!(other.as_doc().get("code"), Some(Value::Int32(13)));
+}
+
+#[test]
+fn a_tailable_cursor_waits_for_what_comes() {
+    let server = TestServer::in_memory();
+    let client = &mut server.client();
+    client.run("test", doc! { "create": "c", "capped": true, "size": 10_000 }).unwrap();
+    fill(client, 1);
+    let reply = client.run("test", doc! { "find": "c", "tailable": true, "awaitData": true }).unwrap();
+    let (id, count) = batch(&reply, "firstBatch");
+    assert!(id > 0 && count == 1);
+    let mut writer = server.client();
+    let late = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        writer.run("test", doc! { "insert": "c", "documents": [{ "_id": "late" }] }).unwrap();
+    });
+    let more = client.run("test", doc! { "getMore": id, "collection": "c", "maxTimeMS": 30_000 }).unwrap();
+    assert_eq!(batch(&more, "nextBatch"), (id, 1));
+    let none = client.run("test", doc! { "getMore": id, "collection": "c", "maxTimeMS": 10 }).unwrap();
+    assert_eq!(batch(&none, "nextBatch"), (id, 0));
+    late.join().unwrap();
+}

@@ -1,0 +1,6 @@
+//! The face as clients meet it: over a socket, against a whole server in this process.
+
+mod commands;
+mod connections;
+mod cursors;
+mod retries;

@@ -1,0 +1,118 @@
+//! `diwan check`: verify everything that a directory holds, beside no server, and say what was found.
+
+use crate::cli::CheckArguments;
+use diwan_kv::FjallEngine;
+use diwan_store::check::{CheckReport, CollectionReport, Progress, check_engine};
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// Something is wrong with the data.
+const FINDINGS: u8 = 1;
+/// The directory cannot be read.
+const UNREADABLE: u8 = 2;
+
+/// Checks the directory: 0 if all is well, 1 if something was found, 2 if it cannot be read.
+pub fn run(arguments: &CheckArguments) -> ExitCode {
+    match examine(&arguments.data) {
+        Ok(report) => {
+            // Whoever asked may have stopped reading; the exit code still tells.
+            let _ = show(&report);
+            if report.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FINDINGS) }
+        }
+        Err(message) => {
+            eprintln!("diwan: {message}");
+            ExitCode::from(UNREADABLE)
+        }
+    }
+}
+
+fn examine(directory: &Path) -> Result<CheckReport, String> {
+    let shown = directory.display();
+    let mut entries = std::fs::read_dir(directory)
+        .map_err(|error| format!("cannot read the data directory {shown}: {error}"))?;
+    if entries.next().is_none() {
+        return Err(format!("the directory {shown} is empty: nothing was ever stored there"));
+    }
+    let options = diwan_kv::Options { settle_in_background: false, ..diwan_kv::Options::default() };
+    let engine = FjallEngine::open(directory, &options).map_err(|error| match error {
+        diwan_kv::Error::Locked(_) => format!(
+            "a server has the data directory {shown} open: stop it first, or ask it to validate its collections"
+        ),
+        error => format!("cannot open the data directory {shown}: {error}"),
+    })?;
+    let mut display = Display::new();
+    let report = check_engine(&engine, &mut |progress| display.show(&progress));
+    display.clear();
+    report.map_err(|error| format!("the check of {shown} ended early: {error}"))
+}
+
+/// One line on a terminal that tells how far the check is.
+struct Display {
+    is_terminal: bool,
+    shown_at: Instant,
+}
+
+impl Display {
+    fn new() -> Display {
+        Display { is_terminal: io::stderr().is_terminal(), shown_at: Instant::now() }
+    }
+
+    fn show(&mut self, progress: &Progress<'_>) {
+        if !self.is_terminal || self.shown_at.elapsed() < Duration::from_millis(100) {
+            return;
+        }
+        self.shown_at = Instant::now();
+        let of = progress.total.map(|total| format!(" of {total}")).unwrap_or_default();
+        eprint!("\r\x1b[K{} {}: {}{of}", progress.namespace, progress.part, progress.done);
+    }
+
+    fn clear(&self) {
+        if self.is_terminal {
+            eprint!("\r\x1b[K");
+        }
+    }
+}
+
+fn show(report: &CheckReport) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    for collection in &report.collections {
+        show_collection(&mut out, collection)?;
+    }
+    let documents: u64 = report.collections.iter().map(|collection| collection.documents).sum();
+    writeln!(
+        out,
+        "checked {documents} documents in {} collections, {} views, {} results of retryable writes",
+        report.collections.len(),
+        report.views,
+        report.retry_records
+    )?;
+    for finding in &report.findings.listed {
+        writeln!(out, "FOUND {finding}")?;
+    }
+    match report.findings.count {
+        0 => writeln!(out, "everything agrees"),
+        count => writeln!(out, "{count} findings"),
+    }
+}
+
+fn show_collection(out: &mut impl Write, collection: &CollectionReport) -> io::Result<()> {
+    writeln!(
+        out,
+        "{}: {} documents, {} bytes, {} changes, {} deleted, {} earlier revisions",
+        collection.namespace,
+        collection.documents,
+        collection.bytes,
+        collection.changes,
+        collection.tombstones,
+        collection.ancestors
+    )?;
+    for index in &collection.indexes {
+        match index.checked {
+            true => writeln!(out, "  index {}: {} entries", index.name, index.entries)?,
+            false => writeln!(out, "  index {}: not complete, will be removed", index.name)?,
+        }
+    }
+    Ok(())
+}
