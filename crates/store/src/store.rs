@@ -1,7 +1,7 @@
 //! The catalog of a store: which collections and views there are, and how they come and go.
 
 use crate::catalog::{CatalogEntry, FORMAT_VERSION, random_uuid};
-use crate::collection::{Collection, Schema};
+use crate::collection::Collection;
 use crate::error::{Error, Result};
 use crate::index::{Index, IndexSpec};
 use crate::keys::{self, CollectionId, IndexId, Key, read_number, write_number};

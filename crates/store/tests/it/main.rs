@@ -1,5 +1,7 @@
 //! The store through its public operations, on the engine in memory.
 
+mod check;
+mod compat;
 mod crud;
 mod indexes;
 mod model;

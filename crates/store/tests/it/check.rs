@@ -1,0 +1,335 @@
+//! `check` finds nothing in a store that was used, and every kind of damage that is done to it behind its back.
+
+use crate::setup::{delete, index, insert, update};
+use diwan_kv::{Batch, Engine, KeyRange, MemoryEngine, Space};
+use diwan_query::Interrupt;
+use diwan_store::check::{CheckReport, FindingKind, Part};
+use diwan_store::keys::{CollectionId, IndexId, Key, collection_prefix, index_prefix, natural_prefix};
+use diwan_store::{
+    Change, ChangeKind, Namespace, RetryRecord, Store, WriteOptions, check, id_key, validate_collection,
+};
+use diwan_value::{DocBuf, Value, doc};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// The numbers that `used_store` gives, in the order of creation.
+const THINGS: CollectionId = CollectionId(1);
+const BY_TAG: IndexId = IndexId(3);
+const BY_NUMBER: IndexId = IndexId(4);
+const CAPPED: CollectionId = CollectionId(7);
+
+/// A store with all that a check looks at: documents 0 to 9 of which 7 was deleted, 8 was deleted and is back, and 1
+/// has three revisions.
+fn used_store() -> (Arc<Store>, Arc<MemoryEngine>) {
+    let engine = Arc::new(MemoryEngine::new());
+    let store = Store::open(engine.clone()).unwrap();
+    let things = store.collection_or_create(&Namespace::new("test", "things").unwrap()).unwrap();
+    index(&things, doc! { "key": { "tags": 1 }, "name": "by_tag" });
+    index(&things, doc! { "key": { "number": 1 }, "name": "by_number", "unique": true, "sparse": true });
+    index(&things, doc! { "key": { "$**": 1 }, "name": "all" });
+    index(
+        &things,
+        doc! {
+            "key": { "number": -1, "tags": 1 },
+            "name": "some",
+            "partialFilterExpression": { "number": { "$gt": 3 } },
+            "collation": { "locale": "en", "strength": 2 }
+        },
+    );
+    let docs: Vec<DocBuf> =
+        (0..10).map(|id| doc! { "_id": id, "number": id, "tags": ["a", id, 1.5] }).collect();
+    insert(&things, &docs);
+    update(&things, &doc! { "_id": 1 }, &doc! { "$set": { "number": 100 } }, false, false);
+    update(&things, &doc! { "_id": 1 }, &doc! { "$set": { "number": 101 } }, false, false);
+    // The same key bytes, other type bytes.
+    update(&things, &doc! { "_id": 2 }, &doc! { "$set": { "number": 2.0 } }, false, false);
+    delete(&things, &doc! { "_id": { "$in": [7, 8] } }, true);
+    insert(&things, &[doc! { "_id": 8, "number": 8 }]);
+    let capped = Namespace::new("test", "capped").unwrap();
+    store.create(&capped, doc! { "capped": true, "size": 4096, "max": 5 }.as_doc()).unwrap();
+    let capped = store.collection(&capped).unwrap().unwrap();
+    insert(&capped, &(0..12).map(|id| doc! { "_id": id }).collect::<Vec<_>>());
+    let retry = RetryRecord { session: b"session", transaction: 1, statement: 0, result: None };
+    let options = WriteOptions { retry: Some(retry), ..WriteOptions::default() };
+    capped.insert(&[doc! { "_id": 12 }.as_doc()], true, options).unwrap();
+    let view = doc! { "viewOn": "things", "pipeline": [] };
+    store.create(&Namespace::new("test", "view").unwrap(), view.as_doc()).unwrap();
+    (store, engine)
+}
+
+fn checked(store: &Store) -> CheckReport {
+    check(store, &mut |_| ()).unwrap()
+}
+
+/// Damages a used store and gives the kinds of what is then found, each once.
+fn kinds_after(damage: impl FnOnce(&dyn Engine, &mut Batch)) -> Vec<FindingKind> {
+    let (store, engine) = used_store();
+    let mut batch = Batch::new();
+    damage(engine.as_ref(), &mut batch);
+    engine.commit(batch).unwrap();
+    let report = checked(&store);
+    assert_eq!(report.findings.count, report.findings.listed.len() as u64);
+    let mut kinds: Vec<FindingKind> = Vec::new();
+    for finding in &report.findings.listed {
+        assert!(!finding.detail.is_empty());
+        if !kinds.contains(&finding.kind) {
+            kinds.push(finding.kind);
+        }
+    }
+    kinds
+}
+
+fn id(id: i32) -> Vec<u8> {
+    id_key(Value::Int32(id)).unwrap()
+}
+
+fn record(id_of: i32) -> Vec<u8> {
+    Key::Record(THINGS, &id(id_of)).bytes()
+}
+
+fn pairs(engine: &dyn Engine, space: Space, prefix: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut pairs = Vec::new();
+    engine
+        .snapshot()
+        .visit(space, KeyRange::prefix(prefix), &mut |key, value| {
+            pairs.push((key.to_vec(), value.to_vec()));
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    pairs
+}
+
+fn value(engine: &dyn Engine, space: Space, key: &[u8]) -> Vec<u8> {
+    engine.get(space, key).unwrap().unwrap().to_vec()
+}
+
+#[test]
+fn a_used_store_is_clean() {
+    let (store, _) = used_store();
+    let mut parts = Vec::new();
+    let report = check(&store, &mut |progress| {
+        parts.push((progress.namespace.to_owned(), progress.part.to_string()));
+    })
+    .unwrap();
+    assert!(report.findings.is_empty(), "{:?}", report.findings);
+    let things = report.collections.iter().find(|found| found.namespace == "test.things").unwrap();
+    assert_eq!((things.documents, things.tombstones, things.changes, things.ancestors), (9, 1, 10, 6));
+    let entries: Vec<(&str, u64)> =
+        things.indexes.iter().map(|index| (index.name.as_str(), index.entries)).collect();
+    assert_eq!(entries, [("_id_", 9), ("by_tag", 25), ("by_number", 9), ("all", 33), ("some", 16)]);
+    assert!(things.indexes.iter().all(|index| index.checked));
+    let capped = report.collections.iter().find(|found| found.namespace == "test.capped").unwrap();
+    assert_eq!(capped.documents, 5);
+    assert_eq!((report.collections.len(), report.views, report.retry_records), (2, 1, 1));
+    assert!(parts.contains(&("test.things".to_owned(), Part::Index("by_tag").to_string())));
+    assert!(parts.contains(&("test.capped".to_owned(), Part::InsertionOrder.to_string())));
+}
+
+#[test]
+fn damaged_records_are_found() {
+    for cut in [1, 2, 20] {
+        let kinds = kinds_after(|engine, batch| {
+            let bytes = value(engine, Space::Records, &record(3));
+            batch.put(Space::Records, record(3), &bytes[..bytes.len() - cut]);
+        });
+        // Entries of a document that does not read cannot be judged.
+        assert_eq!(kinds, [FindingKind::Record], "{cut} bytes missing");
+    }
+    let kinds = kinds_after(|engine, batch| {
+        let mut bytes = value(engine, Space::Records, &record(3));
+        *bytes.last_mut().unwrap() = 1;
+        batch.put(Space::Records, record(3), bytes);
+    });
+    assert_eq!(kinds, [FindingKind::Record]);
+    // A document under another's key.
+    let kinds = kinds_after(|engine, batch| {
+        batch.put(Space::Records, record(33), value(engine, Space::Records, &record(3)));
+    });
+    assert_eq!(kinds, [FindingKind::Record, FindingKind::Count]);
+    // A document that is gone.
+    let kinds = kinds_after(|_, batch| batch.delete(Space::Records, record(3)));
+    assert_eq!(kinds, [FindingKind::Count, FindingKind::StrayChange, FindingKind::StrayEntry]);
+}
+
+#[test]
+fn damaged_change_logs_are_found() {
+    let newest = |engine: &dyn Engine| pairs(engine, Space::Log, &collection_prefix(THINGS)).pop().unwrap();
+    let kinds = kinds_after(|engine, batch| {
+        let (key, _) = pairs(engine, Space::Log, &collection_prefix(THINGS)).swap_remove(0);
+        batch.delete(Space::Log, key);
+    });
+    assert_eq!(kinds, [FindingKind::MissingChange]);
+    let kinds = kinds_after(|_, batch| {
+        let own = id(4);
+        let stray = Change { sequence: 1, kind: ChangeKind::Insert, count: 1, id: &own };
+        batch.put(Space::Log, Key::Change(THINGS, 1).bytes(), stray.encode());
+    });
+    assert_eq!(kinds, [FindingKind::MissingChange, FindingKind::StrayChange]);
+    let kinds = kinds_after(|engine, batch| {
+        let (key, value) = newest(engine);
+        let sequence = u64::from(*key.last().unwrap());
+        let change = Change::parse(sequence, &value).unwrap();
+        batch.put(Space::Log, key.clone(), Change { count: change.count - 1, ..change }.encode());
+    });
+    assert_eq!(kinds, [FindingKind::Count]);
+    let kinds = kinds_after(|engine, batch| {
+        let (key, value) = newest(engine);
+        let sequence = u64::from(*key.last().unwrap());
+        let change = Change::parse(sequence, &value).unwrap();
+        batch.put(Space::Log, key.clone(), Change { kind: ChangeKind::Delete, ..change }.encode());
+    });
+    assert_eq!(kinds, [FindingKind::MissingChange, FindingKind::StrayChange]);
+}
+
+#[test]
+fn damaged_indexes_are_found() {
+    for number in [BY_TAG, BY_NUMBER] {
+        let kinds = kinds_after(|engine, batch| {
+            let (key, _) = pairs(engine, Space::Indexes, &index_prefix(number)).swap_remove(0);
+            batch.delete(Space::Indexes, key);
+        });
+        assert_eq!(kinds, [FindingKind::MissingEntry]);
+    }
+    let kinds = kinds_after(|_, batch| {
+        batch.put(Space::Indexes, Key::Entry(BY_TAG, &id(1000), &id(3)).bytes(), Vec::new());
+    });
+    assert_eq!(kinds, [FindingKind::StrayEntry]);
+    let kinds = kinds_after(|engine, batch| {
+        let entries = pairs(engine, Space::Indexes, &index_prefix(BY_NUMBER));
+        batch.put(Space::Indexes, entries[3].0.clone(), entries[4].1.clone());
+    });
+    assert_eq!(kinds, [FindingKind::MissingEntry, FindingKind::StrayEntry]);
+    // Type bytes that make another number of it.
+    let kinds = kinds_after(|engine, batch| {
+        let (key, mut value) = pairs(engine, Space::Indexes, &index_prefix(BY_NUMBER)).swap_remove(0);
+        value.push(1);
+        batch.put(Space::Indexes, key, value);
+    });
+    assert_eq!(kinds, [FindingKind::MissingEntry]);
+    let kinds = kinds_after(|engine, batch| {
+        let key = Key::Catalog { database: "test", collection: "things" }.bytes();
+        let mut bytes = value(engine, Space::Meta, &key);
+        let name = b"multikey\0";
+        let positions: Vec<usize> =
+            (0..bytes.len()).filter(|&at| bytes[at..].starts_with(name)).map(|at| at + name.len()).collect();
+        positions.into_iter().for_each(|at| bytes[at..at + 8].fill(0));
+        batch.put(Space::Meta, key, bytes);
+    });
+    assert_eq!(kinds, [FindingKind::Multikey]);
+}
+
+#[test]
+fn damaged_revisions_are_found() {
+    for (of, generation) in [(1, 1), (1, 2), (8, 1), (7, 1)] {
+        let kinds = kinds_after(|_, batch| {
+            batch.delete(Space::Revisions, Key::Ancestor(THINGS, &id(of), generation).bytes());
+        });
+        // The first ancestor may have been stemmed.
+        let expected: &[FindingKind] = if (of, generation) == (1, 1) || (of, generation) == (8, 1) {
+            &[]
+        } else {
+            &[FindingKind::Revision]
+        };
+        assert_eq!(kinds, expected, "revision {generation} of {of}");
+    }
+    let kinds = kinds_after(|_, batch| {
+        batch.put(Space::Revisions, Key::Ancestor(THINGS, &id(5), 9).bytes(), &[0u8; 16][..]);
+    });
+    assert_eq!(kinds, [FindingKind::Revision]);
+    let kinds = kinds_after(|_, batch| {
+        batch.delete(Space::Revisions, Key::Tombstone(THINGS, &id(7)).bytes());
+    });
+    assert_eq!(kinds, [FindingKind::Revision, FindingKind::StrayChange]);
+    let kinds = kinds_after(|engine, batch| {
+        let tombstone = value(engine, Space::Revisions, &Key::Tombstone(THINGS, &id(7)).bytes());
+        batch.put(Space::Revisions, Key::Tombstone(THINGS, &id(3)).bytes(), tombstone);
+    });
+    assert_eq!(kinds, [FindingKind::Revision]);
+    let kinds = kinds_after(|_, batch| {
+        batch.put(Space::Revisions, [collection_prefix(THINGS).as_slice(), &[250]].concat(), Vec::new());
+    });
+    assert_eq!(kinds, [FindingKind::Revision]);
+}
+
+#[test]
+fn damaged_capped_orders_are_found() {
+    let first = |engine: &dyn Engine| pairs(engine, Space::Indexes, &natural_prefix(CAPPED)).swap_remove(0);
+    let kinds = kinds_after(|engine, batch| batch.delete(Space::Indexes, first(engine).0));
+    assert_eq!(kinds, [FindingKind::InsertionOrder]);
+    let kinds = kinds_after(|engine, batch| {
+        let key = [natural_prefix(CAPPED).as_slice(), &[200]].concat();
+        batch.put(Space::Indexes, key, first(engine).1);
+    });
+    assert_eq!(kinds, [FindingKind::InsertionOrder]);
+}
+
+#[test]
+fn damaged_catalogs_and_orphans_are_found() {
+    let kinds = kinds_after(|_, batch| batch.put(Space::Meta, Key::Format.bytes(), &[1, 2][..]));
+    assert_eq!(kinds, [FindingKind::Catalog]);
+    let kinds = kinds_after(|_, batch| batch.put(Space::Meta, &b"cbroken"[..], Vec::new()));
+    assert_eq!(kinds, [FindingKind::Catalog]);
+    let kinds = kinds_after(|_, batch| batch.put(Space::Meta, &b"zz"[..], Vec::new()));
+    assert_eq!(kinds, [FindingKind::Orphan]);
+    let kinds = kinds_after(|engine, batch| {
+        let (key, _) = pairs(engine, Space::Meta, b"r").swap_remove(0);
+        batch.put(Space::Meta, key, &b"short"[..]);
+    });
+    assert_eq!(kinds, [FindingKind::RetryRecord]);
+    let kinds =
+        kinds_after(|_, batch| batch.put(Space::Meta, Key::Size(CollectionId(99)).bytes(), Vec::new()));
+    assert_eq!(kinds, [FindingKind::Orphan]);
+    let orphan = CollectionId(900);
+    let strays = [
+        Key::Record(orphan, b"x"),
+        Key::Change(orphan, 7),
+        Key::Tombstone(orphan, b"x"),
+        Key::Entry(IndexId(900), b"x", b"y"),
+    ];
+    for stray in strays {
+        let kinds = kinds_after(|_, batch| batch.put(stray.space(), stray.bytes(), Vec::new()));
+        assert_eq!(kinds, [FindingKind::Orphan], "{stray:?}");
+        // What is still to be deleted is nothing to worry about.
+        let kinds = kinds_after(|_, batch| {
+            batch.put(stray.space(), stray.bytes(), Vec::new());
+            batch.put(Space::Meta, Key::Dropped(900).bytes(), Vec::new());
+            // Format 1, next number 1000.
+            batch.put(Space::Meta, Key::Format.bytes(), &[1, 241, 3, 232][..]);
+        });
+        assert_eq!(kinds, [], "{stray:?}");
+    }
+    let kinds = kinds_after(|_, batch| {
+        batch.put(Space::Indexes, natural_prefix(orphan), Vec::new());
+    });
+    assert_eq!(kinds, [FindingKind::Orphan]);
+}
+
+#[test]
+fn one_collection_is_validated_alone() {
+    let (store, engine) = used_store();
+    let things = store.collection(&Namespace::new("test", "things").unwrap()).unwrap().unwrap();
+    let mut batch = Batch::new();
+    let (key, _) = pairs(engine.as_ref(), Space::Indexes, &index_prefix(BY_TAG)).swap_remove(0);
+    batch.delete(Space::Indexes, key);
+    engine.commit(batch).unwrap();
+    let report = validate_collection(&things, &Interrupt::new(), &mut |_| ()).unwrap();
+    assert_eq!((report.documents, report.findings.count), (9, 1));
+    let findings: Vec<(&str, u64)> =
+        report.indexes.iter().map(|index| (index.name.as_str(), index.findings)).collect();
+    assert_eq!(findings, [("_id_", 0), ("by_tag", 1), ("by_number", 0), ("all", 0), ("some", 0)]);
+    let interrupt = Interrupt::new();
+    interrupt.kill();
+    assert!(validate_collection(&things, &interrupt, &mut |_| ()).is_err());
+}
+
+#[test]
+fn dropped_collections_and_indexes_leave_nothing_that_is_found() {
+    let (store, _) = used_store();
+    let things = store.collection(&Namespace::new("test", "things").unwrap()).unwrap().unwrap();
+    things.remove_indexes(|index| index.spec.name == "all").unwrap();
+    assert!(checked(&store).findings.is_empty());
+    store.drop_collection(&things.namespace()).unwrap();
+    let report = checked(&store);
+    assert!(report.findings.is_empty(), "{:?}", report.findings);
+    assert_eq!(report.collections.len(), 1);
+}
