@@ -93,28 +93,56 @@ pub(crate) fn read_i32(bytes: &[u8]) -> Option<i32> {
     bytes.first_chunk().map(|chunk| i32::from_le_bytes(*chunk))
 }
 
+/// How the length of a value is found, by its type byte: the length itself; or [`PREFIXED`] and what its length prefix
+/// does not count; or [`SEARCHED`].
+const LENGTHS: [u8; 256] = {
+    let mut lengths = [SEARCHED; 256];
+    lengths[Type::Double as usize] = 8;
+    lengths[Type::String as usize] = PREFIXED | 4;
+    lengths[Type::Document as usize] = PREFIXED;
+    lengths[Type::Array as usize] = PREFIXED;
+    lengths[Type::Binary as usize] = PREFIXED | 5;
+    lengths[Type::Undefined as usize] = 0;
+    lengths[Type::ObjectId as usize] = 12;
+    lengths[Type::Boolean as usize] = 1;
+    lengths[Type::DateTime as usize] = 8;
+    lengths[Type::Null as usize] = 0;
+    lengths[Type::DbPointer as usize] = PREFIXED | 16;
+    lengths[Type::JavaScript as usize] = PREFIXED | 4;
+    lengths[Type::Symbol as usize] = PREFIXED | 4;
+    lengths[Type::JavaScriptWithScope as usize] = PREFIXED;
+    lengths[Type::Int32 as usize] = 4;
+    lengths[Type::Timestamp as usize] = 8;
+    lengths[Type::Int64 as usize] = 8;
+    lengths[Type::Decimal128 as usize] = 16;
+    lengths[Type::MaxKey as usize] = 0;
+    lengths[Type::MinKey as usize] = 0;
+    lengths
+};
+
+/// The value begins with its length.
+const PREFIXED: u8 = 0x80;
+
+/// The value's end must be looked for: a regular expression's.
+const SEARCHED: u8 = 0xFF;
+
 /// How many bytes the value of type `tag` takes that lies at the front of `rest`; `None` if it does not fit.
 #[inline]
 pub(crate) fn value_length(tag: Type, rest: &[u8]) -> Option<usize> {
-    let prefixed = |extra: usize| usize::try_from(read_i32(rest)?).ok()?.checked_add(extra);
-    let length = match tag {
-        Type::Double | Type::DateTime | Type::Timestamp | Type::Int64 => 8,
-        Type::Int32 => 4,
-        Type::Boolean => 1,
-        Type::Null | Type::Undefined | Type::MinKey | Type::MaxKey => 0,
-        Type::ObjectId => 12,
-        Type::Decimal128 => 16,
-        Type::String | Type::JavaScript | Type::Symbol => prefixed(4)?,
-        Type::Document | Type::Array | Type::JavaScriptWithScope => prefixed(0)?,
-        Type::Binary => prefixed(5)?,
-        Type::DbPointer => prefixed(16)?,
-        Type::Regex => {
-            let pattern = memchr::memchr(0, rest)?;
-            let options = memchr::memchr(0, &rest[pattern + 1..])?;
-            pattern + options + 2
-        }
+    let length = match LENGTHS[tag as usize] {
+        fixed @ 0..PREFIXED => usize::from(fixed),
+        SEARCHED => regex_length(rest)?,
+        prefixed => usize::try_from(read_i32(rest)?).ok()? + usize::from(prefixed & !PREFIXED),
     };
     (length <= rest.len()).then_some(length)
+}
+
+/// How many bytes the pattern and the options at the front of `rest` take.
+#[cold]
+fn regex_length(rest: &[u8]) -> Option<usize> {
+    let pattern = memchr::memchr(0, rest)?;
+    let options = memchr::memchr(0, &rest[pattern + 1..])?;
+    Some(pattern + options + 2)
 }
 
 /// A value not yet decoded: its type and its bytes as they lie in the document.
@@ -213,6 +241,21 @@ impl<'a> Elements<'a> {
     }
 }
 
+/// Where the key at the front of `bytes` ends. Most keys end within one word, which takes no loop.
+#[inline]
+fn key_length(bytes: &[u8]) -> Option<usize> {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    if let Some(head) = bytes.first_chunk() {
+        let head = u64::from_le_bytes(*head);
+        // The lowest bit that is set marks the first NUL; bits above it may be wrong.
+        let nul = head.wrapping_sub(ONES) & !head & (ONES << 7);
+        if nul != 0 {
+            return Some((nul.trailing_zeros() / 8) as usize);
+        }
+    }
+    bytes.iter().position(|&byte| byte == 0)
+}
+
 impl<'a> Iterator for Elements<'a> {
     type Item = Element<'a>;
 
@@ -225,8 +268,7 @@ impl<'a> Iterator for Elements<'a> {
         }
         let element = (|| {
             let tag = Type::from_byte(tag)?;
-            // Keys are short: a plain loop beats a call to memchr.
-            let key_length = after_tag.iter().position(|&byte| byte == 0)?;
+            let key_length = key_length(after_tag)?;
             let (key, rest) = after_tag.split_at(key_length);
             let rest = &rest[1..];
             let (bytes, rest) = rest.split_at(value_length(tag, rest)?);

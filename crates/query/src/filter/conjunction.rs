@@ -120,7 +120,7 @@ impl Fields {
         }
         'elements: for element in doc.iter() {
             for (at, slot) in self.slots.iter().enumerate() {
-                if *slot.name == *element.key {
+                if same_name(&slot.name, element.key) {
                     // Of fields with the same name the first counts.
                     if missing & 1 << at != 0 {
                         missing ^= 1 << at;
@@ -142,6 +142,12 @@ impl Fields {
         }
         Ok(true)
     }
+}
+
+/// Whether two names are equal. They are short and mostly differ early: a plain loop beats a call to `memcmp`.
+#[inline]
+fn same_name(a: &[u8], b: &[u8]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a == b)
 }
 
 impl Slot {

@@ -74,6 +74,10 @@ pub(super) fn parse(parser: Parser<'_>, field: &str, doc: Doc<'_>) -> Result<Vec
             };
             return Err(Error::bad_value(text));
         };
+        // A repeated `$regex` reads the same siblings again.
+        if name == "$regex" && predicates.iter().any(|known| matches!(known, Predicate::Regex(_))) {
+            continue;
+        }
         let operator = Operator { parser, field, name, value: element.value(), siblings: doc };
         predicates.extend(read(&operator)?);
     }

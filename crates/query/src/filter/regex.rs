@@ -171,11 +171,7 @@ fn unbalanced(source: &str) -> Option<&'static str> {
     let mut chars = source.chars().peekable();
     while let Some(char) = chars.next() {
         match char {
-            '\\' => {
-                if chars.next().is_none() {
-                    return Some("\\ at end of pattern");
-                }
-            }
+            '\\' if chars.next().is_none() => return Some("\\ at end of pattern"),
             '(' => depth += 1,
             ')' if depth == 0 => return Some("unmatched closing parenthesis"),
             ')' => depth -= 1,

@@ -28,7 +28,13 @@ impl PathFilter {
     /// The condition on its path.
     pub(super) fn to_doc(&self) -> DocBuf {
         let mut builder = DocBuilder::new();
-        builder.append(self.path.as_str(), operators([self.predicate.as_ref()]));
+        match self.predicate.as_ref() {
+            // The parts of a DBRef take no operators.
+            Predicate::Eq(operand) if self.path.as_str().starts_with('$') => {
+                builder.append(self.path.as_str(), operand.value())
+            }
+            predicate => builder.append(self.path.as_str(), operators([predicate])),
+        };
         builder.finish()
     }
 }
@@ -93,6 +99,10 @@ fn operator(predicate: &Predicate, builder: &mut DocBuilder) {
             builder.append(name, positions)
         }
         Predicate::Not(inner) => match inner.as_slice() {
+            // `$ne` takes no regular expression.
+            [Predicate::Eq(operand)] if matches!(operand.value(), Value::Regex { .. }) => {
+                builder.append("$not", operators(inner))
+            }
             [Predicate::Eq(operand)] => builder.append(name, operand.value()),
             [Predicate::In(set)] => builder.append(name, set_values(set)),
             [Predicate::Exists] => builder.append(name, false),

@@ -98,7 +98,7 @@ fn of_equal_names_the_first_counts() {
     let mut builder = diwan_value::DocBuilder::new();
     builder.append("a", 1).append("a", 2);
     let document = builder.finish();
-    check(doc! { "a": 1, "b": null }, &[document.clone()], &[]);
+    check(doc! { "a": 1, "b": null }, std::slice::from_ref(&document), &[]);
     check(doc! { "a": 2, "b": null }, &[], &[document]);
 }
 
