@@ -2,11 +2,13 @@
 
 mod count;
 mod scan;
+mod single;
 mod sorted;
 mod window;
 
 pub use count::count_matches;
 pub use scan::{Scan, ScanStats};
+pub(crate) use single::Single;
 pub(crate) use sorted::Sorted;
 pub(crate) use window::{Projected, Window};
 

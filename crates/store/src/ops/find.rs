@@ -2,9 +2,9 @@
 
 use super::aggregate::Aggregate;
 use super::scope::{Ready, Scope};
-use crate::collection::Collection;
+use crate::collection::{Collection, id_key};
 use crate::error::{Error, Result};
-use crate::exec::{Projected, Scan, Sorted, Window};
+use crate::exec::{Projected, Scan, Single, Sorted, Window};
 use crate::namespace::Namespace;
 use crate::plan::{Hint, Plan, Planner};
 use crate::store::{Entry, Store};
@@ -15,7 +15,7 @@ use diwan_query::filter::{Filter, FilterEnv};
 use diwan_query::pipeline::{DocList, DocSource};
 use diwan_query::projection::{Projection, ProjectionEnv};
 use diwan_query::sort::Sort;
-use diwan_value::{Array, ArrayBuilder, Doc, DocBuf, Path, doc};
+use diwan_value::{Array, ArrayBuilder, Doc, DocBuf, Path, Type, Value, doc};
 use std::sync::Arc;
 
 /// A find.
@@ -85,6 +85,33 @@ impl Find<'_> {
         Ok(Prepared { filter, sort, projection, plan, ready, view })
     }
 
+    /// The `_id` that is all the request asks for: the most frequent find, answered without a plan.
+    fn only_id(&self) -> Option<Value<'_>> {
+        let mut fields = self.filter.iter();
+        let (only, rest) = (fields.next()?, fields.next());
+        let is_scalar = matches!(
+            only.raw.tag,
+            Type::ObjectId
+                | Type::String
+                | Type::Int32
+                | Type::Int64
+                | Type::Double
+                | Type::Binary
+                | Type::DateTime
+        );
+        let plain = only.key == b"_id"
+            && rest.is_none()
+            && is_scalar
+            && self.sort.is_none_or(|sort| sort.is_empty())
+            && self.projection.is_none_or(|projection| projection.is_empty())
+            && self.skip == 0
+            && self.hint == Hint::None
+            && !self.tailable
+            && self.scope.collation.is_none()
+            && self.scope.variables.is_none();
+        plain.then(|| only.value())
+    }
+
     /// The same as the stages of a pipeline, for a view.
     pub(super) fn to_pipeline(&self) -> Vec<u8> {
         let mut stages = ArrayBuilder::new();
@@ -141,6 +168,13 @@ impl Store {
                      requested on non capped collection"
                 ),
             ));
+        }
+        let collated = collection.schema().options.collator.is_some();
+        if let Some(id) = request.only_id()
+            && !(collated && matches!(id, Value::String(_)))
+        {
+            let found = collection.get(&id_key(id)?)?.filter(|_| request.limit != Some(0));
+            return Ok(Box::new(Single::new(found)));
         }
         let prepared = request.prepare(&collection)?;
         Ok(prepared.open(request))
