@@ -58,6 +58,8 @@ struct Core {
     /// Held shared by each commit; held alone to wait for those under way.
     gate: RwLock<()>,
     closed: AtomicBool,
+    /// Held while settling.
+    settling: Mutex<()>,
     locks: KeyLocks,
     poison: Arc<Poison>,
     syncer: Syncer,
@@ -85,6 +87,7 @@ impl FjallEngine {
             keyspaces,
             gate: RwLock::new(()),
             closed: AtomicBool::new(false),
+            settling: Mutex::new(()),
             locks: KeyLocks::new(),
             poison,
             syncer,

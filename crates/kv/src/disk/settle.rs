@@ -27,6 +27,7 @@ const LONG_IDLE: u32 = 40;
 
 impl Core {
     pub fn settle(&self) -> Result<()> {
+        let _alone = self.settling.lock();
         self.writable()?;
         self.syncer.wait(self.syncer.last_completed())?;
         let point = self.syncer.synced();

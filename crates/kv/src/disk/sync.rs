@@ -93,6 +93,8 @@ impl Syncer {
             if catch_unwind(rounds).is_err() {
                 own.give_up();
             }
+            // Whoever gave an order that was not carried out learns so when its reply channel goes.
+            own.orders.lock().release = None;
         };
         let thread = std::thread::Builder::new().name("kv-sync".into()).spawn(run);
         let thread = thread.map_err(|e| Error::io(context, e))?;
@@ -157,7 +159,8 @@ impl Syncer {
         self.shared.held.load(Ordering::SeqCst)
     }
 
-    /// Frees the space of what the journals hold up to a point. All commits up to there must be in tables.
+    /// Frees the space of what the journals hold up to a point. All commits up to there must be in tables. One
+    /// caller at a time.
     pub fn release(&self, point: Point) -> Result<()> {
         let (sender, receiver) = std::sync::mpsc::sync_channel(1);
         {
@@ -166,7 +169,7 @@ impl Syncer {
             orders.release = Some((point, sender));
             self.shared.wake.notify_one();
         }
-        receiver.recv().unwrap_or(Err(Error::Closed))
+        receiver.recv().unwrap_or_else(|_| self.shared.poison.check().and(Err(Error::Closed)))
     }
 
     /// Syncs everything, answers everybody and ends the thread.
