@@ -75,9 +75,9 @@ fn person(n: u32) -> DocBuf {
         .append("age", (18 + (scrambled >> 8) % 73) as i32)
         .append("telephone", format!("{scrambled:010}").as_str());
     match (scrambled >> 20) % 8 {
-        0 | 1 => builder.append("pet", if n % 7 == 0 { "Penguin" } else { "Cat" }),
+        0 | 1 => builder.append("pet", if n.is_multiple_of(7) { "Penguin" } else { "Cat" }),
         2 | 3 => builder.append("fax", "0123456789"),
-        4 | 5 => builder.append("jedi power", if n % 3 == 0 { "Force Choke" } else { "Force Push" }),
+        4 | 5 => builder.append("jedi power", if n.is_multiple_of(3) { "Force Choke" } else { "Force Push" }),
         6 => builder.append("address", doc! { "zip": ((n % 1000) as i32), "city": "B" }),
         _ => builder.append("tags", array!["t1", "t2", "t3", Value::Null]),
     };
