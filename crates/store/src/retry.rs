@@ -99,8 +99,16 @@ impl Stored {
 /// Which numbers the sessions have used.
 #[derive(Default)]
 pub(crate) struct RetryTable {
-    /// The greatest transaction number of each session seen since the start, and when it was last used.
-    newest: Mutex<HashMap<Box<[u8]>, (i64, u64)>>,
+    /// The newest use of each session seen since the start.
+    newest: Mutex<HashMap<Box<[u8]>, Use>>,
+}
+
+/// A session's newest use.
+struct Use {
+    /// Its greatest transaction number.
+    transaction: i64,
+    /// When that came, in seconds since the Unix epoch.
+    at: u64,
 }
 
 /// For how long results are remembered: as long as a session lives, in seconds.
@@ -118,11 +126,11 @@ impl RetryTable {
         let known = {
             let mut newest = self.newest.lock();
             match newest.get_mut(session) {
-                Some((number, used)) if *number < transaction => {
-                    (*number, *used) = (transaction, clock::now_seconds());
+                Some(newest) if newest.transaction < transaction => {
+                    *newest = Use { transaction, at: clock::now_seconds() };
                     return Ok(Vec::new());
                 }
-                known => known.map(|(number, _)| *number),
+                known => known.map(|newest| newest.transaction),
             }
         };
         let stored = read_session(engine, session)?;
@@ -138,7 +146,7 @@ impl RetryTable {
                 ),
             ));
         }
-        self.newest.lock().insert(session.into(), (transaction, clock::now_seconds()));
+        self.newest.lock().insert(session.into(), Use { transaction, at: clock::now_seconds() });
         Ok(stored
             .into_iter()
             .filter(|record| record.transaction == transaction)
@@ -149,7 +157,7 @@ impl RetryTable {
     /// Forgets what is older than a session lives.
     pub fn expire(&self, engine: &dyn Engine) -> Result<()> {
         let oldest = clock::now_seconds().saturating_sub(RETENTION_SECONDS);
-        self.newest.lock().retain(|_, (_, used)| *used >= oldest);
+        self.newest.lock().retain(|_, newest| newest.at >= oldest);
         let mut expired = Vec::new();
         engine.snapshot().visit(Space::Meta, KeyRange::prefix(b"r"), &mut |key, value| {
             if Stored::parse(value).is_ok_and(|record| record.noted_at < oldest) {
