@@ -7,7 +7,7 @@ use crate::record;
 use diwan_kv::{Direction, Engine, KeyRange, Snapshot, Space};
 use parking_lot::{Mutex, MutexGuard};
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Gives out sequences. Whoever commits changes holds [`Sequence::lock`] meanwhile.
 pub(crate) struct Sequence {
@@ -16,7 +16,7 @@ pub(crate) struct Sequence {
     last: AtomicU64,
     count: AtomicU64,
     bytes: AtomicU64,
-    tombstones: AtomicU64,
+    tombstones: AtomicBool,
 }
 
 /// The state that a commit moves on.
@@ -27,8 +27,8 @@ pub(crate) struct State {
     pub count: u64,
     /// How many bytes of BSON they take.
     pub bytes: u64,
-    /// How many tombstones there are at most.
-    pub tombstones: u64,
+    /// Whether there may be tombstones; not taken back when the last has gone.
+    pub tombstones: bool,
     /// The newest position in a capped collection.
     pub position: u64,
 }
@@ -42,7 +42,7 @@ impl Sequence {
         let prefix = keys::collection_prefix(collection);
         let range = KeyRange::prefix(&prefix);
         let mut noted = 0;
-        let mut state = State { last: 0, count: 0, bytes: 0, tombstones: 0, position: 0 };
+        let mut state = State { last: 0, count: 0, bytes: 0, tombstones: false, position: 0 };
         if let Some(newest) = snapshot.scan(Space::Log, range.clone(), Direction::Reverse).next() {
             let (key, value) = newest?;
             let damaged = || Error::Damaged(keys::describe(Space::Log, &key));
@@ -63,14 +63,13 @@ impl Sequence {
             state.bytes = count_bytes(snapshot.as_ref(), range.clone())?;
             state.position = state.position.max(newest_position(snapshot.as_ref(), collection)?);
         }
-        // Only whether there is any matters after a start.
         let mut revisions = snapshot.scan(Space::Revisions, range, Direction::Forward);
-        state.tombstones = u64::from(revisions.next().transpose()?.is_some());
+        state.tombstones = revisions.next().transpose()?.is_some();
         let sequence = Sequence {
             last: AtomicU64::new(0),
             count: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
-            tombstones: AtomicU64::new(0),
+            tombstones: AtomicBool::new(false),
             state: Mutex::new(state),
         };
         sequence.publish(&sequence.state.lock());
@@ -104,7 +103,7 @@ impl Sequence {
 
     /// Whether an insert may meet a tombstone.
     pub fn may_have_tombstones(&self) -> bool {
-        self.tombstones.load(Ordering::Relaxed) > 0
+        self.tombstones.load(Ordering::Relaxed)
     }
 
     /// The note of what the change log does not tell: bytes and the capped position, and as of which sequence.

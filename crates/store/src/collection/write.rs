@@ -504,7 +504,6 @@ impl Collection {
         }
         if change.revived {
             batch.delete(Space::Revisions, Key::Tombstone(self.id, change.id).bytes());
-            state.tombstones = state.tombstones.saturating_sub(1);
         }
         match change.kind {
             ChangeKind::Insert => state.count += 1,
@@ -533,7 +532,7 @@ impl Collection {
         if let Some(revision) = change.tombstone {
             let tombstone = Tombstone { sequence: state.last, revision, deleted_at: clock::now_seconds() };
             batch.put(Space::Revisions, Key::Tombstone(self.id, change.id).bytes(), tombstone.encode());
-            state.tombstones += 1;
+            state.tombstones = true;
         }
         let entry = Change { sequence: state.last, kind: change.kind, count: state.count, id: change.id };
         batch.put(Space::Log, Key::Change(self.id, state.last).bytes(), entry.encode());

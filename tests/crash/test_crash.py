@@ -1,0 +1,108 @@
+"""The server is killed again and again under mixed writes: nothing acknowledged is lost, nothing is done twice."""
+
+import os
+import subprocess
+import time
+
+import pytest
+from server_process import ServerProcess, binary
+from wire import Connection
+from workload import DATABASE, ORDERS, Workload
+
+ROUNDS = int(os.environ.get("DIWAN_CRASH_ROUNDS", "50"))
+SEED = int(os.environ.get("DIWAN_CRASH_SEED", str(time.time_ns() % 1_000_000)))
+
+
+def check(data) -> subprocess.CompletedProcess:
+    """What `diwan check` says of a directory."""
+    command = [binary(), "check", "--data", str(data)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def assert_clean(data):
+    done = check(data)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture
+def server(tmp_path):
+    process = ServerProcess(tmp_path, data=tmp_path / "data")
+    yield process
+    process.kill()
+    assert "panicked" not in process.log.read_text(errors="replace")
+
+
+def test_nothing_acknowledged_is_lost(server):
+    print(f"seed {SEED}")
+    workload = Workload(SEED)
+    server.start()
+    workload.prepare(server.port)
+    for round_number in range(1, ROUNDS + 1):
+        workload.run(server.port, workload.random.uniform(0.05, 1.0), server.kill)
+        if round_number % 5 == 0 or round_number == ROUNDS:
+            assert_clean(server.data)
+        server.start()
+        workload.verify(server.port)
+    server.kill()
+    assert_clean(server.data)
+    assert workload.commands() > ROUNDS * 20
+
+
+def test_a_kill_during_the_start_is_a_kill_like_any_other(server):
+    workload = Workload(SEED + 1)
+    server.start()
+    workload.prepare(server.port)
+    workload.run(server.port, 1.0, server.kill)
+    for _ in range(10):
+        process = subprocess.Popen(
+            [binary(), "serve", "--data", str(server.data), "--listen", "127.0.0.1:0", "--http", "off"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        time.sleep(workload.random.uniform(0, 0.15))
+        process.kill()
+        process.wait()
+    assert_clean(server.data)
+    server.start()
+    workload.verify(server.port)
+
+
+def test_sigterm_under_writes_closes_cleanly(server):
+    workload = Workload(SEED + 2)
+    server.start()
+    workload.prepare(server.port)
+    for _ in range(2):
+        statuses = []
+        workload.run(server.port, 0.5, lambda: statuses.append(server.stop()))
+        assert statuses == [0]
+        assert_clean(server.data)
+        server.start()
+        workload.verify(server.port)
+    # Sizes are exact after a clean stop.
+    with Connection(server.port) as connection:
+        size = connection.run(DATABASE, {"collStats": ORDERS})["size"]
+        assert size == connection.run(DATABASE, {"validate": ORDERS}).get("dataSize", size)
+
+
+def test_a_second_server_on_the_same_directory_refuses(server):
+    server.start()
+    with Connection(server.port) as connection:
+        connection.run(DATABASE, {"insert": ORDERS, "documents": [{"_id": 1}]})
+        command = [binary(), "serve", "--data", str(server.data), "--listen", "127.0.0.1:0", "--http", "off"]
+        second = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+        assert second.returncode == 1
+        assert "another server has the data directory" in second.stderr
+        assert check(server.data).returncode == 2
+        # The first is none the worse for it.
+        assert connection.find(DATABASE, ORDERS) == [{"_id": 1}]
+    server.kill()
+    assert_clean(server.data)
+
+
+def test_check_tells_what_it_cannot_read(tmp_path):
+    missing = check(tmp_path / "missing")
+    assert missing.returncode == 2 and "cannot read" in missing.stderr
+    assert not (tmp_path / "missing").exists()
+    (tmp_path / "empty").mkdir()
+    assert check(tmp_path / "empty").returncode == 2
+    assert list((tmp_path / "empty").iterdir()) == []
