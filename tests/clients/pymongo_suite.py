@@ -1,0 +1,128 @@
+"""Runs pymongo's own test-suite, from the source package of the installed version, against a server."""
+
+import importlib.metadata
+import os
+import subprocess
+import sys
+import tarfile
+import xml.etree.ElementTree as ElementTree
+from dataclasses import dataclass
+from pathlib import Path
+
+from server_process import REPOSITORY, ServerProcess
+
+CACHE = REPOSITORY / ".venv" / "pymongo-suite"
+EXPECTED_FAILURES = Path(__file__).with_name("pymongo_expected_failures.txt")
+RUN_SECONDS = 300
+
+MODULES = [
+    "test_bulk",
+    "test_client",
+    "test_client_bulk_write",
+    "test_collation",
+    "test_collection",
+    "test_collection_management",
+    "test_comment",
+    "test_crud_unified",
+    "test_cursor",
+    "test_custom_types",
+    "test_database",
+    "test_grid_file",
+    "test_gridfs",
+    "test_gridfs_bucket",
+    "test_gridfs_spec",
+    "test_index_management",
+    "test_retryable_reads_unified",
+    "test_retryable_writes",
+    "test_retryable_writes_unified",
+    "test_run_command",
+    "test_session",
+    "test_sessions_unified",
+]
+
+# What no server decides, and what needs a service that is not there. A part of a test's name deselects it.
+DESELECTED = {
+    "ClientUnitTest": "tests the driver alone",
+    "test_handshake_": "metadata that the driver finds in its environment",
+    "TestClientLazyConnect": "threads of the driver",
+    "TestMongoClientFailover": "mocked servers",
+    "TestClientPool": "mocked servers",
+    "TestErrorPropagationAfterEncounteringMultipleErrors": "connects to localhost:27017, whatever the server's address",
+    "SearchIndex": "a hosted search service",
+    "test_background_connections": "the driver's pool",
+    "test_continuous_network_errors": "the driver's monitor",
+    "test_init_disconnected": "the driver's connection timeouts",
+    "test_server_selection_timeout": "the driver's timeouts",
+    "test_database_aggregation_fake_cursor": "waits for minutes on $listLocalSessions, which is refused",
+    "test_interrupt_signal": "needs $where with sleep",
+    "csot": "the driver's time limits",
+}
+
+
+@dataclass
+class Outcome:
+    """How one test ended."""
+
+    status: str
+    message: str
+
+
+def sources() -> Path:
+    """The unpacked source package, fetched once for each version of the driver."""
+    version = importlib.metadata.version("pymongo")
+    directory = CACHE / f"pymongo-{version}"
+    if not directory.exists():
+        CACHE.mkdir(parents=True, exist_ok=True)
+        download = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
+        package = ["--no-binary", ":all:", "--no-deps", "--dest", str(CACHE), f"pymongo=={version}"]
+        subprocess.run(download + package, check=True)
+        with tarfile.open(CACHE / f"pymongo-{version}.tar.gz") as archive:
+            archive.extractall(CACHE / "unpacking", filter="data")
+        (CACHE / "unpacking" / directory.name).rename(directory)
+    return directory
+
+
+def run(server: ServerProcess, report: Path) -> dict[str, Outcome]:
+    """The outcome of every test that was selected, by `module::Class::test`."""
+    directory = sources()
+    # The driver under test is the installed one: beside the tests lies its source, without the compiled parts.
+    expression = " and ".join(f"not {name}" for name in DESELECTED)
+    modules = [f"test/{module}.py" for module in MODULES if (directory / "test" / f"{module}.py").exists()]
+    command = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--import-mode=importlib", *modules]
+    command += ["-k", expression, "-o", "addopts=", "-o", "junit_family=xunit2", f"--junitxml={report}", "--tb=line"]
+    environment = {**os.environ, "DB_IP": "127.0.0.1", "DB_PORT": str(server.port)}
+    environment.pop("PYTHONPATH", None)
+    subprocess.run(command, cwd=directory, env=environment, timeout=RUN_SECONDS, stdout=subprocess.DEVNULL, check=False)
+    return dict(outcomes(report))
+
+
+def outcomes(report: Path):
+    """The tests of a JUnit report. A test may appear twice, when its end fails too: a failure counts."""
+    found: dict[str, Outcome] = {}
+    for case in ElementTree.parse(report).iter("testcase"):
+        module, _, class_name = case.get("classname").removeprefix("test.").rpartition(".")
+        name = f"{module}::{class_name}::{case.get('name')}"
+        outcome = Outcome("passed", "")
+        for status in ("failure", "error", "skipped"):
+            element = case.find(status)
+            if element is not None:
+                outcome = Outcome("skipped" if status == "skipped" else "failed", (element.get("message") or "")[:300])
+                break
+        if name not in found or outcome.status == "failed":
+            found[name] = outcome
+    return found
+
+
+def expected_failures() -> dict[str, str]:
+    """The reasons, by test. The file has sections: `# reason`, then one test a line."""
+    expected = {}
+    reason = None
+    for line in EXPECTED_FAILURES.read_text().splitlines():
+        line = line.strip()
+        if line.startswith("#"):
+            reason = line.lstrip("# ")
+        elif line:
+            if reason is None:
+                raise ValueError(f"{line}: an expected failure without a reason")
+            expected[line] = reason
+    return expected

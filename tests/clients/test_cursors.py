@@ -1,0 +1,121 @@
+"""Cursors: batches, limits, their end, tailable ones."""
+
+import threading
+import time
+
+import pytest
+from bson import Int64
+from pymongo import CursorType, MongoClient
+from pymongo.errors import CursorNotFound, ExecutionTimeout, OperationFailure
+
+
+@pytest.fixture
+def filled(db):
+    db.c.insert_many({"_id": i, "n": i % 7} for i in range(250))
+    return db.c
+
+
+def test_batches_of_every_size_yield_every_document(filled):
+    for size in (0, 1, 2, 100, 101, 249, 250, 251):
+        assert [d["_id"] for d in filled.find().batch_size(size or 3).sort("_id")] == list(range(250))
+        assert len(list(filled.aggregate([{"$match": {}}], batchSize=size))) == 250
+
+
+def test_the_first_batch_has_101_documents_and_later_ones_go_by_size(filled):
+    reply = filled.database.command("find", "c")
+    assert len(reply["cursor"]["firstBatch"]) == 101
+    more = filled.database.command("getMore", reply["cursor"]["id"], collection="c")
+    assert len(more["cursor"]["nextBatch"]) == 149
+    assert more["cursor"]["id"] == 0
+
+
+def test_single_batch_and_limits_close_the_cursor(filled):
+    assert filled.database.command("find", "c", batchSize=3, singleBatch=True)["cursor"]["id"] == 0
+    assert len(list(filled.find(limit=10).batch_size(4))) == 10
+    assert len(list(filled.find(limit=-4))) == 4
+    reply = filled.database.command("find", "c", batchSize=0)
+    assert reply["cursor"]["firstBatch"] == []
+    assert reply["cursor"]["id"] != 0
+
+
+def test_a_cursor_lives_through_writes_to_its_collection(filled):
+    cursor = filled.find().sort("_id").batch_size(10)
+    seen = [next(cursor)["_id"] for _ in range(10)]
+    filled.delete_many({"_id": {"$gte": 100}})
+    seen += [d["_id"] for d in cursor]
+    assert seen == list(range(100))
+
+
+def test_killed_and_unknown_cursors_are_not_found(filled):
+    cursor = filled.find(batch_size=2)
+    next(cursor)
+    identity = cursor.cursor_id
+    reply = filled.database.command("killCursors", "c", cursors=[identity, Int64(12345)])
+    assert reply["cursorsKilled"] == [identity]
+    assert reply["cursorsNotFound"] == [Int64(12345)]
+    with pytest.raises(CursorNotFound) as caught:
+        list(cursor)
+    assert caught.value.code == 43
+
+
+def test_a_dropped_collection_kills_its_cursors(filled):
+    cursor = filled.find(batch_size=2)
+    next(cursor)
+    filled.drop()
+    with pytest.raises(OperationFailure) as caught:
+        list(cursor)
+    assert caught.value.code in (43, 175)
+
+
+def test_a_sort_without_index_may_be_larger_than_a_batch(filled):
+    ordered = [(d["n"], d["_id"]) for d in filled.find().sort([("n", -1), ("_id", 1)]).batch_size(20)]
+    assert ordered == sorted(ordered, key=lambda pair: (-pair[0], pair[1]))
+    assert len(ordered) == 250
+
+
+def test_a_tailable_cursor_sees_what_comes(server, db):
+    db.create_collection("log", capped=True, size=100_000)
+    db.log.insert_many({"n": i} for i in range(3))
+    cursor = db.log.find(cursor_type=CursorType.TAILABLE_AWAIT).max_await_time_ms(5000)
+    assert [next(cursor)["n"] for _ in range(3)] == [0, 1, 2]
+
+    def later():
+        with MongoClient(server.uri) as other:
+            other[db.name].log.insert_one({"n": 3})
+
+    timer = threading.Timer(0.3, later)
+    timer.start()
+    assert next(cursor)["n"] == 3
+    timer.join()
+    assert cursor.alive
+
+
+def test_a_tailable_cursor_without_news_answers_empty_and_lives(db):
+    db.create_collection("log", capped=True, size=100_000)
+    db.log.insert_one({"n": 0})
+    cursor = db.log.find(cursor_type=CursorType.TAILABLE)
+    assert [d["n"] for d in cursor] == [0]
+    assert cursor.alive
+    db.log.insert_one({"n": 1})
+    assert [d["n"] for d in cursor] == [1]
+    db.plain.insert_one({})
+    with pytest.raises(OperationFailure) as caught:
+        list(db.plain.find(cursor_type=CursorType.TAILABLE))
+    assert caught.value.code == 2
+
+
+def test_time_limits_are_kept(db):
+    db.c.insert_many({"_id": i, "list": list(range(300))} for i in range(300))
+    slow = {"$expr": {"$gt": [{"$size": {"$filter": {"input": {"$range": [0, 20000]}, "cond": {"$in": ["$$this", "$list"]}}}}, 400]}}
+    started = time.monotonic()
+    with pytest.raises(ExecutionTimeout) as caught:
+        list(db.c.find(slow).max_time_ms(30))
+    assert caught.value.code == 50
+    assert time.monotonic() - started < 20
+
+
+def test_cursors_of_other_namespaces_are_refused(filled):
+    reply = filled.database.command("find", "c", batchSize=2)
+    with pytest.raises(OperationFailure) as caught:
+        filled.database.command("getMore", reply["cursor"]["id"], collection="other")
+    assert caught.value.code == 13

@@ -1,0 +1,161 @@
+"""Indexes: making, listing, dropping, what they enforce, and that they are used."""
+
+import datetime
+import time
+
+import pytest
+from pymongo import ASCENDING, DESCENDING, HASHED, IndexModel
+from pymongo.collation import Collation
+from pymongo.errors import DuplicateKeyError, OperationFailure
+
+
+def stages(plan):
+    """The names of a plan's stages, outermost first."""
+    names = []
+    while plan:
+        names.append(plan["stage"])
+        plan = plan.get("inputStage")
+    return names
+
+
+def winning(cursor):
+    return stages(cursor.explain()["queryPlanner"]["winningPlan"])
+
+
+def test_indexes_are_listed_as_they_were_made(db):
+    db.c.create_indexes(
+        [
+            IndexModel([("a", ASCENDING), ("b.c", DESCENDING)], unique=True),
+            IndexModel("sparse", sparse=True, name="mine"),
+            IndexModel("partial", partialFilterExpression={"n": {"$gt": 5}}),
+            IndexModel("at", expireAfterSeconds=3600),
+            IndexModel([("h", HASHED)]),
+            IndexModel([("w.$**", 1)]),
+            IndexModel("text", collation=Collation("de", strength=2)),
+            IndexModel("unseen", hidden=True),
+        ]
+    )
+    listed = {index["name"]: index for index in db.c.list_indexes()}
+    assert listed["_id_"] == {"v": 2, "key": {"_id": 1}, "name": "_id_"}
+    assert listed["a_1_b.c_-1"] == {"v": 2, "key": {"a": 1, "b.c": -1}, "name": "a_1_b.c_-1", "unique": True}
+    assert listed["mine"]["sparse"] is True
+    assert listed["partial_1"]["partialFilterExpression"] == {"n": {"$gt": 5}}
+    assert listed["at_1"]["expireAfterSeconds"] == 3600
+    assert listed["h_hashed"]["key"] == {"h": "hashed"}
+    assert listed["w.$**_1"]["key"] == {"w.$**": 1}
+    assert listed["text_1"]["collation"]["locale"] == "de"
+    assert listed["unseen_1"]["hidden"] is True
+    assert set(db.c.index_information()) == set(listed)
+
+
+def test_making_and_dropping_say_how_many_there_are(db):
+    reply = db.command("createIndexes", "c", indexes=[{"key": {"a": 1}, "name": "a_1"}])
+    assert (reply["numIndexesBefore"], reply["numIndexesAfter"], reply["createdCollectionAutomatically"]) == (1, 2, True)
+    reply = db.command("createIndexes", "c", indexes=[{"key": {"a": 1}, "name": "a_1"}])
+    assert (reply["numIndexesBefore"], reply["numIndexesAfter"], reply["note"]) == (2, 2, "all indexes already exist")
+    assert db.command("dropIndexes", "c", index="a_1")["nIndexesWas"] == 2
+    db.c.create_index("x")
+    db.c.drop_indexes()
+    assert list(db.c.index_information()) == ["_id_"]
+
+
+@pytest.mark.parametrize(
+    ("make", "code"),
+    [
+        (lambda c: c.create_index("a", name="other"), 85),
+        (lambda c: c.create_index("a", unique=True), 86),
+        (lambda c: c.create_index("b", name="a_1"), 86),
+        (lambda c: c.drop_index("none"), 27),
+        (lambda c: c.drop_index("_id_"), 72),
+        (lambda c: c.create_index([("a", 0)]), 67),
+        (lambda c: c.create_index([("a", "nonsense")]), 67),
+        (lambda c: c.create_index("x", expireAfterSeconds=-1), 67),
+        (lambda c: c.create_index("x", nonsense=1), 197),
+    ],
+)
+def test_refusals_have_the_codes_that_clients_know(db, make, code):
+    db.c.create_index("a")
+    with pytest.raises(OperationFailure) as caught:
+        make(db.c)
+    assert caught.value.code == code
+
+
+def test_a_unique_index_cannot_be_built_over_duplicates(db):
+    db.c.insert_many([{"a": 1}, {"a": 1}])
+    with pytest.raises(DuplicateKeyError) as caught:
+        db.c.create_index("a", unique=True)
+    assert caught.value.details["keyPattern"] == {"a": 1}
+    assert caught.value.details["keyValue"] == {"a": 1}
+    assert list(db.c.index_information()) == ["_id_"]
+
+
+def test_unique_sparse_and_partial_indexes_enforce_what_they_hold(db):
+    db.c.create_index("sparse", unique=True, sparse=True)
+    db.c.create_index("partial", unique=True, partialFilterExpression={"on": True})
+    db.c.insert_many([{}, {}, {"partial": 1, "on": False}, {"partial": 1, "on": True}])
+    with pytest.raises(DuplicateKeyError):
+        db.c.insert_one({"partial": 1, "on": True})
+    db.c.insert_one({"sparse": 1})
+    with pytest.raises(DuplicateKeyError):
+        db.c.update_one({"partial": 1, "on": False}, {"$set": {"sparse": 1}})
+
+
+def test_plans_use_the_index_that_fits(db):
+    db.c.insert_many({"_id": i, "a": i % 10, "b": i, "c": [i, i + 1]} for i in range(500))
+    assert winning(db.c.find({"b": 7})) == ["COLLSCAN"]
+    db.c.create_index([("a", 1), ("b", -1)])
+    db.c.create_index("c")
+    assert winning(db.c.find({"a": 3})) == ["FETCH", "IXSCAN"]
+    assert "SORT" not in winning(db.c.find({"a": 3}).sort("b", -1))
+    assert "SORT" in winning(db.c.find({"a": {"$gt": 3}}).sort("b", -1))
+    covered = winning(db.c.find({"a": 3}, {"_id": 0, "b": 1}))
+    assert covered[0].startswith("PROJECTION") and "FETCH" not in covered
+    assert winning(db.c.find({"c": 3})) == ["FETCH", "IXSCAN"]
+    assert winning(db.c.find({"a": 3}).hint([("$natural", 1)])) == ["COLLSCAN"]
+    assert "IXSCAN" in winning(db.c.find().hint("c_1"))
+    with pytest.raises(OperationFailure) as caught:
+        db.c.find_one({}, hint="none")
+    assert caught.value.code == 2
+
+
+def test_results_are_the_same_with_and_without_an_index(db):
+    values = [None, 1, 2.5, "a", "b", [1, "a"], [], [[1]], {"x": 1}, True, datetime.datetime(2020, 1, 1)]
+    db.c.insert_many([{"_id": i, "v": v} for i, v in enumerate(values)] + [{"_id": 99}])
+    filters = [{"v": v} for v in values]
+    filters += [{"v": {op: v}} for op in ("$gt", "$gte", "$lt", "$lte", "$ne") for v in (1, "a", None, [1], True)]
+    filters += [{"v": {"$in": [1, None, "b"]}}, {"v": {"$exists": False}}, {"v": {"$type": "array"}}, {"$nor": [{"v": 1}]}]
+    before = [sorted(d["_id"] for d in db.c.find(f)) for f in filters]
+    db.c.create_index("v")
+    after = [sorted(d["_id"] for d in db.c.find(f).hint("v_1")) for f in filters]
+    assert after == before
+
+
+def test_execution_statistics_count_what_was_read(db):
+    db.c.insert_many({"a": i % 10} for i in range(100))
+    db.c.create_index("a")
+    reply = db.command("explain", {"find": "c", "filter": {"a": 1}}, verbosity="executionStats")
+    statistics = reply["executionStats"]
+    assert (statistics["nReturned"], statistics["totalKeysExamined"], statistics["totalDocsExamined"]) == (10, 10, 10)
+    assert statistics["executionSuccess"] is True
+
+
+def test_a_hidden_index_is_not_used_until_it_is_shown(db):
+    db.c.insert_many({"a": i} for i in range(50))
+    db.c.create_index("a", hidden=True)
+    assert winning(db.c.find({"a": 1})) == ["COLLSCAN"]
+    db.command("collMod", "c", index={"name": "a_1", "hidden": False})
+    assert winning(db.c.find({"a": 1})) == ["FETCH", "IXSCAN"]
+
+
+def test_expired_documents_go(client, db):
+    old = datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(hours=1)
+    client.admin.command("setParameter", 1, ttlMonitorSleepSecs=1)
+    try:
+        db.c.create_index("at", expireAfterSeconds=60)
+        db.c.insert_many([{"_id": 1, "at": old}, {"_id": 2, "at": old + datetime.timedelta(hours=2)}, {"_id": 3, "at": "text"}])
+        deadline = time.monotonic() + 60
+        while db.c.find_one({"_id": 1}) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert sorted(d["_id"] for d in db.c.find()) == [2, 3]
+    finally:
+        client.admin.command("setParameter", 1, ttlMonitorSleepSecs=60)

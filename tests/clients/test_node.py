@@ -1,0 +1,45 @@
+"""Clients that run in Node: the driver, mongoose, mongosh."""
+
+import os
+import subprocess
+
+import pytest
+from server_process import REPOSITORY
+
+NODE = REPOSITORY / "tests" / "node"
+RUN_SECONDS = 120
+
+
+def run(command, server, text=None):
+    environment = {**os.environ, "DIWAN_URI": server.uri, "HOME": str(server.directory)}
+    return subprocess.run(
+        command,
+        cwd=NODE,
+        env=environment,
+        timeout=RUN_SECONDS,
+        input=text,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("file", ["driver.test.js", "mongoose.test.js"])
+def test_in_node(server, file):
+    finished = run(["node", "--test", "--test-reporter=spec", file], server)
+    assert finished.returncode == 0, finished.stdout
+
+
+def test_in_mongosh(server):
+    finished = run([NODE / "node_modules/.bin/mongosh", "--quiet", server.uri, "mongosh.js"], server)
+    assert finished.returncode == 0, finished.stdout
+    assert finished.stdout.strip().splitlines()[-1] == "all is well"
+    assert "rror" not in finished.stdout and "arning" not in finished.stdout
+
+
+def test_mongosh_greets_without_a_complaint(server):
+    finished = run([NODE / "node_modules/.bin/mongosh", server.uri], server, "show dbs\nexit\n")
+    assert finished.returncode == 0, finished.stdout
+    assert "Using MongoDB:" in finished.stdout
+    assert "rror" not in finished.stdout

@@ -1,0 +1,81 @@
+"""The server under test: a `diwan serve` process, found by the environment variable DIWAN_BIN."""
+
+import os
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+START_SECONDS = 30
+STOP_SECONDS = 30
+
+
+def binary() -> Path:
+    """The program: DIWAN_BIN, relative to the repository, or what `make test-clients` builds."""
+    path = REPOSITORY / os.environ.get("DIWAN_BIN", "target/fast/diwan")
+    if not path.exists():
+        raise RuntimeError(f"{path} is missing: build it with `make target/fast/diwan`, or set DIWAN_BIN")
+    return path
+
+
+class ServerProcess:
+    """One server, in memory or on a directory. Its first port is a free one and stays the same over restarts."""
+
+    def __init__(self, directory: Path, data: Path | None = None, arguments: tuple[str, ...] = ()):
+        self.directory = directory
+        self.data = data
+        self.arguments = arguments
+        self.port = 0
+        self.process: subprocess.Popen | None = None
+        self.runs = 0
+
+    def start(self) -> "ServerProcess":
+        """Starts the program and returns when it has printed its address."""
+        self.runs += 1
+        out = self.directory / f"stdout-{self.runs}"
+        store = ["--data", str(self.data)] if self.data else ["--memory"]
+        command = [binary(), "serve", *store, "--listen", f"127.0.0.1:{self.port}", "--http", "off", *self.arguments]
+        with open(out, "wb") as stdout, open(self.log, "ab") as stderr:
+            self.process = subprocess.Popen(command, stdout=stdout, stderr=stderr, cwd=self.directory)
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            address = re.search(r"mongodb://127\.0\.0\.1:(\d+)/", out.read_text(errors="replace"))
+            if address:
+                self.port = int(address.group(1))
+                return self
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.005)
+        self.kill()
+        raise RuntimeError(f"diwan did not start: {self.log.read_text(errors='replace')}")
+
+    @property
+    def log(self) -> Path:
+        return self.directory / "stderr"
+
+    @property
+    def uri(self) -> str:
+        return f"mongodb://127.0.0.1:{self.port}/?directConnection=true"
+
+    def stop(self) -> int:
+        """SIGTERM; the exit status."""
+        return self._end(signal.SIGTERM)
+
+    def kill(self) -> int:
+        """SIGKILL, as a crash; the exit status."""
+        return self._end(signal.SIGKILL)
+
+    def _end(self, how: signal.Signals) -> int:
+        if self.process is None:
+            return 0
+        self.process.send_signal(how)
+        try:
+            status = self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise
+        self.process = None
+        return status
