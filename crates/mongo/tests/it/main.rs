@@ -1,6 +1,7 @@
 //! The face as clients meet it: over a socket, against a whole server in this process.
 
 mod commands;
+mod compat;
 mod connections;
 mod cursors;
 mod retries;

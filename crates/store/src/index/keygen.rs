@@ -43,7 +43,7 @@ pub(super) fn keys_of(spec: &IndexSpec, doc: Doc<'_>) -> Result<IndexKeys> {
         return Ok(IndexKeys::default());
     }
     let keys = match spec.kind {
-        IndexKind::Wildcard => wildcard_keys(spec, doc),
+        IndexKind::Wildcard => wildcard_keys(spec, doc)?,
         IndexKind::Ordinary if spec.fields.len() == 1 && spec.fields[0].path.depth() == 1 => {
             single_keys(spec, doc)?
         }
@@ -212,54 +212,52 @@ fn parallel_arrays(spec: &IndexSpec, positions: &[Position<'_>]) -> Error {
 }
 
 /// One entry for every path of the document that the index covers: the path, then the value.
-fn wildcard_keys(spec: &IndexSpec, doc: Doc<'_>) -> IndexKeys {
+fn wildcard_keys(spec: &IndexSpec, doc: Doc<'_>) -> Result<IndexKeys> {
     let mut keys = IndexKeys::default();
     let root = spec.fields[0].path.as_str().trim_end_matches("$**").trim_end_matches('.');
     if root.is_empty() {
-        wildcard_document(spec, doc, "", &mut keys);
+        wildcard_document(spec, doc, "", &mut keys)?;
     } else if let Some(value) = Path::new(root).get(doc) {
-        wildcard_value(spec, value, root, &mut keys);
+        wildcard_value(spec, value, root, &mut keys)?;
     }
-    keys
+    Ok(keys)
 }
 
-fn wildcard_document(spec: &IndexSpec, doc: Doc<'_>, prefix: &str, keys: &mut IndexKeys) {
+fn wildcard_document(spec: &IndexSpec, doc: Doc<'_>, prefix: &str, keys: &mut IndexKeys) -> Result<()> {
     for element in doc.iter() {
         let name = element.key_str();
         let path = if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") };
         if spec.wildcard_covers(&path) {
-            wildcard_value(spec, element.value(), &path, keys);
+            wildcard_value(spec, element.value(), &path, keys)?;
         }
     }
+    Ok(())
 }
 
-fn wildcard_value(spec: &IndexSpec, value: Value<'_>, path: &str, keys: &mut IndexKeys) {
+fn wildcard_value(spec: &IndexSpec, value: Value<'_>, path: &str, keys: &mut IndexKeys) -> Result<()> {
     match value {
         Value::Document(doc) if !doc.is_empty() => wildcard_document(spec, doc, path, keys),
         Value::Array(array) => {
             keys.multikey = u64::MAX;
             if array.is_empty() {
-                push_wildcard(spec, path, Value::Undefined, keys);
+                push_wildcard(spec, path, Value::Undefined, keys)?;
             }
-            for element in array.iter() {
-                match element {
-                    Value::Document(doc) if !doc.is_empty() => wildcard_document(spec, doc, path, keys),
-                    other => push_wildcard(spec, path, other, keys),
-                }
-            }
+            array.iter().try_for_each(|element| match element {
+                Value::Document(doc) if !doc.is_empty() => wildcard_document(spec, doc, path, keys),
+                other => push_wildcard(spec, path, other, keys),
+            })
         }
         value => push_wildcard(spec, path, value, keys),
     }
 }
 
-fn push_wildcard(spec: &IndexSpec, path: &str, value: Value<'_>, keys: &mut IndexKeys) {
+fn push_wildcard(spec: &IndexSpec, path: &str, value: Value<'_>, keys: &mut IndexKeys) -> Result<()> {
     let (mut bytes, mut types) = (Vec::new(), key::Types::new());
     key::encode(&mut bytes, &mut types, Value::String(path), key::Direction::Ascending, None);
     key::encode(&mut bytes, &mut types, value, key::Direction::Ascending, spec.collator.as_deref());
-    // A value too long for a key is left out: the index serves paths, and residual filters see the document.
-    if bytes.len() <= MAX_INDEX_KEY_BYTES {
-        keys.push(bytes, types);
-    }
+    check_length(spec, &bytes)?;
+    keys.push(bytes, types);
+    Ok(())
 }
 
 #[cfg(test)]

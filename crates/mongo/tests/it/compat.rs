@@ -1,0 +1,96 @@
+//! The differences from MongoDB that COMPATIBILITY.md lists, as far as they are the face's. Each test names its entry.
+
+use diwan_testkit::{TestClient, TestServer};
+use diwan_value::{Array, Doc, DocBuf, DocBuilder, Value, doc};
+
+/// Runs a command that must fail; its code and text.
+fn refused(client: &mut TestClient, database: &str, command: DocBuf) -> (i64, String) {
+    let reply = client.run(database, command).unwrap();
+    let reply = reply.as_doc();
+    assert_eq!(reply.get("ok"), Some(Value::Double(0.0)), "{reply:?}");
+    let code = reply.get("code").and_then(Value::as_i64_exact).unwrap();
+    (code, reply.get_str("errmsg").unwrap().to_owned())
+}
+
+#[test]
+fn compat_20_transactions_are_refused() {
+    // COMPAT-20
+    let server = TestServer::in_memory();
+    let client = &mut server.client();
+    let id = Value::Binary { subtype: 4, bytes: &[7; 16] };
+    let command = doc! {
+        "insert": "c",
+        "documents": [{ "_id": 1 }],
+        "lsid": { "id": id },
+        "txnNumber": 1i64,
+        "startTransaction": true,
+        "autocommit": false
+    };
+    let (code, text) = refused(client, "test", command);
+    assert_eq!((code, text.as_str()), (263, "Transactions are not supported by this server"));
+    let reply = client.run("test", doc! { "count": "c" }).unwrap();
+    assert_eq!(reply.as_doc().get("n").and_then(Value::as_i64_exact), Some(0));
+}
+
+#[test]
+fn compat_21_change_streams_are_refused() {
+    // COMPAT-21
+    let server = TestServer::in_memory();
+    let command = doc! { "aggregate": "c", "pipeline": [{ "$changeStream": {} }], "cursor": {} };
+    let (code, text) = refused(&mut server.client(), "test", command);
+    assert_eq!((code, text.as_str()), (238, "The aggregation stage $changeStream is not implemented"));
+}
+
+#[test]
+fn compat_22_commands_that_are_not_there_say_so() {
+    // COMPAT-22
+    let server = TestServer::in_memory();
+    let client = &mut server.client();
+    for command in [
+        "applyOps",
+        "createUser",
+        "mapReduce",
+        "profile",
+        "replSetInitiate",
+        "setDefaultRWConcern",
+        "shutdown",
+    ] {
+        let mut out = DocBuilder::new();
+        out.append(command, 1);
+        let (code, text) = refused(client, "admin", out.finish());
+        assert_eq!((code, text), (238, format!("command {command} is not implemented")));
+    }
+}
+
+#[test]
+fn compat_23_options_of_find_that_are_not_there_say_so() {
+    // COMPAT-23
+    let server = TestServer::in_memory();
+    let client = &mut server.client();
+    for (option, value) in [
+        ("returnKey", Value::Boolean(true)),
+        ("showRecordId", Value::Boolean(true)),
+        ("min", Value::Document(doc! { "a": 1 }.as_doc())),
+        ("max", Value::Document(doc! { "a": 1 }.as_doc())),
+    ] {
+        let mut command = doc! { "find": "c" }.into_builder();
+        command.append(option, value);
+        let (code, text) = refused(client, "test", command.finish());
+        assert_eq!((code, text), (238, format!("find.{option} is not implemented")));
+    }
+}
+
+#[test]
+fn compat_24_the_server_is_alone_in_its_set() {
+    // COMPAT-24
+    let server = TestServer::in_memory();
+    let client = &mut server.client();
+    let hello = client.run("admin", doc! { "hello": 1 }).unwrap();
+    let hosts: Vec<_> = hello.as_doc().get_array("hosts").unwrap_or(Array::EMPTY).iter().collect();
+    assert_eq!(hosts, [Value::String(&server.address().to_string())]);
+    let command = doc! { "insert": "c", "documents": [{ "_id": 1 }], "writeConcern": { "w": 2 } };
+    let reply = client.run("test", command).unwrap();
+    let error = reply.as_doc().get_doc("writeConcernError").unwrap_or(Doc::EMPTY);
+    assert_eq!(error.get("code").and_then(Value::as_i64_exact), Some(100));
+    assert_eq!(reply.as_doc().get("n").and_then(Value::as_i64_exact), Some(1));
+}
