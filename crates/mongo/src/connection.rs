@@ -2,30 +2,31 @@
 //!
 //! Commands are synchronous and may block (on a lock, on the disk), so each conversation runs on a thread of its own:
 //! read a message, run its command in place, write the reply, two system calls in all. After a short silence the
-//! thread is given back, the buffers with it, and the socket waits for its next message among thousands of others.
-//!
-//! A connection holds at most what the client has really sent: memory for a message grows with the bytes that arrive.
+//! thread is given back, the buffers with it, and the socket waits among thousands of others until a whole message
+//! has come again.
 
 use crate::client::Client;
 use crate::dispatch::{self, Wait};
+use crate::input::Input;
 use crate::server::Server;
-use crate::wire::{HEADER_LEN, Header};
 use std::io::{self, Read, Write};
 use std::net;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
+use tokio::time::{sleep_until, timeout_at};
 
 /// How long a conversation keeps its thread without a message.
 const SILENCE: Duration = Duration::from_millis(200);
-/// How long the rest of a message may take to come.
+/// How long a message may take to come.
 const HALF_MESSAGE: Duration = Duration::from_secs(30);
-/// How long a client may take to take a reply.
-const REPLY: Duration = Duration::from_secs(60);
-/// What is made ready for reading at a time.
+/// How long a client may refuse to take a reply.
+const REPLY: Duration = Duration::from_secs(20);
+/// What is made ready for reading: while a conversation goes on, and before it.
 const CHUNK: usize = 16 * 1024;
-/// The largest message whose buffer is kept for the next.
+const FIRST_CHUNK: usize = 512;
+/// The largest reply whose buffer is kept for the next.
 const KEPT: usize = 256 * 1024;
 /// With more conversations than this at once, each gives its thread back after every command, so that all get on.
 pub(crate) const MAX_THREADS: usize = 1024;
@@ -43,21 +44,24 @@ pub(crate) async fn serve(server: Arc<Server>, stream: TcpStream, client: Arc<Cl
 }
 
 async fn run(server: &Arc<Server>, mut stream: TcpStream, client: &Arc<Client>) -> io::Result<()> {
+    let mut input = Input::default();
     loop {
-        tokio::select! {
-            ready = stream.readable() => ready?,
-            () = client.closing.notified() => return Ok(()),
+        if !next_message(&stream, client, &mut input).await? {
+            return Ok(());
         }
-        let mut conversation = Conversation::begin(server, client, stream.into_std()?)?;
-        stream = loop {
+        let mut conversation = Conversation::begin(server, client, stream.into_std()?, input)?;
+        (stream, input) = loop {
             let (back, pause) = tokio::task::spawn_blocking(move || conversation.run()).await?;
             match pause? {
                 Pause::End => return Ok(()),
-                Pause::Silence => break TcpStream::from_std(back.end()?)?,
+                Pause::Silence => {
+                    let (stream, input) = back.end()?;
+                    break (TcpStream::from_std(stream)?, input);
+                }
                 Pause::Change { until, changed } => {
                     tokio::select! {
                         () = changed => {}
-                        () = tokio::time::sleep_until(until.into()) => {}
+                        () = sleep_until(until.into()) => {}
                         // An empty batch is a good last word.
                         () = client.closing.notified() => {}
                     }
@@ -66,6 +70,35 @@ async fn run(server: &Arc<Server>, mut stream: TcpStream, client: &Arc<Client>) 
             }
         };
     }
+}
+
+/// Waits until a whole message is there. False if the client is gone or must go.
+async fn next_message(stream: &TcpStream, client: &Client, input: &mut Input) -> io::Result<bool> {
+    let mut begun: Option<Instant> = None;
+    while input.whole_message()?.is_none() {
+        let ready = async {
+            match begun {
+                None if input.is_empty() => stream.readable().await,
+                _ => {
+                    let end = *begun.get_or_insert_with(Instant::now) + HALF_MESSAGE;
+                    let late = |_| io::Error::new(io::ErrorKind::TimedOut, "half a message, then silence");
+                    timeout_at(end.into(), stream.readable()).await.map_err(late)?
+                }
+            }
+        };
+        tokio::select! {
+            ready = ready => ready?,
+            () = client.closing.notified() => return Ok(false),
+        }
+        match stream.try_read(input.room(FIRST_CHUNK)) {
+            Ok(0) if input.is_empty() => return Ok(false),
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(read) => input.advance(read),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => input.release(),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(true)
 }
 
 /// Why a conversation gives its thread back.
@@ -83,10 +116,7 @@ struct Conversation {
     server: Arc<Server>,
     client: Arc<Client>,
     stream: Arc<net::TcpStream>,
-    /// What was read and not yet handled, and room for more.
-    input: Vec<u8>,
-    /// How many bytes of it were read.
-    filled: usize,
+    input: Input,
     /// Where compressed messages are unpacked.
     scratch: Vec<u8>,
     /// The reply.
@@ -96,7 +126,12 @@ struct Conversation {
 }
 
 impl Conversation {
-    fn begin(server: &Arc<Server>, client: &Arc<Client>, stream: net::TcpStream) -> io::Result<Conversation> {
+    fn begin(
+        server: &Arc<Server>,
+        client: &Arc<Client>,
+        stream: net::TcpStream,
+        input: Input,
+    ) -> io::Result<Conversation> {
         stream.set_nonblocking(false)?;
         stream.set_read_timeout(Some(SILENCE))?;
         stream.set_write_timeout(Some(REPLY))?;
@@ -106,20 +141,20 @@ impl Conversation {
             server: server.clone(),
             client: client.clone(),
             stream,
-            input: Vec::new(),
-            filled: 0,
+            input,
             scratch: Vec::new(),
             output: Vec::new(),
             waiting: None,
         })
     }
 
-    /// The socket, ready to wait for the next conversation.
-    fn end(self) -> io::Result<net::TcpStream> {
+    /// The socket, ready to wait for the next conversation, and what was read of its first message.
+    fn end(mut self) -> io::Result<(net::TcpStream, Input)> {
         self.client.talking.lock().take();
         let stream = Arc::into_inner(self.stream).ok_or(io::ErrorKind::ConnectionAborted)?;
         stream.set_nonblocking(true)?;
-        Ok(stream)
+        self.input.release();
+        Ok((stream, self.input))
     }
 
     /// Answers messages until there is a reason to pause.
@@ -139,7 +174,7 @@ impl Conversation {
                     Err(pause) => return Ok(pause),
                 },
             };
-            let message = &self.input[..length];
+            let message = self.input.message(length);
             let wait = dispatch::handle(
                 &self.server,
                 &self.client,
@@ -166,11 +201,12 @@ impl Conversation {
             }
             self.server.metrics.bytes_in.add(length as u64);
             self.server.metrics.bytes_out.add(self.output.len() as u64);
-            self.consume(length);
+            self.input.consume(length);
+            self.shrink();
             if self.server.is_draining() {
                 return Ok(Pause::End);
             }
-            if self.filled == 0 && self.server.conversations.are_too_many() {
+            if self.server.conversations.are_too_many() {
                 return Ok(Pause::Silence);
             }
         }
@@ -178,52 +214,25 @@ impl Conversation {
 
     /// Reads until a whole message is there; its length, or why there is none.
     fn read_message(&mut self) -> io::Result<Result<usize, Pause>> {
-        let mut last = None;
         loop {
-            let missing = match Header::read(&self.input[..self.filled]) {
-                Some(Ok(header)) if self.filled >= header.length => return Ok(Ok(header.length)),
-                Some(Ok(header)) => header.length - self.filled,
-                Some(Err(error)) => return Err(io::Error::new(io::ErrorKind::InvalidData, error)),
-                None => HEADER_LEN - self.filled,
-            };
-            let read = self.read_some(missing);
-            match read {
-                Ok(0) if self.filled == 0 => return Ok(Err(Pause::End)),
+            if let Some(length) = self.input.whole_message()? {
+                return Ok(Ok(length));
+            }
+            match (&*self.stream).read(self.input.room(CHUNK)) {
+                Ok(0) if self.input.is_empty() => return Ok(Err(Pause::End)),
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(_) => last = Some(Instant::now()),
+                Ok(read) => self.input.advance(read),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if !is_timeout(&error) => return Err(error),
-                Err(_) if self.filled == 0 => return Ok(Err(Pause::Silence)),
-                Err(error) => {
-                    if last.get_or_insert_with(Instant::now).elapsed() >= HALF_MESSAGE {
-                        return Err(error);
-                    }
-                }
+                Err(error) if is_timeout(&error) => return Ok(Err(Pause::Silence)),
+                Err(error) => return Err(error),
             }
         }
     }
 
-    /// Reads once: at most as much more as has come already, so that a claimed length alone takes no memory.
-    fn read_some(&mut self, missing: usize) -> io::Result<usize> {
-        let end = self.filled + missing.min(self.filled).max(CHUNK);
-        if self.input.len() < end {
-            self.input.resize(end, 0);
-        }
-        let read = (&*self.stream).read(&mut self.input[self.filled..end])?;
-        self.filled += read;
-        Ok(read)
-    }
-
-    /// Drops a handled message, and buffers that have grown beyond what is worth keeping.
-    fn consume(&mut self, length: usize) {
-        self.input.copy_within(length..self.filled, 0);
-        self.filled -= length;
-        self.output.clear();
-        self.scratch.clear();
-        if self.input.len() > KEPT {
-            self.input.truncate(self.filled.max(CHUNK));
-        }
-        for buffer in [&mut self.input, &mut self.scratch, &mut self.output] {
+    /// Empties the buffers, and gives back those that have grown beyond what is worth keeping.
+    fn shrink(&mut self) {
+        for buffer in [&mut self.scratch, &mut self.output] {
+            buffer.clear();
             if buffer.capacity() > KEPT {
                 buffer.shrink_to(CHUNK);
             }

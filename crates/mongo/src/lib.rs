@@ -14,6 +14,7 @@ mod dispatch;
 mod error;
 mod fields;
 mod identity;
+mod input;
 pub mod log;
 mod machine;
 mod metrics;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 /// A document database: MongoDB's protocol over an embedded store.
 #[derive(Debug, Parser)]
-#[command(version, about, long_about = None, propagate_version = true, arg_required_else_help = true)]
+#[command(name = "diwan", version, about, long_about = None, propagate_version = true, arg_required_else_help = true)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]

@@ -3,6 +3,7 @@
 mod check;
 mod cli;
 mod http;
+mod limits;
 mod logging;
 mod serve;
 mod settings;

@@ -1,7 +1,7 @@
 //! `diwan serve`: open the store, listen, say where, run until told to stop, close cleanly.
 
 use crate::settings::Resolved;
-use crate::{http, logging};
+use crate::{http, limits, logging};
 use diwan_kv::{Engine, FjallEngine, MemoryEngine};
 use diwan_mongo::{Options, Server};
 use diwan_store::Store;
@@ -94,7 +94,7 @@ fn options(settings: &Resolved, address: SocketAddr) -> Options {
         set_name: settings.set_name.clone(),
         advertise: settings.advertise.clone(),
         durability: settings.durability,
-        max_connections: settings.max_connections,
+        max_connections: limits::connections(settings.max_connections),
         arguments: std::env::args().collect(),
         settings: parsed.finish(),
         storage_engine: if settings.data.is_some() { "diwan" } else { "ephemeralForTest" },

@@ -39,8 +39,12 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         }
     };
     for (at, delete) in deletes.iter().enumerate() {
-        let Some(collection) = &collection else { break };
-        match run_one(context, collection, delete, at, &retry) {
+        let outcome = match &collection {
+            Some(collection) => run_one(context, collection, delete, at, &retry),
+            None if errors.is_empty() || !ordered => delete.check().map(|()| 0).map_err(CommandError::from),
+            None => break,
+        };
+        match outcome {
             Ok(count) => deleted += count,
             Err(error) if is_fatal(&error) => return Err(error),
             Err(error) => {

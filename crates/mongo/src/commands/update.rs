@@ -82,7 +82,10 @@ pub(super) fn run_one(
         true => Some(store.collection_or_create(namespace)?),
         false => store.collection(namespace)?,
     };
-    let Some(collection) = collection else { return Ok(Updated::default()) };
+    let Some(collection) = collection else {
+        update.check()?;
+        return Ok(Updated::default());
+    };
     let outcome = collection.update(&Update { retry: retry.record(at, None), ..update.clone() })?;
     if let Some(commit) = outcome.commit {
         context.committed(commit);

@@ -1,0 +1,26 @@
+//! How many files and sockets the process may have open.
+
+use rustix::process::{Resource, getrlimit, setrlimit};
+
+/// What is kept back for the store's files.
+const RESERVED: u64 = 512;
+
+/// Raises the limit of open files as far as the system lets it, and says how many connections fit.
+pub fn connections(wanted: usize) -> usize {
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current < limit.maximum || limit.maximum.is_none() {
+        let raised = limit.maximum.unwrap_or(u64::MAX).min(wanted as u64 + RESERVED);
+        if limit.current.is_some_and(|current| current < raised) {
+            limit.current = Some(raised);
+            if let Err(error) = setrlimit(Resource::Nofile, limit.clone()) {
+                tracing::warn!(%error, "cannot raise the limit of open files");
+            }
+        }
+    }
+    let Some(files) = getrlimit(Resource::Nofile).current else { return wanted };
+    let room = usize::try_from(files.saturating_sub(RESERVED).max(files / 2)).unwrap_or(wanted);
+    if room < wanted {
+        tracing::info!(connections = room, files, "the limit of open files bounds the connections");
+    }
+    room.min(wanted)
+}
