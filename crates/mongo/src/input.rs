@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn a_claimed_length_takes_no_memory() {
         let mut input = Input::default();
-        let mut header = vec![0; 16];
+        let mut header = [0; 16];
         header[..4].copy_from_slice(&48_000_000u32.to_le_bytes());
         feed(&mut input, &header);
         assert!(input.room(512).len() <= 512);

@@ -12,7 +12,7 @@ pub fn connections(wanted: usize) -> usize {
         let raised = limit.maximum.unwrap_or(u64::MAX).min(wanted as u64 + RESERVED);
         if limit.current.is_some_and(|current| current < raised) {
             limit.current = Some(raised);
-            if let Err(error) = setrlimit(Resource::Nofile, limit.clone()) {
+            if let Err(error) = setrlimit(Resource::Nofile, limit) {
                 tracing::warn!(%error, "cannot raise the limit of open files");
             }
         }
