@@ -19,10 +19,11 @@ pub(crate) use write::{natural_key, split_unique_value, unique_value};
 use crate::catalog::CatalogEntry;
 use crate::error::{Error, Result};
 use crate::index::Index;
-use crate::keys::CollectionId;
+use crate::keys::{self, CollectionId};
 use crate::namespace::Namespace;
 use crate::options::CollectionOptions;
 use crate::store::Shared;
+use diwan_kv::{Direction, KeyRange, Space};
 use parking_lot::{Mutex, RwLock};
 use sequence::Sequence;
 use std::sync::Arc;
@@ -55,12 +56,18 @@ pub struct Collection {
     pub(crate) sequence: Sequence,
     /// Held by whoever builds indexes.
     pub(crate) building: Mutex<()>,
+    /// The greatest id that was ever inserted, or one above it, as key bytes.
+    greatest_id: Mutex<Vec<u8>>,
 }
 
 impl Collection {
     pub(crate) fn open(shared: Arc<Shared>, name: Namespace, entry: CatalogEntry) -> Result<Collection> {
         let capped = entry.options.capped.is_some();
         let sequence = Sequence::recover(shared.engine.as_ref(), entry.id, capped)?;
+        let prefix = keys::collection_prefix(entry.id);
+        let newest =
+            shared.engine.snapshot().scan(Space::Records, KeyRange::prefix(&prefix), Direction::Reverse).next();
+        let greatest_id = newest.transpose()?.map_or_else(Vec::new, |(key, _)| key[prefix.len()..].to_vec());
         Ok(Collection {
             shared,
             id: entry.id,
@@ -73,6 +80,7 @@ impl Collection {
             })),
             sequence,
             building: Mutex::new(()),
+            greatest_id: Mutex::new(greatest_id),
         })
     }
 

@@ -161,10 +161,12 @@ impl Collection {
         let mut batch = Batch::with_capacity(prepared.len() * (2 + schema.secondary().len()));
         let mut staged = Vec::with_capacity(prepared.len());
         let mut statements = Vec::new();
-        let single = prepared.len() == 1;
+        // Ids that only rise do not repeat within the batch.
+        let rising = prepared.windows(2).all(|pair| pair[0].1.id < pair[1].1.id);
         for ((at, ready), keys) in prepared.iter().zip(keys) {
             let outcome = keys.and_then(|keys| {
-                self.check_new_id(&ready.id, ready.doc(), single, &mut overlay)?;
+                let key = Key::Record(self.id, &ready.id).bytes();
+                self.check_new_id(&ready.id, ready.doc(), &key, &overlay)?;
                 self.stage_index_changes(
                     schema,
                     &ready.id,
@@ -174,6 +176,9 @@ impl Collection {
                     &mut overlay,
                     &mut batch,
                 )?;
+                if !rising {
+                    overlay.insert(key, Some(Vec::new()));
+                }
                 self.stage_insert(&ready.id, ready.doc())
             });
             match outcome {
@@ -326,6 +331,13 @@ impl Collection {
 
     /// A document that is not there yet: its first revision, or the one after its tombstone.
     fn stage_insert<'a>(&self, id: &'a [u8], doc: Doc<'a>) -> Result<Staged<'a>> {
+        {
+            let mut greatest = self.greatest_id.lock();
+            if id > greatest.as_slice() {
+                greatest.clear();
+                greatest.extend_from_slice(id);
+            }
+        }
         let mut staged = Staged {
             id,
             kind: ChangeKind::Insert,
@@ -352,10 +364,12 @@ impl Collection {
     }
 
     /// Refuses an `_id` that is there already, in the store or earlier in this batch.
-    fn check_new_id(&self, id: &[u8], doc: Doc<'_>, single: bool, overlay: &mut Overlay) -> Result<()> {
-        let key = Key::Record(self.id, id).bytes();
-        let exists = self.shared.engine.get(Space::Records, &key)?.is_some();
-        if exists || (!single && overlay.insert(key, Some(Vec::new())).is_some()) {
+    fn check_new_id(&self, id: &[u8], doc: Doc<'_>, key: &[u8], overlay: &Overlay) -> Result<()> {
+        // An id above all that ever were is new without a look: most ids that drivers make are.
+        if id > self.greatest_id.lock().as_slice() {
+            return Ok(());
+        }
+        if overlay.contains_key(key) || self.shared.engine.get(Space::Records, key)?.is_some() {
             return Err(Error::DuplicateKey(Box::new(DuplicateKey {
                 namespace: self.namespace().to_string(),
                 index: "_id_".to_owned(),
