@@ -266,7 +266,12 @@ fn run(
     if let Some(wait) = context.wait {
         return Ok(wait);
     }
-    let Some(commit) = context.commit else { return Ok(Wait::Nothing) };
+    let Some(commit) = context.commit else {
+        if command.writes() {
+            append_concern_error(request.arguments.write_concern.as_ref(), reply);
+        }
+        return Ok(Wait::Nothing);
+    };
     server.clock.tick();
     acknowledgement(server, request, commit, reply)
 }
@@ -280,16 +285,21 @@ fn acknowledgement(
 ) -> Result<Wait> {
     let default = WriteConcern::default();
     let concern = request.arguments.write_concern.as_ref().unwrap_or(&default);
-    if let Some((code, text)) = concern.unsatisfiable() {
-        reply.begin_document("writeConcernError").append("code", code);
-        reply.append("codeName", crate::error::name(code)).append("errmsg", text).end();
-    }
+    append_concern_error(Some(concern), reply);
     let unacknowledged = concern.w == Acknowledgement::Members(0);
     let wait = match server.options.durability {
         Durability::Always => !unacknowledged,
         Durability::WriteConcern => concern.waits_for_sync(),
     };
     Ok(if wait { Wait::Durable(commit) } else { Wait::Nothing })
+}
+
+/// Tells of a write concern that no set of one member satisfies, whether or not there was something to write.
+fn append_concern_error(concern: Option<&WriteConcern>, reply: &mut DocBuilder) {
+    if let Some((code, text)) = concern.and_then(WriteConcern::unsatisfiable) {
+        reply.begin_document("writeConcernError").append("code", code);
+        reply.append("codeName", crate::error::name(code)).append("errmsg", text).end();
+    }
 }
 
 /// The checks that need no command's own knowledge.

@@ -135,6 +135,11 @@ impl Command {
         self.flags & END != 0
     }
 
+    /// Whether the command changes data.
+    pub(crate) fn writes(&self) -> bool {
+        self.flags & WRITE != 0
+    }
+
     /// Whether the command's own argument is the collection that it works on.
     pub(crate) fn names_collection(&self) -> bool {
         self.flags & (READ | WRITE) != 0 && self.flags & ADMIN == 0

@@ -10,10 +10,13 @@ const LISTED: usize = 100;
 
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
     let namespace = context.request.namespace()?;
+    let (mut full, mut background) = (false, false);
     for field in context.request.fields() {
         match field.key {
             // There is one depth of check, the full one, and it always runs beside traffic.
-            "full" | "background" | "checkBSONConformance" => {
+            "full" => full = field.flag()?,
+            "background" => background = field.flag()?,
+            "checkBSONConformance" => {
                 field.flag()?;
             }
             "scandata" => {}
@@ -23,6 +26,10 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
             }
             _ => return Err(field.unknown()),
         }
+    }
+    if full && background {
+        let text = "Running the validate command with both { background: true } and { full: true } is not supported.";
+        return Err(CommandError::new(code::INVALID_OPTIONS, text));
     }
     let collection = context.server.store.collection(&namespace)?.ok_or_else(|| {
         let text = format!("Collection '{namespace}' does not exist to validate.");

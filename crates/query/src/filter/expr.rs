@@ -40,6 +40,11 @@ impl ExprFilter {
         self.source.as_value()
     }
 
+    /// The same expression, evaluated in `context`.
+    pub(super) fn in_context(&self, context: &Arc<Context>) -> ExprFilter {
+        ExprFilter { context: context.clone(), ..self.clone() }
+    }
+
     /// Whether the expression's value for a document is true, as the expression language sees truth.
     pub(super) fn test(&self, doc: Doc<'_>, context: Option<&Context>) -> Result<bool> {
         let arena = Bump::new();

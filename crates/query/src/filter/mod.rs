@@ -144,6 +144,19 @@ impl Filter {
         self.test(doc, Some(context))
     }
 
+    /// This filter with the variables, clock and interrupt of `context` in place of those that it was parsed with: what a
+    /// pipeline that runs for each of many documents, with other variables each time, hands to a scan.
+    pub fn in_context(&self, context: &Arc<Context>) -> Filter {
+        let all = |children: &[Filter]| children.iter().map(|child| child.in_context(context)).collect();
+        match self {
+            Filter::And(conjunction) => Filter::and(all(conjunction.children())),
+            Filter::Or(children) => Filter::Or(all(children)),
+            Filter::Nor(children) => Filter::Nor(all(children)),
+            Filter::Expr(expr) => Filter::Expr(Box::new(expr.in_context(context))),
+            _ => self.clone(),
+        }
+    }
+
     /// Whether a document matches, and through which array element.
     pub fn matches_with_position(&self, doc: Doc<'_>) -> Result<Match> {
         let hit = self.hit(doc)?;

@@ -233,7 +233,10 @@ impl<'e> Parser<'e> {
         }
         self.kind = Some(Kind::Inclusion);
         let expr = Expr::parse_document(inner, self.scope).map_err(|error| match inner.iter().next() {
-            Some(first) if error.code == code::INVALID_PIPELINE_OPERATOR && self.find.is_some() => {
+            Some(first)
+                if error.code == code::INVALID_PIPELINE_OPERATOR
+                    && error.message == format!("Unrecognized expression '{}'", first.key_str()) =>
+            {
                 Error::new(31325, format!("Unknown expression {}", first.key_str()))
             }
             _ => error,

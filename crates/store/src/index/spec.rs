@@ -229,13 +229,15 @@ impl IndexSpec {
 
     /// Refuses a specification that clashes with an existing index; says whether it is the same one again.
     pub fn compare_with_existing(&self, existing: &IndexSpec) -> Result<bool> {
-        let same_key = self.key == existing.key && self.collation_doc() == existing.collation_doc();
-        let same_options = same_key
+        // These tell indexes apart: with other options that are equal, both may exist under two names.
+        let same_key = self.key == existing.key
+            && self.collation_doc() == existing.collation_doc()
             && self.unique == existing.unique
             && self.sparse == existing.sparse
-            && self.expire_after_seconds == existing.expire_after_seconds
             && self.document_field("partialFilterExpression")
-                == existing.document_field("partialFilterExpression")
+                == existing.document_field("partialFilterExpression");
+        let same_options = same_key
+            && self.expire_after_seconds == existing.expire_after_seconds
             && self.document_field("wildcardProjection") == existing.document_field("wildcardProjection");
         let both = || {
             format!(
@@ -268,12 +270,7 @@ impl IndexSpec {
                 format!("Index already exists with a different name: {}", existing.name),
             ));
         }
-        let partial = |spec: &IndexSpec| spec.document_field("partialFilterExpression").map(Value::to_owned);
-        if same_key
-            && partial(self) == partial(existing)
-            && self.sparse == existing.sparse
-            && self.unique == existing.unique
-        {
+        if same_key {
             return Err(Error::refused(
                 code::INDEX_OPTIONS_CONFLICT,
                 "An equivalent index already exists with a different name and options. ".to_owned() + &both(),
@@ -377,7 +374,7 @@ impl IndexSpec {
         for element in spec.iter() {
             match element.key_str() {
                 "key" | "name" | "v" | "ns" | "dropDups" | "commitQuorum" | "collation" => {}
-                "unique" | "sparse" | "hidden" | "background" if !is_true(element.value()) => {}
+                "unique" | "sparse" | "hidden" if !is_true(element.value()) => {}
                 _ => {
                     out.append_element(element);
                 }
@@ -607,7 +604,7 @@ mod tests {
         };
         assert_eq!(code_of(doc! { "key": { "b": 1 }, "name": "a_1" }), 86);
         assert_eq!(code_of(doc! { "key": { "a": 1 }, "name": "other" }), 85);
-        assert_eq!(code_of(doc! { "key": { "a": 1 }, "name": "a_1", "unique": true }), 85);
+        assert_eq!(code_of(doc! { "key": { "a": 1 }, "name": "a_1", "unique": true }), 86);
         assert!(!parse(doc! { "key": { "b": 1 }, "name": "b_1" }).compare_with_existing(&existing).unwrap());
     }
 }

@@ -262,7 +262,11 @@ pub(super) fn open_collection(
     execution: &Execution,
     hint: &Hint,
 ) -> Result<Box<dyn DocSource>> {
-    let leading = Leading::of(pipeline);
+    let mut leading = Leading::of(pipeline);
+    if !execution.context.variables.is_empty() {
+        // Bound anew for each document of an outer pipeline: what the filter was parsed with does not hold them.
+        leading.filter = Arc::new(leading.filter.in_context(&execution.context));
+    }
     let (plan, view) = leading.plan(collection, pipeline, execution, hint)?;
     if leading.sort.is_none()
         && let Some(counting) = pipeline.stages.get(leading.matches).and_then(Counting::of)

@@ -28,6 +28,13 @@ pub struct Delete<'a> {
     pub retry: Option<RetryRecord<'a>>,
 }
 
+impl Delete<'_> {
+    /// Refuses a statement that cannot be parsed: all that there is to do where there is no collection.
+    pub fn check(&self) -> Result<()> {
+        self.scope.ready(None)?.filter(self.filter).map(drop)
+    }
+}
+
 /// What a delete did.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Deleted {

@@ -110,7 +110,7 @@ impl Collection {
             Modify::Update { update, upsert, return_new } => (update, upsert, return_new),
         };
         let statement =
-            Statement::parse(self, request.filter, update, false, request.array_filters, &request.scope)?;
+            Statement::parse(Some(self), request.filter, update, false, request.array_filters, &request.scope)?;
         let parse_env = statement.ready.parse_env();
         let filter_env = FilterEnv { context: statement.ready.context.clone(), scope: Some(&parse_env) };
         let projection = request

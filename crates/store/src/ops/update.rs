@@ -77,6 +77,18 @@ impl Updated {
     }
 }
 
+impl Update<'_> {
+    /// Refuses a statement that cannot be parsed: all that there is to do where there is no collection.
+    pub fn check(&self) -> Result<()> {
+        self.parse(None).map(drop)
+    }
+
+    fn parse(&self, collection: Option<&Collection>) -> Result<Statement> {
+        let update = self.update.unwrap_or(Value::Document(Doc::EMPTY));
+        Statement::parse(collection, self.filter, update, self.multi, self.array_filters, &self.scope)
+    }
+}
+
 /// An update with everything parsed.
 pub(super) struct Statement {
     pub filter: Arc<Filter>,
@@ -86,14 +98,15 @@ pub(super) struct Statement {
 
 impl Statement {
     pub fn parse(
-        collection: &Collection,
+        collection: Option<&Collection>,
         filter: Doc<'_>,
         update: Value<'_>,
         multi: bool,
         array_filters: Option<Array<'_>>,
         scope: &Scope<'_>,
     ) -> Result<Statement> {
-        let ready = scope.ready(collection.schema().options.collator.as_ref())?;
+        let schema = collection.map(Collection::schema);
+        let ready = scope.ready(schema.as_ref().and_then(|schema| schema.options.collator.as_ref()))?;
         let filter = ready.filter(filter)?;
         let parse_env = ready.parse_env();
         let filter_env = FilterEnv { context: ready.context.clone(), scope: Some(&parse_env) };
@@ -134,15 +147,7 @@ const ATTEMPTS: usize = 100;
 impl Collection {
     /// Runs an update statement.
     pub fn update(self: &Arc<Self>, request: &Update<'_>) -> Result<Updated> {
-        let update = request.update.unwrap_or(Value::Document(Doc::EMPTY));
-        let statement = Statement::parse(
-            self,
-            request.filter,
-            update,
-            request.multi,
-            request.array_filters,
-            &request.scope,
-        )?;
+        let statement = request.parse(Some(self))?;
         if request.multi {
             self.update_many(request, &statement)
         } else {
