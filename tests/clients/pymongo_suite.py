@@ -54,6 +54,8 @@ DESELECTED = {
     "test_init_disconnected": "the driver's connection timeouts",
     "test_server_selection_timeout": "the driver's timeouts",
     "test_database_aggregation_fake_cursor": "waits for minutes on $listLocalSessions, which is refused",
+    "srv": "DNS names of a test service",
+    "test_service_name_from_kwargs": "DNS names of a test service",
     "test_interrupt_signal": "needs $where with sleep",
     "csot": "the driver's time limits",
 }

@@ -119,3 +119,13 @@ def test_cursors_of_other_namespaces_are_refused(filled):
     with pytest.raises(OperationFailure) as caught:
         filled.database.command("getMore", reply["cursor"]["id"], collection="other")
     assert caught.value.code == 13
+
+
+def test_a_tailable_cursor_that_is_overtaken_ends(db):
+    db.create_collection("log", capped=True, size=100_000, max=3)
+    db.log.insert_one({"n": 0})
+    reply = db.command("find", "log", tailable=True)
+    db.log.insert_many({"n": n} for n in range(1, 6))
+    with pytest.raises(OperationFailure) as caught:
+        db.command("getMore", reply["cursor"]["id"], collection="log")
+    assert caught.value.code == 136
