@@ -79,6 +79,7 @@ pub mod code {
     pub const WRITE_CONFLICT: i32 = 112;
     pub const COMMAND_NOT_SUPPORTED: i32 = 115;
     pub const DOCUMENT_VALIDATION_FAILURE: i32 = 121;
+    pub const CAPPED_POSITION_LOST: i32 = 136;
     pub const DURATION_OVERFLOW: i32 = 159;
     pub const COMMAND_NOT_SUPPORTED_ON_VIEW: i32 = 166;
     pub const OPTION_NOT_SUPPORTED_ON_VIEW: i32 = 167;

@@ -208,7 +208,12 @@ impl Scan {
                 Leg::Records(ranges) => next_pair(open, ranges, Space::Records)?
                     .map(|(_, value)| StoredDocument::new(value).map(Current::Stored))
                     .transpose()?,
-                Leg::Natural { after, direction } => next_natural(open, &self.collection, after, *direction)?,
+                Leg::Natural { after, direction } => {
+                    if self.tailable && open.pairs.is_none() {
+                        check_position(open, &self.collection, *after)?;
+                    }
+                    next_natural(open, &self.collection, after, *direction)?
+                }
                 Leg::Index { scan, ranges, bounded } => {
                     let entry = next_pair(open, ranges, Space::Indexes)?;
                     match entry {
@@ -336,6 +341,23 @@ fn next_natural(
         .ok_or_else(|| Error::Damaged(keys::describe(Space::Indexes, &key)))?;
     *after = Some(position);
     Ok(Some(open.view.get(&id)?.map_or(Current::None, Current::Stored)))
+}
+
+/// Refuses to go on from a document that the collection has removed to make room: others may have gone unseen with it.
+fn check_position(open: &Open, collection: &Collection, after: Option<u64>) -> Result<()> {
+    let Some(position) = after else { return Ok(()) };
+    let mut key = keys::natural_prefix(collection.id);
+    keys::write_number(&mut key, position);
+    if open.view.snapshot().get(Space::Indexes, &key)?.is_none() {
+        return Err(Error::refused(
+            code::CAPPED_POSITION_LOST,
+            format!(
+                "CollectionScan died due to position in capped collection being deleted. Last seen record id: \
+                 RecordId({position})"
+            ),
+        ));
+    }
+    Ok(())
 }
 
 /// The document of an index entry, or what the entry tells of it.
