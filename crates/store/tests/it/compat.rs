@@ -287,4 +287,8 @@ fn compat_19_explain_tells_fewer_statistics() {
         (Some("COLLSCAN"), Some(Value::Int64(1)))
     );
     assert!(!stage.contains_key("needTime") && !stage.contains_key("saveState"));
+    index(&store.collection(&name()).unwrap().unwrap(), doc! { "key": { "a": 1 }, "name": "a" });
+    let explained = store.explain_find(&name(), &find, None, Verbosity::QueryPlanner).unwrap();
+    let plan = explained.as_doc().get_doc("queryPlanner").unwrap().get_doc("winningPlan").unwrap();
+    assert_eq!((plan.get_str("stage"), plan.get_doc("filter")), (Some("FETCH"), Some(filter.as_doc())));
 }
