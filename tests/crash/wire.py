@@ -32,17 +32,24 @@ class Connection:
 
     def command(self, database: str, command: dict) -> dict:
         """The reply to a command, whatever it says."""
-        body = bson.encode({**command, "$db": database})
-        self.requests += 1
-        message = HEADER.pack(16 + 5 + len(body), self.requests, 0, OP_MSG) + struct.pack("<IB", 0, 0) + body
+        self.send(database, command)
         try:
-            self.socket.sendall(message)
             length, _, answered, code = HEADER.unpack(self._read(16))
             reply = self._read(length - 16)
         except OSError as error:
             raise Lost from error
         assert (answered, code) == (self.requests, OP_MSG)
         return bson.decode(reply[5:], CODEC)
+
+    def send(self, database: str, command: dict) -> None:
+        """Sends a command and does not wait for its reply."""
+        body = bson.encode({**command, "$db": database})
+        self.requests += 1
+        message = HEADER.pack(16 + 5 + len(body), self.requests, 0, OP_MSG) + struct.pack("<IB", 0, 0) + body
+        try:
+            self.socket.sendall(message)
+        except OSError as error:
+            raise Lost from error
 
     def run(self, database: str, command: dict) -> dict:
         """The reply to a command that must succeed."""

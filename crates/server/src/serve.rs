@@ -28,7 +28,13 @@ pub fn run(settings: Resolved) -> Result<(), String> {
         .max_blocking_threads(Server::BLOCKING_THREADS)
         .build()
         .map_err(|error| format!("cannot start threads: {error}"))?;
-    let store = Store::open(engine).map_err(|error| format!("cannot open the store: {error}"))?;
+    let store = Store::open(engine).map_err(|error| match &settings.data {
+        Some(directory) => {
+            let shown = directory.display();
+            format!("cannot open the store in {shown}: {error}. `diwan check --data {shown}` tells what is wrong")
+        }
+        None => format!("cannot open the store: {error}"),
+    })?;
     let served = runtime.block_on(serve(&settings, store.clone()));
     runtime.shutdown_timeout(Duration::from_secs(1));
     let closed = store.close().map_err(|error| format!("cannot close the store: {error}"));

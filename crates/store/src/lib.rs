@@ -38,7 +38,7 @@ pub use index::{BuildProgress, FieldOrder, Index, IndexField, IndexKeys, IndexKi
 pub use namespace::{Namespace, check_database_name};
 pub use options::{Capped, CollectionOptions, ValidationLevel, View};
 pub use record::Record;
-pub use retry::{RememberedStatement, RetryRecord};
+pub use retry::{RememberedStatement, RetryRecord, SessionTurn};
 pub use revision::Revision;
 pub use store::{Entry, Store, ViewEntry};
 

@@ -10,9 +10,10 @@ use crate::keys::{self, Key, read_number, write_number};
 use diwan_kv::{Batch, Direction, Engine, KeyRange, Space};
 use diwan_query::code;
 use diwan_value::{Doc, DocBuf};
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 /// What is to be remembered of a write.
 #[derive(Clone, Copy, Debug)]
@@ -96,19 +97,38 @@ impl Stored {
     }
 }
 
-/// Which numbers the sessions have used.
+/// Which numbers the sessions have used, and which of them are at work.
 #[derive(Default)]
 pub(crate) struct RetryTable {
-    /// The newest use of each session seen since the start.
-    newest: Mutex<HashMap<Box<[u8]>, Use>>,
+    sessions: Mutex<HashMap<Box<[u8]>, Session>>,
+    /// Told when a session is no longer busy.
+    free: Condvar,
 }
 
-/// A session's newest use.
-struct Use {
-    /// Its greatest transaction number.
-    transaction: i64,
-    /// When that came, in seconds since the Unix epoch.
-    at: u64,
+#[derive(Default)]
+struct Session {
+    /// The greatest transaction number seen since the start.
+    newest: Option<i64>,
+    /// When it was last used.
+    used: u64,
+    /// Whether a write of the session is under way.
+    busy: bool,
+}
+
+/// A session's turn: until this is dropped, no other retryable write of the session begins. So a write that is sent
+/// again while it is still being done waits, and finds it done.
+pub struct SessionTurn {
+    table: Arc<RetryTable>,
+    session: Box<[u8]>,
+}
+
+impl Drop for SessionTurn {
+    fn drop(&mut self) {
+        if let Some(session) = self.table.sessions.lock().get_mut(&self.session) {
+            session.busy = false;
+        }
+        self.table.free.notify_all();
+    }
 }
 
 /// For how long results are remembered: as long as a session lives, in seconds.
@@ -118,21 +138,16 @@ impl RetryTable {
     /// What the session did under this number before: nothing if the number is new. A number older than the
     /// session's newest is refused.
     pub fn begin(
-        &self,
+        self: &Arc<Self>,
         engine: &dyn Engine,
         session: &[u8],
         transaction: i64,
-    ) -> Result<Vec<RememberedStatement>> {
-        let known = {
-            let mut newest = self.newest.lock();
-            match newest.get_mut(session) {
-                Some(newest) if newest.transaction < transaction => {
-                    *newest = Use { transaction, at: clock::now_seconds() };
-                    return Ok(Vec::new());
-                }
-                known => known.map(|newest| newest.transaction),
-            }
-        };
+    ) -> Result<(Vec<RememberedStatement>, SessionTurn)> {
+        let (turn, known) = self.take_turn(session);
+        if known.is_some_and(|known| known < transaction) {
+            self.note(session, transaction);
+            return Ok((Vec::new(), turn));
+        }
         let stored = read_session(engine, session)?;
         let newest = stored.iter().map(|record| record.transaction).chain(known).max();
         if let Some(newest) = newest
@@ -146,18 +161,40 @@ impl RetryTable {
                 ),
             ));
         }
-        self.newest.lock().insert(session.into(), Use { transaction, at: clock::now_seconds() });
-        Ok(stored
+        self.note(session, transaction);
+        let done = stored
             .into_iter()
             .filter(|record| record.transaction == transaction)
             .flat_map(|record| record.statements)
-            .collect())
+            .collect();
+        Ok((done, turn))
+    }
+
+    /// Waits until no other write of the session is under way; also gives its newest number.
+    fn take_turn(self: &Arc<Self>, session: &[u8]) -> (SessionTurn, Option<i64>) {
+        let mut sessions = self.sessions.lock();
+        let newest = loop {
+            let state = sessions.entry(session.into()).or_default();
+            if !state.busy {
+                state.busy = true;
+                state.used = clock::now_seconds();
+                break state.newest;
+            }
+            self.free.wait(&mut sessions);
+        };
+        (SessionTurn { table: self.clone(), session: session.into() }, newest)
+    }
+
+    fn note(&self, session: &[u8], transaction: i64) {
+        if let Some(state) = self.sessions.lock().get_mut(session) {
+            state.newest = Some(transaction);
+        }
     }
 
     /// Forgets what is older than a session lives.
     pub fn expire(&self, engine: &dyn Engine) -> Result<()> {
         let oldest = clock::now_seconds().saturating_sub(RETENTION_SECONDS);
-        self.newest.lock().retain(|_, newest| newest.at >= oldest);
+        self.sessions.lock().retain(|_, session| session.busy || session.used >= oldest);
         let mut expired = Vec::new();
         engine.snapshot().visit(Space::Meta, KeyRange::prefix(b"r"), &mut |key, value| {
             if Stored::parse(value).is_ok_and(|record| record.noted_at < oldest) {
@@ -211,9 +248,10 @@ mod tests {
     #[test]
     fn results_survive_a_new_table() {
         let engine = MemoryEngine::new();
-        assert!(RetryTable::default().begin(&engine, b"s", 5).unwrap().is_empty());
+        let table = || Arc::new(RetryTable::default());
+        assert!(table().begin(&engine, b"s", 5).unwrap().0.is_empty());
         remember(&engine, 5, 2, Some(doc! { "n": 1 }.as_doc()));
-        let remembered = RetryTable::default().begin(&engine, b"s", 5).unwrap();
+        let remembered = table().begin(&engine, b"s", 5).unwrap().0;
         assert_eq!(remembered.len(), 1);
         assert_eq!(remembered[0].statement, 2);
         assert_eq!(remembered[0].result, Some(doc! { "n": 1 }));
@@ -222,12 +260,28 @@ mod tests {
     #[test]
     fn older_numbers_are_refused_and_newer_ones_start_afresh() {
         let engine = MemoryEngine::new();
-        let table = RetryTable::default();
+        let table = Arc::new(RetryTable::default());
         table.begin(&engine, b"s", 5).unwrap();
         remember(&engine, 5, 0, None);
-        assert!(table.begin(&engine, b"s", 6).unwrap().is_empty());
+        assert!(table.begin(&engine, b"s", 6).unwrap().0.is_empty());
         assert!(matches!(table.begin(&engine, b"s", 5), Err(Error::Query(error)) if error.code == 225));
-        assert!(matches!(RetryTable::default().begin(&engine, b"s", 4), Err(Error::Query(_))));
-        assert!(table.begin(&engine, b"other", 1).unwrap().is_empty());
+        assert!(matches!(Arc::new(RetryTable::default()).begin(&engine, b"s", 4), Err(Error::Query(_))));
+        assert!(table.begin(&engine, b"other", 1).unwrap().0.is_empty());
+    }
+
+    #[test]
+    fn a_retry_waits_for_the_write_under_way() {
+        let engine = MemoryEngine::new();
+        let table = Arc::new(RetryTable::default());
+        let (done, turn) = table.begin(&engine, b"s", 5).unwrap();
+        assert!(done.is_empty());
+        std::thread::scope(|scope| {
+            let retry = scope.spawn(|| table.begin(&engine, b"s", 5).unwrap().0);
+            // Another session does not wait.
+            assert!(table.begin(&engine, b"other", 1).unwrap().0.is_empty());
+            remember(&engine, 5, 0, None);
+            drop(turn);
+            assert_eq!(retry.join().unwrap().len(), 1);
+        });
     }
 }

@@ -8,7 +8,7 @@ use crate::keys::{self, CollectionId, IndexId, Key, read_number, write_number};
 use crate::locks::Stripes;
 use crate::namespace::Namespace;
 use crate::options::{CollectionOptions, View};
-use crate::retry::{RememberedStatement, RetryTable};
+use crate::retry::{RememberedStatement, RetryTable, SessionTurn};
 use crate::upkeep::Upkeep;
 use diwan_kv::{Batch, Direction, Engine, KeyRange, Space};
 use diwan_query::code;
@@ -353,8 +353,13 @@ impl Store {
         names
     }
 
-    /// What a session did under this transaction number before; nothing if the number is new.
-    pub fn begin_retryable(&self, session: &[u8], transaction: i64) -> Result<Vec<RememberedStatement>> {
+    /// What a session did under this transaction number before, nothing if the number is new; and the session's turn, to
+    /// be kept until the write is committed.
+    pub fn begin_retryable(
+        &self,
+        session: &[u8],
+        transaction: i64,
+    ) -> Result<(Vec<RememberedStatement>, SessionTurn)> {
         self.retries.begin(self.shared.engine.as_ref(), session, transaction)
     }
 

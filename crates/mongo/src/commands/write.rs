@@ -4,7 +4,7 @@ use crate::dispatch::Context;
 use crate::error::{CommandError, Result, code};
 use crate::fields::Field;
 use crate::identity::MAX_WRITE_BATCH;
-use diwan_store::{RememberedStatement, RetryRecord};
+use diwan_store::{RememberedStatement, RetryRecord, SessionTurn};
 use diwan_value::{Doc, DocBuf, DocBuilder};
 
 /// The documents of a write command's own field, within MongoDB's limits.
@@ -37,6 +37,8 @@ pub(super) struct Retry<'a> {
     /// Session and transaction number; `None` if the write is not to be remembered.
     number: Option<(&'a [u8], i64)>,
     done: Vec<RememberedStatement>,
+    /// Keeps the same command from being done beside this one when it is sent again.
+    _turn: Option<SessionTurn>,
     /// The number of the command's first statement.
     first: u32,
 }
@@ -47,16 +49,19 @@ impl<'a> Retry<'a> {
         let arguments = &context.request.arguments;
         let number = arguments.session.as_ref().zip(arguments.txn_number);
         let number = number.map(|(session, number)| (session.as_slice(), number));
-        let done = match number {
-            Some((session, number)) => context.server.store.begin_retryable(session, number)?,
-            None => Vec::new(),
+        let (done, turn) = match number {
+            Some((session, number)) => {
+                let (done, turn) = context.server.store.begin_retryable(session, number)?;
+                (done, Some(turn))
+            }
+            None => (Vec::new(), None),
         };
         if !done.is_empty() {
             // Done is not yet durable.
             context.fence()?;
         }
         let first = first.and_then(|first| u32::try_from(first).ok()).unwrap_or(0);
-        Ok(Retry { number, done, first })
+        Ok(Retry { number, done, _turn: turn, first })
     }
 
     /// Whether the write is remembered at all.

@@ -333,3 +333,56 @@ fn dropped_collections_and_indexes_leave_nothing_that_is_found() {
     assert!(report.findings.is_empty(), "{:?}", report.findings);
     assert_eq!(report.collections.len(), 1);
 }
+
+#[test]
+fn every_deleted_document_comes_back_as_such_after_a_kill() {
+    let engine = Arc::new(MemoryEngine::new());
+    let name = Namespace::new("test", "things").unwrap();
+    let docs: Vec<DocBuf> = (0..3).map(|id| doc! { "_id": id }).collect();
+    {
+        let store = Store::open(engine.clone()).unwrap();
+        let things = store.collection_or_create(&name).unwrap();
+        insert(&things, &docs);
+        delete(&things, &doc! {}, true);
+    }
+    let store = Store::open(engine).unwrap();
+    docs.iter().for_each(|doc| insert(&store.collection(&name).unwrap().unwrap(), std::slice::from_ref(doc)));
+    let report = checked(&store);
+    assert!(report.findings.is_empty(), "{:?}", report.findings);
+    assert_eq!(report.collections[0].ancestors, 6);
+}
+
+#[test]
+fn a_capped_collection_goes_on_where_it_was_after_a_kill() {
+    let engine = Arc::new(MemoryEngine::new());
+    let name = Namespace::new("test", "capped").unwrap();
+    let options = doc! { "capped": true, "size": 256 };
+    for first in [0, 100, 200] {
+        let store = Store::open(engine.clone()).unwrap();
+        if first == 0 {
+            store.create(&name, options.as_doc()).unwrap();
+        }
+        let capped = store.collection(&name).unwrap().unwrap();
+        (first..first + 30).for_each(|id| insert(&capped, &[doc! { "_id": id }]));
+        let report = checked(&store);
+        assert!(report.findings.is_empty(), "{:?}", report.findings);
+        assert_eq!(capped.data_bytes(), report.collections[0].bytes);
+        assert_eq!(report.collections[0].documents, 256 / 14);
+    }
+}
+
+#[test]
+fn an_index_that_was_being_dropped_at_a_kill_stays_dropped() {
+    let (store, engine) = used_store();
+    drop(store);
+    let mut batch = Batch::new();
+    batch.put(Space::Meta, Key::Dropped(BY_TAG.0).bytes(), Vec::new());
+    // What a writer that no longer maintained it would leave.
+    let (key, _) = pairs(engine.as_ref(), Space::Indexes, &index_prefix(BY_TAG)).swap_remove(0);
+    batch.delete(Space::Indexes, key);
+    engine.commit(batch).unwrap();
+    let store = Store::open(engine).unwrap();
+    let things = store.collection(&Namespace::new("test", "things").unwrap()).unwrap().unwrap();
+    assert!(things.schema().indexes.iter().all(|index| index.id != BY_TAG));
+    assert!(checked(&store).findings.is_empty());
+}

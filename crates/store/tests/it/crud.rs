@@ -3,7 +3,7 @@
 use crate::setup::*;
 use diwan_kv::MemoryEngine;
 use diwan_query::Interrupt;
-use diwan_store::ops::{Aggregate, Count, Distinct, FindAndModify, Find, Modify, Scope};
+use diwan_store::ops::{Aggregate, Count, Distinct, Find, FindAndModify, Modify, Scope};
 use diwan_store::plan::Hint;
 use diwan_store::{ChangeKind, Error, RetryRecord, Store, WriteOptions, id_key};
 use diwan_value::{Doc, DocBuf, Value, array, doc};
@@ -104,11 +104,7 @@ fn find_and_modify_returns_either_side() {
         filter: filter.as_doc(),
         sort: Some(sort.as_doc()),
         projection: None,
-        modify: Modify::Update {
-            update: Value::Document(change.as_doc()),
-            upsert: false,
-            return_new: true,
-        },
+        modify: Modify::Update { update: Value::Document(change.as_doc()), upsert: false, return_new: true },
         array_filters: None,
         hint: Hint::None,
         scope: Scope::default(),
@@ -150,7 +146,8 @@ fn pipelines_group_and_count() {
     .finish());
     assert_eq!(grouped.len(), 3);
     assert_eq!(grouped[0], doc! { "_id": 0, "sum": 1665 });
-    let counted = run(array![{ "$match": { "k": 1 } }, { "$group": { "_id": 1, "n": { "$sum": 1 } } }].finish());
+    let counted =
+        run(array![{ "$match": { "k": 1 } }, { "$group": { "_id": 1, "n": { "$sum": 1 } } }].finish());
     assert_eq!(counted, [doc! { "_id": 1, "n": 33 }]);
     assert!(run(array![{ "$match": { "k": 9 } }, { "$count": "n" }].finish()).is_empty());
     run(array![{ "$match": { "k": 2 } }, { "$out": "copy" }].finish());
@@ -162,7 +159,10 @@ fn pipelines_group_and_count() {
 fn counts_and_distinct_values() {
     let store = store();
     let collection = collection(&store);
-    insert(&collection, &[doc! { "_id": 1, "t": ["a", "b"] }, doc! { "_id": 2, "t": "a" }, doc! { "_id": 3 }]);
+    insert(
+        &collection,
+        &[doc! { "_id": 1, "t": ["a", "b"] }, doc! { "_id": 2, "t": "a" }, doc! { "_id": 3 }],
+    );
     let filter = doc! { "t": "a" };
     let count = Count { filter: filter.as_doc(), ..Count::default() };
     assert_eq!(store.count(&name(), &count).unwrap(), 2);
@@ -212,14 +212,14 @@ fn a_reopened_store_knows_counts_sequences_and_retries() {
         insert(&collection, &[doc! { "_id": 1 }, doc! { "_id": 2 }]);
         let retry = RetryRecord { session: b"session", transaction: 3, statement: 0, result: None };
         let options = WriteOptions { retry: Some(retry), ..WriteOptions::default() };
-        assert!(store.begin_retryable(b"session", 3).unwrap().is_empty());
+        assert!(store.begin_retryable(b"session", 3).unwrap().0.is_empty());
         collection.insert(&[doc! { "_id": 3 }.as_doc()], true, options).unwrap();
         delete(&collection, &doc! { "_id": 1 }, false);
     }
     let store = Store::open(engine).unwrap();
     let collection = collection(&store);
     assert_eq!((collection.count(), collection.last_sequence()), (2, 4));
-    assert_eq!(store.begin_retryable(b"session", 3).unwrap().len(), 1);
+    assert_eq!(store.begin_retryable(b"session", 3).unwrap().0.len(), 1);
     assert!(store.begin_retryable(b"session", 2).is_err());
 }
 
