@@ -87,9 +87,10 @@ def sources() -> Path:
 def run(server: ServerProcess, report: Path) -> dict[str, Outcome]:
     """The outcome of every test that was selected, by `module::Class::test`."""
     directory = sources()
-    # The driver under test is the installed one: beside the tests lies its source, without the compiled parts.
     expression = " and ".join(f"not {name}" for name in DESELECTED)
     modules = [f"test/{module}.py" for module in MODULES if (directory / "test" / f"{module}.py").exists()]
+    # Without the working directory in the path, the driver under test is the installed one: beside the tests lies its
+    # source, without the compiled parts.
     command = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--import-mode=importlib", *modules]
     command += ["-k", expression, "-o", "addopts=", "-o", "junit_family=xunit2", f"--junitxml={report}", "--tb=line"]
     environment = {**os.environ, "DB_IP": "127.0.0.1", "DB_PORT": str(server.port)}

@@ -314,6 +314,9 @@ fn expressions() {
         ..Default::default()
     };
     assert!(filter.matches_in(doc! { "a": 5 }.as_doc(), &other).expect("matching"));
+    let bound = Filter::and(vec![filter, Filter::AlwaysTrue]).in_context(&Arc::new(other));
+    assert!(bound.matches(doc! { "a": 5 }.as_doc()).expect("matching"));
+    assert!(!bound.matches(doc! { "a": 6 }.as_doc()).expect("matching"));
 }
 
 #[test]
