@@ -31,7 +31,9 @@ pub fn run(settings: Resolved) -> Result<(), String> {
     let store = Store::open(engine).map_err(|error| match &settings.data {
         Some(directory) => {
             let shown = directory.display();
-            format!("cannot open the store in {shown}: {error}. `diwan check --data {shown}` tells what is wrong")
+            format!(
+                "cannot open the store in {shown}: {error}. `diwan check --data {shown}` tells what is wrong"
+            )
         }
         None => format!("cannot open the store: {error}"),
     })?;

@@ -27,10 +27,13 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
             let modify = FindAndModify { retry: retry.record(0, None), ..modify.clone() };
             match collection {
                 Some(collection) => collection.find_and_modify(&modify)?,
-                None => Modified {
-                    updated_existing: (!matches!(modify.modify, Modify::Remove)).then_some(false),
-                    ..Modified::default()
-                },
+                None => {
+                    modify.check()?;
+                    Modified {
+                        updated_existing: (!matches!(modify.modify, Modify::Remove)).then_some(false),
+                        ..Modified::default()
+                    }
+                }
             }
         }
     };

@@ -116,7 +116,12 @@ pub(super) fn index_of_array<'a>(args: Args<'a>, env: &EvalEnv<'a>) -> Evaluated
 }
 
 /// An optional argument that must be a non-negative integer.
-pub(super) fn index_argument<'a>(args: Args<'a>, at: usize, name: &str, env: &EvalEnv<'a>) -> Result<Option<usize>> {
+pub(super) fn index_argument<'a>(
+    args: Args<'a>,
+    at: usize,
+    name: &str,
+    env: &EvalEnv<'a>,
+) -> Result<Option<usize>> {
     if at >= args.len() {
         return Ok(None);
     }

@@ -55,8 +55,8 @@ pub use coerce::{Evaluated, is_truthy};
 pub use env::{Context, EvalEnv, MAX_VALUE_BYTES};
 pub use let_parameters::bind_let;
 pub use operator::{Args, Function, Node};
-pub(crate) use parse::field_path;
 pub(crate) use parse::check_new_variable;
+pub(crate) use parse::field_path;
 pub use parse::{ParseEnv, Slot};
 
 use crate::error::Result;

@@ -65,8 +65,11 @@ impl Collection {
         let capped = entry.options.capped.is_some();
         let sequence = Sequence::recover(shared.engine.as_ref(), entry.id, capped)?;
         let prefix = keys::collection_prefix(entry.id);
-        let newest =
-            shared.engine.snapshot().scan(Space::Records, KeyRange::prefix(&prefix), Direction::Reverse).next();
+        let newest = shared
+            .engine
+            .snapshot()
+            .scan(Space::Records, KeyRange::prefix(&prefix), Direction::Reverse)
+            .next();
         let greatest_id = newest.transpose()?.map_or_else(Vec::new, |(key, _)| key[prefix.len()..].to_vec());
         Ok(Collection {
             shared,

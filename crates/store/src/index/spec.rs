@@ -95,6 +95,9 @@ const KNOWN_FIELDS: [&str; 25] = [
     "commitQuorum",
 ];
 
+/// The options among them that would change what an index does and that Diwan does not have.
+const REFUSED_FIELDS: [&str; 2] = ["prepareUnique", "clustered"];
+
 impl IndexSpec {
     /// Parses a specification. `default_collation` is the collection's, for an index that states none.
     pub fn parse(spec: Doc<'_>, default_collation: Option<&Collation>) -> Result<IndexSpec> {
@@ -107,6 +110,14 @@ impl IndexSpec {
                         element.key_str(),
                         shell_text(spec)
                     ),
+                ));
+            }
+        }
+        for name in REFUSED_FIELDS {
+            if spec.get(name).is_some_and(is_true) {
+                return Err(Error::refused(
+                    code::NOT_IMPLEMENTED,
+                    format!("The index option '{name}' is not supported by Diwan"),
                 ));
             }
         }

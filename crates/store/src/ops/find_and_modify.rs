@@ -98,19 +98,33 @@ impl Modified {
     }
 }
 
+impl FindAndModify<'_> {
+    /// Refuses a command that cannot be parsed: all that there is to do where there is no collection.
+    pub fn check(&self) -> Result<()> {
+        self.parse(None).map(drop)
+    }
+
+    fn parse(&self, collection: Option<&Collection>) -> Result<Statement> {
+        // A removal has no update: its statement only matches.
+        let update = match self.modify {
+            Modify::Remove => Value::Document(Doc::EMPTY),
+            Modify::Update { update, .. } => update,
+        };
+        Statement::parse(collection, self.filter, update, false, self.array_filters, &self.scope)
+    }
+}
+
 /// How often it is begun anew when others change what it found.
 const ATTEMPTS: usize = 100;
 
 impl Collection {
     /// Runs a findAndModify.
     pub fn find_and_modify(self: &Arc<Self>, request: &FindAndModify<'_>) -> Result<Modified> {
-        // A removal has no update: its statement only matches.
-        let (update, upsert, return_new) = match request.modify {
-            Modify::Remove => (Value::Document(Doc::EMPTY), false, false),
-            Modify::Update { update, upsert, return_new } => (update, upsert, return_new),
+        let statement = request.parse(Some(self))?;
+        let (upsert, return_new) = match request.modify {
+            Modify::Remove => (false, false),
+            Modify::Update { upsert, return_new, .. } => (upsert, return_new),
         };
-        let statement =
-            Statement::parse(Some(self), request.filter, update, false, request.array_filters, &request.scope)?;
         let parse_env = statement.ready.parse_env();
         let filter_env = FilterEnv { context: statement.ready.context.clone(), scope: Some(&parse_env) };
         let projection = request

@@ -225,7 +225,9 @@ pub fn wants_scalars(predicate: &Predicate) -> bool {
         Predicate::In(set) => {
             set.values().iter().all(|operand| scalar(operand) && !operand.value().is_nullish())
         }
-        Predicate::Type(types) => !types.types().any(|tag| matches!(tag, Type::Document | Type::Array | Type::Null)),
+        Predicate::Type(types) => {
+            !types.types().any(|tag| matches!(tag, Type::Document | Type::Array | Type::Null))
+        }
         Predicate::Regex(_) | Predicate::Mod { .. } | Predicate::Bits(_) => true,
         Predicate::ElemMatch(ElemMatch::Value(all)) => all.iter().all(wants_scalars),
         _ => false,

@@ -180,7 +180,7 @@ fn show_interval(interval: &Interval, direction: key::Direction) -> String {
         key::Direction::Ascending => ("MinKey", "MaxKey"),
         key::Direction::Descending => ("MaxKey", "MinKey"),
     };
-    let border = |at_start: bool| if at_start { "-inf" } else { "inf" };
+    let border = |at_start: bool| if at_start { "-inf.0" } else { "inf.0" };
     let start = match &interval.start {
         Cut::Before(bytes) => format!("[{}", show(bytes, border(true))),
         Cut::After(bytes) => format!("({}", show(bytes, border(true))),

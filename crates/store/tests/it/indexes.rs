@@ -82,7 +82,8 @@ fn unique_indexes_refuse_and_tell_the_key() {
     // A key that an update gives up is free for the next document.
     update(&collection, &doc! { "_id": 1 }, &doc! { "$set": { "e": "c" } }, false, false);
     insert(&collection, &[doc! { "_id": 3, "e": "a" }]);
-    let duplicates = IndexSpec::parse(doc! { "key": { "x": 1 }, "name": "x", "unique": true }.as_doc(), None).unwrap();
+    let duplicates =
+        IndexSpec::parse(doc! { "key": { "x": 1 }, "name": "x", "unique": true }.as_doc(), None).unwrap();
     let built = collection.create_indexes(vec![duplicates], &Interrupt::new(), &BuildProgress::default());
     assert!(matches!(built, Err(Error::DuplicateKey(_))));
     assert_eq!(collection.schema().indexes.len(), 2);
@@ -110,11 +111,15 @@ fn a_build_beside_writers_misses_nothing() {
     index(&collection, doc! { "key": { "a": 1 }, "name": "a" });
     stop.store(true, Ordering::Relaxed);
     writer.join().unwrap();
-    let scan = Find { hint: diwan_store::plan::Hint::Natural(diwan_kv::Direction::Forward), ..Find::default() };
+    let scan =
+        Find { hint: diwan_store::plan::Hint::Natural(diwan_kv::Direction::Forward), ..Find::default() };
     let mut all: Vec<DocBuf> = find(&store, &scan);
     let everything = doc! { "a": { "$gte": -1_000_000 } };
-    let through_index =
-        Find { filter: everything.as_doc(), hint: diwan_store::plan::Hint::Name("a".to_owned()), ..Find::default() };
+    let through_index = Find {
+        filter: everything.as_doc(),
+        hint: diwan_store::plan::Hint::Name("a".to_owned()),
+        ..Find::default()
+    };
     let mut indexed = find(&store, &through_index);
     let id = |doc: &DocBuf| doc.as_doc().get("_id").and_then(Value::as_i64_exact);
     all.sort_by_key(id);
@@ -128,5 +133,7 @@ fn a_bad_hint_is_refused() {
     collection(&store);
     let find = Find { hint: diwan_store::plan::Hint::Name("none".to_owned()), ..Find::default() };
     let Err(Error::Query(error)) = store.find(&name(), &find) else { panic!() };
-    assert!(error.code == 2 && error.message.contains("hint provided does not correspond to an existing index"));
+    assert!(
+        error.code == 2 && error.message.contains("hint provided does not correspond to an existing index")
+    );
 }

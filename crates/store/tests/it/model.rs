@@ -131,7 +131,11 @@ fn every_plan_finds_what_a_scan_finds() {
                 .iter()
                 .map(|doc| doc.as_doc().get("_id").unwrap().as_i64_exact().unwrap())
                 .collect();
-            assert_eq!(find_ids(&store, &filter), expected, "seed {seed}, index {pattern:?}, filter {filter:?}");
+            assert_eq!(
+                find_ids(&store, &filter),
+                expected,
+                "seed {seed}, index {pattern:?}, filter {filter:?}"
+            );
             for sort in [doc! { "a": 1 }, doc! { "a": -1, "b": 1 }, doc! { "a.x": -1, "_id": 1 }] {
                 let find = Find { filter: filter.as_doc(), sort: Some(sort.as_doc()), ..Find::default() };
                 let parsed = diwan_query::sort::Sort::parse(sort.as_doc()).unwrap();

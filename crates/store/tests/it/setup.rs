@@ -46,13 +46,21 @@ pub fn find(store: &Arc<Store>, request: &Find<'_>) -> Vec<DocBuf> {
 
 pub fn find_ids(store: &Arc<Store>, filter: &DocBuf) -> Vec<i64> {
     let request = Find { filter: filter.as_doc(), ..Find::default() };
-    let mut ids: Vec<i64> =
-        find(store, &request).iter().map(|doc| doc.as_doc().get("_id").unwrap().as_i64_exact().unwrap()).collect();
+    let mut ids: Vec<i64> = find(store, &request)
+        .iter()
+        .map(|doc| doc.as_doc().get("_id").unwrap().as_i64_exact().unwrap())
+        .collect();
     ids.sort_unstable();
     ids
 }
 
-pub fn update(collection: &Arc<Collection>, filter: &DocBuf, update: &DocBuf, multi: bool, upsert: bool) -> Updated {
+pub fn update(
+    collection: &Arc<Collection>,
+    filter: &DocBuf,
+    update: &DocBuf,
+    multi: bool,
+    upsert: bool,
+) -> Updated {
     let request = Update {
         filter: filter.as_doc(),
         update: Some(Value::Document(update.as_doc())),
