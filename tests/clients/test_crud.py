@@ -188,6 +188,19 @@ def test_refused_updates(db, update, code):
     assert db.c.find_one() == {"_id": 1, "text": "x"}
 
 
+def test_statements_are_checked_even_where_there_is_no_collection(db):
+    for attempt in (
+        lambda: db.none.update_one({}, {"$unknown": {"a": 1}}),
+        lambda: db.none.delete_one({"$unknown": 1}),
+        lambda: db.none.find_one_and_update({}, {"$unknown": {"a": 1}}),
+        lambda: db.none.find_one_and_delete({"$unknown": 1}),
+    ):
+        with pytest.raises(OperationFailure) as caught:
+            attempt()
+        assert caught.value.code in (2, 9)
+    assert db.list_collection_names() == []
+
+
 @pytest.mark.parametrize(
     ("filter", "code"),
     [({"a": {"$unknown": 1}}, 2), ({"$unknown": 1}, 2), ({"$and": 1}, 2), ({"a": {"$in": 1}}, 2), ({"a": {"$regex": "("}}, 51091)],
