@@ -23,7 +23,7 @@ test: check-style test-rust test-bench fuzz test-crash test-clients ## Everythin
 check-style: ## Formatting, lints, documentation links, rules of the repository.
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --quiet
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" $(CARGO) doc --workspace --no-deps --document-private-items --quiet
 
 test-rust: ## Unit, golden, model and in-process tests.
 	$(CARGO) test --workspace

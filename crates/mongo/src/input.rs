@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn messages_come_out_whole_and_one_after_another() {
-        let mut message = vec![0; 40];
+        let mut message = [0; 40];
         message[0] = 40;
         let mut input = Input::default();
         feed(&mut input, &message[..39]);

@@ -82,6 +82,9 @@ pub struct Store {
     operations: OnceLock<OperationList>,
 }
 
+/// The names after `system.` that clients may create.
+const SYSTEM_COLLECTIONS: [&str; 2] = ["js", "profile"];
+
 impl Store {
     /// Opens the store that the engine holds, or begins a new one.
     pub fn open(engine: Arc<dyn Engine>) -> Result<Arc<Store>> {
@@ -189,6 +192,14 @@ impl Store {
 
     /// Creates a collection or a view.
     pub fn create(&self, namespace: &Namespace, options: Doc<'_>) -> Result<()> {
+        if let Some(name) = namespace.collection.strip_prefix("system.")
+            && !SYSTEM_COLLECTIONS.contains(&name)
+        {
+            return Err(Error::refused(
+                code::INVALID_NAMESPACE,
+                format!("Invalid system namespace: {namespace}"),
+            ));
+        }
         let parsed = Arc::new(CollectionOptions::parse(options)?);
         let mut next = self.shared.catalog.lock();
         if self.entry(namespace).is_some() {

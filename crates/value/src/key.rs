@@ -1,4 +1,4 @@
-//! Order-preserving key bytes: values become bytes that `memcmp` orders as [`compare`](crate::compare) orders them.
+//! Order-preserving key bytes: values become bytes that `memcmp` orders as [`compare`](crate::compare()) orders them.
 //!
 //! Every value begins with a byte for its type's place in the comparison order and delimits itself: no value's bytes
 //! are a prefix of another's, so the values of a compound key are simply written one after the other, descending ones

@@ -83,6 +83,6 @@ impl Timestamp {
 }
 
 /// An IEEE 754-2008 decimal128 in its binary-integer-decimal encoding, 16 bytes little-endian as BSON holds it.
-/// Equality is of the bits; numeric comparison is [`crate::compare`]'s.
+/// Equality is of the bits; numeric comparison is [`crate::compare()`]'s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Decimal128(pub [u8; 16]);

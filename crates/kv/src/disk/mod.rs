@@ -9,7 +9,7 @@
 //! lost-N/   journals copied aside before an opening with accepted loss
 //! ```
 //!
-//! Opening: take the lock; check the [manifests](manifest), and the journals against the [mark](mark); let fjall
+//! Opening: take the lock; check the [manifests](manifest), and the journals against the [mark]; let fjall
 //! replay them; start the [sync thread](sync) and the one that [settles](settle).
 
 mod journal;

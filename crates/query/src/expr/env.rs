@@ -89,7 +89,7 @@ impl<'a> EvalEnv<'a> {
         self.context
     }
 
-    /// Binds a slot that [`super::ParseEnv::with_variable`] gave.
+    /// Binds a slot that [`super::ParseEnv::variable`] gave.
     pub fn bind(&self, slot: Slot, value: Option<Value<'a>>) {
         let Some(at) = slot.0.checked_sub(self.context.variables.len()) else { return };
         let mut slots = self.slots.borrow_mut();

@@ -1,6 +1,6 @@
 //! Aggregation pipelines: parsed once into a list of stages, executed by pulling documents through them.
 //!
-//! [`Pipeline::parse`] reads the stages by the one table [`STAGES`]. [`Pipeline::open`] stacks them as [`DocSource`]s
+//! [`Pipeline::parse`] reads the stages by the one table in [`table`]. [`Pipeline::open`] stacks them as [`DocSource`]s
 //! on a source of input documents; what a stage needs from outside comes through [`Collections`]. The planner of the
 //! store looks at the public list of leading stages, does what it can do better itself (an index for `$match` and
 //! `$sort`, a count), and opens the rest.

@@ -1,6 +1,6 @@
 //! Date operators: parts of a date, dates from parts, arithmetic, text, in any time zone.
 //!
-//! A date is a number of milliseconds; [`zone`] turns it to what clocks show and back, [`calendar`] knows days and
+//! A date is a number of milliseconds; [`mod@zone`] turns it to what clocks show and back, [`calendar`] knows days and
 //! weeks, both for all dates that 64 bits hold.
 
 mod arithmetic;
