@@ -8,7 +8,7 @@ import uuid
 import pytest
 from bson import Binary, Int64
 from server_process import ServerProcess, binary
-from wire import Connection
+from raw_connection import Connection
 from workload import DATABASE, ORDERS, Workload
 
 ROUNDS = int(os.environ.get("DIWAN_CRASH_ROUNDS", "50"))

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from bson import Binary, Int64
-from wire import Connection, Lost
+from raw_connection import Connection, Lost
 
 DATABASE = "crash"
 ORDERS = "orders"
@@ -274,7 +274,8 @@ class CatalogWriter:
 
     random: random.Random
     indexes: set[str] = field(default_factory=set)
-    collections: set[str] = field(default_factory=set)
+    # How many documents each holds.
+    collections: dict[str, int] = field(default_factory=dict)
     # The name that is being made or removed.
     doubtful: str | None = None
     done: int = 0
@@ -308,12 +309,13 @@ class CatalogWriter:
             self.doubtful = name = f"other{self.random.randrange(3)}"
             if name in self.collections:
                 connection.run(DATABASE, {"drop": name})
+                del self.collections[name]
             else:
                 documents = [{"_id": number} for number in range(50)]
                 connection.run(DATABASE, {"insert": name, "documents": documents})
                 index = {"name": "i", "key": {"a": 1}}
                 connection.run(DATABASE, {"createIndexes": name, "indexes": [index]})
-            self.collections ^= {name}
+                self.collections[name] = len(documents)
         self.doubtful = None
         self.done += 1
 
@@ -323,10 +325,13 @@ class CatalogWriter:
         assert indexes ^ self.indexes <= {self.doubtful}, (indexes, self.indexes, self.doubtful)
         listed = connection.run(DATABASE, {"listCollections": 1, "cursor": {}})["cursor"]["firstBatch"]
         collections = {collection["name"] for collection in listed} - {ORDERS, EVENTS}
-        assert collections ^ self.collections <= {self.doubtful}, (collections, self.collections, self.doubtful)
-        for name in collections - {self.doubtful}:
-            assert len(connection.find(DATABASE, name)) == 50
-        self.indexes, self.collections, self.doubtful = indexes, collections, None
+        assert collections ^ self.collections.keys() <= {self.doubtful}, (collections, self.collections, self.doubtful)
+        sizes = {name: len(connection.find(DATABASE, name)) for name in collections}
+        for name, size in sizes.items():
+            # One that was being made is there before its documents.
+            allowed = (0, 50) if name == self.doubtful else (self.collections[name],)
+            assert size in allowed, (name, size, allowed)
+        self.indexes, self.collections, self.doubtful = indexes, sizes, None
 
 
 class Workload:

@@ -57,8 +57,10 @@ pub struct ReadView {
 impl Collection {
     /// The collection as of now.
     pub fn view(self: &Arc<Self>) -> ReadView {
+        // Held until the snapshot is taken, so that no index of this schema has been dropped and emptied before.
+        let schema = self.schema.read();
         ReadView {
-            schema: self.schema(),
+            schema: schema.clone(),
             snapshot: self.shared.engine.snapshot(),
             collection: self.clone(),
             prefix: keys::collection_prefix(self.id),

@@ -74,7 +74,11 @@ impl Collection {
         let outcome = self.walk(&built, interrupt, progress);
         match outcome {
             Ok(()) => {
-                built.iter().for_each(|index| index.set_ready());
+                self.set_schema(|schema| {
+                    for index in schema.indexes.iter_mut().filter(|index| numbers.contains(&index.id.0)) {
+                        *index = Arc::new(index.completed());
+                    }
+                });
                 self.shared.save_collection(self, Numbers { kept: &numbers, dropped: &[] })?;
                 Ok((before, before + built.len()))
             }

@@ -12,7 +12,7 @@ pub use spec::{FieldOrder, IndexField, IndexKind, IndexSpec};
 use crate::error::Result;
 use crate::keys::IndexId;
 use diwan_value::Doc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// An index of a collection: what was asked for, and what is known of it.
 #[derive(Debug)]
@@ -22,7 +22,8 @@ pub struct Index {
     /// What was asked for.
     pub spec: IndexSpec,
     /// Whether it holds every document: writers keep it up to date from its beginning, readers use it from here on.
-    ready: AtomicBool,
+    /// Not changed in place: a reader's schema must be older than its snapshot in this as well.
+    ready: bool,
     /// Which fields of the key have met an array, a bit a field; a wildcard index has all bits once any has.
     multikey: AtomicU64,
     /// Which of these bits are in the catalog: only then may an entry depend on them.
@@ -39,7 +40,7 @@ impl Index {
         Index {
             id,
             spec,
-            ready: AtomicBool::new(ready),
+            ready,
             multikey: AtomicU64::new(multikey),
             noted: AtomicU64::new(multikey),
             accesses: AtomicU64::new(0),
@@ -49,11 +50,12 @@ impl Index {
 
     /// Whether queries may use it.
     pub fn is_ready(&self) -> bool {
-        self.ready.load(Ordering::Acquire)
+        self.ready
     }
 
-    pub(crate) fn set_ready(&self) {
-        self.ready.store(true, Ordering::Release);
+    /// The same index, complete. No write may be under way.
+    pub(crate) fn completed(&self) -> Index {
+        Index::new(self.id, self.spec.clone(), true, self.multikey())
     }
 
     /// Whether any document has several entries.

@@ -5,4 +5,5 @@ mod compat;
 mod crud;
 mod indexes;
 mod model;
+mod races;
 mod setup;
