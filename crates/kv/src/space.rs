@@ -17,11 +17,14 @@ pub enum Space {
     Log = 3,
     /// Histories and conflicting revisions of documents, large bodies beside records: read by key, seldom.
     Revisions = 4,
+    /// Chunks of attachments, some 100 KB each: written once, in the order of their keys, and read in runs.
+    Attachments = 5,
 }
 
 impl Space {
     /// Every space, in the order of their numbers.
-    pub const ALL: [Space; 5] = [Space::Meta, Space::Records, Space::Indexes, Space::Log, Space::Revisions];
+    pub const ALL: [Space; 6] =
+        [Space::Meta, Space::Records, Space::Indexes, Space::Log, Space::Revisions, Space::Attachments];
 
     /// The name of the space, which is also its name on disk.
     pub const fn name(self) -> &'static str {
@@ -31,6 +34,7 @@ impl Space {
             Space::Indexes => "indexes",
             Space::Log => "log",
             Space::Revisions => "revisions",
+            Space::Attachments => "attachments",
         }
     }
 

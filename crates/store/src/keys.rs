@@ -3,6 +3,8 @@
 //! A key is a space, a prefix that says whose it is, and order-preserving bytes. Collections and indexes are known by
 //! numbers that are never used again. [`describe`] makes a raw key readable.
 
+use crate::blob::BlobId;
+use crate::revision::Revision;
 use diwan_kv::{Bytes, KeyRange, Space};
 use std::ops::Bound;
 
@@ -37,6 +39,32 @@ pub enum Key<'a> {
         /// The number of the command's first statement of this batch.
         statement: u32,
     },
+    /// `Meta "a" collection "b" blob`: what is known of a complete blob.
+    Blob(CollectionId, BlobId),
+    /// `Meta "a" collection "h" hash`: the blob with this content.
+    BlobContent(CollectionId, &'a [u8; 32]),
+    /// `Meta "a" collection "r" blob generation hash id`: a stored body of a document that has the blob attached.
+    BlobReference {
+        /// The collection of both.
+        collection: CollectionId,
+        /// The blob.
+        blob: BlobId,
+        /// Which of the document's bodies.
+        revision: Revision,
+        /// The key bytes of the document's `_id`.
+        id: &'a [u8],
+    },
+    /// `Meta "l" collection blob stamp`: a blob that perhaps nobody needs.
+    LooseBlob {
+        /// The blob's collection.
+        collection: CollectionId,
+        /// The blob.
+        blob: BlobId,
+        /// What tells several marks of one blob apart.
+        stamp: u64,
+    },
+    /// `Attachments collection blob chunk`: a run of a blob's bytes.
+    BlobChunk(CollectionId, BlobId, u64),
     /// `Records collection id`: a document.
     Record(CollectionId, &'a [u8]),
     /// `Indexes index key`: an entry of a unique index.
@@ -58,6 +86,10 @@ impl Key<'_> {
             Key::Format | Key::Catalog { .. } | Key::Dropped(_) | Key::Size(_) | Key::Retry { .. } => {
                 Space::Meta
             }
+            Key::Blob(..) | Key::BlobContent(..) | Key::BlobReference { .. } | Key::LooseBlob { .. } => {
+                Space::Meta
+            }
+            Key::BlobChunk(..) => Space::Attachments,
             Key::Record(..) => Space::Records,
             Key::UniqueEntry(..) | Key::Entry(..) => Space::Indexes,
             Key::Change(..) => Space::Log,
@@ -87,6 +119,31 @@ impl Key<'_> {
             Key::Retry { session, statement } => {
                 out.extend_from_slice(&retry_prefix(session));
                 out.extend_from_slice(&statement.to_be_bytes());
+            }
+            Key::Blob(collection, blob) => {
+                out.extend_from_slice(&blobs_prefix(collection, BlobKeys::Heads));
+                out.extend_from_slice(&blob.0);
+            }
+            Key::BlobContent(collection, hash) => {
+                out.extend_from_slice(&blobs_prefix(collection, BlobKeys::Contents));
+                out.extend_from_slice(hash);
+            }
+            Key::BlobReference { collection, blob, revision, id } => {
+                out.extend_from_slice(&blobs_prefix(collection, BlobKeys::References));
+                out.extend_from_slice(&blob.0);
+                out.extend_from_slice(&revision.generation.to_be_bytes());
+                out.extend_from_slice(&revision.hash);
+                out.extend_from_slice(id);
+            }
+            Key::LooseBlob { collection, blob, stamp } => {
+                out.extend_from_slice(&loose_prefix(Some(collection)));
+                out.extend_from_slice(&blob.0);
+                out.extend_from_slice(&stamp.to_be_bytes());
+            }
+            Key::BlobChunk(collection, blob, chunk) => {
+                write_number(&mut out, collection.0.into());
+                out.extend_from_slice(&blob.0);
+                write_number(&mut out, chunk);
             }
             Key::Record(collection, id) => {
                 write_number(&mut out, collection.0.into());
@@ -125,6 +182,42 @@ pub fn retry_prefix(session: &[u8]) -> Vec<u8> {
     let mut out = vec![b'r'];
     write_number(&mut out, session.len() as u64);
     out.extend_from_slice(session);
+    out
+}
+
+/// The kinds of keys in `Meta` that belong to a collection's blobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlobKeys {
+    /// All of them.
+    All,
+    /// [`Key::Blob`].
+    Heads,
+    /// [`Key::BlobContent`].
+    Contents,
+    /// [`Key::BlobReference`].
+    References,
+}
+
+/// The first bytes of a collection's keys of this kind.
+pub fn blobs_prefix(collection: CollectionId, kind: BlobKeys) -> Vec<u8> {
+    let mut out = Vec::with_capacity(64);
+    out.push(b'a');
+    write_number(&mut out, collection.0.into());
+    match kind {
+        BlobKeys::All => {}
+        BlobKeys::Heads => out.push(b'b'),
+        BlobKeys::Contents => out.push(b'h'),
+        BlobKeys::References => out.push(b'r'),
+    }
+    out
+}
+
+/// The first bytes of the loose marks of a collection's blobs, or of all.
+pub fn loose_prefix(collection: Option<CollectionId>) -> Vec<u8> {
+    let mut out = vec![b'l'];
+    if let Some(collection) = collection {
+        write_number(&mut out, collection.0.into());
+    }
     out
 }
 
@@ -208,6 +301,8 @@ pub fn describe(space: Space, key: &[u8]) -> String {
         (Space::Meta, [b'c', name @ ..]) => {
             format!("catalog {}", String::from_utf8_lossy(name).replacen('\0', ".", 1))
         }
+        (Space::Meta, [b'a', ..]) => format!("blob key {}", hex(&key[1..])),
+        (Space::Meta, [b'l', ..]) => format!("loose blob {}", hex(&key[1..])),
         (Space::Meta, _) => format!("meta {}", hex(key)),
         (Space::Records, _) => numbered("record of collection"),
         (Space::Indexes, _) => numbered("entry of index"),
@@ -216,6 +311,7 @@ pub fn describe(space: Space, key: &[u8]) -> String {
             None => format!("change ? {}", hex(key)),
         },
         (Space::Revisions, _) => numbered("revision in collection"),
+        (Space::Attachments, _) => numbered("chunk of a blob in collection"),
     }
 }
 

@@ -4,6 +4,7 @@
 //! index entries, its revision and its entry in the change log. A read goes through a [`ReadView`], which is the
 //! collection as of one moment. All of it is synchronous.
 
+pub mod blob;
 mod catalog;
 mod change;
 pub mod check;

@@ -2,7 +2,8 @@
 //!
 //! - Small write buffers: they bound memory, the time to replay journals, and how much a flush delays.
 //! - Large compressed blocks where whole ranges are read, small ones where single keys are.
-//! - Filters where absent keys are asked for; none on the change log, which is read by position.
+//! - Filters where absent keys are asked for; none on the change log and on attachments, which are read by position.
+//! - No compression of attachments: what can be packed is, before it comes here.
 //! - Journals uncompressed: their checksums then do not depend on what a compressor makes of a value.
 //!
 //! fjall keeps a space's options with its data: a change here applies to directories created afterwards.
@@ -49,15 +50,27 @@ struct Tuning {
     memtable_bytes: u64,
     block_bytes: u32,
     filter: bool,
+    compression: CompressionType,
 }
 
 const fn tuning(space: Space) -> Tuning {
+    const COMMON: Tuning = Tuning {
+        memtable_bytes: 8 << 20,
+        block_bytes: 16 << 10,
+        filter: true,
+        compression: CompressionType::Lz4,
+    };
     match space {
-        Space::Meta => Tuning { memtable_bytes: 4 << 20, block_bytes: 4 << 10, filter: true },
-        Space::Records => Tuning { memtable_bytes: 16 << 20, block_bytes: 16 << 10, filter: true },
-        Space::Indexes => Tuning { memtable_bytes: 16 << 20, block_bytes: 16 << 10, filter: true },
-        Space::Log => Tuning { memtable_bytes: 8 << 20, block_bytes: 16 << 10, filter: false },
-        Space::Revisions => Tuning { memtable_bytes: 8 << 20, block_bytes: 16 << 10, filter: true },
+        Space::Meta => Tuning { memtable_bytes: 4 << 20, block_bytes: 4 << 10, ..COMMON },
+        Space::Records | Space::Indexes => Tuning { memtable_bytes: 16 << 20, ..COMMON },
+        Space::Log => Tuning { filter: false, ..COMMON },
+        Space::Revisions => COMMON,
+        Space::Attachments => Tuning {
+            memtable_bytes: 16 << 20,
+            block_bytes: 128 << 10,
+            filter: false,
+            compression: CompressionType::None,
+        },
     }
 }
 
@@ -71,7 +84,7 @@ pub(super) fn keyspace(space: Space) -> KeyspaceCreateOptions {
     KeyspaceCreateOptions::default()
         .max_memtable_size(tuning.memtable_bytes)
         .data_block_size_policy(BlockSizePolicy::all(tuning.block_bytes))
-        .data_block_compression_policy(CompressionPolicy::all(CompressionType::Lz4))
+        .data_block_compression_policy(CompressionPolicy::all(tuning.compression))
         .index_block_pinning_policy(PinningPolicy::all(true))
         .filter_block_pinning_policy(PinningPolicy::new([true, true, false]))
         .filter_policy(filter)
