@@ -2,7 +2,6 @@
 
 mod check;
 mod cli;
-mod http;
 mod limits;
 mod logging;
 mod serve;

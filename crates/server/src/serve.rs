@@ -1,7 +1,8 @@
 //! `diwan serve`: open the store, listen, say where, run until told to stop, close cleanly.
 
 use crate::settings::Resolved;
-use crate::{http, limits, logging};
+use crate::{limits, logging};
+use diwan_couch::{Config, Couch};
 use diwan_kv::{Engine, FjallEngine, MemoryEngine};
 use diwan_mongo::{Options, Server};
 use diwan_store::Store;
@@ -68,12 +69,13 @@ fn open(settings: &Resolved) -> Result<Arc<dyn Engine>, String> {
 async fn serve(settings: &Resolved, store: Arc<Store>) -> Result<(), String> {
     let mongo_listener = listen(settings.listen, "--listen")?;
     let address = mongo_listener.local_addr().map_err(|error| error.to_string())?;
-    let server = Server::new(store, options(settings, address));
+    let server = Server::new(store.clone(), options(settings, address));
     let mut http_address = None;
     if let Some(wanted) = settings.http {
         let listener = listen(wanted, "--http")?;
         http_address = Some(listener.local_addr().map_err(|error| error.to_string())?);
-        tokio::spawn(http::serve(listener, server.clone()));
+        let couch = Couch::new(store, http_config(settings, server.clone()));
+        tokio::spawn(couch.serve(listener));
     }
     let mut terminate = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| error.to_string())?;
@@ -112,6 +114,24 @@ fn options(settings: &Resolved, address: SocketAddr) -> Options {
     }
 }
 
+fn http_config(settings: &Resolved, server: Arc<Server>) -> Config {
+    Config {
+        cors_origins: settings.cors_origins.clone(),
+        advertise: settings.advertise.clone(),
+        version: env!("CARGO_PKG_VERSION"),
+        max_connections: limits::connections(settings.max_connections),
+        temporary: Some(settings.data.clone().unwrap_or_else(std::env::temp_dir)),
+        extra: Box::new(move |path| match path {
+            "/healthz" => Some((200, "ok\n".to_owned())),
+            "/readyz" if server.is_ready() => Some((200, "ready\n".to_owned())),
+            "/readyz" => Some((503, "closing\n".to_owned())),
+            "/metrics" => Some((200, server.prometheus())),
+            _ => None,
+        }),
+        ..Config::default()
+    }
+}
+
 /// Listens at `address`, with room for many that connect at once.
 fn listen(address: SocketAddr, flag: &str) -> Result<TcpListener, String> {
     let attempt = || {
@@ -139,7 +159,7 @@ fn greet(settings: &Resolved, address: SocketAddr, http: Option<SocketAddr>) -> 
     }
     writeln!(out, "  MongoDB     mongodb://{address}/?directConnection=true")?;
     if let Some(http) = http {
-        writeln!(out, "  HTTP        http://{http}/ (/healthz, /readyz, /metrics)")?;
+        writeln!(out, "  CouchDB     http://{http}/")?;
     }
     out.flush()
 }

@@ -25,9 +25,12 @@ pub struct Settings {
     /// Where MongoDB drivers connect; port 0 takes a free one [default: 127.0.0.1:27017]
     #[arg(long, value_name = "ADDR:PORT", env = "DIWAN_LISTEN")]
     listen: Option<SocketAddr>,
-    /// Where /healthz, /readyz and /metrics are served; "off" for nowhere [default: 127.0.0.1:5984]
+    /// Where CouchDB's clients connect, and /healthz, /readyz, /metrics are; "off" for nowhere [default: 127.0.0.1:5984]
     #[arg(long, value_name = "ADDR:PORT", env = "DIWAN_HTTP")]
     http: Option<HttpAddress>,
+    /// Let pages of this origin, such as https://app.example, use the HTTP port; may be given several times, "*" for all
+    #[arg(long, value_name = "ORIGIN", env = "DIWAN_CORS_ORIGIN", value_delimiter = ',')]
+    cors_origin: Option<Vec<String>>,
     /// When an acknowledged write is on disk [default: write-concern]
     #[arg(long, value_enum, env = "DIWAN_DURABILITY")]
     durability: Option<DurabilityName>,
@@ -163,6 +166,8 @@ pub struct Resolved {
     pub listen: SocketAddr,
     /// Where HTTP is served.
     pub http: Option<SocketAddr>,
+    /// The origins whose pages may use the HTTP port.
+    pub cors_origins: Vec<String>,
     /// When an acknowledged write is on disk.
     pub durability: Durability,
     /// What the server tells drivers that it is.
@@ -225,6 +230,7 @@ impl Settings {
             data,
             listen,
             http,
+            cors_origins: self.cors_origin.unwrap_or_default(),
             durability,
             topology,
             set_name: self.set_name.unwrap_or_else(|| "rs0".to_owned()),
@@ -242,7 +248,7 @@ impl Settings {
         macro_rules! fill {
             ($($field:ident),*) => { $(self.$field = self.$field.take().or(file.$field);)* };
         }
-        fill!(data, memory, listen, http, durability, topology, set_name, advertise, cache_size);
+        fill!(data, memory, listen, http, cors_origin, durability, topology, set_name, advertise, cache_size);
         fill!(max_connections, accept_loss, log, log_format);
     }
 }

@@ -1,0 +1,195 @@
+//! The errors of the face: a status, CouchDB's name of the error, and a reason.
+//!
+//! All of CouchDB's errors that handlers answer are made here, so that their names and statuses stand side by side.
+
+use diwan_query::code;
+use diwan_store::Error as StoreError;
+use std::borrow::Cow;
+use std::fmt;
+
+/// What a handler returns.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An error as a client sees it.
+#[derive(Clone, Debug)]
+pub struct Error {
+    /// The HTTP status.
+    pub status: u16,
+    /// The member `error`.
+    pub error: Cow<'static, str>,
+    /// The member `reason`.
+    pub reason: Cow<'static, str>,
+    /// Headers of the answer beside the usual ones.
+    pub headers: Vec<(&'static str, String)>,
+}
+
+macro_rules! constructors {
+    ($($(#[$doc:meta])* $name:ident => $status:literal $error:literal;)*) => {
+        impl Error {
+            $($(#[$doc])*
+            pub fn $name(reason: impl Into<Cow<'static, str>>) -> Error {
+                Error::new($status, $error, reason)
+            })*
+        }
+    };
+}
+
+constructors! {
+    /// Malformed input of any kind.
+    bad_request => 400 "bad_request";
+    /// A parameter that does not read as what it should be.
+    query_parse_error => 400 "query_parse_error";
+    /// Parameters of a view that do not go together.
+    invalid_parameters => 400 "query_parse_error";
+    /// A document id that is not allowed.
+    illegal_docid => 400 "illegal_docid";
+    /// A database name that is not allowed.
+    illegal_database_name => 400 "illegal_database_name";
+    /// A partition's name that is not allowed.
+    illegal_partition => 400 "illegal_partition";
+    /// A document that breaks a rule on documents.
+    doc_validation => 400 "doc_validation";
+    /// A function of a design document that does not compile.
+    compilation_error => 400 "compilation_error";
+    /// Not logged in, or a `validate_doc_update` that threw `unauthorized`.
+    unauthorized => 401 "unauthorized";
+    /// Not allowed, or a `validate_doc_update` that threw `forbidden`.
+    forbidden => 403 "forbidden";
+    /// Something that is not there.
+    not_found => 404 "not_found";
+    /// A method that a path does not know.
+    method_not_allowed => 405 "method_not_allowed";
+    /// A content type that cannot be given.
+    not_acceptable => 406 "not_acceptable";
+    /// A body that came too slowly.
+    request_timeout => 408 "timeout";
+    /// A body, or one document in it, that is too large.
+    too_large => 413 "too_large";
+    /// The document.
+    document_too_large => 413 "document_too_large";
+    /// A content type that is not understood.
+    bad_content_type => 415 "bad_content_type";
+    /// A range outside the attachment.
+    bad_range => 416 "requested_range_not_satisfiable";
+    /// Something asked for that cannot be met.
+    expectation_failed => 417 "expectation_failed";
+    /// The server's fault.
+    internal => 500 "internal_server_error";
+    /// A known part that is not built.
+    not_implemented => 501 "not_implemented";
+    /// The server is closing, or its store refuses writes.
+    unavailable => 503 "service_unavailable";
+}
+
+impl Error {
+    /// Any error.
+    pub fn new(
+        status: u16,
+        error: impl Into<Cow<'static, str>>,
+        reason: impl Into<Cow<'static, str>>,
+    ) -> Error {
+        Error { status, error: error.into(), reason: reason.into(), headers: Vec::new() }
+    }
+
+    /// A write that names a revision which is not a leaf, or none where there is one.
+    pub fn conflict() -> Error {
+        Error::new(409, "conflict", "Document update conflict.")
+    }
+
+    /// There is no document, or no such revision.
+    pub fn missing() -> Error {
+        Error::not_found("missing")
+    }
+
+    /// The document's winning revision is a deletion.
+    pub fn deleted() -> Error {
+        Error::not_found("deleted")
+    }
+
+    /// There is no database of that name.
+    pub fn no_database() -> Error {
+        Error::not_found("Database does not exist.")
+    }
+
+    /// There is one already.
+    pub fn database_exists() -> Error {
+        Error::new(412, "file_exists", "The database could not be created, the file already exists.")
+    }
+
+    /// A revision that does not read as one.
+    pub fn bad_revision() -> Error {
+        Error::bad_request("Invalid rev format")
+    }
+
+    /// JSON that does not read: where, and why.
+    pub fn invalid_json(position: usize, message: impl fmt::Display) -> Error {
+        Error::bad_request(format!("invalid UTF-8 JSON at byte {position}: {message}"))
+    }
+
+    /// With one more header.
+    pub fn with_header(mut self, name: &'static str, value: impl Into<String>) -> Error {
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    /// The body of the answer.
+    pub fn to_json(&self) -> serde_json::Value {
+        serde_json::json!({ "error": self.error, "reason": self.reason })
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.error, self.reason)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Error {
+        match error {
+            StoreError::Query(inner) => Error::from(inner),
+            StoreError::DuplicateKey(_) => Error::new(409, "conflict", error.to_string()),
+            StoreError::DocumentValidation { details } => Error::forbidden(format!(
+                "Document failed validation: {}",
+                diwan_value::extjson::to_json(details.as_doc(), diwan_value::extjson::Mode::Relaxed)
+            )),
+            StoreError::Engine(_) | StoreError::Damaged(_) => {
+                tracing::error!(%error, "the store failed");
+                Error::internal(error.to_string())
+            }
+        }
+    }
+}
+
+impl From<diwan_query::Error> for Error {
+    fn from(error: diwan_query::Error) -> Error {
+        match error.code {
+            code::NAMESPACE_NOT_FOUND => Error::no_database(),
+            code::BSON_OBJECT_TOO_LARGE => Error::document_too_large(error.message),
+            code::MAX_TIME_MS_EXPIRED => Error::new(
+                500,
+                "timeout",
+                "The request could not be processed in a reasonable amount of time.",
+            ),
+            _ => Error::bad_request(error.message),
+        }
+    }
+}
+
+impl From<diwan_kv::Error> for Error {
+    fn from(error: diwan_kv::Error) -> Error {
+        StoreError::Engine(error).into()
+    }
+}
+
+impl From<std::io::Error> for Error {
+    fn from(error: std::io::Error) -> Error {
+        match error.kind() {
+            std::io::ErrorKind::TimedOut => Error::request_timeout("The request's body came too slowly."),
+            std::io::ErrorKind::FileTooLarge => Error::too_large("the request entity is too large"),
+            _ => Error::bad_request(format!("The request's body broke off: {error}")),
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! `/{db}`: a database as a whole.
+
+use crate::error::Result;
+use crate::http::{Request, Response};
+use crate::sequence;
+use diwan_store::Collection;
+use hyper::header::LOCATION;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Value, json};
+
+/// What there is to know of it.
+pub fn get(request: &mut Request) -> Result<Response> {
+    let collection = request.database()?;
+    Ok(Response::json(200, &info(request.param("db"), &collection)))
+}
+
+/// Creates it.
+pub fn put(request: &mut Request) -> Result<Response> {
+    let name = request.param("db").to_owned();
+    let _partitioned = request.query.flag("partitioned")?;
+    request.couch.create_database(&name)?;
+    let location = format!("/{}", utf8_percent_encode(&name, NON_ALPHANUMERIC));
+    Ok(Response::ok(201).with_header(LOCATION, location))
+}
+
+/// Deletes it with all that is in it.
+pub fn delete(request: &mut Request) -> Result<Response> {
+    let collection = request.database()?;
+    request.couch.store.drop_collection(&collection.namespace())?;
+    Ok(Response::ok(200))
+}
+
+/// The description of a database.
+pub fn info(name: &str, collection: &Collection) -> Value {
+    let bytes = collection.data_bytes();
+    json!({
+        "instance_start_time": "0",
+        "db_name": name,
+        "purge_seq": "0",
+        "update_seq": sequence::text(collection, collection.last_sequence()),
+        "sizes": { "file": bytes, "external": bytes, "active": bytes },
+        "props": {},
+        "doc_del_count": 0,
+        "doc_count": collection.count(),
+        "disk_format_version": 8,
+        "compact_running": false,
+        "cluster": { "q": 1, "n": 1, "w": 1, "r": 1 }
+    })
+}

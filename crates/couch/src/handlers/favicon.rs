@@ -1,0 +1,16 @@
+//! `GET /favicon.ico`: browsers ask for it.
+
+use crate::error::Result;
+use crate::http::{Request, Response};
+
+/// A picture of one transparent dot.
+const DOT: &[u8] = &[
+    0, 0, 1, 0, 1, 0, 1, 1, 0, 0, 1, 0, 32, 0, 48, 0, 0, 0, 22, 0, 0, 0, 40, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0,
+    1, 0, 32, 0, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    0,
+];
+
+/// The picture.
+pub fn get(_request: &mut Request) -> Result<Response> {
+    Ok(Response::new(200, "image/x-icon", DOT))
+}

@@ -1,0 +1,75 @@
+//! `/_node/{node}/…`: the server as its own administrator sees it.
+
+use super::membership::NODE;
+use crate::COUCHDB_VERSION;
+use crate::error::{Error, Result};
+use crate::http::{Request, Response};
+use serde_json::{Value, json};
+use std::sync::atomic::Ordering;
+
+/// Refuses a name that is not this node's.
+pub fn check(request: &Request) -> Result<()> {
+    match request.param("node") {
+        "_local" | NODE => Ok(()),
+        _ => Err(Error::not_found("no such node: ".to_owned() + request.param("node"))),
+    }
+}
+
+/// The node's name.
+pub fn name(request: &mut Request) -> Result<Response> {
+    check(request)?;
+    Ok(Response::json(200, &json!({ "name": NODE })))
+}
+
+/// Counters, in the shape of CouchDB's.
+pub fn stats(request: &mut Request) -> Result<Response> {
+    check(request)?;
+    let couch = &request.couch;
+    let counter = |value: u64, desc: &str| json!({ "value": value, "type": "counter", "desc": desc });
+    let mut all = json!({
+        "couchdb": {
+            "httpd": { "requests": counter(couch.requests.load(Ordering::Relaxed), "number of HTTP requests") },
+            "open_databases": counter(couch.databases().len() as u64, "number of open databases"),
+            "uptime": counter(couch.started.elapsed().as_secs(), "seconds since the server was started")
+        }
+    });
+    let path = request.param("rest").to_owned();
+    for part in path.split('/').filter(|part| !part.is_empty()) {
+        all = all.get_mut(part).map(Value::take).ok_or_else(Error::missing)?;
+    }
+    Ok(Response::json(200, &all))
+}
+
+/// What the process takes of the machine.
+pub fn system(request: &mut Request) -> Result<Response> {
+    check(request)?;
+    let stats = request.couch.store.engine().stats();
+    Ok(Response::json(
+        200,
+        &json!({
+            "uptime": request.couch.started.elapsed().as_secs(),
+            "memory": { "cache": stats.cache_bytes, "writes": stats.memtable_bytes },
+            "disk": { "bytes": stats.disk_bytes, "journal_bytes": stats.journal_bytes }
+        }),
+    ))
+}
+
+/// What `/metrics` tells.
+pub fn prometheus(request: &mut Request) -> Result<Response> {
+    check(request)?;
+    let (status, text) = (request.couch.config.extra)("/metrics").ok_or_else(Error::missing)?;
+    Ok(Response::new(status, "text/plain; version=2.0", text))
+}
+
+/// Versions of what the server is made of.
+pub fn versions(request: &mut Request) -> Result<Response> {
+    check(request)?;
+    Ok(Response::json(
+        200,
+        &json!({
+            "couchdb": { "version": COUCHDB_VERSION },
+            "diwan": { "version": request.couch.config.version },
+            "javascript_engine": { "name": "quickjs" }
+        }),
+    ))
+}

@@ -1,0 +1,229 @@
+//! The sockets: HTTP/1.1 and, for a client that begins with it, HTTP/2; each request on a blocking thread of its own.
+
+use super::response::{ResponseBody, RowWriter};
+use super::{Body, Query, Request, Response, cors, origin};
+use crate::error::Error;
+use crate::routes::{self, Found};
+use crate::server::Couch;
+use http_body_util::BodyExt;
+use hyper::body::{Body as HttpBody, Bytes, Frame, Incoming, SizeHint};
+use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap, SERVER};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use std::convert::Infallible;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, mpsc, oneshot};
+
+/// How long a client may take to send a request's head.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Bodies up to this length are read before a thread is taken for the request.
+const SMALL_BODY: u64 = 64 << 10;
+/// How long a small body may take.
+const BODY_PATIENCE: Duration = Duration::from_secs(60);
+/// How many chunks of a response may wait for a slow client.
+const CHUNKS: usize = 4;
+
+/// Accepts connections for ever.
+pub async fn serve(listener: TcpListener, couch: Arc<Couch>) {
+    let room = Arc::new(Semaphore::new(couch.config.max_connections));
+    loop {
+        let Ok(place) = room.clone().acquire_owned().await else { return };
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept an HTTP connection");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        // Answers are small and come whole: waiting for more of them only delays them.
+        let _ = stream.set_nodelay(true);
+        let couch = couch.clone();
+        tokio::spawn(async move {
+            let service = service_fn(move |request| {
+                let couch = couch.clone();
+                async move { Ok::<_, Infallible>(answer(couch, request).await) }
+            });
+            let mut builder = auto::Builder::new(TokioExecutor::new());
+            builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE).max_buf_size(256 << 10);
+            builder.http2().timer(TokioTimer::new()).max_concurrent_streams(64);
+            if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
+                tracing::debug!(%error, "HTTP connection broken");
+            }
+            drop(place);
+        });
+    }
+}
+
+/// Answers one request.
+async fn answer(couch: Arc<Couch>, request: hyper::Request<Incoming>) -> hyper::Response<Outgoing> {
+    couch.requests.fetch_add(1, Ordering::Relaxed);
+    let (head, incoming) = request.into_parts();
+    let authority = head.uri.authority().map(|authority| authority.as_str().to_owned());
+    if let Err(error) = origin::check(&couch.config, &head.headers, authority.as_deref()) {
+        return finish(&couch, &HeaderMap::new(), error.into(), None);
+    }
+    if let Some(response) = cors::preflight(&couch.config, &head.method, &head.headers) {
+        return finish(&couch, &HeaderMap::new(), response, None);
+    }
+    let path = head.uri.path().to_owned();
+    if let Some((status, text)) = (couch.config.extra)(&path) {
+        let response = Response::new(status, "text/plain; version=0.0.4; charset=utf-8", text);
+        return finish(&couch, &head.headers, response, None);
+    }
+    let found = match routes::find(&head.method, &path) {
+        Ok(found) => found,
+        Err(error) => return finish(&couch, &head.headers, error.into(), None),
+    };
+    let body = match receive(&head.headers, incoming).await {
+        Ok(body) => body,
+        Err(error) => return finish(&couch, &head.headers, error.into(), None),
+    };
+    let Found { handler, params } = found;
+    let headers = head.headers.clone();
+    let request = Request {
+        couch: couch.clone(),
+        method: head.method,
+        path,
+        params,
+        query: Query::parse(head.uri.query().unwrap_or_default()),
+        headers: head.headers,
+        body,
+    };
+    let (response, chunks) = run(handler, request).await;
+    finish(&couch, &headers, response, chunks)
+}
+
+/// Takes a small body as a whole; a large one is read by its handler.
+async fn receive(headers: &HeaderMap, incoming: Incoming) -> Result<Body, Error> {
+    let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    let body = if incoming.is_end_stream() {
+        Body::Empty
+    } else if length.is_some_and(|length| length <= SMALL_BODY) {
+        let collected = tokio::time::timeout(BODY_PATIENCE, incoming.collect())
+            .await
+            .map_err(|_| Error::request_timeout("The request's body came too slowly."))?
+            .map_err(|error| Error::bad_request(format!("The request's body broke off: {error}")))?;
+        Body::Bytes(collected.to_bytes())
+    } else {
+        Body::stream(incoming, Handle::current())
+    };
+    match headers.get(CONTENT_ENCODING).map(|value| value.as_bytes()) {
+        None | Some(b"identity") => Ok(body),
+        Some(b"gzip") => Ok(body.gunzip()),
+        // An attachment may come in any encoding; its handler looks at the header itself.
+        Some(_) => Ok(body),
+    }
+}
+
+/// Runs a handler on a thread that may block, and what it writes after the head with it.
+async fn run(
+    handler: routes::Handler,
+    mut request: Request,
+) -> (Response, Option<mpsc::Receiver<io::Result<Bytes>>>) {
+    let (head_sender, head) = oneshot::channel();
+    let is_head = request.method == hyper::Method::HEAD;
+    let task = tokio::task::spawn_blocking(move || {
+        let mut response = match handler(&mut request) {
+            Ok(response) => response,
+            Err(error) => error.into(),
+        };
+        match std::mem::replace(&mut response.body, ResponseBody::Bytes(Bytes::new())) {
+            ResponseBody::Rows(rows) if !is_head => {
+                let (sender, receiver) = mpsc::channel(CHUNKS);
+                let mut writer = RowWriter::new(sender);
+                if head_sender.send((response, Some(receiver))).is_err() {
+                    return;
+                }
+                let written = rows(&mut writer).and_then(|()| io::Write::flush(&mut writer));
+                if let Err(error) = written
+                    && error.kind() != io::ErrorKind::BrokenPipe
+                {
+                    tracing::warn!(%error, "a response broke off");
+                    writer.abort(error);
+                }
+            }
+            ResponseBody::Feed(feed) if !is_head => drop(head_sender.send((response, Some(feed)))),
+            ResponseBody::Bytes(bytes) => {
+                response.body = ResponseBody::Bytes(bytes);
+                drop(head_sender.send((response, None)));
+            }
+            _ => drop(head_sender.send((response, None))),
+        }
+    });
+    match head.await {
+        Ok(answered) => answered,
+        Err(_) => {
+            let reason = match task.await {
+                Err(error) if error.is_panic() => "The request met a fault of the server, which is logged.",
+                _ => "The server is closing.",
+            };
+            (Error::internal(reason).into(), None)
+        }
+    }
+}
+
+/// The response as hyper sends it.
+fn finish(
+    couch: &Couch,
+    request: &HeaderMap,
+    response: Response,
+    chunks: Option<mpsc::Receiver<io::Result<Bytes>>>,
+) -> hyper::Response<Outgoing> {
+    let response = cors::decorate(&couch.config, request, response);
+    let body = match (chunks, response.body) {
+        (Some(chunks), _) => Outgoing::Chunks(chunks),
+        (None, ResponseBody::Bytes(bytes)) => Outgoing::Whole(Some(bytes)),
+        (None, _) => Outgoing::Whole(None),
+    };
+    let mut out = hyper::Response::new(body);
+    *out.status_mut() = response.status;
+    for (name, value) in response.headers {
+        out.headers_mut().append(name, value);
+    }
+    if let Ok(value) = couch.server_header.parse() {
+        out.headers_mut().insert(SERVER, value);
+    }
+    out
+}
+
+/// A body on its way to the socket.
+enum Outgoing {
+    Whole(Option<Bytes>),
+    Chunks(mpsc::Receiver<io::Result<Bytes>>),
+}
+
+impl HttpBody for Outgoing {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        match self.get_mut() {
+            Outgoing::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Outgoing::Chunks(chunks) => {
+                chunks.poll_recv(context).map(|chunk| chunk.map(|chunk| chunk.map(Frame::data)))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Outgoing::Whole(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Outgoing::Whole(bytes) => {
+                SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
+            }
+            Outgoing::Chunks(_) => SizeHint::default(),
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Cross-origin requests: what a browser is told before it lets a page read an answer.
+
+use super::{Response, origin};
+use crate::config::Config;
+use hyper::Method;
+use hyper::header::{
+    ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
+    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE,
+    ACCESS_CONTROL_REQUEST_HEADERS, ACCESS_CONTROL_REQUEST_METHOD, HeaderMap, ORIGIN, VARY,
+};
+
+const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, COPY, OPTIONS";
+const EXPOSED: &str = "accept-ranges, cache-control, content-length, content-range, content-type, etag, location, \
+                       server, x-couchdb-body-time, x-couch-request-id, x-couch-update-newrev";
+
+/// The answer to a preflight, if this is one.
+pub fn preflight(config: &Config, method: &Method, headers: &HeaderMap) -> Option<Response> {
+    if method != Method::OPTIONS || !headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
+        return None;
+    }
+    let origin = allowed(config, headers)?;
+    let mut response = Response::new(204, "text/plain", "")
+        .with_header(ACCESS_CONTROL_ALLOW_METHODS, METHODS)
+        .with_header(ACCESS_CONTROL_MAX_AGE, "600");
+    if let Some(wanted) = headers.get(ACCESS_CONTROL_REQUEST_HEADERS).and_then(|value| value.to_str().ok()) {
+        response = response.with_header(ACCESS_CONTROL_ALLOW_HEADERS, wanted);
+    }
+    Some(name_origin(response, origin))
+}
+
+/// Lets the page read the answer, if its origin is allowed.
+pub fn decorate(config: &Config, headers: &HeaderMap, response: Response) -> Response {
+    match allowed(config, headers) {
+        Some(origin) => name_origin(response, origin).with_header(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED),
+        None => response,
+    }
+}
+
+fn name_origin(response: Response, origin: &str) -> Response {
+    response
+        .with_header(ACCESS_CONTROL_ALLOW_ORIGIN, origin)
+        .with_header(ACCESS_CONTROL_ALLOW_CREDENTIALS, "true")
+        .with_header(VARY, "Origin")
+}
+
+fn allowed<'a>(config: &Config, headers: &'a HeaderMap) -> Option<&'a str> {
+    let origin = headers.get(ORIGIN)?.to_str().ok()?;
+    origin::is_allowed(config, origin).then_some(origin)
+}

@@ -1,0 +1,15 @@
+//! HTTP as handlers see it: a request whose body is read like a file, and a response that is bytes, rows written as
+//! they come, or a feed that waits without a thread.
+
+mod body;
+pub mod connection;
+mod cors;
+mod origin;
+mod query;
+mod request;
+mod response;
+
+pub use body::Body;
+pub use query::Query;
+pub use request::Request;
+pub use response::{Feed, Response, ResponseBody, RowWriter};

@@ -1,0 +1,98 @@
+//! A request on its way to its handler.
+
+use super::{Body, Query};
+use crate::error::{Error, Result};
+use crate::server::Couch;
+use hyper::header::{HeaderMap, HeaderName};
+use hyper::{Method, body::Bytes};
+use std::sync::Arc;
+
+/// A request: its row of the table is known, its body is not read yet.
+pub struct Request {
+    /// The face that serves it.
+    pub couch: Arc<Couch>,
+    /// The method.
+    pub method: Method,
+    /// The path as it was sent, without the query.
+    pub path: String,
+    /// What the placeholders of the row's pattern stand for, unescaped.
+    pub params: Vec<(&'static str, String)>,
+    /// The parameters.
+    pub query: Query,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Body,
+}
+
+impl Request {
+    /// What a placeholder of the pattern stands for.
+    pub fn param(&self, name: &str) -> &str {
+        self.params.iter().find(|pair| pair.0 == name).map_or("", |pair| pair.1.as_str())
+    }
+
+    /// A header as text.
+    pub fn header(&self, name: HeaderName) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    /// A header that has no constant.
+    pub fn named_header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    /// The content type without its parameters, in lower case.
+    pub fn content_type(&self) -> Option<String> {
+        let text = self.header(hyper::header::CONTENT_TYPE)?;
+        Some(text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
+    }
+
+    /// Whether the client would take this type, by its `Accept`.
+    pub fn accepts(&self, kind: &str) -> bool {
+        let Some(accept) = self.header(hyper::header::ACCEPT) else { return false };
+        accept.split(',').any(|part| part.split(';').next().unwrap_or_default().trim() == kind)
+    }
+
+    /// The body, to be read once.
+    pub fn take_body(&mut self) -> Body {
+        std::mem::take(&mut self.body)
+    }
+
+    /// The whole body, bounded by what one request may hold in memory.
+    pub fn read_body(&mut self) -> Result<Bytes> {
+        let limit = self.couch.config.max_request_bytes;
+        self.take_body().read_all(limit)
+    }
+
+    /// The whole body as JSON; an empty one is an error as CouchDB has it.
+    pub fn read_json(&mut self) -> Result<serde_json::Value> {
+        let bytes = self.read_body()?;
+        serde_json::from_slice(&bytes).map_err(|error| {
+            let position = position_of(&bytes, error.line(), error.column());
+            Error::invalid_json(position, error)
+        })
+    }
+
+    /// The same, for a body that must be an object.
+    pub fn read_object(&mut self) -> Result<serde_json::Map<String, serde_json::Value>> {
+        match self.read_json()? {
+            serde_json::Value::Object(object) => Ok(object),
+            _ => Err(Error::bad_request("Request body must be a JSON object")),
+        }
+    }
+
+    /// Refuses a body that is not declared to be JSON, as CouchDB does.
+    pub fn require_json(&self) -> Result<()> {
+        match self.content_type().as_deref() {
+            Some("application/json") => Ok(()),
+            _ => Err(Error::bad_content_type("Content-Type must be application/json")),
+        }
+    }
+}
+
+/// The byte offset of a line and column, both from 1.
+fn position_of(bytes: &[u8], line: usize, column: usize) -> usize {
+    let start: usize =
+        bytes.split(|&byte| byte == b'\n').take(line.saturating_sub(1)).map(|line| line.len() + 1).sum();
+    start + column.saturating_sub(1)
+}

@@ -1,0 +1,96 @@
+//! Names of databases: what HTTP calls `cars` is the collection `test.cars`, and `a/b` is `a.b`.
+//!
+//! The first slash splits. A database without one lies in `test`, the database that MongoDB's shell opens by default;
+//! CouchDB's system databases (`_users` and so on) lie in `admin`.
+
+use crate::error::{Error, Result};
+use diwan_store::Namespace;
+
+/// CouchDB's system databases.
+pub const SYSTEM: [&str; 3] = ["_global_changes", "_replicator", "_users"];
+
+/// Where databases without a slash lie.
+const DEFAULT: &str = "test";
+/// Where CouchDB's system databases lie.
+const ADMIN: &str = "admin";
+
+/// The collection that a database's name means. A name that no collection can have means none.
+pub fn namespace(name: &str) -> Option<Namespace> {
+    let (database, collection) = match name.split_once('/') {
+        _ if SYSTEM.contains(&name) => (ADMIN, name),
+        Some(pair) => pair,
+        None => (DEFAULT, name),
+    };
+    Namespace::new(database, collection).ok()
+}
+
+/// The name of a collection over HTTP; `None` for what is not shown: MongoDB's own collections.
+pub fn database(namespace: &Namespace) -> Option<String> {
+    let Namespace { database, collection } = namespace;
+    if collection.starts_with("system.") {
+        return None;
+    }
+    if database == ADMIN && SYSTEM.contains(&collection.as_str()) {
+        return Some(collection.clone());
+    }
+    let plain = database == DEFAULT && !collection.contains('/') && !SYSTEM.contains(&collection.as_str());
+    Some(if plain { collection.clone() } else { format!("{database}/{collection}") })
+}
+
+/// Checks a name for a new database by CouchDB's rule.
+pub fn check_new(name: &str) -> Result<Namespace> {
+    let legal = SYSTEM.contains(&name)
+        || (name.starts_with(|c: char| c.is_ascii_lowercase())
+            && name.bytes().all(|byte| {
+                byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_$()+/-".contains(&byte)
+            }));
+    let illegal = || {
+        Error::illegal_database_name(format!(
+            "Name: '{name}'. Only lowercase characters (a-z), digits (0-9), and any of the characters _, $, (, ), +, -, and / are allowed. Must begin with a letter."
+        ))
+    };
+    if name.len() > 238 {
+        return Err(Error::new(
+            400,
+            "database_name_too_long",
+            format!("The database name '{name}' is longer than 238 bytes."),
+        ));
+    }
+    if !legal {
+        return Err(illegal());
+    }
+    namespace(name).ok_or_else(illegal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_go_both_ways() {
+        for (name, expected) in [
+            ("cars", "test.cars"),
+            ("a/b", "a.b"),
+            ("a/b/c", "a.b/c"),
+            ("_users", "admin._users"),
+            ("shop/orders.old", "shop.orders.old"),
+        ] {
+            let namespace = namespace(name).unwrap();
+            assert_eq!(namespace.to_string(), expected);
+            assert_eq!(database(&namespace).as_deref(), Some(name));
+        }
+        let slashed = Namespace::new("test", "x/y").unwrap();
+        assert_eq!(database(&slashed).as_deref(), Some("test/x/y"));
+        assert_eq!(super::namespace("test/x/y").unwrap(), slashed);
+        assert_eq!(database(&Namespace::new("a", "system.views").unwrap()), None);
+    }
+
+    #[test]
+    fn new_names_follow_couchdb() {
+        assert!(check_new("cars-2_a(b)+/c").is_ok());
+        for bad in ["Cars", "1cars", "_cars", "", "c.ars", "a b", "a/"] {
+            let error = check_new(bad).unwrap_err();
+            assert_eq!((error.status, error.error.as_ref()), (400, "illegal_database_name"), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! The table of all routes.
+//!
+//! A pattern is a path whose parts are literal, `{name}` for any one part, or `{name*}` for one or more to the end, with
+//! their slashes. Parts are compared unescaped. The first row that fits counts, so literal rows stand before those with
+//! placeholders. A path that fits with another method answers 405 and says which methods there are.
+
+use crate::error::{Error, Result};
+use crate::handlers::*;
+use crate::http::{Request, Response};
+use hyper::Method;
+use percent_encoding::percent_decode_str;
+
+/// Answers a request, on a thread that may block.
+pub type Handler = fn(&mut Request) -> Result<Response>;
+
+/// One route.
+pub struct Route {
+    /// The methods, as in `Allow`.
+    pub methods: &'static [&'static str],
+    /// The path.
+    pub pattern: &'static str,
+    /// Who answers.
+    pub handler: Handler,
+}
+
+const fn route(methods: &'static [&'static str], pattern: &'static str, handler: Handler) -> Route {
+    Route { methods, pattern, handler }
+}
+
+const GET: &[&str] = &["GET", "HEAD"];
+const POST: &[&str] = &["POST"];
+const PUT: &[&str] = &["PUT"];
+const DELETE: &[&str] = &["DELETE"];
+
+/// Every route there is, in the order in which they are tried.
+pub const ROUTES: &[Route] = &[
+    // The server.
+    route(GET, "/", welcome::get),
+    route(GET, "/_up", up::get),
+    route(GET, "/_all_dbs", all_dbs::get),
+    route(GET, "/_dbs_info", dbs_info::get),
+    route(POST, "/_dbs_info", dbs_info::post),
+    route(GET, "/_uuids", uuids::get),
+    route(GET, "/_membership", membership::get),
+    route(GET, "/_session", session::get),
+    route(POST, "/_session", session::post),
+    route(DELETE, "/_session", session::delete),
+    route(GET, "/favicon.ico", favicon::get),
+    route(GET, "/_utils", utils::get),
+    route(GET, "/_utils/{rest*}", utils::get),
+    route(GET, "/_node/{node}/_stats", node::stats),
+    route(GET, "/_node/{node}/_stats/{rest*}", node::stats),
+    route(GET, "/_node/{node}/_system", node::system),
+    route(GET, "/_node/{node}/_prometheus", node::prometheus),
+    route(GET, "/_node/{node}/_versions", node::versions),
+    route(GET, "/_node/{node}/_config", config::all),
+    route(GET, "/_node/{node}/_config/{section}", config::section),
+    route(GET, "/_node/{node}/_config/{section}/{key}", config::key),
+    route(PUT, "/_node/{node}/_config/{section}/{key}", config::refuse),
+    route(DELETE, "/_node/{node}/_config/{section}/{key}", config::refuse),
+    route(GET, "/_node/{node}", node::name),
+    // Databases.
+    route(GET, "/{db}", database::get),
+    route(PUT, "/{db}", database::put),
+    route(DELETE, "/{db}", database::delete),
+    route(POST, "/{db}/_ensure_full_commit", ensure_full_commit::post),
+    route(GET, "/{db}/_shards", shards::get),
+    route(GET, "/{db}/_shards/{doc}", shards::get_document),
+];
+
+/// A route that fits a request.
+pub struct Found {
+    /// Who answers.
+    pub handler: Handler,
+    /// What the placeholders stand for.
+    pub params: Vec<(&'static str, String)>,
+}
+
+/// Finds the route of a request.
+pub fn find(method: &Method, path: &str) -> Result<Found> {
+    let parts = split(path)?;
+    let mut allowed: Vec<&str> = Vec::new();
+    for route in ROUTES {
+        let Some(params) = fit(route.pattern, &parts) else { continue };
+        if route.methods.contains(&method.as_str()) {
+            return Ok(Found { handler: route.handler, params });
+        }
+        allowed
+            .extend(route.methods.iter().filter(|name| !allowed.contains(name)).copied().collect::<Vec<_>>());
+    }
+    if allowed.is_empty() {
+        return Err(Error::missing());
+    }
+    allowed.sort_unstable();
+    let list = allowed.join(",");
+    Err(Error::method_not_allowed(format!("Only {list} allowed")).with_header("allow", list))
+}
+
+/// The parts of a path, unescaped. A slash at the end is not a part.
+fn split(path: &str) -> Result<Vec<String>> {
+    let trimmed = path.strip_prefix('/').unwrap_or(path);
+    let trimmed = trimmed.strip_suffix('/').unwrap_or(trimmed);
+    if trimmed.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut parts = Vec::new();
+    for part in trimmed.split('/') {
+        let decoded = percent_decode_str(part)
+            .decode_utf8()
+            .map_err(|_| Error::bad_request("The path is not UTF-8 when its escapes are undone"))?;
+        // A design or local document's id may come as two parts or as one.
+        match decoded.split_once('/') {
+            Some((kind @ ("_design" | "_local" | "_partition"), rest)) if !parts.is_empty() => {
+                parts.push(kind.to_owned());
+                parts.push(rest.to_owned());
+            }
+            _ => parts.push(decoded.into_owned()),
+        }
+    }
+    Ok(parts)
+}
+
+fn fit(pattern: &'static str, parts: &[String]) -> Option<Vec<(&'static str, String)>> {
+    let mut params = Vec::new();
+    let mut rest = parts;
+    for expected in pattern.split('/').filter(|part| !part.is_empty()) {
+        let (part, after) = rest.split_first()?;
+        match expected.strip_prefix('{').and_then(|name| name.strip_suffix('}')) {
+            Some(name) => match name.strip_suffix('*') {
+                Some(name) => {
+                    params.push((name, rest.join("/")));
+                    return Some(params);
+                }
+                None => params.push((name, part.clone())),
+            },
+            None if expected == part => {}
+            None => return None,
+        }
+        rest = after;
+    }
+    rest.is_empty().then_some(params)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn params(pattern: &'static str, path: &str) -> Option<Vec<(&'static str, String)>> {
+        fit(pattern, &split(path).unwrap())
+    }
+
+    #[test]
+    fn patterns_fit_paths() {
+        assert_eq!(params("/{db}", "/a%2Fb/").unwrap(), [("db", "a/b".to_owned())]);
+        assert_eq!(params("/", "/").unwrap(), []);
+        assert!(params("/{db}", "/a/b").is_none() && params("/{db}/x", "/a").is_none());
+        let design = params("/{db}/_design/{ddoc}/_view/{view}", "/db/_design%2Fd%20d/_view/v").unwrap();
+        assert_eq!(design[1..], [("ddoc", "d d".to_owned()), ("view", "v".to_owned())]);
+        let file = params("/{db}/{doc}/{name*}", "/db/doc%2F1/a/b.txt").unwrap();
+        assert_eq!(file[1..], [("doc", "doc/1".to_owned()), ("name", "a/b.txt".to_owned())]);
+    }
+
+    #[test]
+    fn methods_are_told() {
+        let error = find(&Method::PATCH, "/_all_dbs").err().unwrap();
+        assert_eq!((error.status, error.reason.as_ref()), (405, "Only GET,HEAD allowed"));
+        assert!(find(&Method::GET, "/%ff").is_err());
+    }
+}

@@ -1,0 +1,49 @@
+//! Sequences as clients see them: the number, a dash, and a mark of the database that it belongs to.
+//!
+//! Clients take them as opaque, but PouchDB reads the number in front. A sequence of a database that was deleted and
+//! made anew means nothing there, so the mark tells: what belongs to another database is read as 0.
+
+use crate::error::{Error, Result};
+use crate::uuids::push_hex;
+use diwan_store::Collection;
+use std::fmt::Write;
+
+/// A sequence as text.
+pub fn text(collection: &Collection, sequence: u64) -> String {
+    let mut out = String::with_capacity(24);
+    write_text(&mut out, collection, sequence);
+    out
+}
+
+/// Appends a sequence as text.
+pub fn write_text(out: &mut String, collection: &Collection, sequence: u64) {
+    let _ = write!(out, "{sequence}-");
+    push_hex(out, &collection.uuid()[..4]);
+}
+
+/// Where a feed begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Since {
+    /// After this sequence.
+    Sequence(u64),
+    /// After all there is.
+    Now,
+}
+
+/// Reads a sequence as a client gives it: `now`, a number, or what [`text`] wrote.
+pub fn parse(collection: &Collection, text: &str) -> Result<Since> {
+    let text = text.trim_matches('"');
+    if text == "now" {
+        return Ok(Since::Now);
+    }
+    let (number, mark) = match text.split_once('-') {
+        Some((number, mark)) => (number, Some(mark)),
+        None => (text, None),
+    };
+    let number: u64 = number
+        .parse()
+        .map_err(|_| Error::bad_request("Malformed sequence supplied in 'since' parameter."))?;
+    let mut own = String::new();
+    push_hex(&mut own, &collection.uuid()[..4]);
+    Ok(Since::Sequence(if mark.is_some_and(|mark| mark != own) { 0 } else { number }))
+}
