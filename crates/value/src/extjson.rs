@@ -1,14 +1,70 @@
-//! MongoDB Extended JSON, version 2: documents as text and back.
+//! Extended JSON as text in `String`s, with mistakes told by line and column: [`crate::json`] for people.
 //!
-//! The canonical form keeps every type; the relaxed one writes numbers and dates as JSON users expect and so cannot
-//! tell an `Int64` from an `Int32` or a `Double`. Reading takes either, and plain JSON: integers become the smallest
-//! integer type that holds them, other numbers doubles.
-
-mod read;
-mod write;
-
-pub use read::{ParseError, parse, parse_value};
-pub use write::{Mode, to_json, value_to_json};
+//! An object that begins like a type wrapper must be one; other names with a dollar are ordinary.
 
 #[cfg(test)]
 mod tests;
+
+pub use crate::json::Mode;
+
+use crate::json::{self, Dialect, JsonError, Limits};
+use crate::owned::{DocBuf, ValueBuf};
+use crate::validate::{MAX_DEPTH, MAX_DOCUMENT_BYTES};
+use crate::view::{Doc, Value};
+use std::fmt;
+
+/// The largest BSON that text may become: what fits a message of the wire protocol.
+const LIMITS: Limits = Limits { depth: MAX_DEPTH, bytes: 3 * MAX_DOCUMENT_BYTES };
+
+/// Why text is not Extended JSON, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseError {
+    /// What is wrong.
+    pub message: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// The column in bytes, from 1.
+    pub column: usize,
+}
+
+impl ParseError {
+    fn new(text: &str, error: JsonError) -> ParseError {
+        let before = &text.as_bytes()[..error.position.min(text.len())];
+        let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
+        let column = before.iter().rev().take_while(|&&byte| byte != b'\n').count() + 1;
+        ParseError { message: error.message, line, column }
+    }
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at line {} column {}", self.message, self.line, self.column)
+    }
+}
+
+impl std::error::Error for ParseError {}
+
+/// Reads text that is exactly one object.
+pub fn parse(text: &str) -> Result<DocBuf, ParseError> {
+    json::parse_document_with(text.as_bytes(), LIMITS, Dialect::Extended)
+        .map_err(|error| ParseError::new(text, error))
+}
+
+/// Reads text that is exactly one value of any type.
+pub fn parse_value(text: &str) -> Result<ValueBuf, ParseError> {
+    json::parse_value_with(text.as_bytes(), LIMITS, Dialect::Extended)
+        .map_err(|error| ParseError::new(text, error))
+}
+
+/// A document as one line of JSON without spaces.
+pub fn to_json(doc: Doc<'_>, mode: Mode) -> String {
+    value_to_json(Value::Document(doc), mode)
+}
+
+/// A value as JSON.
+pub fn value_to_json(value: Value<'_>, mode: Mode) -> String {
+    let mut out = Vec::new();
+    json::write_value(&mut out, value, mode);
+    // Only bytes that were damaged since they were validated give text that is not UTF-8.
+    String::from_utf8(out).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}

@@ -14,6 +14,7 @@ pub mod decimal;
 mod element;
 pub mod extjson;
 mod hash;
+pub mod json;
 pub mod key;
 mod macros;
 mod number;

@@ -70,6 +70,11 @@ impl ValueBuf {
         ValueBuf { tag: value.tag(), bytes }
     }
 
+    /// Takes bytes that were just built, as they would lie in a document after the key.
+    pub(crate) fn trusted(tag: Type, bytes: Vec<u8>) -> ValueBuf {
+        ValueBuf { tag, bytes }
+    }
+
     /// The value's type and bytes.
     pub fn as_raw(&self) -> RawValue<'_> {
         RawValue { tag: self.tag, bytes: &self.bytes }

@@ -6,7 +6,7 @@ use fastrand::Rng;
 fn every_type_has_its_canonical_form() {
     for json in [
         r#"{"a":{"$numberDouble":"1.5"}}"#,
-        r#"{"a":{"$numberDouble":"1e100"}}"#,
+        r#"{"a":{"$numberDouble":"1e+100"}}"#,
         r#"{"a":{"$numberDouble":"-0.0"}}"#,
         r#"{"a":{"$numberDouble":"NaN"}}"#,
         r#"{"a":{"$numberDouble":"-Infinity"}}"#,
@@ -45,7 +45,7 @@ fn the_relaxed_form_reads_as_json() {
         "tenth": Value::DateTime(100), "old": Value::DateTime(-1), "far": Value::DateTime(253_402_300_800_000),
     };
     let json = concat!(
-        r#"{"int":1,"long":5000000000,"double":2.0,"huge":1e300,"inf":{"$numberDouble":"Infinity"},"#,
+        r#"{"int":1,"long":5000000000,"double":2.0,"huge":1e+300,"inf":{"$numberDouble":"Infinity"},"#,
         r#""date":{"$date":"2012-12-24T12:15:30.501Z"},"second":{"$date":"2012-12-24T12:15:30Z"},"#,
         r#""tenth":{"$date":"1970-01-01T00:00:00.100Z"},"old":{"$date":{"$numberLong":"-1"}},"#,
         r#""far":{"$date":{"$numberLong":"253402300800000"}}}"#,
@@ -81,17 +81,17 @@ fn plain_json_and_older_forms_are_read() {
 #[test]
 fn mistakes_are_reported_with_their_place() {
     for (json, message, line, column) in [
-        ("", "EOF while parsing a value", 1, 0),
-        ("{\"a\":1,\n \"b\":}", "expected value", 2, 6),
-        ("{\"a\":1} x", "trailing characters", 1, 9),
-        (r#"{"a":{"$oid":"12"}}"#, "invalid value of '$oid'", 1, 17),
-        (r#"{"a":{"$oid":"0102030405060708090a0b0c","x":1}}"#, "unexpected 'x' beside '$oid'", 1, 42),
-        (r#"{"a\u0000":1}"#, "a field name must not contain a null character", 1, 12),
+        ("", "unexpected end of text", 1, 1),
+        ("{\"a\":1,\n \"b\":}", "expected a value", 2, 6),
+        ("{\"a\":1} x", "unexpected text after the value", 1, 9),
+        (r#"{"a":{"$oid":"12"}}"#, "invalid value of '$oid'", 1, 6),
+        (r#"{"a":{"$oid":"0102030405060708090a0b0c","x":1}}"#, "unexpected 'x' beside '$oid'", 1, 6),
+        (r#"{"a\u0000":1}"#, "a name must not contain a null character", 1, 2),
     ] {
         match parse(json) {
             Err(error) => {
-                assert_eq!((error.message.as_str(), error.line), (message, line), "{json}");
-                assert!(error.column.abs_diff(column) <= 2, "{json}: {error}");
+                let place = (error.message.as_str(), error.line, error.column);
+                assert_eq!(place, (message, line, column), "{json}");
             }
             Ok(doc) => panic!("{json}: {doc:?}"),
         }

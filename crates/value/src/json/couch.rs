@@ -1,0 +1,175 @@
+//! Documents as CouchDB's clients send them: the members that begin with an underscore apart from the body.
+//!
+//! CouchDB reserves top-level names that begin with an underscore; MongoDB's users have such fields all the same. Over
+//! HTTP they travel with a dollar before them: `$_class` is the field `_class`. No other top-level name may begin with a
+//! dollar, so that the renaming can always be undone. The states that CouchDB's replicator writes into its documents
+//! keep their names on both sides.
+
+use super::read::Reader;
+use super::{Dialect, ErrorKind, JsonError, Limits};
+use crate::element::Type;
+use crate::owned::DocBuf;
+use crate::view::{Doc, Value};
+
+/// Fields whose names begin with an underscore on both sides.
+pub(super) const UNDERSCORED: [&str; 5] = [
+    "_replication_state",
+    "_replication_state_time",
+    "_replication_state_reason",
+    "_replication_id",
+    "_replication_stats",
+];
+
+/// Members that the server adds to what it answers, and ignores in what it is sent.
+const IGNORED: [&str; 4] = ["_revs_info", "_local_seq", "_conflicts", "_deleted_conflicts"];
+
+/// A document as it is sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CouchDoc<'t> {
+    /// `_id`, not yet looked at.
+    pub id: Option<String>,
+    /// `_rev`, not yet looked at.
+    pub rev: Option<String>,
+    /// `_deleted`.
+    pub deleted: bool,
+    /// `_revisions`.
+    pub revisions: Option<Revisions>,
+    /// `_attachments`: the text of the object, whose syntax was checked.
+    pub attachments: Option<&'t [u8]>,
+    /// Everything else, without `_id`.
+    pub body: DocBuf,
+}
+
+/// A revision's way back to the first one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Revisions {
+    /// The generation of the newest.
+    pub start: u64,
+    /// The hashes, the newest first.
+    pub ids: Vec<[u8; 16]>,
+}
+
+/// Reads text that is exactly one document as CouchDB's clients send it. Attachments do not count towards the size.
+pub fn parse_couch(text: &[u8], limits: Limits) -> Result<CouchDoc<'_>, JsonError> {
+    let mut reader = Reader::new(text, limits, Dialect::Plain)?;
+    reader.skip_space();
+    if reader.peek() != Some(b'{') {
+        // What is no JSON at all is told first.
+        reader.skip_value(1)?;
+        reader.end_of_text()?;
+        return Err(JsonError::new(ErrorKind::BadRequest, 0, "Document must be a JSON object"));
+    }
+    let mut doc = CouchDoc {
+        id: None,
+        rev: None,
+        deleted: false,
+        revisions: None,
+        attachments: None,
+        body: DocBuf::trusted(Vec::new()),
+    };
+    let start = reader.begin(1)?;
+    let mut more = !reader.ends_at_once(b'}');
+    while more {
+        let (element, position) = reader.name()?;
+        match reader.out.get(element + 1) {
+            Some(b'_') => doc.special(&mut reader, element, position)?,
+            Some(b'$') => renamed(&mut reader, element, position)?,
+            _ => reader.out[element] = reader.value(2)? as u8,
+        }
+        more = reader.goes_on(b'}')?;
+    }
+    reader.close(start, 0);
+    reader.end_of_text()?;
+    reader.check_depth(Type::Document)?;
+    doc.body = DocBuf::trusted(reader.finish());
+    Ok(doc)
+}
+
+impl<'t> CouchDoc<'t> {
+    /// Reads the value of a member whose name begins with an underscore.
+    fn special(&mut self, reader: &mut Reader<'t>, element: usize, position: usize) -> Result<(), JsonError> {
+        let name = name_at(reader, element);
+        if UNDERSCORED.contains(&name.as_str()) {
+            reader.out[element] = reader.value(2)? as u8;
+            return Ok(());
+        }
+        let refuse = |kind, message: &str| Err(JsonError::new(kind, position, message));
+        let unknown = || {
+            Err(JsonError::new(
+                ErrorKind::DocValidation,
+                position,
+                format!("Bad special document member: {name}"),
+            ))
+        };
+        reader.take_back(element);
+        if name == "_attachments" {
+            let text = reader.skip_value(2)?;
+            if text.first() != Some(&b'{') {
+                return unknown();
+            }
+            self.attachments = Some(text);
+            return Ok(());
+        }
+        if IGNORED.contains(&name.as_str()) {
+            return reader.skip_value(2).map(|_| ());
+        }
+        // The value is read like any other, and taken back.
+        let tag = reader.value(2)?;
+        let raw = crate::element::RawValue { tag, bytes: &reader.out[element..] };
+        match (name.as_str(), raw.decode().unwrap_or(Value::Null)) {
+            ("_id", Value::String(id)) => self.id = Some(id.to_owned()),
+            ("_id", _) => return refuse(ErrorKind::IllegalId, "Document id must be a string"),
+            ("_rev", Value::String(rev)) => self.rev = Some(rev.to_owned()),
+            ("_rev", _) => return refuse(ErrorKind::BadRequest, "Invalid rev format"),
+            ("_deleted", Value::Boolean(deleted)) => self.deleted = deleted,
+            ("_revisions", Value::Document(given)) => match revisions(given) {
+                Ok(revisions) => self.revisions = Some(revisions),
+                Err(message) => return refuse(ErrorKind::DocValidation, message),
+            },
+            _ => return unknown(),
+        }
+        reader.out.truncate(element);
+        Ok(())
+    }
+}
+
+/// Reads the value of a member whose name begins with a dollar, and takes the dollar away.
+fn renamed(reader: &mut Reader<'_>, element: usize, position: usize) -> Result<(), JsonError> {
+    let name = name_at(reader, element);
+    let field = &name[1..];
+    if !field.starts_with('_') || field == "_id" || UNDERSCORED.contains(&field) {
+        let message = format!("Bad special document member: {name}");
+        return Err(JsonError::new(ErrorKind::DocValidation, position, message));
+    }
+    // The fingerprint is of the name with its dollar: the same for all that are renamed to one.
+    reader.out.remove(element + 1);
+    reader.out[element] = reader.value(2)? as u8;
+    Ok(())
+}
+
+/// The name of the element that begins at `element`, whose value was not read yet.
+fn name_at(reader: &Reader<'_>, element: usize) -> String {
+    let name = &reader.out[element + 1..reader.out.len() - 1];
+    String::from_utf8_lossy(name).into_owned()
+}
+
+fn revisions(given: Doc<'_>) -> Result<Revisions, &'static str> {
+    let start = match given.get("start") {
+        Some(Value::Int32(start)) => u64::try_from(start).ok(),
+        Some(Value::Int64(start)) => u64::try_from(start).ok(),
+        _ => None,
+    };
+    let start = start.ok_or("_revisions.start isn't an integer.")?;
+    let ids = given.get_array("ids").ok_or("_revisions.ids isn't a array.")?;
+    let ids = ids.iter().map(|id| {
+        let id = id.as_str().ok_or("RevId isn't a string")?;
+        hash(id).ok_or("RevId isn't a valid hexadecimal")
+    });
+    Ok(Revisions { start, ids: ids.collect::<Result<_, _>>()? })
+}
+
+/// The 16 bytes of 32 hexadecimal digits.
+fn hash(text: &str) -> Option<[u8; 16]> {
+    let digits = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    digits.then(|| u128::from_str_radix(text, 16).ok().map(u128::to_be_bytes)).flatten()
+}

@@ -1,0 +1,489 @@
+//! The reader: text to BSON in one pass.
+//!
+//! An element is written with an empty type byte, which is filled in when its value is known; a document's length
+//! likewise. What needs to be known of a whole object (names that occur twice, wrappers of types) is looked at when it
+//! ends, on its BSON.
+
+use super::scan::{fingerprint, plain_length};
+use super::{Dialect, ErrorKind, JsonError, Limits, number, wrapper};
+use crate::element::Type;
+use crate::view::{Doc, Value};
+use std::collections::HashMap;
+
+/// How much deeper text may nest than the values in it: a wrapper in a wrapper, and its object.
+const WRAPPER_LEVELS: usize = 3;
+
+/// Up to how many names are compared each with each.
+const FEW_NAMES: usize = 16;
+
+/// Reads one text.
+pub(super) struct Reader<'t> {
+    text: &'t [u8],
+    /// The place of what is read next.
+    pub at: usize,
+    /// The BSON written so far.
+    pub out: Vec<u8>,
+    /// Fingerprints of the names of the objects that are open.
+    names: Vec<u64>,
+    limits: Limits,
+    dialect: Dialect,
+    /// The deepest nesting met.
+    deepest: usize,
+}
+
+impl<'t> Reader<'t> {
+    pub fn new(text: &'t [u8], limits: Limits, dialect: Dialect) -> Result<Reader<'t>, JsonError> {
+        if let Err(error) = std::str::from_utf8(text) {
+            return Err(JsonError::new(ErrorKind::Syntax, error.valid_up_to(), "invalid UTF-8"));
+        }
+        let out = Vec::with_capacity((text.len() + 32).min(limits.bytes));
+        Ok(Reader { text, at: 0, out, names: Vec::new(), limits, dialect, deepest: 0 })
+    }
+
+    /// What was written.
+    pub fn finish(self) -> Vec<u8> {
+        self.out
+    }
+
+    /// Reads text that is exactly one object; a type wrapper is none.
+    pub fn whole_document(&mut self) -> Result<(), JsonError> {
+        match self.whole_value()? {
+            Type::Document => Ok(()),
+            _ => Err(JsonError::new(ErrorKind::Syntax, 0, "expected an object")),
+        }
+    }
+
+    /// Reads text that is exactly one value.
+    pub fn whole_value(&mut self) -> Result<Type, JsonError> {
+        self.skip_space();
+        let tag = self.value(1)?;
+        self.end_of_text()?;
+        self.check_depth(tag)?;
+        Ok(tag)
+    }
+
+    /// Checks that nothing follows but space.
+    pub fn end_of_text(&mut self) -> Result<(), JsonError> {
+        self.skip_space();
+        if self.at < self.text.len() { Err(self.syntax("unexpected text after the value")) } else { Ok(()) }
+    }
+
+    /// Where the text nests too deep, checks that what was written does not.
+    pub fn check_depth(&self, tag: Type) -> Result<(), JsonError> {
+        let nested = matches!(tag, Type::Document | Type::Array);
+        if nested && self.deepest > self.limits.depth && depth_of(Doc::trusted(&self.out)) > self.limits.depth
+        {
+            return Err(self.too_deep());
+        }
+        Ok(())
+    }
+
+    /// Reads the value that begins here, at nesting `depth` if it nests, and writes it without type and name.
+    #[inline]
+    pub fn value(&mut self, depth: usize) -> Result<Type, JsonError> {
+        match self.peek() {
+            Some(b'"') => {
+                self.at += 1;
+                let start = self.out.len();
+                self.out.extend_from_slice(&[0; 4]);
+                self.string()?;
+                self.out.push(0);
+                let length = (self.out.len() - start - 4) as u32;
+                self.out[start..start + 4].copy_from_slice(&length.to_le_bytes());
+                Ok(Type::String)
+            }
+            Some(b'-' | b'0'..=b'9') => {
+                let (value, end) = number::read(self.text, self.at)?;
+                self.at = end;
+                match value {
+                    Value::Int32(number) => self.out.extend_from_slice(&number.to_le_bytes()),
+                    Value::Int64(number) => self.out.extend_from_slice(&number.to_le_bytes()),
+                    other => crate::builder::write_value(&mut self.out, other),
+                }
+                Ok(value.tag())
+            }
+            Some(b'{') => self.object(depth),
+            Some(b'[') => self.array(depth),
+            Some(b't') => self.word(b"true").map(|()| self.boolean(true)),
+            Some(b'f') => self.word(b"false").map(|()| self.boolean(false)),
+            Some(b'n') => self.word(b"null").map(|()| Type::Null),
+            _ => Err(self.syntax("expected a value")),
+        }
+    }
+
+    fn boolean(&mut self, flag: bool) -> Type {
+        self.out.push(flag.into());
+        Type::Boolean
+    }
+
+    fn word(&mut self, word: &[u8]) -> Result<(), JsonError> {
+        if !self.text[self.at..].starts_with(word) {
+            return Err(self.syntax("expected a value"));
+        }
+        self.at += word.len();
+        Ok(())
+    }
+
+    fn object(&mut self, depth: usize) -> Result<Type, JsonError> {
+        let position = self.at;
+        let start = self.begin(depth)?;
+        let names = self.names.len();
+        let mut more = !self.ends_at_once(b'}');
+        while more {
+            let (element, _) = self.name()?;
+            self.out[element] = self.value(depth + 1)? as u8;
+            more = self.goes_on(b'}')?;
+        }
+        self.close(start, names);
+        if self.out.get(start + 5) == Some(&b'$') {
+            return self.unwrap(start, position);
+        }
+        Ok(Type::Document)
+    }
+
+    /// Begins an object or array: its length, to be filled in.
+    pub fn begin(&mut self, depth: usize) -> Result<usize, JsonError> {
+        self.deepest = self.deepest.max(depth);
+        if depth > self.limits.depth + WRAPPER_LEVELS {
+            return Err(self.too_deep());
+        }
+        self.at += 1;
+        let start = self.out.len();
+        self.out.extend_from_slice(&[0; 4]);
+        Ok(start)
+    }
+
+    /// Whether an object or array ends before its first element.
+    #[inline]
+    pub fn ends_at_once(&mut self, end: u8) -> bool {
+        self.skip_space();
+        let empty = self.peek() == Some(end);
+        self.at += usize::from(empty);
+        empty
+    }
+
+    /// Reads a member's name and the colon, and writes an element's head. Gives the place of its type, and that of its
+    /// name in the text.
+    #[inline]
+    pub fn name(&mut self) -> Result<(usize, usize), JsonError> {
+        self.skip_space();
+        let position = self.at;
+        if self.peek() != Some(b'"') {
+            return Err(self.syntax("expected a name in quotes"));
+        }
+        self.at += 1;
+        let element = self.out.len();
+        self.out.push(0);
+        let escaped = self.string()?;
+        let name = &self.out[element + 1..];
+        self.names.push(fingerprint(name));
+        // A NUL can only come from an escape.
+        if escaped && name.contains(&0) {
+            let message = "a name must not contain a null character";
+            return Err(JsonError::new(ErrorKind::Syntax, position, message));
+        }
+        self.out.push(0);
+        self.skip_space();
+        if self.peek() != Some(b':') {
+            return Err(self.syntax("expected a colon"));
+        }
+        self.at += 1;
+        self.skip_space();
+        Ok((element, position))
+    }
+
+    /// Forgets the last name that was read, and what was written from its element on.
+    pub fn take_back(&mut self, element: usize) {
+        self.out.truncate(element);
+        self.names.pop();
+    }
+
+    /// Reads what follows a value in an object or array: whether there is another.
+    #[inline]
+    pub fn goes_on(&mut self, end: u8) -> Result<bool, JsonError> {
+        if self.out.len() > self.limits.bytes {
+            return Err(self.too_large());
+        }
+        self.skip_space();
+        let next = self.peek();
+        if next == Some(b',') {
+            self.at += 1;
+            Ok(true)
+        } else if next == Some(end) {
+            self.at += 1;
+            Ok(false)
+        } else {
+            Err(self.syntax(if end == b'}' { "expected , or }" } else { "expected , or ]" }))
+        }
+    }
+
+    /// Ends the object that began at `start`, whose names' fingerprints begin at `names`.
+    pub fn close(&mut self, start: usize, names: usize) {
+        let mut twice = false;
+        let mut open = &self.names[names..];
+        if open.len() <= FEW_NAMES {
+            while let Some((first, rest)) = open.split_first() {
+                twice |= rest.contains(first);
+                open = rest;
+            }
+        } else {
+            let open = &mut self.names[names..];
+            open.sort_unstable();
+            twice = open.windows(2).any(|pair| pair[0] == pair[1]);
+        }
+        self.names.truncate(names);
+        self.fill_length(start);
+        if twice && self.dialect == Dialect::Plain {
+            self.keep_last(start);
+        }
+    }
+
+    fn fill_length(&mut self, start: usize) {
+        self.out.push(0);
+        let length = (self.out.len() - start) as u32;
+        self.out[start..start + 4].copy_from_slice(&length.to_le_bytes());
+    }
+
+    /// Where a name occurs more than once in the document at `start`, leaves the last value at the place of the first.
+    #[cold]
+    fn keep_last(&mut self, start: usize) {
+        let doc = Doc::trusted(&self.out[start..]);
+        let mut places = HashMap::new();
+        let mut elements = Vec::new();
+        for element in doc {
+            match places.get(element.key) {
+                Some(&place) => elements[place] = element,
+                None => {
+                    places.insert(element.key, elements.len());
+                    elements.push(element);
+                }
+            }
+        }
+        let mut builder = crate::DocBuilder::new();
+        for element in elements {
+            builder.append_element(element);
+        }
+        let kept = builder.finish().into_bytes();
+        self.out.truncate(start);
+        self.out.extend_from_slice(&kept);
+    }
+
+    /// Replaces the document at `start` by the value that it wraps.
+    #[cold]
+    fn unwrap(&mut self, start: usize, position: usize) -> Result<Type, JsonError> {
+        let doc = Doc::trusted(&self.out[start..]);
+        match wrapper::unwrap(doc) {
+            wrapper::Unwrapped::Value(value) => {
+                let raw = value.as_raw();
+                self.out.truncate(start);
+                self.out.extend_from_slice(raw.bytes);
+                Ok(raw.tag)
+            }
+            wrapper::Unwrapped::Invalid(message) if self.dialect == Dialect::Extended => {
+                Err(JsonError::new(ErrorKind::Syntax, position, message))
+            }
+            _ => Ok(Type::Document),
+        }
+    }
+
+    fn array(&mut self, depth: usize) -> Result<Type, JsonError> {
+        let start = self.begin(depth)?;
+        let mut index = Index::ZERO;
+        let mut more = !self.ends_at_once(b']');
+        while more {
+            self.skip_space();
+            let element = self.out.len();
+            self.out.push(0);
+            self.out.extend_from_slice(index.digits());
+            self.out.push(0);
+            self.out[element] = self.value(depth + 1)? as u8;
+            index.increment();
+            more = self.goes_on(b']')?;
+        }
+        self.fill_length(start);
+        Ok(Type::Array)
+    }
+
+    /// Reads a string from behind its opening quote to behind its closing one, and writes its text. Gives whether
+    /// there was an escape.
+    #[inline]
+    pub fn string(&mut self) -> Result<bool, JsonError> {
+        let mut escaped = false;
+        loop {
+            let rest = &self.text[self.at..];
+            let length = plain_length(rest);
+            self.out.extend_from_slice(&rest[..length]);
+            self.at += length;
+            match rest.get(length) {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(escaped);
+                }
+                Some(b'\\') => {
+                    escaped = true;
+                    let char = self.escape()?;
+                    self.out.extend_from_slice(char.encode_utf8(&mut [0; 4]).as_bytes());
+                }
+                Some(_) => return Err(self.syntax("control character in a string")),
+                None => return Err(self.syntax("unfinished string")),
+            }
+        }
+    }
+
+    /// Reads an escape from its backslash on.
+    fn escape(&mut self) -> Result<char, JsonError> {
+        let position = self.at;
+        let invalid = |message| Err(JsonError::new(ErrorKind::Syntax, position, message));
+        self.at += 2;
+        Ok(match self.text.get(position + 1) {
+            Some(b'"') => '"',
+            Some(b'\\') => '\\',
+            Some(b'/') => '/',
+            Some(b'b') => '\u{8}',
+            Some(b'f') => '\u{c}',
+            Some(b'n') => '\n',
+            Some(b'r') => '\r',
+            Some(b't') => '\t',
+            Some(b'u') => {
+                let Some(first) = self.hex() else { return invalid("invalid escape") };
+                let code = match first {
+                    0xD800..0xDC00 => {
+                        let second = self.text[self.at..].starts_with(b"\\u").then(|| {
+                            self.at += 2;
+                            self.hex()
+                        });
+                        match second.flatten() {
+                            Some(second @ 0xDC00..0xE000) => {
+                                0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00)
+                            }
+                            _ => return invalid("a surrogate without its pair"),
+                        }
+                    }
+                    code => code,
+                };
+                match char::from_u32(code) {
+                    Some(char) => char,
+                    None => return invalid("a surrogate without its pair"),
+                }
+            }
+            _ => return invalid("invalid escape"),
+        })
+    }
+
+    /// Reads four hexadecimal digits.
+    fn hex(&mut self) -> Option<u32> {
+        let digits: &[u8; 4] = self.text.get(self.at..)?.first_chunk()?;
+        self.at += 4;
+        digits.iter().try_fold(0, |code, &digit| Some(code << 4 | char::from(digit).to_digit(16)?))
+    }
+
+    /// Reads a value and writes nothing; gives its text. Only objects' and arrays' nesting is limited.
+    pub fn skip_value(&mut self, depth: usize) -> Result<&'t [u8], JsonError> {
+        let start = self.at;
+        match self.peek() {
+            Some(open @ (b'{' | b'[')) => {
+                if depth > self.limits.depth {
+                    return Err(self.too_deep());
+                }
+                self.at += 1;
+                let end = if open == b'{' { b'}' } else { b']' };
+                let mut more = !self.ends_at_once(end);
+                while more {
+                    self.skip_space();
+                    if open == b'{' {
+                        let (element, _) = self.name()?;
+                        self.take_back(element);
+                    }
+                    self.skip_value(depth + 1)?;
+                    more = self.goes_on(end)?;
+                }
+            }
+            Some(b'"') => {
+                self.at += 1;
+                loop {
+                    self.at += plain_length(&self.text[self.at..]);
+                    match self.peek() {
+                        Some(b'"') => break,
+                        Some(b'\\') => self.escape().map(|_| ())?,
+                        Some(_) => return Err(self.syntax("control character in a string")),
+                        None => return Err(self.syntax("unfinished string")),
+                    }
+                }
+                self.at += 1;
+            }
+            _ => {
+                let end = self.out.len();
+                self.value(depth)?;
+                self.out.truncate(end);
+            }
+        }
+        Ok(&self.text[start..self.at])
+    }
+
+    #[inline]
+    pub fn peek(&self) -> Option<u8> {
+        self.text.get(self.at).copied()
+    }
+
+    #[inline]
+    pub fn skip_space(&mut self) {
+        while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.text.get(self.at) {
+            self.at += 1;
+        }
+    }
+
+    #[cold]
+    pub fn syntax(&self, message: &str) -> JsonError {
+        let message = if self.at >= self.text.len() { "unexpected end of text" } else { message };
+        JsonError::new(ErrorKind::Syntax, self.at.min(self.text.len()), message)
+    }
+
+    #[cold]
+    fn too_deep(&self) -> JsonError {
+        let message = format!("nesting depth exceeds the limit of {} levels", self.limits.depth);
+        JsonError::new(ErrorKind::Depth, self.at, message)
+    }
+
+    #[cold]
+    fn too_large(&self) -> JsonError {
+        JsonError::new(ErrorKind::Size, self.at, format!("more than {} bytes", self.limits.bytes))
+    }
+}
+
+/// How many levels of documents, arrays and scopes lie in one another.
+#[cold]
+fn depth_of(doc: Doc<'_>) -> usize {
+    let inner = doc.iter().map(|element| match element.value() {
+        Value::Document(doc) | Value::JavaScriptWithScope { scope: doc, .. } => depth_of(doc),
+        Value::Array(array) => depth_of(Doc::trusted(array.as_bytes())),
+        _ => 0,
+    });
+    1 + inner.max().unwrap_or(0)
+}
+
+/// The name of an array's element, counted up in decimal.
+struct Index {
+    digits: [u8; 12],
+    start: usize,
+}
+
+impl Index {
+    const ZERO: Index = Index { digits: [b'0'; 12], start: 11 };
+
+    #[inline]
+    fn digits(&self) -> &[u8] {
+        &self.digits[self.start..]
+    }
+
+    #[inline]
+    fn increment(&mut self) {
+        for (place, digit) in self.digits.iter_mut().enumerate().rev() {
+            if *digit < b'9' {
+                *digit += 1;
+                self.start = self.start.min(place);
+                return;
+            }
+            *digit = b'0';
+        }
+    }
+}
