@@ -21,13 +21,14 @@ def binary() -> Path:
 
 
 class ServerProcess:
-    """One server, in memory or on a directory. Its first port is a free one and stays the same over restarts."""
+    """One server, in memory or on a directory. Its first ports are free ones and stay the same over restarts."""
 
     def __init__(self, directory: Path, data: Path | None = None, arguments: tuple[str, ...] = ()):
         self.directory = directory
         self.data = data
         self.arguments = arguments
         self.port = 0
+        self.http_port = 0
         self.process: subprocess.Popen | None = None
         self.runs = 0
 
@@ -36,14 +37,17 @@ class ServerProcess:
         self.runs += 1
         out = self.directory / f"stdout-{self.runs}"
         store = ["--data", str(self.data)] if self.data else ["--memory"]
-        command = [binary(), "serve", *store, "--listen", f"127.0.0.1:{self.port}", "--http", "off", *self.arguments]
+        command = [binary(), "serve", *store, "--listen", f"127.0.0.1:{self.port}"]
+        command += ["--http", f"127.0.0.1:{self.http_port}", *self.arguments]
         with open(out, "wb") as stdout, open(self.log, "ab") as stderr:
             self.process = subprocess.Popen(command, stdout=stdout, stderr=stderr, cwd=self.directory)
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
-            address = re.search(r"mongodb://127\.0\.0\.1:(\d+)/", out.read_text(errors="replace"))
-            if address:
-                self.port = int(address.group(1))
+            greeting = out.read_text(errors="replace")
+            mongodb = re.search(r"mongodb://127\.0\.0\.1:(\d+)/", greeting)
+            http = re.search(r"http://127\.0\.0\.1:(\d+)/\n", greeting)
+            if mongodb and http:
+                self.port, self.http_port = int(mongodb.group(1)), int(http.group(1))
                 return self
             if self.process.poll() is not None:
                 break
@@ -58,6 +62,10 @@ class ServerProcess:
     @property
     def uri(self) -> str:
         return f"mongodb://127.0.0.1:{self.port}/?directConnection=true"
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.http_port}/"
 
     def stop(self) -> int:
         """SIGTERM; the exit status."""

@@ -59,6 +59,14 @@ pub const ROUTES: &[Route] = &[
     route(PUT, "/_node/{node}/_config/{section}/{key}", config::refuse),
     route(DELETE, "/_node/{node}/_config/{section}/{key}", config::refuse),
     route(GET, "/_node/{node}", node::name),
+    // The same where CouchDB 1 had it, for clients of its time.
+    route(GET, "/_config", config::all),
+    route(GET, "/_config/{section}", config::section),
+    route(GET, "/_config/{section}/{key}", config::key),
+    route(PUT, "/_config/{section}/{key}", config::refuse),
+    route(DELETE, "/_config/{section}/{key}", config::refuse),
+    route(GET, "/_stats", node::stats),
+    route(GET, "/_stats/{rest*}", node::branch),
     // Databases.
     route(GET, "/{db}", database::get),
     route(PUT, "/{db}", database::put),

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 /// Refuses a name that is not this node's.
 pub fn check(request: &Request) -> Result<()> {
     match request.param("node") {
-        "_local" | NODE => Ok(()),
+        "_local" | NODE | "" => Ok(()),
         _ => Err(Error::not_found("no such node: ".to_owned() + request.param("node"))),
     }
 }
@@ -21,23 +21,35 @@ pub fn name(request: &mut Request) -> Result<Response> {
     Ok(Response::json(200, &json!({ "name": NODE })))
 }
 
-/// Counters, in the shape of CouchDB's.
+/// Counters, in the shape of CouchDB's; with a path, what lies under it.
 pub fn stats(request: &mut Request) -> Result<Response> {
     check(request)?;
+    Ok(Response::json(200, &select(request)?))
+}
+
+/// The same as CouchDB 1 answered it: what lies under the path, with the path around it.
+pub fn branch(request: &mut Request) -> Result<Response> {
+    let path = request.param("rest").to_owned();
+    let wrapped = path.rsplit('/').fold(select(request)?, |inner, name| json!({ name: inner }));
+    Ok(Response::json(200, &wrapped))
+}
+
+fn select(request: &Request) -> Result<Value> {
     let couch = &request.couch;
     let counter = |value: u64, desc: &str| json!({ "value": value, "type": "counter", "desc": desc });
+    let requests = counter(couch.requests.load(Ordering::Relaxed), "number of HTTP requests");
     let mut all = json!({
         "couchdb": {
-            "httpd": { "requests": counter(couch.requests.load(Ordering::Relaxed), "number of HTTP requests") },
+            "httpd": { "requests": requests },
             "open_databases": counter(couch.databases().len() as u64, "number of open databases"),
             "uptime": counter(couch.started.elapsed().as_secs(), "seconds since the server was started")
-        }
+        },
+        "httpd": { "requests": requests }
     });
-    let path = request.param("rest").to_owned();
-    for part in path.split('/').filter(|part| !part.is_empty()) {
+    for part in request.param("rest").split('/').filter(|part| !part.is_empty()) {
         all = all.get_mut(part).map(Value::take).ok_or_else(Error::missing)?;
     }
-    Ok(Response::json(200, &all))
+    Ok(all)
 }
 
 /// What the process takes of the machine.

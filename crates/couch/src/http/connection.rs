@@ -7,7 +7,7 @@ use crate::routes::{self, Found};
 use crate::server::Couch;
 use http_body_util::BodyExt;
 use hyper::body::{Body as HttpBody, Bytes, Frame, Incoming, SizeHint};
-use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap, SERVER};
+use hyper::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap, SERVER};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -73,6 +73,12 @@ async fn answer(couch: Arc<Couch>, request: hyper::Request<Incoming>) -> hyper::
     }
     if let Some(response) = cors::preflight(&couch.config, &head.method, &head.headers) {
         return finish(&couch, &HeaderMap::new(), response, None);
+    }
+    // There are no users yet, so nobody's name and password are right, as in CouchDB.
+    if head.headers.contains_key(AUTHORIZATION) {
+        let error = Error::unauthorized("Name or password is incorrect.")
+            .with_header("www-authenticate", "Basic realm=\"server\"");
+        return finish(&couch, &head.headers, error.into(), None);
     }
     let path = head.uri.path().to_owned();
     if let Some((status, text)) = (couch.config.extra)(&path) {
