@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from http_client import Http
 from pymongo import MongoClient
 from server_process import ServerProcess
 
@@ -31,6 +32,23 @@ def stored_server(tmp_path):
 def client(server):
     with MongoClient(server.uri) as client:
         yield client
+
+
+@pytest.fixture(scope="session")
+def http(server):
+    """The HTTP face of the shared server."""
+    return Http(server.url)
+
+
+@pytest.fixture
+def couch(request, http):
+    """A database of the test's own, over HTTP; empty at the start and deleted at the end."""
+    name = "c-" + re.sub(r"[^a-z0-9_]", "_", request.node.name.lower())[:60]
+    database = http.database(name)
+    database.delete()
+    assert database.put().status_code == 201
+    yield database
+    database.delete()
 
 
 @pytest.fixture

@@ -5,11 +5,10 @@ import os
 import subprocess
 import sys
 import tarfile
-import xml.etree.ElementTree as ElementTree
-from dataclasses import dataclass
 from pathlib import Path
 
 from server_process import REPOSITORY, ServerProcess
+from suite_report import Outcome, outcomes
 
 CACHE = REPOSITORY / ".venv" / "pymongo-suite"
 EXPECTED_FAILURES = Path(__file__).with_name("pymongo_expected_failures.txt")
@@ -61,14 +60,6 @@ DESELECTED = {
 }
 
 
-@dataclass
-class Outcome:
-    """How one test ended."""
-
-    status: str
-    message: str
-
-
 def sources() -> Path:
     """The unpacked source package, fetched once for each version of the driver."""
     version = importlib.metadata.version("pymongo")
@@ -96,36 +87,4 @@ def run(server: ServerProcess, report: Path) -> dict[str, Outcome]:
     environment = {**os.environ, "DB_IP": "127.0.0.1", "DB_PORT": str(server.port)}
     environment.pop("PYTHONPATH", None)
     subprocess.run(command, cwd=directory, env=environment, timeout=RUN_SECONDS, stdout=subprocess.DEVNULL, check=False)
-    return dict(outcomes(report))
-
-
-def outcomes(report: Path):
-    """The tests of a JUnit report. A test may appear twice, when its end fails too: a failure counts."""
-    found: dict[str, Outcome] = {}
-    for case in ElementTree.parse(report).iter("testcase"):
-        module, _, class_name = case.get("classname").removeprefix("test.").rpartition(".")
-        name = f"{module}::{class_name}::{case.get('name')}"
-        outcome = Outcome("passed", "")
-        for status in ("failure", "error", "skipped"):
-            element = case.find(status)
-            if element is not None:
-                outcome = Outcome("skipped" if status == "skipped" else "failed", (element.get("message") or "")[:300])
-                break
-        if name not in found or outcome.status == "failed":
-            found[name] = outcome
-    return found
-
-
-def expected_failures() -> dict[str, str]:
-    """The reasons, by test. The file has sections: `# reason`, then one test a line."""
-    expected = {}
-    reason = None
-    for line in EXPECTED_FAILURES.read_text().splitlines():
-        line = line.strip()
-        if line.startswith("#"):
-            reason = line.lstrip("# ")
-        elif line:
-            if reason is None:
-                raise ValueError(f"{line}: an expected failure without a reason")
-            expected[line] = reason
-    return expected
+    return outcomes(report, "test.")

@@ -1,4 +1,4 @@
-"""Clients that run in Node: the driver, mongoose, mongosh."""
+"""Clients that run in Node: the driver, mongoose, mongosh; nano, PouchDB, RxDB."""
 
 import os
 import subprocess
@@ -8,10 +8,11 @@ from server_process import REPOSITORY
 
 NODE = REPOSITORY / "tests" / "node"
 RUN_SECONDS = 120
+FILES = ["driver.test.js", "mongoose.test.js", "nano.test.js", "pouchdb.test.js", "rxdb.test.js"]
 
 
 def run(command, server, text=None):
-    environment = {**os.environ, "DIWAN_URI": server.uri, "HOME": str(server.directory)}
+    environment = {**os.environ, "DIWAN_URI": server.uri, "DIWAN_URL": server.url, "HOME": str(server.directory)}
     return subprocess.run(
         command,
         cwd=NODE,
@@ -25,7 +26,7 @@ def run(command, server, text=None):
     )
 
 
-@pytest.mark.parametrize("file", ["driver.test.js", "mongoose.test.js"])
+@pytest.mark.parametrize("file", FILES)
 def test_in_node(server, file):
     finished = run(["node", "--test", "--test-reporter=spec", file], server)
     assert finished.returncode == 0, finished.stdout

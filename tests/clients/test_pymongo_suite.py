@@ -3,6 +3,7 @@
 import pymongo_suite
 import pytest
 from server_process import ServerProcess
+from suite_report import expected_failures, fine, unexpected
 
 
 @pytest.fixture(scope="module")
@@ -19,11 +20,8 @@ def test_enough_was_run(outcomes):
 
 
 def test_nothing_fails_unexpectedly(outcomes):
-    expected = pymongo_suite.expected_failures()
-    failed = {name: outcome.message for name, outcome in outcomes.items() if outcome.status == "failed" and name not in expected}
-    assert not failed, "\n".join(f"{name}: {message}" for name, message in failed.items())
+    assert not (failures := unexpected(outcomes, expected_failures(pymongo_suite.EXPECTED_FAILURES))), failures
 
 
 def test_nothing_passes_that_is_expected_to_fail(outcomes):
-    fine = [name for name in pymongo_suite.expected_failures() if name not in outcomes or outcomes[name].status != "failed"]
-    assert not fine, "remove from the expected failures:\n" + "\n".join(fine)
+    assert not (passed := fine(outcomes, expected_failures(pymongo_suite.EXPECTED_FAILURES))), passed

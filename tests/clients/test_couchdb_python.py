@@ -1,0 +1,43 @@
+"""couchdb-python's own tests: what fails is what is expected to fail, for a reason that is written down."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from server_process import ServerProcess
+from suite_report import expected_failures, fine, outcomes, unexpected
+
+EXPECTED_FAILURES = Path(__file__).with_name("couchdb_python_expected_failures.txt")
+RUN_SECONDS = 180
+
+# The modules that talk to a server; the others test the client alone.
+MODULES = ["client", "couch_tests", "couchhttp", "design", "loader", "mapping"]
+
+
+@pytest.fixture(scope="module")
+def suite(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("couchdb-python")
+    server = ServerProcess(directory).start()
+    report = directory / "report.xml"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "addopts=", "-o", "python_files=*.py"]
+    command += ["-o", "junit_family=xunit2", f"--junitxml={report}", "--pyargs"]
+    command += [f"couchdb.tests.{module}" for module in MODULES]
+    environment = {**os.environ, "COUCHDB_URI": server.url}
+    subprocess.run(command, cwd=directory, env=environment, timeout=RUN_SECONDS, stdout=subprocess.DEVNULL, check=False)
+    yield outcomes(report, "couchdb.tests.")
+    assert server.stop() == 0
+    assert "panicked" not in server.log.read_text(errors="replace")
+
+
+def test_enough_was_run(suite):
+    assert sum(outcome.status == "passed" for outcome in suite.values()) > 120
+
+
+def test_nothing_fails_unexpectedly(suite):
+    assert not (failures := unexpected(suite, expected_failures(EXPECTED_FAILURES))), failures
+
+
+def test_nothing_passes_that_is_expected_to_fail(suite):
+    assert not (passed := fine(suite, expected_failures(EXPECTED_FAILURES))), passed

@@ -1,0 +1,49 @@
+"""Who may use the HTTP face: pages of other sites only where they are allowed to."""
+
+import pytest
+from http_client import Http
+from server_process import ServerProcess
+
+APP = "https://app.example"
+
+
+@pytest.fixture(scope="module")
+def open_server(tmp_path_factory):
+    """A server that lets pages of one origin in."""
+    process = ServerProcess(tmp_path_factory.mktemp("cors"), arguments=("--cors-origin", APP)).start()
+    yield Http(process.url)
+    assert process.stop() == 0
+
+
+def preflight(http, origin, method="PUT"):
+    headers = {"Origin": origin, "Access-Control-Request-Method": method, "Access-Control-Request-Headers": "content-type"}
+    return http.request("OPTIONS", "db/doc", headers=headers)
+
+
+def test_a_page_of_an_allowed_origin(open_server):
+    response = preflight(open_server, APP)
+    assert response.status_code in (200, 204)
+    assert response.headers["Access-Control-Allow-Origin"] == APP
+    assert "PUT" in response.headers["Access-Control-Allow-Methods"]
+    assert "content-type" in response.headers["Access-Control-Allow-Headers"].lower()
+    read = open_server.get("_all_dbs", headers={"Origin": APP})
+    assert read.status_code == 200
+    assert read.headers["Access-Control-Allow-Origin"] == APP
+    assert "etag" in read.headers["Access-Control-Expose-Headers"].lower()
+    missing = open_server.get("none", headers={"Origin": APP})
+    assert (missing.status_code, missing.headers["Access-Control-Allow-Origin"]) == (404, APP)
+
+
+def test_a_page_of_another_origin(open_server, http):
+    for server, origin in [(open_server, "https://evil.example"), (http, APP)]:
+        assert preflight(server, origin).status_code == 403
+        refused = server.put("evil", headers={"Origin": origin})
+        assert refused.status_code == 403
+        assert "Access-Control-Allow-Origin" not in refused.headers
+        assert "evil" not in server.get("_all_dbs").json()
+
+
+def test_a_rebound_name_is_refused(http):
+    refused = http.get("_all_dbs", headers={"Host": "evil.example:5984"})
+    assert (refused.status_code, refused.json()["error"]) == (403, "forbidden")
+    assert http.get("", headers={"Host": "localhost:5984"}).status_code == 200
