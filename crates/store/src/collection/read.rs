@@ -8,6 +8,7 @@ use crate::keys::{self, Key, read_number};
 use crate::record::Record;
 use diwan_kv::{Bytes, Direction, KeyRange, Snapshot, Space};
 use diwan_value::Doc;
+use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 /// A document as read from the store: the record's bytes, shared with the engine's cache.
@@ -104,6 +105,58 @@ impl ReadView {
             let entry = split_entry(&index, &key, &value)?;
             Ok(IndexEntry { key: entry.key.to_vec(), types: entry.types.to_vec(), id: entry.id.to_vec() })
         })
+    }
+
+    /// Shows the documents whose ids' key bytes lie in `ids`, in their order, until `show` breaks.
+    pub fn documents(
+        &self,
+        ids: &KeyRange,
+        direction: Direction,
+        show: &mut dyn FnMut(&[u8], Record<'_>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let whole = KeyRange::prefix(&self.prefix);
+        let place = |id: &Bytes| Bytes::from([self.prefix.as_slice(), id].concat());
+        let or = |bound: &Bound<Bytes>, open: Bound<Bytes>| match bound {
+            Bound::Unbounded => open,
+            bound => bound.as_ref().map(place),
+        };
+        let range = KeyRange::new(or(&ids.start, whole.start), or(&ids.end, whole.end));
+        if range.is_empty() {
+            return Ok(());
+        }
+        let mut failure = None;
+        let mut step = |key: &[u8], value: &[u8]| match Record::parse(value) {
+            Ok(record) => show(key.get(self.prefix.len()..).unwrap_or_default(), record),
+            Err(error) => {
+                failure = Some(error);
+                ControlFlow::Break(())
+            }
+        };
+        match direction {
+            Direction::Forward => self.snapshot.visit(Space::Records, range, &mut step)?,
+            Direction::Reverse => {
+                for pair in self.snapshot.scan(Space::Records, range, direction) {
+                    let (key, value) = pair?;
+                    if step(&key, &value).is_break() {
+                        break;
+                    }
+                }
+            }
+        }
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// How many entries the change log has after sequence `since`; counts no further than `most`.
+    pub fn changes_left(&self, since: u64, most: u64) -> Result<u64> {
+        let mut count = 0;
+        if most > 0 {
+            let range = keys::changes_after(self.collection.id, since);
+            self.snapshot.visit(Space::Log, range, &mut |_, _| {
+                count += 1;
+                if count < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            })?;
+        }
+        Ok(count)
     }
 
     /// Splits a raw pair of an index.
