@@ -38,6 +38,12 @@ impl Space {
         }
     }
 
+    /// Whether the space comes into being with its first write: most stores never need it, and each space on disk makes
+    /// the first start a little longer.
+    pub(crate) const fn is_made_on_demand(self) -> bool {
+        matches!(self, Space::Attachments)
+    }
+
     /// The position of the space in [`Space::ALL`].
     pub const fn index(self) -> usize {
         self as usize

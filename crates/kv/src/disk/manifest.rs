@@ -9,10 +9,11 @@ use crate::{Error, Result, Space};
 use std::path::Path;
 use xxhash_rust::xxh3::xxh3_128;
 
-/// Checks the manifests of all keyspaces in fjall's directory.
-pub(super) fn check(data: &Path) -> Result<()> {
+/// Checks the manifests of all keyspaces in fjall's directory; `more` are the numbers of those made on demand.
+pub(super) fn check(data: &Path, more: &[u64]) -> Result<()> {
     // Keyspace 0 holds fjall's own settings; ours follow in the order of their creation.
-    for number in 0..=Space::ALL.len() {
+    let first = Space::ALL.iter().filter(|space| !space.is_made_on_demand()).count() as u64;
+    for number in (0..=first).chain(more.iter().copied()) {
         let keyspace = data.join("keyspaces").join(number.to_string());
         let current = read(&keyspace.join("current"))?;
         let damaged = |what: &str| Err(Error::damaged(format!("{what} in {}", keyspace.display())));

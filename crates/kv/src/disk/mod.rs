@@ -5,6 +5,7 @@
 //! ```text
 //! lock      held while an engine has the directory open
 //! mark      how far the journals are known to be on stable storage (see `mark`)
+//! spaces    which spaces were made on demand (see `keyspaces`)
 //! data/     fjall's: journals (N.jnl), tables (keyspaces/), its own lock and version
 //! lost-N/   journals copied aside before an opening with accepted loss
 //! ```
@@ -13,6 +14,7 @@
 //! replay them; start the [sync thread](sync) and the one that [settles](settle).
 
 mod journal;
+mod keyspaces;
 mod locks;
 mod manifest;
 mod mark;
@@ -30,12 +32,13 @@ use crate::{
     Batch, Bytes, CommitId, DurableCallback, Engine, Error, KeyRange, MAX_KEY_LEN, Result, Snapshot, Space,
     SpaceStats, Stats,
 };
-use fjall::{AbstractTree, Database, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode};
+use fjall::{AbstractTree, Database, OwnedWriteBatch, PersistMode};
+use keyspaces::Keyspaces;
 use locks::KeyLocks;
 use mark::{Mark, Synced};
 use parking_lot::{Mutex, RwLock};
 use poison::Poison;
-use read::{DiskSnapshot, Keyspaces, guarded};
+use read::{DiskSnapshot, guarded};
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -54,7 +57,7 @@ pub struct FjallEngine {
 struct Core {
     path: PathBuf,
     db: Database,
-    keyspaces: Keyspaces,
+    keyspaces: Arc<Keyspaces>,
     /// Held shared by each commit; held alone to wait for those under way.
     gate: RwLock<()>,
     closed: AtomicBool,
@@ -143,7 +146,7 @@ fn prepare(path: &Path, data: &Path, options: &Options) -> Result<(Mark, Vec<Syn
     if !data.join("version").try_exists().map_err(io)? {
         return Err(Error::damaged(format!("{} is missing", data.join("version").display())));
     }
-    manifest::check(data)?;
+    manifest::check(data, &keyspaces::listed(path)?)?;
     let synced = recover::recover(data, &mut mark, &noted, options.accept_loss)?;
     Ok((mark, synced))
 }
@@ -158,20 +161,16 @@ fn created(data: &Path, mark: &mut Mark) -> std::io::Result<Vec<Synced>> {
     Ok(synced)
 }
 
-fn open_database(path: &Path, data: &Path, options: &Options) -> Result<(Database, Keyspaces)> {
-    guarded(|| {
+fn open_database(path: &Path, data: &Path, options: &Options) -> Result<(Database, Arc<Keyspaces>)> {
+    let db = guarded(|| {
         let db = match Database::open(tuning::database(data, options)) {
             Err(fjall::Error::Locked) => return Ok(Err(Error::Locked(path.to_path_buf()))),
             opened => opened?,
         };
-        let mut keyspaces = Vec::with_capacity(Space::ALL.len());
-        for space in Space::ALL {
-            keyspaces
-                .push(db.keyspace(space.name(), || -> KeyspaceCreateOptions { tuning::keyspace(space) })?);
-        }
-        let keyspaces = keyspaces.try_into().map_err(|_| fjall::Error::Unrecoverable)?;
-        Ok(Ok((db, Arc::new(keyspaces))))
-    })?
+        Ok(Ok(db))
+    })??;
+    let keyspaces = Keyspaces::open(&db, path)?;
+    Ok((db, Arc::new(keyspaces)))
 }
 
 impl Core {
@@ -204,14 +203,16 @@ impl Core {
         if key.is_empty() || key.len() > MAX_KEY_LEN {
             return Ok(None);
         }
+        let Some(keyspace) = self.keyspaces.get(space) else { return Ok(None) };
         // Holds back what the reading needs from being compacted away.
         let view = self.db.snapshot();
-        guarded(|| fjall::Readable::get(&view, &self.keyspaces[space.index()], key))
+        guarded(|| fjall::Readable::get(&view, keyspace, key))
     }
 
     fn check_conditions(&self, batch: &Batch) -> Result<()> {
         for (i, condition) in batch.conditions().iter().enumerate() {
-            let found = guarded(|| self.keyspaces[condition.space.index()].get(&*condition.key))?;
+            let keyspace = self.keyspaces.get(condition.space);
+            let found = keyspace.map_or(Ok(None), |keyspace| guarded(|| keyspace.get(&*condition.key)))?;
             if found != condition.expected {
                 return Err(Error::Conflict(i));
             }
@@ -228,10 +229,13 @@ impl Core {
         if batch.is_empty() {
             return Ok(self.syncer.last_completed());
         }
+        for write in batch.writes().iter().filter(|write| write.value.is_some()) {
+            self.keyspaces.make(&self.db, write.space).map_err(|e| self.poisoned_by(e))?;
+        }
         let outcome = guarded(|| {
             let mut writes = OwnedWriteBatch::with_capacity(self.db.clone(), batch.len());
             for write in batch.into_writes() {
-                let keyspace = &self.keyspaces[write.space.index()];
+                let Some(keyspace) = self.keyspaces.get(write.space) else { continue };
                 match write.value {
                     Some(value) => writes.insert(keyspace, write.key, value),
                     None => writes.remove(keyspace, write.key),
@@ -254,8 +258,9 @@ impl Core {
             cache_capacity: self.db.cache_capacity(),
             spaces: Default::default(),
         };
-        for (space, keyspace) in stats.spaces.iter_mut().zip(self.keyspaces.iter()) {
-            *space = SpaceStats {
+        for (stats, space) in stats.spaces.iter_mut().zip(Space::ALL) {
+            let Some(keyspace) = self.keyspaces.get(space) else { continue };
+            *stats = SpaceStats {
                 disk_bytes: keyspace.disk_space(),
                 approximate_keys: keyspace.tree.approximate_len() as u64,
             };

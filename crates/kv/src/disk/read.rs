@@ -1,12 +1,10 @@
 //! Reading from fjall, with its errors and panics turned into ours.
 
+use super::keyspaces::Keyspaces;
 use crate::{Bytes, Direction, Error, KeyRange, MAX_KEY_LEN, Pairs, Result, Snapshot, Space, Visitor};
-use fjall::{Keyspace, Readable};
+use fjall::Readable;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-
-/// The keyspaces, by the number of their space.
-pub(super) type Keyspaces = Arc<[Keyspace; Space::ALL.len()]>;
 
 /// Runs something of fjall's. It asserts some things about stored data, so a panic means damage.
 pub(super) fn guarded<T>(run: impl FnOnce() -> fjall::Result<T>) -> Result<T> {
@@ -37,13 +35,17 @@ fn translated(error: fjall::Error) -> Error {
 
 pub(super) struct DiskSnapshot {
     pub view: fjall::Snapshot,
-    pub keyspaces: Keyspaces,
+    pub keyspaces: Arc<Keyspaces>,
 }
 
 impl DiskSnapshot {
-    fn range(&self, space: Space, range: &KeyRange) -> Result<fjall::Iter> {
+    /// The pairs of a range; `None` in a space that nothing was ever written to.
+    fn range(&self, space: Space, range: &KeyRange) -> Result<Option<fjall::Iter>> {
+        let Some(keyspace) = self.keyspaces.get(space).filter(|_| !range.is_empty()) else {
+            return Ok(None);
+        };
         let range = range.as_slices();
-        guarded(|| Ok(self.view.range::<&[u8], _>(&self.keyspaces[space.index()], range)))
+        guarded(|| Ok(Some(self.view.range::<&[u8], _>(keyspace, range))))
     }
 }
 
@@ -52,24 +54,19 @@ impl Snapshot for DiskSnapshot {
         if key.is_empty() || key.len() > MAX_KEY_LEN {
             return Ok(None);
         }
-        guarded(|| self.view.get(&self.keyspaces[space.index()], key))
+        let Some(keyspace) = self.keyspaces.get(space) else { return Ok(None) };
+        guarded(|| self.view.get(keyspace, key))
     }
 
     fn scan(&self, space: Space, range: KeyRange, direction: Direction) -> Pairs {
-        if range.is_empty() {
-            return Box::new(std::iter::empty());
-        }
         match self.range(space, &range) {
-            Ok(pairs) => Box::new(Scan { pairs: Some(pairs), direction }),
+            Ok(pairs) => Box::new(Scan { pairs, direction }),
             Err(e) => Box::new(std::iter::once(Err(e))),
         }
     }
 
     fn visit(&self, space: Space, range: KeyRange, visitor: &mut Visitor<'_>) -> Result<()> {
-        if range.is_empty() {
-            return Ok(());
-        }
-        let mut pairs = self.range(space, &range)?;
+        let Some(mut pairs) = self.range(space, &range)? else { return Ok(()) };
         while let Some((key, value)) = next(&mut pairs, Direction::Forward).transpose()? {
             if visitor(&key, &value).is_break() {
                 break;

@@ -10,7 +10,7 @@
 
 use super::Core;
 use super::read::guarded;
-use crate::{Error, Result};
+use crate::{Error, Result, Space};
 use fjall::{AbstractTree, Keyspace, PersistMode};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Weak};
@@ -31,8 +31,8 @@ impl Core {
         self.writable()?;
         self.syncer.wait(self.syncer.last_completed())?;
         let point = self.syncer.synced();
-        for keyspace in self.keyspaces.iter() {
-            self.flush(keyspace)?;
+        for space in Space::ALL {
+            self.keyspaces.get(space).map_or(Ok(()), |keyspace| self.flush(keyspace))?;
         }
         self.syncer.release(point)
     }

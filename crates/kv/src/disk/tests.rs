@@ -328,6 +328,62 @@ fn missing_files_are_noticed() {
 }
 
 #[test]
+fn a_space_is_made_with_its_first_write_and_missed_when_it_is_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    let here = dir.path().join("here");
+    let chunk = |n: u8| vec![n; 100_000];
+    let put = |engine: &FjallEngine, n: u8| {
+        let mut batch = Batch::new();
+        batch.put(Space::Attachments, [n], chunk(n));
+        batch.put(Space::Meta, [n], [n]);
+        engine.wait_durable(engine.commit(batch).unwrap()).unwrap();
+    };
+    // As a version left it that did not know the space.
+    let engine = open(&here).unwrap();
+    fill(&engine, 0..5);
+    let before = engine.snapshot();
+    assert_eq!(engine.get(Space::Attachments, b"x").unwrap(), None);
+    let mut deletion = Batch::new();
+    deletion.require_absent(Space::Attachments, *b"x");
+    deletion.delete(Space::Attachments, *b"x");
+    engine.commit(deletion).unwrap();
+    drop(engine);
+    assert!(!here.join("spaces").exists() && !here.join("data/keyspaces/6").exists());
+    drop(before);
+    for n in 0..4 {
+        let engine = open(&here).unwrap();
+        std::thread::scope(|scope| {
+            for m in 0..4 {
+                let engine = &engine;
+                scope.spawn(move || put(engine, 4 * n + m));
+            }
+        });
+        assert_eq!(
+            engine.snapshot().scan(Space::Attachments, KeyRange::all(), Direction::Forward).count(),
+            4 * (usize::from(n) + 1)
+        );
+        if n % 2 == 0 {
+            engine.settle().unwrap();
+        }
+        let copied = dir.path().join(n.to_string());
+        copy(&here, &copied);
+        assert_eq!(content(&open(&copied).unwrap()).unwrap(), content(&engine).unwrap());
+    }
+    let engine = open(&here).unwrap();
+    assert_eq!(engine.get(Space::Attachments, &[7]).unwrap().as_deref(), Some(&*chunk(7)));
+    let whole = content(&engine).unwrap();
+    drop(engine);
+    // The list is written anew; the keyspace is not.
+    std::fs::remove_file(here.join("spaces")).unwrap();
+    assert_eq!(content(&open(&here).unwrap()).unwrap(), whole);
+    assert!(here.join("spaces").exists());
+    std::fs::remove_dir_all(here.join("data/keyspaces/6")).unwrap();
+    assert!(matches!(open(&here), Err(Error::Damaged(_))));
+    std::fs::write(here.join("spaces"), b"attachments").unwrap();
+    assert!(matches!(open(&here), Err(Error::Damaged(_))));
+}
+
+#[test]
 fn an_interrupted_creation_is_begun_anew() {
     let dir = tempfile::tempdir().unwrap();
     Mark::create(&dir.path().join("mark")).unwrap();

@@ -1,0 +1,115 @@
+//! The keyspaces of the spaces: most are made with the directory, some when first written to.
+//!
+//! Making one takes some syncs of fjall's. So a space that most stores never use is made on demand; directories of
+//! earlier versions get it the same way. Which were made stands in the file `spaces`, a line of name and number each,
+//! synced before the first write: so a keyspace that has gone missing is noticed.
+
+use super::read::guarded;
+use super::{recover, tuning};
+use crate::{Error, Result, Space};
+use fjall::{Database, Keyspace};
+use parking_lot::Mutex;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// The keyspaces, by the number of their space.
+pub(super) struct Keyspaces {
+    made: [OnceLock<Keyspace>; Space::ALL.len()],
+    making: Mutex<()>,
+    directory: PathBuf,
+}
+
+impl Keyspaces {
+    /// Opens those that are there, makes those that have to be.
+    pub fn open(db: &Database, directory: &Path) -> Result<Keyspaces> {
+        let keyspaces = Keyspaces {
+            made: Default::default(),
+            making: Mutex::new(()),
+            directory: directory.to_path_buf(),
+        };
+        let listed = lines(directory)?;
+        for space in Space::ALL {
+            let is_there = db.keyspace_exists(space.name());
+            if !space.is_made_on_demand() {
+                keyspaces.set(db, space)?;
+            } else if is_there {
+                let keyspace = keyspaces.set(db, space)?;
+                if !listed.iter().any(|(listed, _)| *listed == space) {
+                    // The process ended between the two.
+                    note(directory, space, keyspace)?;
+                }
+            } else if listed.iter().any(|(listed, _)| *listed == space) {
+                return Err(Error::damaged(format!("the keyspace of {space} is missing")));
+            }
+        }
+        Ok(keyspaces)
+    }
+
+    /// The keyspace of a space; `None` if nothing was ever written to it.
+    pub fn get(&self, space: Space) -> Option<&Keyspace> {
+        self.made[space.index()].get()
+    }
+
+    /// Makes the keyspace of a space that is about to be written to, if there is none.
+    pub fn make(&self, db: &Database, space: Space) -> Result<()> {
+        if self.get(space).is_some() {
+            return Ok(());
+        }
+        let _alone = self.making.lock();
+        if self.get(space).is_none() {
+            let keyspace = create(db, space)?;
+            note(&self.directory, space, &keyspace)?;
+            let _ = self.made[space.index()].set(keyspace);
+        }
+        Ok(())
+    }
+
+    fn set(&self, db: &Database, space: Space) -> Result<&Keyspace> {
+        let keyspace = create(db, space)?;
+        Ok(self.made[space.index()].get_or_init(|| keyspace))
+    }
+}
+
+/// Opens a space's keyspace, or makes it.
+fn create(db: &Database, space: Space) -> Result<Keyspace> {
+    guarded(|| db.keyspace(space.name(), || tuning::keyspace(space)))
+}
+
+/// The numbers of the keyspaces that were made on demand.
+pub(super) fn listed(directory: &Path) -> Result<Vec<u64>> {
+    Ok(lines(directory)?.into_iter().map(|(_, number)| number).collect())
+}
+
+fn lines(directory: &Path) -> Result<Vec<(Space, u64)>> {
+    let path = directory.join("spaces");
+    let text = match std::fs::read_to_string(&path) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) if e.kind() == std::io::ErrorKind::InvalidData => String::from("?"),
+        read => read.map_err(|e| Error::io(format!("reading {}", path.display()), e))?,
+    };
+    let line = |line: &str| {
+        let (name, number) = line.split_once(' ')?;
+        let space = Space::ALL.into_iter().find(|space| space.name() == name)?;
+        Some((space, number.parse().ok()?))
+    };
+    let lines: Option<Vec<_>> = text.lines().map(line).collect();
+    lines.ok_or_else(|| Error::damaged(format!("{} is malformed", path.display())))
+}
+
+/// Adds a line, by way of a new file that takes the place of the old.
+fn note(directory: &Path, space: Space, keyspace: &Keyspace) -> Result<()> {
+    let number = keyspace.path().file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let mut text: String =
+        lines(directory)?.iter().map(|(space, number)| format!("{space} {number}\n")).collect();
+    text.push_str(&format!("{space} {number}\n"));
+    let (new, path) = (directory.join("spaces.new"), directory.join("spaces"));
+    let write = || {
+        let mut file = std::fs::File::create(&new)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        std::fs::rename(&new, &path)?;
+        recover::sync_dir(directory)
+    };
+    write().map_err(|e| Error::io(format!("writing {}", path.display()), e))
+}
