@@ -12,6 +12,7 @@ from bench.targets import TARGETS
 from bench.targets.base import RELAXED, SYNCED
 from bench.workloads.persons import Persons
 from bench.workloads.persons_data import SHAPES
+from bench.workloads.washers import Washers
 
 ROOT = Path(__file__).resolve().parent
 
@@ -46,17 +47,25 @@ def parser() -> argparse.ArgumentParser:
     one = commands.add_parser("persons", help="inserts, queries and size on disk of the thesis' persons")
     one.add_argument("--sizes", type=_sizes, default=[5_000, 50_000, 500_000], help="numbers of documents, by commas")
     one.add_argument("--shapes", type=_list_of(SHAPES), default=list(SHAPES))
-    one.add_argument("--targets", type=_list_of(real), default=list(real))
     one.add_argument("--durability", type=_list_of((RELAXED, SYNCED)), default=[RELAXED, SYNCED])
     one.add_argument("--rounds", type=_positive, default=3, help="how often each read is measured")
     one.add_argument("--slices", type=_positive, default=5, help="into how many measured parts a load is cut")
     one.add_argument("--clients", type=_positive, default=16, help="client processes of the concurrent inserts")
     one.add_argument("--synced-inserts", type=_positive, default=5_000, help="most documents inserted where each waits for the disk")
-    one.add_argument("--diwan-program", type=Path, default=ROOT.parent / "target/release/diwan")
-    one.add_argument("--diwan-uri", help="a running Diwan instead of one started here")
-    one.add_argument("--mongodb-uri", help="a running MongoDB; without it that row says so")
-    one.add_argument("--temporary", type=Path, default=ROOT / "tmp", help="where servers keep data: a real disk, or fsync means nothing")
-    one.add_argument("--runs", type=Path, default=ROOT / "runs")
+    one.set_defaults(workload=Persons)
+    two = commands.add_parser("washers", help="single and bulk inserts of the post on CouchDB's first release")
+    two.add_argument("--scale", type=float, default=1.0, help="times the published numbers of documents")
+    two.set_defaults(workload=Washers)
+    for workload in (one, two):
+        workload.add_argument("--targets", type=_list_of(real), default=list(real))
+        workload.add_argument("--diwan-program", type=Path, default=ROOT.parent / "target/release/diwan")
+        workload.add_argument("--diwan-uri", help="a running Diwan instead of one started here")
+        workload.add_argument("--mongodb-uri", help="a running MongoDB; without it that row says so")
+        workload.add_argument("--couchdb-url", help="a running CouchDB; without it that row says so")
+        workload.add_argument(
+            "--temporary", type=Path, default=ROOT / "tmp", help="where servers keep data: a real disk, or fsync means nothing"
+        )
+        workload.add_argument("--runs", type=Path, default=ROOT / "runs")
     again = commands.add_parser("report", help="writes the table and plots of a finished run")
     again.add_argument("directory", type=Path)
     return main
@@ -68,12 +77,13 @@ def _measure(options, console: Console) -> int:
     targets = [target.configured(options) for target in [*chosen, *(TARGETS[name] for name in sorted(nulls))]]
     directory = results.new_directory(options.runs, machine.label())
     recorder = results.Recorder(directory)
-    settings = {key: getattr(options, key) for key in ("sizes", "shapes", "durability", "rounds", "slices", "clients", "synced_inserts")}
-    recorder.write("run", workload="persons", machine=machine.describe(), settings=settings)
+    named = ("sizes", "shapes", "durability", "rounds", "slices", "clients", "synced_inserts", "scale")
+    settings = {key: getattr(options, key) for key in named if hasattr(options, key)}
+    recorder.write("run", workload=options.command, machine=machine.describe(), settings=settings)
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
     try:
         with Progress(*columns, console=console) as progress:
-            Persons(options, targets, recorder, options.temporary.absolute() / directory.name).run(progress)
+            options.workload(options, targets, recorder, options.temporary.absolute() / directory.name).run(progress)
     except KeyboardInterrupt:
         console.print("interrupted: the report holds what was measured")
     finally:

@@ -1,7 +1,7 @@
 """A server that answers every request at once and does nothing: what remains of a loop against it is the client's own cost.
 
 One thread and one poll loop, as a real server's cheapest path would be. It answers MongoDB's wire protocol (OP_MSG, and the
-OP_QUERY greeting) or PostgreSQL's, well enough for the bench's own clients.
+OP_QUERY greeting), CouchDB's or PostgreSQL's, well enough for the bench's own clients.
 """
 
 import selectors
@@ -126,7 +126,48 @@ class PostgresProtocol:
             self._selects.discard(name)
 
 
-PROTOCOLS = {"mongo": MongoProtocol, "postgres": PostgresProtocol}
+class HttpProtocol:
+    """Answers GET with one person, `_bulk_docs` with nothing to complain of, all else as a write of one document."""
+
+    REVISION = b"1-00000000000000000000000000000000"
+    WRITTEN = b'{"ok":true,"id":"0","rev":"' + REVISION + b'"}'
+    PERSON = (
+        b'{"_id":"0","_rev":"' + REVISION + b'","name":"abcdefghij","salary":20000,"age":40,'
+        b'"telephone":"0123456789","version":"0","couchdb":"Welcome"}'
+    )
+
+    def __init__(self, _port: int) -> None:
+        self._heads = {
+            status: b"HTTP/1.1 " + status + b"\r\nContent-Type: application/json\r\nContent-Length: "
+            for status in (b"200 OK", b"201 Created")
+        }
+
+    def answer(self, buffer: bytearray) -> bytes:
+        """Takes whole requests off the front of the buffer; returns the responses."""
+        replies = b""
+        while (end := buffer.find(b"\r\n\r\n")) >= 0:
+            head = bytes(buffer[:end])
+            start = head.lower().find(b"content-length:")
+            length = int(head[start + 15 :].split(b"\r\n", 1)[0]) if start >= 0 else 0
+            if b"chunked" in head.lower():
+                if not buffer.endswith(b"0\r\n\r\n"):
+                    break
+                length = len(buffer) - end - 4
+            if len(buffer) < end + 4 + length:
+                break
+            replies += self._reply(head)
+            del buffer[: end + 4 + length]
+        return replies
+
+    def _reply(self, head: bytes) -> bytes:
+        if head.startswith(b"GET"):
+            status, body = b"200 OK", self.PERSON
+        else:
+            status, body = b"201 Created", b"[]" if b"_bulk_docs" in head.split(b"\r\n", 1)[0] else self.WRITTEN
+        return self._heads[status] + str(len(body)).encode() + b"\r\n\r\n" + body
+
+
+PROTOCOLS = {"http": HttpProtocol, "mongo": MongoProtocol, "postgres": PostgresProtocol}
 
 
 def serve(protocol: type, port: int) -> None:

@@ -1,14 +1,15 @@
 """The systems that can be measured, by name. A new system is a module beside this file and a row here."""
 
 from bench.targets.base import Client, NotGiven, Target
-from bench.targets.diwan import Diwan
+from bench.targets.couchdb import CouchDB
+from bench.targets.diwan import Diwan, DiwanHttp
 from bench.targets.mongodb import MongoDB
-from bench.targets.null import NullMongo, NullPostgres
+from bench.targets.null import NullHttp, NullMongo, NullPostgres
 from bench.targets.postgres import Postgres
 from bench.targets.sqlite import SQLite
 
 TARGETS: dict[str, type[Target]] = {
-    target.name: target for target in (Diwan, MongoDB, Postgres, SQLite, NullMongo, NullPostgres)
+    target.name: target for target in (Diwan, DiwanHttp, MongoDB, CouchDB, Postgres, SQLite, NullMongo, NullHttp, NullPostgres)
 }
 
 __all__ = ["TARGETS", "Client", "NotGiven", "Target"]

@@ -1,4 +1,4 @@
-"""Diwan by its MongoDB face: the built program on free ports and an empty directory, or a running server by URI."""
+"""Diwan by either face: the built program on free ports and an empty directory, or a running server by URI."""
 
 import subprocess
 import time
@@ -10,12 +10,14 @@ from pymongo.uri_parser import parse_uri
 
 from bench import process
 from bench.targets.base import RELAXED, SYNCED, Client, NotGiven, Target
+from bench.targets.couch_client import CouchAdapter
+from bench.targets.couchdb import DURABILITY, CouchDB
 from bench.targets.mongo_client import MongoAdapter
 from bench.targets.server import ServerProcess
 
 
 class Diwan(Target):
-    """The system under test."""
+    """The system under test, by its MongoDB face."""
 
     name = "diwan"
     baseline = "null-mongo"
@@ -28,6 +30,7 @@ class Diwan(Target):
         self._program = program.absolute()
         self._given = uri
         self._uri = uri
+        self._url = ""
         self._server: ServerProcess | None = None
 
     @classmethod
@@ -54,6 +57,7 @@ class Diwan(Target):
         self.ready_seconds = time.perf_counter() - began
         self.pid = self._server.pid
         self._uri = f"mongodb://127.0.0.1:{port}/?directConnection=true"
+        self._url = f"http://127.0.0.1:{http}/"
 
     def _connect_to_given(self) -> None:
         client = MongoAdapter(self._given, RELAXED)
@@ -80,3 +84,18 @@ class Diwan(Target):
                 client.close()
         told = subprocess.run([self._program, "--version"], capture_output=True, text=True, timeout=10)
         return {"version": told.stdout.strip() or "unknown", "settings": "defaults"}
+
+
+class DiwanHttp(Diwan):
+    """The same by its CouchDB face. A server that runs already is measured as `couchdb`, by its URL."""
+
+    name = "diwan-http"
+    baseline = CouchDB.baseline
+    durability = DURABILITY
+
+    @classmethod
+    def configured(cls, options) -> "DiwanHttp":
+        return cls(options.diwan_program)
+
+    def connector(self, durability: str) -> Callable[[], Client]:
+        return partial(CouchAdapter, self._url, durability)

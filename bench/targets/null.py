@@ -7,6 +7,7 @@ from pathlib import Path
 
 from bench.process import free_port
 from bench.targets.base import RELAXED, SYNCED, Client, Target
+from bench.targets.couch_client import CouchAdapter
 from bench.targets.mongo_client import MongoAdapter
 from bench.targets.postgres import PostgresAdapter
 from bench.targets.server import ServerProcess
@@ -54,6 +55,16 @@ class NullMongo(_Null):
 
     def connector(self, durability: str) -> Callable[[], Client]:
         return partial(MongoAdapter, f"mongodb://127.0.0.1:{self.port}/?directConnection=true", durability)
+
+
+class NullHttp(_Null):
+    """What couchdb-python costs."""
+
+    name = "null-http"
+    protocol = "http"
+
+    def connector(self, durability: str) -> Callable[[], Client]:
+        return partial(CouchAdapter, f"http://127.0.0.1:{self.port}/", durability)
 
 
 class NullPostgres(_Null):

@@ -39,6 +39,17 @@ def test_a_wrong_answer_is_a_failure(monkeypatch, tmp_path):
     assert "returned 1 rows" in (directory / "report.md").read_text()
 
 
+def test_washers_are_inserted_in_three_manners(monkeypatch, tmp_path):
+    places = ["--temporary", str(tmp_path / "tmp"), "--runs", str(tmp_path / "runs")]
+    monkeypatch.setattr("sys.argv", ["bench", "washers", "--scale", "0.001", "--targets", "sqlite,couchdb", *places])
+    assert main() == 0
+    (directory,) = (tmp_path / "runs").iterdir()
+    samples = [record for record in results.read(directory) if record["record"] == "sample" and record["target"] == "sqlite"]
+    assert [record["operations"] for record in samples] == [1, 10, 100, 1, 10, 100, 200]
+    text = (directory / "report.md").read_text()
+    assert text.startswith("# Washers") and "not given: no --couchdb-url" in text
+
+
 @pytest.mark.parametrize("wrong", [["--sizes", "0"], ["--targets", "null-mongo"], ["--shapes", ""]])
 def test_bad_options_are_refused(monkeypatch, tmp_path, wrong):
     with pytest.raises(SystemExit) as refusal:

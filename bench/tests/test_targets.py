@@ -9,12 +9,13 @@ from bench import process
 from bench.measure import Contestant, concurrent, stretch
 from bench.targets import TARGETS, NotGiven
 from bench.targets.base import RELAXED, SYNCED
+from bench.targets.couch_client import to_map
 from bench.targets.mongo_client import to_filter
 from bench.targets.postgres import find_programs
 from bench.workloads.persons import SHARED, _insert_share
 from bench.workloads.persons_data import DESCRIBED, PUBLISHED, keys, persons
 
-NOTHING_GIVEN = dict(diwan_program=None, diwan_uri=None, mongodb_uri=None)
+NOTHING_GIVEN = dict(diwan_program=None, diwan_uri=None, mongodb_uri=None, couchdb_url=None)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -67,7 +68,7 @@ def test_concurrent_clients_insert_all(started):
     contestant.client.close()
 
 
-@pytest.mark.parametrize("name", ["null-mongo", "null-postgres"])
+@pytest.mark.parametrize("name", ["null-mongo", "null-http", "null-postgres"])
 def test_null_servers_answer_the_real_drivers(name, tmp_path):
     target = TARGETS[name].configured(SimpleNamespace())
     target.start(tmp_path)
@@ -98,9 +99,18 @@ def test_filters_as_the_thesis_sent_them():
     assert to_filter(PUBLISHED[4]) == {**salary, "jedi_power": {"$exists": True}, "$or": either}
 
 
+def test_map_functions_of_temporary_views():
+    salary = 'doc["salary"] > 18500 && doc["salary"] < 35000'
+    assert to_map(DESCRIBED[0]) == f"function (doc) {{ if ({salary}) emit(doc._id, doc); }}"
+    pet = '[].concat(doc["pet"]).some(function (one) { return ["Penguin"].indexOf(one) >= 0; })'
+    assert to_map(DESCRIBED[3], "null") == (
+        f'function (doc) {{ if ({salary} && doc["age"] > 25 && doc["pet"] && {pet}) emit(doc._id, null); }}'
+    )
+
+
 def test_absent_systems_say_so(tmp_path):
-    options = SimpleNamespace(diwan_program=tmp_path / "diwan", diwan_uri=None, mongodb_uri=None)
-    for name in ("diwan", "mongodb"):
+    options = SimpleNamespace(diwan_program=tmp_path / "diwan", diwan_uri=None, mongodb_uri=None, couchdb_url=None)
+    for name in ("diwan", "diwan-http", "mongodb", "couchdb"):
         target = TARGETS[name].configured(options)
         with pytest.raises(NotGiven):
             target.start(tmp_path)

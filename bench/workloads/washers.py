@@ -1,0 +1,96 @@
+"""Experiment W, washers: single documents in a loop, one request of all documents, requests of 1,000 in a loop.
+
+Published of CouchDB 0.7 in 2007: 93–111 documents a second and 1.3 GB for 100,000; 667–1,667 a second until 100,000 in one
+request ended the server; 200,000 in 96 s and 38 MB by thousands.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from bench.measure import Contestant, LineUp, Stage, checked, settle, stretch
+from bench.results import Recorder
+from bench.targets import Target
+from bench.targets.base import SYNCED, Row
+from bench.workloads.persons_data import keys
+
+TABLE = "washers"
+BATCH = 1000
+
+# Each experiment's manner, and the numbers of documents it was published for.
+EACH, ONE, LOOP = "one document a request", "one request", f"{BATCH:,} documents a request"
+PUBLISHED = {EACH: (1_000, 10_000, 100_000), ONE: (1_000, 10_000, 100_000), LOOP: (200_000,)}
+
+
+def washers(count: int) -> Iterator[dict]:
+    """Documents as the post shows one."""
+    for number in range(count):
+        yield {"name": 12345 + number, "color": "white", "type": "washer", "tstamp": 12345 + number}
+
+
+class Manner:
+    """The stages of one experiment at one size."""
+
+    def __init__(self, manner: str, size: int) -> None:
+        self.about = {"workload": "washers", "shape": manner, "size": size}
+        self._rows: list[Row] = list(zip(keys(size), washers(size)))
+        self._batch = {EACH: 0, ONE: size, LOOP: BATCH}[manner]
+
+    def stages(self) -> list[Stage]:
+        """An empty table, the inserts, what they take on disk."""
+        return [
+            Stage("prepare", 1, lambda contestant, _: contestant.client.create(TABLE) or {}, record="prepared", null=True),
+            Stage(f"insert, {self.about['shape']}", 1, self._insert, null=True),
+            Stage("size", 1, self._size, record="size"),
+        ]
+
+    def _insert(self, contestant: Contestant, _round: int) -> dict:
+        insert = partial(self._in_batches, contestant) if self._batch else partial(self._one_by_one, contestant)
+        return checked(stretch(contestant, len(self._rows), insert), None)
+
+    def _one_by_one(self, contestant: Contestant) -> None:
+        insert = contestant.client.insert_one
+        for row in self._rows:
+            insert(TABLE, row)
+
+    def _in_batches(self, contestant: Contestant) -> None:
+        for start in range(0, len(self._rows), self._batch):
+            contestant.client.insert_many(TABLE, self._rows[start : start + self._batch])
+
+    def _size(self, contestant: Contestant, _round: int) -> dict:
+        resting = settle(contestant)
+        done = contestant.client.maintain(TABLE)
+        return {
+            "resting_bytes": resting,
+            "maintenance": done,
+            "maintained_bytes": settle(contestant),
+            "table_bytes": contestant.client.table_bytes(TABLE),
+        }
+
+
+class Washers:
+    """The whole experiment, as the command line wants it. Every write is synced, as CouchDB's are."""
+
+    def __init__(self, options, targets: list[Target], recorder: Recorder, temporary: Path) -> None:
+        self._options = options
+        self._targets = targets
+        self._recorder = recorder
+        self._temporary = temporary
+
+    def run(self, progress) -> None:
+        """All manners and sizes; `progress` is a rich progress display."""
+        scaled = [
+            (manner, max(1, round(size * self._options.scale))) for manner, sizes in PUBLISHED.items() for size in sizes
+        ]
+        overall = progress.add_task("washers", total=len(scaled))
+        for manner, size in scaled:
+            name = f"{manner} · {size:,}"
+            task = progress.add_task(f"{name} · starting", total=None)
+            experiment = Manner(manner, size)
+            stages = experiment.stages()
+            total = sum(stage.rounds * sum(map(stage.admits, self._targets)) for stage in stages)
+            progress.update(task, total=total)
+            with LineUp(self._targets, SYNCED, self._temporary, self._recorder, experiment.about) as line_up:
+                line_up.run(stages, lambda step: progress.update(task, advance=1, description=f"{name} · {step}"))
+            progress.remove_task(task)
+            progress.advance(overall)
