@@ -4,13 +4,13 @@ use diwan_value::{Array, Doc, Element, Value};
 use std::fmt;
 
 /// A value in a message.
-pub(crate) struct Shown<'a>(pub Value<'a>);
+pub struct Shown<'a>(pub Value<'a>);
 
 /// A document in a message.
-pub(crate) struct ShownDoc<'a>(pub Doc<'a>);
+pub struct ShownDoc<'a>(pub Doc<'a>);
 
 /// A field with its value in a message: `a: 1`.
-pub(crate) struct ShownField<'a>(pub &'a str, pub Value<'a>);
+pub struct ShownField<'a>(pub &'a str, pub Value<'a>);
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

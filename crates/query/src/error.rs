@@ -1,5 +1,6 @@
 //! The one error type of the query language: MongoDB's code and text.
 
+use diwan_value::DocBuf;
 use std::fmt;
 
 /// A refusal with the numeric code that MongoDB documents for it and the text that clients see.
@@ -9,6 +10,8 @@ pub struct Error {
     pub code: i32,
     /// The message, complete as the client shows it.
     pub message: String,
+    /// Fields that stand beside code and text in a reply, such as `keyValue`.
+    pub details: Option<Box<DocBuf>>,
 }
 
 /// What evaluation returns.
@@ -17,7 +20,17 @@ pub type Result<T> = std::result::Result<T, Error>;
 impl Error {
     /// An error of any code.
     pub fn new(code: i32, message: impl Into<String>) -> Error {
-        Error { code, message: message.into() }
+        Error { code, message: message.into(), details: None }
+    }
+
+    /// An error with further fields.
+    pub fn with_details(code: i32, message: impl Into<String>, details: DocBuf) -> Error {
+        Error { code, message: message.into(), details: Some(Box::new(details)) }
+    }
+
+    /// The same error with what was being done before its text, as MongoDB chains messages.
+    pub fn in_context(self, doing: &str) -> Error {
+        Error { message: format!("{doing} :: caused by :: {}", self.message), ..self }
     }
 
     /// `BadValue`.

@@ -6,7 +6,7 @@
 //! Errors carry MongoDB's numeric code and text, see [`Error`].
 
 pub mod accumulator;
-mod display;
+pub mod display;
 mod error;
 pub mod expr;
 pub mod external_sort;

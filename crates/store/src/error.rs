@@ -2,7 +2,8 @@
 
 use diwan_kv as kv;
 use diwan_query as query;
-use diwan_value::DocBuf;
+use diwan_query::display::ShownDoc;
+use diwan_value::{DocBuf, doc};
 
 /// What the store's operations return.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -50,8 +51,13 @@ impl DuplicateKey {
             "E11000 duplicate key error collection: {} index: {} dup key: {}",
             self.namespace,
             self.index,
-            crate::display::shell_text(self.key_value.as_doc())
+            ShownDoc(self.key_value.as_doc())
         )
+    }
+
+    /// The fields beside it that drivers read.
+    pub fn details(&self) -> DocBuf {
+        doc! { "keyPattern": &self.key_pattern, "keyValue": &self.key_value }
     }
 }
 

@@ -10,7 +10,6 @@ mod change;
 pub mod check;
 mod clock;
 mod collection;
-mod display;
 mod error;
 pub mod exec;
 mod index;
@@ -33,7 +32,6 @@ pub use collection::{
     Collection, Edit, IndexEntry, InsertReport, ReadView, Schema, StoredDocument, WriteOptions, Written,
     document_id, id_key, with_id_in_front,
 };
-pub use display::shell_text;
 pub use error::{DuplicateKey, Error, Result};
 pub use index::{BuildProgress, FieldOrder, Index, IndexField, IndexKeys, IndexKind, IndexSpec};
 pub use namespace::{Namespace, check_database_name};

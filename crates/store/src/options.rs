@@ -1,7 +1,7 @@
 //! The options of a collection or view, as `create` takes and `listCollections` shows them.
 
 use crate::error::{Error, Result};
-use crate::index::compile_collation;
+use crate::index::{check_storage_engine, compile_collation};
 use diwan_query::code;
 use diwan_query::filter::{Filter, FilterEnv};
 use diwan_value::{Collation, Collator, Doc, DocBuf, DocBuilder, Value};
@@ -122,6 +122,20 @@ impl CollectionOptions {
                     format!("BSON field 'create.{name}' is an unknown field."),
                 ));
             }
+        }
+        if let Some(engines) = doc.get("storageEngine") {
+            check_storage_engine(engines)?;
+        }
+        if let Some(engines) =
+            doc.get_doc("indexOptionDefaults").and_then(|defaults| defaults.get("storageEngine"))
+        {
+            check_storage_engine(engines)?;
+        }
+        if doc.get("autoIndexId").is_some_and(|value| matches!(value, Value::Boolean(false))) {
+            return Err(Error::refused(
+                code::INVALID_OPTIONS,
+                "You cannot set autoIndexId to false when creating collections in databases other than local",
+            ));
         }
         options.collation = match doc.get("collation") {
             None => None,

@@ -3,7 +3,8 @@
 use crate::dispatch::Context;
 use crate::error::{CommandError, Result, code};
 use crate::fields::{Field, missing};
-use diwan_store::{Schema, shell_text};
+use diwan_query::display::ShownDoc;
+use diwan_store::Schema;
 use diwan_value::{Doc, DocBuilder, Value};
 
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
@@ -71,12 +72,12 @@ fn by_key(schema: &Schema, key: Doc<'_>) -> Result<String> {
             format!(
                 "{} indexes found for key: {}, identify by name instead",
                 same.count() + 2,
-                shell_text(key)
+                ShownDoc(key)
             ),
         )),
         (None, _) => Err(CommandError::new(
             diwan_query::code::INDEX_NOT_FOUND,
-            format!("can't find index with key: {}", shell_text(key)),
+            format!("can't find index with key: {}", ShownDoc(key)),
         )),
     }
 }

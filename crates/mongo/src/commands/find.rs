@@ -69,9 +69,11 @@ pub(super) fn parse<'a>(
             "allowPartialResults" | "oplogReplay" | "includeQueryStatsMetrics" => {
                 field.flag()?;
             }
-            "returnKey" | "showRecordId" | "$_requestResumeToken" if !field.flag()? => {}
-            "min" | "max" if field.document()?.is_empty() => {}
-            "returnKey" | "showRecordId" | "$_requestResumeToken" | "$_resumeAfter" | "min" | "max" => {
+            "returnKey" => find.return_key = field.flag()?,
+            "min" => find.limits.min = Some(field.document()?).filter(|doc| !doc.is_empty()),
+            "max" => find.limits.max = Some(field.document()?).filter(|doc| !doc.is_empty()),
+            "showRecordId" | "$_requestResumeToken" if !field.flag()? => {}
+            "showRecordId" | "$_requestResumeToken" | "$_resumeAfter" => {
                 return Err(CommandError::not_implemented(format_args!("find.{}", field.key)));
             }
             "collectionUUID" | "encryptionInformation" | "querySettings" => {}
@@ -80,6 +82,11 @@ pub(super) fn parse<'a>(
     }
     if disk_use {
         find.scope.temporary = temporary.cloned();
+    }
+    if let (Some(min), Some(max)) = (find.limits.min, find.limits.max)
+        && !min.iter().map(|element| element.key).eq(max.iter().map(|element| element.key))
+    {
+        return Err(CommandError::new(51176, "min and max must have the same field names"));
     }
     if await_data && !find.tailable {
         let text = "Cannot set 'awaitData' without also setting 'tailable'";

@@ -75,7 +75,11 @@ impl fmt::Display for CommandError {
 
 impl From<diwan_query::Error> for CommandError {
     fn from(error: diwan_query::Error) -> CommandError {
-        CommandError::new(error.code, error.message)
+        CommandError {
+            code: error.code,
+            message: error.message,
+            details: error.details.map(|details| *details),
+        }
     }
 }
 
@@ -85,15 +89,11 @@ impl From<diwan_store::Error> for CommandError {
         match error {
             Error::Query(error) => error.into(),
             Error::Engine(error) => error.into(),
-            Error::DuplicateKey(key) => {
-                let mut details = DocBuilder::new();
-                details.append("keyPattern", &key.key_pattern).append("keyValue", &key.key_value);
-                CommandError {
-                    code: diwan_query::code::DUPLICATE_KEY,
-                    message: key.message(),
-                    details: Some(details.finish()),
-                }
-            }
+            Error::DuplicateKey(key) => CommandError {
+                code: diwan_query::code::DUPLICATE_KEY,
+                message: key.message(),
+                details: Some(key.details()),
+            },
             Error::DocumentValidation { details } => {
                 let mut info = DocBuilder::new();
                 info.append("errInfo", details);

@@ -109,3 +109,26 @@ fn an_unsatisfiable_write_concern_is_told_after_the_write() {
     assert_eq!(number(reply.as_doc().get_doc("writeConcernError").unwrap(), "code"), Some(100));
     assert_eq!(number(ok(client, doc! { "count": "c" }).as_doc(), "n"), Some(1));
 }
+
+#[test]
+fn merge_and_out_tell_of_the_duplicate_key() {
+    let server = TestServer::in_memory();
+    let client = &mut server.client();
+    let unique = doc! { "key": { "a": 1 }, "name": "a_1", "unique": true };
+    ok(client, doc! { "createIndexes": "to", "indexes": [unique] });
+    ok(client, doc! { "insert": "to", "documents": [{ "_id": 1, "a": 5 }] });
+    ok(client, doc! { "insert": "from", "documents": [{ "_id": 2, "a": 5 }, { "_id": 3, "a": 5 }] });
+    let merge = doc! { "$merge": { "into": "to" } };
+    let by_id = doc! { "$merge": { "into": "to", "on": "a", "whenMatched": "fail" } };
+    for stage in [merge, by_id, doc! { "$out": "to" }] {
+        let command = doc! { "aggregate": "from", "pipeline": [(stage)], "cursor": {} };
+        let reply = client.run("test", command).unwrap();
+        let reply = reply.as_doc();
+        assert_eq!(
+            (number(reply, "code"), reply.get_doc("keyPattern")),
+            (Some(11000), Some(doc! { "a": 1 }.as_doc()))
+        );
+        assert_eq!(reply.get_doc("keyValue"), Some(doc! { "a": 5 }.as_doc()));
+        assert!(reply.get_str("errmsg").unwrap().contains(" index: a_1 dup key: { a: 5 }"), "{reply:?}");
+    }
+}

@@ -68,16 +68,19 @@ fn compat_23_options_of_find_that_are_not_there_say_so() {
     let server = TestServer::in_memory();
     let client = &mut server.client();
     for (option, value) in [
-        ("returnKey", Value::Boolean(true)),
         ("showRecordId", Value::Boolean(true)),
-        ("min", Value::Document(doc! { "a": 1 }.as_doc())),
-        ("max", Value::Document(doc! { "a": 1 }.as_doc())),
+        ("$_requestResumeToken", Value::Boolean(true)),
+        ("$_resumeAfter", Value::Document(doc! { "$recordId": 1 }.as_doc())),
     ] {
         let mut command = doc! { "find": "c" }.into_builder();
         command.append(option, value);
         let (code, text) = refused(client, "test", command.finish());
         assert_eq!((code, text), (238, format!("find.{option} is not implemented")));
     }
+    let index = doc! { "key": { "a": 1 }, "name": "a_1", "collation": { "locale": "en" } };
+    client.run("test", doc! { "createIndexes": "c", "indexes": [index] }).unwrap();
+    let (code, _) = refused(client, "test", doc! { "find": "c", "hint": "a_1", "returnKey": true });
+    assert_eq!(code, 238);
 }
 
 #[test]

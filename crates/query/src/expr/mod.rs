@@ -145,6 +145,24 @@ impl Expr {
         if let Expr::Literal(value) = self { Some(value.as_value()) } else { None }
     }
 
+    /// The value that the expression has for every document of an operation, where that shows at once: a constant, or a
+    /// variable that `context` binds.
+    pub fn constant(&self, context: &Context) -> Option<ValueBuf> {
+        match self {
+            Expr::Literal(value) => Some(value.clone()),
+            Expr::Variable { variable: Variable::Root, .. } => None,
+            Expr::Variable { variable: Variable::Slot(slot), .. } if slot.0 >= context.variables.len() => {
+                None
+            }
+            Expr::Variable { .. } => {
+                let arena = bumpalo::Bump::new();
+                let env = EvalEnv::new(&arena, diwan_value::Doc::EMPTY, context);
+                self.eval(&env).ok().flatten().map(Value::to_owned)
+            }
+            _ => None,
+        }
+    }
+
     /// The path of a plain field path `"$a.b"` of the document.
     pub fn as_field_path(&self) -> Option<&Path> {
         match self {

@@ -4,7 +4,7 @@ use super::FilterEnv;
 use crate::error::Result;
 use crate::expr::{Context, EvalEnv, Expr, ParseEnv, is_truthy};
 use bumpalo::Bump;
-use diwan_value::{Doc, Value, ValueBuf};
+use diwan_value::{Doc, Path, Value, ValueBuf};
 use std::fmt;
 use std::sync::Arc;
 
@@ -14,6 +14,69 @@ pub struct ExprFilter {
     expr: Expr,
     source: ValueBuf,
     context: Arc<Context>,
+}
+
+/// A comparison of a field with a constant that must hold for the expression to be true. As expressions compare: across
+/// types, an array as a whole, a missing field before null.
+#[derive(Clone, Debug)]
+pub struct Comparison<'f> {
+    /// The field.
+    pub path: &'f Path,
+    /// How its value must stand to the constant.
+    pub relation: Relation,
+    /// The constant.
+    pub value: ValueBuf,
+}
+
+/// How a field must stand to a constant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Relation {
+    Equal,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+impl Relation {
+    fn of_operator(operator: &str) -> Option<Relation> {
+        Some(match operator {
+            "$eq" => Relation::Equal,
+            "$lt" => Relation::Less,
+            "$lte" => Relation::LessOrEqual,
+            "$gt" => Relation::Greater,
+            "$gte" => Relation::GreaterOrEqual,
+            _ => return None,
+        })
+    }
+
+    /// The same with the sides exchanged.
+    fn reversed(self) -> Relation {
+        match self {
+            Relation::Equal => Relation::Equal,
+            Relation::Less => Relation::Greater,
+            Relation::LessOrEqual => Relation::GreaterOrEqual,
+            Relation::Greater => Relation::Less,
+            Relation::GreaterOrEqual => Relation::LessOrEqual,
+        }
+    }
+}
+
+fn add_comparisons<'f>(expr: &'f Expr, context: &Context, found: &mut Vec<Comparison<'f>>) {
+    let Expr::Call { operator, args, .. } = expr else { return };
+    if *operator == "$and" {
+        args.iter().for_each(|arg| add_comparisons(arg, context, found));
+        return;
+    }
+    let (Some(relation), [left, right]) = (Relation::of_operator(operator), args.as_slice()) else { return };
+    let mut add = |field: &'f Expr, constant: &Expr, relation| {
+        if let (Some(path), Some(value)) = (field.as_field_path(), constant.constant(context)) {
+            found.push(Comparison { path, relation, value });
+        }
+    };
+    add(left, right, relation);
+    add(right, left, relation.reversed());
 }
 
 impl ExprFilter {
@@ -33,6 +96,13 @@ impl ExprFilter {
     /// The expression.
     pub fn expr(&self) -> &Expr {
         &self.expr
+    }
+
+    /// The comparisons of fields with constants that every match satisfies.
+    pub fn comparisons(&self) -> Vec<Comparison<'_>> {
+        let mut found = Vec::new();
+        add_comparisons(&self.expr, &self.context, &mut found);
+        found
     }
 
     /// The expression as it was written.

@@ -32,7 +32,7 @@ pub use bits::{BitCondition, BitTest};
 pub use conjunction::Conjunction;
 pub use elem_match::ElemMatch;
 pub use equality::equality_fields;
-pub use expr::ExprFilter;
+pub use expr::{Comparison, ExprFilter, Relation};
 pub use operand::Operand;
 pub use predicate::Predicate;
 pub use regex::Pattern;

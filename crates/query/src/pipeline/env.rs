@@ -112,6 +112,8 @@ pub enum MergeWrite {
     Keep,
     /// Replace what was found, or insert if nothing was.
     Put(DocBuf),
+    /// Refuse: what was found holds the key, and nothing may.
+    Duplicate,
 }
 
 /// What `$merge` asks, given the document that was found in the target.

@@ -3,7 +3,7 @@
 use super::out::{check_target, parse_target};
 use super::{DocSource, Execution, MergeWrite, Namespace, PipelineEnv, Transform};
 use crate::accumulator::overlay;
-use crate::display::{Shown, ShownDoc};
+use crate::display::Shown;
 use crate::error::{Error, Result, code};
 use crate::expr::{Context, EvalEnv, Expr, check_new_variable, field_path};
 use crate::interrupt::Interrupt;
@@ -111,7 +111,7 @@ impl Merge {
     fn write(&self, doc: Doc<'_>, execution: &Execution) -> Result<()> {
         let key = self.key(doc)?;
         let mut decide = |found: Option<Doc<'_>>| match found {
-            Some(found) => self.merged(found, doc, key.as_ref(), &execution.context),
+            Some(found) => self.merged(found, doc, &execution.context),
             None => match self.not_matched {
                 WhenNotMatched::Insert => Ok(MergeWrite::Put(doc.to_owned())),
                 WhenNotMatched::Discard => Ok(MergeWrite::Keep),
@@ -123,7 +123,12 @@ impl Merge {
             },
         };
         let key = key.as_ref().map(DocBuf::as_doc);
-        execution.collections.merge(&self.target, key, &mut decide, execution)
+        execution.collections.merge(&self.target, key, &mut decide, execution).map_err(|error| {
+            match error.code {
+                code::DUPLICATE_KEY => error.in_context("$merge failed due to a DuplicateKey error"),
+                _ => error,
+            }
+        })
     }
 
     /// The values of the `on` fields; `None` if the document has no `_id` yet and so nothing can match.
@@ -151,24 +156,10 @@ impl Merge {
     }
 
     /// What becomes of `found`, which has the same key as `doc`.
-    fn merged(
-        &self,
-        found: Doc<'_>,
-        doc: Doc<'_>,
-        key: Option<&DocBuf>,
-        context: &Context,
-    ) -> Result<MergeWrite> {
+    fn merged(&self, found: Doc<'_>, doc: Doc<'_>, context: &Context) -> Result<MergeWrite> {
         let new = match &self.matched {
             WhenMatched::KeepExisting => return Ok(MergeWrite::Keep),
-            WhenMatched::Fail => {
-                let text = format!(
-                    "$merge failed due to a DuplicateKey error :: caused by :: E11000 duplicate key error collection: {} \
-                     dup key: {}",
-                    self.target,
-                    ShownDoc(key.map_or(Doc::EMPTY, DocBuf::as_doc))
-                );
-                return Err(Error::new(code::DUPLICATE_KEY, text));
-            }
+            WhenMatched::Fail => return Ok(MergeWrite::Duplicate),
             WhenMatched::Replace => doc.to_owned(),
             WhenMatched::Merge => overlay(found, doc),
             WhenMatched::Pipeline { variables, stages } => run(variables, stages, found, doc, context)?,

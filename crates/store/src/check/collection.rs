@@ -6,7 +6,6 @@ use super::{Watch, damage};
 use crate::catalog::CatalogEntry;
 use crate::change::{Change, ChangeKind};
 use crate::collection::{document_id, natural_key, split_entry, split_unique_value, unique_value};
-use crate::display::value_text;
 use crate::error::Result;
 use crate::index::Index;
 use crate::keys::{self, Key, read_number};
@@ -518,7 +517,7 @@ fn is_anothers(index: &Index, value: &[u8], id: &[u8]) -> bool {
 
 /// A document's `_id` in words.
 fn name_of(doc: Doc<'_>) -> String {
-    doc.get("_id").map(value_text).unwrap_or_default()
+    doc.get("_id").map(|id| diwan_query::display::Shown(id).to_string()).unwrap_or_default()
 }
 
 /// The key bytes of an `_id`, as they are.

@@ -7,18 +7,28 @@ mod sorted;
 mod window;
 
 pub use count::count_matches;
-pub use scan::{Scan, ScanStats};
+pub use scan::{Keys, Scan, ScanStats};
 pub(crate) use single::Single;
 pub(crate) use sorted::Sorted;
-pub(crate) use window::{Projected, Window};
+pub(crate) use window::{FoundKeys, Projected, Window};
 
 use crate::error::Error;
 use diwan_query as query;
+use diwan_value::doc;
 
 /// The store's error as a document source may raise it.
 pub(crate) fn as_query_error(error: Error) -> query::Error {
+    let message = error.to_string();
     match error {
         Error::Query(error) => error,
+        Error::DuplicateKey(key) => {
+            query::Error::with_details(query::code::DUPLICATE_KEY, message, key.details())
+        }
+        Error::DocumentValidation { details } => query::Error::with_details(
+            query::code::DOCUMENT_VALIDATION_FAILURE,
+            message,
+            doc! { "errInfo": details },
+        ),
         other => query::Error::new(query::code::INTERNAL_ERROR, other.to_string()),
     }
 }

@@ -12,7 +12,7 @@ use diwan_kv::{Bytes, Direction, KeyRange, Pairs, Space};
 use diwan_query::filter::Filter;
 use diwan_query::pipeline::DocSource;
 use diwan_query::{Interrupt, code};
-use diwan_value::{Doc, DocBuf, DocBuilder, Value, key};
+use diwan_value::{Doc, DocBuf, DocBuilder, Value, doc, key};
 use std::collections::HashSet;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -94,6 +94,21 @@ pub struct Scan {
     stats: ScanStats,
     ticks: u32,
     tailable: bool,
+    keys: Keys,
+    /// The index key that the document was found by, where that is asked for.
+    key: DocBuf,
+}
+
+/// Which keys a scan remembers of what it finds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Keys {
+    /// None.
+    #[default]
+    None,
+    /// The keys of secondary indexes.
+    Secondary,
+    /// Those, and the `_id` where documents are found by it.
+    All,
 }
 
 /// How many steps pass between two looks at the interrupt.
@@ -118,6 +133,8 @@ impl Scan {
             stats: ScanStats::default(),
             ticks: 0,
             tailable: false,
+            keys: Keys::None,
+            key: DocBuf::new(),
         }
     }
 
@@ -165,6 +182,16 @@ impl Scan {
     /// Whether the scan of a capped collection goes on at its end with what is inserted later.
     pub fn set_tailable(&mut self, tailable: bool) {
         self.tailable = tailable;
+    }
+
+    /// Says which keys are remembered for [`Scan::key`].
+    pub fn remember_keys(&mut self, keys: Keys) {
+        self.keys = keys;
+    }
+
+    /// The index key that the present document was found by, with the index's field names; empty if by none.
+    pub fn key(&self) -> Doc<'_> {
+        self.key.as_doc()
     }
 
     fn open(&mut self) -> Result<&mut Open> {
@@ -220,6 +247,10 @@ impl Scan {
                         None => None,
                         Some((key, value)) => {
                             self.stats.keys_examined += 1;
+                            if self.keys != Keys::None {
+                                let entry = open.view.split_entry(&scan.index, &key, &value)?;
+                                self.key = entry_document(scan, entry.key, entry.types, &key)?;
+                            }
                             Some(from_entry(open, scan, *bounded, &key, &value)?)
                         }
                     }
@@ -236,6 +267,10 @@ impl Scan {
             };
             if let Current::Stored(stored) = &found {
                 self.stats.docs_examined += 1;
+                if self.keys == Keys::All && !matches!(leg, Leg::Index { .. }) {
+                    let id = stored.doc().get("_id").unwrap_or(Value::Null);
+                    self.key = doc! { "_id": id };
+                }
                 if let Some(seen) = &mut self.seen
                     && !seen.insert(id_key(stored.doc().get("_id").unwrap_or(Value::Null))?)
                 {
@@ -369,13 +404,18 @@ fn from_entry(open: &Open, scan: &IndexScan, bounded: usize, raw: &[u8], value: 
     if !scan.covered {
         return Ok(open.view.get(entry.id)?.map_or(Current::None, Current::Stored));
     }
-    let mut decoder = key::Decoder::new(entry.key, entry.types);
+    entry_document(scan, entry.key, entry.types, raw).map(Current::Built)
+}
+
+/// The values of an entry's key under the names of the index's fields.
+fn entry_document(scan: &IndexScan, key: &[u8], types: &[u8], raw: &[u8]) -> Result<DocBuf> {
+    let mut decoder = key::Decoder::new(key, types);
     let mut doc = DocBuilder::new();
-    for (at, field) in scan.index.spec.fields.iter().enumerate() {
+    for (at, name) in scan.field_names().enumerate() {
         let value = decoder
             .next(scan.field_direction(at))
             .ok_or_else(|| Error::Damaged(keys::describe(Space::Indexes, raw)))?;
-        doc.append(field.path.as_str(), value);
+        doc.append(name, value);
     }
-    Ok(Current::Built(doc.finish()))
+    Ok(doc.finish())
 }

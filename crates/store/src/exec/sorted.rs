@@ -10,6 +10,8 @@ use std::sync::Arc;
 /// The documents of a source in another order.
 pub(crate) struct Sorted<S> {
     source: S,
+    /// What is kept of a document beside its place in the order.
+    kept: for<'s> fn(&'s S) -> Doc<'s>,
     sort: Sort,
     collator: Option<Arc<Collator>>,
     sorter: Option<ExternalSorter>,
@@ -27,11 +29,17 @@ impl<S: DocSource> Sorted<S> {
     ) -> Sorted<S> {
         Sorted {
             source,
+            kept: S::current,
             sort,
             collator,
             sorter: Some(ExternalSorter::for_sort(budget, limit)),
             records: None,
         }
+    }
+
+    /// The same, but with `kept` of each document in its place.
+    pub fn keeping(self, kept: for<'s> fn(&'s S) -> Doc<'s>) -> Sorted<S> {
+        Sorted { kept, ..self }
     }
 
     fn fill(&mut self, mut sorter: ExternalSorter, interrupt: &Interrupt) -> Result<SortedRecords> {
@@ -40,7 +48,7 @@ impl<S: DocSource> Sorted<S> {
             let doc = self.source.current();
             key.clear();
             self.sort.key(doc, self.collator.as_deref(), &mut key)?;
-            sorter.add(&key, doc.as_bytes())?;
+            sorter.add(&key, (self.kept)(&self.source).as_bytes())?;
         }
         self.source.suspend();
         sorter.finish()

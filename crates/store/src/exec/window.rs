@@ -1,5 +1,6 @@
-//! The last steps of a find: skip and limit, and the projection.
+//! The last steps of a find: skip and limit, and what is shown of each document.
 
+use super::Scan;
 use diwan_query::pipeline::DocSource;
 use diwan_query::{Interrupt, Result};
 use diwan_value::{Doc, DocBuf};
@@ -41,6 +42,31 @@ impl<S: DocSource> DocSource for Window<S> {
 
     fn suspend(&mut self) {
         self.source.suspend();
+    }
+}
+
+/// The index keys that the documents of a scan were found by.
+pub(crate) struct FoundKeys {
+    scan: Scan,
+}
+
+impl FoundKeys {
+    pub fn new(scan: Scan) -> FoundKeys {
+        FoundKeys { scan }
+    }
+}
+
+impl DocSource for FoundKeys {
+    fn advance(&mut self, interrupt: &Interrupt) -> Result<bool> {
+        self.scan.advance(interrupt)
+    }
+
+    fn current(&self) -> Doc<'_> {
+        self.scan.key()
+    }
+
+    fn suspend(&mut self) {
+        self.scan.suspend();
     }
 }
 

@@ -42,6 +42,9 @@ pub(super) fn keys_of(spec: &IndexSpec, doc: Doc<'_>) -> Result<IndexKeys> {
     {
         return Ok(IndexKeys::default());
     }
+    if spec.fields.iter().any(|field| field.order == FieldOrder::Hashed) {
+        refuse_arrays(spec, doc)?;
+    }
     let keys = match spec.kind {
         IndexKind::Wildcard => wildcard_keys(spec, doc)?,
         IndexKind::Ordinary if spec.fields.len() == 1 && spec.fields[0].path.depth() == 1 => {
@@ -50,6 +53,32 @@ pub(super) fn keys_of(spec: &IndexSpec, doc: Doc<'_>) -> Result<IndexKeys> {
         IndexKind::Ordinary => compound_keys(spec, doc)?,
     };
     Ok(keys.finish())
+}
+
+/// Refuses a document with an array on the path of any field: an index with a hashed field has one entry a document.
+fn refuse_arrays(spec: &IndexSpec, doc: Doc<'_>) -> Result<()> {
+    for field in &spec.fields {
+        let mut value = Value::Document(doc);
+        for (at, name) in field.path.names().enumerate() {
+            let inner = match value {
+                Value::Document(doc) => doc.get(name),
+                _ => None,
+            };
+            let Some(inner) = inner else { break };
+            value = inner;
+            if let Value::Array(_) = value {
+                let path: Vec<&str> = field.path.names().take(at + 1).collect();
+                return Err(Error::refused(
+                    16766,
+                    format!(
+                        "Error: hashed indexes do not currently support array values. Found array at path: {}",
+                        path.join(".")
+                    ),
+                ));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The common case, without the general machinery: one field at the top level.

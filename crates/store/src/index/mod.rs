@@ -6,8 +6,8 @@ mod spec;
 
 pub use build::BuildProgress;
 pub use keygen::IndexKeys;
-pub(crate) use spec::compile_collation;
 pub use spec::{FieldOrder, IndexField, IndexKind, IndexSpec};
+pub(crate) use spec::{check_storage_engine, compile_collation};
 
 use crate::error::Result;
 use crate::keys::IndexId;

@@ -1,8 +1,8 @@
 //! What an index is asked to be: parsed and checked once, kept as the document that `listIndexes` shows.
 
-use crate::display::shell_text;
 use crate::error::{Error, Result};
 use diwan_query::code;
+use diwan_query::display::ShownDoc;
 use diwan_query::filter::{Filter, FilterEnv};
 use diwan_value::{Collation, Collator, Doc, DocBuf, DocBuilder, Path, Value, key};
 use std::sync::Arc;
@@ -67,7 +67,7 @@ pub struct IndexSpec {
 }
 
 /// The options that a specification may have, beside `key`.
-const KNOWN_FIELDS: [&str; 25] = [
+const KNOWN_FIELDS: [&str; 26] = [
     "key",
     "name",
     "ns",
@@ -92,7 +92,22 @@ const KNOWN_FIELDS: [&str; 25] = [
     "bits",
     "min",
     "max",
-    "commitQuorum",
+    "coarsestIndexedLevel",
+    "finestIndexedLevel",
+];
+
+/// The options among them that only text and geospatial indexes have.
+const FIELDS_OF_OTHER_KINDS: [&str; 10] = [
+    "weights",
+    "default_language",
+    "language_override",
+    "textIndexVersion",
+    "2dsphereIndexVersion",
+    "bits",
+    "min",
+    "max",
+    "coarsestIndexedLevel",
+    "finestIndexedLevel",
 ];
 
 /// The options among them that would change what an index does and that Diwan does not have.
@@ -108,7 +123,7 @@ impl IndexSpec {
                     format!(
                         "The field '{}' is not valid for an index specification. Specification: {}",
                         element.key_str(),
-                        shell_text(spec)
+                        ShownDoc(spec)
                     ),
                 ));
             }
@@ -158,6 +173,14 @@ impl IndexSpec {
             return Err(cannot_create("The index name cannot be empty"));
         }
         let fields = parse_key(key)?;
+        if let Some(name) = FIELDS_OF_OTHER_KINDS.into_iter().find(|name| spec.contains_key(name)) {
+            return Err(cannot_create(&format!(
+                "The index option '{name}' is only for text and geospatial indexes, which are not supported by Diwan"
+            )));
+        }
+        if let Some(engines) = spec.get("storageEngine") {
+            check_storage_engine(engines)?;
+        }
         let wildcard = fields.iter().any(|field| is_wildcard(field.path.as_str()));
         let collation = parse_collation(spec, default_collation)?;
         let collator = compile_collation(collation.as_ref())?;
@@ -253,8 +276,8 @@ impl IndexSpec {
         let both = || {
             format!(
                 "Requested index: {}, existing index: {}",
-                shell_text(self.to_doc()),
-                shell_text(existing.to_doc())
+                ShownDoc(self.to_doc()),
+                ShownDoc(existing.to_doc())
             )
         };
         if self.name == existing.name {
@@ -423,6 +446,23 @@ fn flag(spec: Doc<'_>, name: &str) -> Result<bool> {
                 "The field '{name}' has value {name}: {:?}, which is not convertible to bool",
                 value.tag().alias()
             ),
+        )),
+    }
+}
+
+/// Refuses options for a storage engine: those that have some are other servers'.
+pub(crate) fn check_storage_engine(options: Value<'_>) -> Result<()> {
+    let Value::Document(options) = options else {
+        return Err(Error::refused(
+            code::TYPE_MISMATCH,
+            format!("The field 'storageEngine' must be an object, but got {}", options.tag().alias()),
+        ));
+    };
+    match options.iter().next() {
+        None => Ok(()),
+        Some(engine) => Err(Error::refused(
+            code::INVALID_OPTIONS,
+            format!("{} is not a registered storage engine for this server", engine.key_str()),
         )),
     }
 }

@@ -3,7 +3,7 @@
 use super::replace::NewContents;
 use super::scope::not_on_view;
 use crate::collection::{Collection, Edit, WriteOptions, with_id_in_front};
-use crate::error::{Error, Result};
+use crate::error::{DuplicateKey, Error, Result};
 use crate::exec::{Scan, as_query_error, count_matches};
 use crate::namespace::Namespace;
 use crate::plan::{Access, Hint, Plan, Planner};
@@ -15,7 +15,7 @@ use diwan_query::pipeline::{
     self as query, Collections, DocList, DocSource, Execution, MergeDecision, MergeWrite, Operation,
     Pipeline, PipelineEnv, Replacement, count_document,
 };
-use diwan_value::{Doc, DocBuf, Path, Value, doc};
+use diwan_value::{Doc, DocBuf, DocBuilder, Path, Value, doc};
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -107,7 +107,7 @@ impl StoreCollections {
             let mut scan = Scan::new(view, &plan);
             if scan.step(&execution.context.interrupt)? {
                 let id = crate::collection::document_id(scan.current())?;
-                let mut decided = false;
+                let (mut decided, mut duplicate) = (false, false);
                 collection.edit(&[id], options, |_, record| {
                     let Some(record) = record.filter(|record| filter.matches(record.doc).unwrap_or(false))
                     else {
@@ -115,10 +115,17 @@ impl StoreCollections {
                     };
                     decided = true;
                     Ok(match decide(Some(record.doc))? {
+                        MergeWrite::Duplicate => {
+                            duplicate = true;
+                            Edit::Keep
+                        }
                         MergeWrite::Put(doc) if doc.as_doc() != record.doc => Edit::Put(doc),
                         _ => Edit::Keep,
                     })
                 })?;
+                if duplicate {
+                    return Err(duplicate_key(&collection, key.unwrap_or(Doc::EMPTY)));
+                }
                 if decided {
                     return Ok(());
                 }
@@ -248,11 +255,31 @@ fn view_pipeline(view: &ViewEntry, execution: &Execution) -> Result<Pipeline> {
 
 /// The filter for documents whose fields equal those of `key`.
 fn key_filter(key: Doc<'_>, execution: &Execution) -> Result<Filter> {
-    let mut filter = diwan_value::DocBuilder::new();
+    let mut filter = DocBuilder::new();
     for element in key.iter() {
         filter.append(element.key_str(), doc! { "$eq": element.value() });
     }
     Ok(Filter::parse(filter.finish().as_doc(), &FilterEnv::new(execution.context.clone()))?)
+}
+
+/// The error of a `$merge` that may not meet what it met by `key`.
+fn duplicate_key(collection: &Collection, key: Doc<'_>) -> Error {
+    let schema = collection.schema();
+    let spec = schema.indexes.iter().map(|index| &index.spec).find(|spec| {
+        (spec.unique || spec.is_id_index())
+            && spec.fields.len() == key.count()
+            && spec.fields.iter().all(|field| key.contains_key(field.path.as_str()))
+    });
+    let mut key_value = DocBuilder::new();
+    for element in spec.map_or(key, |spec| spec.key.as_doc()).iter() {
+        key_value.append(element.key_str(), key.get(element.key_str()));
+    }
+    Error::DuplicateKey(Box::new(DuplicateKey {
+        namespace: collection.namespace().to_string(),
+        index: spec.map_or_else(String::new, |spec| spec.name.clone()),
+        key_pattern: spec.map_or_else(DocBuf::new, |spec| spec.key.clone()),
+        key_value: key_value.finish(),
+    }))
 }
 
 /// Plans the leading stages over a collection and opens the others over what it finds.

@@ -37,6 +37,7 @@ impl Store {
         let collection = match self.entry(namespace) {
             Some(Entry::Collection(collection)) => collection,
             Some(Entry::View(_)) => {
+                find.check_for_view()?;
                 let stages = find.to_pipeline();
                 let aggregate = Aggregate {
                     pipeline: Array::trusted(&stages),
@@ -64,6 +65,7 @@ impl Store {
             skip: find.skip,
             limit: find.limit,
             projection: find.projection.filter(|projection| !projection.is_empty()),
+            return_key: find.return_key,
         };
         let interrupt = &prepared.ready.interrupt;
         let run = match verbosity {

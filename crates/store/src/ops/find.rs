@@ -4,9 +4,9 @@ use super::aggregate::Aggregate;
 use super::scope::{Ready, Scope};
 use crate::collection::{Collection, id_key};
 use crate::error::{Error, Result};
-use crate::exec::{Projected, Scan, Single, Sorted, Window};
+use crate::exec::{FoundKeys, Keys, Projected, Scan, Single, Sorted, Window};
 use crate::namespace::Namespace;
-use crate::plan::{Hint, Plan, Planner};
+use crate::plan::{Access, Hint, IndexLimits, Plan, Planner};
 use crate::store::{Entry, Store};
 use bumpalo::Bump;
 use diwan_query::code;
@@ -33,6 +33,10 @@ pub struct Find<'a> {
     pub limit: Option<u64>,
     /// How to find them.
     pub hint: Hint,
+    /// Which part of the hinted index is looked at.
+    pub limits: IndexLimits<'a>,
+    /// Whether the index keys that documents were found by are returned in their place.
+    pub return_key: bool,
     /// Whether the source goes on at its end with what a capped collection gets later.
     pub tailable: bool,
     /// Collation, variables, interrupt.
@@ -73,15 +77,24 @@ impl Find<'_> {
             needed.extend(sort.parts().iter().map(|part| part.path.clone()));
         }
         let view = collection.view();
-        let plan = Planner {
+        let planner = Planner {
             view: &view,
             filter: filter.clone(),
             sort: sort.as_ref(),
             collator: ready.collator(),
             hint: self.hint.clone(),
             needed,
+        };
+        let plan = match self.limits.is_some() {
+            true => planner.plan_within(self.limits)?,
+            false => planner.plan()?,
+        };
+        if self.return_key && has_collated_keys(&plan.access) {
+            return Err(Error::refused(
+                code::NOT_IMPLEMENTED,
+                "returnKey is not supported by Diwan for an index with a collation",
+            ));
         }
-        .plan()?;
         Ok(Prepared { filter, sort, projection, plan, ready, view })
     }
 
@@ -106,10 +119,49 @@ impl Find<'_> {
             && self.projection.is_none_or(|projection| projection.is_empty())
             && self.skip == 0
             && self.hint == Hint::None
+            && !self.limits.is_some()
+            && !self.return_key
             && !self.tailable
             && self.scope.collation.is_none()
             && self.scope.variables.is_none();
         plain.then(|| only.value())
+    }
+
+    /// Which keys a scan by `plan` remembers.
+    fn keys(&self, plan: &Plan) -> Keys {
+        if !self.return_key {
+            return Keys::None;
+        }
+        // What MongoDB would read through its index of ids: bounds on them, their order, a hint of it.
+        let by_id = match &plan.access {
+            Access::Ids(_) | Access::Union(_) => true,
+            Access::Collection { ids, .. } => match &self.hint {
+                Hint::Natural(_) => false,
+                Hint::Name(_) | Hint::Key(_) => true,
+                Hint::None => {
+                    !ids.is_all() || (plan.sorted && self.sort.is_some_and(|sort| !sort.is_empty()))
+                }
+            },
+            _ => false,
+        };
+        if by_id { Keys::All } else { Keys::Secondary }
+    }
+
+    /// Refuses for a view what the stages of a pipeline cannot say.
+    pub(super) fn check_for_view(&self) -> Result<()> {
+        let asked = [
+            ("min", self.limits.min.is_some()),
+            ("max", self.limits.max.is_some()),
+            ("returnKey", self.return_key),
+            ("tailable", self.tailable),
+        ];
+        match asked.iter().find(|(_, asked)| *asked) {
+            None => Ok(()),
+            Some((option, _)) => Err(Error::refused(
+                code::INVALID_PIPELINE_OPERATOR,
+                format!("Option {option} not supported in aggregation."),
+            )),
+        }
     }
 
     /// The same as the stages of a pipeline, for a view.
@@ -140,6 +192,7 @@ impl Store {
         let collection = match self.entry(namespace) {
             Some(Entry::Collection(collection)) => collection,
             Some(Entry::View(_)) => {
+                request.check_for_view()?;
                 let stages = request.to_pipeline();
                 return self.aggregate(
                     Some(namespace),
@@ -187,19 +240,24 @@ impl Prepared {
         let Prepared { filter, sort, projection, plan, ready, view } = self;
         let mut scan = Scan::new(view, &plan);
         scan.set_tailable(request.tailable);
+        scan.remember_keys(request.keys(&plan));
         let windowed = request.skip > 0 || request.limit.is_some();
         let mut source: Box<dyn DocSource> = match sort {
             Some(sort) if !plan.sorted => {
                 let limit =
                     request.limit.and_then(|limit| usize::try_from(limit.checked_add(request.skip)?).ok());
-                Box::new(Sorted::new(scan, sort, ready.collator(), ready.budget.clone(), limit))
+                let sorted = Sorted::new(scan, sort, ready.collator(), ready.budget.clone(), limit);
+                Box::new(if request.return_key { sorted.keeping(Scan::key) } else { sorted })
             }
+            _ if request.return_key => Box::new(FoundKeys::new(scan)),
             _ => Box::new(scan),
         };
         if windowed {
             source = Box::new(Window::new(source, request.skip, request.limit));
         }
-        let Some(projection) = projection.filter(|projection| !projection.is_identity()) else {
+        // Keys are returned as they are.
+        let projection = projection.filter(|projection| !projection.is_identity() && !request.return_key);
+        let Some(projection) = projection else {
             return source;
         };
         let context = ready.context;
@@ -213,5 +271,14 @@ impl Prepared {
             let env = EvalEnv::new(&arena, Doc::EMPTY, &context);
             projection.project(doc, index, &env)
         }))
+    }
+}
+
+/// Whether documents are found by keys that hold collation keys in the place of strings.
+fn has_collated_keys(access: &Access) -> bool {
+    match access {
+        Access::Index(scan) => scan.index.spec.collator.is_some(),
+        Access::Union(branches) => branches.iter().any(has_collated_keys),
+        _ => false,
     }
 }

@@ -2,20 +2,29 @@
 //! is matched again.
 
 use super::interval::{Cut, Intervals};
-use diwan_query::filter::{ElemMatch, Filter, Operand, Predicate, ValueSet};
+use diwan_query::filter::{Comparison, ElemMatch, Filter, Operand, Predicate, Relation, ValueSet};
 use diwan_value::key::{Direction, encode_order, type_bounds};
 use diwan_value::{Collator, Path, Type, Value};
 use std::sync::Arc;
 
-/// The predicates of a filter that every match must satisfy at one path.
-pub fn predicates_at<'f>(filter: &'f Filter, path: &Path) -> Vec<&'f Predicate> {
+/// What every match of a filter must satisfy at one path.
+#[derive(Clone, Debug)]
+pub enum Condition<'f> {
+    /// A predicate of the query language.
+    Match(&'f Predicate),
+    /// A comparison of `$expr`.
+    Compare(Comparison<'f>),
+}
+
+/// The conditions of a filter that every match must satisfy at one path.
+pub fn conditions_at<'f>(filter: &'f Filter, path: &Path) -> Vec<Condition<'f>> {
     let mut found = Vec::new();
     collect(filter, path, 0, &mut found);
     found
 }
 
 /// Collects the predicates at the parts of `path` from `skip` on.
-fn collect<'f>(filter: &'f Filter, path: &Path, skip: usize, found: &mut Vec<&'f Predicate>) {
+fn collect<'f>(filter: &'f Filter, path: &Path, skip: usize, found: &mut Vec<Condition<'f>>) {
     match filter {
         Filter::And(conjunction) => {
             conjunction.children().iter().for_each(|child| collect(child, path, skip, found));
@@ -24,12 +33,17 @@ fn collect<'f>(filter: &'f Filter, path: &Path, skip: usize, found: &mut Vec<&'f
             let rest: Vec<&str> = path.names().skip(skip).collect();
             let own: Vec<&str> = condition.path.names().collect();
             if rest == own {
-                found.push(&condition.predicate);
+                found.push(Condition::Match(&condition.predicate));
             } else if rest.starts_with(&own)
                 && let Predicate::ElemMatch(ElemMatch::Object(inner)) = condition.predicate.as_ref()
             {
                 collect(inner, path, skip + own.len(), found);
             }
+        }
+        // Expressions do not read a numeric part as an array's index, as indexes do.
+        Filter::Expr(expr) if skip == 0 && !(0..path.depth()).any(|at| path.index(at).is_some()) => {
+            let here = expr.comparisons().into_iter().filter(|comparison| comparison.path == path);
+            found.extend(here.map(Condition::Compare));
         }
         _ => {}
     }
@@ -48,13 +62,17 @@ pub struct BoundsOf<'a> {
 }
 
 impl BoundsOf<'_> {
-    /// The keys that can satisfy all of `predicates`; `None` if the index may not be used for them at all.
-    pub fn all(&self, predicates: &[&Predicate]) -> Option<Intervals> {
+    /// The keys that can satisfy all of `conditions`; `None` if the index may not be used for them at all.
+    pub fn all(&self, conditions: &[Condition<'_>]) -> Option<Intervals> {
         let mut bounds: Option<Intervals> = None;
         let mut usable = !self.sparse;
-        for predicate in predicates {
-            usable |= !accepts_missing(predicate);
-            let Some(next) = self.one(predicate) else { continue };
+        for condition in conditions {
+            usable |= !condition.accepts_missing();
+            let next = match condition {
+                Condition::Match(predicate) => self.one(predicate),
+                Condition::Compare(comparison) => self.compared(comparison),
+            };
+            let Some(next) = next else { continue };
             bounds = Some(match bounds {
                 None => next,
                 Some(previous) if self.multikey => narrower(previous, next),
@@ -98,6 +116,32 @@ impl BoundsOf<'_> {
             },
             Predicate::Exists | Predicate::Size(_) | Predicate::ElemMatch(ElemMatch::Object(_)) => None,
         }
+    }
+
+    /// The keys that can satisfy a comparison of `$expr`.
+    ///
+    /// An array is compared as a whole, so it is never what a key of one of its elements says: behind arrays only
+    /// equality with something else is of use, and it is not satisfied by them. A missing field has the key of null.
+    fn compared(&self, comparison: &Comparison<'_>) -> Option<Intervals> {
+        let value = comparison.value.as_value();
+        if matches!(value, Value::Array(_) | Value::Undefined | Value::MinKey | Value::MaxKey)
+            || !self.comparable(value)
+        {
+            return None;
+        }
+        if comparison.relation == Relation::Equal {
+            return self.equal(value);
+        }
+        if self.multikey || value == Value::Null {
+            return None;
+        }
+        let key = self.encoded(value);
+        Some(match comparison.relation {
+            Relation::Less => Intervals::between(Cut::Min, Cut::Before(key)),
+            Relation::LessOrEqual => Intervals::between(Cut::Min, Cut::After(key)),
+            Relation::Greater => Intervals::between(Cut::After(key), Cut::Max),
+            Relation::Equal | Relation::GreaterOrEqual => Intervals::between(Cut::Before(key), Cut::Max),
+        })
     }
 
     fn equal(&self, value: Value<'_>) -> Option<Intervals> {
@@ -200,6 +244,33 @@ impl BoundsOf<'_> {
     }
 }
 
+impl Condition<'_> {
+    /// Whether a missing field may satisfy the condition: such matches are not in a sparse index.
+    pub fn accepts_missing(&self) -> bool {
+        match self {
+            Condition::Match(predicate) => accepts_missing(predicate),
+            Condition::Compare(Comparison { relation, value, .. }) => match relation {
+                Relation::Less | Relation::LessOrEqual => true,
+                _ => value.as_value().is_nullish() || value.as_value() == Value::MinKey,
+            },
+        }
+    }
+
+    /// Whether only values that are neither documents nor arrays satisfy the condition: a wildcard index holds no
+    /// others.
+    pub fn wants_scalars(&self) -> bool {
+        match self {
+            Condition::Match(predicate) => wants_scalars(predicate),
+            Condition::Compare(Comparison { relation, value, .. }) => {
+                let value = value.as_value();
+                *relation == Relation::Equal
+                    && !value.is_nullish()
+                    && !matches!(value, Value::Document(_) | Value::Array(_))
+            }
+        }
+    }
+}
+
 /// Whether a missing field satisfies the predicate: such matches are not in a sparse index.
 pub fn accepts_missing(predicate: &Predicate) -> bool {
     match predicate {
@@ -213,8 +284,7 @@ pub fn accepts_missing(predicate: &Predicate) -> bool {
     }
 }
 
-/// Whether only values that are neither documents nor arrays satisfy the predicate: a wildcard index holds no others.
-pub fn wants_scalars(predicate: &Predicate) -> bool {
+fn wants_scalars(predicate: &Predicate) -> bool {
     let scalar = |operand: &Operand| !matches!(operand.value(), Value::Document(_) | Value::Array(_));
     match predicate {
         Predicate::Eq(operand)
@@ -234,7 +304,7 @@ pub fn wants_scalars(predicate: &Predicate) -> bool {
     }
 }
 
-fn has_text(value: Value<'_>) -> bool {
+pub(super) fn has_text(value: Value<'_>) -> bool {
     match value {
         Value::String(_) | Value::Symbol(_) => true,
         Value::Document(doc) => doc.iter().any(|element| has_text(element.value())),

@@ -1,6 +1,6 @@
 //! Choosing a plan.
 
-use super::bounds::{BoundsOf, predicates_at, wants_scalars};
+use super::bounds::{BoundsOf, Condition, conditions_at};
 use super::imply::implies;
 use super::interval::Intervals;
 use super::{Access, IndexScan, Plan};
@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::index::{FieldOrder, Index, IndexKind};
 use diwan_kv::Direction;
 use diwan_query::code;
-use diwan_query::filter::Filter;
+use diwan_query::filter::{Comparison, Filter, Predicate, Relation};
 use diwan_query::sort::Sort;
 use diwan_value::{Collator, Doc, Path, Value, hash_value, key};
 use std::sync::Arc;
@@ -122,7 +122,7 @@ impl Planner<'_> {
         self.best(candidates)
     }
 
-    fn finish(&self, access: Access, sorted: bool, rejected: Vec<Access>) -> Plan {
+    pub(super) fn finish(&self, access: Access, sorted: bool, rejected: Vec<Access>) -> Plan {
         Plan { access, filter: self.filter.clone(), sorted: sorted || self.sort.is_none(), rejected }
     }
 
@@ -137,9 +137,8 @@ impl Planner<'_> {
 
     /// The plan that the hint names.
     fn hinted(&self) -> Result<Option<Candidate>> {
-        let index = match &self.hint {
-            Hint::None => return Ok(None),
-            Hint::Natural(direction) => {
+        let Some(index) = self.hinted_index()? else {
+            if let Hint::Natural(direction) = &self.hint {
                 let mut scan = self.collection_scan();
                 if let Access::Collection { direction: own, .. } | Access::Natural { direction: own } =
                     &mut scan.access
@@ -149,23 +148,7 @@ impl Planner<'_> {
                 }
                 return Ok(Some(scan));
             }
-            Hint::Name(name) => self.view.schema.indexes.iter().find(|index| &index.spec.name == name),
-            Hint::Key(pattern) => self
-                .view
-                .schema
-                .indexes
-                .iter()
-                .find(|index| same_pattern(index.spec.key.as_doc(), pattern.as_doc())),
-        };
-        let Some(index) = index.filter(|index| index.is_ready() && !index.spec.hidden) else {
-            return Err(Error::refused(
-                code::BAD_VALUE,
-                format!(
-                    "error processing query: ns={} planner returned error :: caused by :: hint provided does not \
-                     correspond to an existing index",
-                    self.view.collection().namespace()
-                ),
-            ));
+            return Ok(None);
         };
         if index.spec.is_id_index() {
             return Ok(Some(match self.by_ids() {
@@ -177,6 +160,35 @@ impl Planner<'_> {
             }));
         }
         Ok(self.candidate(index, true))
+    }
+
+    /// The index that the hint names.
+    pub(super) fn hinted_index(&self) -> Result<Option<&Arc<Index>>> {
+        let index = match &self.hint {
+            Hint::None | Hint::Natural(_) => return Ok(None),
+            Hint::Name(name) => self.view.schema.indexes.iter().find(|index| &index.spec.name == name),
+            Hint::Key(pattern) => self
+                .view
+                .schema
+                .indexes
+                .iter()
+                .find(|index| same_pattern(index.spec.key.as_doc(), pattern.as_doc())),
+        };
+        let Some(index) = index.filter(|index| index.is_ready() && !index.spec.hidden) else {
+            return Err(
+                self.no_plan(code::BAD_VALUE, "hint provided does not correspond to an existing index")
+            );
+        };
+        Ok(Some(index))
+    }
+
+    /// The error of a query that cannot be planned.
+    pub(super) fn no_plan(&self, code: i32, why: &str) -> Error {
+        let namespace = self.view.collection().namespace();
+        Error::refused(
+            code,
+            format!("error processing query: ns={namespace} planner returned error :: caused by :: {why}"),
+        )
     }
 
     /// The point lookups of a filter that names ids.
@@ -194,8 +206,8 @@ impl Planner<'_> {
 
     /// What the filter says of ids.
     fn id_bounds(&self) -> Option<Intervals> {
-        let predicates = predicates_at(&self.filter, &Path::new("_id"));
-        if predicates.is_empty() {
+        let conditions = conditions_at(&self.filter, &Path::new("_id"));
+        if conditions.is_empty() {
             return None;
         }
         let bounds = BoundsOf {
@@ -204,11 +216,11 @@ impl Planner<'_> {
             multikey: false,
             sparse: false,
         };
-        bounds.all(&predicates)
+        bounds.all(&conditions)
     }
 
     /// If the sort is by id alone (or there is none): which way a scan by id gives it.
-    fn id_order(&self) -> Option<Direction> {
+    pub(super) fn id_order(&self) -> Option<Direction> {
         match self.sort {
             None => Some(Direction::Forward),
             Some(sort) => match sort.parts() {
@@ -250,7 +262,7 @@ impl Planner<'_> {
         // Only one of several fields that share an array may be bounded: two elements may satisfy two predicates.
         let mut array_bounded = false;
         for (at, field) in spec.fields.iter().enumerate() {
-            let predicates = predicates_at(&self.filter, &field.path);
+            let conditions = conditions_at(&self.filter, &field.path);
             let is_multikey = multikey >> at.min(63) & 1 == 1;
             let maker = BoundsOf {
                 index_collator: spec.collator.as_ref(),
@@ -259,7 +271,7 @@ impl Planner<'_> {
                 // An entry is missing only if all fields are: any one that must be there will do.
                 sparse: spec.sparse && at == 0,
             };
-            let set = maker.all(&predicates);
+            let set = maker.all(&conditions);
             if set.is_none() && at == 0 && !asked_for {
                 return None;
             }
@@ -270,7 +282,7 @@ impl Planner<'_> {
             bounds.push(match field.order {
                 FieldOrder::Ascending => set,
                 FieldOrder::Descending => set.descending(),
-                FieldOrder::Hashed => self.hashed(&predicates, spec.collator.as_deref()),
+                FieldOrder::Hashed => self.hashed(&conditions, spec.collator.as_deref()),
             });
         }
         let points = bounds.iter().take_while(|set| !set.is_empty() && set.is_points()).count();
@@ -292,17 +304,13 @@ impl Planner<'_> {
         if !bounded && self.sort.is_none() && !covered && !asked_for {
             return None;
         }
-        let scan = IndexScan { index: index.clone(), direction, bounds, wildcard_path: None, covered };
+        let scan =
+            IndexScan { index: index.clone(), direction, bounds, wildcard_path: None, covered, limits: None };
         Some(Candidate { access: Access::Index(scan), sorted: order.is_some(), points, bounded })
     }
 
     /// The keys of a hashed field for equality; everything for anything else.
-    fn hashed(
-        &self,
-        predicates: &[&diwan_query::filter::Predicate],
-        collator: Option<&Collator>,
-    ) -> Intervals {
-        use diwan_query::filter::Predicate;
+    fn hashed(&self, conditions: &[Condition<'_>], collator: Option<&Collator>) -> Intervals {
         let point = |value: Value<'_>| {
             let mut bytes = Vec::new();
             key::encode_order(&mut bytes, Value::Int64(hash_value(value)), key::Direction::Ascending, None);
@@ -311,12 +319,17 @@ impl Planner<'_> {
         if collator.is_some() || self.collator.is_some() {
             return Intervals::all();
         }
-        for predicate in predicates {
-            match predicate {
-                Predicate::Eq(operand) if !matches!(operand.value(), Value::Array(_)) => {
+        for condition in conditions {
+            match condition {
+                Condition::Match(Predicate::Eq(operand)) if !matches!(operand.value(), Value::Array(_)) => {
                     return point(operand.value());
                 }
-                Predicate::In(set) if set.patterns().is_empty() => {
+                Condition::Compare(Comparison { relation: Relation::Equal, value, .. })
+                    if !matches!(value.as_value(), Value::Array(_) | Value::Undefined) =>
+                {
+                    return point(value.as_value());
+                }
+                Condition::Match(Predicate::In(set)) if set.patterns().is_empty() => {
                     return set
                         .values()
                         .iter()
@@ -343,11 +356,11 @@ impl Planner<'_> {
             multikey: index.is_multikey(),
             sparse: true,
         };
-        let predicates = predicates_at(&self.filter, &path);
-        if !predicates.iter().all(|predicate| wants_scalars(predicate)) {
+        let conditions = conditions_at(&self.filter, &path);
+        if !conditions.iter().all(Condition::wants_scalars) {
             return None;
         }
-        let values = maker.all(&predicates)?;
+        let values = maker.all(&conditions)?;
         if values.is_all() || values.is_empty() {
             return None;
         }
@@ -359,12 +372,18 @@ impl Planner<'_> {
             bounds: vec![Intervals::point(name), values],
             wildcard_path: Some(path.as_str().to_owned()),
             covered: false,
+            limits: None,
         };
         Some(Candidate { access: Access::Index(scan), sorted: false, points: 1, bounded: true })
     }
 
     /// Which way a scan within the bounds gives the sort's order, if it does.
-    fn sort_through(&self, index: &Index, bounds: &[Intervals], same_collation: bool) -> Option<Direction> {
+    pub(super) fn sort_through(
+        &self,
+        index: &Index,
+        bounds: &[Intervals],
+        same_collation: bool,
+    ) -> Option<Direction> {
         let sort = self.sort?;
         if sort.natural().is_some() || !same_collation {
             return None;
@@ -545,7 +564,7 @@ fn scan_direction(direction: key::Direction) -> Direction {
 }
 
 /// Whether two collations order strings alike.
-fn same_collation(index: Option<&Arc<Collator>>, query: Option<&Arc<Collator>>) -> bool {
+pub(super) fn same_collation(index: Option<&Arc<Collator>>, query: Option<&Arc<Collator>>) -> bool {
     match (index, query) {
         (None, None) => true,
         (Some(index), Some(query)) => index.collation().to_doc() == query.collation().to_doc(),
@@ -568,6 +587,7 @@ fn condition_paths(filter: &Filter) -> Vec<Path> {
     match filter {
         Filter::And(all) => all.children().iter().flat_map(condition_paths).collect(),
         Filter::Path(condition) => vec![condition.path.clone()],
+        Filter::Expr(expr) => expr.comparisons().into_iter().map(|one| one.path.clone()).collect(),
         _ => Vec::new(),
     }
 }

@@ -2,9 +2,9 @@
 
 use super::interval::{Cut, Interval};
 use super::{Access, IndexScan, Plan};
-use crate::display::value_text;
 use crate::exec::ScanStats;
 use diwan_kv::Direction;
+use diwan_query::display::Shown;
 use diwan_value::key::{self, Decoder};
 use diwan_value::{Doc, DocBuf, DocBuilder, doc};
 
@@ -19,6 +19,8 @@ pub struct Shape<'a> {
     pub limit: Option<u64>,
     /// The projection.
     pub projection: Option<Doc<'a>>,
+    /// Whether index keys are returned in the documents' place.
+    pub return_key: bool,
 }
 
 /// The plan as `winningPlan` shows it; with `stats`, as `executionStages` does.
@@ -45,6 +47,9 @@ pub fn explain_plan(plan: &Plan, filter: Doc<'_>, shape: &Shape<'_>, stats: Opti
     }
     if let Some(limit) = shape.limit.filter(|_| shape.sort.is_none()) {
         stage = wrap("LIMIT", stage, doc! { "limitAmount": limit as i64 });
+    }
+    if shape.return_key {
+        return wrap("RETURN_KEY", stage, DocBuf::new());
     }
     if let Some(projection) = shape.projection {
         let name = if plan.is_covered() { "PROJECTION_COVERED" } else { "PROJECTION_SIMPLE" };
@@ -149,12 +154,12 @@ fn index_stage(scan: &IndexScan, stats: Option<ScanStats>) -> DocBuf {
     out.append("isPartial", spec.partial_filter.is_some()).append("indexVersion", 2);
     out.append("direction", direction_name(scan.direction));
     out.begin_document("indexBounds");
-    for (at, set) in scan.bounds.iter().enumerate() {
-        let name = match (&scan.wildcard_path, at) {
-            (None, _) => spec.fields[at].path.as_str(),
-            (Some(_), 0) => "$_path",
-            (Some(path), _) => path.as_str(),
-        };
+    if let Some(limits) = &scan.limits {
+        out.append("startKey", limit_document(scan, &limits.start));
+        out.append("endKey", limit_document(scan, &limits.end));
+    }
+    let bounds = scan.bounds.iter().filter(|_| scan.limits.is_none());
+    for (at, (set, name)) in bounds.zip(scan.field_names()).enumerate() {
         let direction = scan.field_direction(at);
         let mut shown: Vec<String> = set.as_slice().iter().map(|one| show_interval(one, direction)).collect();
         if scan.direction == Direction::Reverse {
@@ -169,10 +174,22 @@ fn index_stage(scan: &IndexScan, stats: Option<ScanStats>) -> DocBuf {
     out.finish()
 }
 
+/// The end of a part of an index, field by field; one that `min` or `max` does not name has the first field alone.
+fn limit_document(scan: &IndexScan, bytes: &[u8]) -> DocBuf {
+    let mut decoder = Decoder::new(bytes, &[]);
+    let mut out = DocBuilder::new();
+    for (at, name) in scan.field_names().enumerate() {
+        if let Some(value) = decoder.next(scan.field_direction(at)) {
+            out.append(name, value);
+        }
+    }
+    out.finish()
+}
+
 /// An interval as MongoDB prints it: `[5, 9)`, `[MinKey, MaxKey]`.
 fn show_interval(interval: &Interval, direction: key::Direction) -> String {
     let show = |bytes: &[u8], lowest: &str| match Decoder::new(bytes, &[]).next(direction) {
-        Some(value) => value_text(value.as_value()),
+        Some(value) => Shown(value.as_value()).to_string(),
         // A cut at a type's border.
         None => lowest.to_owned(),
     };

@@ -1,6 +1,6 @@
 //! Whether a query can only match documents that are in a partial index.
 
-use super::bounds::{accepts_missing, predicates_at};
+use super::bounds::{Condition, accepts_missing, conditions_at};
 use diwan_query::filter::Filter;
 use diwan_query::filter::{Operand, Predicate};
 use diwan_value::compare_with;
@@ -16,10 +16,10 @@ pub fn implies(query: &Filter, partial: &Filter) -> bool {
                 || matches!(query, Filter::Or(branches) if branches.iter().all(|branch| implies(branch, partial)))
         }
         Filter::Path(condition) => {
-            predicates_at(query, &condition.path)
-                .iter()
-                .any(|predicate| predicate_implies(predicate, &condition.predicate))
-                || matches!(query, Filter::Or(branches) if branches.iter().all(|branch| implies(branch, partial)))
+            conditions_at(query, &condition.path).iter().any(|own| match own {
+                Condition::Match(predicate) => predicate_implies(predicate, &condition.predicate),
+                Condition::Compare(_) => false,
+            }) || matches!(query, Filter::Or(branches) if branches.iter().all(|branch| implies(branch, partial)))
         }
         _ => false,
     }

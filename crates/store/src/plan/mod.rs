@@ -8,14 +8,17 @@ mod choose;
 mod explain;
 mod imply;
 mod interval;
+mod limits;
 
 pub use choose::{Hint, Planner};
 pub use explain::{Shape, explain_plan};
 pub use interval::{Interval, Intervals};
+pub use limits::IndexLimits;
 
 use crate::index::{FieldOrder, Index};
 use diwan_kv::{Direction, KeyRange};
 use diwan_query::filter::Filter;
+use interval::Cut;
 use std::sync::Arc;
 
 /// How documents are found.
@@ -56,6 +59,17 @@ pub struct IndexScan {
     pub wildcard_path: Option<String>,
     /// Whether the entries tell all that the query asks, so that documents are not fetched.
     pub covered: bool,
+    /// The part of the index that `min` and `max` leave; then nothing else bounds the scan.
+    pub limits: Option<KeyLimits>,
+}
+
+/// A part of an index: whole keys from one on, up to another that is not in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyLimits {
+    /// The bytes of the first key.
+    pub start: Vec<u8>,
+    /// The bytes of the key that ends it.
+    pub end: Vec<u8>,
 }
 
 /// At most so many ranges are made of the points of leading fields.
@@ -65,6 +79,9 @@ impl IndexScan {
     /// The ranges of raw keys to be scanned, after the index's prefix, in the scan's order; and how many leading fields
     /// they bound exactly.
     pub fn ranges(&self, prefix: &[u8]) -> (Vec<KeyRange>, usize) {
+        if let Some(limits) = &self.limits {
+            return (vec![limits.range(prefix)], 0);
+        }
         let mut prefixes = vec![prefix.to_vec()];
         let mut fields = 0;
         for set in &self.bounds {
@@ -109,6 +126,16 @@ impl IndexScan {
         true
     }
 
+    /// The names of a key's fields, as `explain` and `returnKey` show them.
+    pub fn field_names(&self) -> impl Iterator<Item = &str> {
+        let fields = match &self.wildcard_path {
+            Some(_) => [].iter(),
+            None => self.index.spec.fields.iter(),
+        };
+        let wildcard = self.wildcard_path.as_deref().map(|path| ["$_path", path]);
+        wildcard.into_iter().flatten().chain(fields.map(|field| field.path.as_str()))
+    }
+
     /// The order of a field's keys in the index.
     pub fn field_direction(&self, at: usize) -> diwan_value::key::Direction {
         match self.index.spec.fields.get(at) {
@@ -117,6 +144,19 @@ impl IndexScan {
             }
             _ => diwan_value::key::Direction::Ascending,
         }
+    }
+}
+
+impl KeyLimits {
+    /// The limits as bounds on the one field of an index.
+    fn interval(&self) -> Intervals {
+        Intervals::between(Cut::Before(self.start.clone()), Cut::Before(self.end.clone()))
+    }
+
+    /// The range of raw keys behind an index's prefix.
+    fn range(&self, prefix: &[u8]) -> KeyRange {
+        let (start, end) = (Cut::Before(self.start.clone()), Cut::Before(self.end.clone()));
+        Interval { start, end }.range(prefix)
     }
 }
 

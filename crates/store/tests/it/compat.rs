@@ -145,13 +145,15 @@ fn compat_8_partial_filters_may_be_any_filter() {
 }
 
 #[test]
-fn compat_9_hashed_indexes_take_arrays() {
+fn compat_9_index_options_of_other_kinds_are_refused() {
     // COMPAT-9
-    let store = store();
-    let collection = collection(&store);
-    index(&collection, doc! { "key": { "a": "hashed" }, "name": "h" });
-    insert(&collection, &[doc! { "_id": 1, "a": [5, 6] }, doc! { "_id": 2, "a": 6 }]);
-    assert_eq!(find_ids(&store, &doc! { "a": 6 }), [1, 2]);
+    for option in ["weights", "default_language", "textIndexVersion", "2dsphereIndexVersion", "bits", "min"] {
+        let mut spec = doc! { "key": { "a": 1 }, "name": "a_1" }.into_builder();
+        spec.append(option, 1);
+        assert_eq!(code_of_index(spec.finish()), code::CANNOT_CREATE_INDEX, "{option}");
+    }
+    let engine = doc! { "key": { "a": 1 }, "name": "a_1", "storageEngine": { "wiredTiger": {} } };
+    assert_eq!(code_of_index(engine), code::INVALID_OPTIONS);
 }
 
 #[test]

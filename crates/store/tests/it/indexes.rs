@@ -2,7 +2,8 @@
 
 use crate::setup::*;
 use diwan_query::Interrupt;
-use diwan_store::ops::{Find, Verbosity};
+use diwan_store::ops::{Aggregate, Find, Scope, Verbosity};
+use diwan_store::plan::{Hint, IndexLimits};
 use diwan_store::{BuildProgress, Error, IndexSpec, WriteOptions};
 use diwan_value::{DocBuf, Value, doc};
 use std::sync::Arc;
@@ -136,4 +137,196 @@ fn a_bad_hint_is_refused() {
     assert!(
         error.code == 2 && error.message.contains("hint provided does not correspond to an existing index")
     );
+}
+
+fn ids(found: &[DocBuf]) -> Vec<i64> {
+    found.iter().map(|doc| doc.as_doc().get("_id").unwrap().as_i64_exact().unwrap()).collect()
+}
+
+fn code_of(outcome: Result<Vec<DocBuf>, Error>) -> i32 {
+    match outcome {
+        Err(Error::Query(error)) => error.code,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn min_and_max_are_a_half_open_part_of_the_hinted_index() {
+    let store = store();
+    let collection = collection(&store);
+    let docs: Vec<DocBuf> = (0..16).map(|n| doc! { "_id": n, "a": n / 4, "b": n % 4 }).collect();
+    insert(&collection, &docs);
+    index(&collection, doc! { "key": { "a": 1, "b": -1 }, "name": "ab" });
+    let (low, high, filter) = (doc! { "a": 1, "b": 1 }, doc! { "a": 2, "b": 2 }, doc! { "b": { "$ne": 3 } });
+    let hint = || Hint::Name("ab".into());
+    let (min, max) = (Some(low.as_doc()), Some(high.as_doc()));
+    let within = |min, max| Find { hint: hint(), limits: IndexLimits { min, max }, ..Find::default() };
+    assert_eq!(ids(&crate::setup::find(&store, &within(min, max))), [5, 4, 11]);
+    assert_eq!(ids(&crate::setup::find(&store, &within(None, min))), [3, 2, 1, 0, 7, 6]);
+    assert_eq!(crate::setup::find(&store, &within(max, None)).len(), 7);
+    let filtered = Find { filter: filter.as_doc(), ..within(min, max) };
+    assert_eq!(ids(&crate::setup::find(&store, &filtered)), [5, 4]);
+    let sort = doc! { "a": -1, "b": 1 };
+    let sorted = Find { sort: Some(sort.as_doc()), ..within(min, max) };
+    assert_eq!(ids(&crate::setup::find(&store, &sorted)), [11, 4, 5]);
+    assert_eq!(winning_stages(&store, &sorted), ["FETCH", "IXSCAN"]);
+    let by_id = doc! { "_id": 14 };
+    let limits = IndexLimits { min: Some(by_id.as_doc()), max: None };
+    let find = Find { hint: Hint::Name("_id_".into()), limits, ..Find::default() };
+    assert_eq!(ids(&crate::setup::find(&store, &find)), [14, 15]);
+    let refused = |find: Find<'_>| code_of(try_find(&store, &find));
+    assert_eq!(refused(Find { hint: Hint::None, ..within(min, max) }), 291);
+    assert_eq!(refused(Find { hint: Hint::Name("_id_".into()), ..within(min, max) }), 51174);
+    assert_eq!(refused(within(max, min)), 51175);
+}
+
+#[test]
+fn return_key_shows_what_documents_were_found_by() {
+    let store = store();
+    let collection = collection(&store);
+    insert(&collection, &[doc! { "_id": 1, "a": [5, 6], "b": 2 }, doc! { "_id": 2, "a": 7, "b": 1 }]);
+    index(&collection, doc! { "key": { "a": 1, "b": 1 }, "name": "ab" });
+    let (filter, sort) = (doc! { "a": { "$gte": 6 } }, doc! { "b": 1 });
+    let keys = |filter: &DocBuf, sort: Option<&DocBuf>| {
+        let sort = sort.map(DocBuf::as_doc);
+        let find = Find { filter: filter.as_doc(), sort, return_key: true, ..Find::default() };
+        crate::setup::find(&store, &find)
+    };
+    assert_eq!(keys(&filter, None), [doc! { "a": 6, "b": 2 }, doc! { "a": 7, "b": 1 }]);
+    assert_eq!(keys(&filter, Some(&sort)), [doc! { "a": 7, "b": 1 }, doc! { "a": 6, "b": 2 }]);
+    assert_eq!(keys(&doc! { "_id": 2 }, None), [doc! { "_id": 2 }]);
+    assert_eq!(keys(&doc! { "b": 2 }, None), [doc! {}]);
+    let find = Find { filter: filter.as_doc(), return_key: true, ..Find::default() };
+    assert_eq!(winning_stages(&store, &find), ["RETURN_KEY", "FETCH", "IXSCAN"]);
+}
+
+#[test]
+fn a_hashed_index_refuses_arrays() {
+    let store = store();
+    let collection = collection(&store);
+    index(&collection, doc! { "key": { "a.b": "hashed", "c": 1 }, "name": "h" });
+    let refused = |document: DocBuf| {
+        let mut report = collection.insert(&[document.as_doc()], true, WriteOptions::default()).unwrap();
+        match report.errors.pop() {
+            Some((0, Error::Query(error))) => (error.code, error.message),
+            other => panic!("{other:?}"),
+        }
+    };
+    let text = "Error: hashed indexes do not currently support array values. Found array at path: ";
+    assert_eq!(refused(doc! { "_id": 1, "a": { "b": [1] } }), (16766, format!("{text}a.b")));
+    assert_eq!(refused(doc! { "_id": 1, "a": [{ "b": 1 }] }), (16766, format!("{text}a")));
+    assert_eq!(refused(doc! { "_id": 1, "c": [1] }), (16766, format!("{text}c")));
+    insert(&collection, &[doc! { "_id": 1, "a": { "b": 5 } }, doc! { "_id": 2 }]);
+    assert_eq!(find_ids(&store, &doc! { "a.b": 5 }), [1]);
+    assert_eq!(find_ids(&store, &doc! { "a.b": Value::Null }), [2]);
+}
+
+/// Values of every kind, arrays among them only where `arrays` says so.
+fn assorted(arrays: bool) -> Vec<DocBuf> {
+    let mut values = vec![
+        doc! {},
+        doc! { "a": Value::Null },
+        doc! { "a": Value::MinKey },
+        doc! { "a": Value::MaxKey },
+        doc! { "a": f64::NAN },
+        doc! { "a": -1 },
+        doc! { "a": 5 },
+        doc! { "a": 5.0 },
+        doc! { "a": 7i64 },
+        doc! { "a": "x" },
+        doc! { "a": "y" },
+        doc! { "a": true },
+        doc! { "a": { "b": 5 } },
+        doc! { "a": Value::DateTime(5) },
+    ];
+    if arrays {
+        values.extend([
+            doc! { "a": [5, 9] },
+            doc! { "a": Vec::<i32>::new() },
+            doc! { "a": [{ "b": 5 }, { "b": 7 }] },
+        ]);
+    }
+    let number = |(at, doc): (usize, DocBuf)| {
+        let mut out = doc! { "_id": at as i32 }.into_builder();
+        out.append_all(doc.as_doc());
+        out.finish()
+    };
+    values.into_iter().enumerate().map(number).collect()
+}
+
+#[test]
+fn comparisons_of_expr_find_the_same_with_an_index() {
+    for arrays in [false, true] {
+        for options in [
+            doc! {},
+            doc! { "sparse": true },
+            doc! { "collation": { "locale": "en", "strength": 2 } },
+            doc! { "key": { "a": "hashed" } },
+            doc! { "key": { "$**": 1 } },
+            doc! { "key": { "a.b": 1 } },
+        ] {
+            let hashed = options == doc! { "key": { "a": "hashed" } };
+            let (plain, indexed) = (store(), store());
+            for store in [&plain, &indexed] {
+                insert(&collection(store), &assorted(arrays && !hashed));
+            }
+            let mut spec = doc! { "name": "i" }.into_builder();
+            spec.append_all(options.as_doc());
+            if !options.as_doc().contains_key("key") {
+                spec.append("key", doc! { "a": 1 });
+            }
+            index(&collection(&indexed), spec.finish());
+            for operator in ["$eq", "$lt", "$lte", "$gt", "$gte"] {
+                for constant in assorted(true).iter().skip(1) {
+                    let literal = doc! { "$literal": constant.as_doc().get("a") };
+                    for path in ["$a", "$a.b", "$a.0"] {
+                        let mut call = diwan_value::DocBuilder::new();
+                        call.append(operator, diwan_value::array![(path), (literal.clone())]);
+                        let filter = doc! { "$expr": call.finish() };
+                        assert_eq!(
+                            find_ids(&plain, &filter),
+                            find_ids(&indexed, &filter),
+                            "{filter:?} {options:?}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_lookup_with_let_goes_through_the_index() {
+    let store = store();
+    let collection = collection(&store);
+    insert(&collection, &(0..300).map(|n| doc! { "_id": n, "a": n % 100 }).collect::<Vec<_>>());
+    index(&collection, doc! { "key": { "a": 1 }, "name": "a" });
+    let expr = doc! { "$expr": { "$and": [{ "$eq": ["$a", 7] }, { "$lt": [100, "$_id"] }] } };
+    let find = Find { filter: expr.as_doc(), ..Find::default() };
+    assert_eq!(winning_stages(&store, &find), ["FETCH", "IXSCAN"]);
+    assert_eq!(find_ids(&store, &expr), [107, 207]);
+    let pipeline = diwan_value::array![
+        { "$match": { "_id": { "$lt": 2 } } },
+        { "$lookup": {
+            "from": "things",
+            "let": { "mine": "$a" },
+            "pipeline": [{ "$match": { "$expr": { "$eq": ["$a", "$$mine"] } } }],
+            "as": "same"
+        } }
+    ];
+    let bytes = pipeline.finish();
+    let request = Aggregate {
+        pipeline: stages(&bytes),
+        hint: Hint::None,
+        scope: Scope::default(),
+        bypass_validation: false,
+    };
+    let uses = || collection.schema().indexes[1].accesses().0;
+    let before = uses();
+    let mut source = store.aggregate(Some(&name()), "test", &request).unwrap();
+    while source.advance(&Interrupt::new()).unwrap() {
+        let same = source.current().get_array("same").unwrap();
+        assert_eq!(same.count(), 3);
+    }
+    assert_eq!(uses() - before, 2);
 }

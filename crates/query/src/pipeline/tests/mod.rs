@@ -88,7 +88,11 @@ impl Collections for Arc<Memory> {
             })
         };
         let found = docs.iter().position(matches);
-        if let MergeWrite::Put(new) = decide(found.map(|at| docs[at].as_doc()))? {
+        let decided = decide(found.map(|at| docs[at].as_doc()))?;
+        if decided == MergeWrite::Duplicate {
+            return Err(Error::new(code::DUPLICATE_KEY, "the key is there"));
+        }
+        if let MergeWrite::Put(new) = decided {
             match found {
                 Some(at) => docs[at] = new,
                 None => docs.push(new),
