@@ -1,5 +1,6 @@
 //! The catalog of a store: which collections and views there are, and how they come and go.
 
+use crate::blob::Blobs;
 use crate::catalog::{CatalogEntry, FORMAT_VERSION, random_uuid};
 use crate::collection::Collection;
 use crate::error::{Error, Result};
@@ -24,6 +25,8 @@ pub(crate) struct Shared {
     pub documents: Stripes,
     /// Locks over keys of unique indexes.
     pub unique_keys: Stripes,
+    /// Blobs in use beside those that documents refer to.
+    pub blobs: Blobs,
     /// Held by whoever writes the catalog; the next free number of collections and indexes.
     catalog: Mutex<u32>,
     /// Numbers of dropped collections and indexes whose keys are still there.
@@ -102,6 +105,7 @@ impl Store {
             engine,
             documents: Stripes::new(),
             unique_keys: Stripes::new(),
+            blobs: Blobs::default(),
             catalog: Mutex::new(next),
             dropped: Mutex::new(Vec::new()),
         });

@@ -1,6 +1,7 @@
-//! What one thread does in the background: deleting the keys of dropped collections and indexes, expiring documents,
-//! tombstones and remembered results, and noting sizes.
+//! What one thread does in the background: deleting the keys of dropped collections and indexes, and blobs that nobody
+//! needs; expiring documents, tombstones and remembered results; noting sizes.
 
+use crate::blob;
 use crate::clock;
 use crate::collection::{Collection, Edit, WriteOptions};
 use crate::error::Result;
@@ -113,6 +114,7 @@ impl Work {
                 }
             }
             report("deleting dropped collections", self.delete_dropped());
+            report("sweeping blobs", blob::sweep(&self.shared, || self.is_stopped()));
             if due(&mut sizes, SIZES_EVERY) {
                 report("noting sizes", self.note_sizes());
             }
@@ -163,6 +165,7 @@ impl Work {
                 Space::Indexes,
                 KeyRange::prefix(&keys::natural_prefix(CollectionId(number))),
             )?;
+            blob::delete_all(&self.shared, CollectionId(number))?;
             let mut batch = Batch::new();
             batch.delete(Space::Meta, Key::Size(CollectionId(number)).bytes());
             batch.delete(Space::Meta, Key::Dropped(number).bytes());

@@ -24,7 +24,8 @@ fn blobs_of(attachments: &[Attachment]) -> BTreeSet<BlobId> {
 ///
 /// The document's lock must be held, and each blob be safe until the batch is committed: either another stored body
 /// of the same document refers to it, or a [`BlobHold`](super::BlobHold) (a [`StagedBlob`](super::StagedBlob) has one)
-/// is held. The two together are what [`Collection::hold_new_blobs`](crate::Collection::hold_new_blobs) sees to.
+/// is held. A hold on what a client names without having uploaded it is had from
+/// [`Collection::hold_blob`](crate::Collection::hold_blob).
 pub fn reference(
     batch: &mut Batch,
     collection: CollectionId,

@@ -22,11 +22,18 @@ pub(super) struct Catalog {
 impl Catalog {
     /// Reads it and checks every key of its space.
     pub fn read(snapshot: &dyn Snapshot, watch: &mut Watch<'_>, report: &mut CheckReport) -> Result<Catalog> {
-        let mut reader = Reader { catalog: Catalog::default(), next: None, sizes: Vec::new(), report };
+        let mut reader = Reader {
+            catalog: Catalog::default(),
+            next: None,
+            sizes: Vec::new(),
+            with_blobs: BTreeSet::new(),
+            report,
+        };
         if let Err(error) = reader.scan(snapshot, watch) {
             reader.find(FindingKind::Unreadable, damage(error)?);
         }
         reader.check_numbers();
+        reader.check_blob_owners();
         Ok(reader.catalog)
     }
 
@@ -51,6 +58,8 @@ struct Reader<'a> {
     /// The next free number.
     next: Option<u32>,
     sizes: Vec<u64>,
+    /// Numbers of collections with keys of blobs.
+    with_blobs: BTreeSet<u64>,
     report: &'a mut CheckReport,
 }
 
@@ -67,6 +76,14 @@ impl Reader<'_> {
                 }),
                 [b's', ref number @ ..] => self.number(&key, number).map(|number| self.sizes.push(number)),
                 [b'r', ..] => self.retry(&key, &value),
+                // Looked at with the collection that they name.
+                [b'a' | b'l', ref rest @ ..] => match read_number(rest) {
+                    Some((number, _)) => {
+                        self.with_blobs.insert(number);
+                        Ok(())
+                    }
+                    None => Err(crate::Error::Damaged(describe(&key))),
+                },
                 _ => {
                     self.find(FindingKind::Orphan, format!("nothing has the key {}", describe(&key)));
                     Ok(())
@@ -138,6 +155,17 @@ impl Reader<'_> {
             if !self.catalog.knows_collection(number) {
                 let key = Key::Size(CollectionId(number as u32)).bytes();
                 self.find(FindingKind::Orphan, format!("{} is of no collection", describe(&key)));
+            }
+        }
+    }
+
+    fn check_blob_owners(&mut self) {
+        for number in std::mem::take(&mut self.with_blobs) {
+            if !self.catalog.knows_collection(number) {
+                self.find(
+                    FindingKind::Orphan,
+                    format!("there are keys of blobs of collection {number}, which is not there"),
+                );
             }
         }
     }

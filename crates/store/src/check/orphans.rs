@@ -15,7 +15,7 @@ pub(super) fn find(
     watch: &mut Watch<'_>,
     findings: &mut Findings,
 ) -> Result<()> {
-    for space in [Space::Records, Space::Indexes, Space::Log, Space::Revisions] {
+    for space in [Space::Records, Space::Indexes, Space::Log, Space::Revisions, Space::Attachments] {
         if let Err(error) = in_space(snapshot, space, catalog, watch, findings) {
             let detail = damage(error)?;
             findings.add(Finding { kind: FindingKind::Unreadable, namespace: None, index: None, detail });

@@ -1,0 +1,149 @@
+//! Reading blobs, a chunk in memory. A reader holds its blob, so a document deleted meanwhile ends nothing.
+
+use super::hold::BlobHold;
+use super::{Attachment, Encoding};
+use crate::collection::Collection;
+use crate::error::{Error, Result};
+use crate::keys::{self, Key};
+use diwan_kv::{Bytes, Space};
+use flate2::bufread::MultiGzDecoder;
+use std::io::{self, BufRead, Read};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Which bytes of an attachment are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlobForm {
+    /// Its own.
+    Identity,
+    /// Those stored, packed or not.
+    Stored,
+}
+
+/// The bytes of an attachment, or a range of them.
+pub struct BlobReader {
+    source: Source,
+    left: u64,
+}
+
+enum Source {
+    Stored(Chunks),
+    Unpacked(Box<MultiGzDecoder<Chunks>>),
+}
+
+impl Collection {
+    /// Opens an attachment for reading; `None` if its blob is not there (any more). A `range` is cut at the end. Where
+    /// packed bytes are unpacked, a range costs the unpacking of what lies before it.
+    pub fn read_blob(
+        self: &Arc<Self>,
+        attachment: &Attachment,
+        form: BlobForm,
+        range: Option<Range<u64>>,
+    ) -> Result<Option<BlobReader>> {
+        let Some((hold, head)) = self.hold_with_head(attachment.blob)? else { return Ok(None) };
+        let unpack = form == BlobForm::Identity && attachment.encoding == Some(Encoding::Gzip);
+        let length = if unpack { attachment.length } else { head.length };
+        let range = range.unwrap_or(0..length);
+        let (start, end) = (range.start.min(length), range.end.min(length));
+        let mut chunks = Chunks {
+            collection: self.clone(),
+            hold,
+            chunk_bytes: head.chunk_bytes,
+            length: head.length,
+            at: 0,
+            chunk: Bytes::from(&[][..]),
+            used: 0,
+        };
+        let source = if unpack {
+            let mut unpacked = MultiGzDecoder::new(chunks);
+            io::copy(&mut (&mut unpacked).take(start), &mut io::sink()).map_err(|error| {
+                super::error_of(error).unwrap_or_else(|other| damaged(attachment, &other))
+            })?;
+            Source::Unpacked(Box::new(unpacked))
+        } else {
+            chunks.at = start;
+            Source::Stored(chunks)
+        };
+        Ok(Some(BlobReader { source, left: end.saturating_sub(start) }))
+    }
+}
+
+fn damaged(attachment: &Attachment, error: &io::Error) -> Error {
+    Error::Damaged(format!("blob {}: {error}", attachment.blob))
+}
+
+impl BlobReader {
+    /// How many bytes are still to come.
+    pub fn left(&self) -> u64 {
+        self.left
+    }
+}
+
+impl Read for BlobReader {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let most = usize::try_from(self.left).map_or(out.len(), |left| left.min(out.len()));
+        let out = &mut out[..most];
+        let read = match &mut self.source {
+            Source::Stored(chunks) => chunks.read(out)?,
+            Source::Unpacked(unpacked) => unpacked.read(out)?,
+        };
+        if read == 0 && most > 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.left -= read as u64;
+        Ok(read)
+    }
+}
+
+/// The stored bytes, from any position on.
+struct Chunks {
+    collection: Arc<Collection>,
+    hold: BlobHold,
+    chunk_bytes: u64,
+    length: u64,
+    /// The position of the next byte.
+    at: u64,
+    /// The chunk it lies in, if that was read.
+    chunk: Bytes,
+    /// How many bytes of the chunk lie before it.
+    used: usize,
+}
+
+impl Chunks {
+    fn fetch(&mut self) -> Result<()> {
+        let number = self.at / self.chunk_bytes;
+        let key = Key::BlobChunk(self.collection.id, self.hold.blob(), number).bytes();
+        let expected = self.chunk_bytes.min(self.length - number * self.chunk_bytes);
+        match self.collection.shared.engine.get(Space::Attachments, &key)? {
+            Some(chunk) if chunk.len() as u64 == expected => {
+                self.chunk = chunk;
+                self.used = (self.at % self.chunk_bytes) as usize;
+                Ok(())
+            }
+            None if self.collection.schema().dropped => Err(self.collection.dropped_error()),
+            _ => Err(Error::Damaged(keys::describe(Space::Attachments, &key))),
+        }
+    }
+}
+
+impl BufRead for Chunks {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.used == self.chunk.len() && self.at < self.length {
+            self.fetch().map_err(io::Error::other)?;
+        }
+        Ok(&self.chunk[self.used..])
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.used += count;
+        self.at += count as u64;
+    }
+}
+
+impl Read for Chunks {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let read = self.fill_buf()?.read(out)?;
+        self.consume(read);
+        Ok(read)
+    }
+}

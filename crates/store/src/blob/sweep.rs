@@ -1,0 +1,100 @@
+//! Removing blobs that nobody needs.
+//!
+//! The sweeper goes from one loose mark to the next. A blob that is held is left for later. Of any other, holds and
+//! references are looked at in one moment, under the lock that new holds take; one without references loses its head
+//! in that moment, so that nobody can refer to it any more, then its chunks, and the marks that were followed last: a
+//! kill in between leaves a mark to follow again.
+
+use super::{BlobId, Head};
+use crate::error::{Error, Result};
+use crate::keys::{self, BlobKeys, CollectionId, Key, read_number};
+use crate::store::Shared;
+use diwan_kv::{Batch, Direction, KeyRange, Space};
+use std::collections::BTreeMap;
+
+/// How many marks are read at a time.
+const RUN: usize = 1000;
+
+/// Follows all loose marks there are, until `stopped`.
+pub(crate) fn sweep(shared: &Shared, stopped: impl Fn() -> bool) -> Result<()> {
+    let mut after: Option<Vec<u8>> = None;
+    let prefix = keys::loose_prefix(None);
+    loop {
+        let range = keys::range_after(&prefix, after.as_deref());
+        let mut marks: BTreeMap<(CollectionId, BlobId), Vec<Vec<u8>>> = BTreeMap::new();
+        let mut count = 0;
+        for pair in shared.engine.snapshot().scan(Space::Meta, range, Direction::Forward).take(RUN) {
+            let (key, _) = pair?;
+            let named = split(&key[prefix.len()..])
+                .ok_or_else(|| Error::Damaged(keys::describe(Space::Meta, &key)))?;
+            marks.entry(named).or_default().push(key.to_vec());
+            after = Some(key[prefix.len()..].to_vec());
+            count += 1;
+        }
+        for ((collection, blob), keys) in marks {
+            if stopped() {
+                return Ok(());
+            }
+            look_at(shared, collection, blob, keys)?;
+        }
+        if count < RUN {
+            return Ok(());
+        }
+    }
+}
+
+/// The collection and the blob of a mark's key without its prefix.
+pub(super) fn split(key: &[u8]) -> Option<(CollectionId, BlobId)> {
+    let (number, rest) = read_number(key)?;
+    let (blob, stamp) = rest.split_first_chunk::<16>()?;
+    (stamp.len() == 8).then_some((CollectionId(u32::try_from(number).ok()?), BlobId(*blob)))
+}
+
+/// Removes a blob if nobody needs it.
+fn look_at(shared: &Shared, collection: CollectionId, blob: BlobId, marks: Vec<Vec<u8>>) -> Result<()> {
+    let engine = &shared.engine;
+    let is_needed = {
+        let mut state = shared.blobs.state.lock();
+        if state.held.contains_key(&(collection, blob)) {
+            return Ok(());
+        }
+        let snapshot = engine.snapshot();
+        let references = [keys::blobs_prefix(collection, BlobKeys::References).as_slice(), &blob.0].concat();
+        let mut references = snapshot.scan(Space::Meta, KeyRange::prefix(&references), Direction::Forward);
+        let is_needed = references.next().transpose()?.is_some();
+        let head_key = Key::Blob(collection, blob).bytes();
+        if !is_needed && let Some(head) = snapshot.get(Space::Meta, &head_key)? {
+            let head = Head::parse(&head)?;
+            let mut batch = Batch::with_capacity(2);
+            batch.delete(Space::Meta, head_key);
+            let content = Key::BlobContent(collection, &head.hash).bytes();
+            if snapshot.get(Space::Meta, &content)?.is_some_and(|named| *named == blob.0) {
+                batch.delete(Space::Meta, content);
+            }
+            engine.commit(batch)?;
+            if let Some(totals) = state.totals.get_mut(&collection) {
+                totals.count = totals.count.saturating_sub(1);
+                totals.bytes = totals.bytes.saturating_sub(head.length);
+            }
+        }
+        is_needed
+    };
+    if !is_needed {
+        let chunks = [keys::collection_prefix(collection).as_slice(), &blob.0].concat();
+        engine.delete_range(Space::Attachments, KeyRange::prefix(&chunks))?;
+    }
+    let mut batch = Batch::with_capacity(marks.len());
+    marks.into_iter().for_each(|mark| batch.delete(Space::Meta, mark));
+    engine.commit(batch)?;
+    Ok(())
+}
+
+/// Deletes whatever belongs to the blobs of a dropped collection.
+pub(crate) fn delete_all(shared: &Shared, collection: CollectionId) -> Result<()> {
+    let engine = &shared.engine;
+    engine.delete_range(Space::Attachments, KeyRange::prefix(&keys::collection_prefix(collection)))?;
+    engine.delete_range(Space::Meta, KeyRange::prefix(&keys::blobs_prefix(collection, BlobKeys::All)))?;
+    engine.delete_range(Space::Meta, KeyRange::prefix(&keys::loose_prefix(Some(collection))))?;
+    shared.blobs.state.lock().totals.remove(&collection);
+    Ok(())
+}
