@@ -65,6 +65,10 @@ pub enum Key<'a> {
     },
     /// `Attachments collection blob chunk`: a run of a blob's bytes.
     BlobChunk(CollectionId, BlobId, u64),
+    /// `Meta "d" collection name`: a local document, which has no revisions and is not replicated.
+    Local(CollectionId, &'a [u8]),
+    /// `Meta "t" collection name`: a setting of a collection.
+    Setting(CollectionId, &'a str),
     /// `Records collection id`: a document.
     Record(CollectionId, &'a [u8]),
     /// `Indexes index key`: an entry of a unique index.
@@ -77,7 +81,15 @@ pub enum Key<'a> {
     Tombstone(CollectionId, &'a [u8]),
     /// `Revisions collection id generation`: the hash of an earlier revision. Generations count from 1.
     Ancestor(CollectionId, &'a [u8], u32),
+    /// `Revisions collection id 0xFE`: the branches of a document's revision tree other than the winner's.
+    Branches(CollectionId, &'a [u8]),
+    /// `Revisions collection id 0xFF generation hash`: the body of a revision that is not the winner.
+    Body(CollectionId, &'a [u8], Revision),
 }
+
+// No number that [`write_number`] writes begins with these.
+const BRANCHES: u8 = 0xFE;
+const BODY: u8 = 0xFF;
 
 impl Key<'_> {
     /// The space that the key lies in.
@@ -89,11 +101,12 @@ impl Key<'_> {
             Key::Blob(..) | Key::BlobContent(..) | Key::BlobReference { .. } | Key::LooseBlob { .. } => {
                 Space::Meta
             }
+            Key::Local(..) | Key::Setting(..) => Space::Meta,
             Key::BlobChunk(..) => Space::Attachments,
             Key::Record(..) => Space::Records,
             Key::UniqueEntry(..) | Key::Entry(..) => Space::Indexes,
             Key::Change(..) => Space::Log,
-            Key::Tombstone(..) | Key::Ancestor(..) => Space::Revisions,
+            Key::Tombstone(..) | Key::Ancestor(..) | Key::Branches(..) | Key::Body(..) => Space::Revisions,
         }
     }
 
@@ -145,6 +158,14 @@ impl Key<'_> {
                 out.extend_from_slice(&blob.0);
                 write_number(&mut out, chunk);
             }
+            Key::Local(collection, name) => {
+                out.extend_from_slice(&locals_prefix(collection));
+                out.extend_from_slice(name);
+            }
+            Key::Setting(collection, name) => {
+                out.extend_from_slice(&settings_prefix(collection));
+                out.extend_from_slice(name.as_bytes());
+            }
             Key::Record(collection, id) => {
                 write_number(&mut out, collection.0.into());
                 out.extend_from_slice(id);
@@ -171,6 +192,19 @@ impl Key<'_> {
                 write_number(&mut out, collection.0.into());
                 out.extend_from_slice(id);
                 write_number(&mut out, generation.into());
+            }
+            Key::Branches(collection, id) => {
+                write_number(&mut out, collection.0.into());
+                out.extend_from_slice(id);
+                out.push(BRANCHES);
+            }
+            Key::Body(collection, id, revision) => {
+                out.reserve(id.len());
+                write_number(&mut out, collection.0.into());
+                out.extend_from_slice(id);
+                out.push(BODY);
+                write_number(&mut out, revision.generation.into());
+                out.extend_from_slice(&revision.hash);
             }
         }
         out
@@ -219,6 +253,61 @@ pub fn loose_prefix(collection: Option<CollectionId>) -> Vec<u8> {
         write_number(&mut out, collection.0.into());
     }
     out
+}
+
+/// The first bytes of a collection's local documents.
+pub fn locals_prefix(collection: CollectionId) -> Vec<u8> {
+    let mut out = vec![b'd'];
+    write_number(&mut out, collection.0.into());
+    out
+}
+
+/// The first bytes of a collection's settings.
+pub fn settings_prefix(collection: CollectionId) -> Vec<u8> {
+    let mut out = vec![b't'];
+    write_number(&mut out, collection.0.into());
+    out
+}
+
+/// What a key in `Revisions` is, by what follows the document's id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RevisionKey {
+    /// [`Key::Tombstone`].
+    Tombstone,
+    /// [`Key::Ancestor`].
+    Ancestor(u32),
+    /// [`Key::Branches`].
+    Branches,
+    /// [`Key::Body`].
+    Body(Revision),
+}
+
+impl RevisionKey {
+    /// Reads what follows the id.
+    pub fn parse(suffix: &[u8]) -> Option<RevisionKey> {
+        Some(match suffix {
+            [0] => RevisionKey::Tombstone,
+            [BRANCHES] => RevisionKey::Branches,
+            [BODY, rest @ ..] => {
+                let (generation, rest) = read_number(rest)?;
+                RevisionKey::Body(Revision {
+                    generation: u32::try_from(generation).ok().filter(|&generation| generation > 0)?,
+                    hash: rest.try_into().ok()?,
+                })
+            }
+            _ => match read_number(suffix)? {
+                (generation, []) if generation > 0 => RevisionKey::Ancestor(generation.try_into().ok()?),
+                _ => return None,
+            },
+        })
+    }
+
+    /// Splits a key of which the collection's `prefix` is cut off into the document's id and what it is.
+    pub fn split(rest: &[u8]) -> Option<(&[u8], RevisionKey)> {
+        let length = diwan_value::key::skip(rest, diwan_value::key::Direction::Ascending)?;
+        let (id, suffix) = rest.split_at_checked(length)?;
+        Some((id, RevisionKey::parse(suffix)?))
+    }
 }
 
 /// The catalog keys of one database.
@@ -303,6 +392,11 @@ pub fn describe(space: Space, key: &[u8]) -> String {
         }
         (Space::Meta, [b'a', ..]) => format!("blob key {}", hex(&key[1..])),
         (Space::Meta, [b'l', ..]) => format!("loose blob {}", hex(&key[1..])),
+        (Space::Meta, [kind @ (b'd' | b't'), name @ ..]) if read_number(name).is_some() => {
+            let (number, name) = read_number(name).unwrap_or_default();
+            let kind = if *kind == b'd' { "local document" } else { "setting" };
+            format!("{kind} {} of collection {number}", String::from_utf8_lossy(name))
+        }
         (Space::Meta, _) => format!("meta {}", hex(key)),
         (Space::Records, _) => numbered("record of collection"),
         (Space::Indexes, _) => numbered("entry of index"),
@@ -341,7 +435,32 @@ mod tests {
     fn keys_read_in_words() {
         let key = Key::Change(CollectionId(7), 300);
         assert_eq!(describe(key.space(), &key.bytes()), "change 300 of collection 7");
+        let key = Key::Setting(CollectionId(300), "security");
+        assert_eq!(describe(key.space(), &key.bytes()), "setting security of collection 300");
         let key = Key::Catalog { database: "shop", collection: "orders.old" };
         assert_eq!(describe(key.space(), &key.bytes()), "catalog shop.orders.old");
+    }
+    #[test]
+    fn keys_of_revisions_tell_what_they_are() {
+        let mut id = Vec::new();
+        diwan_value::key::encode_order(
+            &mut id,
+            diwan_value::Value::String("a\0b"),
+            diwan_value::key::Direction::Ascending,
+            None,
+        );
+        let collection = CollectionId(7);
+        let revision = Revision { generation: 4_000_000_000, hash: [0; 16] };
+        for (key, expected) in [
+            (Key::Tombstone(collection, &id), RevisionKey::Tombstone),
+            (Key::Ancestor(collection, &id, 1), RevisionKey::Ancestor(1)),
+            (Key::Ancestor(collection, &id, 70_000), RevisionKey::Ancestor(70_000)),
+            (Key::Branches(collection, &id), RevisionKey::Branches),
+            (Key::Body(collection, &id, revision), RevisionKey::Body(revision)),
+        ] {
+            let bytes = key.bytes();
+            assert_eq!(RevisionKey::split(&bytes[1..]), Some((id.as_slice(), expected)));
+            assert_eq!(RevisionKey::split(&[&bytes[1..], &[1]].concat()), None);
+        }
     }
 }

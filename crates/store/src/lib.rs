@@ -22,6 +22,7 @@ pub mod plan;
 mod record;
 mod retry;
 mod revision;
+pub mod revision_tree;
 pub mod stats;
 mod store;
 mod upkeep;
@@ -29,8 +30,9 @@ mod upkeep;
 pub use change::{Change, ChangeKind};
 pub use check::{check, validate_collection};
 pub use collection::{
-    Collection, Edit, IndexEntry, InsertReport, ReadView, Schema, StoredDocument, WriteOptions, Written,
-    document_id, id_key, with_id_in_front,
+    Base, Collection, Edit, IndexEntry, InsertReport, LocalDocument, ReadView, RevisedDocument, RevisionEdit,
+    RevisionOutcome, RevisionReport, Schema, StoredDocument, WriteOptions, Written, document_id, id_key,
+    with_id_in_front,
 };
 pub use error::{DuplicateKey, Error, Result};
 pub use index::{BuildProgress, FieldOrder, Index, IndexField, IndexKeys, IndexKind, IndexSpec};
@@ -39,6 +41,7 @@ pub use options::{Capped, CollectionOptions, ValidationLevel, View};
 pub use record::Record;
 pub use retry::{RememberedStatement, RetryRecord, SessionTurn};
 pub use revision::Revision;
+pub use revision_tree::{Leaf, RevisionTree};
 pub use store::{Entry, Store, ViewEntry};
 
 /// How many ancestors of a document's revision are kept (CouchDB's default `_revs_limit`).

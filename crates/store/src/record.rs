@@ -1,17 +1,45 @@
 //! What lies under a record key: a small header, then the document as raw BSON. And a tombstone, its shadow.
 //!
-//! Header: one byte of flags; the sequence of the last change; if the generation is not 1, the generation and the 16
-//! bytes of the hash; in a capped collection, the position in insertion order. Numbers as [`write_number`] writes them.
+//! A record's header: one byte of flags; the sequence of the last change; if the revision is not the first, the
+//! generation and the 16 bytes of the hash; in a capped collection, the position in insertion order; if there are
+//! attachments, the length of their list and the list. Numbers as [`write_number`] writes them.
 
 use crate::error::{Error, Result};
 use crate::keys::{read_number, write_number};
 use crate::revision::Revision;
 use diwan_value::Doc;
 
-/// The record carries a revision: it is not the document's first.
+/// The record carries a revision: it is not the document's first, or was minted elsewhere.
 const HAS_REVISION: u8 = 1;
 /// The record carries its position in a capped collection.
 const HAS_POSITION: u8 = 2;
+/// A list of attachments stands before the document.
+const HAS_ATTACHMENTS: u8 = 4;
+/// The tree of revisions has other branches than the winner's.
+const HAS_BRANCHES: u8 = 8;
+/// The revision is not of generation 1, and yet none before it is known.
+const IS_ROOT: u8 = 16;
+/// The flags that a tombstone may have: the three above, and a document.
+const HAS_BODY: u8 = 1;
+
+/// What a header tells of the tree of revisions around the winner.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Marks {
+    /// There are other branches.
+    pub branches: bool,
+    /// The winner's ancestors are not known although it must have had some.
+    pub root: bool,
+}
+
+impl Marks {
+    fn flags(self) -> u8 {
+        (if self.branches { HAS_BRANCHES } else { 0 }) | if self.root { IS_ROOT } else { 0 }
+    }
+
+    fn of(flags: u8) -> Marks {
+        Marks { branches: flags & HAS_BRANCHES != 0, root: flags & IS_ROOT != 0 }
+    }
+}
 
 /// A stored document, viewed.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +50,9 @@ pub struct Record<'a> {
     stored_revision: Option<Revision>,
     /// In a capped collection, where it stands in the order of insertion.
     pub position: Option<u64>,
+    pub(crate) marks: Marks,
+    /// The list of its attachments as it is stored; empty if there are none.
+    pub(crate) attachments: &'a [u8],
     /// The document.
     pub doc: Doc<'a>,
 }
@@ -50,22 +81,50 @@ impl<'a> Record<'a> {
             position = Some(number);
             rest = after;
         }
-        (rest.len() >= 5).then_some(Record { sequence, stored_revision, position, doc: Doc::trusted(rest) })
+        let mut attachments: &[u8] = &[];
+        if flags & HAS_ATTACHMENTS != 0 {
+            (attachments, rest) = split_list(rest)?;
+        }
+        (rest.len() >= 5).then_some(Record {
+            sequence,
+            stored_revision,
+            position,
+            marks: Marks::of(flags),
+            attachments,
+            doc: Doc::trusted(rest),
+        })
     }
 
     /// A record of the empty document, for what cannot be.
     pub(crate) fn empty() -> Record<'static> {
-        Record { sequence: 0, stored_revision: None, position: None, doc: Doc::EMPTY }
+        Record {
+            sequence: 0,
+            stored_revision: None,
+            position: None,
+            marks: Marks::default(),
+            attachments: &[],
+            doc: Doc::EMPTY,
+        }
     }
 
     /// The generation of the winning revision.
-    pub(crate) fn generation(&self) -> u32 {
+    pub fn generation(&self) -> u32 {
         self.stored_revision.map_or(1, |revision| revision.generation)
     }
 
     /// The winning revision, computed if it is the first.
     pub fn revision(&self) -> Revision {
-        self.stored_revision.unwrap_or_else(|| Revision::first(self.doc))
+        self.stored_revision.unwrap_or_else(|| Revision::mint(None, false, Some(self.doc), self.attachments))
+    }
+
+    /// Whether the tree of revisions has other branches than the winner's; they may be deleted ones.
+    pub fn has_branches(&self) -> bool {
+        self.marks.branches
+    }
+
+    /// Whether the document has attachments.
+    pub fn has_attachments(&self) -> bool {
+        !self.attachments.is_empty()
     }
 }
 
@@ -75,57 +134,179 @@ pub fn document(bytes: &[u8]) -> Option<Doc<'_>> {
     Record::try_parse(bytes).map(|record| record.doc)
 }
 
-/// Writes a record's value. `revision` is `None` for a first revision.
-pub fn encode(sequence: u64, revision: Option<&Revision>, position: Option<u64>, doc: Doc<'_>) -> Vec<u8> {
-    let mut out = Vec::with_capacity(40 + doc.as_bytes().len());
-    let flags =
-        if revision.is_some() { HAS_REVISION } else { 0 } | if position.is_some() { HAS_POSITION } else { 0 };
-    out.push(flags);
-    write_number(&mut out, sequence);
-    if let Some(revision) = revision {
-        write_number(&mut out, revision.generation.into());
-        out.extend_from_slice(&revision.hash);
+/// A record's header, to be written.
+pub(crate) struct Header<'a> {
+    pub sequence: u64,
+    /// `None` for a first revision, whose hash is that of the document.
+    pub revision: Option<Revision>,
+    pub position: Option<u64>,
+    pub marks: Marks,
+    pub attachments: &'a [u8],
+}
+
+impl Header<'_> {
+    /// The record's value.
+    pub fn encode(&self, doc: Doc<'_>) -> Vec<u8> {
+        let mut out = Vec::with_capacity(40 + self.attachments.len() + doc.as_bytes().len());
+        let flags = if self.revision.is_some() { HAS_REVISION } else { 0 }
+            | if self.position.is_some() { HAS_POSITION } else { 0 }
+            | if self.attachments.is_empty() { 0 } else { HAS_ATTACHMENTS }
+            | self.marks.flags();
+        out.push(flags);
+        write_number(&mut out, self.sequence);
+        if let Some(revision) = self.revision {
+            write_number(&mut out, revision.generation.into());
+            out.extend_from_slice(&revision.hash);
+        }
+        if let Some(position) = self.position {
+            write_number(&mut out, position);
+        }
+        if !self.attachments.is_empty() {
+            write_list(&mut out, self.attachments);
+        }
+        out.extend_from_slice(doc.as_bytes());
+        out
     }
-    if let Some(position) = position {
-        write_number(&mut out, position);
-    }
-    out.extend_from_slice(doc.as_bytes());
-    out
+}
+
+/// Writes bytes with their length in front.
+pub(crate) fn write_list(out: &mut Vec<u8>, bytes: &[u8]) {
+    write_number(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+/// Reads what [`write_list`] wrote and gives the rest.
+pub(crate) fn split_list(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = read_number(bytes)?;
+    rest.split_at_checked(usize::try_from(length).ok()?)
 }
 
 /// What remains of a deleted document.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tombstone {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tombstone<'a> {
     /// The sequence of the deletion.
     pub sequence: u64,
-    /// The revision that the deletion minted.
+    /// The revision that the deletion minted. Generation 0: the document was purged, and only its last change remains.
     pub revision: Revision,
     /// When it was deleted, in seconds since the Unix epoch: what retention counts from.
     pub deleted_at: u64,
+    pub(crate) marks: Marks,
+    /// The list of the deletion's attachments, mostly empty.
+    pub(crate) attachments: &'a [u8],
+    /// The document that the deletion left, if it left one, or one of an `_id` that its key does not tell exactly.
+    pub(crate) doc: Option<Doc<'a>>,
 }
 
-impl Tombstone {
-    /// The tombstone's value: sequence, generation, hash, time.
+impl<'a> Tombstone<'a> {
+    /// The tombstone's value: sequence, generation, hash, time; then, if there is more to tell, flags, the
+    /// attachments' list with its length, the document.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(32);
         write_number(&mut out, self.sequence);
         write_number(&mut out, self.revision.generation.into());
         out.extend_from_slice(&self.revision.hash);
         write_number(&mut out, self.deleted_at);
+        let flags = self.marks.flags()
+            | if self.attachments.is_empty() { 0 } else { HAS_ATTACHMENTS }
+            | if self.doc.is_some() { HAS_BODY } else { 0 };
+        if flags != 0 {
+            out.push(flags);
+            if !self.attachments.is_empty() {
+                write_list(&mut out, self.attachments);
+            }
+            if let Some(doc) = self.doc {
+                out.extend_from_slice(doc.as_bytes());
+            }
+        }
         out
     }
 
     /// Reads a tombstone's value.
-    pub fn parse(bytes: &[u8]) -> Result<Tombstone> {
+    pub fn parse(bytes: &'a [u8]) -> Result<Tombstone<'a>> {
         let read = || {
             let (sequence, rest) = read_number(bytes)?;
             let (generation, rest) = read_number(rest)?;
             let (hash, rest) = rest.split_first_chunk::<16>()?;
-            let (deleted_at, _) = read_number(rest)?;
+            let (deleted_at, rest) = read_number(rest)?;
+            let (flags, mut rest) = rest.split_first().map_or((0, rest), |(&flags, rest)| (flags, rest));
+            let mut attachments: &[u8] = &[];
+            if flags & HAS_ATTACHMENTS != 0 {
+                (attachments, rest) = split_list(rest)?;
+            }
+            let doc = match flags & HAS_BODY != 0 {
+                true => Some(Doc::trusted(rest.get(4..).map(|_| rest)?)),
+                false => None,
+            };
             let revision = Revision { generation: generation.try_into().ok()?, hash: *hash };
-            Some(Tombstone { sequence, revision, deleted_at })
+            let marks = Marks::of(flags);
+            Some(Tombstone { sequence, revision, deleted_at, marks, attachments, doc })
         };
         read().ok_or_else(|| Error::Damaged("a tombstone".to_owned()))
+    }
+
+    /// Whether the document was purged: it has no revisions any more.
+    pub fn is_purged(&self) -> bool {
+        self.revision.generation == 0
+    }
+}
+
+/// The body of a revision that is not the winner: a conflict's, or one that was superseded.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Body<'a> {
+    /// The revision is a deletion.
+    pub deleted: bool,
+    /// When another took its place, in seconds since the Unix epoch; `None` for a leaf of the tree.
+    pub superseded_at: Option<u64>,
+    pub attachments: &'a [u8],
+    /// The document; for a deletion mostly nothing.
+    pub doc: Option<Doc<'a>>,
+}
+
+const BODY_DELETED: u8 = 2;
+const BODY_SUPERSEDED: u8 = 8;
+
+impl<'a> Body<'a> {
+    /// Flags, the time if it was superseded, the attachments' list with its length, the document.
+    pub fn encode(&self) -> Vec<u8> {
+        let bytes = self.doc.map_or(&[][..], |doc| doc.as_bytes());
+        let mut out = Vec::with_capacity(16 + self.attachments.len() + bytes.len());
+        out.push(
+            if self.doc.is_some() { HAS_BODY } else { 0 }
+                | if self.deleted { BODY_DELETED } else { 0 }
+                | if self.attachments.is_empty() { 0 } else { HAS_ATTACHMENTS }
+                | if self.superseded_at.is_some() { BODY_SUPERSEDED } else { 0 },
+        );
+        if let Some(seconds) = self.superseded_at {
+            write_number(&mut out, seconds);
+        }
+        if !self.attachments.is_empty() {
+            write_list(&mut out, self.attachments);
+        }
+        out.extend_from_slice(bytes);
+        out
+    }
+
+    /// Reads a body's value.
+    pub fn parse(bytes: &'a [u8]) -> Result<Body<'a>> {
+        let read = || {
+            let (&flags, mut rest) = bytes.split_first()?;
+            let mut superseded_at = None;
+            if flags & BODY_SUPERSEDED != 0 {
+                let (seconds, after) = read_number(rest)?;
+                superseded_at = Some(seconds);
+                rest = after;
+            }
+            let mut attachments: &[u8] = &[];
+            if flags & HAS_ATTACHMENTS != 0 {
+                (attachments, rest) = split_list(rest)?;
+            }
+            let doc = match flags & HAS_BODY != 0 {
+                true => Some(Doc::trusted(rest.get(4..).map(|_| rest)?)),
+                false => None,
+            };
+            Some(Body { deleted: flags & BODY_DELETED != 0, superseded_at, attachments, doc })
+        };
+        read().ok_or_else(|| Error::Damaged("the body of a revision".to_owned()))
     }
 }
 
@@ -134,10 +315,14 @@ mod tests {
     use super::*;
     use diwan_value::doc;
 
+    fn header(sequence: u64) -> Header<'static> {
+        Header { sequence, revision: None, position: None, marks: Marks::default(), attachments: &[] }
+    }
+
     #[test]
     fn a_first_revision_costs_no_bytes() {
         let document = doc! { "_id": 1 };
-        let bytes = encode(5, None, None, document.as_doc());
+        let bytes = header(5).encode(document.as_doc());
         assert_eq!(bytes.len(), 2 + document.as_doc().as_bytes().len());
         let record = Record::parse(&bytes).unwrap();
         assert_eq!(record.sequence, 5);
@@ -149,12 +334,54 @@ mod tests {
     fn later_revisions_and_positions_come_back() {
         let document = doc! { "_id": 1 };
         let revision = Revision::first(document.as_doc()).child(Some(document.as_doc()));
-        let bytes = encode(700, Some(&revision), Some(9), document.as_doc());
+        let marks = Marks { branches: true, root: false };
+        let bytes = Header {
+            revision: Some(revision),
+            position: Some(9),
+            marks,
+            attachments: b"some list",
+            ..header(700)
+        }
+        .encode(document.as_doc());
         let record = Record::parse(&bytes).unwrap();
         assert_eq!((record.sequence, record.revision(), record.position), (700, revision, Some(9)));
+        assert_eq!(
+            (record.marks, record.attachments, record.doc),
+            (marks, &b"some list"[..], document.as_doc())
+        );
         assert!(Record::parse(&bytes[..10]).is_err());
-        let tombstone =
-            Tombstone { sequence: 701, revision: revision.child(None), deleted_at: 1_700_000_000 };
-        assert_eq!(Tombstone::parse(&tombstone.encode()).unwrap(), tombstone);
+    }
+
+    #[test]
+    fn tombstones_and_bodies_come_back_with_and_without_what_is_rare() {
+        let document = doc! { "_id": 1, "why": "sold" };
+        let revision = Revision::first(document.as_doc()).child(None);
+        let plain = Tombstone {
+            sequence: 701,
+            revision,
+            deleted_at: 1_700_000_000,
+            marks: Marks::default(),
+            attachments: &[],
+            doc: None,
+        };
+        let full = Tombstone {
+            marks: Marks { branches: true, root: true },
+            attachments: b"list",
+            doc: Some(document.as_doc()),
+            ..plain
+        };
+        for tombstone in [plain, full] {
+            assert_eq!(Tombstone::parse(&tombstone.encode()).unwrap(), tombstone);
+        }
+        assert!(Tombstone::parse(&full.encode()[..30]).is_err());
+        for superseded_at in [None, Some(1_700_000_000)] {
+            for (deleted, attachments, doc) in
+                [(true, &[][..], None), (false, b"list", Some(document.as_doc()))]
+            {
+                let body = Body { deleted, superseded_at, attachments, doc };
+                assert_eq!(Body::parse(&body.encode()).unwrap(), body);
+            }
+        }
+        assert!(Body::parse(&[]).is_err() && Body::parse(&[1, 2]).is_err());
     }
 }

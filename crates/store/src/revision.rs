@@ -1,9 +1,10 @@
 //! Revisions: a generation and a hash, minted by every write.
 //!
-//! The hash depends on the parent revision, on whether the document is deleted, and on its bytes, so that the same
-//! edit of the same parent gives the same revision on every server. A first revision is never stored: it is computed
+//! The hash depends on the parent revision, on whether the document is deleted, on its bytes and on its attachments, so
+//! that the same edit of the same parent gives the same revision on every server. A first revision is never stored: it is computed
 //! from the document when somebody asks.
 
+use crate::blob::attachment;
 use diwan_value::Doc;
 use std::fmt;
 
@@ -19,24 +20,68 @@ pub struct Revision {
 impl Revision {
     /// The first revision of a document.
     pub fn first(doc: Doc<'_>) -> Revision {
-        Revision { generation: 1, hash: hash(None, Some(doc)) }
+        Revision::mint(None, false, Some(doc), &[])
     }
 
     /// The revision that follows this one with a new body, or with a deletion.
     pub fn child(&self, doc: Option<Doc<'_>>) -> Revision {
-        Revision { generation: self.generation.saturating_add(1), hash: hash(Some(self), doc) }
+        Revision::mint(Some(self), doc.is_none(), doc, &[])
+    }
+
+    /// The revision of an edit: `attachments` is their list as it is stored, empty if there are none.
+    pub(crate) fn mint(
+        parent: Option<&Revision>,
+        deleted: bool,
+        doc: Option<Doc<'_>>,
+        attachments: &[u8],
+    ) -> Revision {
+        let generation = parent.map_or(1, |parent| parent.generation.saturating_add(1));
+        Revision { generation, hash: hash(parent, deleted, doc, attachments) }
+    }
+
+    /// Reads the form that [`fmt::Display`] writes: the generation, a hyphen, 32 hexadecimal digits.
+    pub fn parse(text: &str) -> Option<Revision> {
+        let (generation, digits) = text.split_once('-')?;
+        if !generation.bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        let generation = generation.parse().ok().filter(|&generation| generation > 0)?;
+        Some(Revision { generation, hash: Revision::parse_hash(digits)? })
+    }
+
+    /// Reads a hash of 32 hexadecimal digits.
+    pub fn parse_hash(digits: &str) -> Option<[u8; 16]> {
+        let digits = digits.as_bytes();
+        let mut hash = [0; 16];
+        if digits.len() != 32 {
+            return None;
+        }
+        for (byte, pair) in hash.iter_mut().zip(digits.chunks_exact(2)) {
+            let digit = |at: usize| char::from(pair[at]).to_digit(16);
+            *byte = (digit(0)? << 4 | digit(1)?) as u8;
+        }
+        Some(hash)
     }
 }
 
 /// The first 128 bits of BLAKE3 over: the parent's generation (4 bytes, big-endian, 0 for none) and hash, one byte
-/// that is 1 for a deletion, and the document's bytes.
-fn hash(parent: Option<&Revision>, doc: Option<Doc<'_>>) -> [u8; 16] {
+/// that is 1 for a deletion, the document's bytes if there are any, and for each attachment its name, a zero and the
+/// digest of what is stored of it.
+fn hash(parent: Option<&Revision>, deleted: bool, doc: Option<Doc<'_>>, attachments: &[u8]) -> [u8; 16] {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&parent.map_or(0, |parent| parent.generation).to_be_bytes());
     hasher.update(&parent.map_or([0; 16], |parent| parent.hash));
-    hasher.update(&[u8::from(doc.is_none())]);
+    hasher.update(&[u8::from(deleted)]);
     if let Some(doc) = doc {
         hasher.update(doc.as_bytes());
+    }
+    if !attachments.is_empty() {
+        // A list that does not read has no attachments to tell of; the check finds it.
+        for attached in attachment::decode(attachments).unwrap_or_default() {
+            hasher.update(attached.name.as_bytes());
+            hasher.update(&[0]);
+            hasher.update(&attached.md5);
+        }
     }
     let mut out = [0; 16];
     out.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
@@ -64,5 +109,17 @@ mod tests {
         assert_ne!(first.child(Some(two.as_doc())), first.child(None));
         assert_ne!(first.child(Some(one.as_doc())).hash, first.hash);
         assert_eq!(first.child(None).generation, 2);
+    }
+
+    #[test]
+    fn revisions_are_read_as_they_are_written() {
+        let revision = Revision::first(doc! { "_id": 1 }.as_doc()).child(None);
+        assert_eq!(Revision::parse(&revision.to_string()), Some(revision));
+        let hash = "0123456789abcdef0123456789abcdef";
+        for bad in ["", "1", "0-", "+1-", "-1-", "4294967296-", "x-"] {
+            assert_eq!(Revision::parse(&format!("{bad}{hash}")), None, "{bad}");
+        }
+        assert_eq!(Revision::parse(&format!("1-{hash}0")), None);
+        assert_eq!(Revision::parse("1-abc"), None);
     }
 }

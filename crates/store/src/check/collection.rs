@@ -274,7 +274,8 @@ impl<'a, 'w> CollectionCheck<'a, 'w> {
             let detail = format!("revisions of {}: {fault}", hex(&group.id));
             self.find(FindingKind::Revision, None, detail);
         }
-        let Some(tombstone) = &group.tombstone else {
+        let tombstone = group.tombstone.as_deref().and_then(|bytes| Tombstone::parse(bytes).ok());
+        let Some(tombstone) = tombstone else {
             let detail = format!("{} has revisions, but no document and no tombstone", hex(&group.id));
             return self.find(FindingKind::Revision, None, detail);
         };
@@ -416,8 +417,7 @@ impl<'a, 'w> CollectionCheck<'a, 'w> {
         if kind == ChangeKind::Delete {
             let value = self.snapshot.get(Space::Revisions, &Key::Tombstone(self.entry.id, id).bytes())?;
             return Ok(value
-                .and_then(|value| Tombstone::parse(&value).ok())
-                .map(|tombstone| tombstone.sequence));
+                .and_then(|value| Tombstone::parse(&value).ok().map(|tombstone| tombstone.sequence)));
         }
         let value = self.snapshot.get(Space::Records, &Key::Record(self.entry.id, id).bytes())?;
         Ok(value.and_then(|value| Record::parse(&value).ok().map(|record| record.sequence)))

@@ -11,7 +11,7 @@ pub(super) struct Group {
     /// The key bytes of its `_id`.
     pub id: Vec<u8>,
     /// If it is deleted, its tombstone.
-    pub tombstone: Option<Tombstone>,
+    pub tombstone: Option<Bytes>,
     /// How many ancestors its present revision has.
     pub ancestors: u64,
     /// The greatest generation among them, 0 if there are none.
@@ -75,10 +75,10 @@ impl Group {
         Group { id: id.to_vec(), tombstone: None, ancestors: 0, newest: 0, faults: Vec::new() }
     }
 
-    fn add(&mut self, generation: u64, value: &[u8]) {
+    fn add(&mut self, generation: u64, value: &Bytes) {
         if generation == 0 {
             match Tombstone::parse(value) {
-                Ok(tombstone) => self.tombstone = Some(tombstone),
+                Ok(_) => self.tombstone = Some(value.clone()),
                 Err(error) => self.faults.push(error.to_string()),
             }
             return;

@@ -7,14 +7,26 @@
 //!   it for writing knows that every later write maintains the indexes it has set.
 
 mod capped;
+mod document;
+mod entries;
+mod history;
+mod lineage;
+mod local;
 mod read;
+mod revisions;
 mod sequence;
+mod settings;
+mod stage;
 mod write;
 
+pub use document::{document_id, id_key, with_id_in_front};
+pub(crate) use entries::{natural_key, split_unique_value, unique_value};
+pub use history::RevisedDocument;
+pub use local::LocalDocument;
 pub(crate) use read::split_entry;
 pub use read::{IndexEntry, ReadView, StoredDocument};
-pub use write::{Edit, InsertReport, WriteOptions, Written, document_id, id_key, with_id_in_front};
-pub(crate) use write::{natural_key, split_unique_value, unique_value};
+pub use revisions::{Base, RevisionEdit, RevisionOutcome, RevisionReport};
+pub use write::{Edit, InsertReport, WriteOptions, Written};
 
 use crate::catalog::CatalogEntry;
 use crate::error::{Error, Result};
@@ -23,7 +35,7 @@ use crate::keys::{self, CollectionId};
 use crate::namespace::Namespace;
 use crate::options::CollectionOptions;
 use crate::store::Shared;
-use diwan_kv::{Direction, KeyRange, Space};
+use diwan_kv::{Direction, Engine, KeyRange, Space};
 use parking_lot::{Mutex, RwLock};
 use sequence::Sequence;
 use std::sync::Arc;
@@ -58,19 +70,15 @@ pub struct Collection {
     pub(crate) building: Mutex<()>,
     /// The greatest id that was ever inserted, or one above it, as key bytes.
     greatest_id: Mutex<Vec<u8>>,
+    settings: settings::Settings,
 }
 
 impl Collection {
     pub(crate) fn open(shared: Arc<Shared>, name: Namespace, entry: CatalogEntry) -> Result<Collection> {
         let capped = entry.options.capped.is_some();
         let sequence = Sequence::recover(shared.engine.as_ref(), entry.id, capped)?;
-        let prefix = keys::collection_prefix(entry.id);
-        let newest = shared
-            .engine
-            .snapshot()
-            .scan(Space::Records, KeyRange::prefix(&prefix), Direction::Reverse)
-            .next();
-        let greatest_id = newest.transpose()?.map_or_else(Vec::new, |(key, _)| key[prefix.len()..].to_vec());
+        let settings = settings::Settings::read(shared.engine.as_ref(), entry.id)?;
+        let greatest_id = greatest_id(shared.engine.as_ref(), entry.id)?;
         Ok(Collection {
             shared,
             id: entry.id,
@@ -84,6 +92,7 @@ impl Collection {
             sequence,
             building: Mutex::new(()),
             greatest_id: Mutex::new(greatest_id),
+            settings,
         })
     }
 
@@ -115,6 +124,11 @@ impl Collection {
     /// How many documents there are.
     pub fn count(&self) -> u64 {
         self.sequence.count()
+    }
+
+    /// How many deleted documents are remembered.
+    pub fn deleted_count(&self) -> u64 {
+        self.sequence.deleted()
     }
 
     /// How many bytes of BSON the documents take. Exact while the server runs and after a clean stop; after a kill
@@ -159,4 +173,21 @@ impl Collection {
             format!("collection dropped. ns: {}", self.namespace()),
         )
     }
+}
+
+/// The greatest id that a document or a tombstone has.
+fn greatest_id(engine: &dyn Engine, collection: CollectionId) -> Result<Vec<u8>> {
+    let prefix = keys::collection_prefix(collection);
+    let snapshot = engine.snapshot();
+    let mut greatest = Vec::new();
+    for space in [Space::Records, Space::Revisions] {
+        let newest = snapshot.scan(space, KeyRange::prefix(&prefix), Direction::Reverse).next();
+        if let Some((key, _)) = newest.transpose()? {
+            // What is not a revision's key is still not below its id.
+            let rest = &key[prefix.len()..];
+            let id = keys::RevisionKey::split(rest).filter(|_| space == Space::Revisions);
+            greatest = greatest.max(id.map_or(rest, |(id, _)| id).to_vec());
+        }
+    }
+    Ok(greatest)
 }

@@ -2,7 +2,7 @@
 
 use crate::change::Change;
 use crate::error::{Error, Result};
-use crate::keys::{self, CollectionId, Key, read_number, write_number};
+use crate::keys::{self, CollectionId, Key, RevisionKey, read_number, write_number};
 use crate::record;
 use diwan_kv::{Direction, Engine, KeyRange, Snapshot, Space};
 use parking_lot::{Mutex, MutexGuard};
@@ -15,8 +15,10 @@ pub(crate) struct Sequence {
     // Copies for readers, who must not wait for a commit.
     last: AtomicU64,
     count: AtomicU64,
+    deleted: AtomicU64,
     bytes: AtomicU64,
     tombstones: AtomicBool,
+    other_bodies: AtomicBool,
 }
 
 /// The state that a commit moves on.
@@ -25,6 +27,8 @@ pub(crate) struct State {
     pub last: u64,
     /// How many documents there are.
     pub count: u64,
+    /// How many deleted documents are remembered.
+    pub deleted: u64,
     /// How many bytes of BSON they take.
     pub bytes: u64,
     /// Whether there may be tombstones; not taken back when the last has gone.
@@ -42,13 +46,18 @@ impl Sequence {
         let prefix = keys::collection_prefix(collection);
         let range = KeyRange::prefix(&prefix);
         let mut noted = 0;
-        let mut state = State { last: 0, count: 0, bytes: 0, tombstones: false, position: 0 };
+        let mut state = State { last: 0, count: 0, deleted: 0, bytes: 0, tombstones: false, position: 0 };
         if let Some(newest) = snapshot.scan(Space::Log, range.clone(), Direction::Reverse).next() {
             let (key, value) = newest?;
             let damaged = || Error::Damaged(keys::describe(Space::Log, &key));
             let (sequence, _) = key.get(prefix.len()..).and_then(read_number).ok_or_else(damaged)?;
-            state.count = Change::parse(sequence, &value)?.count;
+            let change = Change::parse(sequence, &value)?;
+            state.count = change.count;
             state.last = sequence;
+            state.deleted = match change.deleted {
+                Some(deleted) => deleted,
+                None => count_tombstones(snapshot.as_ref(), &prefix)?,
+            };
         }
         if let Some(note) = snapshot.get(Space::Meta, &Key::Size(collection).bytes())? {
             let mut rest: &[u8] = &note;
@@ -68,8 +77,10 @@ impl Sequence {
         let sequence = Sequence {
             last: AtomicU64::new(0),
             count: AtomicU64::new(0),
+            deleted: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             tombstones: AtomicBool::new(false),
+            other_bodies: AtomicBool::new(state.tombstones),
             state: Mutex::new(state),
         };
         sequence.publish(&sequence.state.lock());
@@ -84,6 +95,7 @@ impl Sequence {
     /// Shows readers the state after a commit.
     pub fn publish(&self, state: &State) {
         self.count.store(state.count, Ordering::Relaxed);
+        self.deleted.store(state.deleted, Ordering::Relaxed);
         self.bytes.store(state.bytes, Ordering::Relaxed);
         self.tombstones.store(state.tombstones, Ordering::Relaxed);
         self.last.store(state.last, Ordering::Release);
@@ -97,8 +109,22 @@ impl Sequence {
         self.count.load(Ordering::Relaxed)
     }
 
+    pub fn deleted(&self) -> u64 {
+        self.deleted.load(Ordering::Relaxed)
+    }
+
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Notes that a body of a revision that does not win is being stored.
+    pub fn note_other_bodies(&self) {
+        self.other_bodies.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether there may be bodies of revisions that do not win.
+    pub fn may_have_other_bodies(&self) -> bool {
+        self.other_bodies.load(Ordering::Relaxed)
     }
 
     /// Whether an insert may meet a tombstone.
@@ -115,6 +141,18 @@ impl Sequence {
         write_number(&mut out, state.last);
         out
     }
+}
+
+/// For the log of a version that did not note how many there are.
+fn count_tombstones(snapshot: &dyn Snapshot, prefix: &[u8]) -> Result<u64> {
+    let mut count = 0;
+    snapshot.visit(Space::Revisions, KeyRange::prefix(prefix), &mut |key, _| {
+        if let Some((_, RevisionKey::Tombstone)) = RevisionKey::split(&key[prefix.len()..]) {
+            count += 1;
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(count)
 }
 
 fn count_bytes(snapshot: &dyn Snapshot, range: KeyRange) -> Result<u64> {

@@ -307,7 +307,7 @@ impl Collection {
         failure.map_or(Ok(found), |error| Err(error.into()))
     }
 
-    fn duplicate_id(&self, id: Value<'_>) -> Error {
+    pub(crate) fn duplicate_id(&self, id: Value<'_>) -> Error {
         Error::DuplicateKey(Box::new(crate::error::DuplicateKey {
             namespace: self.namespace().to_string(),
             index: "_id_".to_owned(),

@@ -161,7 +161,7 @@ fn damaged_change_logs_are_found() {
     assert_eq!(kinds, [FindingKind::MissingChange]);
     let kinds = kinds_after(|_, batch| {
         let own = id(4);
-        let stray = Change { sequence: 1, kind: ChangeKind::Insert, count: 1, id: &own };
+        let stray = Change { sequence: 1, kind: ChangeKind::Insert, count: 1, deleted: None, id: &own };
         batch.put(Space::Log, Key::Change(THINGS, 1).bytes(), stray.encode());
     });
     assert_eq!(kinds, [FindingKind::MissingChange, FindingKind::StrayChange]);

@@ -1,0 +1,117 @@
+//! Local documents: replicators note in them how far they are. They are not replicated, not in the change log, and their
+//! revisions only count.
+//!
+//! Stored: the count, then the document as BSON.
+
+use super::{Collection, ReadView};
+use crate::error::{Error, Result};
+use crate::keys::{self, CollectionId, Key, read_number, write_number};
+use diwan_kv::{Batch, Bytes, CommitId, Direction, KeyRange, Space};
+use diwan_query::code;
+use diwan_value::{Doc, DocBuf, MAX_DOCUMENT_BYTES};
+use std::ops::{Bound, ControlFlow};
+
+/// The longest name of a local document.
+const MAX_NAME_BYTES: usize = 16 * 1024;
+
+/// A local document.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LocalDocument {
+    /// The count in its revision, which is `0-` and this.
+    pub revision: u64,
+    /// Its fields, without an `_id`.
+    pub doc: DocBuf,
+}
+
+impl LocalDocument {
+    /// Reads a stored one.
+    pub(crate) fn parse(bytes: &[u8]) -> Result<LocalDocument> {
+        let read = || {
+            let (revision, doc) = read_number(bytes)?;
+            Some(LocalDocument { revision, doc: DocBuf::validate(doc.to_vec()).ok()? })
+        };
+        read().ok_or_else(|| Error::Damaged("a local document".to_owned()))
+    }
+}
+
+impl Collection {
+    /// The local document of that name (without `_local/`), as of now.
+    pub fn local(&self, name: &str) -> Result<Option<LocalDocument>> {
+        let bytes = self.shared.engine.get(Space::Meta, &Key::Local(self.id, name.as_bytes()).bytes())?;
+        bytes.map(|bytes| LocalDocument::parse(&bytes)).transpose()
+    }
+
+    /// Stores a local document in place of what is there. Its count is one above `previous`, which the client names:
+    /// as in CouchDB, nobody checks it.
+    pub fn put_local(&self, name: &str, doc: Doc<'_>, previous: Option<u64>) -> Result<(u64, CommitId)> {
+        if name.len() > MAX_NAME_BYTES || doc.as_bytes().len() > MAX_DOCUMENT_BYTES {
+            return Err(Error::refused(code::BSON_OBJECT_TOO_LARGE, "the local document is too large"));
+        }
+        let revision = previous.unwrap_or(0).saturating_add(1);
+        let mut value = Vec::with_capacity(doc.as_bytes().len() + 9);
+        write_number(&mut value, revision);
+        value.extend_from_slice(doc.as_bytes());
+        let mut batch = Batch::new();
+        batch.put(Space::Meta, Key::Local(self.id, name.as_bytes()).bytes(), value);
+        Ok((revision, self.commit_local(batch)?))
+    }
+
+    /// Deletes a local document; `None` if there is none.
+    pub fn delete_local(&self, name: &str) -> Result<Option<CommitId>> {
+        let key = Key::Local(self.id, name.as_bytes()).bytes();
+        if self.shared.engine.get(Space::Meta, &key)?.is_none() {
+            return Ok(None);
+        }
+        let mut batch = Batch::new();
+        batch.delete(Space::Meta, key);
+        self.commit_local(batch).map(Some)
+    }
+
+    fn commit_local(&self, batch: Batch) -> Result<CommitId> {
+        // A collection that is dropped meanwhile must not get keys that nobody would delete.
+        let schema = self.schema.read();
+        if schema.dropped {
+            return Err(self.dropped_error());
+        }
+        Ok(self.shared.engine.commit(batch)?)
+    }
+}
+
+impl ReadView {
+    /// Shows the local documents whose names lie between the bounds, in the order of their bytes, until `show` says to
+    /// stop.
+    pub fn scan_local(
+        &self,
+        from: Bound<&str>,
+        to: Bound<&str>,
+        direction: Direction,
+        show: &mut dyn FnMut(&str, LocalDocument) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
+        let prefix = keys::locals_prefix(self.collection().id);
+        let whole = KeyRange::prefix(&prefix);
+        let range = KeyRange::new(
+            bound(self.collection().id, from, whole.start),
+            bound(self.collection().id, to, whole.end),
+        );
+        if range.is_empty() {
+            return Ok(());
+        }
+        for pair in self.snapshot().scan(Space::Meta, range, direction) {
+            let (key, value) = pair?;
+            let name = key.get(prefix.len()..).and_then(|name| std::str::from_utf8(name).ok());
+            let name = name.ok_or_else(|| Error::Damaged(keys::describe(Space::Meta, &key)))?;
+            if show(name, LocalDocument::parse(&value)?)?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn bound(collection: CollectionId, name: Bound<&str>, open: Bound<Bytes>) -> Bound<Bytes> {
+    match name {
+        Bound::Unbounded => open,
+        Bound::Included(name) => Bound::Included(Key::Local(collection, name.as_bytes()).bytes().into()),
+        Bound::Excluded(name) => Bound::Excluded(Key::Local(collection, name.as_bytes()).bytes().into()),
+    }
+}

@@ -1,0 +1,110 @@
+//! What is set of a collection beside its options: by name, a value each, all of them in memory.
+
+use super::Collection;
+use crate::REVISIONS_LIMIT;
+use crate::error::{Error, Result};
+use crate::keys::{self, CollectionId, Key};
+use diwan_kv::{Batch, CommitId, Direction, Engine, KeyRange, Space};
+use diwan_query::code;
+use diwan_value::{Doc, Value, ValueBuf};
+use parking_lot::{Mutex, RwLock};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The name of the setting that bounds the revisions kept of each branch.
+const REVISION_LIMIT: &str = "revs_limit";
+
+/// A collection's settings.
+pub(super) struct Settings {
+    values: RwLock<BTreeMap<String, ValueBuf>>,
+    /// The revision limit; 0 if none is set.
+    revision_limit: AtomicU32,
+    /// Held by whoever sets one.
+    writing: Mutex<()>,
+}
+
+impl Settings {
+    pub fn read(engine: &dyn Engine, collection: CollectionId) -> Result<Settings> {
+        let prefix = keys::settings_prefix(collection);
+        let mut values = BTreeMap::new();
+        for pair in engine.snapshot().scan(Space::Meta, KeyRange::prefix(&prefix), Direction::Forward) {
+            let (key, value) = pair?;
+            let (name, value) = read_setting(&key[prefix.len()..], &value)
+                .ok_or_else(|| Error::Damaged(keys::describe(Space::Meta, &key)))?;
+            values.insert(name, value);
+        }
+        let settings = Settings {
+            values: RwLock::new(values),
+            revision_limit: AtomicU32::new(0),
+            writing: Mutex::new(()),
+        };
+        settings.note_limit();
+        Ok(settings)
+    }
+
+    fn note_limit(&self) {
+        let limit = self.values.read().get(REVISION_LIMIT).and_then(|value| value.as_value().as_i64_exact());
+        let limit = limit.and_then(|limit| u32::try_from(limit).ok()).unwrap_or(0);
+        self.revision_limit.store(limit, Ordering::Relaxed);
+    }
+}
+
+/// The name and value of a stored setting.
+pub(crate) fn read_setting(name: &[u8], value: &[u8]) -> Option<(String, ValueBuf)> {
+    let doc = Doc::validate(value).ok()?;
+    let name = std::str::from_utf8(name).ok()?;
+    Some((name.to_owned(), ValueBuf::new(doc.get("v")?)))
+}
+
+impl Collection {
+    /// What is set under this name.
+    pub fn setting(&self, name: &str) -> Option<ValueBuf> {
+        self.settings.values.read().get(name).cloned()
+    }
+
+    /// Sets a value, or takes it back.
+    pub fn set_setting(&self, name: &str, value: Option<Value<'_>>) -> Result<CommitId> {
+        let schema = self.schema.read();
+        if schema.dropped {
+            return Err(self.dropped_error());
+        }
+        let _writing = self.settings.writing.lock();
+        let key = Key::Setting(self.id, name).bytes();
+        let mut batch = Batch::new();
+        match value {
+            Some(value) => batch.put(Space::Meta, key, diwan_value::doc! { "v": value }.into_bytes()),
+            None => batch.delete(Space::Meta, key),
+        }
+        let commit = self.shared.engine.commit(batch)?;
+        {
+            let mut values = self.settings.values.write();
+            match value {
+                Some(value) => values.insert(name.to_owned(), ValueBuf::new(value)),
+                None => values.remove(name),
+            };
+        }
+        self.settings.note_limit();
+        Ok(commit)
+    }
+
+    /// How many revisions of each branch are kept, the newest.
+    pub fn revision_limit(&self) -> u32 {
+        match self.settings.revision_limit.load(Ordering::Relaxed) {
+            0 => REVISIONS_LIMIT,
+            limit => limit,
+        }
+    }
+
+    /// Bounds how many revisions of each branch are kept; a document keeps more until it is changed.
+    pub fn set_revision_limit(&self, limit: u32) -> Result<CommitId> {
+        if limit == 0 || limit > i32::MAX as u32 {
+            return Err(Error::refused(code::BAD_VALUE, "the limit of revisions must be at least 1"));
+        }
+        self.set_setting(REVISION_LIMIT, Some(Value::Int64(limit.into())))
+    }
+
+    /// Whether the limit is or was another than the usual one.
+    pub(super) fn has_own_revision_limit(&self) -> bool {
+        self.settings.revision_limit.load(Ordering::Relaxed) != 0
+    }
+}
