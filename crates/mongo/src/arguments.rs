@@ -62,6 +62,8 @@ pub(crate) struct Arguments<'a> {
     pub txn_number: Option<i64>,
     pub autocommit: Option<bool>,
     pub start_transaction: bool,
+    /// The level of the read concern, if one was given.
+    pub read_concern: Option<&'a str>,
     pub write_concern: Option<WriteConcern>,
     pub max_time: Option<Duration>,
     pub comment: Option<Value<'a>>,
@@ -91,7 +93,7 @@ impl<'a> Arguments<'a> {
                 "txnNumber" => arguments.txn_number = Some(field.integer()?),
                 "autocommit" => arguments.autocommit = Some(field.boolean()?),
                 "startTransaction" => arguments.start_transaction = field.boolean()?,
-                "readConcern" => check_read_concern(field.document()?)?,
+                "readConcern" => arguments.read_concern = read_concern(field.document()?)?,
                 "writeConcern" => arguments.write_concern = WriteConcern::parse(field.document()?)?,
                 "maxTimeMS" => arguments.max_time = max_time(element.value())?,
                 "comment" => arguments.comment = Some(element.value()),
@@ -139,14 +141,15 @@ pub(crate) fn session_id(lsid: Doc<'_>) -> Result<SessionId> {
     }
 }
 
-/// Refuses a read concern that MongoDB does not know. With one member that holds everything committed, all levels
+/// The level of a read concern; one that MongoDB does not know is refused. With one member that holds everything committed, all levels
 /// but `snapshot` (which outlives the command) read the same.
-fn check_read_concern(concern: Doc<'_>) -> Result<()> {
+pub(crate) fn read_concern(concern: Doc<'_>) -> Result<Option<&str>> {
+    let mut level = None;
     for element in concern {
         let field = Field::new("readConcern", element.key_str(), element.value());
         match element.key_str() {
             "level" => match field.string()? {
-                "local" | "available" | "majority" | "linearizable" => {}
+                known @ ("local" | "available" | "majority" | "linearizable") => level = Some(known),
                 "snapshot" => {
                     let text = "read concern level snapshot is only supported in a transaction here";
                     return Err(CommandError::new(code::INVALID_OPTIONS, text));
@@ -161,7 +164,7 @@ fn check_read_concern(concern: Doc<'_>) -> Result<()> {
             _ => return Err(field.unknown()),
         }
     }
-    Ok(())
+    Ok(level)
 }
 
 /// The limit of time of `maxTimeMS`: none for zero.
@@ -184,18 +187,18 @@ fn max_time(value: Value<'_>) -> Result<Option<Duration>> {
 /// How far a write must have got before it is acknowledged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WriteConcern {
-    pub w: Acknowledgement,
+    /// By how many members; `None` means what the default says.
+    pub w: Option<Acknowledgement>,
     /// Wait for the journal's fsync, or not; by default as `w` says.
     pub journal: Option<bool>,
 }
 
 /// The `w` of a write concern.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Acknowledgement {
     /// By so many members; 0: do not even reply.
     Members(i64),
-    /// By the majority, which is also meant where nothing is said.
-    #[default]
+    /// By the majority, which is also meant where neither command nor default say anything.
     Majority,
     /// By the members of a named mode.
     Named(String),
@@ -212,7 +215,7 @@ impl WriteConcern {
             match element.key_str() {
                 "w" => {
                     said = true;
-                    parsed.w = match value {
+                    parsed.w = Some(match value {
                         Value::String("majority") => Acknowledgement::Majority,
                         Value::String(mode) => Acknowledgement::Named(mode.to_owned()),
                         _ => match int64(value) {
@@ -231,7 +234,7 @@ impl WriteConcern {
                                 return Err(CommandError::new(code::FAILED_TO_PARSE, text));
                             }
                         },
-                    };
+                    });
                 }
                 "j" => {
                     said = true;
@@ -253,11 +256,26 @@ impl WriteConcern {
         Ok(said.then_some(parsed))
     }
 
+    /// The same with what it leaves open as `default` says.
+    pub(crate) fn or(&self, default: Option<&WriteConcern>) -> WriteConcern {
+        match (&self.w, default) {
+            (None, Some(default)) => {
+                WriteConcern { w: default.w.clone(), journal: self.journal.or(default.journal) }
+            }
+            _ => self.clone(),
+        }
+    }
+
+    /// Whether no reply is wanted.
+    pub(crate) fn is_unacknowledged(&self) -> bool {
+        self.w == Some(Acknowledgement::Members(0))
+    }
+
     /// Whether the reply waits until the write survives a loss of power.
     pub(crate) fn waits_for_sync(&self) -> bool {
         match self.w {
-            Acknowledgement::Members(0) => false,
-            Acknowledgement::Members(1) => self.journal == Some(true),
+            Some(Acknowledgement::Members(0)) => false,
+            Some(Acknowledgement::Members(1)) => self.journal == Some(true),
             _ => self.journal != Some(false),
         }
     }
@@ -265,10 +283,10 @@ impl WriteConcern {
     /// Why no set of one member can satisfy the concern: code and text for `writeConcernError`.
     pub(crate) fn unsatisfiable(&self) -> Option<(i32, String)> {
         match &self.w {
-            Acknowledgement::Members(members) if *members > 1 => {
+            Some(Acknowledgement::Members(members)) if *members > 1 => {
                 Some((code::UNSATISFIABLE_WRITE_CONCERN, "Not enough data-bearing nodes".to_owned()))
             }
-            Acknowledgement::Named(mode) => Some((
+            Some(Acknowledgement::Named(mode)) => Some((
                 code::UNKNOWN_REPL_WRITE_CONCERN,
                 format!("No write concern mode named '{mode}' found in replica set configuration"),
             )),

@@ -3,6 +3,8 @@
 use crate::connection::MAX_THREADS;
 use diwan_value::DocBuf;
 use parking_lot::Mutex;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
 use std::collections::HashMap;
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -27,6 +29,16 @@ pub(crate) struct Client {
 }
 
 impl Client {
+    /// Whether the client has closed its side of the connection while it was waiting for an answer.
+    pub(crate) fn is_gone(&self) -> bool {
+        let stream = self.talking.lock().clone();
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        stream.is_some_and(|stream| match recv(&stream, &mut [0; 1], flags) {
+            Ok((read, _)) => read == 0,
+            Err(error) => error != Errno::WOULDBLOCK && error != Errno::INTR,
+        })
+    }
+
     /// The application's name that the driver was given.
     pub(crate) fn application(&self) -> Option<String> {
         let metadata = self.metadata.lock();

@@ -39,8 +39,10 @@ pub(crate) struct Cursor {
     /// Not closed when nobody reads it.
     pub no_timeout: bool,
     pub tail: Option<Tail>,
-    /// What is left of the operation's `maxTimeMS`.
-    pub time_left: Option<Duration>,
+    /// What is left of the operation's `maxTimeMS`. Readers who wait for new documents have limits of their own.
+    time_left: Option<Duration>,
+    /// What its source was opened with, and is stopped by.
+    interrupt: Interrupt,
 }
 
 impl Cursor {
@@ -54,7 +56,25 @@ impl Cursor {
             no_timeout: false,
             tail: None,
             time_left: None,
+            interrupt: Interrupt::new(),
         }
+    }
+
+    /// Ends the reading of a batch under `interrupt`: until the next one no time passes.
+    pub(crate) fn pause(&mut self, interrupt: &Interrupt) {
+        let awaits = self.tail.as_ref().is_some_and(|tail| tail.await_data);
+        self.time_left = interrupt
+            .deadline()
+            .filter(|_| !awaits)
+            .map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        interrupt.set_deadline(None);
+        self.interrupt = interrupt.clone();
+    }
+
+    /// Begins the reading of the next batch; what may stop it.
+    pub(crate) fn resume(&self) -> Interrupt {
+        self.interrupt.set_deadline(self.time_left.map(|left| Instant::now() + left));
+        self.interrupt.clone()
     }
 
     /// Appends up to `limit` documents to the open array of `reply`, fewer if they grow too large. Says how many, and
@@ -128,12 +148,7 @@ impl Cursors {
     }
 
     /// Takes a cursor out to read it, after `check`. It must come back by [`Cursors::put_back`], or be removed.
-    pub(crate) fn take(
-        &self,
-        id: i64,
-        interrupt: &Interrupt,
-        check: impl FnOnce(&Cursor) -> Result<()>,
-    ) -> Result<Box<Cursor>> {
+    pub(crate) fn take(&self, id: i64, check: impl FnOnce(&Cursor) -> Result<()>) -> Result<Box<Cursor>> {
         let mut open = self.open.lock();
         match open.get(&id) {
             Some(Place::Idle { cursor, .. }) => check(cursor)?,
@@ -147,7 +162,7 @@ impl Cursors {
         }
         let Some(Place::Idle { cursor, .. }) = open.remove(&id) else { return Err(not_found(id)) };
         let place = Place::InUse {
-            interrupt: interrupt.clone(),
+            interrupt: cursor.interrupt.clone(),
             session: cursor.session,
             database: cursor.database.clone(),
             collection: cursor.collection.clone(),
@@ -267,14 +282,27 @@ mod tests {
         let cursors = Cursors::default();
         let id = cursors.insert(cursor(5)).unwrap();
         assert!(id > 0);
-        let interrupt = Interrupt::new();
-        let taken = cursors.take(id, &interrupt, |_| Ok(())).unwrap();
-        assert_eq!(cursors.take(id, &interrupt, |_| Ok(())).err().unwrap().code, code::CURSOR_IN_USE);
+        let taken = cursors.take(id, |_| Ok(())).unwrap();
+        let interrupt = taken.resume();
+        assert_eq!(cursors.take(id, |_| Ok(())).err().unwrap().code, code::CURSOR_IN_USE);
         assert_eq!(cursors.kill(id, "test", "other"), Killed::NotFound);
         assert_eq!(cursors.kill(id, "test", "c"), Killed::Yes);
         assert!(interrupt.check().is_err());
         assert!(!cursors.put_back(id, taken));
-        assert_eq!(cursors.take(id, &interrupt, |_| Ok(())).err().unwrap().code, code::CURSOR_NOT_FOUND);
+        assert_eq!(cursors.take(id, |_| Ok(())).err().unwrap().code, code::CURSOR_NOT_FOUND);
+    }
+
+    #[test]
+    fn time_passes_while_somebody_reads() {
+        let mut cursor = cursor(1);
+        let interrupt = Interrupt::with_deadline(Some(Instant::now() + Duration::from_secs(60)));
+        cursor.pause(&interrupt);
+        assert!(interrupt.deadline().is_none());
+        let deadline = cursor.resume().deadline().unwrap();
+        assert!(deadline > Instant::now() + Duration::from_secs(50));
+        interrupt.set_deadline(Some(Instant::now()));
+        cursor.pause(&interrupt);
+        assert!(cursor.resume().check().is_err());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! From a message to its reply: find the command's row, check what all commands have in common, run it.
 
-use crate::arguments::{Acknowledgement, WriteConcern};
+use crate::arguments::WriteConcern;
 use crate::client::Client;
 use crate::commands::{self, Command};
 use crate::error::{CommandError, Result, code};
@@ -31,6 +31,8 @@ pub(crate) struct Context<'a> {
     pub interrupt: Interrupt,
     /// The last commit that the command made: what an acknowledgement may have to wait for.
     pub commit: Option<CommitId>,
+    /// The command's number among the running ones, if it is listed there.
+    pub operation: Option<i32>,
     /// Until when a command that has waited before may wait.
     pub deadline: Option<Instant>,
     /// Set by a command that has no answer yet: it is run again, from the start, after the wait.
@@ -230,7 +232,8 @@ fn run(
     let interrupt = Interrupt::with_deadline(
         request.arguments.max_time.filter(|_| request.name != "getMore").map(|limit| started + limit),
     );
-    let mut context = Context { server, client, request, interrupt, commit: None, deadline, wait: None };
+    let mut context =
+        Context { server, client, request, interrupt, commit: None, operation: None, deadline, wait: None };
     let listed = command.is_long()
         || (command.is_bulk() && is_long_message(request))
         || (command.looks_up() && may_take_long(request));
@@ -241,8 +244,10 @@ fn run(
             command: shown(request.body),
             session: request.arguments.session,
             started,
+            ends_with_client: commands::ends_with_client(command, request),
             interrupt: context.interrupt.clone(),
         });
+        context.operation = Some(operation.id);
         (command.run)(&mut context, reply)?;
         drop(operation);
     } else {
@@ -268,7 +273,7 @@ fn run(
     }
     let Some(commit) = context.commit else {
         if command.writes() {
-            append_concern_error(request.arguments.write_concern.as_ref(), reply);
+            append_concern_error(&server.concerns.of(request.arguments.write_concern.as_ref()), reply);
         }
         return Ok(Wait::Nothing);
     };
@@ -283,20 +288,18 @@ fn acknowledgement(
     commit: CommitId,
     reply: &mut DocBuilder,
 ) -> Result<Wait> {
-    let default = WriteConcern::default();
-    let concern = request.arguments.write_concern.as_ref().unwrap_or(&default);
-    append_concern_error(Some(concern), reply);
-    let unacknowledged = concern.w == Acknowledgement::Members(0);
+    let concern = server.concerns.of(request.arguments.write_concern.as_ref());
+    append_concern_error(&concern, reply);
     let wait = match server.options.durability {
-        Durability::Always => !unacknowledged,
+        Durability::Always => !concern.is_unacknowledged(),
         Durability::WriteConcern => concern.waits_for_sync(),
     };
     Ok(if wait { Wait::Durable(commit) } else { Wait::Nothing })
 }
 
 /// Tells of a write concern that no set of one member satisfies, whether or not there was something to write.
-fn append_concern_error(concern: Option<&WriteConcern>, reply: &mut DocBuilder) {
-    if let Some((code, text)) = concern.and_then(WriteConcern::unsatisfiable) {
+fn append_concern_error(concern: &WriteConcern, reply: &mut DocBuilder) {
+    if let Some((code, text)) = concern.unsatisfiable() {
         reply.begin_document("writeConcernError").append("code", code);
         reply.append("codeName", crate::error::name(code)).append("errmsg", text).end();
     }

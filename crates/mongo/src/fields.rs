@@ -2,6 +2,7 @@
 
 use crate::error::{CommandError, Result, code};
 use crate::wire::{Documents, Sequence};
+use diwan_value::decimal::Rounding;
 use diwan_value::{Array, Doc, Value};
 
 /// The types that stand for a truth value where MongoDB is lenient.
@@ -132,6 +133,11 @@ pub(crate) fn int64(value: Value<'_>) -> Option<i64> {
         Value::Int32(number) => Some(number.into()),
         Value::Int64(number) => Some(number),
         Value::Double(number) => Some(number as i64),
+        Value::Decimal128(number) if number.is_nan() => Some(0),
+        Value::Decimal128(number) => {
+            let nearest = if number.is_sign_negative() { i64::MIN } else { i64::MAX };
+            Some(number.to_i64(Rounding::TowardZero).unwrap_or(nearest))
+        }
         _ => None,
     }
 }

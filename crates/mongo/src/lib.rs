@@ -8,6 +8,7 @@ mod arguments;
 mod client;
 mod clock;
 mod commands;
+mod concerns;
 mod connection;
 mod cursors;
 mod dispatch;

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// One running command.
 #[derive(Clone, Debug)]
@@ -18,6 +18,8 @@ pub(crate) struct Operation {
     pub command: DocBuf,
     pub session: Option<SessionId>,
     pub started: Instant,
+    /// Whether it is stopped when the client is gone: what it does is of use to nobody else.
+    pub ends_with_client: bool,
     pub interrupt: Interrupt,
 }
 
@@ -80,6 +82,31 @@ impl Operations {
     /// The running commands as `currentOp` shows them.
     pub(crate) fn describe(&self) -> Vec<DocBuf> {
         self.running.lock().iter().map(|(id, operation)| operation.describe(*id)).collect()
+    }
+
+    /// Says that command `id` goes on under another interrupt: that of the cursor it reads.
+    pub(crate) fn go_on(&self, id: i32, interrupt: &Interrupt) {
+        if let Some(operation) = self.running.lock().get_mut(&id) {
+            if operation.interrupt.is_killed() {
+                interrupt.kill();
+            }
+            operation.interrupt = interrupt.clone();
+        }
+    }
+
+    /// Stops the commands that have run for `patience` for clients who are gone.
+    pub(crate) fn stop_abandoned(&self, patience: Duration) {
+        let long: Vec<Operation> = self
+            .running
+            .lock()
+            .values()
+            .filter(|operation| operation.ends_with_client && operation.started.elapsed() >= patience)
+            .cloned()
+            .collect();
+        for operation in long.iter().filter(|operation| operation.client.is_gone()) {
+            tracing::debug!(connection = operation.client.id, "stopping a command whose client is gone");
+            operation.interrupt.kill();
+        }
     }
 
     /// Asks command `id` to stop.

@@ -3,6 +3,7 @@
 use crate::arguments::SessionId;
 use crate::client::{Clients, Conversations};
 use crate::clock::Clock;
+use crate::concerns::Concerns;
 use crate::connection;
 use crate::cursors::Cursors;
 use crate::metrics::{self, Metrics};
@@ -24,6 +25,9 @@ use tokio::net::{TcpListener, TcpStream};
 /// How often what is not used any more is swept.
 const SWEEP: Duration = Duration::from_secs(5);
 
+/// How often long commands are asked whether their clients are still there, and how long a long command is.
+const ABANDONED: Duration = Duration::from_millis(250);
+
 /// The MongoDB face of a store.
 pub struct Server {
     pub(crate) store: Arc<Store>,
@@ -33,6 +37,7 @@ pub struct Server {
     pub(crate) clients: Clients,
     pub(crate) conversations: Conversations,
     pub(crate) clock: Clock,
+    pub(crate) concerns: Concerns,
     pub(crate) metrics: Metrics,
     pub(crate) operations: Operations,
     pub(crate) parameters: Parameters,
@@ -48,6 +53,7 @@ impl Server {
     pub fn new(store: Arc<Store>, options: Options) -> Arc<Server> {
         let server = Arc::new(Server {
             engine: store.engine().clone(),
+            concerns: Concerns::load(&store),
             store,
             cursors: Cursors::default(),
             options,
@@ -76,6 +82,7 @@ impl Server {
     /// Accepts connections until [`Server::drain`], on a runtime that allows [`Server::BLOCKING_THREADS`].
     pub async fn serve(self: Arc<Server>, listener: TcpListener) {
         let sweeper = tokio::spawn(sweep(self.clone()));
+        let watcher = tokio::spawn(watch(self.clone()));
         while !self.is_draining() {
             match listener.accept().await {
                 Ok((stream, peer)) => self.welcome(stream, peer),
@@ -87,6 +94,7 @@ impl Server {
             }
         }
         sweeper.abort();
+        watcher.abort();
     }
 
     /// Lets every running command finish, if it does so within `patience`, closes all connections and accepts no more.
@@ -145,6 +153,15 @@ impl Server {
         self.metrics.connections_opened.add(1);
         let client = self.clients.add(peer, local);
         tokio::spawn(connection::serve(self.clone(), stream, client));
+    }
+}
+
+/// Stops what clients have left behind.
+async fn watch(server: Arc<Server>) {
+    let mut interval = tokio::time::interval(ABANDONED);
+    loop {
+        interval.tick().await;
+        server.operations.stop_abandoned(ABANDONED);
     }
 }
 

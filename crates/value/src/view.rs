@@ -262,6 +262,7 @@ impl<'a> Value<'a> {
             Value::Int32(number) => Some(number.into()),
             Value::Int64(number) => Some(number),
             Value::Double(number) if number.trunc() == number && number.abs() < 9.2e18 => Some(number as i64),
+            Value::Decimal128(number) => number.to_i64_exact(),
             _ => None,
         }
     }
@@ -342,7 +343,7 @@ mod tests {
         assert_eq!(Value::Double(f64::INFINITY).as_i64_exact(), None);
         assert_eq!(Value::Double(9.3e18).as_i64_exact(), None);
         assert_eq!(Value::Int64(i64::MAX).as_i64_exact(), Some(i64::MAX));
-        assert_eq!(Value::Decimal128(Decimal128::ZERO).as_i64_exact(), None);
+        assert_eq!(Value::Decimal128(Decimal128::ZERO).as_i64_exact(), Some(0));
         assert_eq!(Value::String("3").as_i64_exact(), None);
     }
 }

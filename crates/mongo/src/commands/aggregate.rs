@@ -25,6 +25,15 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     let request = context.request;
     let namespace = target(request)?;
     let arguments = parse(request, &context.interrupt, context.server.options.temporary.as_ref())?;
+    if let Some(stage) = writing_stage(arguments.aggregate.pipeline)
+        && request.arguments.read_concern == Some("linearizable")
+    {
+        let text = format!(
+            "Command aggregate does not support {{ readConcern: {{ level: \"linearizable\" }} }} :: caused by :: {stage} \
+             cannot be used with a 'linearizable' read concern level"
+        );
+        return Err(CommandError::new(code::INVALID_OPTIONS, text));
+    }
     if arguments.explain {
         return super::explain::aggregate(
             context,
@@ -42,7 +51,7 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     let source = context.server.store.aggregate(namespace.as_ref(), database, &arguments.aggregate)?;
     let collection = namespace.as_ref().map_or("$cmd.aggregate", |namespace| &namespace.collection);
     let cursor = Cursor::new(source, database, collection);
-    let writes = writes(arguments.aggregate.pipeline);
+    let writes = writing_stage(arguments.aggregate.pipeline).is_some();
     // What writes is run at once, even when no documents are asked for yet: it yields none.
     let batch_size = if writes { batch_size.max(1) } else { batch_size };
     first_batch(context, cursor, batch_size, false, reply)?;
@@ -64,10 +73,15 @@ pub(super) fn target(request: &Request<'_>) -> Result<Option<Namespace>> {
     }
 }
 
-/// Whether the pipeline ends in a stage that writes.
-fn writes(pipeline: Array<'_>) -> bool {
-    let last = pipeline.iter().last().and_then(Value::as_doc).and_then(|stage| stage.iter().next());
-    last.is_some_and(|element| matches!(element.key, b"$out" | b"$merge"))
+/// The stage that writes, if the pipeline ends in one.
+fn writing_stage(pipeline: Array<'_>) -> Option<&str> {
+    let last = pipeline.iter().last().and_then(Value::as_doc).and_then(|stage| stage.iter().next())?;
+    matches!(last.key, b"$out" | b"$merge").then(|| last.key_str())
+}
+
+/// Whether the pipeline of a command that is not checked yet ends in a stage that writes.
+pub(super) fn request_writes(request: &Request<'_>) -> bool {
+    request.body.get_array("pipeline").and_then(writing_stage).is_some()
 }
 
 pub(super) fn parse<'a>(

@@ -5,7 +5,6 @@ use crate::dispatch::Context;
 use crate::error::Result;
 use crate::fields::Field;
 use diwan_value::DocBuilder;
-use std::time::Instant;
 
 /// Reads the `batchSize` of a `cursor: {…}` argument.
 pub(super) fn batch_size(cursor: Field<'_>) -> Result<u64> {
@@ -28,14 +27,12 @@ pub(super) fn first_batch(
     single: bool,
     reply: &mut DocBuilder,
 ) -> Result<()> {
-    let started = Instant::now();
     reply.begin_document("cursor").begin_array("firstBatch");
     let (_, ended) = cursor.fill(batch_size, &context.interrupt, reply)?;
     reply.end();
     let namespace = cursor.namespace();
     cursor.session = context.request.arguments.session;
-    cursor.time_left =
-        context.request.arguments.max_time.map(|limit| limit.saturating_sub(started.elapsed()));
+    cursor.pause(&context.interrupt);
     let keep = !single && (!ended || cursor.tail.is_some());
     let id = if keep { context.server.cursors.insert(cursor)? } else { 0 };
     reply.append("id", id).append("ns", namespace).end();

@@ -20,20 +20,21 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         Some(result) => Modified::from_doc(result),
         None => {
             let store = &context.server.store;
-            let collection = match modify.modify {
-                Modify::Update { upsert: true, .. } => Some(store.collection_or_create(&namespace)?),
-                _ => store.collection(&namespace)?,
-            };
             let modify = FindAndModify { retry: retry.record(0, None), ..modify.clone() };
+            let mut collection = store.collection(&namespace)?;
+            if collection.is_none() {
+                // What is refused must not leave an empty collection behind.
+                modify.check()?;
+                if let Modify::Update { upsert: true, .. } = modify.modify {
+                    collection = Some(store.collection_or_create(&namespace)?);
+                }
+            }
             match collection {
                 Some(collection) => collection.find_and_modify(&modify)?,
-                None => {
-                    modify.check()?;
-                    Modified {
-                        updated_existing: (!matches!(modify.modify, Modify::Remove)).then_some(false),
-                        ..Modified::default()
-                    }
-                }
+                None => Modified {
+                    updated_existing: (!matches!(modify.modify, Modify::Remove)).then_some(false),
+                    ..Modified::default()
+                },
             }
         }
     };

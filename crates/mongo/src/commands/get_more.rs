@@ -4,7 +4,6 @@ use crate::cursors::{Cursor, not_found};
 use crate::dispatch::{Context, Wait};
 use crate::error::{CommandError, Result, code};
 use crate::fields::{Field, missing};
-use diwan_query::Interrupt;
 use diwan_value::{DocBuilder, Value};
 use std::time::{Duration, Instant};
 
@@ -30,13 +29,12 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     let collection = collection.ok_or_else(|| missing("getMore", "collection"))?;
     let started = Instant::now();
     let cursors = &context.server.cursors;
-    let mut cursor = cursors.take(id, &context.interrupt, |cursor| check(context, id, collection, cursor))?;
+    let mut cursor = cursors.take(id, |cursor| check(context, id, collection, cursor))?;
     // The time that was given to the operation as a whole, not to this batch.
-    let deadline = cursor.time_left.map(|left| started + left);
-    let interrupt = match deadline {
-        Some(_) => Interrupt::with_deadline(deadline),
-        None => context.interrupt.clone(),
-    };
+    let interrupt = cursor.resume();
+    if let Some(operation) = context.operation {
+        context.server.operations.go_on(operation, &interrupt);
+    }
     reply.begin_document("cursor").begin_array("nextBatch");
     let (count, ended) = match cursor.fill(batch_size, &interrupt, reply) {
         Ok(filled) => filled,
@@ -61,7 +59,7 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         }
         _ => None,
     };
-    cursor.time_left = cursor.time_left.map(|left| left.saturating_sub(started.elapsed()));
+    cursor.pause(&interrupt);
     if !cursors.put_back(id, cursor) {
         return Err(not_found(id));
     }

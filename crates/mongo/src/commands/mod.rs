@@ -54,6 +54,7 @@ mod repl_set_get_status;
 mod roles_info;
 mod sasl_start;
 mod server_status;
+mod set_default_rw_concern;
 mod set_parameter;
 mod start_session;
 mod top;
@@ -66,6 +67,7 @@ mod write;
 use crate::dispatch::{self, Context};
 use crate::error::{CommandError, Result};
 use crate::metrics::{Class, Kind};
+use crate::request::Request;
 use diwan_value::{Doc, DocBuilder};
 
 /// What runs a command: it appends the fields of its reply. The dispatcher adds `ok` and what all replies have.
@@ -265,7 +267,7 @@ const TABLE: &[Command] = &[
     row("saslContinue", sasl_start::run, API | PLAIN),
     row("saslStart", sasl_start::run, API | PLAIN),
     row("serverStatus", server_status::run, 0),
-    missing("setDefaultRWConcern"),
+    row("setDefaultRWConcern", set_default_rw_concern::run, ADMIN | WRITE),
     missing("setFeatureCompatibilityVersion"),
     row("setParameter", set_parameter::run, ADMIN),
     missing("setProfilingFilterGlobally"),
@@ -292,6 +294,11 @@ pub(crate) fn find(name: &str) -> Option<&'static Command> {
 /// Whether a command, and so its reply, may travel compressed.
 pub(crate) fn may_be_compressed(body: Doc<'_>) -> bool {
     name(body).and_then(find).is_none_or(|command| command.flags & PLAIN == 0)
+}
+
+/// Whether what a command does is of use to nobody but the client that waits for its reply.
+pub(crate) fn ends_with_client(command: &Command, request: &Request<'_>) -> bool {
+    !command.writes() && !(command.name == "aggregate" && aggregate::request_writes(request))
 }
 
 /// Whether a command is a driver's first word, for which an old opcode will do.

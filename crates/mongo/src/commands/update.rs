@@ -6,10 +6,9 @@ use crate::dispatch::Context;
 use crate::error::{CommandError, Result, code};
 use crate::fields::{Field, missing};
 use crate::metrics::Kind;
+use diwan_store::Namespace;
 use diwan_store::ops::{Scope, Update, Updated};
-use diwan_store::{Collection, Namespace};
 use diwan_value::{Doc, DocBuilder, Value, doc};
-use std::sync::Arc;
 
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
     let request = context.request;
@@ -78,13 +77,16 @@ pub(super) fn run_one(
         return Ok(Updated::from_doc(result));
     }
     let store = &context.server.store;
-    let collection: Option<Arc<Collection>> = match update.upsert {
-        true => Some(store.collection_or_create(namespace)?),
-        false => store.collection(namespace)?,
-    };
-    let Some(collection) = collection else {
-        update.check()?;
-        return Ok(Updated::default());
+    let collection = match store.collection(namespace)? {
+        Some(collection) => collection,
+        None => {
+            // What is refused must not leave an empty collection behind.
+            update.check()?;
+            if !update.upsert {
+                return Ok(Updated::default());
+            }
+            store.collection_or_create(namespace)?
+        }
     };
     let outcome = collection.update(&Update { retry: retry.record(at, None), ..update.clone() })?;
     if let Some(commit) = outcome.commit {

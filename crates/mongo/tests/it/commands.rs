@@ -132,3 +132,62 @@ fn merge_and_out_tell_of_the_duplicate_key() {
         assert!(reply.get_str("errmsg").unwrap().contains(" index: a_1 dup key: { a: 5 }"), "{reply:?}");
     }
 }
+
+#[test]
+fn default_concerns_are_set_and_outlive_the_server() {
+    let server = TestServer::on_disk();
+    let client = &mut server.client();
+    let set = doc! { "setDefaultRWConcern": 1, "defaultWriteConcern": { "w": 1, "j": true } };
+    let reply = client.run("admin", set.clone()).unwrap();
+    assert_eq!(reply.as_doc().get_str("defaultWriteConcernSource"), Some("global"), "{reply:?}");
+    assert_eq!(number(client.run("test", set).unwrap().as_doc(), "code"), Some(13));
+    let server = server.restart();
+    let reply = server.client().run("admin", doc! { "getDefaultRWConcern": 1 }).unwrap();
+    let reply = reply.as_doc();
+    assert_eq!(reply.get_doc("defaultWriteConcern"), Some(doc! { "w": 1, "j": true }.as_doc()));
+    assert_eq!(reply.get_str("defaultReadConcernSource"), Some("implicit"));
+    assert!(reply.contains_key("updateOpTime"));
+}
+
+#[test]
+fn a_refused_upsert_makes_no_collection() {
+    let server = TestServer::in_memory();
+    let client = &mut server.client();
+    let bad = doc! { "$what": { "a": 1 } };
+    let update = doc! { "q": {}, "u": (bad.clone()), "upsert": true };
+    let reply = ok(client, doc! { "update": "c", "updates": [(update)] });
+    assert!(reply.as_doc().contains_key("writeErrors"));
+    let reply = client.run("test", doc! { "findAndModify": "c", "update": bad, "upsert": true }).unwrap();
+    assert_eq!(number(reply.as_doc(), "code"), Some(9));
+    let modify =
+        doc! { "findAndModify": "c", "update": {}, "upsert": true, "fields": { "a": { "$what": 1 } } };
+    assert_eq!(client.run("test", modify).unwrap().as_doc().get("ok"), Some(Value::Double(0.0)));
+    let listed = ok(client, doc! { "listCollections": 1 });
+    assert!(listed.as_doc().get_doc("cursor").unwrap().get_array("firstBatch").unwrap().is_empty());
+}
+
+#[test]
+fn decimals_are_numbers_in_arguments() {
+    let server = TestServer::in_memory();
+    let client = &mut server.client();
+    let documents: Vec<DocBuf> = (0..5).map(|n| doc! { "_id": n }).collect();
+    ok(client, doc! { "insert": "c", "documents": documents });
+    let decimal = |text: &str| Value::Decimal128(text.parse().unwrap());
+    let find = doc! { "find": "c", "skip": (decimal("1")), "limit": (decimal("2E0")), "singleBatch": (decimal("1")) };
+    let reply = ok(client, find);
+    assert_eq!(reply.as_doc().get_doc("cursor").unwrap().get_array("firstBatch").unwrap().count(), 2);
+    let capped = doc! { "create": "d", "capped": (decimal("1")), "size": (decimal("4096")) };
+    ok(client, capped);
+}
+
+#[test]
+fn a_pipeline_that_writes_does_not_read_linearizably() {
+    let server = TestServer::in_memory();
+    let client = &mut server.client();
+    let linearizable = doc! { "level": "linearizable" };
+    let out = doc! {
+        "aggregate": "c", "pipeline": [{ "$out": "d" }], "cursor": {}, "readConcern": (linearizable.clone())
+    };
+    assert_eq!(number(client.run("test", out).unwrap().as_doc(), "code"), Some(72));
+    ok(client, doc! { "aggregate": "c", "pipeline": [], "cursor": {}, "readConcern": linearizable });
+}

@@ -77,3 +77,53 @@ fn a_tailable_cursor_waits_for_what_comes() {
     assert_eq!(batch(&none, "nextBatch"), (id, 0));
     late.join().unwrap();
 }
+
+/// A filter that takes a long time for each document.
+fn slow() -> DocBuf {
+    let sum = doc! { "$add": ["$$value", "$$this"] };
+    let reduce = doc! { "input": { "$range": [0, 1_000_000] }, "initialValue": "$_id", "in": sum };
+    doc! { "$expr": { "$gt": [{ "$reduce": reduce }, 0] } }
+}
+
+#[test]
+fn the_time_of_a_find_is_for_all_its_batches() {
+    let server = TestServer::in_memory();
+    let client = &mut server.client();
+    fill(client, 1000);
+    let find = doc! { "find": "c", "filter": slow(), "batchSize": 1, "maxTimeMS": 1500 };
+    let reply = client.run("test", find).unwrap();
+    let (id, _) = batch(&reply, "firstBatch");
+    // Time in which nothing is asked for does not count.
+    std::thread::sleep(std::time::Duration::from_millis(1600));
+    let one = client.run("test", doc! { "getMore": id, "collection": "c", "batchSize": 1 }).unwrap();
+    assert_eq!(batch(&one, "nextBatch"), (id, 1));
+    let all = client.run("test", doc! { "getMore": id, "collection": "c" }).unwrap();
+    assert_eq!(all.as_doc().get("code"), Some(Value::Int32(50)));
+    let gone = client.run("test", doc! { "getMore": id, "collection": "c" }).unwrap();
+    assert_eq!(gone.as_doc().get("code"), Some(Value::Int32(43)));
+}
+
+#[test]
+fn what_a_client_asked_for_stops_when_it_is_gone() {
+    let server = TestServer::in_memory();
+    let other = &mut server.client();
+    fill(other, 1000);
+    let reply = other.run("test", doc! { "find": "c", "filter": slow(), "batchSize": 0 }).unwrap();
+    let (id, _) = batch(&reply, "firstBatch");
+    let running = |client: &mut TestClient, name: &str| {
+        let current = doc! { "currentOp": 1, "command.collection": name };
+        let reply = client.run("admin", current).unwrap();
+        reply.as_doc().get_array("inprog").unwrap().count()
+    };
+    let mut client = server.client();
+    client.send("test", doc! { "getMore": id, "collection": "c" }, 0).unwrap();
+    while running(other, "c") == 0 {
+        std::thread::yield_now();
+    }
+    drop(client);
+    let begun = std::time::Instant::now();
+    while running(other, "c") > 0 {
+        assert!(begun.elapsed().as_secs() < 10, "it goes on");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}

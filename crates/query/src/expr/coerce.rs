@@ -41,8 +41,5 @@ pub(crate) fn as_i32(value: Option<Value<'_>>) -> Option<i32> {
 
 /// The number as an `i64`, if it is of a numeric type and exactly one.
 pub(crate) fn as_i64(value: Option<Value<'_>>) -> Option<i64> {
-    match value? {
-        Value::Decimal128(number) => number.to_i64_exact(),
-        other => other.as_i64_exact(),
-    }
+    value?.as_i64_exact()
 }

@@ -45,18 +45,14 @@ pub(super) fn parse_push(_: &str, value: Value<'_>, _: &UpdateEnv<'_>) -> Result
                 push.values = values.iter().map(ValueBuf::new).collect();
             }
             "$slice" => {
-                push.slice = Some(integer(value).ok_or_else(|| {
-                    Error::bad_value(format!(
-                        "The value for $slice must be an integer value but was given type: {kind}"
-                    ))
+                push.slice = Some(whole(value, || {
+                    format!("The value for $slice must be an integer value but was given type: {kind}")
                 })?);
             }
             "$sort" => push.sort = Some(ElementOrder::parse(value)?),
             "$position" => {
-                push.position = Some(integer(value).ok_or_else(|| {
-                    Error::bad_value(format!(
-                        "The value for $position must be an integer value, not of type: {kind}"
-                    ))
+                push.position = Some(whole(value, || {
+                    format!("The value for $position must be an integer value, not of type: {kind}")
                 })?);
             }
             _ => return Err(Error::bad_value(format!("Unrecognized clause in $push: {name}"))),
@@ -65,12 +61,9 @@ pub(super) fn parse_push(_: &str, value: Value<'_>, _: &UpdateEnv<'_>) -> Result
     Ok(Modifier::Push(push))
 }
 
-/// A whole number of any numeric type.
-fn integer(value: Value<'_>) -> Option<i64> {
-    match value {
-        Value::Decimal128(decimal) => decimal.to_i64_exact(),
-        other => other.as_i64_exact(),
-    }
+/// A whole number of any numeric type, or the text of the refusal.
+fn whole(value: Value<'_>, refusal: impl FnOnce() -> String) -> Result<i64> {
+    value.as_i64_exact().ok_or_else(|| Error::bad_value(refusal()))
 }
 
 impl Push {
@@ -115,8 +108,7 @@ impl Push {
         }
         out.begin_array(key);
         if simple && at == count {
-            let bytes = array.as_bytes();
-            out.append_span(bytes.get(4..bytes.len().saturating_sub(1)).unwrap_or_default());
+            copy_elements(array, out);
             append_values(self.values.iter().map(ValueBuf::as_value), count, out);
         } else {
             let mut values: Vec<Value<'_>> = array.iter().collect();
@@ -129,6 +121,12 @@ impl Push {
         out.end();
         Ok(Outcome::Changed)
     }
+}
+
+/// Copies the elements of `array` to the open array, which is empty.
+fn copy_elements(array: Array<'_>, out: &mut DocBuilder) {
+    let bytes = array.as_bytes();
+    out.append_span(bytes.get(4..bytes.len().saturating_sub(1)).unwrap_or_default());
 }
 
 /// Appends `values` to the open array, the first one at index `start`.
@@ -187,8 +185,7 @@ pub(super) fn add_to_set(
         return Ok(Outcome::Untouched);
     }
     out.begin_array(key);
-    let bytes = array.as_bytes();
-    out.append_span(bytes.get(4..bytes.len().saturating_sub(1)).unwrap_or_default());
+    copy_elements(array, out);
     append_values(missing.into_iter(), array.count(), out);
     out.end();
     Ok(Outcome::Changed)
@@ -209,7 +206,7 @@ pub(super) fn parse_pop(path: &str, value: Value<'_>, _: &UpdateEnv<'_>) -> Resu
     if !value.is_number() {
         return Err(Error::failed_to_parse(format!("Expected a number in: {shown}")));
     }
-    match integer(value) {
+    match value.as_i64_exact() {
         Some(1) => Ok(Modifier::Pop { first: false }),
         Some(-1) => Ok(Modifier::Pop { first: true }),
         Some(other) => Err(Error::failed_to_parse(format!("$pop expects 1 or -1, found: {other}"))),

@@ -432,7 +432,7 @@ fn is_wildcard(path: &str) -> bool {
 fn is_true(value: Value<'_>) -> bool {
     match value {
         Value::Boolean(flag) => flag,
-        other => other.as_i64_exact().is_some_and(|number| number != 0),
+        other => other.is_number() && !diwan_value::compare(other, Value::Int32(0)).is_eq(),
     }
 }
 

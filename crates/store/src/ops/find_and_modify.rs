@@ -12,6 +12,7 @@ use diwan_kv::CommitId;
 use diwan_query::expr::EvalEnv;
 use diwan_query::filter::FilterEnv;
 use diwan_query::projection::{Projection, ProjectionEnv};
+use diwan_query::sort::Sort;
 use diwan_value::{Array, Doc, DocBuf, Value, ValueBuf, doc};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -101,7 +102,19 @@ impl Modified {
 impl FindAndModify<'_> {
     /// Refuses a command that cannot be parsed: all that there is to do where there is no collection.
     pub fn check(&self) -> Result<()> {
-        self.parse(None).map(drop)
+        let statement = self.parse(None)?;
+        self.sort.map(Sort::parse).transpose()?;
+        self.projection(&statement).map(drop)
+    }
+
+    fn projection(&self, statement: &Statement) -> Result<Option<Projection>> {
+        let Some(projection) = self.projection.filter(|projection| !projection.is_empty()) else {
+            return Ok(None);
+        };
+        let scope = statement.ready.parse_env();
+        let filter = FilterEnv { context: statement.ready.context.clone(), scope: Some(&scope) };
+        let env = ProjectionEnv { scope: &scope, filter: &filter, query: Some(self.filter) };
+        Ok(Some(Projection::parse(projection, &env)?))
     }
 
     fn parse(&self, collection: Option<&Collection>) -> Result<Statement> {
@@ -125,17 +138,7 @@ impl Collection {
             Modify::Remove => (false, false),
             Modify::Update { upsert, return_new, .. } => (upsert, return_new),
         };
-        let parse_env = statement.ready.parse_env();
-        let filter_env = FilterEnv { context: statement.ready.context.clone(), scope: Some(&parse_env) };
-        let projection = request
-            .projection
-            .filter(|projection| !projection.is_empty())
-            .map(|projection| {
-                let env =
-                    ProjectionEnv { scope: &parse_env, filter: &filter_env, query: Some(request.filter) };
-                Projection::parse(projection, &env)
-            })
-            .transpose()?;
+        let projection = request.projection(&statement)?;
         let shown = |doc: Doc<'_>| -> Result<DocBuf> {
             let Some(projection) = &projection else { return Ok(doc.to_owned()) };
             let index = match projection.needs_array_index() {

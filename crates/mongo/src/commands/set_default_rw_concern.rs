@@ -1,0 +1,24 @@
+//! `setDefaultRWConcern`: changes the concerns of commands that state none.
+
+use super::get_default_rw_concern::{check_topology, show};
+use crate::dispatch::Context;
+use crate::error::Result;
+use diwan_value::DocBuilder;
+
+pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
+    check_topology(context)?;
+    let (mut read, mut write) = (None, None);
+    for field in context.request.fields() {
+        match field.key {
+            "defaultReadConcern" => read = Some(field.document()?),
+            "defaultWriteConcern" => write = Some(field.document()?),
+            _ => return Err(field.unknown()),
+        }
+    }
+    let server = context.server;
+    if let Some(commit) = server.concerns.set(&server.store, read, write, server.clock.now())? {
+        context.committed(commit);
+    }
+    show(server, reply);
+    Ok(())
+}
