@@ -12,6 +12,7 @@ pub mod expr;
 pub mod external_sort;
 pub mod filter;
 mod interrupt;
+pub mod mango;
 pub mod pipeline;
 pub mod projection;
 pub mod sort;

@@ -88,6 +88,11 @@ impl Sort {
         Ok(Sort { parts, natural: None })
     }
 
+    /// The sort by these parts.
+    pub fn by(parts: Vec<SortPart>) -> Sort {
+        Sort { parts, natural: None }
+    }
+
     /// The parts in their order.
     pub fn parts(&self) -> &[SortPart] {
         &self.parts

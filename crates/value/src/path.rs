@@ -27,6 +27,14 @@ impl Path {
         Path { text: text.to_owned(), parts }
     }
 
+    /// The path of these names, which may contain dots; `as_str` then writes them as `\.`.
+    pub fn from_names(names: impl IntoIterator<Item = String>) -> Path {
+        let parts: Vec<Part> =
+            names.into_iter().map(|name| Part { index: array_index(&name), name }).collect();
+        let escaped: Vec<String> = parts.iter().map(|part| part.name.replace('.', "\\.")).collect();
+        Path { text: escaped.join("."), parts }
+    }
+
     /// The path as it was written.
     pub fn as_str(&self) -> &str {
         &self.text

@@ -76,10 +76,16 @@ fn arrange(children: &[Filter], fields: &mut Fields, rest: &mut Vec<Filter>) {
     for child in children {
         match child {
             Filter::And(inner) => arrange(&inner.children, fields, rest),
-            Filter::Path(filter) if fields.add(filter, 0) => {}
+            Filter::Path(filter) if !needs_whole_path(filter) && fields.add(filter, 0) => {}
             other => rest.push(other.clone()),
         }
     }
+}
+
+/// Whether it matters to a condition if its path ends in a scalar or in nothing, which the tree does not tell apart.
+fn needs_whole_path(filter: &PathFilter) -> bool {
+    filter.path.depth() > 1
+        && matches!(filter.predicate.as_ref(), Predicate::Mango(condition) if condition.test.accepts_missing())
 }
 
 impl Fields {

@@ -232,6 +232,7 @@ fn reason(predicate: &Predicate, holds: bool) -> &'static str {
         }
         Predicate::Bits(_) => ("bitwise operator failed to match", "bitwise operator matched successfully"),
         Predicate::Not(_) => ("child expression matched", "child expression did not match"),
+        Predicate::Mango(_) => ("condition did not hold", "condition did hold"),
     };
     if holds { succeeds } else { fails }
 }

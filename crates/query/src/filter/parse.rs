@@ -5,6 +5,7 @@ use super::regex::Pattern;
 use super::schema::Schema;
 use super::{ExprFilter, Filter, FilterEnv, Predicate, integer, operators};
 use crate::error::{Error, Result, code};
+use crate::mango::Selector;
 use diwan_value::{Doc, Path, Value};
 use std::sync::Arc;
 
@@ -103,6 +104,8 @@ impl<'e> Parser<'e> {
                 Value::Document(schema) => Filter::JsonSchema(Arc::new(Schema::parse(schema)?)),
                 _ => return Err(Error::type_mismatch("$jsonSchema must be an object")),
             },
+            // Beyond MongoDB: a selector of CouchDB's. Partial indexes made over HTTP have one.
+            "$mango" if !self.nested => mango(value)?,
             "$alwaysTrue" => self.constant(name, value, Filter::AlwaysTrue)?,
             "$alwaysFalse" => self.constant(name, value, Filter::AlwaysFalse)?,
             "$sampleRate" => sample_rate(value)?,
@@ -168,6 +171,15 @@ fn path(name: &str) -> Result<Path> {
         ));
     }
     Ok(path)
+}
+
+/// `$mango`.
+fn mango(value: Value<'_>) -> Result<Filter> {
+    let selector = Selector::parse_value(value).map_err(|error| Error::bad_value(error.reason))?;
+    if selector.names_metadata() {
+        return Err(Error::bad_value("$mango cannot ask for what is not in stored documents"));
+    }
+    Ok(selector.stored())
 }
 
 /// `$sampleRate`.

@@ -8,6 +8,7 @@ use super::regex::Pattern;
 use super::set::ValueSet;
 use super::type_set::TypeSet;
 use crate::error::Result;
+use crate::mango::Condition;
 use diwan_value::{Array, Path, RawValue, Type};
 use std::cmp::Ordering;
 
@@ -50,6 +51,8 @@ pub enum Predicate {
     Bits(BitTest),
     /// `$not`, `$ne`, `$nin`, `$exists: false`: not all of these hold at the path as a whole.
     Not(Vec<Predicate>),
+    /// A condition of a selector of CouchDB's, which has its own way along the path.
+    Mango(Box<Condition>),
 }
 
 /// A predicate that holds: the index of the array element that made it hold, if there is one (the positional `$`).
@@ -79,6 +82,7 @@ impl Predicate {
                 [Predicate::Exists] => "$exists",
                 _ => "$not",
             },
+            Predicate::Mango(condition) => condition.operator(),
         }
     }
 
@@ -91,6 +95,7 @@ impl Predicate {
                 Some(None)
             }),
             Predicate::All(inner) if inner.is_empty() => Ok(None),
+            Predicate::Mango(condition) => Ok(condition.at_path(path, value, at)?.then_some(None)),
             Predicate::All(inner) => every(inner, |one| one.at_path(path, value, at)),
             _ => {
                 let mut hit = None;
@@ -143,6 +148,7 @@ impl Predicate {
             Predicate::Lte(operand) => operand.order(value).is_some_and(Ordering::is_le),
             Predicate::Gte(operand) => operand.order(value).is_some_and(Ordering::is_ge),
             Predicate::Exists => value.is_some(),
+            Predicate::Mango(condition) => return condition.holds(value),
             _ => return Ok(self.on_value(value)?.is_some()),
         })
     }
@@ -182,6 +188,7 @@ impl Predicate {
             }),
             Predicate::Bits(test) => value.is_some_and(|raw| test.holds(raw)),
             Predicate::Not(inner) => !all(inner, |one| one.holds(value))?,
+            Predicate::Mango(condition) => condition.holds(value)?,
         };
         Ok(holds.then_some(None))
     }
@@ -189,7 +196,7 @@ impl Predicate {
     /// Whether an array at the end of the path is entered.
     fn at_end(&self) -> AtEnd {
         match self {
-            Predicate::Size(_) | Predicate::ElemMatch(_) => AtEnd::Whole,
+            Predicate::Size(_) | Predicate::ElemMatch(_) | Predicate::Mango(_) => AtEnd::Whole,
             _ => AtEnd::Elements,
         }
     }

@@ -29,6 +29,7 @@ impl PathFilter {
     pub(super) fn to_doc(&self) -> DocBuf {
         let mut builder = DocBuilder::new();
         match self.predicate.as_ref() {
+            Predicate::Mango(condition) => builder.append("$mango", condition.to_doc(&self.path)),
             // The parts of a DBRef take no operators.
             Predicate::Eq(operand) if self.path.as_str().starts_with('$') => {
                 builder.append(self.path.as_str(), operand.value())
@@ -108,6 +109,8 @@ fn operator(predicate: &Predicate, builder: &mut DocBuilder) {
             [Predicate::Exists] => builder.append(name, false),
             _ => builder.append(name, operators(inner)),
         },
+        // Only ever at a path of a whole document.
+        Predicate::Mango(_) => builder,
     };
 }
 

@@ -19,7 +19,7 @@ pub struct ValueSet {
 
 impl ValueSet {
     /// Sorts the constants and drops repeated ones.
-    pub(super) fn new(
+    pub(crate) fn new(
         values: Vec<Value<'_>>,
         patterns: Vec<Pattern>,
         collator: Option<&Arc<Collator>>,
@@ -43,7 +43,7 @@ impl ValueSet {
     }
 
     /// Whether a field's value equals one of the constants or matches one of the expressions.
-    pub(super) fn contains(&self, field: Option<RawValue<'_>>) -> Result<bool> {
+    pub(crate) fn contains(&self, field: Option<RawValue<'_>>) -> Result<bool> {
         if self.contains_value(field) {
             return Ok(true);
         }

@@ -2,7 +2,7 @@
 //! is matched again.
 
 use super::interval::{Cut, Intervals};
-use diwan_query::filter::{Comparison, ElemMatch, Filter, Operand, Predicate, Relation, ValueSet};
+use diwan_query::filter::{Comparison, ElemMatch, Filter, Operand, PathFilter, Predicate, Relation, ValueSet};
 use diwan_value::key::{Direction, encode_order, type_bounds};
 use diwan_value::{Collator, Path, Type, Value};
 use std::sync::Arc;
@@ -33,7 +33,9 @@ fn collect<'f>(filter: &'f Filter, path: &Path, skip: usize, found: &mut Vec<Con
             let rest: Vec<&str> = path.names().skip(skip).collect();
             let own: Vec<&str> = condition.path.names().collect();
             if rest == own {
-                found.push(Condition::Match(&condition.predicate));
+                if !leads_into_arrays(condition) {
+                    found.push(Condition::Match(&condition.predicate));
+                }
             } else if rest.starts_with(&own)
                 && let Predicate::ElemMatch(ElemMatch::Object(inner)) = condition.predicate.as_ref()
             {
@@ -47,6 +49,12 @@ fn collect<'f>(filter: &'f Filter, path: &Path, skip: usize, found: &mut Vec<Con
         }
         _ => {}
     }
+}
+
+/// Whether a condition of a selector of CouchDB's may lead into an array by a number, where an index has other keys.
+fn leads_into_arrays(condition: &PathFilter) -> bool {
+    let path = &condition.path;
+    matches!(*condition.predicate, Predicate::Mango(_)) && (1..path.depth()).any(|at| path.index(at).is_some())
 }
 
 /// What bounds are made for: one field of one index.
@@ -115,6 +123,7 @@ impl BoundsOf<'_> {
                 _ => None,
             },
             Predicate::Exists | Predicate::Size(_) | Predicate::ElemMatch(ElemMatch::Object(_)) => None,
+            Predicate::Mango(condition) => self.mango(condition),
         }
     }
 
@@ -144,7 +153,7 @@ impl BoundsOf<'_> {
         })
     }
 
-    fn equal(&self, value: Value<'_>) -> Option<Intervals> {
+    pub(super) fn equal(&self, value: Value<'_>) -> Option<Intervals> {
         if !self.comparable(value) {
             return None;
         }
@@ -210,7 +219,7 @@ impl BoundsOf<'_> {
     }
 
     /// Strings with the pattern's literal prefix, and regular expressions that are stored.
-    fn regex(&self, pattern: &diwan_query::filter::Pattern) -> Option<Intervals> {
+    pub(super) fn regex(&self, pattern: &diwan_query::filter::Pattern) -> Option<Intervals> {
         let strings = match pattern.literal_prefix() {
             Some((prefix, _)) if self.index_collator.is_none() && !prefix.is_empty() => {
                 let mut key = self.encoded(Value::String(&prefix));
@@ -223,11 +232,11 @@ impl BoundsOf<'_> {
         Some(strings.union(of_type(Type::Regex)))
     }
 
-    fn point(&self, value: Value<'_>) -> Intervals {
+    pub(super) fn point(&self, value: Value<'_>) -> Intervals {
         Intervals::point(self.encoded(value))
     }
 
-    fn encoded(&self, value: Value<'_>) -> Vec<u8> {
+    pub(super) fn encoded(&self, value: Value<'_>) -> Vec<u8> {
         let mut key = Vec::new();
         encode_order(
             &mut key,
@@ -239,7 +248,7 @@ impl BoundsOf<'_> {
     }
 
     /// Whether the index's order of such values is the query's.
-    fn comparable(&self, value: Value<'_>) -> bool {
+    pub(super) fn comparable(&self, value: Value<'_>) -> bool {
         self.same_collation || !has_text(value)
     }
 }
@@ -280,6 +289,7 @@ pub fn accepts_missing(predicate: &Predicate) -> bool {
         Predicate::In(set) => set.values().iter().any(|operand| operand.value().is_nullish()),
         Predicate::All(all) => all.iter().all(accepts_missing),
         Predicate::Not(_) => true,
+        Predicate::Mango(condition) => condition.test.accepts_missing(),
         _ => false,
     }
 }
@@ -313,13 +323,13 @@ pub(super) fn has_text(value: Value<'_>) -> bool {
     }
 }
 
-fn of_type(tag: Type) -> Intervals {
+pub(super) fn of_type(tag: Type) -> Intervals {
     let (first, end) = type_bounds(tag, Direction::Ascending);
     Intervals::between(Cut::Before(first.to_vec()), Cut::Before(end.to_vec()))
 }
 
 /// The keys of null, of a missing field and of an empty array.
-fn nullish() -> Intervals {
+pub(super) fn nullish() -> Intervals {
     let point = |value| {
         let mut key = Vec::new();
         encode_order(&mut key, value, Direction::Ascending, None);

@@ -3,6 +3,7 @@
 use super::bounds::{Condition, accepts_missing, conditions_at};
 use diwan_query::filter::Filter;
 use diwan_query::filter::{Operand, Predicate};
+use diwan_query::mango::{self, Test, compare};
 use diwan_value::compare_with;
 use std::cmp::Ordering;
 
@@ -38,7 +39,48 @@ fn predicate_implies(query: &Predicate, partial: &Predicate) -> bool {
         (Predicate::Lt(mine), Predicate::Lt(theirs) | Predicate::Lte(theirs))
         | (Predicate::Lte(mine), Predicate::Lte(theirs)) => order(mine, theirs).is_some_and(Ordering::is_le),
         (Predicate::Lte(mine), Predicate::Lt(theirs)) => order(mine, theirs).is_some_and(Ordering::is_lt),
+        (Predicate::Mango(mine), _) => mango_implies(mine, partial),
         (Predicate::Type(mine), Predicate::Type(theirs)) => mine.types().all(|tag| theirs.contains(tag)),
+        _ => false,
+    }
+}
+
+/// As [`predicate_implies`], for a condition of a selector of CouchDB's.
+fn mango_implies(query: &mango::Condition, partial: &Predicate) -> bool {
+    let equal = |operand: &Operand| match partial {
+        Predicate::Mango(theirs) => theirs.accepts(operand.value()),
+        _ => operand_satisfies(operand, partial),
+    };
+    match (&query.test, partial) {
+        (Test::Eq(operand), _) => equal(operand),
+        // An array has one of these among its elements, as MongoDB's operators want it.
+        (Test::In(set), Predicate::Mango(theirs)) => match &theirs.test {
+            Test::In(wanted) => {
+                let known = |operand: &Operand| wanted.values().iter().any(|one| one == operand);
+                set.values().iter().all(known)
+            }
+            Test::Exists(flag) => *flag,
+            _ => false,
+        },
+        (Test::In(set), _) => set.values().iter().all(equal),
+        (Test::Exists(false), Predicate::Mango(theirs)) => matches!(theirs.test, Test::Exists(false)),
+        (mine, Predicate::Mango(theirs)) => {
+            let order = |mine: &Operand, theirs: &Operand| compare(mine.value(), theirs.value());
+            match (mine, &theirs.test) {
+                (_, Test::Exists(true)) => true,
+                (Test::Gt(mine), Test::Gt(theirs) | Test::Gte(theirs) | Test::Ne(theirs))
+                | (Test::Gte(mine), Test::Gte(theirs)) => order(mine, theirs).is_ge(),
+                (Test::Gte(mine), Test::Gt(theirs) | Test::Ne(theirs)) => order(mine, theirs).is_gt(),
+                (Test::Lt(mine), Test::Lt(theirs) | Test::Lte(theirs) | Test::Ne(theirs))
+                | (Test::Lte(mine), Test::Lte(theirs)) => order(mine, theirs).is_le(),
+                (Test::Lte(mine), Test::Lt(theirs) | Test::Ne(theirs)) => order(mine, theirs).is_lt(),
+                (Test::Ne(mine), Test::Ne(theirs)) => mine == theirs,
+                (Test::Type { types: mine, .. }, Test::Type { types: theirs, .. }) => {
+                    mine.types().all(|tag| theirs.contains(tag))
+                }
+                _ => false,
+            }
+        }
         _ => false,
     }
 }

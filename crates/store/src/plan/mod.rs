@@ -9,6 +9,7 @@ mod explain;
 mod imply;
 mod interval;
 mod limits;
+mod mango;
 
 pub use choose::{Hint, Planner};
 pub use explain::{Shape, explain_plan};

@@ -23,6 +23,12 @@ pub(super) const UNDERSCORED: [&str; 5] = [
 /// Members that the server adds to what it answers, and ignores in what it is sent.
 const IGNORED: [&str; 4] = ["_revs_info", "_local_seq", "_conflicts", "_deleted_conflicts"];
 
+/// Whether a top-level member of that name is no field of the document, but of what the server knows about it: all
+/// that begin with an underscore, but `_id` and the few that are fields of the same name.
+pub fn is_metadata_member(name: &str) -> bool {
+    name.starts_with('_') && name != "_id" && !UNDERSCORED.contains(&name)
+}
+
 /// A document as it is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CouchDoc<'t> {
@@ -137,7 +143,7 @@ impl<'t> CouchDoc<'t> {
 fn renamed(reader: &mut Reader<'_>, element: usize, position: usize) -> Result<(), JsonError> {
     let name = name_at(reader, element);
     let field = &name[1..];
-    if !field.starts_with('_') || field == "_id" || UNDERSCORED.contains(&field) {
+    if !is_metadata_member(field) {
         let message = format!("Bad special document member: {name}");
         return Err(JsonError::new(ErrorKind::DocValidation, position, message));
     }

@@ -22,7 +22,7 @@ mod tests;
 mod wrapper;
 mod write;
 
-pub use couch::{CouchDoc, Revisions, parse_couch};
+pub use couch::{CouchDoc, Revisions, is_metadata_member, parse_couch};
 pub use id::{IdError, id_from_text, id_to_text};
 pub use keep::keep_types;
 pub use split::ArraySplitter;

@@ -120,11 +120,16 @@ pub fn write_string(out: &mut Vec<u8>, text: &str) {
 }
 
 /// Appends the members of a document that is sent over HTTP, all but `_id`, with the names that they have there: a
-/// field `_class` becomes the member `$_class`. Each has a comma before it, unless `out` ends with the brace of the
+/// field `_class` becomes the member `$_class`, and `$_rev`, which no stored document has, the member `_rev`. Each has a comma before it, unless `out` ends with the brace of the
 /// object that they belong to.
 pub fn write_couch_members(out: &mut Vec<u8>, doc: Doc<'_>) {
     for element in doc {
-        if element.key.first() != Some(&b'_') {
+        if let [b'$', name @ ..] = element.key
+            && name.first() == Some(&b'_')
+        {
+            begin_member(out);
+            member(out, name, element.raw, Mode::Exchange);
+        } else if element.key.first() != Some(&b'_') {
             begin_member(out);
             member(out, element.key, element.raw, Mode::Exchange);
         } else if element.key != b"_id" {

@@ -1,0 +1,52 @@
+//! What `$elemMatch`, `$allMatch` and `$keyMapMatch` ask of a value inside another.
+//!
+//! Inside them a negation is only that: it also holds where a field is missing.
+
+use super::condition::Test;
+use super::field::{Reached, reach};
+use crate::error::Result;
+use diwan_value::{Path, RawValue};
+
+/// A selector for values of any type.
+#[derive(Clone, Debug)]
+pub enum Element {
+    /// All of these match.
+    And(Vec<Element>),
+    /// One of these matches.
+    Or(Vec<Element>),
+    /// This does not match.
+    Not(Box<Element>),
+    /// The value itself, or what a path leads to in it, satisfies a test.
+    At(Option<Path>, Test),
+}
+
+impl Element {
+    /// Whether a value matches.
+    pub(super) fn matches(&self, value: RawValue<'_>) -> Result<bool> {
+        match self {
+            Element::And(all) => {
+                for one in all {
+                    if !one.matches(value)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+            Element::Or(any) => {
+                for one in any {
+                    if one.matches(value)? {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            }
+            Element::Not(one) => Ok(!one.matches(value)?),
+            Element::At(None, test) => test.holds(value),
+            Element::At(Some(path), test) => match reach(path, Some(value), 0) {
+                Reached::Value(raw) => test.holds(raw),
+                Reached::Missing => Ok(test.accepts_missing()),
+                Reached::Nowhere => Ok(false),
+            },
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Names of fields: dots and their escapes, and the names that documents have over HTTP.
+
+use super::{Error, Result};
+use diwan_value::json::is_metadata_member;
+use diwan_value::{Array, Doc, Path, RawValue, Type};
+
+/// The most parts that a path may have.
+const MAX_PARTS: usize = 255;
+
+/// Splits a name at its dots; `\.` is a dot in a name.
+pub(super) fn split(name: &str, parts: &mut Vec<String>) -> Result<()> {
+    let mut part = String::new();
+    let mut escaped = false;
+    for char in name.chars().chain(['.']) {
+        if char == '.' && !escaped {
+            if part.is_empty() {
+                return Err(Error::new("invalid_field_name", format!("Invalid field name: {name}")));
+            }
+            parts.push(std::mem::take(&mut part));
+        } else if char != '\\' {
+            part.push(char);
+        }
+        escaped = char == '\\';
+    }
+    if !part.is_empty() || parts.len() > MAX_PARTS {
+        return Err(Error::new("invalid_field_name", format!("Invalid field name: {name}")));
+    }
+    Ok(())
+}
+
+/// The path that the parts of a member's name over HTTP mean in a stored document.
+pub(super) fn stored_path(parts: &[String]) -> Path {
+    let mut parts = parts.to_vec();
+    if let Some(first) = parts.first_mut() {
+        if is_metadata_member(first) {
+            first.insert(0, '$');
+        } else if first.starts_with("$_") {
+            first.remove(0);
+        }
+    }
+    Path::from_names(parts)
+}
+
+/// Whether a member's name is that of a field although it begins with a dollar.
+pub(super) fn is_renamed(name: &str) -> bool {
+    name.starts_with("$_") && is_metadata_member(name[1..].split('.').next().unwrap_or_default())
+}
+
+/// Whether a path leads to what no stored document contains.
+pub(super) fn is_metadata(path: &Path) -> bool {
+    path.name(0).starts_with("$_")
+}
+
+/// Where a path leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reached<'a> {
+    /// To a value.
+    Value(RawValue<'a>),
+    /// To a document without the field.
+    Missing,
+    /// Into a value that has no fields, or past an array's end.
+    Nowhere,
+}
+
+/// Follows a path from `value`, which its first `at` parts led to.
+pub(super) fn reach<'a>(path: &Path, value: Option<RawValue<'a>>, at: usize) -> Reached<'a> {
+    let mut value = value;
+    for at in at..path.depth() {
+        value = match value {
+            None => return Reached::Missing,
+            Some(raw) if raw.tag == Type::Document => Doc::trusted(raw.bytes).get_raw(path.name(at)),
+            Some(raw) if raw.tag == Type::Array => {
+                let element =
+                    path.index(at).and_then(|index| Array::trusted(raw.bytes).elements().nth(index));
+                match element {
+                    Some(element) => Some(element.raw),
+                    None => return Reached::Nowhere,
+                }
+            }
+            Some(_) => return Reached::Nowhere,
+        };
+    }
+    value.map_or(Reached::Missing, Reached::Value)
+}

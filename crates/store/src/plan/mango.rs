@@ -1,0 +1,134 @@
+//! The keys that can satisfy a condition of a selector of CouchDB's: a superset, as everywhere.
+//!
+//! Such a condition concerns the value as it is, but an index has keys for an array's elements and none for the array.
+//! So where an array may satisfy the condition, it bounds nothing in fields that hold arrays; a condition that only other
+//! values satisfy bounds every field.
+
+use super::bounds::{BoundsOf, nullish, of_type};
+use super::interval::{Cut, Intervals};
+use diwan_query::filter::Operand;
+use diwan_query::mango::{Condition, Test};
+use diwan_value::{ObjectId, Type, Value};
+
+/// The digits of an `ObjectId`'s text.
+const ID_DIGITS: usize = 24;
+
+impl BoundsOf<'_> {
+    /// The keys that can satisfy the condition; `None` for all.
+    pub(super) fn mango(&self, condition: &Condition) -> Option<Intervals> {
+        if condition.of_id {
+            return of_id(self, &condition.test);
+        }
+        match &condition.test {
+            Test::Eq(operand) => self.equal(operand.value()),
+            Test::In(set) => {
+                let mut all = Intervals::empty();
+                for operand in set.values() {
+                    all = all.union(self.equal(operand.value())?);
+                }
+                Some(all)
+            }
+            Test::Ne(operand) if !self.multikey => match operand.value() {
+                // An empty array's key is like null's, and other arrays have those of their elements.
+                Value::Null | Value::Undefined | Value::Array(_) => None,
+                value => self.comparable(value).then(|| self.point(value).complement()),
+            },
+            Test::Lt(operand) => self.below(operand, false),
+            Test::Lte(operand) => self.below(operand, true),
+            // What is above the one set is exactly not in the other, arrays too.
+            Test::Gt(operand) if !self.multikey => self.below(operand, true).map(|below| below.complement()),
+            Test::Gte(operand) if !self.multikey => {
+                self.below(operand, false).map(|below| below.complement())
+            }
+            Test::Exists(false) => Some(nullish()),
+            Test::Type { types, .. } if !types.contains(Type::Array) => {
+                Some(types.types().map(of_type).fold(Intervals::empty(), Intervals::union))
+            }
+            Test::Mod { .. } => Some(of_type(Type::Double)),
+            Test::Regex(pattern) => self.regex(pattern),
+            Test::BeginsWith(prefix) => Some(self.prefixed(prefix)),
+            Test::All(operands) => operands.first().and_then(|first| self.equal(first.value())),
+            _ => None,
+        }
+    }
+
+    /// The keys of the values below a constant in CouchDB's order of types; `None` if there are arrays among them.
+    fn below(&self, operand: &Operand, equal: bool) -> Option<Intervals> {
+        let value = operand.value();
+        let mut all = Intervals::empty();
+        // In the order, with what is above the constant left out.
+        for tag in [Type::Null, Type::Boolean, Type::Double, Type::String] {
+            let same = tag == value.tag() || (tag == Type::Double && value.is_number());
+            if !same {
+                all = all.union(if tag == Type::Null { self.point(Value::Null) } else { of_type(tag) });
+                continue;
+            }
+            if !self.comparable(value) {
+                return None;
+            }
+            let (first, key) = (
+                diwan_value::key::type_bounds(tag, diwan_value::key::Direction::Ascending).0,
+                self.encoded(value),
+            );
+            let cut = if equal { Cut::After(key) } else { Cut::Before(key) };
+            return Some(all.union(Intervals::between(Cut::Before(first.to_vec()), cut)));
+        }
+        None
+    }
+
+    /// The strings that begin with a prefix.
+    fn prefixed(&self, prefix: &str) -> Intervals {
+        if self.index_collator.is_some() || prefix.is_empty() {
+            return of_type(Type::String);
+        }
+        let mut key = self.encoded(Value::String(prefix));
+        // Without its end, a string's key is a prefix of the keys of all strings that begin with it.
+        key.pop();
+        Intervals::between(Cut::Before(key.clone()), Cut::After(key))
+    }
+}
+
+/// The ids that can satisfy a test of their text: strings by themselves, `ObjectId`s by their digits, and all others,
+/// whose text begins with a tilde.
+fn of_id(bounds: &BoundsOf<'_>, test: &Test) -> Option<Intervals> {
+    let text = |operand: &'_ Operand| operand.value().as_str().map(str::to_owned);
+    let (strings, digits) = match test {
+        Test::Lt(operand) | Test::Lte(operand) => {
+            let text = text(operand)?;
+            let below = bounds.below(operand, matches!(test, Test::Lte(_)))?;
+            (below.intersection(&of_type(Type::String)), (None, Some(text)))
+        }
+        Test::Gt(operand) | Test::Gte(operand) => {
+            let text = text(operand)?;
+            let below = bounds.below(operand, matches!(test, Test::Gt(_)))?;
+            (below.complement().intersection(&of_type(Type::String)), (Some(text), None))
+        }
+        Test::BeginsWith(prefix) => {
+            (bounds.prefixed(prefix), (Some(prefix.to_string()), Some(prefix.to_string())))
+        }
+        _ => return None,
+    };
+    let object_ids = object_ids(bounds, digits.0.as_deref(), digits.1.as_deref());
+    let others = of_type(Type::String).union(of_type(Type::ObjectId)).complement();
+    Some(strings.union(object_ids).union(others))
+}
+
+/// The `ObjectId`s whose text is not below `from` nor, but for what begins with it, above `to`.
+fn object_ids(bounds: &BoundsOf<'_>, from: Option<&str>, to: Option<&str>) -> Intervals {
+    let end = |text: Option<&str>, fill: u8| {
+        // A text goes on with what is no digit: the digits before it still bound, if not exactly.
+        let digits =
+            text.unwrap_or_default().bytes().take_while(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let filled: Vec<u8> = digits.chain(std::iter::repeat(fill)).take(ID_DIGITS).collect();
+        let id = ObjectId::parse_hex(&String::from_utf8_lossy(&filled));
+        id.map(|id| bounds.encoded(Value::ObjectId(id)))
+    };
+    // All of them are below such texts, or all above.
+    let none = from.and_then(|text| text.bytes().next()).is_some_and(|first| first > b'f')
+        || to.and_then(|text| text.bytes().next()).is_some_and(|first| first < b'0');
+    match (end(from, b'0'), end(to, b'f')) {
+        _ if none => Intervals::empty(),
+        (Some(from), Some(to)) => Intervals::between(Cut::Before(from), Cut::After(to)),
+        _ => of_type(Type::ObjectId),
+    }
+}
