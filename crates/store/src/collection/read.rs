@@ -23,6 +23,11 @@ impl StoredDocument {
         Ok(StoredDocument { bytes })
     }
 
+    /// The record's bytes.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// The record.
     pub fn record(&self) -> Record<'_> {
         // Checked when this was made.

@@ -61,6 +61,23 @@ impl Ranges {
         Some(range)
     }
 
+    /// Begins behind a key, wherever it lies.
+    fn go_on_after(&mut self, key: Bytes) {
+        let is_behind = |range: &KeyRange| match self.direction {
+            Direction::Forward => match &range.end {
+                Bound::Unbounded => false,
+                Bound::Included(end) => *end <= key,
+                Bound::Excluded(end) => *end <= key,
+            },
+            Direction::Reverse => match &range.start {
+                Bound::Unbounded => false,
+                Bound::Included(start) | Bound::Excluded(start) => *start >= key,
+            },
+        };
+        self.at = self.ranges.iter().take_while(|range| is_behind(range)).count();
+        self.after = self.ranges.get(self.at).filter(|range| range.contains(&key)).map(|_| key);
+    }
+
     fn next_range(&mut self) {
         self.at += 1;
         self.after = None;
@@ -148,6 +165,40 @@ impl Scan {
         match &self.current {
             Current::Stored(stored) => Some(stored),
             _ => None,
+        }
+    }
+
+    /// Where the scan stands, for [`Scan::go_on_after`]; `None` where that could find a document twice.
+    pub fn position(&self) -> Option<Vec<u8>> {
+        let ([leg], None) = (self.legs.as_slice(), &self.seen) else { return None };
+        match leg {
+            Leg::Ids { ids, next } => ids.get(next.checked_sub(1)?).cloned(),
+            Leg::Records(ranges) | Leg::Index { ranges, .. } => {
+                Some(ranges.after.as_ref()?.get(self.prefix(leg).len()..)?.to_vec())
+            }
+            Leg::Natural { .. } => None,
+        }
+    }
+
+    /// Begins behind the position of another scan by the same plan.
+    pub fn go_on_after(&mut self, position: &[u8]) {
+        let Some(prefix) = self.legs.first().map(|leg| self.prefix(leg)) else { return };
+        match self.legs.first_mut() {
+            Some(Leg::Ids { ids, next }) => {
+                *next = ids.iter().position(|id| id == position).map_or(0, |at| at + 1);
+            }
+            Some(Leg::Records(ranges) | Leg::Index { ranges, .. }) => {
+                ranges.go_on_after([prefix.as_slice(), position].concat().into());
+            }
+            Some(Leg::Natural { .. }) | None => {}
+        }
+    }
+
+    /// The first bytes of all keys of a leg.
+    fn prefix(&self, leg: &Leg) -> Vec<u8> {
+        match leg {
+            Leg::Index { scan, .. } => keys::index_prefix(scan.index.id),
+            _ => keys::collection_prefix(self.collection.id),
         }
     }
 

@@ -1,0 +1,204 @@
+//! A find that is parsed already and that can be taken up where an earlier one stopped: what CouchDB's queries need.
+//!
+//! Where an earlier one stopped is a few bytes that a client keeps: the key that a scan stood on, or the place of the
+//! last document in a sorted order. A plan that may find a document twice has neither; such a query is taken up by
+//! counting.
+
+use crate::collection::{Collection, StoredDocument, id_key};
+use crate::error::Result;
+use crate::exec::{Scan, ScanStats};
+use crate::plan::{Access, Hint, Plan, Planner};
+use diwan_query::Interrupt;
+use diwan_query::external_sort::{DEFAULT_MEMORY_LIMIT, ExternalSorter, MemoryBudget, SortedRecords};
+use diwan_query::filter::Filter;
+use diwan_query::sort::Sort;
+use diwan_value::Value;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A find, parsed.
+pub struct Query {
+    /// Which documents.
+    pub filter: Arc<Filter>,
+    /// In which order; documents that are equal in it come in the order of their ids.
+    pub sort: Option<Sort>,
+    /// How to find them.
+    pub hint: Hint,
+    /// Behind which one to begin.
+    pub after: Option<Position>,
+    /// How many of them are read, where that is known: what a sort need not keep is not kept.
+    pub most: Option<usize>,
+    /// When to stop.
+    pub interrupt: Interrupt,
+    /// Where temporary files may be made.
+    pub temporary: Option<PathBuf>,
+}
+
+/// Where a query stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Position {
+    /// On this key, of this index or of the documents themselves.
+    Scan {
+        /// The index.
+        index: Option<String>,
+        /// The key's bytes.
+        key: Vec<u8>,
+    },
+    /// On a document of this place in the sorted order.
+    Sorted(Vec<u8>),
+    /// On the document with this number, from 1.
+    Count(u64),
+}
+
+/// A query under way.
+pub struct Running {
+    plan: Plan,
+    source: Source,
+    interrupt: Interrupt,
+    count: u64,
+}
+
+enum Source {
+    Scan(Box<Scan>),
+    Sorted { records: SortedRecords, stats: ScanStats, current: Option<StoredDocument> },
+}
+
+impl Collection {
+    /// The plan of a query.
+    pub fn plan_query(self: &Arc<Self>, query: &Query) -> Result<Plan> {
+        self.planned(query).map(|(plan, _)| plan)
+    }
+
+    fn planned(self: &Arc<Self>, query: &Query) -> Result<(Plan, crate::collection::ReadView)> {
+        let view = self.view();
+        // A scan is taken up by the plan that it was begun with.
+        let hint = match (&query.after, &query.hint) {
+            (Some(Position::Scan { index: Some(name), .. }), _) => Hint::Name(name.clone()),
+            (_, hint) => hint.clone(),
+        };
+        let planner = Planner {
+            view: &view,
+            filter: query.filter.clone(),
+            sort: query.sort.as_ref(),
+            collator: self.schema().options.collator.clone(),
+            hint,
+            needed: None,
+        };
+        let plan = planner.plan()?;
+        Ok((plan, view))
+    }
+
+    /// Begins a query.
+    pub fn query(self: &Arc<Self>, query: &Query) -> Result<Running> {
+        let (plan, view) = self.planned(query)?;
+        let mut scan = Scan::new(view, &plan);
+        let source = match query.sort.as_ref().filter(|_| !plan.sorted) {
+            None => {
+                if let Some(Position::Scan { index, key }) = &query.after {
+                    // By another plan the key means nothing: the query begins anew rather than somewhere.
+                    if index.as_deref() == plan.index_name() {
+                        scan.go_on_after(key);
+                    }
+                }
+                Source::Scan(Box::new(scan))
+            }
+            Some(sort) => {
+                let after = match &query.after {
+                    Some(Position::Sorted(key)) => key.as_slice(),
+                    _ => &[],
+                };
+                let budget = MemoryBudget { limit: DEFAULT_MEMORY_LIMIT, directory: query.temporary.clone() };
+                let collator = self.schema().options.collator.clone();
+                let mut sorter = ExternalSorter::for_sort(budget, query.most);
+                let mut key = Vec::new();
+                while scan.step(&query.interrupt)? {
+                    let Some(stored) = scan.stored() else { continue };
+                    key.clear();
+                    sort.key(stored.doc(), collator.as_deref(), &mut key)?;
+                    key.extend_from_slice(&id_key(stored.doc().get("_id").unwrap_or(Value::Null))?);
+                    if key.as_slice() > after {
+                        sorter.add(&key, stored.as_bytes())?;
+                    }
+                }
+                Source::Sorted { stats: scan.stats(), records: sorter.finish()?, current: None }
+            }
+        };
+        let mut running = Running { plan, source, interrupt: query.interrupt.clone(), count: 0 };
+        if let Some(Position::Count(count)) = query.after {
+            while running.count < count && running.advance()? {}
+        }
+        Ok(running)
+    }
+}
+
+impl Running {
+    /// How documents are found.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Goes to the next document.
+    pub fn advance(&mut self) -> Result<bool> {
+        let found = match &mut self.source {
+            Source::Scan(scan) => scan.step(&self.interrupt)?,
+            Source::Sorted { records, current, .. } => {
+                let found = records.advance()?;
+                *current = match found {
+                    true => Some(StoredDocument::new(records.payload().into())?),
+                    false => None,
+                };
+                found
+            }
+        };
+        self.count += u64::from(found);
+        Ok(found)
+    }
+
+    /// The document it stands on.
+    pub fn current(&self) -> Option<&StoredDocument> {
+        match &self.source {
+            Source::Scan(scan) => scan.stored(),
+            Source::Sorted { current, .. } => current.as_ref(),
+        }
+    }
+
+    /// Where it stands, to be taken up from there.
+    pub fn position(&self) -> Position {
+        let found = match &self.source {
+            Source::Scan(scan) => scan
+                .position()
+                .map(|key| Position::Scan { index: self.plan.index_name().map(str::to_owned), key }),
+            Source::Sorted { records, current, .. } => {
+                current.as_ref().map(|_| Position::Sorted(records.key().to_vec()))
+            }
+        };
+        found.unwrap_or(Position::Count(self.count))
+    }
+
+    /// What was read so far.
+    pub fn stats(&self) -> ScanStats {
+        match &self.source {
+            Source::Scan(scan) => scan.stats(),
+            Source::Sorted { stats, .. } => *stats,
+        }
+    }
+}
+
+impl Plan {
+    /// The index that documents are found by, if it is one.
+    pub fn index_name(&self) -> Option<&str> {
+        match &self.access {
+            Access::Index(scan) => Some(&scan.index.spec.name),
+            _ => None,
+        }
+    }
+
+    /// Whether every document of the collection is read.
+    pub fn reads_all(&self) -> bool {
+        match &self.access {
+            Access::Collection { ids, .. } => ids.is_all(),
+            Access::Natural { .. } => true,
+            _ => false,
+        }
+    }
+}
