@@ -129,6 +129,11 @@ impl ArraySplitter {
         self.found
     }
 
+    /// The members before the array, as an object's text without its closing brace, while elements are taken.
+    pub fn members(&self) -> &[u8] {
+        &self.others
+    }
+
     /// The members other than the array, as an object's text, when the whole body was fed and all elements taken. If
     /// the member of the array's name was no array, it is among them.
     pub fn finish(mut self) -> Result<Vec<u8>, JsonError> {
