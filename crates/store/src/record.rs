@@ -4,6 +4,7 @@
 //! generation and the 16 bytes of the hash; in a capped collection, the position in insertion order; if there are
 //! attachments, the length of their list and the list. Numbers as [`write_number`] writes them.
 
+use crate::blob::{Attachment, attachment};
 use crate::error::{Error, Result};
 use crate::keys::{read_number, write_number};
 use crate::revision::Revision;
@@ -125,6 +126,11 @@ impl<'a> Record<'a> {
     /// Whether the document has attachments.
     pub fn has_attachments(&self) -> bool {
         !self.attachments.is_empty()
+    }
+
+    /// The document's attachments.
+    pub fn attachments(&self) -> Result<Vec<Attachment>> {
+        if self.attachments.is_empty() { Ok(Vec::new()) } else { attachment::decode(self.attachments) }
     }
 }
 

@@ -5,8 +5,7 @@ use crate::blob;
 use crate::clock;
 use crate::collection::{Collection, Edit, WriteOptions};
 use crate::error::Result;
-use crate::keys::{self, CollectionId, IndexId, Key, read_number};
-use crate::record::Tombstone;
+use crate::keys::{self, CollectionId, IndexId, Key};
 use crate::retry::RetryTable;
 use crate::store::{Entry, Shared};
 use crate::{Index, Namespace, Record};
@@ -14,7 +13,6 @@ use diwan_kv::{Batch, Bytes, KeyRange, Space};
 use diwan_value::{Value, key};
 use parking_lot::{Condvar, Mutex, RwLock};
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -25,6 +23,8 @@ const TICK: Duration = Duration::from_secs(1);
 /// How often sizes are noted, and remembered results and tombstones are looked through.
 const SIZES_EVERY: Duration = Duration::from_secs(10);
 const EXPIRY_EVERY: Duration = Duration::from_secs(300);
+/// For how long bodies of superseded revisions are kept, unless the collection is compacted.
+const KEEP_BODIES_SECONDS: u64 = 24 * 60 * 60;
 /// How many documents one batch expires.
 const BATCH: usize = 128;
 
@@ -127,8 +127,8 @@ impl Work {
             if due(&mut expiry, EXPIRY_EVERY) {
                 report("expiring retryable writes", self.retries.expire(self.shared.engine.as_ref()));
                 report(
-                    "expiring tombstones",
-                    self.each_collection(|collection| self.expire_tombstones(collection)),
+                    "expiring revisions",
+                    self.each_collection(|collection| self.expire_revisions(collection)),
                 );
             }
         }
@@ -166,6 +166,11 @@ impl Work {
                 KeyRange::prefix(&keys::natural_prefix(CollectionId(number))),
             )?;
             blob::delete_all(&self.shared, CollectionId(number))?;
+            for prefix in
+                [keys::locals_prefix(CollectionId(number)), keys::settings_prefix(CollectionId(number))]
+            {
+                engine.delete_range(Space::Meta, KeyRange::prefix(&prefix))?;
+            }
             let mut batch = Batch::new();
             batch.delete(Space::Meta, Key::Size(CollectionId(number)).bytes());
             batch.delete(Space::Meta, Key::Dropped(number).bytes());
@@ -241,48 +246,13 @@ impl Work {
         }
     }
 
-    fn expire_tombstones(&self, collection: &Arc<Collection>) -> Result<()> {
+    /// What is remembered of deleted documents, and of revisions that HTTP clients superseded.
+    fn expire_revisions(&self, collection: &Arc<Collection>) -> Result<()> {
+        let now = clock::now_seconds();
         let keep = collection.schema().options.tombstone_seconds;
-        let oldest = clock::now_seconds().saturating_sub(keep);
-        let prefix = keys::collection_prefix(collection.id);
-        let mut range = KeyRange::prefix(&prefix);
-        if !collection.sequence.may_have_tombstones() {
-            return Ok(());
-        }
-        let mut expired = Vec::new();
-        self.shared.engine.snapshot().visit(Space::Revisions, range.clone(), &mut |key, value| {
-            // A tombstone's key ends with a zero, an ancestor's with its generation.
-            if key.last() == Some(&0)
-                && let Ok(tombstone) = Tombstone::parse(value)
-                && tombstone.deleted_at < oldest
-            {
-                expired.push((key.to_vec(), tombstone.sequence));
-            }
-            if expired.len() < 10_000 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        })?;
-        for (key, sequence) in expired {
-            let id = &key[prefix.len()..key.len() - 1];
-            let _held = self.shared.documents.lock_one(collection.id.0, id);
-            let now = self.shared.engine.get(Space::Revisions, &key)?;
-            let unchanged = now.is_some_and(|value| {
-                Tombstone::parse(&value).is_ok_and(|tombstone| tombstone.sequence == sequence)
-            });
-            // The newest change stays: it tells the next start the sequence and the count.
-            if !unchanged || sequence == collection.last_sequence() {
-                continue;
-            }
-            let mut batch = Batch::new();
-            batch.delete(Space::Log, Key::Change(collection.id, sequence).bytes());
-            range = KeyRange::prefix(&[prefix.as_slice(), id].concat());
-            self.shared.engine.snapshot().visit(Space::Revisions, range.clone(), &mut |other, _| {
-                let suffix = &other[prefix.len() + id.len()..];
-                if suffix == [0] || read_number(suffix).is_some_and(|(_, rest)| rest.is_empty()) {
-                    batch.delete(Space::Revisions, Bytes::from(other));
-                }
-                ControlFlow::Continue(())
-            })?;
-            self.shared.engine.commit(batch)?;
-        }
+        let stopped = || self.is_stopped();
+        collection.expire_tombstones(now.saturating_sub(keep), &stopped)?;
+        collection.expire_bodies(now.saturating_sub(KEEP_BODIES_SECONDS), &stopped)?;
         Ok(())
     }
 }

@@ -9,9 +9,11 @@
 mod capped;
 mod document;
 mod entries;
+mod expire;
 mod history;
 mod lineage;
 mod local;
+mod purge;
 mod read;
 mod revisions;
 mod sequence;

@@ -422,12 +422,16 @@ fn grafted_leaf<'a>(ready: &'a Ready<'a>, revision: Revision, old: Option<Doc<'_
     Ok(NewLeaf { revision, ..unnamed_leaf(ready, revision.generation, old) })
 }
 
-fn unnamed_leaf<'a>(ready: &'a Ready<'a>, generation: u32, _old: Option<Doc<'_>>) -> NewLeaf<'a> {
+/// All of a leaf but its revision. Numbers that JSON changed the type of get back that of the document before.
+fn unnamed_leaf<'a>(ready: &'a Ready<'a>, generation: u32, old: Option<Doc<'_>>) -> NewLeaf<'a> {
     let edit = ready.edit;
     let given = Doc::trusted(&ready.doc);
     let doc = match edit.deleted && !has_fields(given) {
         true => id_to_keep(&ready.id, given).map(|doc| Cow::Owned(doc.into_bytes())),
-        false => Some(Cow::Borrowed(&*ready.doc)),
+        false => {
+            let kept = old.and_then(|old| diwan_value::json::keep_types(old, given));
+            Some(kept.map_or(Cow::Borrowed(&*ready.doc), |doc| Cow::Owned(doc.into_bytes())))
+        }
     };
     let attachments = match edit.attachments.as_slice() {
         [] => Cow::Borrowed(&[][..]),

@@ -155,11 +155,8 @@ impl RevisionTree {
                 if let Some(node) = self.nodes.get_mut(&child) {
                     node.parent = Some(hash);
                 }
-                let node = self.nodes.entry(parent).or_insert(Node {
-                    parent: None,
-                    children: 0,
-                    deleted: false,
-                });
+                let node =
+                    self.nodes.entry(parent).or_insert(Node { parent: None, children: 0, deleted: false });
                 node.children += 1;
                 if outcome == Merge::Known {
                     outcome = Merge::Extended;
@@ -206,7 +203,8 @@ impl RevisionTree {
     /// Removes leaves as if they had never been, with what led to them alone. Gives those that were leaves.
     pub fn remove_leaves(&mut self, revisions: &[Revision]) -> Vec<Revision> {
         let wanted: BTreeSet<Revision> = revisions.iter().copied().collect();
-        let removed: Vec<Revision> = wanted.into_iter().filter(|revision| self.leaf(revision).is_some()).collect();
+        let removed: Vec<Revision> =
+            wanted.into_iter().filter(|revision| self.leaf(revision).is_some()).collect();
         for revision in &removed {
             let mut next = Some(*revision);
             while let Some(revision) = next {

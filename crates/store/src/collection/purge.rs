@@ -1,0 +1,100 @@
+//! Purging: revisions go as if they had never been, and nobody is told but the readers of the change log.
+
+use super::entries::{Overlay, index_keys, unique_locks};
+use super::history::read_tree;
+use super::lineage::Winner;
+use super::stage::{Before, Staged};
+use super::{Collection, Schema};
+use crate::blob::{self, attachment};
+use crate::error::Result;
+use crate::keys::{self, Key, RevisionKey};
+use crate::record::Body;
+use crate::revision::Revision;
+use crate::revision_tree::RevisionTree;
+use diwan_kv::{Batch, Bytes, KeyRange, Snapshot, Space};
+use diwan_value::Doc;
+use std::ops::ControlFlow;
+
+impl Collection {
+    /// Removes leaves of a document with what led to them alone; gives those that were leaves. When no leaf is left, the
+    /// document is gone, and a [`ChangeKind::Purge`](crate::ChangeKind::Purge) tells so.
+    pub fn purge(&self, id: &[u8], revisions: &[Revision]) -> Result<Vec<Revision>> {
+        let guard = self.schema.read();
+        let schema: &Schema = &guard;
+        if schema.dropped {
+            return Err(self.dropped_error());
+        }
+        let _id = self.shared.documents.lock_one(self.id.0, id);
+        let current = self.current(id)?;
+        let before = current.read()?;
+        let Some(winner) = Winner::of(&before) else { return Ok(Vec::new()) };
+        let snapshot = self.shared.engine.snapshot();
+        let old_tree = read_tree(snapshot.as_ref(), self.id, id, &winner)?;
+        let mut new_tree = old_tree.clone();
+        let removed = new_tree.remove_leaves(revisions);
+        if removed.is_empty() {
+            return Ok(removed);
+        }
+        let mut batch = Batch::new();
+        let after = self.stage_tree(
+            snapshot.as_ref(),
+            id,
+            Some(&winner),
+            &old_tree,
+            &new_tree,
+            Vec::new(),
+            false,
+            &mut batch,
+        )?;
+        self.stage_forgotten_bodies(snapshot.as_ref(), id, &old_tree, &new_tree, &mut batch)?;
+        let old_keys = match &before {
+            Before::Live(record) => Some(index_keys(schema, record.doc)?),
+            _ => None,
+        };
+        let new_keys = after.doc().map(|doc| index_keys(schema, doc)).transpose()?;
+        let both = [&old_keys, &new_keys].into_iter().flatten();
+        let _uniques = self.shared.unique_keys.lock_many(both.flat_map(|keys| unique_locks(schema, keys)));
+        self.stage_index_changes(
+            schema,
+            id,
+            after.doc().unwrap_or(Doc::EMPTY),
+            old_keys.as_deref(),
+            new_keys.as_deref(),
+            &mut Overlay::new(),
+            &mut batch,
+        )?;
+        self.commit(schema, batch, vec![Staged::new(id, &before, after)])?;
+        Ok(removed)
+    }
+
+    /// Removes the bodies of superseded revisions that are no longer in the tree.
+    fn stage_forgotten_bodies(
+        &self,
+        snapshot: &dyn Snapshot,
+        id: &[u8],
+        before: &RevisionTree,
+        after: &RevisionTree,
+        batch: &mut Batch,
+    ) -> Result<()> {
+        let prefix = [keys::collection_prefix(self.id).as_slice(), id].concat();
+        let mut bodies: Vec<(Revision, Bytes)> = Vec::new();
+        snapshot.visit(Space::Revisions, KeyRange::prefix(&prefix), &mut |key, value| {
+            if let Some(RevisionKey::Body(revision)) = RevisionKey::parse(&key[prefix.len()..])
+                && before.leaf(&revision).is_none()
+                && !after.contains(&revision)
+            {
+                bodies.push((revision, Bytes::from(value)));
+            }
+            ControlFlow::Continue(())
+        })?;
+        for (revision, value) in bodies {
+            batch.delete(Space::Revisions, Key::Body(self.id, id, revision).bytes());
+            let body = Body::parse(&value)?;
+            if !body.attachments.is_empty() {
+                let attachments = attachment::decode(body.attachments)?;
+                blob::release(batch, self.id, id, revision, &attachments);
+            }
+        }
+        Ok(())
+    }
+}
