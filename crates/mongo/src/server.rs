@@ -13,12 +13,12 @@ use crate::parameters::Parameters;
 use crate::sessions::Sessions;
 use crate::usage::Usage;
 use diwan_kv::Engine;
-use diwan_store::Store;
-use diwan_value::Doc;
+use diwan_store::{ServerState, Store};
+use diwan_value::{Doc, DocBuf};
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -69,10 +69,7 @@ impl Server {
             message_id: AtomicI32::new(0),
             draining: AtomicBool::new(false),
         });
-        let weak = Arc::downgrade(&server);
-        let running =
-            move |_: Doc<'_>| weak.upgrade().map_or_else(Vec::new, |server| server.operations.describe());
-        server.store.set_operation_list(Box::new(running));
+        server.store.set_server_state(Box::new(State(Arc::downgrade(&server))));
         server
     }
 
@@ -153,6 +150,19 @@ impl Server {
         self.metrics.connections_opened.add(1);
         let client = self.clients.add(peer, local);
         tokio::spawn(connection::serve(self.clone(), stream, client));
+    }
+}
+
+/// A server as its store sees it.
+struct State(Weak<Server>);
+
+impl ServerState for State {
+    fn operations(&self, _: Doc<'_>) -> Vec<DocBuf> {
+        self.0.upgrade().map_or_else(Vec::new, |server| server.operations.describe())
+    }
+
+    fn sessions(&self) -> Vec<DocBuf> {
+        self.0.upgrade().map_or_else(Vec::new, |server| server.sessions.describe(Instant::now()))
     }
 }
 

@@ -3,12 +3,20 @@
 //! A session holds nothing by itself. What refers to it (cursors, running commands) is found by its identifier.
 
 use crate::arguments::SessionId;
+use crate::clock::unix_millis;
+use diwan_value::{DocBuf, Value, doc};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 /// How long a session lives after its last use.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(30 * 60);
+
+/// The SHA-256 of no user's name.
+const NOBODY: [u8; 32] = [
+    0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24, 0x27,
+    0xae, 0x41, 0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55,
+];
 
 /// How many sessions there may be (MongoDB's limit).
 const MAX_SESSIONS: usize = 1_000_000;
@@ -58,6 +66,22 @@ impl Sessions {
     /// How many there are.
     pub(crate) fn count(&self) -> usize {
         self.last_use.lock().len()
+    }
+
+    /// All of them as `$listSessions` shows them.
+    pub(crate) fn describe(&self, now: Instant) -> Vec<DocBuf> {
+        let today = unix_millis();
+        let describe = |(id, last_use): (&SessionId, &Instant)| {
+            let ago = now.saturating_duration_since(*last_use).as_millis() as i64;
+            doc! {
+                "_id": {
+                    "id": (Value::Binary { subtype: 4, bytes: id }),
+                    "uid": (Value::Binary { subtype: 0, bytes: &NOBODY })
+                },
+                "lastUse": (Value::DateTime(today - ago))
+            }
+        };
+        self.last_use.lock().iter().map(describe).collect()
     }
 
     /// All of them.

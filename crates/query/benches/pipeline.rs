@@ -104,6 +104,10 @@ impl Collections for NoCollections {
         Ok(Vec::new())
     }
 
+    fn sessions(&self) -> Result<Vec<DocBuf>> {
+        Ok(Vec::new())
+    }
+
     fn current_operations(&self, _: Doc<'_>) -> Result<Vec<DocBuf>> {
         Ok(Vec::new())
     }

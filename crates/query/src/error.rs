@@ -63,6 +63,7 @@ pub mod code {
     pub const INTERNAL_ERROR: i32 = 1;
     pub const BAD_VALUE: i32 = 2;
     pub const FAILED_TO_PARSE: i32 = 9;
+    pub const UNSUPPORTED_FORMAT: i32 = 12;
     pub const TYPE_MISMATCH: i32 = 14;
     pub const OVERFLOW: i32 = 15;
     pub const INVALID_LENGTH: i32 = 16;

@@ -42,7 +42,7 @@ pub use record::Record;
 pub use retry::{RememberedStatement, RetryRecord, SessionTurn};
 pub use revision::Revision;
 pub use revision_tree::{Leaf, RevisionTree};
-pub use store::{Entry, Store, ViewEntry};
+pub use store::{Entry, ServerState, Store, ViewEntry};
 
 /// How many ancestors of a document's revision are kept (CouchDB's default `_revs_limit`).
 pub(crate) const REVISIONS_LIMIT: u32 = 1000;

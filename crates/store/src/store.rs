@@ -73,8 +73,14 @@ impl Entry {
     }
 }
 
-/// Who tells of the operations under way, for `$currentOp`.
-pub type OperationList = Box<dyn Fn(Doc<'_>) -> Vec<DocBuf> + Send + Sync>;
+/// What the server in front of a store knows, for the stages that show it.
+pub trait ServerState: Send + Sync {
+    /// The operations under way, for `$currentOp` with these options.
+    fn operations(&self, spec: Doc<'_>) -> Vec<DocBuf>;
+
+    /// The sessions, for `$listSessions`.
+    fn sessions(&self) -> Vec<DocBuf>;
+}
 
 /// A store: all databases of one engine.
 pub struct Store {
@@ -82,7 +88,7 @@ pub struct Store {
     entries: Arc<RwLock<BTreeMap<Namespace, Entry>>>,
     retries: Arc<RetryTable>,
     upkeep: Upkeep,
-    operations: OnceLock<OperationList>,
+    server: OnceLock<Box<dyn ServerState>>,
 }
 
 /// The names after `system.` that clients may create.
@@ -134,7 +140,7 @@ impl Store {
         let entries = Arc::new(RwLock::new(entries));
         let retries = Arc::new(RetryTable::default());
         let upkeep = Upkeep::start(shared.clone(), entries.clone(), retries.clone());
-        let store = Arc::new(Store { shared, entries, retries, upkeep, operations: OnceLock::new() });
+        let store = Arc::new(Store { shared, entries, retries, upkeep, server: OnceLock::new() });
         store.drop_unfinished()?;
         Ok(store)
     }
@@ -148,13 +154,13 @@ impl Store {
         Ok(())
     }
 
-    /// Says who tells of the operations under way. Only the first call counts.
-    pub fn set_operation_list(&self, list: OperationList) {
-        let _ = self.operations.set(list);
+    /// Says who tells of operations and sessions. Only the first call counts.
+    pub fn set_server_state(&self, server: Box<dyn ServerState>) {
+        let _ = self.server.set(server);
     }
 
-    pub(crate) fn current_operations(&self, spec: Doc<'_>) -> Vec<DocBuf> {
-        self.operations.get().map_or_else(Vec::new, |list| list(spec))
+    pub(crate) fn server_state(&self) -> Option<&dyn ServerState> {
+        self.server.get().map(AsRef::as_ref)
     }
 
     /// The engine below.

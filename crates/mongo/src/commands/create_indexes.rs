@@ -1,8 +1,8 @@
 //! `createIndexes`: builds indexes beside other traffic, and the collection if it is not there.
 
 use crate::dispatch::Context;
-use crate::error::{CommandError, Result};
-use crate::fields::missing;
+use crate::error::{CommandError, Result, code};
+use crate::fields::{int64, missing};
 use crate::options::Topology;
 use diwan_store::{BuildProgress, IndexSpec};
 use diwan_value::{DocBuilder, Value};
@@ -14,7 +14,8 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     for field in request.fields() {
         match field.key {
             "indexes" => indexes = Some(field.documents()?),
-            "commitQuorum" | "ignoreUnknownIndexOptions" | "v" | "returnOnStart" => {}
+            "commitQuorum" => check_commit_quorum(field.value())?,
+            "ignoreUnknownIndexOptions" | "v" | "returnOnStart" => {}
             _ => return Err(field.unknown()),
         }
     }
@@ -33,7 +34,7 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
                 specs.len(),
                 value.tag().alias()
             );
-            CommandError::new(crate::error::code::TYPE_MISMATCH, text)
+            CommandError::new(code::TYPE_MISMATCH, text)
         })?;
         specs.push(IndexSpec::parse(spec, collation.as_ref())?);
     }
@@ -52,4 +53,17 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         reply.append("commitQuorum", "votingMembers");
     }
     context.fence()
+}
+
+/// Refuses a quorum that one member cannot make.
+fn check_commit_quorum(quorum: Value<'_>) -> Result<()> {
+    let possible = match quorum {
+        Value::String(quorum) => matches!(quorum, "majority" | "votingMembers"),
+        value => int64(value).is_some_and(|members| (0..=1).contains(&members)),
+    };
+    if possible {
+        return Ok(());
+    }
+    let text = "Commit quorum cannot be satisfied with the current replica set configuration";
+    Err(CommandError::new(code::UNSATISFIABLE_COMMIT_QUORUM, text))
 }

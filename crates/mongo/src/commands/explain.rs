@@ -10,6 +10,7 @@ use crate::machine;
 use crate::request::Request;
 use diwan_store::Namespace;
 use diwan_store::ops::{Aggregate, Find, Modify, Scope, Verbosity};
+use diwan_store::plan::Hint;
 use diwan_value::{Doc, DocBuf, DocBuilder, doc};
 
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
@@ -37,56 +38,28 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         "find" => explain(&find::parse(&inner, interrupt, temporary)?.find, None)?,
         "count" => {
             let count = count::parse(&inner, interrupt)?;
-            let find = Find {
-                filter: count.filter,
-                skip: count.skip,
-                limit: count.limit,
-                hint: count.hint,
-                scope: count.scope,
-                ..Find::default()
-            };
-            explain(&find, Some("COUNT"))?
+            let (skip, limit) = (count.skip, count.limit);
+            let find = found(count.filter, None, count.hint, count.scope);
+            explain(&Find { skip, limit, ..find }, Some("COUNT"))?
         }
         "distinct" => {
             let distinct = distinct::parse(&inner, interrupt)?;
-            let find = Find {
-                filter: distinct.filter,
-                hint: distinct.hint,
-                scope: distinct.scope,
-                ..Find::default()
-            };
-            explain(&find, None)?
+            explain(&found(distinct.filter, None, distinct.hint, distinct.scope), None)?
         }
         "update" => {
             let statement = only_statement(&inner, "updates")?;
             let update = update::parse(statement, &scope(context, &inner)?)?;
-            let find = Find {
-                filter: update.filter,
-                sort: update.sort,
-                hint: update.hint,
-                scope: update.scope,
-                ..Find::default()
-            };
-            explain(&find, Some("UPDATE"))?
+            explain(&found(update.filter, update.sort, update.hint, update.scope), Some("UPDATE"))?
         }
         "delete" => {
             let statement = only_statement(&inner, "deletes")?;
             let delete = delete::parse(statement, &scope(context, &inner)?)?;
-            let find =
-                Find { filter: delete.filter, hint: delete.hint, scope: delete.scope, ..Find::default() };
-            explain(&find, Some("DELETE"))?
+            explain(&found(delete.filter, None, delete.hint, delete.scope), Some("DELETE"))?
         }
         "findAndModify" | "findandmodify" => {
             let (modify, _) = find_and_modify::parse(&inner, interrupt)?;
             let root = if matches!(modify.modify, Modify::Remove) { "DELETE" } else { "UPDATE" };
-            let find = Find {
-                filter: modify.filter,
-                sort: modify.sort,
-                hint: modify.hint,
-                scope: modify.scope,
-                ..Find::default()
-            };
-            explain(&find, Some(root))?
+            explain(&found(modify.filter, modify.sort, modify.hint, modify.scope), Some(root))?
         }
         "aggregate" => {
             let namespace = aggregation::target(&inner)?;
@@ -153,6 +126,11 @@ fn only_statement<'a>(request: &Request<'a>, key: &str) -> Result<Doc<'a>> {
             format!("explained write batches must be of size 1, but {key} has more"),
         )),
     }
+}
+
+/// The find that another command begins with.
+fn found<'a>(filter: Doc<'a>, sort: Option<Doc<'a>>, hint: Hint, scope: Scope<'a>) -> Find<'a> {
+    Find { filter, sort, hint, scope, ..Find::default() }
 }
 
 fn scope<'a>(context: &Context<'_>, request: &Request<'a>) -> Result<Scope<'a>> {

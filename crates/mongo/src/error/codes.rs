@@ -135,6 +135,7 @@ const NAMES: &[(i32, &str)] = &[
     (264, "TooManyFilesOpen"),
     (267, "PreparedTransactionInProgress"),
     (276, "IndexBuildAborted"),
+    (278, "UnsatisfiableCommitQuorum"),
     (279, "ClientDisconnect"),
     (280, "ChangeStreamFatalError"),
     (285, "IndexBuildAlreadyInProgress"),
@@ -205,6 +206,7 @@ pub(crate) mod code {
     pub(crate) const UNKNOWN_REPL_WRITE_CONCERN: i32 = 79;
     pub(crate) const OPERATION_FAILED: i32 = 96;
     pub(crate) const UNSATISFIABLE_WRITE_CONCERN: i32 = 100;
+    pub(crate) const UNSATISFIABLE_COMMIT_QUORUM: i32 = 278;
     pub(crate) const CURSOR_IN_USE: i32 = 143;
     pub(crate) const COMMAND_NOT_IN_TRANSACTION: i32 = 125;
     pub(crate) const NO_SUCH_TRANSACTION: i32 = 251;

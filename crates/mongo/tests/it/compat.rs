@@ -89,3 +89,64 @@ fn compat_24_the_server_is_alone_in_its_set() {
     assert_eq!(error.get("code").and_then(Value::as_i64_exact), Some(100));
     assert_eq!(reply.as_doc().get("n").and_then(Value::as_i64_exact), Some(1));
 }
+
+#[test]
+fn compat_26_a_fresh_server_has_no_databases() {
+    // COMPAT-26
+    let server = TestServer::in_memory();
+    let reply = server.client().run("admin", doc! { "listDatabases": 1 }).unwrap();
+    assert_eq!(reply.as_doc().get_array("databases").map(|databases| databases.count()), Some(0));
+}
+
+#[test]
+fn compat_27_read_concern_snapshot_is_refused() {
+    // COMPAT-27
+    let server = TestServer::in_memory();
+    let client = &mut server.client();
+    for command in [
+        doc! { "find": "c" },
+        doc! { "distinct": "c", "key": "a" },
+        doc! { "aggregate": "c", "pipeline": [], "cursor": {} },
+    ] {
+        let mut command = command.into_builder();
+        command.append("readConcern", doc! { "level": "snapshot" });
+        assert_eq!(refused(client, "test", command.finish()).0, 72);
+    }
+}
+
+#[test]
+fn compat_28_sessions_are_shown_and_not_written() {
+    // COMPAT-28
+    let server = TestServer::in_memory();
+    let client = &mut server.client();
+    let session = doc! { "id": (Value::Binary { subtype: 4, bytes: &[7; 16] }) };
+    client.run("test", doc! { "ping": 1, "lsid": (session.clone()) }).unwrap();
+    let shown = |client: &mut TestClient, database: &str, target: Value<'_>, stage: DocBuf| {
+        let reply =
+            client.run(database, doc! { "aggregate": target, "pipeline": [(stage)], "cursor": {} }).unwrap();
+        let batch = reply.as_doc().get_doc("cursor").unwrap().get_array("firstBatch").unwrap();
+        batch.iter().map(|found| found.as_doc().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let local = shown(client, "test", Value::Int32(1), doc! { "$listLocalSessions": {} });
+    assert_eq!(local.len(), 1);
+    let id = local[0].as_doc().get_doc("_id").unwrap();
+    assert_eq!(id.get("id"), session.as_doc().get("id"));
+    assert!(matches!(local[0].as_doc().get("lastUse"), Some(Value::DateTime(_))));
+    let everywhere = Value::String("system.sessions");
+    let all = shown(client, "config", everywhere, doc! { "$listSessions": { "allUsers": true } });
+    assert_eq!(all.len(), 1);
+    let count = client.run("config", doc! { "count": "system.sessions" }).unwrap();
+    assert_eq!(count.as_doc().get("n"), Some(Value::Int32(0)));
+    let elsewhere = doc! { "aggregate": "c", "pipeline": [{ "$listSessions": {} }], "cursor": {} };
+    assert_eq!(refused(client, "test", elsewhere).0, 73);
+    let both = doc! { "$listLocalSessions": { "allUsers": true, "users": [{ "user": "a", "db": "b" }] } };
+    assert_eq!(refused(client, "test", doc! { "aggregate": 1, "pipeline": [(both)], "cursor": {} }).0, 12);
+}
+
+#[test]
+fn a_quorum_of_several_members_is_refused() {
+    let server = TestServer::in_memory();
+    let index = doc! { "key": { "a": 1 }, "name": "a_1" };
+    let command = doc! { "createIndexes": "c", "indexes": [(index)], "commitQuorum": 2 };
+    assert_eq!(refused(&mut server.client(), "test", command).0, 278);
+}

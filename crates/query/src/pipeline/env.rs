@@ -143,6 +143,9 @@ pub trait Collections: Send + Sync {
     /// The documents of `$currentOp`; `spec` is the stage's checked argument.
     fn current_operations(&self, spec: Doc<'_>) -> Result<Vec<DocBuf>>;
 
+    /// The documents of `$listSessions`: the server's sessions.
+    fn sessions(&self) -> Result<Vec<DocBuf>>;
+
     /// Begins to replace the contents of a collection (`$out`): visible at once when committed, nothing of it before.
     fn replace(&self, namespace: &Namespace, execution: &Execution) -> Result<Box<dyn Replacement>>;
 

@@ -343,24 +343,7 @@ fn parse_pipeline(stages: Array<'_>, bindings: Option<Doc<'_>>, env: &PipelineEn
     variables.push(("new".to_owned(), Expr::parse(Value::String("$$ROOT"), &scope)?));
     inner.variables.extend(variables.iter().map(|(name, _)| name.clone()));
     let scope = inner.scope();
-    let stages = stages.iter().map(|stage| {
-        let Value::Document(stage) = stage else {
-            return Err(Error::type_mismatch("Each element of the 'pipeline' array must be an object"));
-        };
-        let mut elements = stage.iter();
-        let (Some(element), None) = (elements.next(), elements.next()) else {
-            let text = "A pipeline stage specification object must contain exactly one field.";
-            return Err(Error::new(40323, text));
-        };
-        match Transform::parse(element.key_str(), element.value(), &scope) {
-            // A stage that exists but makes more than one document of one.
-            Err(error) if error.code == 40324 && super::table::is_stage(element.key_str()) => {
-                let text = format!("{} is not allowed to be used within an update", element.key_str());
-                Err(Error::new(code::INVALID_OPTIONS, text))
-            }
-            parsed => parsed,
-        }
-    });
+    let stages = stages.iter().map(|stage| Transform::parse_stage(stage, &scope));
     Ok(WhenMatched::Pipeline { variables, stages: stages.collect::<Result<_>>()? })
 }
 

@@ -1,4 +1,4 @@
-//! `$collStats`, `$indexStats`, `$currentOp`: stages whose documents tell about the server.
+//! `$collStats`, `$indexStats`, `$currentOp`, `$listLocalSessions`, `$listSessions`: stages whose documents tell about the server.
 
 use super::{DocList, DocSource, Execution, PipelineEnv};
 use crate::error::{Error, Result, code};
@@ -16,6 +16,8 @@ enum Kind {
     Collection,
     Indexes,
     CurrentOperations,
+    LocalSessions,
+    Sessions,
 }
 
 impl Statistics {
@@ -24,6 +26,8 @@ impl Statistics {
         let kind = match name {
             "$collStats" => Kind::Collection,
             "$indexStats" => Kind::Indexes,
+            "$listLocalSessions" => Kind::LocalSessions,
+            "$listSessions" => Kind::Sessions,
             _ => Kind::CurrentOperations,
         };
         let doc = spec.as_doc();
@@ -41,13 +45,21 @@ impl Statistics {
                     return Err(Error::new(code::INVALID_NAMESPACE, text));
                 }
             }
+            Kind::LocalSessions => check_sessions(name, doc, spec)?,
+            Kind::Sessions => {
+                check_sessions(name, doc, spec)?;
+                if env.database != "config" || env.collection.as_deref() != Some("system.sessions") {
+                    let text = "$listSessions may only be run against config.system.sessions";
+                    return Err(Error::new(code::INVALID_NAMESPACE, text));
+                }
+            }
         }
         Ok(Statistics { kind, spec: doc.map_or_else(DocBuf::new, Doc::to_owned) })
     }
 
     /// Whether the stage tells about the server, not about a collection.
     pub(super) fn is_of_server(&self) -> bool {
-        self.kind == Kind::CurrentOperations
+        matches!(self.kind, Kind::CurrentOperations | Kind::LocalSessions)
     }
 
     /// Runs the stage.
@@ -57,6 +69,9 @@ impl Statistics {
             Kind::Collection => collections.collection_stats(&execution.namespace, self.spec.as_doc())?,
             Kind::Indexes => collections.index_stats(&execution.namespace)?,
             Kind::CurrentOperations => collections.current_operations(self.spec.as_doc())?,
+            // There are no users, so the sessions of any are none.
+            Kind::LocalSessions | Kind::Sessions if self.spec.as_doc().contains_key("users") => Vec::new(),
+            Kind::LocalSessions | Kind::Sessions => collections.sessions()?,
         };
         Ok(Box::new(DocList::new(docs)))
     }
@@ -80,6 +95,39 @@ fn check_collection(doc: Option<Doc<'_>>, spec: Value<'_>) -> Result<()> {
             );
             return Err(Error::type_mismatch(text));
         }
+    }
+    Ok(())
+}
+
+fn check_sessions(name: &str, doc: Option<Doc<'_>>, spec: Value<'_>) -> Result<()> {
+    let Some(doc) = doc else {
+        let kind = spec.tag().alias();
+        let text = format!("{name} options must be specified in an object, but found: {kind}");
+        return Err(Error::type_mismatch(text));
+    };
+    let wrong = |field: &str, kind: &str, expected: &str| {
+        let text =
+            format!("BSON field '{name}.{field}' is the wrong type '{kind}', expected type '{expected}'");
+        Err(Error::type_mismatch(text))
+    };
+    for element in doc.iter() {
+        let (field, kind) = (element.key_str(), element.raw.tag.alias());
+        match (field, element.value()) {
+            ("allUsers", Value::Boolean(_)) => {}
+            ("allUsers", _) => return wrong(field, kind, "bool"),
+            ("users", Value::Array(users)) => {
+                if let Some(other) = users.iter().find(|user| user.as_doc().is_none()) {
+                    return wrong("users.0", other.tag().alias(), "object");
+                }
+            }
+            ("users", _) => return wrong(field, kind, "array"),
+            _ => return Err(Error::new(40415, format!("BSON field '{name}.{field}' is an unknown field."))),
+        }
+    }
+    let users = doc.get_array("users").is_some_and(|users| !users.is_empty());
+    if users && doc.get("allUsers") == Some(Value::Boolean(true)) {
+        let text = format!("{name} may not specify {{allUsers:true}} and {{users:[...]}} at the same time");
+        return Err(Error::new(code::UNSUPPORTED_FORMAT, text));
     }
     Ok(())
 }

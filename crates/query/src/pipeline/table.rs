@@ -108,6 +108,8 @@ static STAGES: &[Row] = &[
     first("$collStats", statistics),
     first("$indexStats", statistics),
     first("$currentOp", statistics),
+    first("$listLocalSessions", statistics),
+    first("$listSessions", statistics),
     first("$documents", |_, spec, env| {
         Ok(Operation::Documents(Arc::new(Documents::parse(spec, &env.scope())?)))
     }),
@@ -117,9 +119,7 @@ static STAGES: &[Row] = &[
     missing("$fill"),
     missing("$geoNear"),
     missing("$graphLookup"),
-    missing("$listLocalSessions"),
     missing("$listSampledQueries"),
-    missing("$listSessions"),
     missing("$planCacheStats"),
     missing("$querySettings"),
     missing("$queryStats"),

@@ -3,7 +3,7 @@
 
 use super::{AddFields, DocSource, Execution};
 use crate::display::{Shown, ShownDoc};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, code};
 use crate::expr::{Context, EvalEnv, Expr, ParseEnv};
 use crate::interrupt::Interrupt;
 use crate::projection::Projection;
@@ -32,6 +32,26 @@ impl Transform {
             "$replaceRoot" => Expr::parse(new_root(spec)?, scope).map(Transform::Replace),
             "$replaceWith" => Expr::parse(spec, scope).map(Transform::Replace),
             _ => Err(Error::new(40324, format!("Unrecognized pipeline stage name: '{name}'"))),
+        }
+    }
+
+    /// Parses a stage of a pipeline that makes one document of one: an update's, or a `$merge`'s.
+    pub(crate) fn parse_stage(stage: Value<'_>, scope: &ParseEnv<'_>) -> Result<Transform> {
+        let Value::Document(stage) = stage else {
+            return Err(Error::type_mismatch("Each element of the 'pipeline' array must be an object"));
+        };
+        let mut elements = stage.iter();
+        let (Some(element), None) = (elements.next(), elements.next()) else {
+            let text = "A pipeline stage specification object must contain exactly one field.";
+            return Err(Error::new(40323, text));
+        };
+        match Transform::parse(element.key_str(), element.value(), scope) {
+            // A stage that exists but makes more, fewer or other documents than one of one.
+            Err(error) if error.code == 40324 && super::table::is_stage(element.key_str()) => {
+                let text = format!("{} is not allowed to be used within an update", element.key_str());
+                Err(Error::new(code::INVALID_OPTIONS, text))
+            }
+            parsed => parsed,
         }
     }
 

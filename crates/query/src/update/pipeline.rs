@@ -3,7 +3,7 @@
 use super::UpdateEnv;
 use super::modifier::depth;
 use super::tree::too_deep;
-use crate::error::{Error, Result, code};
+use crate::error::Result;
 use crate::expr::{Context, EvalEnv, ParseEnv};
 use crate::pipeline::Transform;
 use bumpalo::Bump;
@@ -24,7 +24,7 @@ impl Pipeline {
                 &outermost
             }
         };
-        stages.iter().map(|stage| parse_stage(stage, scope)).collect::<Result<_>>().map(Pipeline)
+        stages.iter().map(|stage| Transform::parse_stage(stage, scope)).collect::<Result<_>>().map(Pipeline)
     }
 
     /// What the stages make of `doc`.
@@ -53,56 +53,3 @@ impl Pipeline {
         })
     }
 }
-
-/// Parses one stage.
-fn parse_stage(stage: Value<'_>, scope: &ParseEnv<'_>) -> Result<Transform> {
-    let Value::Document(stage) = stage else {
-        return Err(Error::type_mismatch("Each element of the 'pipeline' array must be an object"));
-    };
-    let mut elements = stage.iter();
-    let (Some(element), None) = (elements.next(), elements.next()) else {
-        let text = "A pipeline stage specification object must contain exactly one field.";
-        return Err(Error::new(40323, text));
-    };
-    let name = element.key_str();
-    if NOT_ALLOWED.contains(&name) {
-        let text = format!("{name} is not allowed to be used within an update");
-        return Err(Error::new(code::INVALID_OPTIONS, text));
-    }
-    Transform::parse(name, element.value(), scope)
-}
-
-/// The stages that exist but make more, fewer or other documents than one of one.
-const NOT_ALLOWED: &[&str] = &[
-    "$bucket",
-    "$bucketAuto",
-    "$changeStream",
-    "$collStats",
-    "$count",
-    "$currentOp",
-    "$densify",
-    "$documents",
-    "$facet",
-    "$fill",
-    "$geoNear",
-    "$graphLookup",
-    "$group",
-    "$indexStats",
-    "$limit",
-    "$listLocalSessions",
-    "$listSessions",
-    "$lookup",
-    "$match",
-    "$merge",
-    "$out",
-    "$planCacheStats",
-    "$redact",
-    "$sample",
-    "$search",
-    "$setWindowFields",
-    "$skip",
-    "$sort",
-    "$sortByCount",
-    "$unionWith",
-    "$unwind",
-];

@@ -136,36 +136,8 @@ impl IndexSpec {
                 ));
             }
         }
-        let key = match spec.get("key") {
-            Some(Value::Document(key)) => key,
-            Some(other) => {
-                return Err(Error::refused(
-                    code::TYPE_MISMATCH,
-                    format!("The field 'key' must be an object, but got {}", other.tag().alias()),
-                ));
-            }
-            None => {
-                return Err(Error::refused(
-                    code::FAILED_TO_PARSE,
-                    "The 'key' field is a required property of an index specification",
-                ));
-            }
-        };
-        let name = match spec.get("name") {
-            Some(Value::String(name)) => name.to_owned(),
-            Some(other) => {
-                return Err(Error::refused(
-                    code::TYPE_MISMATCH,
-                    format!("The field 'name' must be a string, but got {}", other.tag().alias()),
-                ));
-            }
-            None => {
-                return Err(Error::refused(
-                    code::FAILED_TO_PARSE,
-                    "The 'name' field is a required property of an index specification",
-                ));
-            }
-        };
+        let key = required(spec, "key", "an object", Value::as_doc)?;
+        let name = required(spec, "name", "a string", Value::as_str)?.to_owned();
         if name == "*" {
             return Err(Error::refused(code::BAD_VALUE, "The index name '*' is not valid."));
         }
@@ -423,6 +395,20 @@ impl IndexSpec {
 
 fn cannot_create(message: &str) -> Error {
     Error::refused(code::CANNOT_CREATE_INDEX, message)
+}
+
+/// A field that every specification has; `what` is what it must be.
+fn required<'a, T>(spec: Doc<'a>, field: &str, what: &str, read: fn(Value<'a>) -> Option<T>) -> Result<T> {
+    let Some(value) = spec.get(field) else {
+        return Err(Error::refused(
+            code::FAILED_TO_PARSE,
+            format!("The '{field}' field is a required property of an index specification"),
+        ));
+    };
+    read(value).ok_or_else(|| {
+        let kind = value.tag().alias();
+        Error::refused(code::TYPE_MISMATCH, format!("The field '{field}' must be {what}, but got {kind}"))
+    })
 }
 
 fn is_wildcard(path: &str) -> bool {

@@ -192,7 +192,11 @@ impl Collections for StoreCollections {
     }
 
     fn current_operations(&self, spec: Doc<'_>) -> diwan_query::Result<Vec<DocBuf>> {
-        Ok(self.store.current_operations(spec))
+        Ok(self.store.server_state().map_or_else(Vec::new, |server| server.operations(spec)))
+    }
+
+    fn sessions(&self) -> diwan_query::Result<Vec<DocBuf>> {
+        Ok(self.store.server_state().map_or_else(Vec::new, |server| server.sessions()))
     }
 
     fn replace(

@@ -2,13 +2,14 @@
 
 use super::scope::{Ready, Scope};
 use super::target::Targets;
-use crate::collection::{Collection, Edit, WriteOptions, document_id, with_id_in_front};
+use crate::collection::{Collection, Edit, WriteOptions, document_id};
 use crate::error::{Error, Result};
 use crate::plan::Hint;
 use crate::record::Record;
 use crate::retry::RetryRecord;
 use diwan_kv::CommitId;
 use diwan_query::filter::{Filter, FilterEnv};
+use diwan_query::sort::Sort;
 use diwan_query::update as query;
 use diwan_value::{Array, Doc, DocBuf, Value, ValueBuf, doc};
 use std::cell::RefCell;
@@ -80,6 +81,7 @@ impl Updated {
 impl Update<'_> {
     /// Refuses a statement that cannot be parsed: all that there is to do where there is no collection.
     pub fn check(&self) -> Result<()> {
+        self.sort.map(Sort::parse).transpose()?;
         self.parse(None).map(drop)
     }
 
@@ -133,11 +135,7 @@ impl Statement {
 
     /// The document that an upsert inserts, with its `_id`.
     pub fn upsert_document(&self) -> Result<DocBuf> {
-        let doc = self.update.upsert_document(&self.filter, &self.ready.context)?;
-        Ok(match doc.as_doc().contains_key("_id") {
-            true => doc,
-            false => with_id_in_front(doc.as_doc()),
-        })
+        Ok(self.update.upsert_document(&self.filter, &self.ready.context)?)
     }
 }
 

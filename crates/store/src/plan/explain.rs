@@ -81,20 +81,9 @@ fn access_stage(access: &Access, filter: Doc<'_>, covered: bool, stats: Option<S
                 out.append("docsExamined", stats.docs_examined as i64);
             }
         }
-        Access::Collection { direction, ids } => {
-            let bounded = !ids.is_all();
+        Access::Collection { direction, .. } | Access::Natural { direction } => {
+            let bounded = matches!(access, Access::Collection { ids, .. } if !ids.is_all());
             out.append("stage", if bounded { "CLUSTERED_IXSCAN" } else { "COLLSCAN" });
-            if !filter.is_empty() {
-                out.append("filter", filter);
-            }
-            add_stats(&mut out, stats);
-            out.append("direction", direction_name(*direction));
-            if let Some(stats) = stats {
-                out.append("docsExamined", stats.docs_examined as i64);
-            }
-        }
-        Access::Natural { direction } => {
-            out.append("stage", "COLLSCAN");
             if !filter.is_empty() {
                 out.append("filter", filter);
             }

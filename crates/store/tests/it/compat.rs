@@ -294,3 +294,12 @@ fn compat_19_explain_tells_fewer_statistics() {
     let plan = explained.as_doc().get_doc("queryPlanner").unwrap().get_doc("winningPlan").unwrap();
     assert_eq!((plan.get_str("stage"), plan.get_doc("filter")), (Some("FETCH"), Some(filter.as_doc())));
 }
+
+#[test]
+fn compat_25_names_at_the_top_do_not_begin_with_a_dollar() {
+    // COMPAT-25
+    let store = store();
+    let collection = collection(&store);
+    assert_eq!(code_of_insert(&collection, doc! { "_id": 1, "$a": 1 }), code::DOLLAR_PREFIXED_FIELD_NAME);
+    insert(&collection, &[doc! { "_id": 1, "a": { "$b": 1 } }]);
+}

@@ -143,36 +143,25 @@ fn exact_product(a: Decimal128, b: Decimal128) -> Option<Decimal128> {
     Decimal128::from_parts(a_negative != b_negative, a.checked_mul(b)?, a_exponent + b_exponent)
 }
 
-impl Add for Decimal128 {
-    type Output = Decimal128;
+/// Defines an operator: exactly where that is quick, else by the library.
+macro_rules! operators {
+    ($($operator:ident, $method:ident: $exact:expr, $rounded:expr;)*) => {$(
+        impl $operator for Decimal128 {
+            type Output = Decimal128;
 
-    fn add(self, other: Decimal128) -> Decimal128 {
-        exact_sum(self, other).unwrap_or_else(|| binary(self, other, |context, a, b| context.add(a, b)))
-    }
+            fn $method(self, other: Decimal128) -> Decimal128 {
+                let exact: fn(Decimal128, Decimal128) -> Option<Decimal128> = $exact;
+                exact(self, other).unwrap_or_else(|| binary(self, other, $rounded))
+            }
+        }
+    )*};
 }
 
-impl Sub for Decimal128 {
-    type Output = Decimal128;
-
-    fn sub(self, other: Decimal128) -> Decimal128 {
-        self + -other
-    }
-}
-
-impl Mul for Decimal128 {
-    type Output = Decimal128;
-
-    fn mul(self, other: Decimal128) -> Decimal128 {
-        exact_product(self, other).unwrap_or_else(|| binary(self, other, |context, a, b| context.mul(a, b)))
-    }
-}
-
-impl Div for Decimal128 {
-    type Output = Decimal128;
-
-    fn div(self, other: Decimal128) -> Decimal128 {
-        binary(self, other, |context, a, b| context.div(a, b))
-    }
+operators! {
+    Add, add: exact_sum, |context, a, b| context.add(a, b);
+    Sub, sub: |a, b| exact_sum(a, -b), |context, a, b| context.sub(a, b);
+    Mul, mul: exact_product, |context, a, b| context.mul(a, b);
+    Div, div: |_, _| None, |context, a, b| context.div(a, b);
 }
 
 impl Rem for Decimal128 {

@@ -10,7 +10,7 @@ use super::*;
 use crate::expr::Context;
 use crate::external_sort::MemoryBudget;
 use crate::interrupt::Interrupt;
-use diwan_value::{ArrayBuilder, Doc, DocBuf, Path};
+use diwan_value::{ArrayBuilder, Doc, DocBuf, Path, doc};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
@@ -60,6 +60,10 @@ impl Collections for Arc<Memory> {
 
     fn current_operations(&self, _: Doc<'_>) -> Result<Vec<DocBuf>> {
         Ok(vec![diwan_value::doc! { "type": "op" }])
+    }
+
+    fn sessions(&self) -> Result<Vec<DocBuf>> {
+        Ok(vec![doc! { "_id": 1 }])
     }
 
     fn replace(&self, namespace: &Namespace, _: &Execution) -> Result<Box<dyn Replacement>> {
