@@ -12,6 +12,7 @@ mod clock;
 mod collection;
 mod error;
 pub mod exec;
+mod feed;
 mod index;
 pub mod keys;
 mod locks;
@@ -35,6 +36,7 @@ pub use collection::{
     with_id_in_front,
 };
 pub use error::{DuplicateKey, Error, Result};
+pub use feed::{ChangeRow, DatabaseEvent, DatabaseEventKind, Subscription};
 pub use index::{BuildProgress, FieldOrder, Index, IndexField, IndexKeys, IndexKind, IndexSpec};
 pub use namespace::{Namespace, check_database_name};
 pub use options::{Capped, CollectionOptions, ValidationLevel, View};

@@ -4,6 +4,7 @@ use crate::blob::Blobs;
 use crate::catalog::{CatalogEntry, FORMAT_VERSION, random_uuid};
 use crate::collection::Collection;
 use crate::error::{Error, Result};
+use crate::feed::{DatabaseEventKind, DatabaseFeed};
 use crate::index::{Index, IndexSpec};
 use crate::keys::{self, CollectionId, IndexId, Key, read_number, write_number};
 use crate::locks::Stripes;
@@ -27,6 +28,8 @@ pub(crate) struct Shared {
     pub unique_keys: Stripes,
     /// Blobs in use beside those that documents refer to.
     pub blobs: Blobs,
+    /// Which collections came, changed and went.
+    pub databases: DatabaseFeed,
     /// Held by whoever writes the catalog; the next free number of collections and indexes.
     catalog: Mutex<u32>,
     /// Numbers of dropped collections and indexes whose keys are still there.
@@ -112,6 +115,7 @@ impl Store {
             documents: Stripes::new(),
             unique_keys: Stripes::new(),
             blobs: Blobs::default(),
+            databases: DatabaseFeed::new(),
             catalog: Mutex::new(next),
             dropped: Mutex::new(Vec::new()),
         });
@@ -137,6 +141,9 @@ impl Store {
             }
         }
         shared.delete_later(dropped);
+        for (namespace, _) in entries.iter().filter(|(_, entry)| matches!(entry, Entry::Collection(_))) {
+            shared.databases.note(DatabaseEventKind::Created, namespace);
+        }
         let entries = Arc::new(RwLock::new(entries));
         let retries = Arc::new(RetryTable::default());
         let upkeep = Upkeep::start(shared.clone(), entries.clone(), retries.clone());
@@ -234,7 +241,11 @@ impl Store {
         batch.put(Space::Meta, Key::Format.bytes(), format_value(*next));
         self.shared.engine.commit(batch)?;
         let entry = open_entry(&self.shared, namespace.clone(), entry)?;
+        let is_view = matches!(entry, Entry::View(_));
         self.entries.write().insert(namespace.clone(), entry);
+        if !is_view {
+            self.shared.databases.note(DatabaseEventKind::Created, namespace);
+        }
         Ok(())
     }
 
@@ -258,6 +269,9 @@ impl Store {
         }
         self.shared.engine.commit(batch)?;
         let removed = self.entries.write().remove(&name).is_some();
+        if removed && matches!(entry, Entry::Collection(_)) {
+            self.shared.databases.note(DatabaseEventKind::Deleted, &name);
+        }
         self.shared.dropped.lock().extend(numbers);
         self.upkeep.wake();
         Ok(removed)
@@ -312,8 +326,14 @@ impl Store {
         collection.set_namespace(to.clone());
         let mut entries = self.entries.write();
         entries.remove(from);
-        entries.insert(to.clone(), Entry::Collection(collection));
+        let replaced = entries.insert(to.clone(), Entry::Collection(collection));
         drop(entries);
+        let databases = &self.shared.databases;
+        databases.note(DatabaseEventKind::Deleted, from);
+        if matches!(replaced, Some(Entry::Collection(_))) {
+            databases.note(DatabaseEventKind::Deleted, to);
+        }
+        databases.note(DatabaseEventKind::Created, to);
         self.shared.dropped.lock().extend(numbers);
         self.upkeep.wake();
         Ok(())

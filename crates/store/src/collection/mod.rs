@@ -32,6 +32,7 @@ pub use write::{Edit, InsertReport, WriteOptions, Written};
 
 use crate::catalog::CatalogEntry;
 use crate::error::{Error, Result};
+use crate::feed::{UpdateFlag, Watchers};
 use crate::index::Index;
 use crate::keys::{self, CollectionId};
 use crate::namespace::Namespace;
@@ -73,6 +74,10 @@ pub struct Collection {
     /// The greatest id that was ever inserted, or one above it, as key bytes.
     greatest_id: Mutex<Vec<u8>>,
     settings: settings::Settings,
+    /// Who waits for changes.
+    pub(crate) watchers: Arc<Watchers>,
+    /// Whether the store's list of updated databases names it.
+    pub(crate) update_flag: UpdateFlag,
 }
 
 impl Collection {
@@ -94,6 +99,8 @@ impl Collection {
             sequence,
             building: Mutex::new(()),
             greatest_id: Mutex::new(greatest_id),
+            watchers: Arc::default(),
+            update_flag: UpdateFlag::default(),
             settings,
         })
     }
@@ -166,6 +173,7 @@ impl Collection {
     /// Refuses all further writes, and gives the numbers under which keys lie.
     pub(crate) fn retire(&self) -> Vec<u32> {
         let schema = self.set_schema(|schema| schema.dropped = true);
+        self.watchers.wake();
         std::iter::once(self.id.0).chain(schema.indexes.iter().map(|index| index.id.0)).collect()
     }
 

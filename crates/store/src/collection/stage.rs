@@ -150,6 +150,8 @@ impl Collection {
         match self.shared.engine.commit(batch) {
             Ok(commit) => {
                 self.sequence.publish(&state);
+                drop(state);
+                self.changed();
                 Ok(commit)
             }
             Err(error) => {

@@ -1,0 +1,252 @@
+//! The rows of a change log: which document changed, and what it is now.
+//!
+//! A run of the log is read first. Then its documents: where their ids lie close together, as those of documents
+//! inserted one after the other do, by one pass over the range that they span; one by one where they do not. A pass that
+//! meets too many others is given up.
+
+use crate::change::{Change, ChangeKind};
+use crate::collection::{Collection, ReadView};
+use crate::error::{Error, Result};
+use crate::keys::{self, Key, read_number, write_number};
+use crate::record::{Record, Tombstone};
+use crate::revision::Revision;
+use diwan_kv::{Bytes, Direction, KeyRange, Space};
+use diwan_value::key;
+use diwan_value::{ValueBuf, key::Decoder};
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+
+/// How many entries of the log are read at a time.
+const RUN: usize = 4096;
+/// How many documents that nobody asked for a pass may meet before it is given up, beside one for each that was.
+const MOST_OTHERS: usize = 64;
+
+/// The last change of a document.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChangeRow {
+    /// Its place in the log.
+    pub sequence: u64,
+    /// The key bytes of the document's `_id`.
+    pub id: Vec<u8>,
+    /// The `_id`.
+    pub id_value: ValueBuf,
+    /// The winning revision.
+    pub revision: Revision,
+    /// Whether that is a deletion.
+    pub deleted: bool,
+    /// All leaves of the tree of revisions, the winner first; empty if the winner is the only one.
+    pub leaves: Vec<Revision>,
+}
+
+/// A run of the log. The ids lie one after the other in one buffer.
+#[derive(Default)]
+struct Run {
+    ids: Vec<u8>,
+    entries: Vec<Entry>,
+    /// How many entries were read, those that are not told included.
+    read: usize,
+    /// The sequence of the last of them.
+    last: u64,
+}
+
+struct Entry {
+    sequence: u64,
+    deleted: bool,
+    id: std::ops::Range<usize>,
+}
+
+impl Run {
+    fn add(&mut self, prefix: &[u8], key: &[u8], value: &[u8]) -> Result<()> {
+        let number = key.get(prefix.len()..).and_then(read_number);
+        let (sequence, _) = number.ok_or_else(|| Error::Damaged(keys::describe(Space::Log, key)))?;
+        let change = Change::parse(sequence, value)?;
+        self.read += 1;
+        self.last = sequence;
+        let deleted = match change.kind {
+            ChangeKind::Insert | ChangeKind::Update => false,
+            ChangeKind::Delete => true,
+            // There is nothing left to tell of.
+            ChangeKind::Purge => return Ok(()),
+        };
+        let start = self.ids.len();
+        self.ids.extend_from_slice(change.id);
+        self.entries.push(Entry { sequence, deleted, id: start..self.ids.len() });
+        Ok(())
+    }
+
+    fn id(&self, at: usize) -> &[u8] {
+        &self.ids[self.entries[at].id.clone()]
+    }
+
+    /// The entries whose documents are there, in the order of their ids.
+    fn live_by_id(&self) -> Vec<u32> {
+        let mut live: Vec<u32> =
+            (0..self.entries.len() as u32).filter(|&at| !self.entries[at as usize].deleted).collect();
+        if !live.is_sorted_by_key(|&at| self.id(at as usize)) {
+            live.sort_unstable_by_key(|&at| self.id(at as usize));
+        }
+        live
+    }
+}
+
+impl Collection {
+    /// The changes after sequence `since` in their order, or those before it in reverse; for each document its last,
+    /// and up to `limit` of them. Fewer than `limit` are all there are.
+    pub fn changes(
+        self: &Arc<Self>,
+        since: u64,
+        limit: usize,
+        direction: Direction,
+    ) -> Result<Vec<ChangeRow>> {
+        let mut rows = Vec::new();
+        let mut at = since;
+        let view = self.view();
+        while rows.len() < limit {
+            let most = RUN.min(limit - rows.len());
+            let run = read_run(&view, at, most, direction)?;
+            at = run.last;
+            let is_last = run.read < most;
+            rows_of(&view, &run, &mut rows)?;
+            if is_last {
+                break;
+            }
+        }
+        Ok(rows)
+    }
+}
+
+fn read_run(view: &ReadView, since: u64, most: usize, direction: Direction) -> Result<Run> {
+    let collection = view.collection().id;
+    let prefix = keys::collection_prefix(collection);
+    let mut run = Run::default();
+    match direction {
+        Direction::Forward => {
+            let mut failure = None;
+            let range = keys::changes_after(collection, since);
+            view.snapshot().visit(Space::Log, range, &mut |key, value| {
+                failure = run.add(&prefix, key, value).err();
+                if failure.is_none() && run.read < most {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
+                }
+            })?;
+            if let Some(error) = failure {
+                return Err(error);
+            }
+        }
+        Direction::Reverse => {
+            let mut end = prefix.clone();
+            write_number(&mut end, since);
+            let range = KeyRange::new(Bound::Included(prefix.as_slice().into()), Bound::Excluded(end.into()));
+            for pair in view.snapshot().scan(Space::Log, range, direction).take(most) {
+                let (key, value) = pair?;
+                run.add(&prefix, &key, &value)?;
+            }
+        }
+    }
+    Ok(run)
+}
+
+/// Adds the rows of a run.
+fn rows_of(view: &ReadView, run: &Run, rows: &mut Vec<ChangeRow>) -> Result<()> {
+    let live = run.live_by_id();
+    // Where the ids rise with the sequences and nothing is deleted, rows come in their order.
+    if live.len() == run.entries.len() && live.is_sorted() {
+        return read_live(view, run, &live, &mut |_, row| rows.push(row));
+    }
+    let mut found: Vec<Option<ChangeRow>> = vec![None; run.entries.len()];
+    read_live(view, run, &live, &mut |at, row| found[at as usize] = Some(row))?;
+    for (at, row) in found.into_iter().enumerate() {
+        match row {
+            Some(row) => rows.push(row),
+            None => rows.push(deleted_row(view, run, at)?),
+        }
+    }
+    Ok(())
+}
+
+/// Gives the rows of documents that are there, in the order of their ids.
+fn read_live(view: &ReadView, run: &Run, live: &[u32], give: &mut dyn FnMut(u32, ChangeRow)) -> Result<()> {
+    let (Some(&first), Some(&last)) = (live.first(), live.last()) else { return Ok(()) };
+    let prefix = keys::collection_prefix(view.collection().id);
+    let place = |at: u32| Bytes::from([prefix.as_slice(), run.id(at as usize)].concat());
+    let (mut done, mut others) = (0, 0);
+    let mut failure = None;
+    let range = KeyRange::closed(place(first), place(last));
+    view.snapshot().visit(Space::Records, range, &mut |key, value| {
+        let Some(&at) = live.get(done) else { return ControlFlow::Break(()) };
+        if key.get(prefix.len()..) != Some(run.id(at as usize)) {
+            others += 1;
+            return if others > MOST_OTHERS + done {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            };
+        }
+        match live_row(view, run, at, value) {
+            Ok(row) => give(at, row),
+            Err(error) => {
+                failure = Some(error);
+                return ControlFlow::Break(());
+            }
+        }
+        done += 1;
+        ControlFlow::Continue(())
+    })?;
+    if let Some(error) = failure {
+        return Err(error);
+    }
+    for &at in &live[done..] {
+        let key = place(at);
+        let value = view.snapshot().get(Space::Records, &key)?;
+        let value = value.ok_or_else(|| Error::Damaged(keys::describe(Space::Records, &key)))?;
+        give(at, live_row(view, run, at, &value)?);
+    }
+    Ok(())
+}
+
+fn live_row(view: &ReadView, run: &Run, at: u32, value: &[u8]) -> Result<ChangeRow> {
+    let record = Record::parse(value)?;
+    let (id, sequence) = (run.id(at as usize), run.entries[at as usize].sequence);
+    let id_value = record.doc.get("_id").filter(|_| record.sequence == sequence);
+    let id_value = id_value.ok_or_else(|| Error::Damaged(format!("the document of change {sequence}")))?;
+    Ok(ChangeRow {
+        sequence,
+        id: id.to_vec(),
+        id_value: id_value.to_owned(),
+        revision: record.revision(),
+        deleted: false,
+        leaves: if record.has_branches() { leaves(view, id)? } else { Vec::new() },
+    })
+}
+
+fn deleted_row(view: &ReadView, run: &Run, at: usize) -> Result<ChangeRow> {
+    let (id, sequence) = (run.id(at), run.entries[at].sequence);
+    let damaged = || Error::Damaged(format!("the deleted document of change {sequence}"));
+    let key = Key::Tombstone(view.collection().id, id).bytes();
+    let value = view.snapshot().get(Space::Revisions, &key)?.ok_or_else(damaged)?;
+    let tombstone = Tombstone::parse(&value)?;
+    if tombstone.sequence != sequence {
+        return Err(damaged());
+    }
+    let id_value = match tombstone.doc.and_then(|doc| doc.get("_id")) {
+        Some(value) => value.to_owned(),
+        // Otherwise of a type that its key bytes tell.
+        None => Decoder::new(id, &[]).next(key::Direction::Ascending).ok_or_else(damaged)?,
+    };
+    Ok(ChangeRow {
+        sequence,
+        id: id.to_vec(),
+        id_value,
+        revision: tombstone.revision,
+        deleted: true,
+        leaves: if tombstone.marks.branches { leaves(view, id)? } else { Vec::new() },
+    })
+}
+
+/// The leaves of a document with conflicts.
+fn leaves(view: &ReadView, id: &[u8]) -> Result<Vec<Revision>> {
+    let tree = view.tree(id)?.unwrap_or_default();
+    Ok(tree.leaves().iter().map(|leaf| leaf.revision).collect())
+}
