@@ -10,6 +10,7 @@ pub mod error;
 mod handlers;
 pub mod http;
 mod names;
+mod replicator;
 mod routes;
 mod sequence;
 mod server;

@@ -1,13 +1,16 @@
 //! The face as a whole: what all requests share.
 
 use crate::config::Config;
+use crate::error::{Error, Result};
 use crate::http;
+use crate::replicator::Replicator;
 use crate::uuids::{self, Uuids};
 use diwan_store::Store;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 
 /// The CouchDB face of a store.
 pub struct Couch {
@@ -23,6 +26,8 @@ pub struct Couch {
     pub started: Instant,
     /// How many requests there were.
     pub requests: AtomicU64,
+    /// The replications, once the face serves.
+    replicator: OnceLock<Arc<Replicator>>,
     /// The header `Server`.
     pub(crate) server_header: String,
 }
@@ -38,12 +43,26 @@ impl Couch {
             uuid: uuids::random(),
             started: Instant::now(),
             requests: AtomicU64::new(0),
+            replicator: OnceLock::new(),
             server_header,
         })
     }
 
-    /// Accepts connections for ever.
+    /// Accepts connections for ever, and looks after replications.
     pub async fn serve(self: Arc<Self>, listener: TcpListener) {
+        self.replicator.get_or_init(|| Replicator::start(&self, Handle::current()));
         http::connection::serve(listener, self).await;
+    }
+
+    /// The replications.
+    pub(crate) fn replicator(&self) -> Result<&Arc<Replicator>> {
+        self.replicator.get().ok_or_else(|| Error::unavailable("The server is starting."))
+    }
+
+    /// Ends what goes on beside requests. To be called from a thread that may block.
+    pub fn close(&self) {
+        if let Some(replicator) = self.replicator.get() {
+            replicator.close();
+        }
     }
 }

@@ -71,10 +71,12 @@ async fn serve(settings: &Resolved, store: Arc<Store>) -> Result<(), String> {
     let address = mongo_listener.local_addr().map_err(|error| error.to_string())?;
     let server = Server::new(store.clone(), options(settings, address));
     let mut http_address = None;
+    let mut face = None;
     if let Some(wanted) = settings.http {
         let listener = listen(wanted, "--http")?;
         http_address = Some(listener.local_addr().map_err(|error| error.to_string())?);
         let couch = Couch::new(store, http_config(settings, server.clone()));
+        face = Some(couch.clone());
         tokio::spawn(couch.serve(listener));
     }
     let mut terminate = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
@@ -87,6 +89,10 @@ async fn serve(settings: &Resolved, store: Arc<Store>) -> Result<(), String> {
         _ = interrupt.recv() => tracing::info!("SIGINT: closing"),
     }
     accepting.abort();
+    if let Some(couch) = face {
+        // Its threads still need the store and the runtime.
+        let _ = tokio::task::spawn_blocking(move || couch.close()).await;
+    }
     server.drain(PATIENCE).await;
     tracing::info!("closed");
     Ok(())

@@ -1,5 +1,6 @@
 //! The handlers, a file for each endpoint or family of endpoints.
 
+pub mod active_tasks;
 pub mod all_dbs;
 pub mod config;
 pub mod database;
@@ -8,6 +9,8 @@ pub mod ensure_full_commit;
 pub mod favicon;
 pub mod membership;
 pub mod node;
+pub mod replicate;
+pub mod scheduler;
 pub mod session;
 pub mod shards;
 pub mod up;

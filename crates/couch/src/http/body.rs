@@ -20,6 +20,8 @@ pub enum Body {
     Bytes(Bytes),
     /// It comes as it is read.
     Stream(Box<Stream>),
+    /// It is read from elsewhere in this server.
+    Reader(Box<dyn Read + Send>),
     /// The same, compressed on the way.
     Gzip(Box<flate2::read::MultiGzDecoder<Body>>),
 }
@@ -77,6 +79,7 @@ impl Read for Body {
             Body::Empty => Ok(0),
             Body::Bytes(bytes) => Ok(take(bytes, buffer)),
             Body::Stream(stream) => stream.read(buffer),
+            Body::Reader(reader) => reader.read(buffer),
             Body::Gzip(decoder) => decoder.read(buffer),
         }
     }

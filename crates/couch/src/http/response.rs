@@ -114,7 +114,7 @@ pub struct RowWriter {
 }
 
 impl RowWriter {
-    pub(super) fn new(sender: mpsc::Sender<io::Result<Bytes>>) -> RowWriter {
+    pub(crate) fn new(sender: mpsc::Sender<io::Result<Bytes>>) -> RowWriter {
         RowWriter { sender, buffer: Vec::with_capacity(CHUNK + 4096) }
     }
 
@@ -129,7 +129,7 @@ impl RowWriter {
     }
 
     /// Breaks the response off, so that the client does not take it for complete.
-    pub(super) fn abort(&mut self, error: io::Error) {
+    pub(crate) fn abort(&mut self, error: io::Error) {
         let _ = self.sender.blocking_send(Err(error));
     }
 }

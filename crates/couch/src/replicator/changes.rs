@@ -1,0 +1,227 @@
+//! Reads what changed at the source: all there is, or for ever.
+
+use super::failure::Failure;
+use super::peer::{Answer, Call};
+use super::protocol::{Database, escape, text_of};
+use super::spec::{Choice, Spec};
+use serde_json::{Map, Value, json};
+use std::io::{BufRead, BufReader, Read};
+use std::time::Duration;
+
+/// How often a feed that has nothing to tell must show that it lives, of the silence that is borne.
+const BEATS: u128 = 3;
+/// The longest line of a feed.
+const LINE: u64 = 64 << 20;
+
+/// A changed document.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// The source's sequence.
+    pub seq: Value,
+    /// The document.
+    pub id: String,
+    /// Its leaf revisions, or the winning one.
+    pub revs: Vec<String>,
+}
+
+/// Where the rows go. `false` when no more are wanted.
+pub type Push<'a> = &'a mut dyn FnMut(Row) -> bool;
+
+/// Reads the changes after `since`: the last sequence, when there are no more. A continuous feed has no end but failure.
+pub fn read(source: &Database, spec: &Spec, since: Value, push: Push<'_>) -> Result<Value, Failure> {
+    let mut since = since;
+    loop {
+        // Each piece of progress makes the patience new.
+        let before = since.clone();
+        let result = source.patiently(|| {
+            let before = since.clone();
+            let result = read_once(source, spec, &mut since, push);
+            match result {
+                Err(failure) if failure.is_passing() && since != before => Ok(None),
+                result => result,
+            }
+        });
+        match result? {
+            Some(last) if !spec.continuous => return Ok(last),
+            _ => {}
+        }
+        if spec.continuous && since == before {
+            // A feed that ended without a word is asked for again, but not in a spin.
+            source.pause()?;
+        }
+    }
+}
+
+/// One request: the last sequence if it came to its end.
+fn read_once(
+    source: &Database,
+    spec: &Spec,
+    since: &mut Value,
+    push: Push<'_>,
+) -> Result<Option<Value>, Failure> {
+    let answer = source.demand(call(spec, since))?;
+    if spec.continuous { follow(source, answer, since, push) } else { list(source, answer, since, push) }
+}
+
+/// The request for the changes after `since`.
+fn call(spec: &Spec, since: &Value) -> Call {
+    let style = if spec.winning_revs_only { "main_only" } else { "all_docs" };
+    let mut path = format!("_changes?style={style}&since={}", escape(&text_of(since)));
+    if spec.continuous {
+        let beat = (spec.silence.as_millis() / BEATS).max(1);
+        path.push_str(&format!("&feed=continuous&heartbeat={beat}"));
+    } else {
+        path.push_str("&feed=normal");
+    }
+    let mut call = match &spec.choice {
+        Choice::All => Call::get(path),
+        Choice::Ids(ids) => Call::post(path + "&filter=_doc_ids", json!({ "doc_ids": ids }).to_string()),
+        Choice::Selector(selector) => {
+            Call::post(path + "&filter=_selector", json!({ "selector": selector }).to_string())
+        }
+        Choice::Filter(name) => {
+            path.push_str(&format!("&filter={}", escape(name)));
+            for (name, value) in &spec.query_params {
+                path.push_str(&format!("&{}={}", escape(name), escape(&text_of(value))));
+            }
+            Call::get(path)
+        }
+    };
+    // Compressed, a line might wait for the next.
+    call.gzip = !spec.continuous;
+    call
+}
+
+/// A changed document's id, and the document unless it was deleted.
+pub type Written = (String, Option<Map<String, Value>>);
+
+/// Reads whole documents as they change, until the feed breaks off, `take` returns false, or the job ends. `take` is
+/// called without a document from time to time while nothing changes.
+pub fn follow_documents(
+    source: &Database,
+    since: &mut Value,
+    beat: Duration,
+    take: &mut dyn FnMut(Option<Written>) -> bool,
+) -> Result<(), Failure> {
+    let path = format!(
+        "_changes?feed=continuous&include_docs=true&heartbeat={}&since={}",
+        beat.as_millis(),
+        escape(&text_of(since))
+    );
+    let answer = source.demand(Call { gzip: false, ..Call::get(path) })?;
+    let mut reader = BufReader::new(answer.body);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let count =
+            (&mut reader).take(LINE).read_until(b'\n', &mut line).map_err(|error| source.broken(&error))?;
+        if count == 0 {
+            return Ok(());
+        }
+        let text = line.trim_ascii();
+        if text.is_empty() {
+            if take(None) {
+                continue;
+            }
+            return Ok(());
+        }
+        let Ok(Value::Object(mut row)) = serde_json::from_slice(text) else { return Ok(()) };
+        let Some(Value::String(id)) = row.remove("id") else { return Ok(()) };
+        let deleted = row.get("deleted") == Some(&Value::Bool(true));
+        let document = match row.remove("doc") {
+            Some(Value::Object(document)) if !deleted => Some(document),
+            _ => None,
+        };
+        if !take(Some((id, document))) {
+            return Ok(());
+        }
+        *since = row.remove("seq").unwrap_or_default();
+    }
+}
+
+/// Reads `{"results":[…],"last_seq":…}`.
+fn list(
+    source: &Database,
+    answer: Answer,
+    since: &mut Value,
+    push: Push<'_>,
+) -> Result<Option<Value>, Failure> {
+    let mut wanted = true;
+    let others = source.elements(answer, "results", |element| {
+        if let Some(row) = row(source, element)? {
+            let seq = row.seq.clone();
+            if !push(row) {
+                wanted = false;
+                return Err(Failure::stopped());
+            }
+            *since = seq;
+        }
+        Ok(())
+    });
+    match others {
+        Ok(others) => Ok(Some(others.get("last_seq").cloned().unwrap_or_else(|| since.clone()))),
+        Err(failure) if wanted => Err(failure),
+        Err(_) => Err(Failure::stopped()),
+    }
+}
+
+/// Reads a line for each change, until the feed breaks off or says where it ended.
+fn follow(
+    source: &Database,
+    answer: Answer,
+    since: &mut Value,
+    push: Push<'_>,
+) -> Result<Option<Value>, Failure> {
+    let mut reader = BufReader::with_capacity(32 << 10, answer.body);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let count =
+            (&mut reader).take(LINE).read_until(b'\n', &mut line).map_err(|error| source.broken(&error))?;
+        if count == 0 {
+            return Ok(None);
+        }
+        let text = line.trim_ascii();
+        if text.is_empty() {
+            continue;
+        }
+        if line.last() != Some(&b'\n') {
+            return Err(Failure::passing(
+                "connection_closed",
+                format!("{}: the feed broke off", source.uri()),
+            ));
+        }
+        match row(source, text)? {
+            Some(row) => {
+                let seq = row.seq.clone();
+                if !push(row) {
+                    return Err(Failure::stopped());
+                }
+                *since = seq;
+            }
+            // The peer ends the feed, by its own limit of time or because the database is gone.
+            None => return Ok(None),
+        }
+    }
+}
+
+/// A row as text; `None` for what is no row, such as the end of a feed.
+fn row(source: &Database, text: &[u8]) -> Result<Option<Row>, Failure> {
+    let value: Value = serde_json::from_slice(text)
+        .map_err(|error| Failure::new("invalid_json", format!("{}: _changes: {error}", source.uri())))?;
+    let Some(id) = value.get("id").and_then(Value::as_str) else {
+        return match value.get("error").and_then(Value::as_str) {
+            Some(error) => {
+                let reason = value.get("reason").and_then(Value::as_str).unwrap_or_default();
+                Err(Failure::new(error, format!("{}: _changes: {reason}", source.uri())))
+            }
+            None => Ok(None),
+        };
+    };
+    let changes = value.get("changes").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    Ok(Some(Row {
+        seq: value.get("seq").cloned().unwrap_or_default(),
+        id: id.to_owned(),
+        revs: changes.iter().filter_map(|change| change.get("rev")?.as_str().map(str::to_owned)).collect(),
+    }))
+}

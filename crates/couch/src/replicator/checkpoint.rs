@@ -1,0 +1,242 @@
+//! How far a replication came, noted at both ends: a local document with the same history of sessions in each.
+//!
+//! The next run begins after the newest session that both ends know. An end that lost its note, or was restored from an
+//! older copy, makes it begin earlier, never later.
+
+use super::failure::Failure;
+use super::progress::Progress;
+use super::protocol::{Database, LocalWrite};
+use jiff::Timestamp;
+use jiff::fmt::rfc2822::DateTimePrinter;
+use serde_json::{Map, Value, json};
+
+/// How many sessions are kept.
+const SESSIONS: usize = 50;
+/// The version of how ids are made; CouchDB's current one.
+const ID_VERSION: u64 = 4;
+
+/// The notes of one replication.
+pub struct Checkpoints {
+    id: String,
+    enabled: bool,
+    by_ids: bool,
+    session: String,
+    started: String,
+    /// Where this session began.
+    pub start: Value,
+    committed: Value,
+    history: Vec<Value>,
+    /// The revision of the note at the source and at the target.
+    revs: [Option<String>; 2],
+    instances: [Option<Value>; 2],
+    /// What the note at the source says.
+    latest: Map<String, Value>,
+}
+
+/// What the ends are called in messages.
+const ENDS: [&str; 2] = ["source", "target"];
+
+impl Checkpoints {
+    /// Reads the notes of both ends and finds where to begin.
+    pub fn load(
+        ends: [&Database; 2],
+        id: &str,
+        session: String,
+        enabled: bool,
+        by_ids: bool,
+    ) -> Result<Checkpoints, Failure> {
+        let mut notes = [Map::new(), Map::new()];
+        let mut revs = [None, None];
+        for (end, database) in ends.into_iter().enumerate() {
+            if let Some(mut note) = database.local(id)? {
+                revs[end] = note.get("_rev").and_then(Value::as_str).map(str::to_owned);
+                note.remove("_id");
+                note.remove("_rev");
+                notes[end] = note;
+            }
+        }
+        let (start, history) = common(&notes[0], &notes[1]);
+        let [latest, _] = notes;
+        Ok(Checkpoints {
+            id: id.to_owned(),
+            enabled,
+            by_ids,
+            session,
+            started: now(),
+            committed: start.clone(),
+            start,
+            history,
+            revs,
+            instances: [None, None],
+            latest,
+        })
+    }
+
+    /// Begins elsewhere than the notes say.
+    pub fn start_at(&mut self, start: Value) {
+        self.start = start.clone();
+        self.committed = start;
+    }
+
+    /// When the ends say they were started; noted so that one that lost its last writes in between is found out.
+    pub fn set_instances(&mut self, source: Option<Value>, target: Option<Value>) {
+        self.instances = [source, target];
+    }
+
+    /// The sequence up to which both ends are noted to agree.
+    pub fn committed(&self) -> &Value {
+        &self.committed
+    }
+
+    /// Notes that all up to `through` is on the target's disk.
+    pub fn save(
+        &mut self,
+        ends: [&Database; 2],
+        through: &Value,
+        progress: &Progress,
+    ) -> Result<(), Failure> {
+        if !self.enabled || *through == self.committed {
+            return Ok(());
+        }
+        for (end, database) in ends.into_iter().enumerate() {
+            let instance = database.ensure_full_commit()?;
+            if let Some(before) = &self.instances[end]
+                && *before != instance
+            {
+                let reason = format!("The {} database was restarted in between.", ENDS[end]);
+                return Err(Failure::passing("checkpoint_commit_failure", reason));
+            }
+        }
+        let stats = progress.counts();
+        let mut entry = json!({
+            "session_id": self.session,
+            "start_time": self.started,
+            "end_time": now(),
+            "start_last_seq": self.start,
+            "end_last_seq": through,
+            "recorded_seq": through,
+        });
+        if let Value::Object(entry) = &mut entry {
+            entry.extend(stats.history());
+        }
+        let mut note = Map::new();
+        note.insert("session_id".into(), json!(self.session));
+        note.insert("source_last_seq".into(), through.clone());
+        note.insert("replication_id_version".into(), json!(ID_VERSION));
+        if self.by_ids {
+            note.insert("start_time".into(), json!(self.started));
+            note.insert("end_time".into(), json!(now()));
+            for name in ["docs_read", "docs_written", "doc_write_failures"] {
+                note.insert(name.into(), entry[name].clone());
+            }
+        }
+        let history: Vec<Value> =
+            std::iter::once(entry).chain(self.history.iter().cloned()).take(SESSIONS).collect();
+        note.insert("history".into(), Value::Array(history));
+        for (end, database) in ends.into_iter().enumerate() {
+            self.revs[end] = Some(self.write(end, database, &note)?);
+        }
+        self.latest = note;
+        self.committed = through.clone();
+        Ok(())
+    }
+
+    fn write(&self, end: usize, database: &Database, note: &Map<String, Value>) -> Result<String, Failure> {
+        let mut body = note.clone();
+        if let Some(rev) = &self.revs[end] {
+            body.insert("_rev".into(), json!(rev));
+        }
+        if let LocalWrite::Written(rev) = database.put_local(&self.id, &body)? {
+            return Ok(rev);
+        }
+        // Either this very note was written and the answer was lost, or source and target are one database; anything
+        // else is another replicator with the same id.
+        if let Some(mut there) = database.local(&self.id)? {
+            let rev = there.remove("_rev");
+            there.remove("_id");
+            if there == *note
+                && let Some(Value::String(rev)) = rev
+            {
+                return Ok(rev);
+            }
+        }
+        Err(Failure::new(
+            "checkpoint_commit_failure",
+            format!("Error updating the {} checkpoint document: conflict", ENDS[end]),
+        ))
+    }
+
+    /// What a client of `_replicate` is answered.
+    pub fn result(&self, through: &Value) -> Map<String, Value> {
+        if !self.enabled {
+            return Map::from_iter([("use_checkpoints".to_owned(), json!(false))]);
+        }
+        let mut result = self.latest.clone();
+        if *through == self.start {
+            result.insert("no_changes".into(), json!(true));
+        }
+        result
+    }
+}
+
+/// The newest sequence that both notes know, and the sessions up to it.
+fn common(source: &Map<String, Value>, target: &Map<String, Value>) -> (Value, Vec<Value>) {
+    let history = |note: &Map<String, Value>| -> Vec<Value> {
+        note.get("history").and_then(Value::as_array).cloned().unwrap_or_default()
+    };
+    let session = |value: &Value| value.get("session_id").and_then(Value::as_str).map(str::to_owned);
+    let (ours, theirs) = (history(source), history(target));
+    let same = source.get("session_id").is_some_and(|id| Some(id) == target.get("session_id"));
+    if same {
+        return (source.get("source_last_seq").cloned().unwrap_or_else(|| json!(0)), ours);
+    }
+    let recorded = |entry: &Value| entry.get("recorded_seq").cloned().unwrap_or_else(|| json!(0));
+    for position in 0..ours.len().min(theirs.len()) {
+        let known = |entry: &Value, rest: &[Value]| {
+            session(entry).is_some_and(|id| rest.iter().any(|other| session(other).as_ref() == Some(&id)))
+        };
+        if known(&ours[position], &theirs[position..]) {
+            return (recorded(&ours[position]), ours[position + 1..].to_vec());
+        }
+        if known(&theirs[position], &ours[position + 1..]) {
+            return (recorded(&theirs[position]), theirs[position + 1..].to_vec());
+        }
+    }
+    (json!(0), Vec::new())
+}
+
+/// The time as HTTP writes it.
+fn now() -> String {
+    DateTimePrinter::new().timestamp_to_rfc9110_string(&Timestamp::now()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn note(sessions: &[(&str, u64)]) -> Map<String, Value> {
+        let history: Vec<Value> =
+            sessions.iter().map(|(id, seq)| json!({ "session_id": id, "recorded_seq": seq })).collect();
+        let mut note = Map::new();
+        if let Some((id, seq)) = sessions.first() {
+            note.insert("session_id".into(), json!(id));
+            note.insert("source_last_seq".into(), json!(seq));
+        }
+        note.insert("history".into(), Value::Array(history));
+        note
+    }
+
+    #[test]
+    fn the_newest_common_session_is_found() {
+        let find = |source: &[(&str, u64)], target: &[(&str, u64)]| common(&note(source), &note(target));
+        assert_eq!(find(&[], &[]), (json!(0), vec![]));
+        assert_eq!(find(&[("a", 5)], &[]).0, json!(0));
+        let (seq, history) = find(&[("b", 9), ("a", 5)], &[("b", 9), ("a", 5)]);
+        assert_eq!((seq, history.len()), (json!(9), 2));
+        // The target was not noted the last time, or the source.
+        assert_eq!(find(&[("c", 12), ("b", 9), ("a", 5)], &[("b", 9), ("a", 5)]).0, json!(9));
+        assert_eq!(find(&[("b", 9), ("a", 5)], &[("c", 12), ("b", 9), ("a", 5)]).0, json!(9));
+        assert_eq!(find(&[("x", 9), ("a", 5)], &[("y", 12), ("z", 9), ("a", 5)]).0, json!(5));
+        assert_eq!(find(&[("x", 9)], &[("y", 12)]), (json!(0), vec![]));
+    }
+}

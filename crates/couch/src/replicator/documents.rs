@@ -1,0 +1,418 @@
+//! The documents of `_replicator` databases: each asks for a replication as long as it is there.
+//!
+//! A thread for each such database follows its changes, whoever wrote them, and starts, replaces and ends jobs. A
+//! replication that is done, or a document that asks for none, is noted in the document itself, and stays noted until
+//! the note is taken out.
+
+use super::Replicator;
+use super::changes;
+use super::failure::Failure;
+use super::job::{DocumentKey, Job, iso};
+use super::members::Members;
+use super::peer::{Call, Payload};
+use super::protocol::{Database, escape};
+use super::spec::Spec;
+use crate::error::{Error, Result};
+use crate::names;
+use diwan_store::Entry;
+use hyper::Method;
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What the names of such databases end with, unless it is the whole name.
+const SUFFIX: &str = "/_replicator";
+/// The one that is there by default.
+const MAIN: &str = "_replicator";
+/// How often it is looked for other such databases.
+const SEARCH: Duration = Duration::from_secs(5);
+/// How often a note is tried when others write the document too.
+const ATTEMPTS: usize = 20;
+/// How long a feed may be silent.
+const BEAT: Duration = Duration::from_secs(10);
+
+/// Whether a database holds replications.
+pub fn is_replicator(name: &str) -> bool {
+    name == MAIN || name.ends_with(SUFFIX)
+}
+
+/// Refuses a document that is no replication, as CouchDB does when it is written over HTTP.
+pub fn check_document(database: &str, id: &str, body: &Map<String, Value>) -> Result<()> {
+    if !is_replicator(database)
+        || id.starts_with("_design/")
+        || body.get("_replication_state") == Some(&json!("failed"))
+    {
+        return Ok(());
+    }
+    let refuse = |reason: String| Err(Error::forbidden(reason));
+    for field in ["source", "target"] {
+        let endpoint = body.get(field);
+        if !matches!(endpoint, Some(Value::String(_) | Value::Object(_))) {
+            return refuse(format!("The `{field}' property must exist and be either a string or an object."));
+        }
+        let Some(Value::Object(endpoint)) = endpoint else { continue };
+        if endpoint.get("url").and_then(Value::as_str).is_none_or(str::is_empty) {
+            return refuse(format!(
+                "The url property must exist in the `{field}' field and must be a non-empty string."
+            ));
+        }
+        for part in ["auth", "headers"] {
+            if endpoint.get(part).is_some_and(|value| !value.is_object()) {
+                return refuse(format!("`{field}.{part}' must be a non-null object."));
+            }
+        }
+    }
+    let wrong = |name: &str, fits: fn(&Value) -> bool| body.get(name).is_some_and(|value| !fits(value));
+    for name in ["create_target", "continuous"] {
+        if wrong(name, Value::is_boolean) {
+            return refuse(format!("The `{name}' field must be a boolean."));
+        }
+    }
+    if wrong("doc_ids", Value::is_array) {
+        return refuse("The `doc_ids' field must be an array of strings.".into());
+    }
+    if wrong("selector", Value::is_object) {
+        return refuse("The `selector' field must be an object.".into());
+    }
+    if wrong("filter", |value| value.as_str().is_some_and(|text| !text.is_empty())) {
+        return refuse("The `filter' field must be a non-empty string.".into());
+    }
+    let has = |name: &str| body.contains_key(name);
+    if has("doc_ids") && has("selector") {
+        return refuse("`doc_ids' field is incompatible with `selector'.".into());
+    }
+    if (has("doc_ids") || has("selector")) && has("filter") {
+        return refuse("`filter' field is incompatible with `selector' and `doc_ids'.".into());
+    }
+    if wrong("query_params", Value::is_object) {
+        return refuse("The `query_params' field must be an object.".into());
+    }
+    match Spec::parse(body) {
+        Ok(_) => Ok(()),
+        Err(failure) => refuse(failure.reason),
+    }
+}
+
+/// All documents that are known.
+#[derive(Default)]
+pub struct Documents {
+    known: Mutex<BTreeMap<DocumentKey, Known>>,
+    /// The databases that are followed.
+    watched: Mutex<HashMap<String, ()>>,
+    searched: Mutex<Option<Instant>>,
+}
+
+/// A document.
+struct Known {
+    seen: Timestamp,
+    source: Option<String>,
+    target: Option<String>,
+    state: State,
+}
+
+enum State {
+    /// It has a job.
+    Active(Arc<Job>),
+    /// It says itself that it is done, or failed.
+    Over { state: String, time: Option<String>, info: Value, id: Option<String> },
+}
+
+impl Documents {
+    /// The documents of a database, by their ids.
+    pub fn describe(&self, database: &str) -> Vec<Value> {
+        let known = self.known.lock();
+        known
+            .iter()
+            .filter(|(key, _)| key.database == database)
+            .map(|(key, known)| known.describe(key))
+            .collect()
+    }
+
+    /// One document.
+    pub fn describe_one(&self, key: &DocumentKey) -> Option<Value> {
+        self.known.lock().get(key).map(|known| known.describe(key))
+    }
+}
+
+impl Known {
+    fn describe(&self, key: &DocumentKey) -> Value {
+        let (id, state, info, errors, updated) = match &self.state {
+            State::Active(job) => (
+                Some(job.id.clone()),
+                job.state_name().to_owned(),
+                job.info(),
+                job.error_count(),
+                iso(job.updated()),
+            ),
+            State::Over { state, time, info, id } => {
+                (id.clone(), state.clone(), info.clone(), 0, time.clone().unwrap_or_else(|| iso(self.seen)))
+            }
+        };
+        json!({
+            "id": id,
+            "database": key.database,
+            "doc_id": key.id,
+            "source": self.source,
+            "target": self.target,
+            "source_proxy": null,
+            "target_proxy": null,
+            "state": state,
+            "info": info,
+            "error_count": errors,
+            "start_time": iso(self.seen),
+            "last_updated": updated,
+            "node": crate::handlers::membership::NODE,
+        })
+    }
+}
+
+impl Replicator {
+    /// Follows each `_replicator` database that there is and is not followed yet.
+    pub(super) fn watch_documents(self: &Arc<Self>) {
+        let mut names = vec![MAIN.to_owned()];
+        {
+            let mut searched = self.documents.searched.lock();
+            if searched.is_none_or(|at| at.elapsed() >= SEARCH) {
+                *searched = Some(Instant::now());
+                let Some(couch) = self.couch.upgrade() else { return };
+                names.extend(
+                    couch.databases().into_iter().map(|pair| pair.0).filter(|name| name.ends_with(SUFFIX)),
+                );
+            }
+        }
+        for name in names {
+            if self.instance(&name).is_none()
+                || self.documents.watched.lock().insert(name.clone(), ()).is_some()
+            {
+                continue;
+            }
+            let replicator = self.clone();
+            let database = name.clone();
+            let thread = std::thread::Builder::new().name("replicator documents".to_owned());
+            let spawned = thread.spawn(move || {
+                replicator.follow(&database);
+                replicator.drop_documents(&database);
+                replicator.documents.watched.lock().remove(&database);
+            });
+            if let Err(error) = spawned {
+                tracing::error!(%error, "the documents of a `_replicator` database are not followed");
+                self.documents.watched.lock().remove(&name);
+            }
+        }
+    }
+
+    /// The identity of a database, if it is there.
+    fn instance(&self, name: &str) -> Option<[u8; 16]> {
+        match self.couch.upgrade()?.store.entry(&names::namespace(name)?) {
+            Some(Entry::Collection(collection)) => Some(collection.uuid()),
+            _ => None,
+        }
+    }
+
+    /// Follows a database until it is dropped or the server closes.
+    fn follow(self: &Arc<Self>, database: &str) {
+        let Some(instance) = self.instance(database) else { return };
+        let Ok(peer) = self.local(database, self.closing.clone()) else { return };
+        let source = Database::new(Box::new(peer), 0, self.closing.clone());
+        let mut since = json!(0);
+        while self.instance(database) == Some(instance) && !self.closing.is_stopped() {
+            let result = changes::follow_documents(&source, &mut since, BEAT, &mut |row| {
+                let gone = self.instance(database) != Some(instance);
+                if let (false, Some((id, document))) = (gone, row) {
+                    self.document_changed(DocumentKey { database: database.to_owned(), id }, document);
+                }
+                !gone
+            });
+            if let Err(failure) = result
+                && !self.closing.is_stopped()
+            {
+                tracing::debug!(%failure, database, "the feed of replications broke off");
+            }
+            if source.pause().is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Ends what the documents of a dropped database asked for.
+    fn drop_documents(&self, database: &str) {
+        if self.closing.is_stopped() {
+            return;
+        }
+        let keys: Vec<DocumentKey> =
+            self.documents.known.lock().keys().filter(|key| key.database == database).cloned().collect();
+        for key in keys {
+            self.document_gone(&key);
+        }
+    }
+
+    fn document_gone(&self, key: &DocumentKey) {
+        let known = self.documents.known.lock().remove(key);
+        if let Some(Known { state: State::Active(job), .. }) = known {
+            job.remove();
+            self.forget(&job);
+        }
+    }
+
+    /// Looks at a document that was written; `None` for one that was deleted.
+    fn document_changed(self: &Arc<Self>, key: DocumentKey, document: Option<Map<String, Value>>) {
+        if key.id.starts_with("_design/") {
+            return;
+        }
+        let Some(body) = document else { return self.document_gone(&key) };
+        let text = |name: &str| body.get(name).and_then(Value::as_str).map(str::to_owned);
+        let parsed = Spec::parse(&body);
+        let (source, target) = match &parsed {
+            Ok(spec) => (Some(spec.source.shown()), Some(spec.target.shown())),
+            Err(_) => (None, None),
+        };
+        let mut over = Known {
+            seen: Timestamp::now(),
+            source,
+            target,
+            state: State::Over {
+                state: "failed".to_owned(),
+                time: text("_replication_state_time"),
+                info: Value::Null,
+                id: text("_replication_id"),
+            },
+        };
+        if let Some(name) = text("_replication_state").filter(|name| name == "completed" || name == "failed")
+        {
+            self.document_gone(&key);
+            if let State::Over { state, info, .. } = &mut over.state {
+                *info = match name.as_str() {
+                    "completed" => body.get("_replication_stats").cloned().unwrap_or_default(),
+                    _ => json!({ "error": text("_replication_state_reason") }),
+                };
+                *state = name;
+            }
+            self.documents.known.lock().insert(key, over);
+            return;
+        }
+        let spec = match parsed {
+            Ok(spec) => spec,
+            Err(failure) => {
+                self.document_gone(&key);
+                return self.note_failed(&key, &failure.reason);
+            }
+        };
+        if let Some(Known { state: State::Active(job), .. }) = self.documents.known.lock().get(&key)
+            && job.spec == spec
+        {
+            return;
+        }
+        self.document_gone(&key);
+        let Ok(server) = self.server() else { return };
+        let job = Job::new(spec.base_id(&server), spec, Some(key.clone()));
+        let Ok(taken) = self.add(job.clone()) else { return };
+        if !Arc::ptr_eq(&taken, &job) {
+            let by = match &taken.document {
+                Some(other) => format!("triggered by document `{}` from db `{}`", other.id, other.database),
+                None => "triggered by a request".to_owned(),
+            };
+            let reason =
+                format!("Replication `{}` specified by document `{}` already started, {by}", job.id, key.id);
+            return self.note_failed(&key, &reason);
+        }
+        over.state = State::Active(job);
+        self.documents.known.lock().insert(key, over);
+    }
+
+    /// Notes in a document that its replication is done.
+    pub(super) fn note_completed(&self, key: &DocumentKey, job: &Job) {
+        let stats = Value::Object(job.final_stats());
+        self.note_state(key, |members| {
+            members.set("_replication_state", &json!("completed"));
+            members.set("_replication_state_time", &json!(iso(Timestamp::now())));
+            members.remove("_replication_state_reason");
+            members.set("_replication_stats", &stats);
+        });
+    }
+
+    /// Notes in a document that it asks for nothing that can be done.
+    fn note_failed(&self, key: &DocumentKey, reason: &str) {
+        tracing::warn!(
+            database = key.database,
+            document = key.id,
+            reason,
+            "a document asks for no replication"
+        );
+        self.note_state(key, |members| {
+            members.set("_replication_state", &json!("failed"));
+            members.set("_replication_state_time", &json!(iso(Timestamp::now())));
+            members.set("_replication_state_reason", &json!(reason));
+            members.remove("_replication_stats");
+        });
+    }
+
+    fn note_state(&self, key: &DocumentKey, change: impl Fn(&mut Members)) {
+        let result = self.try_note(key, change);
+        if let Err(failure) = result {
+            tracing::warn!(database = key.database, document = key.id, %failure, "the state of a replication is not noted");
+        }
+    }
+
+    fn try_note(&self, key: &DocumentKey, change: impl Fn(&mut Members)) -> std::result::Result<(), Failure> {
+        let stop = self.closing.clone();
+        let database = Database::new(Box::new(self.local(&key.database, stop.clone())?), 0, stop);
+        for _ in 0..ATTEMPTS {
+            let answer = database.send(Call::get(escape(&key.id)))?;
+            if answer.status == 404 {
+                return Ok(());
+            }
+            let text = answer.bytes().map_err(|error| database.broken(&error))?;
+            let mut members =
+                Members::parse(&text).map_err(|error| Failure::new("invalid_json", error.to_string()))?;
+            change(&mut members);
+            let payload = Payload::Json(members.to_text().into());
+            let answer = database.send(Call { payload, ..Call::new(Method::PUT, escape(&key.id)) })?;
+            if answer.is_success() {
+                return Ok(());
+            }
+            if answer.status != 409 {
+                let (error, reason) = answer.describe();
+                return Err(Failure::new(error, reason));
+            }
+        }
+        Err(Failure::new("conflict", "others write the document all the time"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn documents_are_checked_as_couchdb_does() {
+        let check = |body: Value| check_document("a/_replicator", "d", body.as_object().unwrap());
+        assert!(check(json!({ "source": "a", "target": { "url": "http://h/b" }, "more": 1 })).is_ok());
+        for (body, reason) in [
+            (json!({}), "The `source' property must exist and be either a string or an object."),
+            (
+                json!({ "source": "a", "target": {} }),
+                "The url property must exist in the `target' field and must be a non-empty string.",
+            ),
+            (
+                json!({ "source": "a", "target": "b", "continuous": 1 }),
+                "The `continuous' field must be a boolean.",
+            ),
+            (
+                json!({ "source": "a", "target": "b", "filter": "" }),
+                "The `filter' field must be a non-empty string.",
+            ),
+            (
+                json!({ "source": "a", "target": "b", "doc_ids": [], "selector": {} }),
+                "`doc_ids' field is incompatible with `selector'.",
+            ),
+        ] {
+            let error = check(body).unwrap_err();
+            assert_eq!((error.status, error.reason.as_ref()), (403, reason));
+        }
+        assert!(check_document("cars", "d", &Map::new()).is_ok());
+        assert!(check_document("_replicator", "_design/d", &Map::new()).is_ok());
+    }
+}

@@ -1,0 +1,113 @@
+//! Objects of JSON whose members stay as they were written: a document on its way keeps the order of its fields and the
+//! text of its numbers.
+
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+use std::fmt;
+
+/// The members of an object, in their order.
+#[derive(Clone, Debug, Default)]
+pub struct Members {
+    list: Vec<(String, Box<RawValue>)>,
+}
+
+impl Members {
+    /// Reads the text of an object.
+    pub fn parse(text: &[u8]) -> serde_json::Result<Members> {
+        serde_json::from_slice(text)
+    }
+
+    /// The text of a member.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.list.iter().find(|member| member.0 == name).map(|member| member.1.get())
+    }
+
+    /// A member that is a string.
+    pub fn string(&self, name: &str) -> Option<String> {
+        serde_json::from_str(self.get(name)?).ok()
+    }
+
+    /// A member that is of any type.
+    pub fn value(&self, name: &str) -> Option<serde_json::Value> {
+        serde_json::from_str(self.get(name)?).ok()
+    }
+
+    /// Replaces a member, or adds it at the end.
+    pub fn set(&mut self, name: &str, value: &serde_json::Value) {
+        self.set_text(name, value.to_string().as_bytes());
+    }
+
+    /// Replaces a member, or adds it at the end, by its text; what is not JSON changes nothing.
+    pub fn set_text(&mut self, name: &str, text: &[u8]) {
+        if let Ok(value) = serde_json::from_slice::<Box<RawValue>>(text) {
+            match self.list.iter_mut().find(|member| member.0 == name) {
+                Some(member) => member.1 = value,
+                None => self.list.push((name.to_owned(), value)),
+            }
+        }
+    }
+
+    /// The names, in their order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.list.iter().map(|member| member.0.as_str())
+    }
+
+    /// Removes a member.
+    pub fn remove(&mut self, name: &str) {
+        self.list.retain(|member| member.0 != name);
+    }
+
+    /// The text of the object.
+    pub fn to_text(&self) -> Vec<u8> {
+        let mut out = vec![b'{'];
+        for (name, value) in &self.list {
+            if out.len() > 1 {
+                out.push(b',');
+            }
+            diwan_value::json::write_string(&mut out, name);
+            out.push(b':');
+            out.extend_from_slice(value.get().as_bytes());
+        }
+        out.push(b'}');
+        out
+    }
+}
+
+impl<'de> Deserialize<'de> for Members {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Members, D::Error> {
+        struct InOrder;
+        impl<'de> Visitor<'de> for InOrder {
+            type Value = Members;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members, A::Error> {
+                let mut list = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    list.push(member);
+                }
+                Ok(Members { list })
+            }
+        }
+        deserializer.deserialize_map(InOrder)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_keep_their_order_and_text() {
+        let mut members =
+            Members::parse(br#"{"z":1.0,"a":{"y": 12345678901234567890},"\u0062":"x"}"#).unwrap();
+        assert_eq!(members.string("b").as_deref(), Some("x"));
+        members.set("n", &serde_json::json!(null));
+        members.set("z", &serde_json::json!(2));
+        members.remove("b");
+        assert_eq!(members.to_text(), br#"{"z":2,"a":{"y": 12345678901234567890},"n":null}"#);
+        assert!(Members::parse(b"[]").is_err());
+    }
+}

@@ -1,0 +1,138 @@
+//! A database of this server: its requests go to the handlers without a socket.
+
+use super::{Answer, Call, Chunks, Payload, Peer};
+use crate::error::Error;
+use crate::http::{Body, Query, Request, Response, ResponseBody, RowWriter};
+use crate::replicator::failure::Failure;
+use crate::replicator::stop::Stop;
+use crate::routes;
+use crate::server::Couch;
+use hyper::body::Bytes;
+use hyper::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use std::io::{self, Cursor, Read};
+use std::sync::{Arc, Weak};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+
+/// How many chunks of an answer may wait to be read.
+const CHUNKS: usize = 4;
+
+/// A database of this server.
+pub struct Local {
+    /// The face is gone once the server closes.
+    couch: Weak<Couch>,
+    runtime: Handle,
+    stop: Stop,
+    name: String,
+    path: String,
+}
+
+impl Local {
+    /// The database of that name.
+    pub fn new(couch: &Arc<Couch>, runtime: Handle, name: &str, stop: Stop) -> Local {
+        let path = format!("/{}", utf8_percent_encode(name, NON_ALPHANUMERIC));
+        Local { couch: Arc::downgrade(couch), runtime, stop, name: name.to_owned(), path }
+    }
+}
+
+impl Peer for Local {
+    fn uri(&self) -> &str {
+        &self.name
+    }
+
+    fn send(&self, call: Call) -> Result<Answer, Failure> {
+        if self.stop.is_stopped() {
+            return Err(Failure::stopped());
+        }
+        let couch = self.couch.upgrade().ok_or_else(Failure::stopped)?;
+        // Feeds are written by tasks, which the handlers spawn.
+        let _entered = self.runtime.enter();
+        let (path, query) = match call.path.split_once('?') {
+            Some((path, query)) => (path, query),
+            None => (call.path.as_str(), ""),
+        };
+        let path = match path {
+            "" => self.path.clone(),
+            path => format!("{}/{path}", self.path),
+        };
+        let response = match routes::find(&call.method, &path) {
+            Err(error) => error.into(),
+            Ok(found) => {
+                let mut headers = HeaderMap::new();
+                headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+                for (name, value) in call.headers {
+                    headers.insert(name, HeaderValue::from_static(value));
+                }
+                let body = match call.payload {
+                    Payload::Empty => Body::Empty,
+                    Payload::Json(bytes) => {
+                        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+                        Body::Bytes(bytes)
+                    }
+                    Payload::Stream { content_type, length, reader } => {
+                        if let Ok(value) = HeaderValue::from_str(&content_type) {
+                            headers.insert(CONTENT_TYPE, value);
+                        }
+                        headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
+                        Body::Reader(reader)
+                    }
+                };
+                let mut request = Request {
+                    couch,
+                    method: call.method,
+                    path,
+                    params: found.params,
+                    query: Query::parse(query),
+                    headers,
+                    body,
+                };
+                (found.handler)(&mut request).unwrap_or_else(Response::from)
+            }
+        };
+        self.answer(response)
+    }
+}
+
+impl Local {
+    fn answer(&self, response: Response) -> Result<Answer, Failure> {
+        let chunks = |source| -> Box<dyn Read + Send> {
+            Box::new(Chunks {
+                runtime: self.runtime.clone(),
+                stop: self.stop.clone(),
+                source,
+                ready: Bytes::new(),
+            })
+        };
+        let body = match response.body {
+            ResponseBody::Bytes(bytes) => Box::new(Cursor::new(bytes)),
+            ResponseBody::Feed(feed) => chunks(feed),
+            ResponseBody::Rows(rows) => {
+                let (sender, receiver) = mpsc::channel(CHUNKS);
+                let runtime = self.runtime.clone();
+                let spawned =
+                    std::thread::Builder::new().name("replication rows".to_owned()).spawn(move || {
+                        let _entered = runtime.enter();
+                        let mut writer = RowWriter::new(sender);
+                        let written = rows(&mut writer).and_then(|()| io::Write::flush(&mut writer));
+                        if let Err(error) = written
+                            && error.kind() != io::ErrorKind::BrokenPipe
+                        {
+                            writer.abort(error);
+                        }
+                    });
+                if let Err(error) = spawned {
+                    return Err(Failure::passing("internal_server_error", format!("no thread: {error}")));
+                }
+                chunks(receiver)
+            }
+        };
+        Ok(Answer { status: response.status.as_u16(), headers: response.headers.into_iter().collect(), body })
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure::new(error.error, error.reason)
+    }
+}

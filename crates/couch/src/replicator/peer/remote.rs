@@ -1,0 +1,355 @@
+//! A database behind `http://` or `https://`.
+//!
+//! Requests are sent by the server's runtime, and their threads wait for them: with a limit on every silence, and not
+//! longer than the job lasts. Redirects are not followed.
+
+use super::{Answer, Call, Chunks, Patience, Payload, Peer, Source};
+use crate::replicator::endpoint::Address;
+use crate::replicator::failure::{Failure, Kind};
+use flate2::read::MultiGzDecoder;
+use http_body_util::BodyExt;
+use hyper::body::{Body as HttpBody, Bytes, Frame, Incoming, SizeHint};
+use hyper::header::{
+    ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER,
+    USER_AGENT,
+};
+use hyper::{Request, Response, Uri};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::{Client, Error as ClientError};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use parking_lot::Mutex;
+use std::error::Error;
+use std::io::{self, Read};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+
+/// How many chunks of a request may wait to be sent.
+const CHUNKS: usize = 4;
+/// How long a chunk of a streamed request is.
+const CHUNK: usize = 64 << 10;
+/// How long an idle connection is kept.
+const IDLE: Duration = Duration::from_secs(20);
+/// The longest pause that a peer may ask for.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// The connections to all remote servers.
+pub struct Http {
+    runtime: Handle,
+    plain: Client<HttpConnector, Outgoing>,
+    /// Made when the first `https://` is met: the authorities are read then.
+    secure: Mutex<Option<Client<HttpsConnector<HttpConnector>, Outgoing>>>,
+}
+
+impl Http {
+    /// No connections yet.
+    pub fn new(runtime: Handle) -> Arc<Http> {
+        let plain = Http::builder().build(connector());
+        Arc::new(Http { runtime, plain, secure: Mutex::new(None) })
+    }
+
+    fn builder() -> hyper_util::client::legacy::Builder {
+        let mut builder = Client::builder(TokioExecutor::new());
+        builder.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE).pool_max_idle_per_host(32);
+        builder
+    }
+
+    /// The client for `https://`. Trusted are Mozilla's authorities and those that this system trusts.
+    fn secure(&self) -> Result<Client<HttpsConnector<HttpConnector>, Outgoing>, Failure> {
+        let mut made = self.secure.lock();
+        if let Some(client) = &*made {
+            return Ok(client.clone());
+        }
+        let mut roots = rustls::RootCertStore::empty();
+        roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+        let native = rustls_native_certs::load_native_certs();
+        roots.add_parsable_certificates(native.certs);
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| Failure::new("tls", error.to_string()))?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let mut http = connector();
+        http.enforce_http(false);
+        let https = HttpsConnectorBuilder::new()
+            .with_tls_config(config)
+            .https_only()
+            .enable_http1()
+            .wrap_connector(http);
+        Ok(made.insert(Http::builder().build(https)).clone())
+    }
+}
+
+fn connector() -> HttpConnector {
+    let mut connector = HttpConnector::new();
+    connector.set_nodelay(true);
+    connector.set_keepalive(Some(Duration::from_secs(60)));
+    connector
+}
+
+/// A database behind HTTP.
+pub struct Remote {
+    http: Arc<Http>,
+    address: Address,
+    shown: String,
+    headers: HeaderMap,
+    patience: Patience,
+}
+
+impl Remote {
+    /// The database at `address`.
+    pub fn new(http: Arc<Http>, address: Address, patience: Patience) -> Result<Remote, Failure> {
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        headers.insert(USER_AGENT, HeaderValue::from_static("Diwan-Replicator"));
+        let bad = |what: &str| Failure::new("bad_request", format!("invalid {what} for {}", address.shown()));
+        for (name, value) in &address.headers {
+            let name = HeaderName::try_from(name.as_str()).map_err(|_| bad("header"))?;
+            headers.insert(name, HeaderValue::from_str(value).map_err(|_| bad("header"))?);
+        }
+        if let Some(authorization) = address.authorization() {
+            let mut value = HeaderValue::from_str(&authorization).map_err(|_| bad("credentials"))?;
+            value.set_sensitive(true);
+            headers.insert(hyper::header::AUTHORIZATION, value);
+        }
+        let shown = address.shown();
+        Ok(Remote { http, address, shown, headers, patience })
+    }
+
+    /// Waits for what the runtime does, within the patience.
+    fn wait<T>(&self, what: &str, future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+        self.http.runtime.block_on(async {
+            tokio::select! {
+                biased;
+                () = self.patience.stop.stopped() => Err(Failure::stopped()),
+                result = tokio::time::timeout(self.patience.silence, future) => {
+                    result.unwrap_or_else(|_| Err(Failure::passing("req_timedout", what)))
+                }
+            }
+        })
+    }
+
+    /// What went wrong between the client and the peer.
+    fn broken(&self, what: &str, error: &ClientError) -> Failure {
+        let mut reason = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            reason = cause.to_string();
+            if let Some(error) = cause.downcast_ref::<io::Error>()
+                && error.get_ref().is_none()
+            {
+                break;
+            }
+            source = cause.source();
+        }
+        if error.is_connect() && reason.contains("failed to lookup address") {
+            return Failure::passing("nxdomain", format!("could not resolve {}", self.shown));
+        }
+        Failure::passing("http_request_failed", format!("{what}: {reason}"))
+    }
+}
+
+impl Peer for Remote {
+    fn uri(&self) -> &str {
+        &self.shown
+    }
+
+    fn send(&self, call: Call) -> Result<Answer, Failure> {
+        let what =
+            format!("{} {}{}", call.method, self.shown, call.path.split('?').next().unwrap_or_default());
+        let target = self.address.target(&call.path);
+        let uri: Uri =
+            target.parse().map_err(|_| Failure::new("bad_request", format!("invalid URL {}", self.shown)))?;
+        let (payload, stream) = Outgoing::split(call.payload);
+        let mut request = Request::new(payload.body);
+        *request.method_mut() = call.method;
+        *request.uri_mut() = uri;
+        *request.headers_mut() = self.headers.clone();
+        if let Some(content_type) = payload.content_type {
+            request.headers_mut().insert(CONTENT_TYPE, content_type);
+        }
+        for (name, value) in call.headers {
+            request.headers_mut().insert(name, HeaderValue::from_static(value));
+        }
+        if call.gzip && !request.headers().contains_key(ACCEPT_ENCODING) {
+            request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
+        }
+        let secure = if self.address.secure { Some(self.http.secure()?) } else { None };
+        let plain = &self.http.plain;
+        let mut sent = self.http.runtime.spawn(match secure {
+            Some(client) => client.request(request),
+            None => plain.request(request),
+        });
+        let pumped = match stream {
+            Some((sender, reader)) => self.pump(sender, reader),
+            None => Ok(()),
+        };
+        let response = self.wait(&what, async {
+            match (&mut sent).await {
+                Ok(Ok(response)) => Ok(response),
+                Ok(Err(error)) => Err(self.broken(&what, &error)),
+                Err(_) => Err(Failure::stopped()),
+            }
+        });
+        if response.is_err() {
+            sent.abort();
+        }
+        match (pumped, response) {
+            // The peer may answer before it has read all, for instance that it will not take it.
+            (_, Ok(response)) if !response.status().is_success() => Ok(self.answer(response, call.gzip)),
+            (Err(error), _) => Err(error),
+            (Ok(()), response) => Ok(self.answer(response?, call.gzip)),
+        }
+    }
+}
+
+impl Remote {
+    /// Reads the body of a request and hands it to the connection.
+    fn pump(
+        &self,
+        sender: mpsc::Sender<io::Result<Bytes>>,
+        mut reader: Box<dyn Read + Send>,
+    ) -> Result<(), Failure> {
+        loop {
+            let mut chunk = vec![0; CHUNK];
+            let piece = match reader.read(&mut chunk) {
+                Ok(0) => return Ok(()),
+                Ok(count) => {
+                    chunk.truncate(count);
+                    Ok(Bytes::from(chunk))
+                }
+                Err(error) => Err(error),
+            };
+            let failed = piece.as_ref().err().map(ToString::to_string);
+            // The answer tells why nobody reads any more.
+            let taken = self.wait("sending", async { Ok(sender.send(piece).await.is_ok()) })?;
+            if let Some(reason) = failed {
+                return Err(Failure::passing("attachment_read_failed", reason));
+            }
+            if !taken {
+                return Ok(());
+            }
+        }
+    }
+
+    fn answer(&self, response: Response<Incoming>, gunzip: bool) -> Answer {
+        let (head, incoming) = response.into_parts();
+        let chunks = Chunks {
+            runtime: self.http.runtime.clone(),
+            stop: self.patience.stop.clone(),
+            source: Silent { incoming, limit: self.patience.silence },
+            ready: Bytes::new(),
+        };
+        let packed = head.headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding == "gzip");
+        let body: Box<dyn Read + Send> =
+            if packed && gunzip { Box::new(MultiGzDecoder::new(chunks)) } else { Box::new(chunks) };
+        Answer { status: head.status.as_u16(), headers: head.headers, body }
+    }
+}
+
+/// What a status that is no success means for the request that met it.
+pub fn kind_of(status: u16, headers: &HeaderMap) -> Kind {
+    match status {
+        429 | 503 => {
+            let seconds = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+            match seconds {
+                Some(seconds) => Kind::Pause(Duration::from_secs(seconds).min(LONGEST_PAUSE)),
+                None => Kind::Passing,
+            }
+        }
+        408 | 500..=599 => Kind::Passing,
+        _ => Kind::Lasting,
+    }
+}
+
+/// A body that may not be silent for too long.
+struct Silent {
+    incoming: Incoming,
+    limit: Duration,
+}
+
+impl Source for Silent {
+    async fn next(&mut self) -> io::Result<Option<Bytes>> {
+        loop {
+            let frame = tokio::time::timeout(self.limit, self.incoming.frame())
+                .await
+                .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?;
+            match frame {
+                None => return Ok(None),
+                Some(Err(error)) => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, error)),
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) if data.is_empty() => {}
+                    Ok(data) => return Ok(Some(data)),
+                    Err(_) => {}
+                },
+            }
+        }
+    }
+}
+
+/// The body of a request on its way.
+enum Outgoing {
+    Whole(Option<Bytes>),
+    Chunks { receiver: mpsc::Receiver<io::Result<Bytes>>, length: u64 },
+}
+
+/// A body and its type.
+struct Prepared {
+    body: Outgoing,
+    content_type: Option<HeaderValue>,
+}
+
+/// What is read while a request is sent, and where it goes.
+type Streamed = (mpsc::Sender<io::Result<Bytes>>, Box<dyn Read + Send>);
+
+impl Outgoing {
+    fn split(payload: Payload) -> (Prepared, Option<Streamed>) {
+        match payload {
+            Payload::Empty => (Prepared { body: Outgoing::Whole(None), content_type: None }, None),
+            Payload::Json(bytes) => {
+                let content_type = Some(HeaderValue::from_static("application/json"));
+                (Prepared { body: Outgoing::Whole(Some(bytes)), content_type }, None)
+            }
+            Payload::Stream { content_type, length, reader } => {
+                let (sender, receiver) = mpsc::channel(CHUNKS);
+                let content_type = HeaderValue::from_str(&content_type).ok();
+                (
+                    Prepared { body: Outgoing::Chunks { receiver, length }, content_type },
+                    Some((sender, reader)),
+                )
+            }
+        }
+    }
+}
+
+impl HttpBody for Outgoing {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        match self.get_mut() {
+            Outgoing::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Outgoing::Chunks { receiver, .. } => {
+                receiver.poll_recv(context).map(|chunk| chunk.map(|chunk| chunk.map(Frame::data)))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Outgoing::Whole(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Outgoing::Whole(bytes) => {
+                SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
+            }
+            Outgoing::Chunks { length, .. } => SizeHint::with_exact(*length),
+        }
+    }
+}

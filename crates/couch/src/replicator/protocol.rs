@@ -1,0 +1,425 @@
+//! CouchDB's replication protocol: what is asked of a database, and what its answers mean.
+
+use super::failure::{Failure, Kind};
+use super::members::Members;
+use super::peer::{Answer, Call, Payload, Peer, kind_of};
+use super::stop::Stop;
+use diwan_value::json::ArraySplitter;
+use hyper::Method;
+use hyper::body::Bytes;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Map, Value, json};
+use std::collections::HashMap;
+use std::io::{self, Read};
+use std::time::Duration;
+
+/// What is escaped in a part of a path or query.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+/// The first pause before a request is tried again; it doubles.
+const PAUSE: Duration = Duration::from_millis(250);
+/// The longest pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// The largest element of an answer: a document with its small attachments.
+const ELEMENT: usize = 128 << 20;
+/// How much of an answer is read at once.
+const PIECE: usize = 64 << 10;
+
+/// Escapes a part of a path or of a query.
+pub fn escape(text: &str) -> String {
+    utf8_percent_encode(text, ESCAPED).to_string()
+}
+
+/// A database and how patient we are with it.
+pub struct Database {
+    peer: Box<dyn Peer>,
+    retries: u32,
+    stop: Stop,
+}
+
+/// A document's revision as it was fetched.
+pub struct Fetched {
+    /// The id.
+    pub id: String,
+    /// The text of the document, with `_revisions`; or why it was not given.
+    pub document: Result<Vec<u8>, Refused>,
+}
+
+/// A revision that was not read or not written.
+#[derive(Clone, Debug)]
+pub struct Refused {
+    /// The revision, if it was named.
+    pub rev: Option<String>,
+    /// The peer's name of the error.
+    pub error: String,
+    /// The peer's reason.
+    pub reason: String,
+}
+
+/// What the target lacks of one document.
+#[derive(Clone, Debug, Default)]
+pub struct Missing {
+    /// The revisions.
+    pub revs: Vec<String>,
+    /// Revisions it has that may be ancestors of those.
+    pub ancestors: Vec<String>,
+}
+
+/// How a write of a local document ended.
+pub enum LocalWrite {
+    /// With this revision.
+    Written(String),
+    /// Somebody else has written it.
+    Conflict,
+}
+
+impl Database {
+    /// A database behind a peer.
+    pub fn new(peer: Box<dyn Peer>, retries: u32, stop: Stop) -> Database {
+        Database { peer, retries, stop }
+    }
+
+    /// How it is named in messages.
+    pub fn uri(&self) -> &str {
+        self.peer.uri()
+    }
+
+    /// Waits a little.
+    pub fn pause(&self) -> Result<(), Failure> {
+        self.stop.sleep(PAUSE)
+    }
+
+    /// Tries until it works, the failure is no passing one, or it was tried often enough.
+    pub fn patiently<T>(&self, mut attempt: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
+        let mut pause = PAUSE;
+        for _ in 0..self.retries {
+            match attempt() {
+                Err(failure) if failure.is_passing() => {
+                    tracing::debug!(%failure, peer = self.uri(), "a request of a replication is tried again");
+                    let asked = match failure.kind {
+                        Kind::Pause(asked) => asked.max(pause),
+                        _ => pause,
+                    };
+                    self.stop.sleep(asked)?;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+                result => return result,
+            }
+        }
+        attempt()
+    }
+
+    /// Sends once. What the peer cannot do now, and what it does not let us do, is a failure; other statuses are not.
+    pub fn send(&self, call: Call) -> Result<Answer, Failure> {
+        let what =
+            format!("{} {}{}", call.method, self.uri(), call.path.split('?').next().unwrap_or_default());
+        let answer = self.peer.send(call)?;
+        if answer.status == 401 {
+            return Err(Failure::unauthorized(self.uri()));
+        }
+        let kind = kind_of(answer.status, &answer.headers);
+        if kind == Kind::Lasting {
+            return Ok(answer);
+        }
+        let (error, reason) = answer.describe();
+        Err(Failure { kind, ..Failure::new(error, format!("{what}: {reason}")) })
+    }
+
+    /// Sends, and takes nothing but success.
+    pub fn demand(&self, call: Call) -> Result<Answer, Failure> {
+        let what =
+            format!("{} {}{}", call.method, self.uri(), call.path.split('?').next().unwrap_or_default());
+        let answer = self.send(call)?;
+        if answer.is_success() {
+            return Ok(answer);
+        }
+        let status = answer.status;
+        let (error, reason) = answer.describe();
+        if status == 404 && (reason == "Database does not exist." || reason == "no_db_file") {
+            return Err(Failure::no_database(self.uri()));
+        }
+        Err(Failure::new(error, format!("{what}: {status} {reason}")))
+    }
+
+    fn json(&self, answer: Answer) -> Result<Value, Failure> {
+        answer.json().map_err(|error| self.broken(&error))
+    }
+
+    /// An answer that could not be read to its end.
+    pub fn broken(&self, error: &io::Error) -> Failure {
+        if self.stop.is_stopped() {
+            return Failure::stopped();
+        }
+        let reason = format!("{}: {error}", self.uri());
+        match error.kind() {
+            io::ErrorKind::InvalidData => Failure::new("invalid_json", reason),
+            io::ErrorKind::TimedOut => Failure::passing("req_timedout", reason),
+            _ => Failure::passing("connection_closed", reason),
+        }
+    }
+
+    /// Opens the database: what it tells of itself.
+    pub fn info(&self) -> Result<Map<String, Value>, Failure> {
+        self.patiently(|| {
+            let answer = self.send(Call::get(""))?;
+            match answer.status {
+                403 => return Err(Failure::unauthorized(self.uri())),
+                200 => {}
+                _ => return Err(Failure::no_database(self.uri())),
+            }
+            match answer.json() {
+                Ok(Value::Object(info)) if info.contains_key("update_seq") => Ok(info),
+                Err(error) if error.kind() != io::ErrorKind::InvalidData => Err(self.broken(&error)),
+                _ => Err(Failure::no_database(self.uri())),
+            }
+        })
+    }
+
+    /// Creates the database; one that is there already is as good.
+    pub fn create(&self, params: &Map<String, Value>) -> Result<(), Failure> {
+        let mut path = String::new();
+        for (name, value) in params {
+            path.push(if path.is_empty() { '?' } else { '&' });
+            path.push_str(&format!("{}={}", escape(name), escape(&text_of(value))));
+        }
+        self.patiently(|| {
+            let answer = self.send(Call::new(Method::PUT, path.clone()))?;
+            match answer.status {
+                200..=299 | 412 => Ok(()),
+                403 => Err(Failure::unauthorized(self.uri())),
+                _ => {
+                    let (error, reason) = answer.describe();
+                    Err(Failure::new(error, reason))
+                }
+            }
+        })
+    }
+
+    /// A local document, if there is one.
+    pub fn local(&self, id: &str) -> Result<Option<Map<String, Value>>, Failure> {
+        self.patiently(|| {
+            let answer = self.send(Call::get(format!("_local/{}", escape(id))))?;
+            if answer.status == 404 {
+                return Ok(None);
+            }
+            if !answer.is_success() {
+                let (error, reason) = answer.describe();
+                return Err(Failure::new(error, reason));
+            }
+            match self.json(answer)? {
+                Value::Object(object) => Ok(Some(object)),
+                _ => Ok(None),
+            }
+        })
+    }
+
+    /// Writes a local document.
+    pub fn put_local(&self, id: &str, body: &Map<String, Value>) -> Result<LocalWrite, Failure> {
+        let text = Bytes::from(Value::Object(body.clone()).to_string());
+        self.patiently(|| {
+            let path = format!("_local/{}", escape(id));
+            let call = Call { payload: Payload::Json(text.clone()), ..Call::new(Method::PUT, path) };
+            let answer = self.send(call)?;
+            if answer.status == 409 {
+                return Ok(LocalWrite::Conflict);
+            }
+            if !answer.is_success() {
+                let (error, reason) = answer.describe();
+                return Err(Failure::new(error, reason));
+            }
+            let rev = self.json(answer)?.get("rev").and_then(Value::as_str).unwrap_or_default().to_owned();
+            Ok(LocalWrite::Written(rev))
+        })
+    }
+
+    /// Waits until all that was written is on the peer's disk; when the peer says it was started.
+    pub fn ensure_full_commit(&self) -> Result<Value, Failure> {
+        self.patiently(|| {
+            let answer = self.demand(Call::post("_ensure_full_commit", "{}"))?;
+            Ok(self.json(answer)?.get("instance_start_time").cloned().unwrap_or_default())
+        })
+    }
+
+    /// How many changes there are after a sequence, where the peer tells.
+    pub fn pending(&self, since: &Value) -> Option<u64> {
+        let path = format!("_changes?limit=0&since={}", escape(&text_of(since)));
+        let answer = self.demand(Call::get(path)).ok()?;
+        answer.json().ok()?.get("pending")?.as_u64()
+    }
+
+    /// What the database lacks of these documents' revisions.
+    pub fn revs_diff(&self, wanted: &HashMap<&str, Vec<&str>>) -> Result<HashMap<String, Missing>, Failure> {
+        let answer = self.demand(Call::post("_revs_diff", json!(wanted).to_string()))?;
+        let Value::Object(object) = self.json(answer)? else {
+            return Err(Failure::new("invalid_json", format!("{}: _revs_diff gave no object", self.uri())));
+        };
+        let list = |value: Option<&Value>| -> Vec<String> {
+            let items = value.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+            items.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect()
+        };
+        Ok(object
+            .into_iter()
+            .map(|(id, missing)| {
+                let revs = list(missing.get("missing"));
+                (id, Missing { revs, ancestors: list(missing.get("possible_ancestors")) })
+            })
+            .collect())
+    }
+
+    /// Fetches revisions, all with one request. `None` when the peer does not know such requests.
+    pub fn bulk_get(
+        &self,
+        wanted: &[(String, String)],
+        attachments: bool,
+        mut take: impl FnMut(Fetched) -> Result<(), Failure>,
+    ) -> Result<Option<()>, Failure> {
+        let docs: Vec<Value> = wanted.iter().map(|(id, rev)| json!({ "id": id, "rev": rev })).collect();
+        let path = format!("_bulk_get?revs=true&latest=true&attachments={attachments}");
+        let answer = self.send(Call::post(path, json!({ "docs": docs }).to_string()))?;
+        match answer.status {
+            200 => {}
+            400 | 404 | 405 | 415 | 501 => {
+                // A database that is gone has its own failure.
+                self.info()?;
+                return Ok(None);
+            }
+            _ => {
+                let (error, reason) = answer.describe();
+                return Err(Failure::new(error, format!("POST {}_bulk_get: {reason}", self.uri())));
+            }
+        }
+        self.elements(answer, "results", |element| {
+            let members = Members::parse(element).map_err(|error| self.no_json(&error))?;
+            let id = members.string("id").unwrap_or_default();
+            let docs: Vec<Members> = match members.get("docs") {
+                Some(text) => serde_json::from_str(text).map_err(|error| self.no_json(&error))?,
+                None => Vec::new(),
+            };
+            for doc in docs {
+                let document = match doc.get("ok") {
+                    Some(text) => Ok(text.as_bytes().to_vec()),
+                    None => Err(refused(doc.value("error").unwrap_or_default())),
+                };
+                take(Fetched { id: id.clone(), document })?;
+            }
+            Ok(())
+        })?;
+        Ok(Some(()))
+    }
+
+    /// Fetches revisions of one document.
+    pub fn open_revs(
+        &self,
+        id: &str,
+        revs: &[String],
+        mut take: impl FnMut(Fetched) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let list = escape(&json!(revs).to_string());
+        let answer =
+            self.send(Call::get(format!("{}?revs=true&latest=true&open_revs={list}", escape(id))))?;
+        if !answer.is_success() {
+            if answer.status == 404 {
+                self.info()?;
+            }
+            let (error, reason) = answer.describe();
+            return take(Fetched { id: id.to_owned(), document: Err(Refused { rev: None, error, reason }) });
+        }
+        let text = answer.bytes().map_err(|error| self.broken(&error))?;
+        let list: Vec<Members> = serde_json::from_slice(&text).map_err(|error| self.no_json(&error))?;
+        for item in list {
+            let document = match item.get("ok") {
+                Some(text) => Ok(text.as_bytes().to_vec()),
+                None => Err(Refused {
+                    rev: item.string("missing"),
+                    error: "not_found".into(),
+                    reason: "missing".into(),
+                }),
+            };
+            take(Fetched { id: id.to_owned(), document })?;
+        }
+        Ok(())
+    }
+
+    /// Writes revisions as they are; those that were refused. `None` when the peer finds them too large together.
+    pub fn bulk_docs(&self, docs: &[Vec<u8>]) -> Result<Option<Vec<Refused>>, Failure> {
+        let length = docs.iter().map(|doc| doc.len() + 1).sum::<usize>() + 32;
+        let mut body = Vec::with_capacity(length);
+        body.extend_from_slice(br#"{"new_edits":false,"docs":["#);
+        for (position, doc) in docs.iter().enumerate() {
+            if position > 0 {
+                body.push(b',');
+            }
+            body.extend_from_slice(doc);
+        }
+        body.extend_from_slice(b"]}");
+        let call = Call::post("_bulk_docs", body);
+        let answer = self.send(call)?;
+        match answer.status {
+            413 => return Ok(None),
+            // One document of the list that cannot be read, or must not be written, spoils the list.
+            400 | 403 | 417 if docs.len() > 1 => return Ok(None),
+            400 | 403 | 417 => {
+                let (error, reason) = answer.describe();
+                return Ok(Some(vec![Refused { rev: None, error, reason }]));
+            }
+            200..=299 => {}
+            404 => {
+                self.info()?;
+                return Err(Failure::new("not_found", format!("POST {}_bulk_docs", self.uri())));
+            }
+            _ => {
+                let (error, reason) = answer.describe();
+                return Err(Failure::new(error, format!("POST {}_bulk_docs: {reason}", self.uri())));
+            }
+        }
+        let Value::Array(rows) = self.json(answer)? else { return Ok(Some(Vec::new())) };
+        Ok(Some(rows.into_iter().filter(|row| row.get("error").is_some()).map(refused).collect()))
+    }
+
+    /// The elements of an array in an answer, one at a time; the members beside it.
+    pub fn elements(
+        &self,
+        answer: Answer,
+        array: &str,
+        mut take: impl FnMut(&[u8]) -> Result<(), Failure>,
+    ) -> Result<Map<String, Value>, Failure> {
+        let mut splitter = ArraySplitter::new(array, ELEMENT);
+        let mut body = answer.body;
+        let mut piece = vec![0; PIECE];
+        loop {
+            let count = match body.read(&mut piece) {
+                Ok(0) => break,
+                Ok(count) => count,
+                Err(error) => return Err(self.broken(&error)),
+            };
+            splitter.feed(&piece[..count]);
+            while let Some(element) = splitter.next_element().map_err(|error| self.no_json(&error))? {
+                take(element)?;
+            }
+        }
+        let others = splitter.finish().map_err(|_| {
+            Failure::passing("connection_closed", format!("{}: the answer broke off", self.uri()))
+        })?;
+        serde_json::from_slice(&others).map_err(|error| self.no_json(&error))
+    }
+
+    fn no_json(&self, error: &dyn std::fmt::Display) -> Failure {
+        Failure::new("invalid_json", format!("{}: {error}", self.uri()))
+    }
+}
+
+fn refused(value: Value) -> Refused {
+    let text = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
+    Refused {
+        rev: text("rev"),
+        error: text("error").unwrap_or_else(|| "unknown_error".to_owned()),
+        reason: text("reason").unwrap_or_default(),
+    }
+}
+
+/// A parameter's value: strings as they are, the rest as JSON.
+pub fn text_of(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}

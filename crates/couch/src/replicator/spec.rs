@@ -1,0 +1,277 @@
+//! What is to be replicated, and how: the body of `_replicate` or a document of `_replicator`.
+
+use super::endpoint::Endpoint;
+use super::failure::Failure;
+use crate::uuids::push_hex;
+use percent_encoding::percent_decode_str;
+use serde_json::{Map, Value, json};
+use std::time::Duration;
+
+/// A replication.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spec {
+    /// Where it reads.
+    pub source: Endpoint,
+    /// Where it writes.
+    pub target: Endpoint,
+    /// Whether it goes on for ever.
+    pub continuous: bool,
+    /// Whether it creates the target.
+    pub create_target: bool,
+    /// The parameters of the creation.
+    pub create_target_params: Map<String, Value>,
+    /// Which documents.
+    pub choice: Choice,
+    /// The parameters of the filter.
+    pub query_params: Map<String, Value>,
+    /// Where it begins, whatever checkpoints say.
+    pub since_seq: Option<Value>,
+    /// Only winning revisions, no conflicts.
+    pub winning_revs_only: bool,
+    /// Whether many revisions are asked for at once.
+    pub use_bulk_get: bool,
+    /// Whether it notes how far it came.
+    pub use_checkpoints: bool,
+    /// How often it does.
+    pub checkpoint_interval: Duration,
+    /// How many threads copy.
+    pub workers: usize,
+    /// How many changes one of them takes at once.
+    pub batch: usize,
+    /// How long a peer may be silent.
+    pub silence: Duration,
+    /// How often a request is tried again.
+    pub retries: u32,
+}
+
+/// Which documents are replicated.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Choice {
+    /// All.
+    All,
+    /// Those with these ids.
+    Ids(Vec<String>),
+    /// Those that match a selector.
+    Selector(Value),
+    /// Those that a filter function of the source lets pass.
+    Filter(String),
+}
+
+/// A request to end a replication.
+pub enum Wanted {
+    /// It is to run.
+    Run(Box<Spec>),
+    /// The one with this id is to end.
+    Cancel(String),
+    /// The one that is the same is to end.
+    CancelSame(Box<Spec>),
+}
+
+fn bad(reason: impl Into<String>) -> Failure {
+    Failure::new("bad_request", reason)
+}
+
+impl Wanted {
+    /// Reads the body of `_replicate`.
+    pub fn parse(object: &Map<String, Value>) -> Result<Wanted, Failure> {
+        let cancel = flag(object, "cancel", false)?;
+        let id = ["_local_id", "replication_id", "id"].iter().find_map(|name| object.get(*name));
+        match (cancel, id) {
+            (true, Some(Value::String(id))) => Ok(Wanted::Cancel(id.replace(' ', "+"))),
+            (true, Some(_)) => Err(bad("The id of a replication must be a string")),
+            (true, None) => Ok(Wanted::CancelSame(Box::new(Spec::parse(object)?))),
+            (false, _) => Ok(Wanted::Run(Box::new(Spec::parse(object)?))),
+        }
+    }
+}
+
+impl Spec {
+    /// Reads a replication. Members that are none of its options are left alone.
+    pub fn parse(object: &Map<String, Value>) -> Result<Spec, Failure> {
+        for name in ["proxy", "source_proxy", "target_proxy"] {
+            if object.get(name).is_some_and(|value| !value.is_null() && value != "") {
+                return Err(bad(format!("`{name}` is not supported: this server connects without a proxy")));
+            }
+        }
+        let source = Endpoint::parse(object.get("source"), "source")?;
+        let target = Endpoint::parse(object.get("target"), "target")?;
+        let milliseconds = |name, default, least, most| {
+            number(object, name, default, least, most).map(Duration::from_millis)
+        };
+        let connections = number(object, "http_connections", 20, 1, 1000)? as usize;
+        // One connection reads the changes.
+        let most = connections.saturating_sub(1).max(1);
+        Ok(Spec {
+            source,
+            target,
+            continuous: flag(object, "continuous", false)?,
+            create_target: flag(object, "create_target", false)?,
+            create_target_params: member(object, "create_target_params", "a JSON object")?,
+            choice: choice(object)?,
+            query_params: member(object, "query_params", "an object")?,
+            since_seq: object.get("since_seq").filter(|value| !value.is_null()).cloned(),
+            winning_revs_only: flag(object, "winning_revs_only", false)?,
+            use_bulk_get: flag(object, "use_bulk_get", true)?,
+            use_checkpoints: flag(object, "use_checkpoints", true)?,
+            checkpoint_interval: milliseconds("checkpoint_interval", 5_000, 100, 3_600_000)?,
+            workers: (number(object, "worker_processes", 4, 1, 64)? as usize).min(most),
+            batch: number(object, "worker_batch_size", 500, 1, 5_000)? as usize,
+            silence: milliseconds("connection_timeout", 30_000, 500, 600_000)?,
+            retries: number(object, "retries_per_request", 5, 0, 20)? as u32,
+        })
+    }
+
+    /// What tells this replication from others: the same on each start of the server.
+    pub fn base_id(&self, server: &str) -> String {
+        let mut parts = vec![json!(server), self.source.identity(), self.target.identity()];
+        match &self.choice {
+            Choice::All => {}
+            Choice::Ids(ids) => parts.push(json!(["ids", ids])),
+            Choice::Selector(selector) => parts.push(json!(["selector", selector])),
+            Choice::Filter(name) => parts.push(json!(["filter", name, self.query_params])),
+        }
+        if self.winning_revs_only {
+            parts.push(json!("winning_revs_only"));
+        }
+        let hash = blake3::hash(Value::Array(parts).to_string().as_bytes());
+        let mut id = String::with_capacity(32);
+        push_hex(&mut id, &hash.as_bytes()[..16]);
+        id
+    }
+
+    /// What follows the id of the checkpoints in the id of the job.
+    pub fn extension(&self) -> String {
+        let mut out = String::new();
+        for (name, set) in [("+continuous", self.continuous), ("+create_target", self.create_target)] {
+            if set {
+                out.push_str(name);
+            }
+        }
+        out
+    }
+}
+
+fn choice(object: &Map<String, Value>) -> Result<Choice, Failure> {
+    let given = |name| object.get(name).filter(|value| !value.is_null());
+    match (given("doc_ids"), given("selector"), given("filter")) {
+        (None, None, None) => Ok(Choice::All),
+        (Some(Value::Array(ids)), None, None) => {
+            let mut list = Vec::with_capacity(ids.len());
+            for id in ids {
+                let id = id.as_str().ok_or_else(|| bad("parameter `doc_ids` must be an array of strings"))?;
+                list.push(percent_decode_str(id).decode_utf8_lossy().into_owned());
+            }
+            list.sort_unstable();
+            list.dedup();
+            Ok(Choice::Ids(list))
+        }
+        (Some(_), None, None) => Err(bad("parameter `doc_ids` must be an array")),
+        (None, Some(selector @ Value::Object(_)), None) => Ok(Choice::Selector(selector.clone())),
+        (None, Some(_), None) => Err(bad("parameter `selector` must be a JSON object")),
+        (None, None, Some(Value::String(name))) => match name.split_once('/') {
+            _ if name == "_view" => Ok(Choice::Filter(name.clone())),
+            Some((design, function)) if !design.is_empty() && !function.is_empty() => {
+                Ok(Choice::Filter(name.clone()))
+            }
+            _ => Err(bad("Invalid filter. Must match `ddocname/filtername`.")),
+        },
+        (None, None, Some(_)) => Err(bad("The `filter` field must be a non-empty string.")),
+        _ => Err(bad("`doc_ids`,`filter`,`selector` are mutually exclusive")),
+    }
+}
+
+fn flag(object: &Map<String, Value>, name: &str, default: bool) -> Result<bool, Failure> {
+    match object.get(name) {
+        None | Some(Value::Null) => Ok(default),
+        Some(Value::Bool(set)) => Ok(*set),
+        Some(_) => Err(bad(format!("parameter `{name}` must be a boolean"))),
+    }
+}
+
+fn member(object: &Map<String, Value>, name: &str, kind: &str) -> Result<Map<String, Value>, Failure> {
+    match object.get(name) {
+        None | Some(Value::Null) => Ok(Map::new()),
+        Some(Value::Object(object)) => Ok(object.clone()),
+        Some(_) => Err(bad(format!("parameter `{name}` must be {kind}"))),
+    }
+}
+
+/// A whole number, also as text; what lies outside the bounds is taken to them.
+fn number(
+    object: &Map<String, Value>,
+    name: &str,
+    default: u64,
+    least: u64,
+    most: u64,
+) -> Result<u64, Failure> {
+    let number = match object.get(name) {
+        None | Some(Value::Null) => Some(default),
+        Some(Value::Number(number)) => number.as_u64(),
+        Some(Value::String(text)) => text.parse().ok(),
+        Some(_) => None,
+    };
+    let number = number.ok_or_else(|| bad(format!("parameter `{name}` must be a positive integer")))?;
+    Ok(number.clamp(least, most))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(value: Value) -> Result<Spec, Failure> {
+        Spec::parse(value.as_object().unwrap())
+    }
+
+    #[test]
+    fn ids_are_the_same_for_the_same_replication() {
+        let id = |value: Value| parse(value).unwrap().base_id("server");
+        let plain = id(json!({ "source": "a", "target": "b" }));
+        assert_eq!(plain.len(), 32);
+        assert_eq!(
+            plain,
+            id(json!({ "source": "a", "target": "b", "continuous": true, "worker_processes": "2" }))
+        );
+        assert_eq!(
+            id(json!({ "source": "a", "target": "b", "doc_ids": ["y", "x", "y"] })),
+            id(json!({ "source": "a", "target": "b", "doc_ids": ["x", "%79"] }))
+        );
+        for other in [
+            json!({ "source": "b", "target": "a" }),
+            json!({ "source": "a", "target": "b", "doc_ids": ["x"] }),
+            json!({ "source": "a", "target": "b", "selector": { "x": 1 } }),
+            json!({ "source": "a", "target": "b", "filter": "d/f" }),
+            json!({ "source": "a", "target": "b", "winning_revs_only": true }),
+        ] {
+            assert_ne!(plain, id(other));
+        }
+        let spec = parse(json!({ "source": "a", "target": "b", "continuous": true, "create_target": true }))
+            .unwrap();
+        assert_eq!(spec.extension(), "+continuous+create_target");
+    }
+
+    #[test]
+    fn wrong_options_are_told() {
+        for (extra, reason) in [
+            (json!({ "continuous": 1 }), "parameter `continuous` must be a boolean"),
+            (json!({ "doc_ids": "x" }), "parameter `doc_ids` must be an array"),
+            (json!({ "selector": [] }), "parameter `selector` must be a JSON object"),
+            (json!({ "query_params": 1 }), "parameter `query_params` must be an object"),
+            (
+                json!({ "doc_ids": [], "filter": "a/b" }),
+                "`doc_ids`,`filter`,`selector` are mutually exclusive",
+            ),
+            (json!({ "filter": "ab" }), "Invalid filter. Must match `ddocname/filtername`."),
+            (json!({ "worker_processes": -1 }), "parameter `worker_processes` must be a positive integer"),
+        ] {
+            let mut object = json!({ "source": "a", "target": "b" });
+            object.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+            let failure = parse(object).unwrap_err();
+            assert_eq!((failure.error.as_str(), failure.reason.as_str()), ("bad_request", reason));
+        }
+        assert_eq!(parse(json!({ "target": "b" })).unwrap_err().reason, "Missing replicator database");
+        let body = json!({ "cancel": true, "replication_id": "abc continuous" });
+        assert!(
+            matches!(Wanted::parse(body.as_object().unwrap()), Ok(Wanted::Cancel(id)) if id == "abc+continuous")
+        );
+    }
+}

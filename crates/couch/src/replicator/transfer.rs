@@ -1,0 +1,300 @@
+//! Copies what the target lacks of some changed documents.
+
+use super::attachments::{self, Sent};
+use super::changes::Row;
+use super::failure::Failure;
+use super::members::Members;
+use super::progress::{Count, Progress};
+use super::protocol::{Database, Fetched, Missing, Refused};
+use super::spec::Spec;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// How many bytes of documents are sent with one request.
+const SEND_BYTES: usize = 2 << 20;
+/// How many documents are.
+const SEND_DOCS: usize = 500;
+/// Attachments of one document up to this many bytes travel within it.
+const SMALL: u64 = 64 << 10;
+/// How many bytes of small attachments are asked for with one request.
+const SMALL_BYTES: u64 = 4 << 20;
+
+/// What the threads of a run copy with.
+pub struct Transfer {
+    /// Where is read.
+    pub source: Arc<Database>,
+    /// Where is written.
+    pub target: Arc<Database>,
+    /// What is counted.
+    pub progress: Arc<Progress>,
+    /// Whether the source knows requests for many revisions.
+    bulk_get: AtomicBool,
+}
+
+impl Transfer {
+    /// Nothing is copied yet.
+    pub fn new(
+        source: Arc<Database>,
+        target: Arc<Database>,
+        spec: &Spec,
+        progress: Arc<Progress>,
+    ) -> Transfer {
+        Transfer { source, target, progress, bulk_get: AtomicBool::new(spec.use_bulk_get) }
+    }
+
+    /// Copies what is missing of these. When this returns, the target has all that it takes.
+    pub fn copy(&self, rows: &[Row]) -> Result<(), Failure> {
+        let mut counted = false;
+        self.target.patiently(|| {
+            let result = self.attempt(rows, counted);
+            counted = true;
+            result
+        })
+    }
+
+    /// What a former attempt wrote is not missing any more.
+    fn attempt(&self, rows: &[Row], counted: bool) -> Result<(), Failure> {
+        let mut wanted: HashMap<&str, Vec<&str>> = HashMap::new();
+        for row in rows {
+            wanted.entry(&row.id).or_default().extend(row.revs.iter().map(String::as_str));
+        }
+        let missing = self.target.revs_diff(&wanted)?;
+        if !counted {
+            self.progress.add(Count::Checked, wanted.values().map(|revs| revs.len() as u64).sum());
+            self.progress
+                .add(Count::Missing, missing.values().map(|missing| missing.revs.len() as u64).sum());
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let mut run = Run {
+            transfer: self,
+            missing: &missing,
+            docs: Vec::new(),
+            bytes: 0,
+            small: Vec::new(),
+            small_bytes: 0,
+        };
+        let mut pairs = Vec::new();
+        let mut seen = std::collections::HashSet::new();
+        for row in rows {
+            if let Some(lacks) = missing.get(&row.id)
+                && seen.insert(row.id.as_str())
+            {
+                pairs.extend(lacks.revs.iter().map(|rev| (row.id.clone(), rev.clone())));
+            }
+        }
+        let mut refused = Vec::new();
+        if self.bulk_get.load(Ordering::Relaxed) {
+            self.progress.add(Count::BulkAttempts, pairs.len() as u64);
+            let done = self.source.bulk_get(&pairs, false, |fetched| match fetched.document {
+                Ok(text) => {
+                    self.progress.add(Count::BulkDocs, 1);
+                    run.take(fetched.id, text)
+                }
+                Err(why) => {
+                    refused.push((fetched.id, why));
+                    Ok(())
+                }
+            })?;
+            if done.is_none() {
+                self.bulk_get.store(false, Ordering::Relaxed);
+                run.one_by_one(&pairs)?;
+            }
+        } else {
+            run.one_by_one(&pairs)?;
+        }
+        for (id, why) in refused {
+            match &why.rev {
+                // A request of its own may find what the other did not.
+                Some(rev) if why.error == "not_found" => run.fetch(&id, std::slice::from_ref(rev))?,
+                _ => run.unread(&id, &why),
+            }
+        }
+        run.fetch_small()?;
+        run.flush()
+    }
+}
+
+/// One attempt at some rows.
+struct Run<'a> {
+    transfer: &'a Transfer,
+    missing: &'a HashMap<String, Missing>,
+    docs: Vec<Vec<u8>>,
+    bytes: usize,
+    /// Revisions whose small attachments are still to be asked for.
+    small: Vec<(String, String)>,
+    small_bytes: u64,
+}
+
+impl Run<'_> {
+    /// Takes a document that was read.
+    fn take(&mut self, id: String, text: Vec<u8>) -> Result<(), Failure> {
+        match attachments::list(&text) {
+            None => self.keep(text),
+            Some(list) => {
+                let rev = Members::parse(&text).ok().and_then(|members| members.string("_rev"));
+                let Some(rev) = rev else { return self.keep(text) };
+                let total = attachments::total(&list);
+                if total <= SMALL {
+                    self.small.push((id, rev));
+                    self.small_bytes += total;
+                    if self.small_bytes >= SMALL_BYTES { self.fetch_small() } else { Ok(()) }
+                } else {
+                    self.stream(&id, &rev)
+                }
+            }
+        }
+    }
+
+    /// A document that is complete.
+    fn keep(&mut self, text: Vec<u8>) -> Result<(), Failure> {
+        self.transfer.progress.add(Count::Read, 1);
+        self.bytes += text.len();
+        self.docs.push(text);
+        if self.bytes >= SEND_BYTES || self.docs.len() >= SEND_DOCS { self.flush() } else { Ok(()) }
+    }
+
+    /// Reads with a request for each document.
+    fn one_by_one(&mut self, pairs: &[(String, String)]) -> Result<(), Failure> {
+        for same in pairs.chunk_by(|a, b| a.0 == b.0) {
+            let revs: Vec<String> = same.iter().map(|pair| pair.1.clone()).collect();
+            self.fetch(&same[0].0, &revs)?;
+        }
+        Ok(())
+    }
+
+    fn fetch(&mut self, id: &str, revs: &[String]) -> Result<(), Failure> {
+        let source = self.transfer.source.clone();
+        source.open_revs(id, revs, |fetched| match fetched.document {
+            Ok(text) => self.take(fetched.id, text),
+            // It was superseded and compacted away, or purged: its successor is a change of its own.
+            Err(why) if why.error == "not_found" => Ok(()),
+            Err(why) => {
+                self.unread(id, &why);
+                Ok(())
+            }
+        })
+    }
+
+    /// Reads documents together with their small attachments.
+    fn fetch_small(&mut self) -> Result<(), Failure> {
+        let pairs = std::mem::take(&mut self.small);
+        self.small_bytes = 0;
+        if pairs.is_empty() {
+            return Ok(());
+        }
+        let source = self.transfer.source.clone();
+        let mut streamed = Vec::new();
+        if self.transfer.bulk_get.load(Ordering::Relaxed) {
+            let rev_of: HashMap<&str, &str> =
+                pairs.iter().map(|(id, rev)| (id.as_str(), rev.as_str())).collect();
+            let done = source.bulk_get(&pairs, true, |Fetched { id, document }| match document {
+                Ok(text) => match attachments::list(&text) {
+                    Some(list) if list.values().any(|entry| entry.get("data").is_none()) => {
+                        let rev = Members::parse(&text).ok().and_then(|members| members.string("_rev"));
+                        let rev = rev.or_else(|| rev_of.get(id.as_str()).map(|rev| (*rev).to_owned()));
+                        streamed.extend(rev.map(|rev| (id, rev)));
+                        Ok(())
+                    }
+                    _ => self.keep(text),
+                },
+                Err(why) if why.error == "not_found" => Ok(()),
+                Err(why) => {
+                    self.unread(&id, &why);
+                    Ok(())
+                }
+            })?;
+            if done.is_none() {
+                streamed = pairs;
+            }
+        } else {
+            streamed = pairs;
+        }
+        for (id, rev) in streamed {
+            self.stream(&id, &rev)?;
+        }
+        Ok(())
+    }
+
+    /// Copies a document whose attachments are not held in memory.
+    fn stream(&mut self, id: &str, rev: &str) -> Result<(), Failure> {
+        let Transfer { source, target, progress, .. } = self.transfer;
+        let ancestors = self.missing.get(id).map(|missing| missing.ancestors.as_slice()).unwrap_or_default();
+        match attachments::copy(source, target, id, rev, ancestors)? {
+            Sent::Written => {
+                progress.add(Count::Read, 1);
+                progress.add(Count::Written, 1);
+            }
+            Sent::Refused(why) => {
+                progress.add(Count::Read, 1);
+                self.unwritten(Some(id), &why);
+            }
+            Sent::Gone => {}
+        }
+        Ok(())
+    }
+
+    /// Writes what was gathered.
+    fn flush(&mut self) -> Result<(), Failure> {
+        let docs = std::mem::take(&mut self.docs);
+        self.bytes = 0;
+        if docs.is_empty() { Ok(()) } else { self.write(&docs) }
+    }
+
+    /// What is too large together is written in halves.
+    fn write(&mut self, docs: &[Vec<u8>]) -> Result<(), Failure> {
+        let progress = &self.transfer.progress;
+        match self.transfer.target.bulk_docs(docs)? {
+            Some(refused) => {
+                let failures = refused.len().min(docs.len()) as u64;
+                progress.add(Count::Written, docs.len() as u64 - failures);
+                for why in &refused {
+                    self.unwritten(None, why);
+                }
+                Ok(())
+            }
+            None if docs.len() > 1 => {
+                let (left, right) = docs.split_at(docs.len() / 2);
+                self.write(left)?;
+                self.write(right)
+            }
+            None => {
+                let why = Refused {
+                    rev: None,
+                    error: "too_large".into(),
+                    reason: "the document is too large".into(),
+                };
+                self.unwritten(None, &why);
+                Ok(())
+            }
+        }
+    }
+
+    fn unread(&self, id: &str, why: &Refused) {
+        self.transfer.progress.add(Count::Failures, 1);
+        let Refused { rev, error, reason } = why;
+        tracing::warn!(
+            source = self.transfer.source.uri(),
+            id,
+            ?rev,
+            error,
+            reason,
+            "a replication could not read"
+        );
+    }
+
+    fn unwritten(&self, id: Option<&str>, why: &Refused) {
+        self.transfer.progress.add(Count::Failures, 1);
+        let Refused { rev, error, reason } = why;
+        tracing::warn!(
+            target_database = self.transfer.target.uri(),
+            id,
+            ?rev,
+            error,
+            reason,
+            "a replication's write was refused"
+        );
+    }
+}
