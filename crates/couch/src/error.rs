@@ -4,6 +4,7 @@
 
 use diwan_query::code;
 use diwan_store::Error as StoreError;
+use diwan_value::json::{ErrorKind, JsonError};
 use std::borrow::Cow;
 use std::fmt;
 
@@ -49,6 +50,8 @@ constructors! {
     illegal_partition => 400 "illegal_partition";
     /// A document that breaks a rule on documents.
     doc_validation => 400 "doc_validation";
+    /// A digest that is not that of what came.
+    content_md5_mismatch => 400 "content_md5_mismatch";
     /// A function of a design document that does not compile.
     compilation_error => 400 "compilation_error";
     /// Not logged in, or a `validate_doc_update` that threw `unauthorized`.
@@ -65,6 +68,8 @@ constructors! {
     request_timeout => 408 "timeout";
     /// A body, or one document in it, that is too large.
     too_large => 413 "too_large";
+    /// A stub of an attachment that is not there.
+    missing_stub => 412 "missing_stub";
     /// The document.
     document_too_large => 413 "document_too_large";
     /// A content type that is not understood.
@@ -184,12 +189,38 @@ impl From<diwan_kv::Error> for Error {
     }
 }
 
+impl From<JsonError> for Error {
+    fn from(error: JsonError) -> Error {
+        match error.kind {
+            ErrorKind::Syntax | ErrorKind::Depth => {
+                Error::bad_request(format!("invalid UTF-8 JSON: {error}"))
+            }
+            ErrorKind::Size => Error::too_large(error.to_string()),
+            ErrorKind::DocValidation => Error::doc_validation(error.message),
+            ErrorKind::IllegalId => Error::illegal_docid(error.message),
+            ErrorKind::BadRequest => Error::bad_request(error.message),
+        }
+    }
+}
+
 impl From<std::io::Error> for Error {
     fn from(error: std::io::Error) -> Error {
+        let error = match diwan_store::blob::error_of(error) {
+            Ok(error) => return error.into(),
+            Err(error) => error,
+        };
         match error.kind() {
+            std::io::ErrorKind::InvalidData => Error::bad_request(error.to_string()),
             std::io::ErrorKind::TimedOut => Error::request_timeout("The request's body came too slowly."),
             std::io::ErrorKind::FileTooLarge => Error::too_large("the request entity is too large"),
             _ => Error::bad_request(format!("The request's body broke off: {error}")),
         }
+    }
+}
+
+impl From<Error> for std::io::Error {
+    /// For whoever writes the rows of an answer: it can only break off.
+    fn from(error: Error) -> std::io::Error {
+        std::io::Error::other(error)
     }
 }

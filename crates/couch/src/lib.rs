@@ -6,6 +6,7 @@
 
 mod config;
 mod database;
+mod document;
 pub mod error;
 mod handlers;
 pub mod http;

@@ -1,8 +1,8 @@
 //! The table of all routes.
 //!
 //! A pattern is a path whose parts are literal, `{name}` for any one part, or `{name*}` for one or more to the end, with
-//! their slashes. Parts are compared unescaped. The first row that fits counts, so literal rows stand before those with
-//! placeholders. A path that fits with another method answers 405 and says which methods there are.
+//! their slashes. Parts are compared unescaped. The first pattern that fits counts, so literal ones stand before those
+//! with placeholders. A path that fits with another method answers 405 and says which methods there are.
 
 use crate::error::{Error, Result};
 use crate::handlers::*;
@@ -31,6 +31,9 @@ const GET: &[&str] = &["GET", "HEAD"];
 const POST: &[&str] = &["POST"];
 const PUT: &[&str] = &["PUT"];
 const DELETE: &[&str] = &["DELETE"];
+const COPY: &[&str] = &["COPY"];
+/// All that can be asked of a document.
+const DOCUMENT: &[&str] = &["COPY", "DELETE", "GET", "HEAD", "PUT"];
 
 /// Every route there is, in the order in which they are tried.
 pub const ROUTES: &[Route] = &[
@@ -81,6 +84,36 @@ pub const ROUTES: &[Route] = &[
     route(POST, "/{db}/_ensure_full_commit", ensure_full_commit::post),
     route(GET, "/{db}/_shards", shards::get),
     route(GET, "/{db}/_shards/{doc}", shards::get_document),
+    // Documents, many at once.
+    route(POST, "/{db}", document::post),
+    route(POST, "/{db}/_bulk_docs", bulk_docs::post),
+    route(POST, "/{db}/_bulk_get", bulk_get::post),
+    route(POST, "/{db}/_revs_diff", revs_diff::post),
+    route(POST, "/{db}/_missing_revs", revs_diff::missing_revs),
+    // Local documents.
+    route(GET, "/{db}/_local_docs", local::list),
+    route(POST, "/{db}/_local_docs", local::list_post),
+    route(DOCUMENT, "/{db}/_local", local::refuse_unnamed),
+    route(GET, "/{db}/_local/{local}", document::get),
+    route(PUT, "/{db}/_local/{local}", document::put),
+    route(DELETE, "/{db}/_local/{local}", document::delete),
+    route(COPY, "/{db}/_local/{local}", document::copy),
+    route(DOCUMENT, "/{db}/_local/{local}/{name*}", local::refuse_attachment),
+    // Documents and attachments. These come last: a document may be called anything.
+    route(GET, "/{db}/_design/{ddoc}", document::get),
+    route(PUT, "/{db}/_design/{ddoc}", document::put),
+    route(DELETE, "/{db}/_design/{ddoc}", document::delete),
+    route(COPY, "/{db}/_design/{ddoc}", document::copy),
+    route(GET, "/{db}/_design/{ddoc}/{name*}", attachment::get),
+    route(PUT, "/{db}/_design/{ddoc}/{name*}", attachment::put),
+    route(DELETE, "/{db}/_design/{ddoc}/{name*}", attachment::delete),
+    route(GET, "/{db}/{doc}", document::get),
+    route(PUT, "/{db}/{doc}", document::put),
+    route(DELETE, "/{db}/{doc}", document::delete),
+    route(COPY, "/{db}/{doc}", document::copy),
+    route(GET, "/{db}/{doc}/{name*}", attachment::get),
+    route(PUT, "/{db}/{doc}/{name*}", attachment::put),
+    route(DELETE, "/{db}/{doc}/{name*}", attachment::delete),
 ];
 
 /// A route that fits a request.
@@ -95,8 +128,13 @@ pub struct Found {
 pub fn find(method: &Method, path: &str) -> Result<Found> {
     let parts = split(path)?;
     let mut allowed: Vec<&str> = Vec::new();
+    let mut pattern = None;
     for route in ROUTES {
         let Some(params) = fit(route.pattern, &parts) else { continue };
+        // What is not a method of `_all_docs` is not one of a document called so either.
+        if *pattern.get_or_insert(route.pattern) != route.pattern {
+            continue;
+        }
         if route.methods.contains(&method.as_str()) {
             return Ok(Found { handler: route.handler, params });
         }

@@ -22,7 +22,9 @@ pub enum Body {
     Stream(Box<Stream>),
     /// It is read from elsewhere in this server.
     Reader(Box<dyn Read + Send>),
-    /// The same, compressed on the way.
+    /// The same, compressed on the way, and not read yet.
+    Packed(Box<Body>),
+    /// The same, as it is read.
     Gzip(Box<flate2::read::MultiGzDecoder<Body>>),
 }
 
@@ -40,11 +42,19 @@ impl Body {
         Body::Stream(Box::new(Stream { incoming, runtime, ready: Bytes::new() }))
     }
 
-    /// The same body, to be decompressed.
+    /// The same body, to be decompressed when it is read: not before, as that would already read.
     pub fn gunzip(self) -> Body {
         match self {
             Body::Empty => Body::Empty,
-            other => Body::Gzip(Box::new(flate2::read::MultiGzDecoder::new(other))),
+            other => Body::Packed(Box::new(other)),
+        }
+    }
+
+    /// The body as it was sent, for who keeps it compressed. To be called before it is read.
+    pub fn into_raw(self) -> Body {
+        match self {
+            Body::Packed(body) => *body,
+            body => body,
         }
     }
 
@@ -80,6 +90,11 @@ impl Read for Body {
             Body::Bytes(bytes) => Ok(take(bytes, buffer)),
             Body::Stream(stream) => stream.read(buffer),
             Body::Reader(reader) => reader.read(buffer),
+            Body::Packed(body) => {
+                let packed = std::mem::take(body.as_mut());
+                *self = Body::Gzip(Box::new(flate2::read::MultiGzDecoder::new(packed)));
+                self.read(buffer)
+            }
             Body::Gzip(decoder) => decoder.read(buffer),
         }
     }

@@ -4,6 +4,7 @@
 mod body;
 pub mod connection;
 mod cors;
+pub mod multipart;
 mod origin;
 mod query;
 mod request;

@@ -53,6 +53,27 @@ impl Request {
         accept.split(',').any(|part| part.split(';').next().unwrap_or_default().trim() == kind)
     }
 
+    /// Whether the client would take this type, by CouchDB's rule: one that says nothing takes everything, and so does
+    /// one that says `*/*`.
+    pub fn takes(&self, kind: &str) -> bool {
+        let Some(accept) = self.header(hyper::header::ACCEPT) else { return true };
+        let family = kind.split('/').next().unwrap_or_default();
+        let mut taken = false;
+        for choice in accept.split(',') {
+            let mut parts = choice.split(';').map(str::trim);
+            let name = parts.next().unwrap_or_default();
+            let refused = parts
+                .filter_map(|part| part.strip_prefix("q="))
+                .any(|q| q.parse::<f32>().is_ok_and(|q| q <= 0.0));
+            let of_family = name.strip_suffix("/*") == Some(family);
+            if refused && (name == kind || of_family) {
+                return false;
+            }
+            taken |= !refused && (name == kind || name == "*/*" || of_family);
+        }
+        taken
+    }
+
     /// The body, to be read once.
     pub fn take_body(&mut self) -> Body {
         std::mem::take(&mut self.body)

@@ -86,6 +86,12 @@ impl Response {
         self
     }
 
+    /// With another status.
+    pub fn with_status(mut self, status: StatusCode) -> Response {
+        self.status = status;
+        self
+    }
+
     /// With an `ETag` of this text, quoted.
     pub fn with_etag(self, tag: &str) -> Response {
         self.with_header(ETAG, format!("\"{tag}\""))
@@ -123,9 +129,27 @@ impl RowWriter {
         &mut self.buffer
     }
 
+    /// Whether enough was gathered to be sent.
+    pub fn is_full(&self) -> bool {
+        self.buffer.len() >= CHUNK
+    }
+
+    /// Whether nobody waits for the response any more.
+    pub fn is_abandoned(&self) -> bool {
+        self.sender.is_closed()
+    }
+
+    /// An error in the middle of the response, which can only be broken off: quietly if nobody waits for it.
+    pub fn failure(&self, error: Error) -> io::Error {
+        match self.is_abandoned() {
+            true => io::ErrorKind::BrokenPipe.into(),
+            false => io::Error::other(error),
+        }
+    }
+
     /// Sends what was gathered if it is enough.
     pub fn row_done(&mut self) -> io::Result<()> {
-        if self.buffer.len() >= CHUNK { self.flush() } else { Ok(()) }
+        if self.is_full() { self.flush() } else { Ok(()) }
     }
 
     /// Breaks the response off, so that the client does not take it for complete.

@@ -1,0 +1,405 @@
+//! Edits: what a client sent, made ready for the store, and what became of it.
+
+use super::attachments::{Attaching, Incoming, Parts};
+use super::ids::{check_new, id_error, local_name, text_of};
+use super::revs::{Rev, push_rev};
+use super::validate::Validation;
+use crate::error::{Error, Result};
+use crate::http::Request;
+use diwan_kv::CommitId;
+use diwan_store::blob::Attachment;
+use diwan_store::{Base, Collection, RevisionEdit, RevisionOutcome, id_key};
+use diwan_value::json::{CouchDoc, ErrorKind, JsonError, Limits, id_from_text, parse_couch};
+use diwan_value::{DocBuf, ValueBuf};
+use hyper::header::{HOST, IF_MATCH};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use std::sync::Arc;
+
+/// The revisions that a request names beside its body.
+#[derive(Clone, Debug, Default)]
+pub struct Named {
+    /// In the parameter `rev`.
+    pub query: Option<Rev>,
+    /// In the header `If-Match`.
+    pub etag: Option<Rev>,
+}
+
+impl Named {
+    /// Those of a request.
+    pub fn of(request: &Request) -> Result<Named> {
+        let etag =
+            request.header(IF_MATCH).map(|tag| Rev::parse(tag.trim().trim_matches('"'))).transpose()?;
+        Ok(Named { query: request.query.get("rev").map(Rev::parse).transpose()?, etag })
+    }
+
+    /// The one that is named; two must be the same.
+    pub fn one(&self) -> Result<Option<Rev>> {
+        match (&self.query, &self.etag) {
+            (Some(query), Some(etag)) if query != etag => {
+                Err(Error::bad_request("Document rev and etag have different values"))
+            }
+            (query, etag) => Ok(query.clone().or_else(|| etag.clone())),
+        }
+    }
+
+    /// The same for a body that may name one too.
+    fn with_body(&self, body: Option<&Rev>) -> Result<Option<Rev>> {
+        let Some(body) = body else { return self.one() };
+        if self.query.as_ref().is_some_and(|query| query != body) {
+            let message = "Document rev from request body and query string have different values";
+            return Err(Error::bad_request(message));
+        }
+        if self.etag.as_ref().is_some_and(|etag| etag != body) {
+            return Err(Error::bad_request("Document rev and etag have different values"));
+        }
+        Ok(Some(body.clone()))
+    }
+}
+
+/// What a document is read with.
+pub struct Context<'a> {
+    /// The database.
+    pub collection: &'a Arc<Collection>,
+    /// The most bytes of a document.
+    pub max_bytes: usize,
+    /// `new_edits=false`: the edits were made elsewhere.
+    pub replicated: bool,
+}
+
+/// A document as it is to be stored.
+pub struct Draft {
+    /// Its id as text.
+    pub id: String,
+    /// Whether it is deleted.
+    pub deleted: bool,
+    target: Target,
+    body: DocBuf,
+    attaching: Attaching,
+}
+
+enum Target {
+    /// An ordinary document. Without a base, it names a revision that cannot be here.
+    Document { id: ValueBuf, base: Option<Base> },
+    /// A local one: its name, and the count in the revision that it names.
+    Local { name: String, previous: Option<u64> },
+}
+
+impl Draft {
+    /// Reads a document. `id` is the one of the URL; without one, the body's or `new_id`'s counts.
+    pub fn read(
+        context: &Context<'_>,
+        text: &[u8],
+        id: Option<&str>,
+        named: &Named,
+        new_id: impl FnOnce() -> String,
+        parts: Option<&mut Parts<'_>>,
+    ) -> Result<Draft> {
+        let limits = Limits { bytes: context.max_bytes, ..Limits::default() };
+        let mut doc = parse_couch(text, limits).map_err(|error| refused(error, text, id))?;
+        let id = match (id, doc.id.take()) {
+            (Some(id), Some(own)) if id != own => {
+                return Err(Error::bad_request("The document's _id is not the one of the URL"));
+            }
+            (Some(id), _) => id.to_owned(),
+            (None, Some(own)) => own,
+            (None, None) => new_id(),
+        };
+        if local_name(&id).is_some() {
+            return Draft::local(id, doc, named);
+        }
+        let value = id_from_text(&id).map_err(id_error)?;
+        check_new(context.collection, &id)?;
+        let base = base_of(&doc, named, context.replicated)?;
+        let attaching = match doc.attachments {
+            None => Attaching::default(),
+            Some(text) => {
+                let incoming =
+                    Incoming { collection: context.collection, id: &id, replicated: context.replicated };
+                let previous = || previous_attachments(context.collection, &value, base.as_ref());
+                incoming.read(text, &previous, parts)?
+            }
+        };
+        let target = Target::Document { id: value, base };
+        Ok(Draft { id, deleted: doc.deleted, target, body: doc.body, attaching })
+    }
+
+    fn local(id: String, doc: CouchDoc<'_>, named: &Named) -> Result<Draft> {
+        if doc.attachments.is_some() {
+            return Err(Error::bad_request("_local documents do not accept attachments."));
+        }
+        let body_rev = doc.rev.as_deref().map(Rev::parse).transpose()?;
+        let previous = named.with_body(body_rev.as_ref())?.map(|rev| local_count(&rev)).transpose()?;
+        let name = local_name(&id).unwrap_or_default().to_owned();
+        let target = Target::Local { name, previous };
+        Ok(Draft { id, deleted: doc.deleted, target, body: doc.body, attaching: Attaching::default() })
+    }
+
+    /// A document that the server itself makes: a copy, or one with other attachments.
+    pub fn new(
+        id: String,
+        base: Option<Base>,
+        deleted: bool,
+        body: DocBuf,
+        attaching: Attaching,
+    ) -> Result<Draft> {
+        let value = id_from_text(&id).map_err(id_error)?;
+        Ok(Draft { id, deleted, target: Target::Document { id: value, base }, body, attaching })
+    }
+
+    /// A local document that the server itself makes.
+    pub fn new_local(id: String, previous: Option<u64>, deleted: bool, body: DocBuf) -> Draft {
+        let name = local_name(&id).unwrap_or_default().to_owned();
+        Draft { id, deleted, target: Target::Local { name, previous }, body, attaching: Attaching::default() }
+    }
+
+    /// Whether it is a local document, which the store takes in another way.
+    pub fn is_local(&self) -> bool {
+        matches!(self.target, Target::Local { .. })
+    }
+
+    /// About how many bytes are held.
+    pub fn weight(&self) -> usize {
+        self.body.as_doc().as_bytes().len() + self.id.len() + 200
+    }
+
+    /// The fields.
+    pub fn body(&self) -> &DocBuf {
+        &self.body
+    }
+
+    /// The attachments that the document will have.
+    pub fn attachments(&self) -> &[Attachment] {
+        &self.attaching.list
+    }
+
+    /// The id's value and what the edit builds on; nothing for what the store does not take as an edit.
+    pub fn base(&self) -> Option<(&ValueBuf, &Base)> {
+        match &self.target {
+            Target::Document { id, base: Some(base) } => Some((id, base)),
+            _ => None,
+        }
+    }
+
+    /// The edit. Nothing if it cannot succeed, or is one of a local document.
+    pub fn edit(&self) -> Option<RevisionEdit<'_>> {
+        let (id, base) = self.base()?;
+        Some(RevisionEdit {
+            id: id.as_value(),
+            base: base.clone(),
+            deleted: self.deleted,
+            doc: self.body.as_doc(),
+            attachments: self.attaching.list.clone(),
+        })
+    }
+}
+
+/// What became of an edit.
+#[derive(Debug)]
+pub struct Written {
+    /// The document's id.
+    pub id: String,
+    /// Its new revision, as text.
+    pub rev: String,
+    /// The commit to wait for.
+    pub commit: Option<CommitId>,
+}
+
+impl Written {
+    /// What clients are told.
+    pub fn to_json(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.id.len() + 80);
+        out.extend_from_slice(br#"{"ok":true,"id":"#);
+        diwan_value::json::write_string(&mut out, &self.id);
+        out.extend_from_slice(br#","rev":""#);
+        out.extend_from_slice(self.rev.as_bytes());
+        out.extend_from_slice(b"\"}");
+        out
+    }
+}
+
+/// Stores one document.
+pub fn edit_one(collection: &Arc<Collection>, draft: Draft, validation: &Validation) -> Result<Written> {
+    if let Target::Local { name, previous } = &draft.target {
+        let (count, commit) = write_local(collection, name, &draft, *previous)?;
+        return Ok(Written { rev: format!("0-{count}"), id: draft.id, commit });
+    }
+    validation.check(collection, &draft)?;
+    let edit = draft.edit().ok_or_else(Error::conflict)?;
+    let mut report = collection.edit_revisions(&[edit], true)?;
+    let outcome = report.outcomes.pop().unwrap_or(RevisionOutcome::Conflict);
+    let revision = match outcome {
+        RevisionOutcome::Written(revision) | RevisionOutcome::Known(revision) => revision,
+        other => return Err(error_of(other)),
+    };
+    let mut rev = Vec::with_capacity(44);
+    push_rev(&mut rev, &revision);
+    let rev = String::from_utf8_lossy(&rev).into_owned();
+    Ok(Written { id: draft.id, rev, commit: report.commit })
+}
+
+/// Stores or deletes a local document; its new count.
+pub fn write_local(
+    collection: &Collection,
+    name: &str,
+    draft: &Draft,
+    previous: Option<u64>,
+) -> Result<(u64, Option<CommitId>)> {
+    if draft.deleted {
+        let commit = collection.delete_local(name)?.ok_or_else(Error::missing)?;
+        return Ok((0, Some(commit)));
+    }
+    let (count, commit) = collection.put_local(name, draft.body.as_doc(), previous)?;
+    Ok((count, Some(commit)))
+}
+
+/// The error of an edit that was not made.
+pub fn error_of(outcome: RevisionOutcome) -> Error {
+    match outcome {
+        RevisionOutcome::Refused(error) => error.into(),
+        _ => Error::conflict(),
+    }
+}
+
+/// What an edit builds on; nothing if it names a revision that cannot be here.
+fn base_of(doc: &CouchDoc<'_>, named: &Named, replicated: bool) -> Result<Option<Base>> {
+    let (body, ancestors) = match &doc.revisions {
+        Some(given) if !given.ids.is_empty() => {
+            let generation = u32::try_from(given.start).ok().filter(|&start| start > 0);
+            let generation = generation.ok_or_else(Error::bad_revision)?;
+            let revision = diwan_store::Revision { generation, hash: given.ids[0] };
+            (Some(Rev::Own(revision)), &given.ids[1..])
+        }
+        _ => (doc.rev.as_deref().map(Rev::parse).transpose()?, &[][..]),
+    };
+    let rev = named.with_body(body.as_ref())?;
+    match rev {
+        None if replicated => Err(Error::bad_request(
+            "When `new_edits: false`, the document needs `_rev` or `_revisions` specified",
+        )),
+        None => Ok(Some(Base::New)),
+        Some(Rev::Own(revision)) if replicated => {
+            Ok(Some(Base::Graft { revision, ancestors: ancestors.to_vec() }))
+        }
+        Some(Rev::Own(revision)) => Ok(Some(Base::Leaf(revision))),
+        Some(Rev::Foreign(_)) if replicated => Err(Error::bad_request(
+            "Invalid rev format: a hash must have 32 hexadecimal digits to be stored here",
+        )),
+        Some(Rev::Foreign(_)) => Ok(None),
+    }
+}
+
+/// The attachments of the newest revision before an edit that is stored here.
+fn previous_attachments(
+    collection: &Arc<Collection>,
+    id: &ValueBuf,
+    base: Option<&Base>,
+) -> Result<Option<Vec<Attachment>>> {
+    let view = collection.view();
+    let key = id_key(id.as_value())?;
+    let find = |revision| -> Result<_> { Ok(view.revision(&key, revision)?.map(|found| found.attachments)) };
+    match base {
+        None | Some(Base::New) => Ok(None),
+        Some(Base::Leaf(revision)) => find(*revision),
+        Some(Base::Graft { revision, ancestors }) => {
+            let mut next = *revision;
+            let mut found = find(next)?;
+            for hash in ancestors {
+                if found.is_some() {
+                    break;
+                }
+                next.generation = next.generation.saturating_sub(1);
+                next.hash = *hash;
+                found = find(next)?;
+            }
+            Ok(found)
+        }
+    }
+}
+
+/// The count in a local document's revision.
+pub fn local_count(rev: &Rev) -> Result<u64> {
+    let count = match rev {
+        Rev::Foreign(text) => text.strip_prefix("0-").and_then(|count| count.parse().ok()),
+        Rev::Own(_) => None,
+    };
+    count.ok_or_else(Error::bad_revision)
+}
+
+/// The error for text that is no document.
+fn refused(error: JsonError, text: &[u8], id: Option<&str>) -> Error {
+    if error.kind != ErrorKind::Size {
+        return error.into();
+    }
+    // As in CouchDB, the reason is the document's id.
+    let id = id.map(str::to_owned).or_else(|| {
+        let unlimited = Limits { bytes: usize::MAX, ..Limits::default() };
+        parse_couch(text, unlimited).ok()?.id
+    });
+    Error::document_too_large(id.unwrap_or_default())
+}
+
+/// What stays as it is in a part of a URL.
+const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
+
+/// The header `Location` of what these parts of a path name.
+pub fn location(request: &Request, parts: &[&str]) -> String {
+    let scheme = request.named_header("x-forwarded-proto").unwrap_or("http");
+    let host =
+        request.named_header("x-forwarded-host").or_else(|| request.header(HOST)).unwrap_or("localhost");
+    let mut out = format!("{scheme}://{host}");
+    for part in parts {
+        out.push('/');
+        out.extend(utf8_percent_encode(part, PLAIN));
+    }
+    out
+}
+
+/// The text of an id, for messages.
+pub fn id_text(id: &ValueBuf) -> String {
+    text_of(id.as_value())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use diwan_store::Revision;
+
+    fn rev(generation: u32) -> Rev {
+        Rev::Own(Revision { generation, hash: [1; 16] })
+    }
+
+    #[test]
+    fn revisions_that_are_named_twice_must_agree() {
+        let named = |query, etag| Named { query, etag };
+        assert_eq!(named(None, None).one().unwrap(), None);
+        assert_eq!(named(Some(rev(1)), Some(rev(1))).one().unwrap(), Some(rev(1)));
+        assert!(named(Some(rev(1)), Some(rev(2))).one().is_err());
+        assert_eq!(named(None, Some(rev(1))).with_body(Some(&rev(1))).unwrap(), Some(rev(1)));
+        let error = named(Some(rev(1)), None).with_body(Some(&rev(2))).unwrap_err();
+        assert!(error.reason.contains("query string"));
+        let error = named(None, Some(rev(1))).with_body(Some(&rev(2))).unwrap_err();
+        assert_eq!(error.reason, "Document rev and etag have different values");
+    }
+
+    #[test]
+    fn bases_follow_what_is_named() {
+        let base = |text: &str, replicated| {
+            let doc = parse_couch(text.as_bytes(), Limits::default()).unwrap();
+            base_of(&doc, &Named::default(), replicated)
+        };
+        let hash = "01".repeat(16);
+        assert_eq!(base("{}", false).unwrap(), Some(Base::New));
+        assert!(base("{}", true).unwrap_err().reason.starts_with("When `new_edits: false`"));
+        let with_rev = format!(r#"{{"_rev":"2-{hash}"}}"#);
+        let revision = Revision { generation: 2, hash: [1; 16] };
+        assert_eq!(base(&with_rev, false).unwrap(), Some(Base::Leaf(revision)));
+        assert_eq!(base(&with_rev, true).unwrap(), Some(Base::Graft { revision, ancestors: Vec::new() }));
+        assert_eq!(base(r#"{"_rev":"1-abc"}"#, false).unwrap(), None);
+        assert!(base(r#"{"_rev":"1-abc"}"#, true).is_err());
+        let path = format!(r#"{{"_revisions":{{"start":2,"ids":["{hash}","{hash}"]}}}}"#);
+        assert_eq!(base(&path, true).unwrap(), Some(Base::Graft { revision, ancestors: vec![[1; 16]] }));
+        assert!(base(&path.replace(":2", ":0"), true).is_err());
+        assert_eq!(local_count(&Rev::parse("0-7").unwrap()).unwrap(), 7);
+        assert!(local_count(&rev(1)).is_err());
+    }
+}

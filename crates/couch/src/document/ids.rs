@@ -1,0 +1,108 @@
+//! Document ids as text: in paths, in bodies, in answers.
+
+use crate::error::{Error, Result};
+use diwan_store::{Collection, id_key};
+use diwan_value::json::{IdError, id_from_text, id_to_text, write_string};
+use diwan_value::{Value, ValueBuf};
+
+/// An id as the store knows it.
+#[derive(Clone, Debug)]
+pub struct IdKey {
+    /// The value of `_id`.
+    pub value: ValueBuf,
+    /// Its key bytes.
+    pub key: Vec<u8>,
+}
+
+/// Reads an id from its text.
+pub fn parse_id(text: &str) -> Result<IdKey> {
+    let value = id_from_text(text).map_err(id_error)?;
+    let key = id_key(value.as_value()).map_err(|error| Error::illegal_docid(error.to_string()))?;
+    Ok(IdKey { value, key })
+}
+
+/// CouchDB's error for an id that is none.
+pub fn id_error(error: IdError) -> Error {
+    Error::illegal_docid(error.to_string())
+}
+
+/// The name of a local document, if the id is one's: what follows `_local/`.
+pub fn local_name(id: &str) -> Option<&str> {
+    id.strip_prefix("_local/").filter(|name| !name.is_empty())
+}
+
+/// Refuses an id that a database does not take: documents of a partitioned one begin with a partition's name.
+pub fn check_new(collection: &Collection, id: &str) -> Result<()> {
+    let partitioned =
+        collection.setting("partitioned").is_some_and(|value| value.as_value() == Value::Boolean(true));
+    if !partitioned || id.starts_with("_design/") {
+        return Ok(());
+    }
+    let Some((partition, rest)) = id.split_once(':') else {
+        return Err(Error::illegal_docid("Doc id must be of form partition:id"));
+    };
+    match partition.as_bytes() {
+        [] => Err(Error::illegal_partition("Partition must not be empty")),
+        [b'_', ..] => Err(Error::illegal_partition("Partition must not start with an underscore")),
+        _ if rest.is_empty() => Err(Error::illegal_docid("Document id must not be empty")),
+        _ if rest.starts_with('_') => {
+            Err(Error::illegal_docid("Only reserved document ids may start with underscore."))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The text of an id.
+pub fn text_of(id: Value<'_>) -> String {
+    let mut out = String::new();
+    id_to_text(id, &mut out);
+    out
+}
+
+/// Appends an id as a JSON string.
+#[inline]
+pub fn write_id(out: &mut Vec<u8>, id: Value<'_>) {
+    match id {
+        // The usual ids are their own text: what could read as another id is 24 digits long or begins like one.
+        Value::String(text)
+            if text.len() != 24 && !matches!(text.as_bytes().first(), None | Some(b'~' | b'_')) =>
+        {
+            write_string(out, text);
+        }
+        _ => {
+            let mut text = String::with_capacity(32);
+            id_to_text(id, &mut text);
+            write_string(out, &text);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use diwan_value::ObjectId;
+
+    #[test]
+    fn ids_are_written_as_they_are_read() {
+        let oid = ObjectId::parse_hex("0123456789abcdef01234567").unwrap();
+        for (value, expected) in [
+            (Value::String("a\"b"), r#""a\"b""#),
+            (Value::String("0123456789abcdef01234567"), r#""~\"0123456789abcdef01234567\"""#),
+            (Value::ObjectId(oid), r#""0123456789abcdef01234567""#),
+            (Value::String("_design/x"), r#""_design/x""#),
+            (Value::Int32(7), r#""~{\"$numberInt\":\"7\"}""#),
+        ] {
+            let mut out = Vec::new();
+            write_id(&mut out, value);
+            assert_eq!(String::from_utf8_lossy(&out), expected);
+            assert_eq!(parse_id(&text_of(value)).unwrap().value.as_value(), value);
+        }
+        for bad in ["", "_x", "_design/", "_local/", "~7"] {
+            assert_eq!(parse_id(bad).unwrap_err().error, "illegal_docid", "{bad}");
+        }
+        assert_eq!(
+            (local_name("_local/a/b"), local_name("_local/"), local_name("a")),
+            (Some("a/b"), None, None)
+        );
+    }
+}

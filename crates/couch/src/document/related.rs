@@ -1,0 +1,89 @@
+//! A document and its attachments as `multipart/related`: the JSON in the first part, the stored bytes in the others.
+
+use super::attachments;
+use crate::error::Result;
+use crate::http::RowWriter;
+use crate::http::multipart::{file_name, header_value};
+use diwan_store::Collection;
+use diwan_store::blob::{Attachment, BlobForm};
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+
+/// A document made ready.
+pub struct Related {
+    /// Its JSON, in which the attachments `follow`.
+    pub json: Vec<u8>,
+    /// The attachments that follow it.
+    pub following: Vec<Attachment>,
+    /// What parts the parts.
+    pub boundary: String,
+}
+
+impl Related {
+    /// Its content type: plain JSON if nothing follows.
+    pub fn content_type(&self) -> String {
+        match self.following.is_empty() {
+            true => "application/json".to_owned(),
+            false => format!("multipart/related; boundary=\"{}\"", self.boundary),
+        }
+    }
+
+    /// How many bytes [`send_related`] writes.
+    pub fn length(&self) -> u64 {
+        if self.following.is_empty() {
+            return self.json.len() as u64;
+        }
+        let heads: usize = self.following.iter().map(|attachment| self.head(attachment).len()).sum();
+        let bytes: u64 = self.following.iter().map(|attachment| attachment.encoded_length).sum();
+        (self.begin().len() + self.json.len() + heads + self.end().len()) as u64 + bytes
+    }
+
+    fn begin(&self) -> String {
+        format!("--{}\r\nContent-Type: application/json\r\n\r\n", self.boundary)
+    }
+
+    /// What stands before an attachment's bytes.
+    fn head(&self, attachment: &Attachment) -> String {
+        format!(
+            "\r\n--{}\r\nContent-Disposition: attachment; filename=\"{}\"\r\nContent-Type: {}\r\nContent-Length: {}{}\r\n\r\n",
+            self.boundary,
+            file_name(&attachment.name),
+            header_value(&attachment.content_type),
+            attachment.encoded_length,
+            if attachment.encoding.is_some() { "\r\nContent-Encoding: gzip" } else { "" },
+        )
+    }
+
+    fn end(&self) -> String {
+        format!("\r\n--{}--", self.boundary)
+    }
+}
+
+/// Writes a document and what follows it.
+pub fn send_related(out: &mut RowWriter, collection: &Arc<Collection>, related: &Related) -> Result<()> {
+    if related.following.is_empty() {
+        out.write_all(&related.json)?;
+        return Ok(());
+    }
+    out.write_all(related.begin().as_bytes())?;
+    out.write_all(&related.json)?;
+    for attachment in &related.following {
+        out.write_all(related.head(attachment).as_bytes())?;
+        let mut reader = attachments::open(collection, attachment, BlobForm::Stored, None)?;
+        send(out, &mut reader)?;
+    }
+    out.write_all(related.end().as_bytes())?;
+    Ok(())
+}
+
+/// Writes all that a reader gives.
+pub fn send(out: &mut RowWriter, reader: &mut impl Read) -> io::Result<()> {
+    const PIECE: u64 = 32 << 10;
+    loop {
+        let buffer = out.buffer();
+        if reader.by_ref().take(PIECE).read_to_end(buffer)? == 0 {
+            return Ok(());
+        }
+        out.row_done()?;
+    }
+}

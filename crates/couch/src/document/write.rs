@@ -1,0 +1,257 @@
+//! A document's JSON: `_id`, `_rev`, the fields, then what was asked for, attachments last.
+//!
+//! Lists of documents go through [`write_record`], which writes from the record's bytes and allocates nothing but what
+//! it appends to. [`write_doc`] does everything else; attachments' bytes pass through it in pieces.
+
+use super::attachments;
+use super::ids::write_id;
+use super::options::Show;
+use super::revs::{push_hash, push_rev, write_rev};
+use crate::error::Result;
+use crate::http::RowWriter;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use diwan_store::blob::{Attachment, BlobForm, Encoding};
+use diwan_store::{ReadView, Record, RevisedDocument, Revision, RevisionTree};
+use diwan_value::json::{write_couch_members, write_string};
+use diwan_value::{Doc, Value};
+use std::io::{self, Read, Write};
+
+/// Where JSON goes: appended to a buffer that may be sent whenever a piece is complete.
+pub trait Output {
+    /// The buffer.
+    fn buffer(&mut self) -> &mut Vec<u8>;
+    /// A piece is complete.
+    fn piece_done(&mut self) -> io::Result<()>;
+}
+
+impl Output for Vec<u8> {
+    fn buffer(&mut self) -> &mut Vec<u8> {
+        self
+    }
+
+    fn piece_done(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Output for RowWriter {
+    fn buffer(&mut self) -> &mut Vec<u8> {
+        RowWriter::buffer(self)
+    }
+
+    fn piece_done(&mut self) -> io::Result<()> {
+        self.row_done()
+    }
+}
+
+/// Begins an object with `_id`, `_rev`, the fields and, for a deletion, `_deleted`. The caller closes it.
+#[inline]
+pub fn write_fields(out: &mut Vec<u8>, id: Value<'_>, revision: &Revision, deleted: bool, doc: Doc<'_>) {
+    out.extend_from_slice(br#"{"_id":"#);
+    write_id(out, id);
+    out.extend_from_slice(br#","_rev":"#);
+    write_rev(out, revision);
+    write_couch_members(out, doc);
+    if deleted {
+        out.extend_from_slice(br#","_deleted":true"#);
+    }
+}
+
+/// Writes a stored document as lists show it, attachments as stubs.
+#[inline]
+pub fn write_record(out: &mut Vec<u8>, record: &Record<'_>) -> Result<()> {
+    let id = record.doc.get("_id").unwrap_or(Value::Null);
+    write_fields(out, id, &record.revision(), false, record.doc);
+    if record.has_attachments() {
+        write_stubs(out, &record.attachments()?);
+    }
+    out.push(b'}');
+    Ok(())
+}
+
+/// Writes the member `_attachments` with descriptions alone.
+pub fn write_stubs(out: &mut Vec<u8>, attachments: &[Attachment]) {
+    out.extend_from_slice(br#","_attachments":{"#);
+    for (at, attachment) in attachments.iter().enumerate() {
+        begin_attachment(out, at, attachment);
+        write_length(out, attachment, "stub");
+        out.push(b'}');
+    }
+    out.push(b'}');
+}
+
+/// Writes one revision of a document with what `show` asks for.
+pub fn write_doc(
+    out: &mut impl Output,
+    view: &ReadView,
+    id: &[u8],
+    doc: &RevisedDocument,
+    show: &Show,
+) -> Result<()> {
+    let buffer = out.buffer();
+    write_fields(buffer, doc.id(), &doc.revision, doc.deleted, doc.doc.as_doc());
+    // A first revision without branches is all there is: the tree need not be read.
+    let is_alone = doc.revision.generation == 1 && !doc.has_branches;
+    let wants_tree = show.revs
+        || show.revs_info
+        || ((show.conflicts || show.deleted_conflicts) && doc.has_branches)
+        || (!show.atts_since.is_empty() && !doc.attachments.is_empty());
+    let tree = if wants_tree && !is_alone { view.tree(id)? } else { None };
+    let path = match &tree {
+        Some(tree) => tree.path(&doc.revision),
+        None => vec![doc.revision],
+    };
+    if show.revs {
+        write_revisions(buffer, &path);
+    }
+    if show.revs_info {
+        write_revs_info(buffer, view, id, doc, &path)?;
+    }
+    if show.local_seq {
+        buffer.extend_from_slice(br#","_local_seq":"#);
+        let _ = write!(buffer, "{}", doc.sequence);
+    }
+    if let Some(tree) = &tree {
+        if show.conflicts {
+            write_conflicts(buffer, "_conflicts", &others(tree, doc, false));
+        }
+        if show.deleted_conflicts {
+            write_conflicts(buffer, "_deleted_conflicts", &others(tree, doc, true));
+        }
+    }
+    if !doc.attachments.is_empty() {
+        let since = attachments::known_since(&path, &show.atts_since);
+        write_attachments(out, view, &doc.attachments, show, since)?;
+    }
+    out.buffer().push(b'}');
+    Ok(())
+}
+
+/// The leaves beside the one shown.
+fn others(tree: &RevisionTree, doc: &RevisedDocument, deleted: bool) -> Vec<Revision> {
+    tree.leaves()
+        .iter()
+        .filter(|leaf| leaf.deleted == deleted && leaf.revision != doc.revision)
+        .map(|leaf| leaf.revision)
+        .collect()
+}
+
+fn write_revisions(out: &mut Vec<u8>, path: &[Revision]) {
+    out.extend_from_slice(br#","_revisions":{"start":"#);
+    let _ = write!(out, "{}", path.first().map_or(0, |newest| newest.generation));
+    out.extend_from_slice(br#","ids":["#);
+    for (at, revision) in path.iter().enumerate() {
+        out.extend_from_slice(if at == 0 { b"\"" } else { b",\"" });
+        push_hash(out, &revision.hash);
+        out.push(b'"');
+    }
+    out.extend_from_slice(b"]}");
+}
+
+fn write_revs_info(
+    out: &mut Vec<u8>,
+    view: &ReadView,
+    id: &[u8],
+    doc: &RevisedDocument,
+    path: &[Revision],
+) -> Result<()> {
+    out.extend_from_slice(br#","_revs_info":["#);
+    for (at, revision) in path.iter().enumerate() {
+        let status = match *revision == doc.revision {
+            true if doc.deleted => "deleted",
+            true => "available",
+            false => match view.revision(id, *revision)? {
+                Some(older) if older.deleted => "deleted",
+                Some(_) => "available",
+                None => "missing",
+            },
+        };
+        out.extend_from_slice(if at == 0 { br#"{"rev":""# } else { br#",{"rev":""# });
+        push_rev(out, revision);
+        let _ = write!(out, r#"","status":"{status}"}}"#);
+    }
+    out.push(b']');
+    Ok(())
+}
+
+fn write_conflicts(out: &mut Vec<u8>, name: &str, revisions: &[Revision]) {
+    if revisions.is_empty() {
+        return;
+    }
+    let _ = write!(out, r#","{name}":["#);
+    for (at, revision) in revisions.iter().enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        write_rev(out, revision);
+    }
+    out.push(b']');
+}
+
+fn write_attachments(
+    out: &mut impl Output,
+    view: &ReadView,
+    list: &[Attachment],
+    show: &Show,
+    since: u32,
+) -> Result<()> {
+    out.buffer().extend_from_slice(br#","_attachments":{"#);
+    for (at, attachment) in list.iter().enumerate() {
+        begin_attachment(out.buffer(), at, attachment);
+        if !show.attachments || attachment.revpos <= since {
+            write_length(out.buffer(), attachment, "stub");
+        } else if show.follows {
+            write_length(out.buffer(), attachment, "follows");
+        } else {
+            out.buffer().extend_from_slice(br#","data":""#);
+            let mut reader = attachments::open(view.collection(), attachment, BlobForm::Identity, None)?;
+            write_base64(out, &mut reader)?;
+            out.buffer().push(b'"');
+        }
+        if show.att_encoding_info && attachment.encoding == Some(Encoding::Gzip) {
+            let _ =
+                write!(out.buffer(), r#","encoding":"gzip","encoded_length":{}"#, attachment.encoded_length);
+        }
+        out.buffer().push(b'}');
+    }
+    out.buffer().push(b'}');
+    Ok(())
+}
+
+fn begin_attachment(out: &mut Vec<u8>, at: usize, attachment: &Attachment) {
+    if at > 0 {
+        out.push(b',');
+    }
+    write_string(out, &attachment.name);
+    out.extend_from_slice(br#":{"content_type":"#);
+    write_string(out, &attachment.content_type);
+    let digest = STANDARD.encode(attachment.md5);
+    let _ = write!(out, r#","revpos":{},"digest":"md5-{digest}""#, attachment.revpos);
+}
+
+fn write_length(out: &mut Vec<u8>, attachment: &Attachment, kind: &str) {
+    let _ = write!(out, r#","length":{},"{kind}":true"#, attachment.length);
+}
+
+/// Appends what the reader gives, as base64 in pieces.
+fn write_base64(out: &mut impl Output, reader: &mut impl Read) -> io::Result<()> {
+    // A multiple of three, so that the pieces need no padding.
+    const PIECE: usize = 48 << 10;
+    let mut bytes = Vec::with_capacity(PIECE);
+    loop {
+        bytes.clear();
+        reader.by_ref().take(PIECE as u64).read_to_end(&mut bytes)?;
+        let buffer = out.buffer();
+        let start = buffer.len();
+        buffer.resize(start + bytes.len().div_ceil(3) * 4, 0);
+        let written = STANDARD
+            .encode_slice(&bytes, &mut buffer[start..])
+            .map_err(|error| io::Error::other(error.to_string()))?;
+        buffer.truncate(start + written);
+        out.piece_done()?;
+        if bytes.len() < PIECE {
+            return Ok(());
+        }
+    }
+}

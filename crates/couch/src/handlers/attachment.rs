@@ -1,0 +1,116 @@
+//! `/{db}/{doc}/{name*}`: an attachment by itself, streamed both ways.
+
+mod get;
+
+pub use get::get;
+
+use super::document::{copy::without_id, find, id_of, wait};
+use crate::document::{
+    Attaching, Draft, Named, Rev, Validation, Written, check_name, check_new, edit_one, location, parse_id,
+    stream,
+};
+use crate::error::{Error, Result};
+use crate::http::{Request, Response};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use diwan_store::{Base, Collection, RevisedDocument};
+use diwan_value::DocBuf;
+use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, LOCATION};
+use std::sync::Arc;
+
+/// Stores an attachment: a new one, or in place of one of that name.
+pub fn put(request: &mut Request) -> Result<Response> {
+    let collection = request.database()?;
+    let id = id_of(request);
+    let name = request.param("name").to_owned();
+    check_name(&name)?;
+    let kind = request.header(CONTENT_TYPE).unwrap_or("application/octet-stream").to_owned();
+    let encoding = request.header(CONTENT_ENCODING).unwrap_or("identity").trim().to_ascii_lowercase();
+    let packed = match encoding.as_str() {
+        "identity" => false,
+        "gzip" => true,
+        _ => {
+            let message = "Only gzip and identity content-encodings are supported";
+            return Err(Error::bad_content_type(message));
+        }
+    };
+    let (base, doc) = match Named::of(request)?.one()? {
+        None => {
+            parse_id(&id)?;
+            check_new(&collection, &id)?;
+            (Base::New, None)
+        }
+        Some(rev) => {
+            let doc = named_revision(&collection, &id, &rev)?;
+            (Base::Leaf(doc.revision), Some(doc))
+        }
+    };
+    let mut body = request.take_body().into_raw();
+    let (blob, _) = stream(&collection, &kind, packed, &mut body)?;
+    if let Some(digest) = request.named_header("content-md5")
+        && STANDARD.decode(digest).ok().as_deref() != Some(&blob.received_md5[..])
+    {
+        return Err(Error::content_md5_mismatch("Possible message corruption."));
+    }
+    let mut attaching = Attaching::default();
+    attaching.add(&name, &kind, 0, blob);
+    let written = edit(request, &collection, id, base, doc, &name, attaching)?;
+    let url = location(request, &[request.param("db"), &written.id, &name]);
+    Ok(Response::json_text(201, written.to_json()).with_header(LOCATION, url).with_etag(&written.rev))
+}
+
+/// Takes an attachment away from its document.
+pub fn delete(request: &mut Request) -> Result<Response> {
+    let collection = request.database()?;
+    let id = id_of(request);
+    let name = request.param("name").to_owned();
+    check_name(&name)?;
+    let rev = Named::of(request)?.one()?;
+    let doc = match &rev {
+        None => {
+            let id = parse_id(&id).map_err(|_| Error::missing())?;
+            find(&collection.view(), &id, None)?
+        }
+        Some(rev) => named_revision(&collection, &id, rev)?,
+    };
+    if !doc.attachments.iter().any(|attachment| attachment.name == name) {
+        return Err(Error::not_found("Document is missing attachment"));
+    }
+    // Without a revision the edit makes a new document, which is a conflict where there is one.
+    let base = rev.map_or(Base::New, |_| Base::Leaf(doc.revision));
+    let written = edit(request, &collection, id, base, Some(doc), &name, Attaching::default())?;
+    Ok(Response::json_text(200, written.to_json()).with_etag(&written.rev))
+}
+
+/// The revision that a request names, which must be there.
+fn named_revision(collection: &Arc<Collection>, id: &str, rev: &Rev) -> Result<RevisedDocument> {
+    let missing = || Error::new(409, "not_found", "missing_rev");
+    let id = parse_id(id)?;
+    find(&collection.view(), &id, Some(rev))
+        .map_err(|error| if error.status == 404 { missing() } else { error })
+}
+
+/// Stores the document with the attachments that it has, but the one of this name, behind those in `attaching`.
+fn edit(
+    request: &Request,
+    collection: &Arc<Collection>,
+    id: String,
+    base: Base,
+    doc: Option<RevisedDocument>,
+    name: &str,
+    mut attaching: Attaching,
+) -> Result<Written> {
+    let (body, deleted) = match &doc {
+        Some(doc) => (without_id(doc.doc.as_doc()), doc.deleted),
+        None => (DocBuf::new(), false),
+    };
+    for attachment in doc.into_iter().flat_map(|doc| doc.attachments) {
+        if attachment.name != name {
+            attaching.keep(collection, attachment)?;
+        }
+    }
+    let draft = Draft::new(id, Some(base), deleted, body, attaching)?;
+    let written = edit_one(collection, draft, &Validation::of(collection)?)?;
+    wait(request, &written)?;
+    Ok(written)
+}

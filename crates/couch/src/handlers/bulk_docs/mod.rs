@@ -1,0 +1,319 @@
+//! `POST /{db}/_bulk_docs`: many documents at once, each stored or refused for itself.
+//!
+//! A body of ordinary size is read as a whole before anything is stored, so that one that is malformed changes nothing,
+//! as in CouchDB. Of a longer one the documents are stored while the rest is still coming; what is held is bounded by
+//! [`HELD_BYTES`]. The results wait in a [`Spool`] until the body has ended: a client that is still sending does not
+//! read.
+
+mod spool;
+
+use crate::document::{Context, Draft, Named, Validation, Written, edit_one, error_of, push_rev};
+use crate::error::{Error, Result};
+use crate::http::{Request, Response};
+use crate::server::Couch;
+use diwan_kv::CommitId;
+use diwan_store::{Base, Collection, RevisionOutcome};
+use diwan_value::json::{ArraySplitter, Limits, parse_document, write_string};
+use diwan_value::{DocBuf, Value};
+use hyper::StatusCode;
+use spool::Spool;
+use std::io::{Read, Write};
+use std::sync::Arc;
+
+/// How much of the body is read at once.
+const PIECE: usize = 256 << 10;
+/// How many bytes of documents are held before the first are stored.
+const HELD_BYTES: usize = 32 << 20;
+/// How many documents are stored at once, and how many bytes of them.
+const BATCH_DOCUMENTS: usize = 1000;
+const BATCH_BYTES: usize = 4 << 20;
+
+/// Stores them.
+pub fn post(request: &mut Request) -> Result<Response> {
+    let collection = request.database()?;
+    request.require_json()?;
+    let mut body = request.take_body();
+    let couch = request.couch.clone();
+    let mut bulk = Bulk {
+        validation: Validation::of(&collection)?,
+        results: Spool::new(couch.config.temporary.clone()),
+        collection,
+        couch,
+        replicated: None,
+        has_histories: false,
+        texts: Vec::new(),
+        ends: Vec::new(),
+        drafts: Vec::new(),
+        held: 0,
+        streaming: false,
+        read: 0,
+        stored: 0,
+        commit: None,
+    };
+    match bulk.run(&mut body) {
+        Ok(()) => bulk.answer(),
+        Err(mut error) => {
+            if bulk.stored > 0 {
+                let stored = bulk.stored;
+                error.reason = format!(
+                    "{} (the first {stored} documents of the request had been stored or answered by then)",
+                    error.reason
+                )
+                .into();
+            }
+            Err(error)
+        }
+    }
+}
+
+/// One request on its way.
+struct Bulk {
+    couch: Arc<Couch>,
+    collection: Arc<Collection>,
+    validation: Validation,
+    /// Whether the edits were made elsewhere, once that is known.
+    replicated: Option<bool>,
+    /// A document that is held came with its revisions.
+    has_histories: bool,
+    /// The texts of documents that cannot be read yet, and where each ends.
+    texts: Vec<u8>,
+    ends: Vec<usize>,
+    /// Documents that are read and not stored.
+    drafts: Vec<Draft>,
+    /// How many bytes of them are held.
+    held: usize,
+    /// Documents are stored before all of them are read.
+    streaming: bool,
+    /// How many documents were read.
+    read: usize,
+    /// How many of them were stored or refused.
+    stored: usize,
+    results: Spool,
+    commit: Option<CommitId>,
+}
+
+impl Bulk {
+    fn run(&mut self, body: &mut impl Read) -> Result<()> {
+        let mut splitter = ArraySplitter::new("docs", self.couch.config.max_request_bytes);
+        let mut piece = vec![0; PIECE];
+        loop {
+            let count = body.read(&mut piece)?;
+            if count == 0 {
+                break;
+            }
+            splitter.feed(&piece[..count]);
+            loop {
+                let is_new = !splitter.found();
+                let Some(text) = splitter.next_element()? else { break };
+                if self.replicated.is_some() {
+                    self.take(text)?;
+                    continue;
+                }
+                self.texts.extend_from_slice(text);
+                self.ends.push(self.texts.len());
+                self.has_histories |= memchr::memmem::find(text, b"\"_revisions\"").is_some();
+                if is_new {
+                    let members = [splitter.members(), b"}"].concat();
+                    self.replicated = new_edits(&self.members(&members)?)?.map(|new_edits| !new_edits);
+                }
+                if self.replicated.is_some() || self.texts.len() > HELD_BYTES {
+                    self.read_held()?;
+                }
+            }
+        }
+        let found = splitter.found();
+        let members = splitter.finish()?;
+        let members = self.members(&members)?;
+        if !found {
+            return Err(Error::bad_request(match members.as_doc().get("docs") {
+                None => "POST body must include `docs` parameter.",
+                Some(_) => "`docs` parameter must be an array.",
+            }));
+        }
+        let replicated = new_edits(&members)?.map(|new_edits| !new_edits);
+        match (self.replicated, replicated) {
+            (None, replicated) => self.replicated = Some(replicated.unwrap_or(false)),
+            (Some(false), Some(true)) => {
+                let message = "In a request of this length `new_edits` must stand before `docs`: the documents were \
+                               stored as new edits";
+                return Err(Error::bad_request(message));
+            }
+            _ => {}
+        }
+        if members.as_doc().get("all_or_nothing").is_some_and(Value::is_truthy) {
+            let message = "`all_or_nothing` is not supported: each document is stored or refused for itself";
+            return Err(Error::bad_request(message));
+        }
+        self.read_held()?;
+        self.store(0)
+    }
+
+    /// Reads the members of the body beside the documents.
+    fn members(&self, text: &[u8]) -> Result<DocBuf> {
+        Ok(parse_document(text, Limits::default())?)
+    }
+
+    /// Reads the documents whose texts were held.
+    fn read_held(&mut self) -> Result<()> {
+        if self.replicated.is_none() {
+            if self.has_histories {
+                let message = "In a request of this length `new_edits` must stand before `docs`";
+                return Err(Error::bad_request(message));
+            }
+            self.replicated = Some(false);
+        }
+        let (texts, ends) = (std::mem::take(&mut self.texts), std::mem::take(&mut self.ends));
+        let mut start = 0;
+        for end in ends {
+            self.take(&texts[start..end])?;
+            start = end;
+        }
+        Ok(())
+    }
+
+    /// Reads a document, and stores those that were held if they have become too many.
+    fn take(&mut self, text: &[u8]) -> Result<()> {
+        self.read += 1;
+        let context = Context {
+            collection: &self.collection,
+            max_bytes: self.couch.config.max_document_bytes,
+            replicated: self.replicated.unwrap_or(false),
+        };
+        let draft = Draft::read(&context, text, None, &Named::default(), || self.couch.uuids.next(), None);
+        let draft = draft.map_err(|mut error| {
+            if error.reason.contains(" at byte ") {
+                error.reason = format!("{} of document {}", error.reason, self.read).into();
+            }
+            error
+        })?;
+        self.held += draft.weight();
+        self.drafts.push(draft);
+        self.streaming |= self.held > HELD_BYTES;
+        if self.streaming && (self.drafts.len() >= BATCH_DOCUMENTS || self.held >= BATCH_BYTES) {
+            self.store(0)?;
+        }
+        Ok(())
+    }
+
+    /// Stores what is held, down to `rest` documents.
+    fn store(&mut self, rest: usize) -> Result<()> {
+        let mut drafts = std::mem::take(&mut self.drafts).into_iter();
+        let mut batch = Vec::with_capacity(drafts.len().min(BATCH_DOCUMENTS));
+        let mut bytes = 0;
+        while drafts.len() > rest {
+            let Some(draft) = drafts.next() else { break };
+            bytes += draft.weight();
+            batch.push(draft);
+            if batch.len() == BATCH_DOCUMENTS || bytes >= BATCH_BYTES {
+                self.store_batch(&mut batch)?;
+                bytes = 0;
+            }
+        }
+        self.store_batch(&mut batch)?;
+        self.drafts = drafts.collect();
+        self.held = self.drafts.iter().map(Draft::weight).sum();
+        Ok(())
+    }
+
+    fn store_batch(&mut self, batch: &mut Vec<Draft>) -> Result<()> {
+        let mut outcomes: Vec<Option<std::result::Result<RevisionOutcome, Error>>> = Vec::new();
+        for draft in batch.iter() {
+            outcomes.push(self.validation.check(&self.collection, draft).err().map(Err));
+        }
+        let mut edits = Vec::with_capacity(batch.len());
+        let mut places = Vec::with_capacity(batch.len());
+        for (at, draft) in batch.iter().enumerate().filter(|(at, _)| outcomes[*at].is_none()) {
+            if let Some(edit) = draft.edit() {
+                edits.push(edit);
+                places.push(at);
+            }
+        }
+        let report = self.collection.edit_revisions(&edits, true)?;
+        drop(edits);
+        self.commit = report.commit.max(self.commit);
+        for (at, outcome) in places.into_iter().zip(report.outcomes) {
+            outcomes[at] = Some(Ok(outcome));
+        }
+        for (draft, outcome) in batch.drain(..).zip(outcomes) {
+            match outcome {
+                Some(Ok(RevisionOutcome::Written(revision) | RevisionOutcome::Known(revision))) => {
+                    self.write_ok(&draft.id, |out| push_rev(out, &revision))?;
+                }
+                Some(Ok(outcome)) => self.write_error(&draft, &error_of(outcome))?,
+                Some(Err(error)) => self.write_error(&draft, &error)?,
+                None if draft.is_local() => self.store_local(draft)?,
+                // It names a revision that cannot be here.
+                None => self.write_error(&draft, &Error::conflict())?,
+            }
+            self.stored += 1;
+        }
+        Ok(())
+    }
+
+    /// Local documents do not go through revisions.
+    fn store_local(&mut self, draft: Draft) -> Result<()> {
+        let id = draft.id.clone();
+        match edit_one(&self.collection, draft, &self.validation) {
+            Ok(Written { rev, commit, .. }) => {
+                self.commit = commit.max(self.commit);
+                self.write_ok(&id, |out| out.extend_from_slice(rev.as_bytes()))
+            }
+            Err(error) if error.status >= 500 => Err(error),
+            Err(error) => self.write_failure(&id, None, &error),
+        }
+    }
+
+    fn write_ok(&mut self, id: &str, push_rev: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
+        if self.replicated == Some(true) {
+            return Ok(());
+        }
+        let out = self.results.row();
+        out.extend_from_slice(br#"{"ok":true,"id":"#);
+        write_string(out, id);
+        out.extend_from_slice(br#","rev":""#);
+        push_rev(out);
+        out.extend_from_slice(b"\"}");
+        Ok(self.results.row_done()?)
+    }
+
+    fn write_error(&mut self, draft: &Draft, error: &Error) -> Result<()> {
+        // Of what was made elsewhere, the revision is told too.
+        let rev = match draft.base() {
+            Some((_, Base::Graft { revision, .. })) => Some(revision.to_string()),
+            _ => None,
+        };
+        self.write_failure(&draft.id, rev, error)
+    }
+
+    fn write_failure(&mut self, id: &str, rev: Option<String>, error: &Error) -> Result<()> {
+        let out = self.results.row();
+        out.extend_from_slice(br#"{"id":"#);
+        write_string(out, id);
+        if let Some(rev) = rev {
+            write!(out, r#","rev":"{rev}""#)?;
+        }
+        out.extend_from_slice(br#","error":"#);
+        write_string(out, &error.error);
+        out.extend_from_slice(br#","reason":"#);
+        write_string(out, &error.reason);
+        out.push(b'}');
+        Ok(self.results.row_done()?)
+    }
+
+    /// The answer, when all that was stored is durable.
+    fn answer(self) -> Result<Response> {
+        if let Some(commit) = self.commit {
+            self.couch.store.engine().wait_durable(commit)?;
+        }
+        Ok(self.results.into_response()?.with_status(StatusCode::CREATED))
+    }
+}
+
+/// The member `new_edits`, if it is there.
+fn new_edits(members: &DocBuf) -> Result<Option<bool>> {
+    match members.as_doc().get("new_edits") {
+        None => Ok(None),
+        Some(Value::Boolean(flag)) => Ok(Some(flag)),
+        Some(_) => Err(Error::bad_request("`new_edits` parameter must be a boolean.")),
+    }
+}

@@ -1,0 +1,88 @@
+//! Rows of an answer that wait to be sent: in memory while they are few, else in a temporary file.
+
+use crate::http::Response;
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::PathBuf;
+
+/// How much is held in memory.
+const HELD_BYTES: usize = 8 << 20;
+
+/// A JSON array on its way.
+pub struct Spool {
+    directory: Option<PathBuf>,
+    buffer: Vec<u8>,
+    /// What was before the buffer.
+    file: Option<File>,
+    is_empty: bool,
+}
+
+impl Spool {
+    /// An empty array, which may grow into a file in `directory`.
+    pub fn new(directory: Option<PathBuf>) -> Spool {
+        Spool { directory, buffer: vec![b'['], file: None, is_empty: true }
+    }
+
+    /// Where the next row is to be appended; [`Spool::row_done`] must follow.
+    pub fn row(&mut self) -> &mut Vec<u8> {
+        if !std::mem::take(&mut self.is_empty) {
+            self.buffer.push(b',');
+        }
+        &mut self.buffer
+    }
+
+    /// The row is complete.
+    pub fn row_done(&mut self) -> io::Result<()> {
+        if self.buffer.len() < HELD_BYTES {
+            return Ok(());
+        }
+        if self.file.is_none() {
+            let made = match &self.directory {
+                Some(directory) => tempfile::tempfile_in(directory),
+                None => tempfile::tempfile(),
+            };
+            self.file = Some(made.map_err(io::Error::other)?);
+        }
+        if let Some(file) = &mut self.file {
+            file.write_all(&self.buffer)?;
+        }
+        self.buffer.clear();
+        Ok(())
+    }
+
+    /// The array as an answer.
+    pub fn into_response(mut self) -> io::Result<Response> {
+        self.buffer.push(b']');
+        let Some(mut file) = self.file else { return Ok(Response::json_text(200, self.buffer)) };
+        file.seek(SeekFrom::Start(0))?;
+        Ok(Response::rows(move |out| {
+            io::copy(&mut file, out)?;
+            out.write_all(&self.buffer)?;
+            out.write_all(b"\n")
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::ResponseBody;
+
+    #[test]
+    fn few_rows_stay_in_memory_and_many_do_not() {
+        for (count, in_file) in [(0, false), (2, false), (200_000, true)] {
+            let mut spool = Spool::new(None);
+            for _ in 0..count {
+                spool.row().extend_from_slice(&[b'7'; 60]);
+                spool.row_done().unwrap();
+            }
+            assert_eq!(spool.file.is_some(), in_file, "{count}");
+            assert!(spool.buffer.len() <= HELD_BYTES);
+            let response = spool.into_response().unwrap();
+            assert_eq!(matches!(response.body, ResponseBody::Rows(_)), in_file);
+            if let ResponseBody::Bytes(bytes) = response.body {
+                assert_eq!(bytes.len(), (count * 61).max(1) + 2);
+            }
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! `GET /{db}/{doc}`: a document, one of its revisions, or several.
+
+use super::{find, id_of, not_modified};
+use crate::document::{
+    DocOptions, IdKey, OpenRevs, Related, Rev, Show, known_since, local_name, parse_id, send_related,
+    write_doc,
+};
+use crate::error::{Error, Result};
+use crate::handlers::local;
+use crate::http::{Request, Response, RowWriter, multipart};
+use diwan_store::{ReadView, RevisedDocument};
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use std::io::Write;
+
+/// The document.
+pub fn get(request: &mut Request) -> Result<Response> {
+    let collection = request.database()?;
+    let id = id_of(request);
+    let options = DocOptions::parse(&request.query)?;
+    if let Some(name) = local_name(&id) {
+        return local::get(&collection, name);
+    }
+    // What no document can be called is not there.
+    let id = parse_id(&id).map_err(|_| Error::missing())?;
+    let view = collection.view();
+    if let Some(revs) = &options.open_revs {
+        return open_revs(request, view, id, revs, &options);
+    }
+    let rev = if options.latest { None } else { options.rev.as_ref() };
+    let doc = find(&view, &id, rev)?;
+    let show = if rev.is_some() { options.show.of_revision() } else { options.show };
+    // What is shown beside the revision itself may change without it.
+    let tag = (!show.has_meta()).then(|| doc.revision.to_string());
+    if let Some(response) = tag.as_deref().and_then(|tag| not_modified(request, tag)) {
+        return Ok(response);
+    }
+    let response = if !show.attachments || doc.attachments.is_empty() {
+        let mut text = Vec::with_capacity(doc.doc.as_doc().as_bytes().len() + 128);
+        write_doc(&mut text, &view, &id.key, &doc, &show)?;
+        Response::json_text(200, text)
+    } else if request.takes("multipart/related") {
+        let related = relate(&view, &id, &doc, &show, multipart::boundary())?;
+        let (kind, length) = (related.content_type(), related.length().to_string());
+        Response::rows(move |out| Ok(send_related(out, view.collection(), &related)?))
+            .with_header(CONTENT_TYPE, kind)
+            .with_header(CONTENT_LENGTH, length)
+    } else {
+        Response::rows(move |out| {
+            write_doc(out, &view, &id.key, &doc, &show)?;
+            out.write_all(b"\n")
+        })
+    };
+    Ok(match tag {
+        Some(tag) => response.with_etag(&tag),
+        None => response,
+    })
+}
+
+/// The document as parts: its JSON, and those attachments that are to be shown.
+pub(in crate::handlers) fn relate(
+    view: &ReadView,
+    id: &IdKey,
+    doc: &RevisedDocument,
+    show: &Show,
+    boundary: String,
+) -> Result<Related> {
+    let show = Show { attachments: true, follows: true, att_encoding_info: true, ..show.clone() };
+    let mut json = Vec::new();
+    write_doc(&mut json, view, &id.key, doc, &show)?;
+    let since = match show.atts_since.is_empty() {
+        true => 0,
+        false => {
+            let path = view.tree(&id.key)?.map(|tree| tree.path(&doc.revision));
+            known_since(&path.unwrap_or_default(), &show.atts_since)
+        }
+    };
+    let following = doc.attachments.iter().filter(|attachment| attachment.revpos > since).cloned().collect();
+    Ok(Related { json, following, boundary })
+}
+
+/// Revisions of a document that were asked for, and those that are not there.
+pub(in crate::handlers) type Opened = Vec<std::result::Result<RevisedDocument, Rev>>;
+
+/// Finds revisions; all leaves, or those named, or what became of those named.
+pub(in crate::handlers) fn open(
+    view: &ReadView,
+    id: &IdKey,
+    revs: &OpenRevs,
+    latest: bool,
+) -> Result<Opened> {
+    let winner = view.document(&id.key)?;
+    // Most documents have one leaf, which needs no look at the tree.
+    let only = winner.as_ref().filter(|doc| !doc.has_branches);
+    if let (Some(doc), OpenRevs::All) = (only, revs) {
+        return Ok(vec![Ok(doc.clone())]);
+    }
+    if let (Some(doc), OpenRevs::List(revs)) = (only, revs)
+        && let [Rev::Own(revision)] = revs.as_slice()
+        && *revision == doc.revision
+    {
+        return Ok(vec![Ok(doc.clone())]);
+    }
+    let tree = if winner.is_some() { view.tree(&id.key)? } else { None };
+    let tree = tree.unwrap_or_default();
+    let load = |revision| -> Result<_> { Ok(view.revision(&id.key, revision)?) };
+    let mut found: Opened = Vec::new();
+    match revs {
+        OpenRevs::All => {
+            for leaf in tree.leaves() {
+                found.extend(load(leaf.revision)?.map(Ok));
+            }
+        }
+        OpenRevs::List(revs) => {
+            let mut missing = Vec::new();
+            for rev in revs {
+                let wanted = match rev.own() {
+                    Some(revision) if latest => {
+                        tree.leaves_of(&revision).into_iter().map(|leaf| leaf.revision).collect()
+                    }
+                    Some(revision) => vec![revision],
+                    None => Vec::new(),
+                };
+                let before = found.len();
+                for revision in wanted {
+                    if let Some(doc) = load(revision)? {
+                        let is_new = |other: &std::result::Result<RevisedDocument, Rev>| {
+                            other.as_ref().is_ok_and(|other| other.revision == doc.revision)
+                        };
+                        if !latest || !found.iter().any(is_new) {
+                            found.push(Ok(doc));
+                        }
+                    }
+                }
+                let has_leaves = latest && rev.own().is_some_and(|revision| tree.contains(&revision));
+                if found.len() == before && !has_leaves {
+                    missing.push(Err(rev.clone()));
+                }
+            }
+            found.append(&mut missing);
+        }
+    }
+    Ok(found)
+}
+
+/// `open_revs`: as a list, or as parts.
+fn open_revs(
+    request: &Request,
+    view: ReadView,
+    id: IdKey,
+    revs: &OpenRevs,
+    options: &DocOptions,
+) -> Result<Response> {
+    let opened = open(&view, &id, revs, options.latest)?;
+    if opened.is_empty() && *revs == OpenRevs::All {
+        return Err(Error::missing());
+    }
+    let show = options.show.of_revision();
+    if !request.takes("multipart/mixed") {
+        return Ok(Response::rows(move |out| write_list(out, &view, &id, &opened, &show)));
+    }
+    let boundary = multipart::boundary();
+    let kind = format!("multipart/mixed; boundary=\"{boundary}\"");
+    let response = Response::rows(move |out| {
+        let inner = multipart::boundary();
+        write!(out, "--{boundary}")?;
+        for one in &opened {
+            match one {
+                Ok(doc) => {
+                    let related = relate(&view, &id, doc, &show, inner.clone())?;
+                    write!(out, "\r\nContent-Type: {}\r\n\r\n", related.content_type())?;
+                    send_related(out, view.collection(), &related)?;
+                }
+                Err(rev) => {
+                    write!(out, "\r\nContent-Type: application/json; error=\"true\"\r\n\r\n")?;
+                    write_missing(out.buffer(), rev);
+                }
+            }
+            write!(out, "\r\n--{boundary}")?;
+        }
+        out.write_all(b"--")
+    });
+    Ok(response.with_header(CONTENT_TYPE, kind))
+}
+
+fn write_list(
+    out: &mut RowWriter,
+    view: &ReadView,
+    id: &IdKey,
+    opened: &Opened,
+    show: &Show,
+) -> std::io::Result<()> {
+    out.write_all(b"[")?;
+    for (at, one) in opened.iter().enumerate() {
+        if at > 0 {
+            out.write_all(b",")?;
+        }
+        match one {
+            Ok(doc) => {
+                out.write_all(br#"{"ok":"#)?;
+                write_doc(out, view, &id.key, doc, show)?;
+                out.write_all(b"}")?;
+            }
+            Err(rev) => write_missing(out.buffer(), rev),
+        }
+        out.row_done()?;
+    }
+    out.write_all(b"]\n")
+}
+
+fn write_missing(out: &mut Vec<u8>, rev: &Rev) {
+    out.extend_from_slice(br#"{"missing":""#);
+    rev.push(out);
+    out.extend_from_slice(b"\"}");
+}

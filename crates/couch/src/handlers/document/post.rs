@@ -1,0 +1,21 @@
+//! `POST /{db}`: a new document, whose id is its own or a new one.
+
+use super::store;
+use crate::document::{Context, Draft, Named};
+use crate::error::Result;
+use crate::http::{Request, Response};
+
+/// Stores it.
+pub fn post(request: &mut Request) -> Result<Response> {
+    let collection = request.database()?;
+    request.require_json()?;
+    let body = request.read_body()?;
+    let couch = request.couch.clone();
+    let context = Context {
+        collection: &collection,
+        max_bytes: couch.config.max_document_bytes,
+        replicated: super::is_replicated(request)?,
+    };
+    let draft = Draft::read(&context, &body, None, &Named::default(), || couch.uuids.next(), None)?;
+    store(request, &collection, draft, 201)
+}
