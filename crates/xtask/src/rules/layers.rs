@@ -8,7 +8,7 @@ const LAYERS: [(&str, &[&str]); 10] = [
     ("kv", &[]),
     ("query", &["value"]),
     ("store", &["kv", "query", "value"]),
-    ("script", &["store", "value"]),
+    ("script", &["kv", "store", "value"]),
     ("mongo", &["kv", "query", "script", "store", "value"]),
     ("couch", &["kv", "query", "script", "store", "value"]),
     // The program chooses the engine, so it names the layers below the faces as well.

@@ -1,0 +1,412 @@
+//! Reading JSON text where it lies: what rows need of it, without a tree.
+//!
+//! Text is checked once, by [`check`]. The other functions take checked text; of other text they give less, and never
+//! panic.
+
+use std::borrow::Cow;
+
+/// How many levels of arrays and objects may lie in one another.
+pub const MAX_DEPTH: usize = 500;
+
+/// The kinds of values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `null`
+    Null,
+    /// `false`
+    False,
+    /// `true`
+    True,
+    /// A number.
+    Number,
+    /// A string.
+    String,
+    /// An array.
+    Array,
+    /// An object.
+    Object,
+}
+
+/// What kind of value a text is, told by its first byte.
+pub fn kind(text: &str) -> Option<Kind> {
+    Some(match text.trim_start().as_bytes().first()? {
+        b'n' => Kind::Null,
+        b'f' => Kind::False,
+        b't' => Kind::True,
+        b'"' => Kind::String,
+        b'[' => Kind::Array,
+        b'{' => Kind::Object,
+        b'-' | b'0'..=b'9' => Kind::Number,
+        _ => return None,
+    })
+}
+
+/// Whether the text is exactly one value of JSON, not nested too deep.
+pub fn check(text: &str) -> bool {
+    let mut scanner = Scanner { bytes: text.as_bytes(), at: 0 };
+    scanner.value(0).is_some() && {
+        scanner.space();
+        scanner.at == text.len()
+    }
+}
+
+/// The text without spaces outside of strings.
+pub fn compact(text: &str) -> Cow<'_, str> {
+    if !text.bytes().any(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    let (mut in_string, mut escaped) = (false, false);
+    for letter in text.chars() {
+        if in_string {
+            in_string = escaped || letter != '"';
+            escaped = !escaped && letter == '\\';
+        } else if letter == '"' {
+            in_string = true;
+        } else if matches!(letter, ' ' | '\t' | '\n' | '\r') {
+            continue;
+        }
+        out.push(letter);
+    }
+    Cow::Owned(out)
+}
+
+/// A number as it stands in text: whole if it is written so and fits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Number {
+    /// Written without point and exponent.
+    Integer(i128),
+    /// Any other.
+    Real(f64),
+}
+
+impl Number {
+    /// Reads a number.
+    pub fn parse(text: &str) -> Option<Number> {
+        let text = text.trim();
+        let digits = text.strip_prefix('-').unwrap_or(text);
+        if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            // Not "inf" or "nan", which the library reads too.
+            return match digits.as_bytes().first() {
+                Some(b'0'..=b'9') => text.parse().ok().map(Number::Real),
+                _ => None,
+            };
+        }
+        match text.parse() {
+            Ok(whole) => Some(Number::Integer(whole)),
+            Err(_) => text.parse().ok().map(Number::Real),
+        }
+    }
+
+    /// The number as a double.
+    pub fn as_f64(self) -> f64 {
+        match self {
+            Number::Integer(whole) => whole as f64,
+            Number::Real(real) => real,
+        }
+    }
+
+    /// Appends it as JSON. What is no finite number any more is `null`, as JavaScript has it.
+    pub fn write(self, out: &mut String) {
+        use std::fmt::Write;
+        // Writing to a string cannot fail.
+        let _ = match self {
+            Number::Integer(whole) => write!(out, "{whole}"),
+            Number::Real(real) if real.is_finite() => write!(out, "{real:?}"),
+            Number::Real(_) => write!(out, "null"),
+        };
+    }
+}
+
+/// The elements of an array's text.
+pub fn elements(text: &str) -> Elements<'_> {
+    Elements { text, scanner: Scanner::open(text, b'['), close: b']' }
+}
+
+/// The members of an object's text: names as they stand, with quotes and escapes, and values.
+pub fn members(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    let mut parts = Elements { text, scanner: Scanner::open(text, b'{'), close: b'}' };
+    std::iter::from_fn(move || Some((parts.next()?, parts.next()?)))
+}
+
+/// The value of the member with this name; of several the last.
+pub fn member<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    members(text).filter(|(raw, _)| unquote(raw) == name).map(|(_, value)| value).last()
+}
+
+/// See [`elements`].
+pub struct Elements<'a> {
+    text: &'a str,
+    scanner: Scanner<'a>,
+    close: u8,
+}
+
+impl<'a> Iterator for Elements<'a> {
+    type Item = &'a str;
+
+    fn next(&mut self) -> Option<&'a str> {
+        self.scanner.space();
+        // Commas and colons separate; that they stand where they should was checked.
+        while matches!(self.scanner.peek(), Some(b',' | b':')) {
+            self.scanner.at += 1;
+            self.scanner.space();
+        }
+        let start = self.scanner.at;
+        if self.scanner.peek().is_none_or(|byte| byte == self.close) {
+            return None;
+        }
+        self.scanner.value(0)?;
+        self.text.get(start..self.scanner.at)
+    }
+}
+
+/// The content of a string's text. A lone surrogate becomes U+FFFD.
+pub fn unquote(text: &str) -> Cow<'_, str> {
+    let text = text.trim();
+    let inner = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(text);
+    let Some(first) = inner.find('\\') else { return Cow::Borrowed(inner) };
+    let mut out = String::with_capacity(inner.len());
+    let mut rest = inner;
+    let mut next = Some(first);
+    while let Some(at) = next {
+        out.push_str(&rest[..at]);
+        let mut escape = rest[at + 1..].chars();
+        match escape.next() {
+            Some('n') => out.push('\n'),
+            Some('t') => out.push('\t'),
+            Some('r') => out.push('\r'),
+            Some('b') => out.push('\u{8}'),
+            Some('f') => out.push('\u{c}'),
+            Some('u') => {
+                let unit = hex(escape.as_str());
+                escape = skip_hex(escape.as_str()).chars();
+                out.push(match unit {
+                    Some(high @ 0xD800..=0xDBFF) => {
+                        let low = escape.as_str().strip_prefix("\\u");
+                        match low.and_then(hex) {
+                            Some(unit @ 0xDC00..=0xDFFF) => {
+                                escape = skip_hex(low.unwrap_or_default()).chars();
+                                char::from_u32(0x10000 + ((high - 0xD800) << 10) + (unit - 0xDC00))
+                                    .unwrap_or(char::REPLACEMENT_CHARACTER)
+                            }
+                            _ => char::REPLACEMENT_CHARACTER,
+                        }
+                    }
+                    other => other.and_then(char::from_u32).unwrap_or(char::REPLACEMENT_CHARACTER),
+                });
+            }
+            Some(other) => out.push(other),
+            None => {}
+        }
+        rest = escape.as_str();
+        next = rest.find('\\');
+    }
+    out.push_str(rest);
+    Cow::Owned(out)
+}
+
+fn hex(text: &str) -> Option<u32> {
+    text.get(..4).and_then(|digits| u32::from_str_radix(digits, 16).ok())
+}
+
+fn skip_hex(text: &str) -> &str {
+    text.get(4..).unwrap_or_default()
+}
+
+/// Appends a string in quotes.
+pub fn quote(out: &mut String, text: &str) {
+    let mut bytes = Vec::with_capacity(text.len() + 2);
+    diwan_value::json::write_string(&mut bytes, text);
+    out.push_str(&String::from_utf8_lossy(&bytes));
+}
+
+/// A string in quotes.
+pub fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    quote(&mut out, text);
+    out
+}
+
+struct Scanner<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Scanner<'a> {
+    /// Behind the opening bracket, or at the end if there is none.
+    fn open(text: &'a str, bracket: u8) -> Scanner<'a> {
+        let mut scanner = Scanner { bytes: text.as_bytes(), at: 0 };
+        scanner.space();
+        scanner.at = if scanner.peek() == Some(bracket) { scanner.at + 1 } else { text.len() };
+        scanner
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    fn space(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+            self.at += 1;
+        }
+    }
+
+    fn expect(&mut self, byte: u8) -> Option<()> {
+        (self.peek()? == byte).then(|| self.at += 1)
+    }
+
+    fn word(&mut self, word: &[u8]) -> Option<()> {
+        self.bytes[self.at..].starts_with(word).then(|| self.at += word.len())
+    }
+
+    fn value(&mut self, depth: usize) -> Option<()> {
+        self.space();
+        match self.peek()? {
+            b'"' => self.string(),
+            b'n' => self.word(b"null"),
+            b't' => self.word(b"true"),
+            b'f' => self.word(b"false"),
+            b'[' | b'{' if depth >= MAX_DEPTH => None,
+            b'[' => self.container(b']', |scanner| scanner.value(depth + 1)),
+            b'{' => self.container(b'}', |scanner| {
+                scanner.string()?;
+                scanner.space();
+                scanner.expect(b':')?;
+                scanner.value(depth + 1)
+            }),
+            _ => self.number(),
+        }
+    }
+
+    fn container(&mut self, close: u8, mut element: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
+        self.at += 1;
+        self.space();
+        if self.expect(close).is_some() {
+            return Some(());
+        }
+        loop {
+            self.space();
+            element(self)?;
+            self.space();
+            if self.expect(close).is_some() {
+                return Some(());
+            }
+            self.expect(b',')?;
+        }
+    }
+
+    fn string(&mut self) -> Option<()> {
+        self.expect(b'"')?;
+        loop {
+            match self.peek()? {
+                b'"' => {
+                    self.at += 1;
+                    return Some(());
+                }
+                b'\\' => {
+                    self.at += 1;
+                    match self.peek()? {
+                        b'u' => {
+                            let digits = self.bytes.get(self.at + 1..self.at + 5)?;
+                            if !digits.iter().all(u8::is_ascii_hexdigit) {
+                                return None;
+                            }
+                            self.at += 5;
+                        }
+                        b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => self.at += 1,
+                        _ => return None,
+                    }
+                }
+                0..0x20 => return None,
+                _ => self.at += 1,
+            }
+        }
+    }
+
+    fn digits(&mut self) -> Option<()> {
+        let start = self.at;
+        while matches!(self.peek(), Some(b'0'..=b'9')) {
+            self.at += 1;
+        }
+        (self.at > start).then_some(())
+    }
+
+    fn number(&mut self) -> Option<()> {
+        let _ = self.expect(b'-');
+        match self.peek()? {
+            b'0' => self.at += 1,
+            _ => self.digits()?,
+        }
+        if self.expect(b'.').is_some() {
+            self.digits()?;
+        }
+        if matches!(self.peek(), Some(b'e' | b'E')) {
+            self.at += 1;
+            if matches!(self.peek(), Some(b'+' | b'-')) {
+                self.at += 1;
+            }
+            self.digits()?;
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_json_passes() {
+        for good in ["1", " [ ] ", r#"{"a":[1,-2.5e+3,"x\u00e9\n"],"b":null}"#, "-0", "true", r#""""#] {
+            assert!(check(good), "{good}");
+        }
+        for bad in [
+            "",
+            "01",
+            "1.",
+            "[1,]",
+            "{\"a\"}",
+            "{a:1}",
+            "nul",
+            "\"\\x\"",
+            "\"\n\"",
+            "[1 2]",
+            "1 1",
+            "\"\\u12g4\"",
+            "+1",
+            "[,]",
+        ] {
+            assert!(!check(bad), "{bad}");
+        }
+        assert!(check(&format!("{}{}", "[".repeat(MAX_DEPTH), "]".repeat(MAX_DEPTH))));
+        assert!(!check(&"[".repeat(100_000)));
+    }
+
+    #[test]
+    fn parts_come_apart() {
+        assert_eq!(
+            elements(r#" [1, [2,3] ,"a,b",{"c":4}]"#).collect::<Vec<_>>(),
+            ["1", "[2,3]", "\"a,b\"", r#"{"c":4}"#]
+        );
+        assert_eq!(elements("{}").count(), 0);
+        let object = r#"{ "a" : 1, "b\u0063":{"a":2}, "a":3 }"#;
+        assert_eq!(member(object, "a"), Some("3"));
+        assert_eq!(member(object, "bc"), Some(r#"{"a":2}"#));
+        assert_eq!(member(object, "d"), None);
+        assert_eq!(compact(object), r#"{"a":1,"b\u0063":{"a":2},"a":3}"#);
+        assert_eq!(compact(r#"[ " \" x", 1 ]"#), r#"[" \" x",1]"#);
+    }
+
+    #[test]
+    fn strings_and_numbers_read() {
+        assert_eq!(unquote(r#""a\"\\\/\u00e9\ud83d\ude00b""#), "a\"\\/é😀b");
+        assert_eq!(unquote(r#""\ud800x\udc00""#), "\u{FFFD}x\u{FFFD}");
+        assert_eq!(Number::parse("-12"), Some(Number::Integer(-12)));
+        assert_eq!(Number::parse("1e3"), Some(Number::Real(1000.0)));
+        assert_eq!(Number::parse("inf"), None);
+        let mut out = String::new();
+        Number::Real(1.5).write(&mut out);
+        Number::Integer(7).write(&mut out);
+        assert_eq!(out, "1.57");
+    }
+}

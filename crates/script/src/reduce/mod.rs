@@ -1,0 +1,213 @@
+//! Reduce functions: the built-in ones natively, the others in JavaScript.
+//!
+//! A reduction is made of rows, or of reductions; in between it is bytes, so that the tree that keeps it need not know
+//! what it means. What a row's value cannot be reduced to is kept as an error inside the reduction: it spoils the
+//! answers that cover the row, and no others.
+
+mod distinct;
+mod rank;
+mod stats;
+mod sum;
+
+use crate::error::{Error, Result};
+use crate::json;
+use crate::sandbox::Reducer;
+use std::sync::Arc;
+
+/// A row as reductions see it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReduceRow<'a> {
+    /// The bytes by which the row stands in its view.
+    pub place: &'a [u8],
+    /// The key, as JSON.
+    pub key: &'a str,
+    /// The document's id.
+    pub id: &'a str,
+    /// The value, as JSON.
+    pub value: &'a str,
+}
+
+/// A built-in reduce function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Builtin {
+    /// `_sum`
+    Sum,
+    /// `_count`
+    Count,
+    /// `_stats`
+    Stats,
+    /// `_approx_count_distinct`
+    Distinct,
+    /// `_first`
+    First,
+    /// `_last`
+    Last,
+    /// `_top_N`
+    Top(usize),
+    /// `_bottom_N`
+    Bottom(usize),
+}
+
+/// The most values that `_top_N` and `_bottom_N` keep.
+const MOST_RANKED: usize = 1000;
+
+/// What makes reductions of a function grow with the rows an error: larger than the first, and than what was reduced
+/// divided by the second.
+pub(crate) const OVERFLOW_THRESHOLD: usize = 4906;
+pub(crate) const OVERFLOW_RATIO: usize = 2;
+
+impl Builtin {
+    /// The function of this name.
+    pub fn parse(name: &str) -> Result<Builtin> {
+        let ranked = |prefix: &str| {
+            let number = name.strip_prefix(prefix)?;
+            number.parse().ok().filter(|number| (1..=MOST_RANKED).contains(number))
+        };
+        Ok(match name.trim() {
+            "_sum" => Builtin::Sum,
+            "_count" => Builtin::Count,
+            "_stats" => Builtin::Stats,
+            "_approx_count_distinct" => Builtin::Distinct,
+            "_first" => Builtin::First,
+            "_last" => Builtin::Last,
+            _ => match (ranked("_top_"), ranked("_bottom_")) {
+                (Some(number), _) => Builtin::Top(number),
+                (_, Some(number)) => Builtin::Bottom(number),
+                _ => return Err(Error::Design(format!("`{name}` is not a supported reduce function."))),
+            },
+        })
+    }
+}
+
+/// The reduce function of a view.
+#[derive(Clone)]
+pub(crate) enum Reduce {
+    /// A built-in one.
+    Builtin(Builtin),
+    /// One in JavaScript: a context and the function's number in it.
+    Script(Arc<Reducer>, usize),
+}
+
+impl Reduce {
+    /// Reduces rows, of which there must be one at least.
+    pub fn rows<'a>(&self, rows: &mut dyn Iterator<Item = ReduceRow<'a>>) -> Result<Vec<u8>> {
+        match self {
+            Reduce::Builtin(Builtin::Sum) => Ok(sum::rows(rows)),
+            Reduce::Builtin(Builtin::Count) => Ok((rows.count() as u64).to_be_bytes().to_vec()),
+            Reduce::Builtin(Builtin::Stats) => Ok(stats::rows(rows)),
+            Reduce::Builtin(Builtin::Distinct) => Ok(distinct::rows(rows)),
+            Reduce::Builtin(Builtin::First) => Ok(rank::edge(rows.map(|row| (row.place, row.value)), true)),
+            Reduce::Builtin(Builtin::Last) => Ok(rank::edge(rows.map(|row| (row.place, row.value)), false)),
+            Reduce::Builtin(Builtin::Top(most)) => Ok(rank::rows(rows, *most, true)),
+            Reduce::Builtin(Builtin::Bottom(most)) => Ok(rank::rows(rows, *most, false)),
+            Reduce::Script(reducer, function) => script_rows(reducer, *function, rows),
+        }
+    }
+
+    /// Reduces reductions, of which there must be one at least.
+    pub fn merge(&self, parts: &[&[u8]]) -> Result<Vec<u8>> {
+        match self {
+            Reduce::Builtin(Builtin::Sum) => Ok(sum::merge(parts)),
+            Reduce::Builtin(Builtin::Count) => {
+                let total: u64 = parts.iter().map(|part| count(part)).sum();
+                Ok(total.to_be_bytes().to_vec())
+            }
+            Reduce::Builtin(Builtin::Stats) => Ok(stats::merge(parts)),
+            Reduce::Builtin(Builtin::Distinct) => Ok(distinct::merge(parts)),
+            Reduce::Builtin(Builtin::First) => {
+                Ok(rank::edge(parts.iter().filter_map(|part| rank::split(part)), true))
+            }
+            Reduce::Builtin(Builtin::Last) => {
+                Ok(rank::edge(parts.iter().filter_map(|part| rank::split(part)), false))
+            }
+            Reduce::Builtin(Builtin::Top(most)) => Ok(rank::merge(parts, *most, true)),
+            Reduce::Builtin(Builtin::Bottom(most)) => Ok(rank::merge(parts, *most, false)),
+            Reduce::Script(reducer, function) => script_merge(reducer, *function, parts),
+        }
+    }
+
+    /// A reduction as the client sees it, as JSON.
+    pub fn finish(&self, reduction: &[u8]) -> Result<String> {
+        match self {
+            Reduce::Builtin(Builtin::Count) => Ok(count(reduction).to_string()),
+            Reduce::Builtin(Builtin::Stats) => stats::finish(reduction),
+            Reduce::Builtin(Builtin::Distinct) => Ok(distinct::finish(reduction).to_string()),
+            Reduce::Builtin(Builtin::First | Builtin::Last) => {
+                Ok(rank::split(reduction).map_or_else(|| "null".to_owned(), |(_, value)| value.to_owned()))
+            }
+            Reduce::Builtin(Builtin::Top(_) | Builtin::Bottom(_)) => Ok(rank::finish(reduction)),
+            Reduce::Builtin(Builtin::Sum) | Reduce::Script(..) => Ok(text(reduction).to_owned()),
+        }
+    }
+}
+
+fn count(reduction: &[u8]) -> u64 {
+    reduction.try_into().map_or(0, u64::from_be_bytes)
+}
+
+/// A reduction that is JSON.
+fn text(reduction: &[u8]) -> &str {
+    std::str::from_utf8(reduction).unwrap_or("null")
+}
+
+/// The member that says that a reduction did not shrink.
+const OVERFLOW: &str = "reduce_overflow_error";
+
+fn script_rows<'a>(
+    reducer: &Reducer,
+    function: usize,
+    rows: &mut dyn Iterator<Item = ReduceRow<'a>>,
+) -> Result<Vec<u8>> {
+    let (mut keys, mut values) = (String::from("["), String::from("["));
+    for row in rows {
+        if keys.len() > 1 {
+            keys.push(',');
+            values.push(',');
+        }
+        keys.push('[');
+        keys.push_str(row.key);
+        keys.push(',');
+        json::quote(&mut keys, row.id);
+        keys.push(']');
+        values.push_str(row.value);
+    }
+    keys.push(']');
+    values.push(']');
+    run(reducer, function, Some(&keys), &values)
+}
+
+fn script_merge(reducer: &Reducer, function: usize, parts: &[&[u8]]) -> Result<Vec<u8>> {
+    let spoiled = parts.iter().find(|part| text(part).starts_with(&format!("{{\"{OVERFLOW}\":")));
+    if let Some(spoiled) = spoiled {
+        return Ok(spoiled.to_vec());
+    }
+    let values: Vec<&str> = parts.iter().map(|part| text(part)).collect();
+    run(reducer, function, None, &format!("[{}]", values.join(",")))
+}
+
+fn run(reducer: &Reducer, function: usize, keys: Option<&str>, values: &str) -> Result<Vec<u8>> {
+    let input = keys.map_or(0, str::len) + values.len();
+    let output = match reducer.reduce(function, keys, values) {
+        Ok(output) => output,
+        Err(error @ (Error::Timeout(_) | Error::Exhausted(_) | Error::Store(_) | Error::Ended)) => {
+            return Err(error);
+        }
+        Err(Error::Thrown { name, reason }) if name == "fatal" => return Err(Error::Thrown { name, reason }),
+        Err(error) => {
+            tracing::info!(target: "diwan::script", "function raised exception {error}");
+            "null".to_owned()
+        }
+    };
+    if output.len() > OVERFLOW_THRESHOLD && output.len().saturating_mul(OVERFLOW_RATIO) > input {
+        let message = json::quoted(&overflow(input, output.len()));
+        return Ok(format!("{{\"{OVERFLOW}\":{message}}}").into_bytes());
+    }
+    Ok(output.into_bytes())
+}
+
+fn overflow(input: usize, output: usize) -> String {
+    format!("Reduce output must shrink more rapidly: input size: {input} output size: {output}")
+}
+
+#[cfg(test)]
+mod tests;

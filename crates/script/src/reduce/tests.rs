@@ -1,0 +1,122 @@
+use super::*;
+use crate::sandbox::Limits;
+
+/// Reduces the values in one piece, in two, and value by value: all must agree.
+fn reduce(reduce: &Reduce, values: &[&str]) -> Result<String> {
+    let places: Vec<[u8; 2]> = (0..values.len()).map(|at| (at as u16).to_be_bytes()).collect();
+    let keys: Vec<String> = (0..values.len()).map(|at| at.to_string()).collect();
+    let row = |at: usize| ReduceRow { place: &places[at], key: &keys[at], id: "id", value: values[at] };
+    let of = |range: std::ops::Range<usize>| reduce.rows(&mut range.map(row)).unwrap();
+    let whole = reduce.finish(&of(0..values.len()));
+    if values.len() > 1 {
+        let (front, back) = (of(0..1), of(1..values.len()));
+        let halves = reduce.finish(&reduce.merge(&[&front, &back]).unwrap());
+        let each: Vec<Vec<u8>> = (0..values.len()).map(|at| of(at..at + 1)).collect();
+        let parts: Vec<&[u8]> = each.iter().map(Vec::as_slice).collect();
+        let single = reduce.finish(&reduce.merge(&parts).unwrap());
+        if whole.is_ok() {
+            assert_eq!(whole.as_ref().unwrap(), halves.as_ref().unwrap());
+            assert_eq!(whole.as_ref().unwrap(), single.as_ref().unwrap());
+        }
+    }
+    whole
+}
+
+fn builtin(name: &str, values: &[&str]) -> String {
+    reduce(&Reduce::Builtin(Builtin::parse(name).unwrap()), values).unwrap()
+}
+
+#[test]
+fn sums() {
+    assert_eq!(builtin("_sum", &["1", "2", "3"]), "6");
+    assert_eq!(builtin("_sum", &["1", "0.5"]), "1.5");
+    assert_eq!(builtin("_sum", &["9007199254740993", "9007199254740993"]), "18014398509481986");
+    assert_eq!(builtin("_sum", &["[1,2]", "3", "[1,1,1]"]), "[5,3,1]");
+    assert_eq!(
+        builtin("_sum", &[r#"{"a":1,"b":[1,2],"c":{"d":3}}"#, r#"{"a":2,"b":3,"c":{"e":5},"f":1}"#]),
+        r#"{"a":3,"b":[4,2],"c":{"d":3,"e":5},"f":1}"#
+    );
+    for values in
+        [&["1", r#""text""#][..], &["null"], &["true", "1"], &["[1]", r#"["x"]"#], &[r#"{"a":1}"#, "2"]]
+    {
+        let error = builtin("_sum", values);
+        assert!(
+            error.starts_with(r#"{"error":"builtin_reduce_error","reason":"The _sum function requires"#),
+            "{error}"
+        );
+    }
+    let wide = format!("[{}]", vec!["1"; 5000].join(","));
+    assert!(builtin("_sum", &[&wide]).contains("Reduce output must shrink more rapidly"));
+}
+
+#[test]
+fn counts_and_stats() {
+    assert_eq!(builtin("_count", &["null", "1", "{}"]), "3");
+    assert_eq!(builtin("_stats", &["2", "4", "-1"]), r#"{"sum":5,"count":3,"min":-1,"max":4,"sumsqr":21}"#);
+    assert_eq!(
+        builtin("_stats", &["[1,2]", "[3,4]"]),
+        r#"[{"sum":4,"count":2,"min":1,"max":3,"sumsqr":10},{"sum":6,"count":2,"min":2,"max":4,"sumsqr":20}]"#
+    );
+    assert_eq!(
+        builtin("_stats", &["2", r#"{"sum":3,"count":2,"min":1,"max":2,"sumsqr":5}"#]),
+        r#"{"sum":5,"count":3,"min":1,"max":2,"sumsqr":9}"#
+    );
+    let stats = Reduce::Builtin(Builtin::Stats);
+    let refused = |values: &[&str]| reduce(&stats, values).unwrap_err().reason();
+    assert_eq!(
+        refused(&["1", r#""a""#]),
+        r#"The _stats function requires that map values be numbers or arrays of numbers, not '<<"a">>'"#
+    );
+    assert_eq!(refused(&["null"]), "non-numeric _stats input: null");
+    assert!(refused(&[r#"{"sum":1}"#]).starts_with("user _stats input missing required field count"));
+}
+
+#[test]
+fn distinct_keys_are_estimated() {
+    let distinct = Reduce::Builtin(Builtin::Distinct);
+    for (total, repeats) in [(1, 1), (10, 3), (1000, 2), (50_000, 1)] {
+        let keys: Vec<String> = (0..total).map(|at| format!("\"key {at}\"")).collect();
+        fn row(key: &String) -> ReduceRow<'_> {
+            ReduceRow { place: &[], key, id: "", value: "" }
+        }
+        let parts: Vec<Vec<u8>> = (0..repeats)
+            .flat_map(|_| keys.chunks(997).map(|chunk| distinct.rows(&mut chunk.iter().map(row)).unwrap()))
+            .collect();
+        let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+        let estimate: f64 = distinct.finish(&distinct.merge(&parts).unwrap()).unwrap().parse().unwrap();
+        let error = (estimate - f64::from(total)).abs() / f64::from(total);
+        assert!(error < 0.05, "{total}: {estimate}");
+    }
+}
+
+#[test]
+fn ends_and_ranks() {
+    let values = [r#""b""#, "3", r#""a""#, "3", "null", "7"];
+    assert_eq!(builtin("_first", &values), r#""b""#);
+    assert_eq!(builtin("_last", &values), "7");
+    assert_eq!(builtin("_top_2", &values), r#"["b","a"]"#);
+    assert_eq!(builtin("_bottom_3", &values), "[null,3,7]");
+    for name in ["_top_0", "_top_x", "_median", "_top_99999"] {
+        assert!(Builtin::parse(name).is_err(), "{name}");
+    }
+}
+
+#[test]
+fn scripts_reduce() {
+    let reducer = Arc::new(Reducer::new(Limits::default()).unwrap());
+    reducer.add("v", "function (keys, values, rereduce) { return sum(values); }").unwrap();
+    reducer.add("v", "(keys, values, rereduce) => rereduce ? values : values[0]").unwrap();
+    reducer.add("v", "function () { throw 'never'; }").unwrap();
+    reducer.add("v", "function (k, v, r) { return r ? v.join('') : k[0][1] + k[0][0]; }").unwrap();
+    let script = |function| Reduce::Script(reducer.clone(), function);
+    assert_eq!(reduce(&script(0), &["1", "2", "3"]).unwrap(), "6");
+    assert_eq!(reduce(&script(2), &["1"]).unwrap(), "null");
+    assert_eq!(reduce(&script(3), &["1"]).unwrap(), r#""id0""#);
+    let long = format!("\"{}\"", "x".repeat(5000));
+    let grown = reduce(&script(1), &[&long]).unwrap();
+    assert!(
+        grown
+            .starts_with(r#"{"reduce_overflow_error":"Reduce output must shrink more rapidly: input size: "#)
+    );
+    assert!(reducer.add("v", "function (").is_err());
+}

@@ -1,0 +1,163 @@
+//! Values across the border: BSON to JavaScript without a text in between, JavaScript to JSON.
+
+use diwan_value::json::{self, Mode};
+use diwan_value::{Array as BsonArray, Doc, Value as Bson};
+use rquickjs::{Array, Ctx, IntoJs, Object, Result, Value};
+
+/// The largest integer that a JavaScript number holds together with all smaller ones.
+const SAFE_INTEGER: u64 = 1 << 53;
+
+/// A document as functions see it. The first members are the id and the revision; `more` are members as JSON text,
+/// without braces.
+pub(super) fn document<'js>(
+    ctx: &Ctx<'js>,
+    id: &str,
+    revision: Option<&str>,
+    more: &str,
+    doc: Doc<'_>,
+) -> Result<Value<'js>> {
+    if more.is_empty() && is_plain(doc) {
+        let object = Object::new(ctx.clone())?;
+        object.set("_id", id)?;
+        if let Some(revision) = revision {
+            object.set("_rev", revision)?;
+        }
+        members(ctx, &object, doc)?;
+        return Ok(object.into_value());
+    }
+    // What the short way does not do goes by text.
+    let mut text = b"{\"_id\":".to_vec();
+    json::write_string(&mut text, id);
+    if let Some(revision) = revision {
+        text.extend_from_slice(b",\"_rev\":");
+        json::write_string(&mut text, revision);
+    }
+    if !more.is_empty() {
+        text.push(b',');
+        text.extend_from_slice(more.as_bytes());
+    }
+    json::write_couch_members(&mut text, doc);
+    text.push(b'}');
+    ctx.json_parse(text)
+}
+
+/// Whether all names mean to JavaScript what they mean in BSON, and none is renamed on the way.
+fn is_plain(doc: Doc<'_>) -> bool {
+    fn names_are(doc: Doc<'_>, top: bool) -> bool {
+        doc.iter().all(|element| {
+            let renamed = element.key.first() == Some(&b'_')
+                && (element.key == b"__proto__" || top && element.key != b"_id");
+            !renamed
+                && match element.raw.tag {
+                    diwan_value::Type::Document => {
+                        element.value().as_doc().is_none_or(|doc| names_are(doc, false))
+                    }
+                    diwan_value::Type::Array => match element.value() {
+                        Bson::Array(array) => elements_are(array),
+                        _ => true,
+                    },
+                    _ => true,
+                }
+        })
+    }
+    fn elements_are(array: BsonArray<'_>) -> bool {
+        array.iter().all(|value| match value {
+            Bson::Document(doc) => names_are(doc, false),
+            Bson::Array(array) => elements_are(array),
+            _ => true,
+        })
+    }
+    names_are(doc, true)
+}
+
+fn members<'js>(ctx: &Ctx<'js>, object: &Object<'js>, doc: Doc<'_>) -> Result<()> {
+    for element in doc {
+        if element.key != b"_id" {
+            object.set(element.key_str(), value(ctx, element.value())?)?;
+        }
+    }
+    Ok(())
+}
+
+fn value<'js>(ctx: &Ctx<'js>, bson: Bson<'_>) -> Result<Value<'js>> {
+    Ok(match bson {
+        Bson::String(text) => text.into_js(ctx)?,
+        Bson::Int32(number) => Value::new_int(ctx.clone(), number),
+        Bson::Int64(number) if number.unsigned_abs() <= SAFE_INTEGER => match i32::try_from(number) {
+            Ok(number) => Value::new_int(ctx.clone(), number),
+            Err(_) => Value::new_float(ctx.clone(), number as f64),
+        },
+        Bson::Double(number) if number.is_finite() => Value::new_number(ctx.clone(), number),
+        Bson::Boolean(flag) => Value::new_bool(ctx.clone(), flag),
+        Bson::Null => Value::new_null(ctx.clone()),
+        Bson::Document(doc) => {
+            let object = Object::new(ctx.clone())?;
+            // Only at the top `_id` stands apart.
+            for element in doc {
+                object.set(element.key_str(), value(ctx, element.value())?)?;
+            }
+            object.into_value()
+        }
+        Bson::Array(elements) => {
+            let array = Array::new(ctx.clone())?;
+            for (index, element) in elements.iter().enumerate() {
+                array.set(index, value(ctx, element)?)?;
+            }
+            array.into_value()
+        }
+        other => {
+            let mut text = Vec::new();
+            json::write_value(&mut text, other, Mode::Exchange);
+            ctx.json_parse(text)?
+        }
+    })
+}
+
+/// A value as JSON, ready to be appended.
+pub(super) enum Piece {
+    Word(&'static str),
+    Integer(i32),
+    /// A string, not yet in quotes.
+    Plain(String),
+    /// JSON.
+    Json(String),
+}
+
+impl Piece {
+    pub fn append(&self, out: &mut String) {
+        match self {
+            Piece::Word(word) => out.push_str(word),
+            Piece::Integer(number) => {
+                use std::fmt::Write;
+                // Writing to a string cannot fail.
+                let _ = write!(out, "{number}");
+            }
+            Piece::Plain(text) => crate::json::quote(out, text),
+            Piece::Json(text) => out.push_str(text),
+        }
+    }
+}
+
+/// A value as JSON; what JSON does not have is `null`. May run functions of the script (`toJSON`, getters).
+pub(super) fn to_json<'js>(ctx: &Ctx<'js>, value: Option<Value<'js>>) -> Result<Piece> {
+    let Some(value) = value else { return Ok(Piece::Word("null")) };
+    if value.is_null() || value.is_undefined() {
+        return Ok(Piece::Word("null"));
+    }
+    if let Some(number) = value.as_int() {
+        return Ok(Piece::Integer(number));
+    }
+    if let Some(flag) = value.as_bool() {
+        return Ok(Piece::Word(if flag { "true" } else { "false" }));
+    }
+    // A string with half of a surrogate pair is not text; the engine writes it as an escape.
+    if let Some(text) = value.as_string()
+        && let Ok(text) = text.to_string()
+    {
+        return Ok(Piece::Plain(text));
+    }
+    match ctx.json_stringify(value)? {
+        Some(text) => Ok(Piece::Json(text.to_string()?)),
+        None => Ok(Piece::Word("null")),
+    }
+}

@@ -1,0 +1,179 @@
+//! Map and reduce functions: a context that runs all maps of a design document over one document after another.
+
+use super::context::{Context, entrance};
+use super::{Limits, convert};
+use crate::design::Design;
+use crate::error::{Error, Result};
+use diwan_value::Doc;
+use rquickjs::{CatchResultExt, Ctx, Function, Object, Value};
+
+/// A document to be mapped.
+pub(crate) struct MapDocument<'a> {
+    /// Its id as text.
+    pub id: &'a str,
+    /// Its revision as text.
+    pub revision: Option<&'a str>,
+    /// More members as JSON, without braces: conflicts, attachments, the sequence.
+    pub more: &'a str,
+    /// What it says.
+    pub doc: Doc<'a>,
+}
+
+/// What one map function emitted for one document.
+pub(crate) struct Emitted<'a> {
+    text: &'a str,
+    ends: &'a [(usize, usize)],
+}
+
+impl<'a> Emitted<'a> {
+    /// The keys and values as JSON, in the order they were emitted.
+    pub fn pairs(&self) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let (text, ends) = (self.text, self.ends);
+        let mut start = 0;
+        ends.iter().map(move |&(key_end, end)| {
+            let pair = (&text[start..key_end], &text[key_end..end]);
+            start = end;
+            pair
+        })
+    }
+}
+
+/// The map functions of a design document, compiled in a context of their own.
+pub(crate) struct Mapper {
+    context: Context,
+    functions: usize,
+}
+
+impl Mapper {
+    /// Compiles the map functions of these views.
+    pub fn new(limits: Limits, design: &Design) -> Result<Mapper> {
+        let context = Context::new(limits)?;
+        if !design.library().is_empty() {
+            context.invoke("library", &[design.library()])?;
+        }
+        for (name, view) in design.views() {
+            context.invoke("addMap", &[&view.map]).map_err(|error| match error {
+                Error::Compilation(reason) => Error::Compilation(format!(
+                    "Compilation of the map function in the '{name}' view failed: {reason}"
+                )),
+                other => other,
+            })?;
+        }
+        Ok(Mapper { context, functions: design.views().len() })
+    }
+
+    /// Maps documents. `emitted` is told, for each of them and each function, what was emitted; `index` counts documents,
+    /// `view` functions. A document on which a function throws emits nothing there, which is logged.
+    pub fn map<'d>(
+        &self,
+        docs: impl Iterator<Item = MapDocument<'d>>,
+        mut emitted: impl FnMut(usize, usize, Emitted<'_>) -> Result<()>,
+    ) -> Result<()> {
+        self.context.enter(|ctx| {
+            let functions = self.prepare(ctx)?;
+            for (index, doc) in docs.enumerate() {
+                let make = || {
+                    self.context.begin_call();
+                    convert::document(ctx, doc.id, doc.revision, doc.more, doc.doc).catch(ctx)
+                };
+                let mut object = Some(make().map_err(|caught| self.context.error_of(caught))?);
+                for (view, function) in functions.iter().enumerate() {
+                    // Each function has the document for itself, whatever the one before did to its own.
+                    let argument = match object.take() {
+                        Some(object) => object,
+                        None => make().map_err(|caught| self.context.error_of(caught))?,
+                    };
+                    self.context.shared.emitted.lock().clear();
+                    let outcome = function.call::<_, Value<'_>>((argument,)).map(drop).catch(ctx);
+                    if let Err(caught) = outcome {
+                        self.skip(ctx, doc.id, caught)?;
+                        continue;
+                    }
+                    if self.context.shared.emitted.lock().overflowed {
+                        return Err(self.context.too_much());
+                    }
+                    // Taken out of its lock, as the receiver may take long.
+                    let buffer = std::mem::take(&mut *self.context.shared.emitted.lock());
+                    let told = emitted(index, view, Emitted { text: &buffer.text, ends: &buffer.ends });
+                    *self.context.shared.emitted.lock() = buffer;
+                    told?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn prepare<'js>(&self, ctx: &Ctx<'js>) -> Result<Vec<Function<'js>>> {
+        let list = || {
+            let maps: Object<'js> = entrance(ctx)?.get("maps")?;
+            (0..self.functions)
+                .map(|at| maps.get(at.to_string()))
+                .collect::<rquickjs::Result<Vec<Function<'js>>>>()
+        };
+        list().catch(ctx).map_err(|caught| self.context.error_of(caught))
+    }
+
+    /// A function threw: that is logged, unless a limit was exceeded or the script wants everything to end.
+    fn skip<'js>(&self, ctx: &Ctx<'js>, id: &str, caught: rquickjs::CaughtError<'js>) -> Result<()> {
+        if self.context.shared.emitted.lock().overflowed {
+            return Err(self.context.too_much());
+        }
+        let thrown = match caught {
+            rquickjs::CaughtError::Value(value) if !value.is_null() && !self.context.shared.is_expired() => {
+                value
+            }
+            rquickjs::CaughtError::Exception(exception) if !self.context.shared.is_expired() => {
+                exception.into_object().into_value()
+            }
+            other => return Err(self.context.error_of(other)),
+        };
+        let is_fatal =
+            thrown.as_string().is_some_and(|text| text.to_string().is_ok_and(|text| text == "fatal_error"));
+        if is_fatal {
+            return Err(Error::Thrown {
+                name: "map_runtime_error".to_owned(),
+                reason: "function raised 'fatal_error'".to_owned(),
+            });
+        }
+        // The description may run the script's own code, which has the time of a call again.
+        let described = self.context.invoke_with(ctx, "describe", (thrown,));
+        match described {
+            Err(error @ (Error::Exhausted(_) | Error::Timeout(_))) => Err(error),
+            Err(Error::Thrown { name, reason }) if name == "fatal" => Err(Error::Thrown { name, reason }),
+            Err(error) => {
+                tracing::info!(target: "diwan::script", "function raised exception {error} with doc._id {id}");
+                Ok(())
+            }
+            Ok(_) => Ok(()),
+        }
+    }
+}
+
+/// The reduce functions of a design document that are written in JavaScript.
+pub(crate) struct Reducer {
+    context: Context,
+}
+
+impl Reducer {
+    /// A context for reduce functions.
+    pub fn new(limits: Limits) -> Result<Reducer> {
+        Ok(Reducer { context: Context::new(limits)? })
+    }
+
+    /// Compiles one more function; they are counted from 0.
+    pub fn add(&self, view: &str, source: &str) -> Result<()> {
+        let added = self.context.invoke("addReduce", &[source]);
+        added.map(drop).map_err(|error| match error {
+            Error::Compilation(reason) => Error::Compilation(format!(
+                "Compilation of the reduce function in the '{view}' view failed: {reason}"
+            )),
+            other => other,
+        })
+    }
+
+    /// Reduces values: `keys` is the list of `[key, id]`, or nothing when earlier results are reduced again.
+    pub fn reduce(&self, function: usize, keys: Option<&str>, values: &str) -> Result<String> {
+        self.context
+            .enter(|ctx| self.context.invoke_with(ctx, "reduce", (function, keys, values, keys.is_none())))
+    }
+}

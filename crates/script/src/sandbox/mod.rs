@@ -1,0 +1,199 @@
+//! The sandbox: contexts of QuickJS with limits, and the calls of a design document's functions in them.
+//!
+//! A context belongs to one design document as long as it lives, so nothing of one reaches another. Contexts that are
+//! not in use wait in a pool, the longest unused is dropped when there are too many. A context in which a limit was
+//! exceeded is dropped at once.
+
+mod context;
+mod convert;
+mod list;
+mod map;
+
+pub use list::{ListCall, ListEvent};
+pub(crate) use map::{Emitted, MapDocument, Mapper, Reducer};
+
+use crate::design::Design;
+use crate::error::{Error, Result};
+use crate::json;
+use context::Context;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How much a call of a script may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of memory of one context.
+    pub memory: usize,
+    /// The time of one call.
+    pub time: Duration,
+    /// Bytes of the stack.
+    pub stack: usize,
+    /// Bytes of what a call answers or emits.
+    pub output: usize,
+    /// How many unused contexts are kept.
+    pub idle: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            memory: 64 << 20,
+            time: Duration::from_secs(5),
+            stack: 256 << 10,
+            output: 32 << 20,
+            idle: 16,
+        }
+    }
+}
+
+/// Runs scripts.
+pub struct Sandbox {
+    limits: Limits,
+    /// Contexts not in use, by the fingerprint of their design document, the longest unused first.
+    idle: Mutex<Vec<([u8; 16], Context)>>,
+}
+
+impl Sandbox {
+    /// A sandbox with these limits.
+    pub fn new(limits: Limits) -> Arc<Sandbox> {
+        Arc::new(Sandbox { limits, idle: Mutex::default() })
+    }
+
+    /// The limits.
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// Compiles the views' functions of a design document that is about to be stored.
+    pub fn check(&self, design: &Design) -> Result<()> {
+        crate::design::check_members(design)?;
+        if design.language() != "javascript" {
+            return Ok(());
+        }
+        let context = Context::new(self.limits)?;
+        for (name, view) in design.views() {
+            let failed = |kind: &str, error: Error| match error {
+                Error::Compilation(reason) => Error::Compilation(format!(
+                    "Compilation of the {kind} function in the '{name}' view failed: {reason}"
+                )),
+                other => other,
+            };
+            context.invoke("check", &[&view.map]).map_err(|error| failed("map", error))?;
+            match &view.reduce {
+                Some(reduce) if reduce.starts_with('_') => {
+                    crate::reduce::Builtin::parse(reduce)?;
+                }
+                Some(reduce) => {
+                    context.invoke("check", &[reduce]).map_err(|error| failed("reduce", error))?;
+                }
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks a filter function which of the documents pass. All are JSON texts.
+    pub fn filter(&self, design: &Design, name: &str, docs: &[&str], request: &str) -> Result<Vec<bool>> {
+        let args = format!("[[{}],{request}]", docs.join(","));
+        booleans(&self.call(design, &["filters", name], &args)?)
+    }
+
+    /// Asks the map function of a view which of the documents pass: those for which it emits anything.
+    pub fn filter_by_view(&self, design: &Design, view: &str, docs: &[&str]) -> Result<Vec<bool>> {
+        let args = format!("[[{}]]", docs.join(","));
+        booleans(&self.call(design, &["views", view, "map"], &args)?)
+    }
+
+    /// Asks the design document's `validate_doc_update` whether a document may be written. `old` is `null` for a new one.
+    pub fn validate_doc_update(
+        &self,
+        design: &Design,
+        new: &str,
+        old: &str,
+        user: &str,
+        security: &str,
+    ) -> Result<()> {
+        self.call(design, &["validate_doc_update"], &format!("[{new},{old},{user},{security}]")).map(|_| ())
+    }
+
+    /// Calls an update function. Gives the document to be written, or `None`, and the response as JSON.
+    pub fn update(
+        &self,
+        design: &Design,
+        name: &str,
+        doc: &str,
+        request: &str,
+    ) -> Result<(Option<String>, String)> {
+        let answer = self.call(design, &["updates", name], &format!("[{doc},{request}]"))?;
+        let mut parts = json::elements(&answer).map(str::to_owned);
+        let written = parts.next().filter(|doc| doc != "null");
+        Ok((written, parts.next().unwrap_or_else(|| "{}".to_owned())))
+    }
+
+    /// Calls a show function. Gives the response as JSON.
+    pub fn show(&self, design: &Design, name: &str, doc: &str, request: &str) -> Result<String> {
+        self.call(design, &["shows", name], &format!("[{doc},{request}]"))
+    }
+
+    /// Calls the rewrite function. Gives what it returned as JSON.
+    pub fn rewrite(&self, design: &Design, request: &str) -> Result<String> {
+        self.call(design, &["rewrites"], &format!("[{request}]"))
+    }
+
+    /// Begins a call of a list function, which is then fed with rows.
+    pub fn list(self: &Arc<Self>, design: &Design, name: &str, request: &str) -> Result<ListCall> {
+        ListCall::begin(self.clone(), design, name, request)
+    }
+
+    fn call(&self, design: &Design, path: &[&str], args: &str) -> Result<String> {
+        let context = self.take(design)?;
+        let outcome = context.invoke("call", &[&path_text(path), args]);
+        self.give_back(design, context, &outcome);
+        outcome
+    }
+
+    /// A context that holds the design document.
+    fn take(&self, design: &Design) -> Result<Context> {
+        if design.language() != "javascript" {
+            return Err(Error::Thrown {
+                name: "unknown_query_language".to_owned(),
+                reason: design.language().to_owned(),
+            });
+        }
+        {
+            let mut idle = self.idle.lock();
+            if let Some(at) = idle.iter().rposition(|(fingerprint, _)| *fingerprint == design.fingerprint()) {
+                return Ok(idle.remove(at).1);
+            }
+        }
+        let context = Context::new(self.limits)?;
+        context.invoke("load", &[design.text()])?;
+        Ok(context)
+    }
+
+    fn give_back<T>(&self, design: &Design, context: Context, outcome: &Result<T>) {
+        if matches!(outcome, Err(Error::Timeout(_) | Error::Exhausted(_))) {
+            return;
+        }
+        let mut idle = self.idle.lock();
+        idle.push((design.fingerprint(), context));
+        if idle.len() > self.limits.idle {
+            let oldest = idle.remove(0);
+            drop(idle);
+            drop(oldest);
+        }
+    }
+}
+
+fn path_text(path: &[&str]) -> String {
+    let steps: Vec<String> = path.iter().map(|step| json::quoted(step)).collect();
+    format!("[{}]", steps.join(","))
+}
+
+fn booleans(answer: &str) -> Result<Vec<bool>> {
+    Ok(json::elements(answer).map(|element| element == "true").collect())
+}
+
+#[cfg(test)]
+mod tests;

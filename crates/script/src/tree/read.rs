@@ -1,0 +1,313 @@
+//! Reading a tree: rows of a range, how many lie before a place, reductions of ranges and of groups.
+
+use super::node::{Child, Entry, Node};
+use super::write::reduce_entries;
+use super::{Layout, Nodes, Tree};
+use crate::error::Result;
+use crate::json;
+use crate::reduce::Reduce;
+
+/// The rows from `from` on, up to but without `to`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Range {
+    /// The least place; every place is greater than the empty one.
+    pub from: Vec<u8>,
+    /// Less than this; nothing is no limit.
+    pub to: Option<Vec<u8>>,
+}
+
+impl Range {
+    /// Whether a place lies in the range.
+    pub fn contains(&self, place: &[u8]) -> bool {
+        place >= self.from.as_slice() && self.to.as_ref().is_none_or(|to| place < to.as_slice())
+    }
+
+    fn bounds(&self) -> Bounds<'_> {
+        let from = (!self.from.is_empty()).then_some(self.from.as_slice());
+        Bounds { from, to: self.to.as_deref() }
+    }
+}
+
+/// What of a range still has to be looked at below a node.
+#[derive(Clone, Copy)]
+struct Bounds<'a> {
+    from: Option<&'a [u8]>,
+    to: Option<&'a [u8]>,
+}
+
+impl<'a> Bounds<'a> {
+    /// The bounds below a child, if any of its rows may lie within them. All its places are greater than `before`.
+    fn below(self, before: Option<&[u8]>, child: &Child<'_>) -> Option<Bounds<'a>> {
+        if self.from.is_some_and(|from| child.last < from)
+            || self.to.is_some_and(|to| before.is_some_and(|before| before >= to))
+        {
+            return None;
+        }
+        Some(Bounds {
+            from: self.from.filter(|from| before.is_none_or(|before| before < *from)),
+            to: self.to.filter(|to| child.last >= *to),
+        })
+    }
+
+    fn is_all(self) -> bool {
+        self.from.is_none() && self.to.is_none()
+    }
+
+    /// The rows of a leaf within the bounds.
+    fn rows<'e, 'r>(self, entries: &'r [Entry<'e>]) -> &'r [Entry<'e>] {
+        let start = self.from.map_or(0, |from| entries.partition_point(|entry| entry.place < from));
+        let end = self.to.map_or(entries.len(), |to| entries.partition_point(|entry| entry.place < to));
+        entries.get(start..end).unwrap_or_default()
+    }
+}
+
+impl Tree {
+    /// Shows the rows of a range in their order, or from the last to the first, without the first `skip` ones, until
+    /// `show` says no.
+    pub fn scan(
+        &self,
+        nodes: &dyn Nodes,
+        range: &Range,
+        descending: bool,
+        mut skip: u64,
+        show: &mut dyn FnMut(Entry<'_>) -> Result<bool>,
+    ) -> Result<()> {
+        match self.root {
+            Some(root) => scan(nodes, root, range.bounds(), descending, &mut skip, show).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// How many rows have places less than this one.
+    pub fn rows_before(&self, nodes: &dyn Nodes, place: &[u8]) -> Result<u64> {
+        let mut count = 0;
+        let mut next = self.root;
+        while let Some(number) = next.take() {
+            let bytes = nodes.read(number)?;
+            match Node::parse(&bytes)? {
+                Node::Leaf(entries) => count += entries.partition_point(|entry| entry.place < place) as u64,
+                Node::Inner(children) => {
+                    for child in &children {
+                        if child.last >= place {
+                            next = Some(child.node);
+                            break;
+                        }
+                        count += child.rows;
+                    }
+                }
+            }
+        }
+        Ok(count)
+    }
+
+    /// How many rows a range has.
+    pub fn rows_in(&self, nodes: &dyn Nodes, range: &Range) -> Result<u64> {
+        let end = match &range.to {
+            Some(to) => self.rows_before(nodes, to)?,
+            None => self.rows,
+        };
+        Ok(end.saturating_sub(self.rows_before(nodes, &range.from)?))
+    }
+}
+
+/// Says whether to go on.
+fn scan(
+    nodes: &dyn Nodes,
+    number: u64,
+    bounds: Bounds<'_>,
+    descending: bool,
+    skip: &mut u64,
+    show: &mut dyn FnMut(Entry<'_>) -> Result<bool>,
+) -> Result<bool> {
+    let bytes = nodes.read(number)?;
+    match Node::parse(&bytes)? {
+        Node::Leaf(entries) => {
+            let rows = bounds.rows(&entries);
+            let left_out = usize::try_from(*skip).unwrap_or(usize::MAX).min(rows.len());
+            *skip -= left_out as u64;
+            for at in left_out..rows.len() {
+                let row = rows[if descending { rows.len() - 1 - at } else { at }];
+                if !show(row)? {
+                    return Ok(false);
+                }
+            }
+        }
+        Node::Inner(children) => {
+            for at in 0..children.len() {
+                let index = if descending { children.len() - 1 - at } else { at };
+                let child = &children[index];
+                let before = index.checked_sub(1).map(|index| children[index].last);
+                let Some(below) = bounds.below(before, child) else { continue };
+                if below.is_all() && *skip >= child.rows {
+                    *skip -= child.rows;
+                } else if !scan(nodes, child.node, below, descending, skip, show)? {
+                    return Ok(false);
+                }
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// Which rows are reduced together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Grouping {
+    /// All.
+    All,
+    /// Those whose keys begin with the same so many elements.
+    Level(usize),
+}
+
+/// Reduces the groups of ranges one after another.
+pub(crate) struct GroupFold<'a> {
+    nodes: &'a dyn Nodes,
+    layout: Layout,
+    reduce: &'a Reduce,
+    grouping: Grouping,
+    descending: bool,
+    /// The group that is being collected: what its places have in common, its key as JSON.
+    current: Option<(Vec<u8>, String)>,
+    parts: Vec<Vec<u8>>,
+}
+
+/// How many reductions of a group are collected before they are reduced to one.
+const MOST_PARTS: usize = 128;
+
+impl<'a> GroupFold<'a> {
+    /// A fold over trees of one view.
+    pub fn new(
+        nodes: &'a dyn Nodes,
+        layout: Layout,
+        reduce: &'a Reduce,
+        grouping: Grouping,
+        descending: bool,
+    ) -> Self {
+        GroupFold { nodes, layout, reduce, grouping, descending, current: None, parts: Vec::new() }
+    }
+
+    /// Shows key and reduction of each group of a range, until `show` says no.
+    pub fn run(
+        &mut self,
+        tree: &Tree,
+        range: &Range,
+        show: &mut dyn FnMut(&str, &[u8]) -> Result<bool>,
+    ) -> Result<bool> {
+        if self.grouping == Grouping::All {
+            self.current = Some((Vec::new(), "null".to_owned()));
+        }
+        let goes_on = match tree.root {
+            Some(root) => self.node(root, range.bounds(), None, show)?,
+            None => true,
+        };
+        Ok(goes_on && self.end_group(show)?)
+    }
+
+    fn group<'p>(&self, place: &'p [u8]) -> &'p [u8] {
+        match self.grouping {
+            Grouping::All => &[],
+            Grouping::Level(level) => self.layout.group(place, level),
+        }
+    }
+
+    /// `before`: all places below the node are greater.
+    fn node(
+        &mut self,
+        number: u64,
+        bounds: Bounds<'_>,
+        before: Option<&[u8]>,
+        show: &mut dyn FnMut(&str, &[u8]) -> Result<bool>,
+    ) -> Result<bool> {
+        let bytes = self.nodes.read(number)?;
+        match Node::parse(&bytes)? {
+            Node::Leaf(entries) => self.leaf(bounds.rows(&entries), show),
+            Node::Inner(children) => {
+                for at in 0..children.len() {
+                    let index = if self.descending { children.len() - 1 - at } else { at };
+                    let child = &children[index];
+                    let own_before = index.checked_sub(1).map(|index| children[index].last).or(before);
+                    let Some(below) = bounds.below(own_before, child) else { continue };
+                    if below.is_all() && self.is_within_group(own_before, child) {
+                        self.add(child.reduction.to_vec())?;
+                    } else if !self.node(child.node, below, own_before, show)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+        }
+    }
+
+    /// Whether all rows below a child belong to the group that is being collected.
+    fn is_within_group(&self, before: Option<&[u8]>, child: &Child<'_>) -> bool {
+        let Some((group, _)) = &self.current else { return false };
+        let is_same = |place: &[u8]| self.group(place) == group;
+        self.grouping == Grouping::All || is_same(child.last) && before.is_some_and(is_same)
+    }
+
+    fn leaf(
+        &mut self,
+        rows: &[Entry<'_>],
+        show: &mut dyn FnMut(&str, &[u8]) -> Result<bool>,
+    ) -> Result<bool> {
+        let mut rest = rows;
+        while let Some(first) = if self.descending { rest.last() } else { rest.first() } {
+            let group = self.group(first.place);
+            let same = if self.descending {
+                let start =
+                    rest.iter().rposition(|entry| self.group(entry.place) != group).map_or(0, |at| at + 1);
+                let (before, same) = rest.split_at(start);
+                rest = before;
+                same
+            } else {
+                let end =
+                    rest.iter().position(|entry| self.group(entry.place) != group).unwrap_or(rest.len());
+                let (same, after) = rest.split_at(end);
+                rest = after;
+                same
+            };
+            if self.current.as_ref().is_none_or(|(current, _)| current != group) {
+                if !self.end_group(show)? {
+                    return Ok(false);
+                }
+                self.current = Some((group.to_vec(), self.group_key(first.key)));
+            }
+            self.add(reduce_entries(self.reduce, self.layout, same)?)?;
+        }
+        Ok(true)
+    }
+
+    fn add(&mut self, part: Vec<u8>) -> Result<()> {
+        self.parts.push(part);
+        if self.parts.len() >= MOST_PARTS {
+            let merged = self.merge()?;
+            self.parts.push(merged);
+        }
+        Ok(())
+    }
+
+    fn merge(&mut self) -> Result<Vec<u8>> {
+        let parts = std::mem::take(&mut self.parts);
+        match <[Vec<u8>; 1]>::try_from(parts) {
+            Ok([only]) => Ok(only),
+            Err(parts) => self.reduce.merge(&parts.iter().map(Vec::as_slice).collect::<Vec<_>>()),
+        }
+    }
+
+    fn end_group(&mut self, show: &mut dyn FnMut(&str, &[u8]) -> Result<bool>) -> Result<bool> {
+        let current = self.current.take();
+        let Some((_, key)) = current.filter(|_| !self.parts.is_empty()) else { return Ok(true) };
+        let reduction = self.merge()?;
+        show(&key, &reduction)
+    }
+
+    /// The key of the group that a row with this key belongs to.
+    fn group_key(&self, key: &str) -> String {
+        match self.grouping {
+            Grouping::All => "null".to_owned(),
+            Grouping::Level(level) if json::kind(key) == Some(json::Kind::Array) => {
+                format!("[{}]", json::elements(key).take(level).collect::<Vec<_>>().join(","))
+            }
+            Grouping::Level(_) => key.to_owned(),
+        }
+    }
+}

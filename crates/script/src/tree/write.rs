@@ -1,0 +1,239 @@
+//! Changing a tree by a sorted list of changes, each node on the way once.
+
+use super::node::{self, Child, ChildBuf, Entry, Node};
+use super::{FEWEST_CHILDREN, GOOD_BYTES, Layout, MOST_BYTES, NodesMut, Tree};
+use crate::error::Result;
+use crate::reduce::{Reduce, ReduceRow};
+use std::cmp::Ordering;
+
+/// A change of one row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Change {
+    /// Where the row stands.
+    pub place: Vec<u8>,
+    /// Its key and value from now on; nothing removes it.
+    pub row: Option<(String, String)>,
+}
+
+impl Tree {
+    /// Applies changes, which are ordered by place, one at most for each.
+    pub fn apply(
+        &mut self,
+        nodes: &mut dyn NodesMut,
+        layout: Layout,
+        reduce: Option<&Reduce>,
+        changes: &[Change],
+    ) -> Result<()> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let mut writer = Writer { tree: *self, nodes, layout, reduce };
+        let mut level = match self.root {
+            Some(root) => writer.change_node(root, changes)?,
+            None => writer.change_leaf(None, &[], changes)?,
+        };
+        while level.len() > 1 {
+            level = writer.write_inner(None, &level)?;
+        }
+        let mut root = level.first().map(|child| child.node);
+        // A node of one child at the top is of no use.
+        while let Some(top) = root {
+            let bytes = writer.nodes.read(top)?;
+            match Node::parse(&bytes)? {
+                Node::Inner(children) if children.len() == 1 => {
+                    root = Some(children[0].node);
+                    writer.nodes.remove(top)?;
+                }
+                _ => break,
+            }
+        }
+        writer.tree.root = root;
+        *self = writer.tree;
+        Ok(())
+    }
+}
+
+pub(super) struct Writer<'a> {
+    pub tree: Tree,
+    pub nodes: &'a mut dyn NodesMut,
+    pub layout: Layout,
+    pub reduce: Option<&'a Reduce>,
+}
+
+impl Writer<'_> {
+    /// Changes a node and what is below it; gives the entries that take its place in the node above.
+    fn change_node(&mut self, number: u64, changes: &[Change]) -> Result<Vec<ChildBuf>> {
+        let bytes = self.nodes.read(number)?;
+        match Node::parse(&bytes)? {
+            Node::Leaf(entries) => self.change_leaf(Some(number), &entries, changes),
+            Node::Inner(children) => self.change_inner(number, &children, changes),
+        }
+    }
+
+    fn change_inner(
+        &mut self,
+        number: u64,
+        children: &[Child<'_>],
+        mut changes: &[Change],
+    ) -> Result<Vec<ChildBuf>> {
+        let mut level = Vec::with_capacity(children.len() + 4);
+        for (index, child) in children.iter().enumerate() {
+            // What lies behind everything goes into the last child.
+            let is_last = index + 1 == children.len();
+            let own = if is_last {
+                changes.len()
+            } else {
+                changes.partition_point(|change| change.place.as_slice() <= child.last)
+            };
+            let (below, rest) = changes.split_at(own);
+            changes = rest;
+            if below.is_empty() {
+                level.push(child.to_buf());
+            } else {
+                level.append(&mut self.change_node(child.node, below)?);
+            }
+        }
+        if level.is_empty() {
+            self.nodes.remove(number)?;
+            return Ok(level);
+        }
+        self.write_inner(Some(number), &level)
+    }
+
+    fn change_leaf(
+        &mut self,
+        number: Option<u64>,
+        entries: &[Entry<'_>],
+        changes: &[Change],
+    ) -> Result<Vec<ChildBuf>> {
+        let mut merged: Vec<Entry<'_>> = Vec::with_capacity(entries.len() + changes.len());
+        let (mut entries, mut changes) = (entries.iter().peekable(), changes.iter().peekable());
+        loop {
+            let order = match (entries.peek(), changes.peek()) {
+                (None, None) => break,
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some(entry), Some(change)) => entry.place.cmp(&change.place),
+            };
+            let old = if order.is_le() { entries.next() } else { None };
+            if order.is_lt() {
+                merged.extend(old);
+                continue;
+            }
+            if let Some(old) = old {
+                self.tree.rows -= 1;
+                self.tree.bytes = self.tree.bytes.saturating_sub(size_of(old));
+            }
+            if let Some(Change { place, row: Some((key, value)) }) = changes.next() {
+                let entry = Entry { place, key, value };
+                self.tree.rows += 1;
+                self.tree.bytes += size_of(&entry);
+                merged.push(entry);
+            }
+        }
+        if merged.is_empty() {
+            if let Some(number) = number {
+                self.nodes.remove(number)?;
+            }
+            return Ok(Vec::new());
+        }
+        let sizes = merged.iter().map(|entry| entry.place.len() + entry.key.len() + entry.value.len() + 6);
+        let mut level = Vec::new();
+        let mut number = number;
+        let mut rest = merged.as_slice();
+        for count in split(sizes, 1) {
+            let (part, after) = rest.split_at(count);
+            rest = after;
+            let node = number.take().unwrap_or_else(|| self.next());
+            let mut bytes = node::begin_leaf();
+            part.iter().for_each(|entry| node::write_entry(&mut bytes, *entry));
+            level.push(self.leaf_child(node, part)?);
+            self.nodes.write(node, bytes)?;
+        }
+        Ok(level)
+    }
+
+    /// The entry for a leaf.
+    pub fn leaf_child(&self, node: u64, rows: &[Entry<'_>]) -> Result<ChildBuf> {
+        let reduction = match self.reduce {
+            Some(reduce) => reduce_entries(reduce, self.layout, rows)?,
+            None => Vec::new(),
+        };
+        let last = rows.last().map(|entry| entry.place.to_vec()).unwrap_or_default();
+        Ok(ChildBuf { node, last, rows: rows.len() as u64, reduction })
+    }
+
+    /// Writes inner nodes of these entries, the first under the given number; gives the entries for them.
+    pub fn write_inner(&mut self, mut number: Option<u64>, children: &[ChildBuf]) -> Result<Vec<ChildBuf>> {
+        let mut level = Vec::new();
+        let mut rest = children;
+        for count in split(children.iter().map(|child| child.view().size()), FEWEST_CHILDREN) {
+            let (part, after) = rest.split_at(count);
+            rest = after;
+            let node = number.take().unwrap_or_else(|| self.next());
+            let reduction = match self.reduce {
+                Some(reduce) => {
+                    let parts: Vec<&[u8]> = part.iter().map(|child| child.reduction.as_slice()).collect();
+                    reduce.merge(&parts)?
+                }
+                None => Vec::new(),
+            };
+            let last = part.last().map(|child| child.last.clone()).unwrap_or_default();
+            level.push(ChildBuf { node, last, rows: part.iter().map(|child| child.rows).sum(), reduction });
+            self.nodes.write(node, node::inner(part))?;
+        }
+        Ok(level)
+    }
+
+    pub fn next(&mut self) -> u64 {
+        let number = self.tree.next;
+        self.tree.next += 1;
+        number
+    }
+}
+
+/// Reduces rows.
+pub(super) fn reduce_entries(reduce: &Reduce, layout: Layout, rows: &[Entry<'_>]) -> Result<Vec<u8>> {
+    let ids: Vec<_> = match reduce {
+        // Only scripts look at ids.
+        Reduce::Script(..) => rows.iter().map(|entry| layout.id(entry.place)).collect(),
+        Reduce::Builtin(_) => Vec::new(),
+    };
+    let mut rows = rows.iter().enumerate().map(|(index, entry)| ReduceRow {
+        place: entry.place,
+        key: entry.key,
+        id: ids.get(index).map_or("", |id| id),
+        value: entry.value,
+    });
+    reduce.rows(&mut rows)
+}
+
+fn size_of(entry: &Entry<'_>) -> u64 {
+    (entry.key.len() + entry.value.len()) as u64
+}
+
+/// How many entries go into each of the nodes that entries of these sizes need.
+fn split(sizes: impl Iterator<Item = usize> + Clone, fewest: usize) -> Vec<usize> {
+    let total: usize = sizes.clone().sum();
+    let count = sizes.clone().count();
+    if total <= MOST_BYTES || count < 2 * fewest {
+        return vec![count];
+    }
+    let parts = total.div_ceil(GOOD_BYTES);
+    let good = total.div_ceil(parts);
+    let mut counts = Vec::with_capacity(parts);
+    let (mut bytes, mut entries, mut left) = (0, 0, count);
+    for size in sizes {
+        bytes += size;
+        entries += 1;
+        left -= 1;
+        if bytes >= good && entries >= fewest && left >= fewest {
+            counts.push(entries);
+            (bytes, entries) = (0, 0);
+        }
+    }
+    if entries > 0 {
+        counts.push(entries);
+    }
+    counts
+}

@@ -1,0 +1,322 @@
+//! The parameters of a query, from a URL or from the body of a request, checked as CouchDB checks them.
+
+use crate::error::{Error, Result};
+use crate::json::{self, Kind, Number};
+
+/// Whether an index is brought up to date before it is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Update {
+    /// First updated, then read.
+    #[default]
+    True,
+    /// Read as it is.
+    False,
+    /// Read as it is, and updated afterwards.
+    Lazy,
+}
+
+/// How rows of a reduced view are put together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupLevel {
+    /// All in one.
+    None,
+    /// By the first elements of keys that are arrays.
+    Level(usize),
+    /// By whole keys.
+    Exact,
+}
+
+/// A query of a view.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ViewQuery {
+    /// Only rows with these keys, in this order; each as JSON.
+    pub keys: Option<Vec<String>>,
+    /// Where rows begin, as JSON.
+    pub start_key: Option<String>,
+    /// Which of the rows with the first key is the first.
+    pub start_key_docid: Option<String>,
+    /// Where rows end, as JSON.
+    pub end_key: Option<String>,
+    /// Which of the rows with the last key is the last.
+    pub end_key_docid: Option<String>,
+    /// Whether rows with the last key are among them.
+    pub inclusive_end: bool,
+    /// From the greatest key to the smallest.
+    pub descending: bool,
+    /// How many rows are left out at the start.
+    pub skip: u64,
+    /// How many rows there are at most.
+    pub limit: Option<u64>,
+    /// Whether the view's reduce function is used.
+    pub reduce: Option<bool>,
+    /// Grouped by whole keys.
+    pub group: Option<bool>,
+    /// Grouped by so many elements of the key.
+    pub group_level: Option<u64>,
+    /// Rows carry their documents.
+    pub include_docs: bool,
+    /// Those documents name their conflicts.
+    pub conflicts: Option<bool>,
+    /// Those documents carry their attachments.
+    pub attachments: bool,
+    /// Those attachments tell their encoding.
+    pub att_encoding_info: bool,
+    /// Whether the index is brought up to date.
+    pub update: Update,
+    /// Taken, and without meaning on one machine.
+    pub stable: bool,
+    /// Whether rows must come in their order; they always do.
+    pub sorted: bool,
+    /// Whether the head tells as of which sequence the rows are.
+    pub update_seq: bool,
+    /// Only rows of this partition.
+    pub partition: Option<String>,
+}
+
+impl Default for ViewQuery {
+    fn default() -> ViewQuery {
+        ViewQuery {
+            keys: None,
+            start_key: None,
+            start_key_docid: None,
+            end_key: None,
+            end_key_docid: None,
+            inclusive_end: true,
+            descending: false,
+            skip: 0,
+            limit: None,
+            reduce: None,
+            group: None,
+            group_level: None,
+            include_docs: false,
+            conflicts: None,
+            attachments: false,
+            att_encoding_info: false,
+            update: Update::True,
+            stable: false,
+            sorted: true,
+            update_seq: false,
+            partition: None,
+        }
+    }
+}
+
+impl ViewQuery {
+    /// Takes a parameter of a URL: keys are JSON, everything else is plain text. Says whether the name is known.
+    pub fn set_url(&mut self, name: &str, value: &str) -> Result<bool> {
+        self.set(name, value, false)
+    }
+
+    /// Takes the members of a request's body or of one of its `queries`, all JSON. Unknown ones are left out.
+    pub fn set_body(&mut self, object: &str) -> Result<()> {
+        if !json::check(object) {
+            return Err(invalid_json());
+        }
+        if json::kind(object) != Some(Kind::Object) {
+            return Err(Error::Thrown {
+                name: "bad_request".into(),
+                reason: "Request body must be a JSON object".into(),
+            });
+        }
+        for (name, value) in json::members(object) {
+            self.set(&json::unquote(name), value, true)?;
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, name: &str, value: &str, is_json: bool) -> Result<bool> {
+        // What stands in quotes in a body stands without them in a URL.
+        let plain = if is_json { json::unquote(value) } else { value.into() };
+        match name {
+            "" => {}
+            "key" => {
+                let key = key_text(value)?;
+                self.start_key = Some(key.clone());
+                self.end_key = Some(key);
+            }
+            "keys" => self.keys = Some(keys(value)?),
+            "startkey" | "start_key" => self.start_key = Some(key_text(value)?),
+            "endkey" | "end_key" => self.end_key = Some(key_text(value)?),
+            "startkey_docid" | "start_key_doc_id" => self.start_key_docid = Some(plain.into_owned()),
+            "endkey_docid" | "end_key_doc_id" => self.end_key_docid = Some(plain.into_owned()),
+            // JavaScript clients send what they do not set.
+            "limit" => self.limit = Some(positive(&plain)?),
+            "skip" => self.skip = positive(&plain)?,
+            "group_level" => self.group_level = Some(positive(&plain)?),
+            "group" => self.group = Some(boolean(&plain)?),
+            "reduce" => self.reduce = Some(boolean(&plain)?),
+            "descending" => self.descending = boolean(&plain)?,
+            "inclusive_end" => self.inclusive_end = boolean(&plain)?,
+            "include_docs" => self.include_docs = boolean(&plain)?,
+            "attachments" => self.attachments = boolean(&plain)?,
+            "att_encoding_info" => self.att_encoding_info = boolean(&plain)?,
+            "conflicts" => self.conflicts = Some(boolean(&plain)?),
+            "update_seq" => self.update_seq = boolean(&plain)?,
+            "sorted" => self.sorted = boolean(&plain)?,
+            "partition" => self.partition = Some(plain.into_owned()),
+            "stable" => self.stable = strict(&plain, "stable")?,
+            "update" => {
+                self.update = match &*plain {
+                    "true" => Update::True,
+                    "false" => Update::False,
+                    "lazy" => Update::Lazy,
+                    _ => return Err(Error::Query("Invalid value for `update`.".into())),
+                }
+            }
+            "stale" => {
+                self.update = match &*plain {
+                    "ok" => Update::False,
+                    "update_after" => Update::Lazy,
+                    _ => return Err(Error::Query("Invalid value for `stale`.".into())),
+                }
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// How rows are grouped.
+    pub fn grouping(&self) -> Result<GroupLevel> {
+        match (self.group, self.group_level) {
+            (Some(false), Some(level)) if level > 0 => {
+                Err(Error::Query("Can't specify group=false and group_level>0 at the same time".into()))
+            }
+            (Some(true), None) => Ok(GroupLevel::Exact),
+            (_, Some(level)) if level > 0 => {
+                Ok(GroupLevel::Level(usize::try_from(level).unwrap_or(usize::MAX)))
+            }
+            _ => Ok(GroupLevel::None),
+        }
+    }
+
+    /// Checks the parameters against each other. `has_reduce`: the view has a reduce function. Says whether it is used.
+    pub fn check(&self, has_reduce: bool) -> Result<bool> {
+        let fail = |text: &str| Err(Error::Query(text.to_owned()));
+        let grouping = self.grouping()?;
+        let reduced = has_reduce && self.reduce != Some(false);
+        if !has_reduce && self.reduce == Some(true) {
+            return fail("Reduce is invalid for map-only views.");
+        }
+        if reduced && self.keys.is_some() && grouping != GroupLevel::Exact {
+            return fail("Multi-key fetches for reduce views must use `group=true`");
+        }
+        if self.keys.as_ref().is_some_and(|keys| !keys.is_empty())
+            && (self.start_key.is_some() || self.end_key.is_some())
+        {
+            return fail("`keys` is incompatible with `key`, `start_key` and `end_key`");
+        }
+        if !reduced && grouping != GroupLevel::None {
+            return fail("Invalid use of grouping on a map view.");
+        }
+        if reduced && self.include_docs {
+            return fail("`include_docs` is invalid for reduce");
+        }
+        if reduced && self.conflicts.is_some() {
+            return fail("`conflicts` is invalid for reduce views.");
+        }
+        Ok(reduced)
+    }
+}
+
+fn invalid_json() -> Error {
+    Error::Thrown { name: "bad_request".into(), reason: "invalid UTF-8 JSON".into() }
+}
+
+fn key_text(value: &str) -> Result<String> {
+    if json::check(value) { Ok(json::compact(value.trim()).into_owned()) } else { Err(invalid_json()) }
+}
+
+fn keys(value: &str) -> Result<Vec<String>> {
+    if !json::check(value) {
+        return Err(invalid_json());
+    }
+    if json::kind(value) != Some(Kind::Array) {
+        return Err(Error::Query("`keys` must be an array of strings.".into()));
+    }
+    Ok(json::elements(value).map(|key| json::compact(key).into_owned()).collect())
+}
+
+fn boolean(text: &str) -> Result<bool> {
+    match text {
+        _ if text.eq_ignore_ascii_case("true") => Ok(true),
+        _ if text.eq_ignore_ascii_case("false") => Ok(false),
+        _ => Err(Error::Query(format!("Invalid boolean parameter: {text:?}"))),
+    }
+}
+
+fn strict(text: &str, name: &str) -> Result<bool> {
+    match text {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => Err(Error::Query(format!("Invalid value for `{name}`."))),
+    }
+}
+
+fn positive(text: &str) -> Result<u64> {
+    match Number::parse(text) {
+        Some(Number::Integer(number)) if number >= 0 => Ok(u64::try_from(number).unwrap_or(u64::MAX)),
+        Some(Number::Integer(_)) => {
+            Err(Error::Query(format!("Invalid value for positive integer: {text:?}")))
+        }
+        _ => Err(Error::Query(format!("Invalid value for integer: {text:?}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn url(parameters: &[(&str, &str)]) -> Result<ViewQuery> {
+        let mut query = ViewQuery::default();
+        for (name, value) in parameters {
+            query.set_url(name, value)?;
+        }
+        Ok(query)
+    }
+
+    #[test]
+    fn urls_and_bodies_say_the_same() {
+        let from_url = url(&[
+            ("startkey", r#"["a", 1]"#),
+            ("endkey_docid", "x"),
+            ("descending", "TRUE"),
+            ("limit", "5"),
+            ("stale", "ok"),
+            ("group_level", "2"),
+        ])
+        .unwrap();
+        let mut from_body = ViewQuery::default();
+        let body = r#"{"start_key":["a",1],"end_key_doc_id":"x","descending":true,"limit":5,"update":"false","group_level":2}"#;
+        from_body.set_body(body).unwrap();
+        assert_eq!(from_url, from_body);
+        assert_eq!(from_url.grouping().unwrap(), GroupLevel::Level(2));
+        assert!(!from_body.set_url("surprise", "1").unwrap());
+    }
+
+    #[test]
+    fn wrong_values_are_refused() {
+        let refused = |name, value| url(&[(name, value)]).unwrap_err().reason();
+        assert_eq!(refused("limit", "-1"), r#"Invalid value for positive integer: "-1""#);
+        assert_eq!(refused("skip", "x"), r#"Invalid value for integer: "x""#);
+        assert_eq!(refused("group", "1"), r#"Invalid boolean parameter: "1""#);
+        assert_eq!(refused("stale", "no"), "Invalid value for `stale`.");
+        assert_eq!(refused("key", "abc"), "invalid UTF-8 JSON");
+        assert_eq!(refused("keys", "{}"), "`keys` must be an array of strings.");
+    }
+
+    #[test]
+    fn parameters_fit_together() {
+        let check = |parameters: &[_], has_reduce| url(parameters).unwrap().check(has_reduce);
+        assert!(check(&[], true).unwrap() && !check(&[("reduce", "false")], true).unwrap());
+        for (parameters, has_reduce) in [
+            (&[("reduce", "true")][..], false),
+            (&[("group", "true")], false),
+            (&[("keys", "[1]")], true),
+            (&[("keys", "[1]"), ("key", "1"), ("reduce", "false")], true),
+            (&[("include_docs", "true")], true),
+            (&[("group", "false"), ("group_level", "1")], true),
+        ] {
+            assert!(check(parameters, has_reduce).is_err(), "{parameters:?}");
+        }
+    }
+}
