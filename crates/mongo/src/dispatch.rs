@@ -18,6 +18,7 @@ use diwan_value::{Doc, DocBuf, DocBuilder, ObjectId};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::sync::Notify;
 
 /// Commands that take longer are logged (MongoDB's `slowms`).
 const SLOW: Duration = Duration::from_millis(100);
@@ -68,20 +69,28 @@ pub(crate) enum Wait {
 }
 
 impl Wait {
-    /// A wait for the next change of a collection.
-    pub(crate) fn for_change(collection: &Arc<Collection>, until: Instant) -> Wait {
-        let (collection, seen) = (collection.clone(), collection.last_sequence());
+    /// A wait for a change of a collection after sequence `seen`. Who waited before, and got a change that was not for
+    /// him, lets some more gather first: a busy collection is not read for every write.
+    pub(crate) fn for_change(collection: &Arc<Collection>, seen: u64, again: bool, until: Instant) -> Wait {
+        let news = Arc::new(Notify::new());
+        let waker = news.clone();
+        let subscription = collection.on_change(Box::new(move || waker.notify_one()));
+        let collection = collection.clone();
         let changed = Box::pin(async move {
-            while collection.last_sequence() == seen {
-                tokio::time::sleep(POLL).await;
+            if collection.last_sequence() == seen {
+                news.notified().await;
+            }
+            drop(subscription);
+            if again {
+                tokio::time::sleep(GATHERING).await;
             }
         });
         Wait::Change { until, changed }
     }
 }
 
-/// How often a collection is asked for changes that a reader waits for.
-const POLL: Duration = Duration::from_millis(5);
+/// How long changes gather for a reader that none was for yet.
+const GATHERING: Duration = Duration::from_millis(5);
 
 /// Handles one whole message and writes the reply to `output`, which stays empty where none is sent.
 pub(crate) fn handle(

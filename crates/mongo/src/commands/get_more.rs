@@ -35,6 +35,8 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     if let Some(operation) = context.operation {
         context.server.operations.go_on(operation, &interrupt);
     }
+    // As of before the reading: what comes while the batch is read is not waited for.
+    let seen = cursor.tail.as_ref().map(|tail| tail.collection.last_sequence());
     reply.begin_document("cursor").begin_array("nextBatch");
     let (count, ended) = match cursor.fill(batch_size, &interrupt, reply) {
         Ok(filled) => filled,
@@ -50,12 +52,14 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         reply.append("id", 0i64).append("ns", namespace).end();
         return Ok(());
     }
-    let wait = match &cursor.tail {
-        Some(tail) if tail.await_data && count == 0 => {
+    let wait = match (&cursor.tail, seen) {
+        (Some(tail), Some(seen)) if tail.await_data && count == 0 => {
+            let again = context.deadline.is_some();
             let until =
                 context.deadline.unwrap_or_else(|| started + request.arguments.max_time.unwrap_or(AWAIT));
             let collection = tail.collection.clone();
-            (started < until && !context.server.is_draining()).then(|| Wait::for_change(&collection, until))
+            (started < until && !context.server.is_draining())
+                .then(|| Wait::for_change(&collection, seen, again, until))
         }
         _ => None,
     };
