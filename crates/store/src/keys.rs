@@ -69,6 +69,23 @@ pub enum Key<'a> {
     Local(CollectionId, &'a [u8]),
     /// `Meta "t" collection name`: a setting of a collection.
     Setting(CollectionId, &'a str),
+    /// `Meta "v" collection index`: the header of an index of views.
+    ViewHeader(CollectionId, IndexId),
+    /// `Indexes index "n" view node`: a node of a view's tree.
+    ViewNode(IndexId, u32, u64),
+    /// `Indexes index "d" id`: what a document emitted into an index of views.
+    ViewDocument(IndexId, &'a [u8]),
+    /// `Indexes index "r" view run chunk`: sorted rows of an index of views that is being built.
+    ViewRun {
+        /// The index.
+        index: IndexId,
+        /// The view's number in it.
+        view: u32,
+        /// The run's number.
+        run: u64,
+        /// The part of the run.
+        chunk: u64,
+    },
     /// `Records collection id`: a document.
     Record(CollectionId, &'a [u8]),
     /// `Indexes index key`: an entry of a unique index.
@@ -101,7 +118,8 @@ impl Key<'_> {
             Key::Blob(..) | Key::BlobContent(..) | Key::BlobReference { .. } | Key::LooseBlob { .. } => {
                 Space::Meta
             }
-            Key::Local(..) | Key::Setting(..) => Space::Meta,
+            Key::Local(..) | Key::Setting(..) | Key::ViewHeader(..) => Space::Meta,
+            Key::ViewNode(..) | Key::ViewDocument(..) | Key::ViewRun { .. } => Space::Indexes,
             Key::BlobChunk(..) => Space::Attachments,
             Key::Record(..) => Space::Records,
             Key::UniqueEntry(..) | Key::Entry(..) => Space::Indexes,
@@ -165,6 +183,25 @@ impl Key<'_> {
             Key::Setting(collection, name) => {
                 out.extend_from_slice(&settings_prefix(collection));
                 out.extend_from_slice(name.as_bytes());
+            }
+            Key::ViewHeader(collection, index) => {
+                out.extend_from_slice(&views_prefix(collection));
+                write_number(&mut out, index.0.into());
+            }
+            Key::ViewNode(index, view, node) => {
+                out.extend_from_slice(&view_part(index, ViewPart::Nodes));
+                write_number(&mut out, view.into());
+                write_number(&mut out, node);
+            }
+            Key::ViewDocument(index, id) => {
+                out.extend_from_slice(&view_part(index, ViewPart::Documents));
+                out.extend_from_slice(id);
+            }
+            Key::ViewRun { index, view, run, chunk } => {
+                out.extend_from_slice(&view_part(index, ViewPart::Runs));
+                write_number(&mut out, view.into());
+                write_number(&mut out, run);
+                write_number(&mut out, chunk);
             }
             Key::Record(collection, id) => {
                 write_number(&mut out, collection.0.into());
@@ -266,6 +303,35 @@ pub fn locals_prefix(collection: CollectionId) -> Vec<u8> {
 pub fn settings_prefix(collection: CollectionId) -> Vec<u8> {
     let mut out = vec![b't'];
     write_number(&mut out, collection.0.into());
+    out
+}
+
+/// The first bytes of the headers of a collection's indexes of views.
+pub fn views_prefix(collection: CollectionId) -> Vec<u8> {
+    let mut out = vec![b'v'];
+    write_number(&mut out, collection.0.into());
+    out
+}
+
+/// What an index of views consists of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ViewPart {
+    /// The nodes of its trees.
+    Nodes,
+    /// The records of its documents.
+    Documents,
+    /// Sorted rows that are not yet in trees.
+    Runs,
+}
+
+/// The first bytes of a part of an index of views.
+pub fn view_part(index: IndexId, part: ViewPart) -> Vec<u8> {
+    let mut out = index_prefix(index);
+    out.push(match part {
+        ViewPart::Nodes => b'n',
+        ViewPart::Documents => b'd',
+        ViewPart::Runs => b'r',
+    });
     out
 }
 
@@ -397,6 +463,12 @@ pub fn describe(space: Space, key: &[u8]) -> String {
             let kind = if *kind == b'd' { "local document" } else { "setting" };
             format!("{kind} {} of collection {number}", String::from_utf8_lossy(name))
         }
+        (Space::Meta, [b'v', numbers @ ..]) => match read_number(numbers)
+            .and_then(|(c, i)| Some((c, read_number(i)?.0)))
+        {
+            Some((collection, index)) => format!("header of the views {index} of collection {collection}"),
+            None => format!("header of views ? {}", hex(numbers)),
+        },
         (Space::Meta, _) => format!("meta {}", hex(key)),
         (Space::Records, _) => numbered("record of collection"),
         (Space::Indexes, _) => numbered("entry of index"),

@@ -27,6 +27,7 @@ pub mod revision_tree;
 pub mod stats;
 mod store;
 mod upkeep;
+mod views;
 
 pub use change::{Change, ChangeKind};
 pub use check::{check, validate_collection};
@@ -45,6 +46,7 @@ pub use retry::{RememberedStatement, RetryRecord, SessionTurn};
 pub use revision::Revision;
 pub use revision_tree::{Leaf, RevisionTree};
 pub use store::{Entry, ServerState, Store, ViewEntry};
+pub use views::TemporaryNumber;
 
 /// How many ancestors of a document's revision are kept (CouchDB's default `_revs_limit`).
 pub(crate) const REVISIONS_LIMIT: u32 = 1000;

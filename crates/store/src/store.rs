@@ -255,6 +255,7 @@ impl Store {
         let mut numbers = Vec::new();
         if let Entry::Collection(collection) = &entry {
             numbers = collection.retire();
+            numbers.extend(collection.view_numbers()?);
         }
         let _catalog = self.shared.catalog.lock();
         let mut batch = Batch::new();
@@ -308,7 +309,10 @@ impl Store {
             Some(_) if !replace => {
                 return Err(Error::refused(code::NAMESPACE_EXISTS, "target namespace exists"));
             }
-            Some(Entry::Collection(target)) => numbers = target.retire(),
+            Some(Entry::Collection(target)) => {
+                numbers = target.retire();
+                numbers.extend(target.view_numbers()?);
+            }
             _ => {}
         }
         let _catalog = self.shared.catalog.lock();

@@ -166,9 +166,12 @@ impl Work {
                 KeyRange::prefix(&keys::natural_prefix(CollectionId(number))),
             )?;
             blob::delete_all(&self.shared, CollectionId(number))?;
-            for prefix in
-                [keys::locals_prefix(CollectionId(number)), keys::settings_prefix(CollectionId(number))]
-            {
+            let collection = CollectionId(number);
+            for prefix in [
+                keys::locals_prefix(collection),
+                keys::settings_prefix(collection),
+                keys::views_prefix(collection),
+            ] {
                 engine.delete_range(Space::Meta, KeyRange::prefix(&prefix))?;
             }
             let mut batch = Batch::new();
