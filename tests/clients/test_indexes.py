@@ -159,3 +159,34 @@ def test_expired_documents_go(client, db):
         assert sorted(d["_id"] for d in db.c.find()) == [2, 3]
     finally:
         client.admin.command("setParameter", 1, ttlMonitorSleepSecs=60)
+
+
+def test_min_max_and_returned_keys(db):
+    db.c.insert_many({"_id": i, "a": i // 4, "b": i % 4} for i in range(16))
+    db.c.create_index([("a", 1), ("b", 1)], name="ab")
+    part = db.c.find().min([("a", 1), ("b", 2)]).max([("a", 2), ("b", 1)]).hint("ab")
+    assert [d["_id"] for d in part] == [6, 7, 8]
+    assert part.rewind().explain()["queryPlanner"]["winningPlan"]["inputStage"]["indexBounds"] == {
+        "startKey": {"a": 1, "b": 2},
+        "endKey": {"a": 2, "b": 1},
+    }
+    keys = db.c.find({"a": 3}, sort=[("b", -1)], return_key=True)
+    assert list(keys) == [{"a": 3, "b": b} for b in (3, 2, 1, 0)]
+    assert list(db.c.find({"_id": 3}, return_key=True)) == [{"_id": 3}]
+    with pytest.raises(OperationFailure) as refused:
+        list(db.c.find().min([("a", 1)]).hint("ab"))
+    assert refused.value.code == 51174
+
+
+def test_comparisons_of_expr_use_an_index(db):
+    db.c.insert_many({"_id": i, "a": i % 100} for i in range(1000))
+    db.c.create_index("a")
+    plan = db.c.find({"$expr": {"$and": [{"$gte": ["$a", 97]}, {"$ne": ["$_id", 97]}]}})
+    assert plan.explain()["executionStats"]["totalKeysExamined"] == 30
+    assert len(list(plan.rewind())) == 29
+    lookup = {"from": "c", "let": {"mine": "$a"}, "as": "same"}
+    match = {"$expr": {"$eq": ["$a", "$$mine"]}}
+    found = list(db.c.aggregate([{"$limit": 3}, {"$lookup": {**lookup, "pipeline": [{"$match": match}]}}]))
+    assert [len(d["same"]) for d in found] == [10, 10, 10]
+    uses = next(db.c.aggregate([{"$indexStats": {}}, {"$match": {"name": "a_1"}}]))
+    assert uses["accesses"]["ops"] >= 5

@@ -140,3 +140,17 @@ def test_ended_sessions_are_forgotten(client, db, wire):
     assert caught.value.code == 43
     client.admin.command("refreshSessions", [session])
     client.admin.command("endSessions", [session])
+
+
+def test_a_default_write_concern_is_kept(stored_server):
+    with MongoClient(stored_server.uri) as client:
+        reply = client.admin.command("setDefaultRWConcern", defaultWriteConcern={"w": 1})
+        assert reply["defaultWriteConcern"]["w"] == 1
+        client.test.c.insert_one({"_id": 1})
+    stored_server.stop()
+    stored_server.start()
+    with MongoClient(stored_server.uri) as client:
+        reply = client.admin.command("getDefaultRWConcern")
+        assert (reply["defaultWriteConcern"], reply["defaultWriteConcernSource"]) == ({"w": 1}, "global")
+        with pytest.raises(OperationFailure, match="cannot be unset"):
+            client.admin.command("setDefaultRWConcern", defaultWriteConcern={})
