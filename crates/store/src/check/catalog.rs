@@ -3,6 +3,7 @@
 use super::report::{CheckReport, Finding, FindingKind, Part};
 use super::{Watch, damage};
 use crate::catalog::CatalogEntry;
+use crate::collection::{LocalDocument, read_setting};
 use crate::error::Result;
 use crate::keys::{self, CollectionId, Key, read_number};
 use crate::retry;
@@ -27,13 +28,14 @@ impl Catalog {
             next: None,
             sizes: Vec::new(),
             with_blobs: BTreeSet::new(),
+            beside: BTreeSet::new(),
             report,
         };
         if let Err(error) = reader.scan(snapshot, watch) {
             reader.find(FindingKind::Unreadable, damage(error)?);
         }
         reader.check_numbers();
-        reader.check_blob_owners();
+        reader.check_owners();
         Ok(reader.catalog)
     }
 
@@ -60,6 +62,8 @@ struct Reader<'a> {
     sizes: Vec<u64>,
     /// Numbers of collections with keys of blobs.
     with_blobs: BTreeSet<u64>,
+    /// Numbers of collections with local documents or settings.
+    beside: BTreeSet<u64>,
     report: &'a mut CheckReport,
 }
 
@@ -76,6 +80,7 @@ impl Reader<'_> {
                 }),
                 [b's', ref number @ ..] => self.number(&key, number).map(|number| self.sizes.push(number)),
                 [b'r', ..] => self.retry(&key, &value),
+                [kind @ (b'd' | b't'), ref rest @ ..] => self.beside(kind, &key, rest, &value),
                 // Looked at with the collection that they name.
                 [b'a' | b'l', ref rest @ ..] => match read_number(rest) {
                     Some((number, _)) => {
@@ -108,6 +113,20 @@ impl Reader<'_> {
         } else {
             self.catalog.collections.insert(format!("{database}.{collection}"), entry);
         }
+        Ok(())
+    }
+
+    /// A local document or a setting.
+    fn beside(&mut self, kind: u8, key: &[u8], rest: &[u8], value: &[u8]) -> Result<()> {
+        let damaged = || crate::Error::Damaged(describe(key));
+        let (number, name) = read_number(rest).ok_or_else(damaged)?;
+        if kind == b'd' {
+            LocalDocument::parse(value)?;
+        } else {
+            read_setting(name, value).ok_or_else(damaged)?;
+        }
+        std::str::from_utf8(name).map_err(|_| damaged())?;
+        self.beside.insert(number);
         Ok(())
     }
 
@@ -159,7 +178,15 @@ impl Reader<'_> {
         }
     }
 
-    fn check_blob_owners(&mut self) {
+    fn check_owners(&mut self) {
+        for number in std::mem::take(&mut self.beside) {
+            if !self.catalog.knows_collection(number) {
+                let detail = format!(
+                    "there are local documents or settings of collection {number}, which is not there"
+                );
+                self.find(FindingKind::Orphan, detail);
+            }
+        }
         for number in std::mem::take(&mut self.with_blobs) {
             if !self.catalog.knows_collection(number) {
                 self.find(

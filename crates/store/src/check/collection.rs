@@ -3,6 +3,7 @@
 use super::report::{CollectionReport, Finding, FindingKind, IndexReport, Part};
 use super::revisions::{Group, Groups};
 use super::{Watch, damage};
+use crate::blob::BlobId;
 use crate::catalog::CatalogEntry;
 use crate::change::{Change, ChangeKind};
 use crate::collection::{document_id, natural_key, split_entry, split_unique_value, unique_value};
@@ -21,18 +22,20 @@ const LOOKUPS: usize = 1024;
 
 /// A check of one collection under way.
 pub(super) struct CollectionCheck<'a, 'w> {
-    snapshot: &'a dyn Snapshot,
+    pub(super) snapshot: &'a dyn Snapshot,
     namespace: &'a str,
-    entry: &'a CatalogEntry,
+    pub(super) entry: &'a CatalogEntry,
     prefix: Vec<u8>,
     watch: &'a mut Watch<'w>,
     indexes: Vec<CheckedIndex>,
-    lookups: Vec<Lookup>,
+    pub(super) lookups: Vec<Lookup>,
     /// How many changes are known to belong to a document or a tombstone.
     confirmed_changes: u64,
     /// How many places in the capped order are known to belong to a document.
     confirmed_positions: u64,
-    report: CollectionReport,
+    /// How many references to blobs are known to belong to a body.
+    pub(super) confirmed_references: u64,
+    pub(super) report: CollectionReport,
 }
 
 /// A secondary index that is complete.
@@ -47,20 +50,24 @@ struct CheckedIndex {
 }
 
 /// Something that a document or a tombstone must have elsewhere.
-struct Lookup {
-    what: What,
+pub(super) struct Lookup {
+    pub what: What,
     /// The key bytes of the document's `_id`.
-    id: Arc<[u8]>,
-    key: Vec<u8>,
+    pub id: Arc<[u8]>,
+    pub key: Vec<u8>,
 }
 
-enum What {
+pub(super) enum What {
     /// A change of one of these kinds.
     Change { sequence: u64, kinds: &'static [ChangeKind] },
     /// An entry of the index, with this value.
     Entry { at: usize, value: Vec<u8> },
     /// A place in the capped order.
     Position(u64),
+    /// A reference to a blob.
+    Reference(BlobId),
+    /// A blob.
+    Blob(BlobId),
 }
 
 impl What {
@@ -68,6 +75,7 @@ impl What {
         match self {
             What::Change { .. } => Space::Log,
             What::Entry { .. } | What::Position(_) => Space::Indexes,
+            What::Reference(_) | What::Blob(_) => Space::Meta,
         }
     }
 }
@@ -100,6 +108,7 @@ impl<'a, 'w> CollectionCheck<'a, 'w> {
             lookups: Vec::new(),
             confirmed_changes: 0,
             confirmed_positions: 0,
+            confirmed_references: 0,
             report,
         }
     }
@@ -111,6 +120,7 @@ impl<'a, 'w> CollectionCheck<'a, 'w> {
             self.part(|check| check.index(at))?;
         }
         self.part(Self::insertion_order)?;
+        self.part(Self::references)?;
         if let Some(id_index) = self.report.indexes.first_mut() {
             id_index.entries = self.report.documents;
         }
@@ -125,7 +135,7 @@ impl<'a, 'w> CollectionCheck<'a, 'w> {
         Ok(())
     }
 
-    fn find(&mut self, kind: FindingKind, at: Option<usize>, detail: String) {
+    pub(super) fn find(&mut self, kind: FindingKind, at: Option<usize>, detail: String) {
         let index = at.and_then(|at| self.report.indexes.get_mut(at)).map(|index| {
             index.findings += 1;
             index.name.clone()
@@ -196,13 +206,9 @@ impl<'a, 'w> CollectionCheck<'a, 'w> {
         {
             self.report.nonconforming += 1;
         }
-        self.live_revisions(&record, revisions);
         let id: Arc<[u8]> = id.into();
-        let kinds: &[ChangeKind] = match record.generation() {
-            1 => &[ChangeKind::Insert],
-            _ => &[ChangeKind::Insert, ChangeKind::Update],
-        };
-        self.expect_change(&id, record.sequence, kinds);
+        self.live_revisions(&id, &record, revisions);
+        self.expect_change(&id, record.sequence, &[ChangeKind::Insert, ChangeKind::Update]);
         match (record.position, self.entry.options.capped) {
             (Some(position), _) => {
                 let key = natural_key(&keys::natural_prefix(self.entry.id), position);
@@ -219,7 +225,7 @@ impl<'a, 'w> CollectionCheck<'a, 'w> {
         }
     }
 
-    fn expect_change(&mut self, id: &Arc<[u8]>, sequence: u64, kinds: &'static [ChangeKind]) {
+    pub(super) fn expect_change(&mut self, id: &Arc<[u8]>, sequence: u64, kinds: &'static [ChangeKind]) {
         let key = Key::Change(self.entry.id, sequence).bytes();
         self.lookups.push(Lookup { what: What::Change { sequence, kinds }, id: id.clone(), key });
     }
@@ -246,56 +252,10 @@ impl<'a, 'w> CollectionCheck<'a, 'w> {
         }
     }
 
-    /// A document that is there: its ancestors lead up to it, and no tombstone says it is gone.
-    fn live_revisions(&mut self, record: &Record<'_>, revisions: Option<&Group>) {
-        let expected = u64::from(record.generation()) - 1;
-        let newest = revisions.map_or(0, |group| group.newest);
-        let name = || name_of(record.doc);
-        if newest != expected {
-            let detail =
-                format!("document {}: revision {expected} should be its parent, not {newest}", name());
-            self.find(FindingKind::Revision, None, detail);
-        }
-        let Some(group) = revisions else { return };
-        self.report.ancestors += group.ancestors;
-        if group.tombstone.is_some() {
-            let detail = format!("document {} is there and has a tombstone", name());
-            self.find(FindingKind::Revision, None, detail);
-        }
-        for fault in &group.faults {
-            self.find(FindingKind::Revision, None, format!("document {}: {fault}", name()));
-        }
-    }
-
-    /// Revisions without a document: there is a tombstone, and its ancestors lead up to it.
-    fn deleted(&mut self, group: &Group) {
-        self.report.ancestors += group.ancestors;
-        for fault in &group.faults {
-            let detail = format!("revisions of {}: {fault}", hex(&group.id));
-            self.find(FindingKind::Revision, None, detail);
-        }
-        let tombstone = group.tombstone.as_deref().and_then(|bytes| Tombstone::parse(bytes).ok());
-        let Some(tombstone) = tombstone else {
-            let detail = format!("{} has revisions, but no document and no tombstone", hex(&group.id));
-            return self.find(FindingKind::Revision, None, detail);
-        };
-        self.report.tombstones += 1;
-        if u64::from(tombstone.revision.generation) != group.newest + 1 {
-            let detail = format!(
-                "the tombstone of {} is revision {}, but its parent is {}",
-                hex(&group.id),
-                tombstone.revision.generation,
-                group.newest
-            );
-            self.find(FindingKind::Revision, None, detail);
-        }
-        self.expect_change(&group.id.as_slice().into(), tombstone.sequence, &[ChangeKind::Delete]);
-    }
-
     /// Looks up what was noted, space by space.
     fn look_up(&mut self) -> Result<()> {
         let lookups = std::mem::take(&mut self.lookups);
-        for space in [Space::Log, Space::Indexes] {
+        for space in [Space::Log, Space::Indexes, Space::Meta] {
             let chosen: Vec<&Lookup> = lookups.iter().filter(|lookup| lookup.what.space() == space).collect();
             let keys: Vec<&[u8]> = chosen.iter().map(|lookup| lookup.key.as_slice()).collect();
             let found = self.snapshot.get_many(space, &keys)?;
@@ -346,6 +306,19 @@ impl<'a, 'w> CollectionCheck<'a, 'w> {
                 let key = keys::describe(Space::Indexes, &lookup.key);
                 self.find(FindingKind::MissingEntry, Some(at), format!("document {} {fault} ({key})", id()));
             }
+            What::Reference(blob) => match found {
+                Some(_) => self.confirmed_references += 1,
+                None => {
+                    let detail = format!("document {} has no reference to its blob {blob}", id());
+                    self.find(FindingKind::Attachment, None, detail);
+                }
+            },
+            What::Blob(blob) => {
+                if found.is_none() {
+                    let detail = format!("the blob {blob} of document {} is missing", id());
+                    self.find(FindingKind::Attachment, None, detail);
+                }
+            }
             What::Position(position) => {
                 if found.as_deref() == Some(&*lookup.id) {
                     self.confirmed_positions += 1;
@@ -357,13 +330,13 @@ impl<'a, 'w> CollectionCheck<'a, 'w> {
         }
     }
 
-    /// The sequence of the newest change and the count that it tells.
-    fn newest_change(&self) -> Result<Option<(u64, u64)>> {
+    /// The sequence of the newest change and the counts that it tells: of documents, and of deleted ones.
+    fn newest_change(&self) -> Result<Option<(u64, u64, Option<u64>)>> {
         let range = KeyRange::prefix(&self.prefix);
         let newest = self.snapshot.scan(Space::Log, range, Direction::Reverse).next().transpose()?;
         Ok(newest.and_then(|(key, value)| {
             let sequence = self.sequence_of(&key)?;
-            Change::parse(sequence, &value).ok().map(|change| (sequence, change.count))
+            Change::parse(sequence, &value).ok().map(|change| (sequence, change.count, change.deleted))
         }))
     }
 
@@ -376,7 +349,15 @@ impl<'a, 'w> CollectionCheck<'a, 'w> {
 
     /// Every change belongs to a document or a tombstone, and the newest tells how many documents there are.
     fn changes(&mut self) -> Result<()> {
-        let count = self.newest_change()?.map_or(0, |(_, count)| count);
+        let newest = self.newest_change()?;
+        let (count, deleted) = newest.map_or((0, Some(0)), |(_, count, deleted)| (count, deleted));
+        if let Some(deleted) = deleted.filter(|&deleted| deleted != self.report.tombstones) {
+            let detail = format!(
+                "there are {} tombstones, but the newest change counts {deleted}",
+                self.report.tombstones
+            );
+            self.find(FindingKind::Count, None, detail);
+        }
         if count != self.report.documents {
             let detail = format!(
                 "there are {} documents, but the newest change counts {count}",
@@ -414,10 +395,11 @@ impl<'a, 'w> CollectionCheck<'a, 'w> {
 
     /// The sequence that a document's record or tombstone tells.
     fn latest_of(&self, id: &[u8], kind: ChangeKind) -> Result<Option<u64>> {
-        if kind == ChangeKind::Delete {
+        if matches!(kind, ChangeKind::Delete | ChangeKind::Purge) {
             let value = self.snapshot.get(Space::Revisions, &Key::Tombstone(self.entry.id, id).bytes())?;
-            return Ok(value
-                .and_then(|value| Tombstone::parse(&value).ok().map(|tombstone| tombstone.sequence)));
+            return Ok(
+                value.and_then(|value| Tombstone::parse(&value).ok().map(|tombstone| tombstone.sequence))
+            );
         }
         let value = self.snapshot.get(Space::Records, &Key::Record(self.entry.id, id).bytes())?;
         Ok(value.and_then(|value| Record::parse(&value).ok().map(|record| record.sequence)))
@@ -484,7 +466,7 @@ impl<'a, 'w> CollectionCheck<'a, 'w> {
         Ok(())
     }
 
-    fn count(&mut self, space: Space, range: KeyRange, part: Part<'_>) -> Result<u64> {
+    pub(super) fn count(&mut self, space: Space, range: KeyRange, part: Part<'_>) -> Result<u64> {
         let mut count = 0;
         let mut outcome = Ok(());
         self.snapshot.visit(space, range, &mut |_, _| {
@@ -516,11 +498,11 @@ fn is_anothers(index: &Index, value: &[u8], id: &[u8]) -> bool {
 }
 
 /// A document's `_id` in words.
-fn name_of(doc: Doc<'_>) -> String {
+pub(super) fn name_of(doc: Doc<'_>) -> String {
     doc.get("_id").map(|id| diwan_query::display::Shown(id).to_string()).unwrap_or_default()
 }
 
 /// The key bytes of an `_id`, as they are.
-fn hex(id: &[u8]) -> String {
+pub(super) fn hex(id: &[u8]) -> String {
     id.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -7,6 +7,7 @@
 
 mod catalog;
 mod collection;
+mod lineage;
 mod orphans;
 mod report;
 mod revisions;

@@ -61,8 +61,10 @@ pub enum FindingKind {
     StrayEntry,
     /// An index meets arrays and does not know it.
     Multikey,
-    /// A revision's ancestors, or a tombstone.
+    /// A revision's ancestors, its branches, their bodies, or a tombstone.
     Revision,
+    /// A list of attachments, or who refers to a blob.
+    Attachment,
     /// The order of a capped collection.
     InsertionOrder,
     /// The remembered result of a retryable write.
@@ -161,6 +163,8 @@ pub struct CollectionReport {
     pub tombstones: u64,
     /// How many earlier revisions are remembered.
     pub ancestors: u64,
+    /// How many bodies are stored of revisions that do not win.
+    pub other_bodies: u64,
     /// Its indexes, the one on `_id` first.
     pub indexes: Vec<IndexReport>,
     /// What is wrong.

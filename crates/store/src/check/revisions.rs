@@ -1,10 +1,12 @@
 //! The revisions of a collection, a document's at a time, in the order of the documents.
 
 use crate::error::Result;
-use crate::keys::{self, read_number};
-use crate::record::Tombstone;
+use crate::keys::{self, RevisionKey};
+use crate::record::{Body, Marks, Tombstone};
+use crate::revision::Revision;
+use crate::revision_tree::{Leaf, RevisionTree};
 use diwan_kv::{Bytes, Direction, KeyRange, Pairs, Snapshot, Space};
-use diwan_value::key;
+use diwan_value::Doc;
 
 /// What is remembered of one document.
 pub(super) struct Group {
@@ -12,12 +14,24 @@ pub(super) struct Group {
     pub id: Vec<u8>,
     /// If it is deleted, its tombstone.
     pub tombstone: Option<Bytes>,
-    /// How many ancestors its present revision has.
-    pub ancestors: u64,
-    /// The greatest generation among them, 0 if there are none.
-    pub newest: u64,
+    /// The hashes of its present revision's ancestors, oldest first.
+    pub ancestors: Vec<[u8; 16]>,
+    /// The generation of the newest of them, 0 if there are none.
+    newest: u32,
+    branches: Option<Bytes>,
+    /// The bodies of other revisions.
+    pub bodies: Vec<OtherBody>,
     /// What does not read as it should.
     pub faults: Vec<String>,
+}
+
+/// The body of a revision that does not win.
+pub(super) struct OtherBody {
+    pub revision: Revision,
+    deleted: bool,
+    superseded: bool,
+    /// The list of its attachments.
+    pub attachments: Vec<u8>,
 }
 
 /// Reads groups one after another.
@@ -44,7 +58,7 @@ impl Groups {
                 self.ahead = self.pairs.next().transpose()?;
             }
             let Some((key, value)) = &self.ahead else { return Ok(group) };
-            let Some((own, generation)) = split(self.prefix, key) else {
+            let Some((own, kind)) = key.get(self.prefix..).and_then(RevisionKey::split) else {
                 self.strays.push(keys::describe(Space::Revisions, key));
                 self.ahead = None;
                 continue;
@@ -56,40 +70,124 @@ impl Groups {
             if !fits {
                 return Ok(group);
             }
-            group.get_or_insert_with(|| Group::of(own)).add(generation, value);
+            group.get_or_insert_with(|| Group::of(own)).add(kind, value);
             self.ahead = None;
         }
     }
 }
 
-/// The id and the generation of a key.
-fn split(prefix: usize, raw: &[u8]) -> Option<(&[u8], u64)> {
-    let rest = raw.get(prefix..)?;
-    let (id, rest) = rest.split_at_checked(key::skip(rest, key::Direction::Ascending)?)?;
-    let (generation, rest) = read_number(rest)?;
-    rest.is_empty().then_some((id, generation))
-}
-
 impl Group {
-    fn of(id: &[u8]) -> Group {
-        Group { id: id.to_vec(), tombstone: None, ancestors: 0, newest: 0, faults: Vec::new() }
+    /// One with nothing in it.
+    pub fn of(id: &[u8]) -> Group {
+        Group {
+            id: id.to_vec(),
+            tombstone: None,
+            ancestors: Vec::new(),
+            newest: 0,
+            branches: None,
+            bodies: Vec::new(),
+            faults: Vec::new(),
+        }
     }
 
-    fn add(&mut self, generation: u64, value: &Bytes) {
-        if generation == 0 {
-            match Tombstone::parse(value) {
-                Ok(_) => self.tombstone = Some(value.clone()),
+    fn add(&mut self, kind: RevisionKey, value: &Bytes) {
+        match kind {
+            RevisionKey::Tombstone => match Tombstone::parse(value) {
+                Ok(tombstone) => {
+                    self.check_doc("tombstone", tombstone.doc);
+                    self.tombstone = Some(value.clone());
+                }
                 Err(error) => self.faults.push(error.to_string()),
+            },
+            RevisionKey::Ancestor(generation) => {
+                match <[u8; 16]>::try_from(&**value) {
+                    Ok(hash) => self.ancestors.push(hash),
+                    Err(_) => {
+                        self.faults.push(format!("revision {generation} has a hash of {} bytes", value.len()))
+                    }
+                }
+                if self.newest > 0 && generation != self.newest + 1 {
+                    self.faults.push(format!("no revision lies between {} and {generation}", self.newest));
+                }
+                self.newest = generation;
             }
-            return;
+            RevisionKey::Branches => self.branches = Some(value.clone()),
+            RevisionKey::Body(revision) => match Body::parse(value) {
+                Ok(body) => {
+                    self.check_doc("body", body.doc);
+                    self.bodies.push(OtherBody {
+                        revision,
+                        deleted: body.deleted,
+                        superseded: body.superseded_at.is_some(),
+                        attachments: body.attachments.to_vec(),
+                    });
+                }
+                Err(error) => self.faults.push(format!("revision {revision}: {error}")),
+            },
         }
-        if value.len() != 16 {
-            self.faults.push(format!("revision {generation} has a hash of {} bytes", value.len()));
+    }
+
+    fn check_doc(&mut self, what: &str, doc: Option<Doc<'_>>) {
+        if let Some(Err(error)) = doc.map(|doc| Doc::validate(doc.as_bytes())) {
+            self.faults.push(format!("the BSON of a {what} is damaged: {error}"));
         }
-        if self.ancestors > 0 && generation != self.newest + 1 {
-            self.faults.push(format!("no revision lies between {} and {generation}", self.newest));
+    }
+
+    /// Whether all of it fits together with the winner that the record or the tombstone tells.
+    pub fn judge(&self, winner: Leaf, marks: Marks) -> Vec<String> {
+        let mut faults = self.faults.clone();
+        let parent = winner.revision.generation.saturating_sub(1);
+        let expected = if marks.root { 0 } else { parent };
+        if self.newest != expected {
+            faults.push(match expected {
+                0 => format!("no revision should come before {}, but {} does", winner.revision, self.newest),
+                _ => format!("revision {expected} should be its parent, not {}", self.newest),
+            });
         }
-        self.ancestors += 1;
-        self.newest = generation;
+        if marks.branches != self.branches.is_some() {
+            let which =
+                if marks.branches { "its branches are missing" } else { "it should have no branches" };
+            faults.push(which.to_owned());
+        }
+        let ancestors: Vec<[u8; 16]> = self.ancestors.iter().rev().copied().collect();
+        let mut tree = RevisionTree::of_path(winner, &ancestors);
+        if let Some(branches) = &self.branches {
+            match tree.add_branches(branches) {
+                Err(error) => faults.push(error.to_string()),
+                Ok(()) if tree.winner() != Some(winner) => {
+                    faults.push(format!("a branch wins against {}", winner.revision));
+                }
+                Ok(()) if tree.encode_branches().as_deref() != Some(branches) => {
+                    faults.push("its branches are not written as they should be".to_owned());
+                }
+                Ok(()) => {}
+            }
+        }
+        self.judge_bodies(winner, &tree, &mut faults);
+        faults
+    }
+
+    /// Every leaf that is no deletion has a body, and what has one is a leaf or was superseded.
+    fn judge_bodies(&self, winner: Leaf, tree: &RevisionTree, faults: &mut Vec<String>) {
+        for body in &self.bodies {
+            let leaf = tree.leaf(&body.revision).filter(|leaf| *leaf != winner);
+            let fits = match leaf {
+                Some(leaf) => !body.superseded && body.deleted == leaf.deleted,
+                None => body.superseded && body.revision != winner.revision,
+            };
+            if !fits {
+                faults.push(format!("the body of revision {} has no place in its tree", body.revision));
+            }
+        }
+        for leaf in tree.leaves().into_iter().filter(|leaf| !leaf.deleted && *leaf != winner) {
+            if !self.bodies.iter().any(|body| body.revision == leaf.revision) {
+                faults.push(format!("the body of revision {} is missing", leaf.revision));
+            }
+        }
+    }
+
+    /// What is there of a purged document beside its tombstone.
+    pub fn is_bare(&self) -> bool {
+        self.ancestors.is_empty() && self.branches.is_none() && self.bodies.is_empty()
     }
 }

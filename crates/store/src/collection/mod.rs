@@ -28,6 +28,7 @@ pub use local::LocalDocument;
 pub(crate) use read::split_entry;
 pub use read::{IndexEntry, ReadView, StoredDocument};
 pub use revisions::{Base, RevisionEdit, RevisionOutcome, RevisionReport};
+pub(crate) use settings::read_setting;
 pub use write::{Edit, InsertReport, WriteOptions, Written};
 
 use crate::catalog::CatalogEntry;

@@ -239,7 +239,7 @@ fn damaged_revisions_are_found() {
     let kinds = kinds_after(|_, batch| {
         batch.delete(Space::Revisions, Key::Tombstone(THINGS, &id(7)).bytes());
     });
-    assert_eq!(kinds, [FindingKind::Revision, FindingKind::StrayChange]);
+    assert_eq!(kinds, [FindingKind::Revision, FindingKind::Count, FindingKind::StrayChange]);
     let kinds = kinds_after(|engine, batch| {
         let tombstone = value(engine, Space::Revisions, &Key::Tombstone(THINGS, &id(7)).bytes());
         batch.put(Space::Revisions, Key::Tombstone(THINGS, &id(3)).bytes(), tombstone);

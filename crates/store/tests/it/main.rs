@@ -6,4 +6,5 @@ mod crud;
 mod indexes;
 mod model;
 mod races;
+mod revisions;
 mod setup;
