@@ -32,6 +32,7 @@ const POST: &[&str] = &["POST"];
 const PUT: &[&str] = &["PUT"];
 const DELETE: &[&str] = &["DELETE"];
 const COPY: &[&str] = &["COPY"];
+const PATCH: &[&str] = &["PATCH"];
 /// All that can be asked of a document.
 const DOCUMENT: &[&str] = &["COPY", "DELETE", "GET", "HEAD", "PUT"];
 
@@ -55,6 +56,7 @@ pub const ROUTES: &[Route] = &[
     route(GET, "/_scheduler/docs", scheduler::docs),
     route(GET, "/_scheduler/docs/{db}", scheduler::docs_of),
     route(GET, "/_scheduler/docs/{db}/{doc*}", scheduler::doc),
+    route(GET, "/_db_updates", db_updates::get),
     route(GET, "/favicon.ico", favicon::get),
     route(GET, "/_utils", utils::get),
     route(GET, "/_utils/{rest*}", utils::get),
@@ -84,6 +86,39 @@ pub const ROUTES: &[Route] = &[
     route(POST, "/{db}/_ensure_full_commit", ensure_full_commit::post),
     route(GET, "/{db}/_shards", shards::get),
     route(GET, "/{db}/_shards/{doc}", shards::get_document),
+    route(GET, "/{db}/_security", security::get),
+    route(PUT, "/{db}/_security", security::put),
+    route(GET, "/{db}/_revs_limit", revs_limit::get),
+    route(PUT, "/{db}/_revs_limit", revs_limit::put),
+    route(GET, "/{db}/_purged_infos_limit", revs_limit::get_purged_infos),
+    route(PUT, "/{db}/_purged_infos_limit", revs_limit::put_purged_infos),
+    route(POST, "/{db}/_purge", purge::post),
+    route(POST, "/{db}/_compact", compact::post),
+    route(POST, "/{db}/_compact/{ddoc}", compact::post_design),
+    route(POST, "/{db}/_view_cleanup", compact::view_cleanup),
+    route(POST, "/{db}/_sync_shards", compact::sync_shards),
+    // Documents of a database, by their ids, as they change, by queries.
+    route(GET, "/{db}/_all_docs", all_docs::get),
+    route(POST, "/{db}/_all_docs", all_docs::post),
+    route(POST, "/{db}/_all_docs/queries", all_docs::queries),
+    route(GET, "/{db}/_design_docs", all_docs::get_design),
+    route(POST, "/{db}/_design_docs", all_docs::post_design),
+    route(POST, "/{db}/_design_docs/queries", all_docs::queries_design),
+    route(GET, "/{db}/_changes", changes::get),
+    route(POST, "/{db}/_changes", changes::post),
+    route(POST, "/{db}/_find", find::post),
+    route(POST, "/{db}/_explain", find::explain),
+    route(POST, "/{db}/_aggregate", aggregate::post),
+    route(GET, "/{db}/_index", index::get),
+    route(POST, "/{db}/_index", index::post),
+    route(POST, "/{db}/_index/_bulk_delete", index::bulk_delete),
+    route(DELETE, "/{db}/_index/_design/{ddoc}/{kind}/{name}", index::delete),
+    route(DELETE, "/{db}/_index/{ddoc}/{kind}/{name}", index::delete),
+    route(GET, "/{db}/_partition/{partition}", partition::get),
+    route(GET, "/{db}/_partition/{partition}/_all_docs", all_docs::get_partition),
+    route(POST, "/{db}/_partition/{partition}/_all_docs", all_docs::post_partition),
+    route(POST, "/{db}/_partition/{partition}/_find", find::post_partition),
+    route(POST, "/{db}/_partition/{partition}/_explain", find::explain_partition),
     // Documents, many at once.
     route(POST, "/{db}", document::post),
     route(POST, "/{db}/_bulk_docs", bulk_docs::post),
@@ -109,6 +144,7 @@ pub const ROUTES: &[Route] = &[
     route(DELETE, "/{db}/_design/{ddoc}/{name*}", attachment::delete),
     route(GET, "/{db}/{doc}", document::get),
     route(PUT, "/{db}/{doc}", document::put),
+    route(PATCH, "/{db}/{doc}", document::patch),
     route(DELETE, "/{db}/{doc}", document::delete),
     route(COPY, "/{db}/{doc}", document::copy),
     route(GET, "/{db}/{doc}/{name*}", attachment::get),

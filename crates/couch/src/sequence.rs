@@ -21,6 +21,31 @@ pub fn write_text(out: &mut String, collection: &Collection, sequence: u64) {
     push_hex(out, &collection.uuid()[..4]);
 }
 
+/// Writes the sequences of one database, many of them.
+#[derive(Clone, Copy, Debug)]
+pub struct SequenceWriter {
+    mark: [u8; 9],
+}
+
+impl SequenceWriter {
+    /// For this database.
+    pub fn new(collection: &Collection) -> SequenceWriter {
+        let mut text = String::from("-");
+        push_hex(&mut text, &collection.uuid()[..4]);
+        let mut mark = [0; 9];
+        mark.copy_from_slice(text.as_bytes());
+        SequenceWriter { mark }
+    }
+
+    /// Appends a sequence as a JSON string.
+    pub fn write(&self, out: &mut Vec<u8>, sequence: u64) {
+        out.push(b'"');
+        out.extend_from_slice(itoa::Buffer::new().format(sequence).as_bytes());
+        out.extend_from_slice(&self.mark);
+        out.push(b'"');
+    }
+}
+
 /// Where a feed begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Since {

@@ -2,15 +2,18 @@
 
 use crate::config::Config;
 use crate::error::{Error, Result};
+use crate::feed::{self, Hubs};
 use crate::http;
 use crate::replicator::Replicator;
 use crate::uuids::{self, Uuids};
 use diwan_store::Store;
+use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
 
 /// The CouchDB face of a store.
 pub struct Couch {
@@ -26,6 +29,12 @@ pub struct Couch {
     pub started: Instant,
     /// How many requests there were.
     pub requests: AtomicU64,
+    /// Word of changes for feeds that wait.
+    pub feeds: Hubs,
+    /// Places for threads that read the store for such feeds.
+    pub feed_readers: Arc<Semaphore>,
+    /// Held by whoever changes a setting by what it was.
+    pub index_names: Mutex<()>,
     /// The replications, once the face serves.
     replicator: OnceLock<Arc<Replicator>>,
     /// The header `Server`.
@@ -43,6 +52,9 @@ impl Couch {
             uuid: uuids::random(),
             started: Instant::now(),
             requests: AtomicU64::new(0),
+            feeds: Hubs::default(),
+            feed_readers: Arc::new(Semaphore::new(feed::READERS)),
+            index_names: Mutex::new(()),
             replicator: OnceLock::new(),
             server_header,
         })

@@ -1,9 +1,13 @@
 //! `/{db}`: a database as a whole.
 
-use crate::error::Result;
+use super::purge;
+use crate::error::{Error, Result};
 use crate::http::{Request, Response};
+use crate::names;
+use crate::partition;
 use crate::sequence;
 use diwan_store::Collection;
+use diwan_value::Value as Bson;
 use hyper::header::LOCATION;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
@@ -17,14 +21,26 @@ pub fn get(request: &mut Request) -> Result<Response> {
 /// Creates it.
 pub fn put(request: &mut Request) -> Result<Response> {
     let name = request.param("db").to_owned();
-    let _partitioned = request.query.flag("partitioned")?;
-    request.couch.create_database(&name)?;
+    let partitioned = request.query.flag("partitioned")?;
+    if partitioned && names::SYSTEM.contains(&name.as_str()) {
+        return Err(Error::bad_request("Cannot partition a system database"));
+    }
+    let collection = request.couch.create_database(&name)?;
+    if partitioned {
+        let commit = collection.set_setting(partition::SETTING, Some(Bson::Boolean(true)))?;
+        request.couch.store.engine().wait_durable(commit)?;
+    }
     let location = format!("/{}", utf8_percent_encode(&name, NON_ALPHANUMERIC));
     Ok(Response::ok(201).with_header(LOCATION, location))
 }
 
 /// Deletes it with all that is in it.
 pub fn delete(request: &mut Request) -> Result<Response> {
+    if request.query.get("rev").is_some() {
+        return Err(Error::bad_request(
+            "You tried to DELETE a database with a ?=rev parameter. Did you mean to DELETE a document instead?",
+        ));
+    }
     let collection = request.database()?;
     request.couch.store.drop_collection(&collection.namespace())?;
     Ok(Response::ok(200))
@@ -33,14 +49,16 @@ pub fn delete(request: &mut Request) -> Result<Response> {
 /// The description of a database.
 pub fn info(name: &str, collection: &Collection) -> Value {
     let bytes = collection.data_bytes();
+    let props =
+        if partition::is_partitioned(collection) { json!({ "partitioned": true }) } else { json!({}) };
     json!({
         "instance_start_time": "0",
         "db_name": name,
-        "purge_seq": "0",
+        "purge_seq": purge::count(collection).to_string(),
         "update_seq": sequence::text(collection, collection.last_sequence()),
         "sizes": { "file": bytes, "external": bytes, "active": bytes },
-        "props": {},
-        "doc_del_count": 0,
+        "props": props,
+        "doc_del_count": collection.deleted_count(),
         "doc_count": collection.count(),
         "disk_format_version": 8,
         "compact_running": false,

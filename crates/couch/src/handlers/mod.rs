@@ -1,22 +1,33 @@
 //! The handlers, a file for each endpoint or family of endpoints.
 
 pub mod active_tasks;
+pub mod aggregate;
 pub mod all_dbs;
+pub mod all_docs;
 pub mod attachment;
 pub mod bulk_docs;
 pub mod bulk_get;
+pub mod changes;
+pub mod compact;
 pub mod config;
 pub mod database;
+pub mod db_updates;
 pub mod dbs_info;
 pub mod document;
 pub mod ensure_full_commit;
 pub mod favicon;
+pub mod find;
+pub mod index;
 pub mod local;
 pub mod membership;
 pub mod node;
+pub mod partition;
+pub mod purge;
 pub mod replicate;
 pub mod revs_diff;
+pub mod revs_limit;
 pub mod scheduler;
+pub mod security;
 pub mod session;
 pub mod shards;
 pub mod up;

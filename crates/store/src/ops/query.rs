@@ -202,3 +202,80 @@ impl Plan {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{BuildProgress, IndexSpec, Namespace, Store, WriteOptions};
+    use diwan_kv::MemoryEngine;
+    use diwan_query::mango::{Selector, parse_sort};
+    use diwan_value::{DocBuf, array, doc};
+
+    fn query(selector: DocBuf, sort: Option<DocBuf>, after: Option<Position>) -> Query {
+        let sort = sort.and_then(|sort| parse_sort(sort.as_doc().get("sort").unwrap()).unwrap());
+        Query {
+            filter: Arc::new(Selector::parse(selector.as_doc()).unwrap().stored()),
+            sort,
+            hint: Hint::None,
+            after,
+            most: None,
+            interrupt: Interrupt::new(),
+            temporary: None,
+        }
+    }
+
+    /// Pages of `size` documents one after another give what one query gives.
+    #[test]
+    fn pages_continue_each_other() {
+        let store = Store::open(Arc::new(MemoryEngine::new())).unwrap();
+        let collection = store.collection_or_create(&Namespace::new("a", "b").unwrap()).unwrap();
+        let docs: Vec<DocBuf> =
+            (0..100).map(|n: i32| doc! { "_id": n, "a": n * 7 % 10, "b": array![n % 3, n % 5] }).collect();
+        let docs: Vec<_> = docs.iter().map(DocBuf::as_doc).collect();
+        collection.insert(&docs, true, WriteOptions::default()).unwrap();
+        for indexed in [false, true] {
+            if indexed {
+                let specs = [
+                    doc! { "key": doc! { "a": 1 }, "name": "a" },
+                    doc! { "key": doc! { "b": 1 }, "name": "b" },
+                ];
+                let specs = specs.iter().map(|spec| IndexSpec::parse(spec.as_doc(), None).unwrap()).collect();
+                collection.create_indexes(specs, &Interrupt::new(), &BuildProgress::default()).unwrap();
+            }
+            for selector in [
+                doc! {},
+                doc! { "a": doc! { "$gt": 2 } },
+                doc! { "a": doc! { "$in": array![1, 5, 3] } },
+                doc! { "b": doc! { "$exists": true } },
+            ] {
+                for sort in [
+                    None,
+                    Some(doc! { "sort": array!["a"] }),
+                    Some(doc! { "sort": array![doc! { "a": "desc" }] }),
+                ] {
+                    let all = read(&collection, &query(selector.clone(), sort.clone(), None), usize::MAX).0;
+                    let (mut pages, mut after) = (Vec::new(), None);
+                    loop {
+                        let (page, position) =
+                            read(&collection, &query(selector.clone(), sort.clone(), after.clone()), 7);
+                        if page.is_empty() {
+                            break;
+                        }
+                        pages.extend(page);
+                        after = Some(position);
+                    }
+                    assert_eq!(pages, all, "{:?} {:?}", selector.as_doc(), sort);
+                }
+            }
+        }
+    }
+
+    fn read(collection: &Arc<Collection>, query: &Query, most: usize) -> (Vec<i64>, Position) {
+        let mut running = collection.query(query).unwrap();
+        let mut ids = Vec::new();
+        while ids.len() < most && running.advance().unwrap() {
+            ids.push(running.current().unwrap().doc().get("_id").unwrap().as_i64_exact().unwrap());
+        }
+        (ids, running.position())
+    }
+}

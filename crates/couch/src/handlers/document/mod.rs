@@ -3,12 +3,14 @@
 pub(super) mod copy;
 mod delete;
 pub(super) mod get;
+mod patch;
 mod post;
 mod put;
 
 pub use copy::copy;
 pub use delete::delete;
 pub use get::get;
+pub use patch::patch;
 pub use post::post;
 pub use put::put;
 

@@ -1,0 +1,73 @@
+//! The changes of a database, as they were made and as they are being made.
+//!
+//! A feed that only tells what there is (`normal`) is written by the thread that answers the request. One that waits
+//! (`longpoll`, `continuous`, `eventsource`) is a task without a thread: all feeds of a database hang on one [`hub`],
+//! which reads each new change once and hands the same rows to all of them.
+
+mod db_updates;
+mod filter;
+mod hub;
+mod normal;
+mod parameters;
+mod row;
+mod waiting;
+
+pub use db_updates::answer as answer_db_updates;
+pub use filter::Filter;
+pub use hub::Hubs;
+pub use parameters::{Kind, Parameters};
+pub use waiting::READERS;
+
+use crate::error::{Error, Result};
+use crate::http::{Request, Response};
+use crate::sequence::SequenceWriter;
+use diwan_store::Collection;
+use row::RowWriting;
+use std::sync::Arc;
+
+/// A feed, with all that was asked of it.
+pub struct Feed {
+    /// The database.
+    pub collection: Arc<Collection>,
+    /// What was asked.
+    pub parameters: Parameters,
+    /// Which changes are told.
+    pub filter: Filter,
+    /// How rows are written.
+    pub writing: RowWriting,
+}
+
+/// Answers a request for changes.
+pub fn answer(request: &mut Request) -> Result<Response> {
+    let collection = request.database()?;
+    let body = read_body(request)?;
+    let parameters = Parameters::read(request, &collection)?;
+    let filter = Filter::read(request, &collection, body.as_ref(), parameters.all_leaves)?;
+    let writing = RowWriting {
+        sequences: SequenceWriter::new(&collection),
+        include_docs: parameters.include_docs,
+        show: parameters.show.clone(),
+        fields: filter.fields(),
+    };
+    let feed = Feed { collection, parameters, filter, writing };
+    match feed.parameters.kind {
+        Kind::Normal => normal::answer(feed),
+        _ => waiting::answer(&request.couch, feed),
+    }
+}
+
+/// The body of a POST; there need not be one.
+fn read_body(request: &mut Request) -> Result<Option<serde_json::Map<String, serde_json::Value>>> {
+    if request.method != hyper::Method::POST {
+        return Ok(None);
+    }
+    let bytes = request.read_body()?;
+    if bytes.iter().all(u8::is_ascii_whitespace) {
+        return Ok(None);
+    }
+    match serde_json::from_slice(&bytes) {
+        Ok(serde_json::Value::Object(object)) => Ok(Some(object)),
+        Ok(_) => Err(Error::bad_request("Request body must be a JSON object")),
+        Err(error) => Err(Error::invalid_json(bytes.len().min(error.column()), error)),
+    }
+}

@@ -1,0 +1,399 @@
+//! `/{db}/_all_docs`, `/{db}/_design_docs`, `/{db}/_partition/{partition}/_all_docs`: documents by their ids.
+//!
+//! Rows are written as the store is scanned. A client that takes long does not hold the state of its beginning for ever:
+//! after a while the listing goes on behind its last row in the state of then.
+
+mod order;
+mod parameters;
+
+use crate::document::{self, Show};
+use crate::error::{Error, Result};
+use crate::http::{Request, Response, RowWriter};
+use crate::partition;
+use crate::sequence;
+use diwan_kv::Direction;
+use diwan_store::{Collection, Record};
+use diwan_value::{Value as Bson, json};
+use order::{Edge, Interval};
+pub use parameters::{Members, Parameters};
+use serde_json::Value;
+use std::io::{self, Write};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long one state of the store is listed.
+const VIEW_AGE: Duration = Duration::from_secs(10);
+/// Documents before the first row are counted up to here; the offset of a later one is not told.
+const MOST_COUNTED: u64 = 50_000;
+/// How many queries one request may make.
+const MOST_QUERIES: usize = 1000;
+
+/// Which of a database's documents are listed.
+#[derive(Clone, Debug)]
+enum Namespace {
+    All,
+    Design,
+    Partition(String),
+}
+
+/// All documents.
+pub fn get(request: &mut Request) -> Result<Response> {
+    list(request, Namespace::All, false)
+}
+
+/// The same, with parameters in the body.
+pub fn post(request: &mut Request) -> Result<Response> {
+    list(request, Namespace::All, true)
+}
+
+/// Several listings in one answer.
+pub fn queries(request: &mut Request) -> Result<Response> {
+    several(request, Namespace::All)
+}
+
+/// Design documents.
+pub fn get_design(request: &mut Request) -> Result<Response> {
+    list(request, Namespace::Design, false)
+}
+
+/// The same, with parameters in the body.
+pub fn post_design(request: &mut Request) -> Result<Response> {
+    list(request, Namespace::Design, true)
+}
+
+/// Several listings of design documents.
+pub fn queries_design(request: &mut Request) -> Result<Response> {
+    several(request, Namespace::Design)
+}
+
+/// The documents of a partition.
+pub fn get_partition(request: &mut Request) -> Result<Response> {
+    let partition = partition::of(request)?;
+    list(request, Namespace::Partition(partition), false)
+}
+
+/// The same, with parameters in the body.
+pub fn post_partition(request: &mut Request) -> Result<Response> {
+    let partition = partition::of(request)?;
+    list(request, Namespace::Partition(partition), true)
+}
+
+fn list(request: &mut Request, namespace: Namespace, has_body: bool) -> Result<Response> {
+    let collection = request.database()?;
+    let body = if has_body { Some(request.read_object()?) } else { None };
+    let parameters = Parameters::read(&Members::new(&request.query, body.as_ref()))?;
+    let listing = Listing::new(collection, namespace, parameters);
+    Ok(Response::rows(move |out| {
+        listing.write(out)?;
+        out.buffer().push(b'\n');
+        Ok(())
+    }))
+}
+
+fn several(request: &mut Request, namespace: Namespace) -> Result<Response> {
+    let collection = request.database()?;
+    let body = request.read_object()?;
+    let queries = match body.get("queries") {
+        None => return Err(Error::bad_request("POST body must include `queries` parameter.")),
+        Some(Value::Array(queries)) => queries,
+        Some(_) => return Err(Error::bad_request("`queries` parameter must be an array.")),
+    };
+    if queries.len() > MOST_QUERIES {
+        return Err(Error::bad_request(format!("at most {MOST_QUERIES} queries are allowed in one request")));
+    }
+    let listings = queries
+        .iter()
+        .map(|query| {
+            let Value::Object(query) = query else {
+                return Err(Error::bad_request("each of `queries` must be a JSON object"));
+            };
+            let parameters = Parameters::read(&Members::new(&request.query, Some(query)))?;
+            Ok(Listing::new(collection.clone(), namespace.clone(), parameters))
+        })
+        .collect::<Result<Vec<_>>>()?;
+    Ok(Response::rows(move |out| {
+        out.write_all(b"{\"results\":[")?;
+        for (at, listing) in listings.iter().enumerate() {
+            out.write_all(if at == 0 { b"\r\n" } else { b",\r\n" })?;
+            listing.write(out)?;
+        }
+        out.write_all(b"\r\n]}\n")
+    }))
+}
+
+/// One listing, ready to be written.
+struct Listing {
+    collection: Arc<Collection>,
+    namespace: Namespace,
+    parameters: Parameters,
+    /// What is listed of the namespace.
+    interval: Interval,
+    show: Show,
+}
+
+impl Listing {
+    fn new(collection: Arc<Collection>, namespace: Namespace, parameters: Parameters) -> Listing {
+        let interval = parameters.interval.clone().within(&namespace.interval());
+        let show = Show {
+            conflicts: parameters.conflicts,
+            attachments: parameters.attachments,
+            att_encoding_info: parameters.att_encoding_info,
+            ..Show::default()
+        };
+        Listing { collection, namespace, parameters, interval, show }
+    }
+
+    /// Writes the answer's object.
+    fn write(&self, out: &mut RowWriter) -> io::Result<()> {
+        let written = match &self.parameters.keys {
+            Some(keys) => self.write_keys(out, keys),
+            None => self.write_scan(out),
+        };
+        written.map_err(|error| out.failure(error))
+    }
+
+    fn write_head(&self, out: &mut RowWriter, total: u64, offset: Option<u64>, sequence: Option<u64>) {
+        let buffer = out.buffer();
+        let _ = write!(buffer, "{{\"total_rows\":{total},\"offset\":");
+        match offset {
+            Some(offset) => drop(write!(buffer, "{offset}")),
+            None => buffer.extend_from_slice(b"null"),
+        }
+        if self.parameters.update_seq {
+            match sequence {
+                Some(sequence) => {
+                    let text = sequence::text(&self.collection, sequence);
+                    let _ = write!(buffer, ",\"update_seq\":\"{text}\"");
+                }
+                None => buffer.extend_from_slice(b",\"update_seq\":null"),
+            }
+        }
+        buffer.extend_from_slice(b",\"rows\":[");
+    }
+
+    fn direction(&self) -> Direction {
+        if self.parameters.descending { Direction::Reverse } else { Direction::Forward }
+    }
+
+    fn write_scan(&self, out: &mut RowWriter) -> Result<()> {
+        // The sequence is read first: what is listed is as new as that at least.
+        let sequence = self.collection.last_sequence();
+        let mut view = self.collection.view();
+        let total = match &self.namespace {
+            Namespace::Design => count(&view, &self.namespace.interval(), u64::MAX)?,
+            _ => self.collection.count(),
+        };
+        let offset = self.offset(&view)?.map(|offset| total.min(offset.saturating_add(self.parameters.skip)));
+        self.write_head(out, total, offset, Some(sequence));
+        let mut rows = Rows {
+            listing: self,
+            skip: self.parameters.skip,
+            left: self.parameters.limit.unwrap_or(u64::MAX),
+            first: true,
+            until: Instant::now() + VIEW_AGE,
+            stopped_at: None,
+        };
+        let mut interval = self.interval.clone();
+        let mut failure: Option<Error> = None;
+        while rows.left > 0 {
+            order::walk(&view, &interval, self.direction(), &mut |id, record| {
+                rows.row(out, &view, id, &record).unwrap_or_else(|error| {
+                    failure = Some(error);
+                    ControlFlow::Break(())
+                })
+            })?;
+            if let Some(error) = failure {
+                return Err(error);
+            }
+            let Some(last) = rows.stopped_at.take() else { break };
+            let edge = Some(Edge::new(last, false));
+            match self.direction() {
+                Direction::Forward => interval.low = edge,
+                Direction::Reverse => interval.high = edge,
+            }
+            view = self.collection.view();
+            rows.until = Instant::now() + VIEW_AGE;
+        }
+        out.buffer().extend_from_slice(b"\r\n]}");
+        Ok(())
+    }
+
+    /// How many documents of the namespace come before the interval.
+    fn offset(&self, view: &diwan_store::ReadView) -> Result<Option<u64>> {
+        let begin = match self.direction() {
+            Direction::Forward => self.parameters.interval.low.clone(),
+            Direction::Reverse => self.parameters.interval.high.clone(),
+        };
+        let Some(begin) = begin else { return Ok(Some(0)) };
+        let edge = Some(Edge::new(begin.text, !begin.inclusive));
+        let before = match self.direction() {
+            Direction::Forward => Interval { low: None, high: edge },
+            Direction::Reverse => Interval { low: edge, high: None },
+        };
+        let counted = count(view, &before.within(&self.namespace.interval()), MOST_COUNTED)?;
+        Ok((counted < MOST_COUNTED).then_some(counted))
+    }
+
+    fn write_keys(&self, out: &mut RowWriter, keys: &[Value]) -> Result<()> {
+        let mut view = self.collection.view();
+        self.write_head(out, self.collection.count(), None, None);
+        let mut begun = Instant::now();
+        let (skip, limit) =
+            (as_usize(self.parameters.skip), as_usize(self.parameters.limit.unwrap_or(u64::MAX)));
+        let forward = keys.iter();
+        let backward = keys.iter().rev();
+        let chosen: Box<dyn Iterator<Item = &Value>> = match self.direction() {
+            Direction::Forward => Box::new(forward.skip(skip).take(limit)),
+            Direction::Reverse => Box::new(backward.skip(skip).take(limit)),
+        };
+        for (at, key) in chosen.enumerate() {
+            if begun.elapsed() > VIEW_AGE {
+                view = self.collection.view();
+                begun = Instant::now();
+            }
+            out.buffer().extend_from_slice(if at == 0 { b"\r\n" } else { b",\r\n" });
+            self.write_key(out, &view, key)?;
+            out.row_done()?;
+        }
+        out.buffer().extend_from_slice(b"\r\n]}");
+        Ok(())
+    }
+
+    fn write_key(&self, out: &mut RowWriter, view: &diwan_store::ReadView, key: &Value) -> Result<()> {
+        let id = key
+            .as_str()
+            .filter(|text| self.namespace.has(text))
+            .and_then(|text| document::parse_id(text).ok());
+        let found = match &id {
+            Some(id) => view.document(&id.key)?,
+            None => None,
+        };
+        let buffer = out.buffer();
+        let (Some(id), Some(found)) = (id, found) else {
+            let _ = write!(buffer, "{{\"key\":{key},\"error\":\"not_found\"}}");
+            return Ok(());
+        };
+        let _ = write!(buffer, "{{\"id\":{key},\"key\":{key},\"value\":{{\"rev\":");
+        document::write_rev(buffer, &found.revision);
+        if found.deleted {
+            buffer.extend_from_slice(b",\"deleted\":true");
+        }
+        buffer.push(b'}');
+        if self.parameters.include_docs {
+            buffer.extend_from_slice(b",\"doc\":");
+            match found.deleted && !self.parameters.deleted_docs {
+                true => buffer.extend_from_slice(b"null"),
+                false => document::write_doc(out, view, &id.key, &found, &self.show)?,
+            }
+        }
+        out.buffer().push(b'}');
+        Ok(())
+    }
+}
+
+impl Namespace {
+    fn interval(&self) -> Interval {
+        match self {
+            Namespace::All => Interval::default(),
+            Namespace::Design => Interval::prefix("_design/"),
+            Namespace::Partition(partition) => Interval::prefix(&format!("{partition}:")),
+        }
+    }
+
+    fn has(&self, id: &str) -> bool {
+        match self {
+            Namespace::All => true,
+            Namespace::Design => id.starts_with("_design/"),
+            Namespace::Partition(partition) => partition::has(partition, id),
+        }
+    }
+}
+
+/// The rows of a scan.
+struct Rows<'a> {
+    listing: &'a Listing,
+    skip: u64,
+    left: u64,
+    first: bool,
+    /// When the present state of the store is let go.
+    until: Instant,
+    /// Behind which id to go on in a newer one.
+    stopped_at: Option<String>,
+}
+
+impl Rows<'_> {
+    #[inline]
+    fn row(
+        &mut self,
+        out: &mut RowWriter,
+        view: &diwan_store::ReadView,
+        id: &[u8],
+        record: &Record<'_>,
+    ) -> Result<ControlFlow<()>> {
+        if self.skip > 0 {
+            self.skip -= 1;
+            return Ok(ControlFlow::Continue(()));
+        }
+        let value = record.doc.get("_id").unwrap_or(Bson::Null);
+        let revision = record.revision();
+        let buffer = out.buffer();
+        buffer.extend_from_slice(if std::mem::take(&mut self.first) {
+            b"\r\n{\"id\":"
+        } else {
+            b",\r\n{\"id\":"
+        });
+        let start = buffer.len();
+        document::write_id(buffer, value);
+        let end = buffer.len();
+        buffer.extend_from_slice(b",\"key\":");
+        buffer.extend_from_within(start..end);
+        buffer.extend_from_slice(b",\"value\":{\"rev\":\"");
+        document::push_rev(buffer, &revision);
+        buffer.extend_from_slice(b"\"}");
+        let listing = self.listing;
+        if listing.parameters.include_docs {
+            buffer.extend_from_slice(b",\"doc\":");
+            let is_plain = !(listing.show.conflicts && record.has_branches())
+                && !((listing.show.attachments || listing.show.att_encoding_info)
+                    && record.has_attachments());
+            if is_plain {
+                document::write_record(buffer, record)?;
+            } else {
+                match view.document(id)? {
+                    Some(found) => document::write_doc(out, view, id, &found, &listing.show)?,
+                    None => out.buffer().extend_from_slice(b"null"),
+                }
+            }
+        }
+        out.buffer().push(b'}');
+        self.left -= 1;
+        if self.left == 0 {
+            return Ok(ControlFlow::Break(()));
+        }
+        if out.is_full() {
+            out.row_done()?;
+            if Instant::now() > self.until {
+                let mut text = String::new();
+                json::id_to_text(value, &mut text);
+                self.stopped_at = Some(text);
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+/// How many documents an interval has, at most `most`.
+fn count(view: &diwan_store::ReadView, interval: &Interval, most: u64) -> Result<u64> {
+    let mut count = 0;
+    order::walk(view, interval, Direction::Forward, &mut |_, _| {
+        count += 1;
+        if count < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    Ok(count)
+}
+
+fn as_usize(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,462 @@
+//! The order of a listing by ids: that of their texts.
+//!
+//! The store orders ids by their types first: strings, then `ObjectId`s, with rarer types before and between. Over HTTP
+//! all of them are texts. Strings and `ObjectId`s each lie in the order of their texts, so a listing merges the two: it
+//! reads a run of one until the other has something to say. Ids of other types, whose texts begin with a tilde, come
+//! together in the tilde's place, in the store's order.
+
+use diwan_kv::{Bytes, Direction, KeyRange};
+use diwan_store::{ReadView, Record, Result, id_key};
+use diwan_value::{ObjectId, Type, Value, json, key};
+use std::collections::VecDeque;
+use std::ops::{Bound, ControlFlow};
+
+/// The ids of interest, by their texts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Interval {
+    /// From this text on, or from behind it.
+    pub low: Option<Edge>,
+    /// Up to this text, or up to before it.
+    pub high: Option<Edge>,
+}
+
+/// One end of an interval.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Edge {
+    /// Where it is.
+    pub text: String,
+    /// Whether an id of just this text is within.
+    pub inclusive: bool,
+}
+
+impl Edge {
+    /// An end.
+    pub fn new(text: impl Into<String>, inclusive: bool) -> Edge {
+        Edge { text: text.into(), inclusive }
+    }
+}
+
+impl Interval {
+    /// The ids that begin with `prefix`, which ends in a character that has a next one in ASCII.
+    pub fn prefix(prefix: &str) -> Interval {
+        let mut end = prefix.to_owned();
+        let last = end.pop().map_or('\u{1}', |last| char::from_u32(last as u32 + 1).unwrap_or(last));
+        end.push(last);
+        Interval { low: Some(Edge::new(prefix, true)), high: Some(Edge::new(end, false)) }
+    }
+
+    /// What both hold.
+    pub fn within(self, outer: &Interval) -> Interval {
+        let low = match (self.low, outer.low.clone()) {
+            (Some(own), Some(other)) => {
+                let own_is_tighter = (&own.text, !own.inclusive) >= (&other.text, !other.inclusive);
+                Some(if own_is_tighter { own } else { other })
+            }
+            (own, other) => own.or(other),
+        };
+        let high = match (self.high, outer.high.clone()) {
+            (Some(own), Some(other)) => {
+                let own_is_tighter = (&own.text, own.inclusive) <= (&other.text, other.inclusive);
+                Some(if own_is_tighter { own } else { other })
+            }
+            (own, other) => own.or(other),
+        };
+        Interval { low, high }
+    }
+}
+
+/// Is shown the key bytes of an id and the document.
+pub type Show<'a> = dyn FnMut(&[u8], Record<'_>) -> ControlFlow<()> + 'a;
+
+/// Shows the documents of an interval in the order of their ids' texts, until `show` breaks.
+pub fn walk(view: &ReadView, interval: &Interval, direction: Direction, show: &mut Show<'_>) -> Result<()> {
+    let mut parts: Vec<Part> =
+        [Kind::Strings, Kind::ObjectIds, Kind::Others].map(|kind| Part::new(kind, interval)).into();
+    loop {
+        for part in &mut parts {
+            part.find_head(view, direction)?;
+        }
+        parts.retain(|part| part.head.is_some());
+        // Of equal texts strings are first upwards and last downwards.
+        let next = match direction {
+            Direction::Forward => (0..parts.len()).min_by(|&a, &b| parts[a].head.cmp(&parts[b].head)),
+            Direction::Reverse => (0..parts.len()).max_by(|&a, &b| parts[a].head.cmp(&parts[b].head)),
+        };
+        let Some(next) = next else { return Ok(()) };
+        let others = parts
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| *at != next)
+            .filter_map(|(_, part)| part.head.as_deref());
+        let until = match direction {
+            Direction::Forward => others.min(),
+            Direction::Reverse => others.max(),
+        };
+        let until = until.map(str::to_owned);
+        if parts[next].run(view, until.as_deref(), direction, show)?.is_break() {
+            return Ok(());
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Strings,
+    ObjectIds,
+    Others,
+}
+
+/// The ids of one kind that were not shown yet.
+struct Part {
+    kind: Kind,
+    /// In the order of their keys.
+    ranges: VecDeque<KeyRange>,
+    /// The text of the next id, as far as it matters for the order.
+    head: Option<String>,
+}
+
+/// What stands for all texts that begin with a tilde.
+const TILDE: &str = "~";
+
+impl Part {
+    fn new(kind: Kind, interval: &Interval) -> Part {
+        let (strings, object_ids) = (bounds(Type::String), bounds(Type::ObjectId));
+        let (low, high) = (interval.low.as_ref(), interval.high.as_ref());
+        let ranges = match kind {
+            Kind::Strings => vec![KeyRange::new(
+                low.map_or(Bound::Included(strings.0), |edge| bound(edge, string_key(&edge.text))),
+                high.map_or(Bound::Excluded(strings.1), |edge| bound(edge, string_key(&edge.text))),
+            )],
+            Kind::ObjectIds => vec![KeyRange::new(
+                low.map_or(Bound::Included(object_ids.0), |edge| object_id_low(edge)),
+                high.map_or(Bound::Excluded(object_ids.1), |edge| object_id_high(edge)),
+            )],
+            Kind::Others => {
+                let low =
+                    low.map_or(Some(Bound::Unbounded), |edge| other_edge(edge, edge.text.as_str() <= TILDE));
+                let high =
+                    high.map_or(Some(Bound::Unbounded), |edge| other_edge(edge, edge.text.as_str() > TILDE));
+                match (low, high) {
+                    (Some(low), Some(high)) => vec![
+                        cut(Bound::Unbounded, Bound::Excluded(strings.0), &low, &high),
+                        cut(Bound::Included(strings.1), Bound::Excluded(object_ids.0), &low, &high),
+                        cut(Bound::Included(object_ids.1), Bound::Unbounded, &low, &high),
+                    ],
+                    _ => Vec::new(),
+                }
+            }
+        };
+        Part { kind, ranges: ranges.into_iter().filter(|range| !range.is_empty()).collect(), head: None }
+    }
+
+    /// Looks for the next id, unless it is known.
+    fn find_head(&mut self, view: &ReadView, direction: Direction) -> Result<()> {
+        while self.head.is_none() {
+            let range = match direction {
+                Direction::Forward => self.ranges.front(),
+                Direction::Reverse => self.ranges.back(),
+            };
+            let Some(range) = range else { return Ok(()) };
+            let mut head = None;
+            view.documents(range, direction, &mut |_, record| {
+                head = Some(match (self.kind, record.doc.get("_id")) {
+                    (Kind::Strings, Some(Value::String(text))) => text.to_owned(),
+                    (Kind::ObjectIds, Some(Value::ObjectId(id))) => id.to_string(),
+                    _ => TILDE.to_owned(),
+                });
+                ControlFlow::Break(())
+            })?;
+            self.head = head;
+            if self.head.is_none() {
+                self.drop_range(direction);
+            }
+        }
+        Ok(())
+    }
+
+    fn drop_range(&mut self, direction: Direction) {
+        match direction {
+            Direction::Forward => self.ranges.pop_front(),
+            Direction::Reverse => self.ranges.pop_back(),
+        };
+    }
+
+    /// Shows what comes before the text `until` of another part.
+    fn run(
+        &mut self,
+        view: &ReadView,
+        until: Option<&str>,
+        direction: Direction,
+        show: &mut Show<'_>,
+    ) -> Result<ControlFlow<()>> {
+        self.head = None;
+        let range = match direction {
+            Direction::Forward => self.ranges.front_mut(),
+            Direction::Reverse => self.ranges.back_mut(),
+        };
+        let Some(range) = range else { return Ok(ControlFlow::Continue(())) };
+        let mut run = range.clone();
+        if let Some(until) = until {
+            match (self.kind, direction) {
+                (Kind::Strings, Direction::Forward) => {
+                    tighten_end(&mut run, Bound::Included(string_key(until)))
+                }
+                (Kind::Strings, Direction::Reverse) => {
+                    tighten_start(&mut run, Bound::Excluded(string_key(until)))
+                }
+                (Kind::ObjectIds, Direction::Forward) => {
+                    tighten_end(&mut run, object_id_high(&Edge::new(until, false)));
+                }
+                (Kind::ObjectIds, Direction::Reverse) => {
+                    tighten_start(&mut run, object_id_low(&Edge::new(until, true)));
+                }
+                // Their texts are not in the order of their keys.
+                (Kind::Others, _) => {}
+            }
+        }
+        let mut last: Option<Vec<u8>> = None;
+        let mut flow = ControlFlow::Continue(());
+        view.documents(&run, direction, &mut |id, record| {
+            flow = show(id, record);
+            let last = last.get_or_insert_default();
+            last.clear();
+            last.extend_from_slice(id);
+            flow
+        })?;
+        match last {
+            // Nothing of it was found although there was a head: it cannot be, but must not go on for ever.
+            None => self.drop_range(direction),
+            Some(last) => match direction {
+                Direction::Forward => range.start = Bound::Excluded(last.into()),
+                Direction::Reverse => range.end = Bound::Excluded(last.into()),
+            },
+        }
+        Ok(flow)
+    }
+}
+
+/// The key bytes of all ids of a type.
+fn bounds(tag: Type) -> (Bytes, Bytes) {
+    let (low, high) = key::type_bounds(tag, key::Direction::Ascending);
+    (Bytes::from(low.to_vec()), Bytes::from(high.to_vec()))
+}
+
+fn encoded(value: Value<'_>) -> Bytes {
+    let mut out = Vec::with_capacity(32);
+    key::encode_order(&mut out, value, key::Direction::Ascending, None);
+    out.into()
+}
+
+fn string_key(text: &str) -> Bytes {
+    encoded(Value::String(text))
+}
+
+fn bound(edge: &Edge, key: Bytes) -> Bound<Bytes> {
+    if edge.inclusive { Bound::Included(key) } else { Bound::Excluded(key) }
+}
+
+fn object_id_low(edge: &Edge) -> Bound<Bytes> {
+    let ceiling = match ceiling(&edge.text) {
+        Some(ceiling) => ceiling,
+        None => return Bound::Included(bounds(Type::ObjectId).1),
+    };
+    let exact = ceiling.to_string() == edge.text;
+    let key = encoded(Value::ObjectId(ceiling));
+    if exact && !edge.inclusive { Bound::Excluded(key) } else { Bound::Included(key) }
+}
+
+fn object_id_high(edge: &Edge) -> Bound<Bytes> {
+    let ceiling = match ceiling(&edge.text) {
+        Some(ceiling) => ceiling,
+        None => return Bound::Excluded(bounds(Type::ObjectId).1),
+    };
+    let exact = ceiling.to_string() == edge.text;
+    let key = encoded(Value::ObjectId(ceiling));
+    if exact && edge.inclusive { Bound::Included(key) } else { Bound::Excluded(key) }
+}
+
+/// The bound on ids with a tilde: `None` if the edge leaves none of them. `all` says what an edge that is no such id's
+/// text leaves.
+fn other_edge(edge: &Edge, all: bool) -> Option<Bound<Bytes>> {
+    if let Some(id) = edge.text.strip_prefix('~').and_then(|_| json::id_from_text(&edge.text).ok())
+        && let Ok(key) = id_key(id.as_value())
+    {
+        return Some(bound(edge, key.into()));
+    }
+    // A text that only begins with a tilde bounds nothing: which ids would be on which side nobody can mean.
+    (all || (edge.text.starts_with(TILDE) && edge.text.len() > 1)).then_some(Bound::Unbounded)
+}
+
+/// A range, cut to what lies between `low` and `high`.
+fn cut(start: Bound<Bytes>, end: Bound<Bytes>, low: &Bound<Bytes>, high: &Bound<Bytes>) -> KeyRange {
+    let mut range = KeyRange::new(start, end);
+    tighten_start(&mut range, low.clone());
+    tighten_end(&mut range, high.clone());
+    range
+}
+
+fn tighten_start(range: &mut KeyRange, start: Bound<Bytes>) {
+    let tighter = match (&range.start, &start) {
+        (_, Bound::Unbounded) => false,
+        (Bound::Unbounded, _) => true,
+        (Bound::Included(old) | Bound::Excluded(old), Bound::Included(new)) => new > old,
+        (Bound::Included(old) | Bound::Excluded(old), Bound::Excluded(new)) => new >= old,
+    };
+    if tighter {
+        range.start = start;
+    }
+}
+
+fn tighten_end(range: &mut KeyRange, end: Bound<Bytes>) {
+    let tighter = match (&range.end, &end) {
+        (_, Bound::Unbounded) => false,
+        (Bound::Unbounded, _) => true,
+        (Bound::Included(old) | Bound::Excluded(old), Bound::Included(new)) => new < old,
+        (Bound::Included(old) | Bound::Excluded(old), Bound::Excluded(new)) => new <= old,
+    };
+    if tighter {
+        range.end = end;
+    }
+}
+
+/// The first `ObjectId` whose digits are not before `text`.
+fn ceiling(text: &str) -> Option<ObjectId> {
+    const DIGITS: usize = 24;
+    let mut digits = [0u8; DIGITS];
+    let mut carry = false;
+    for (at, byte) in text.bytes().enumerate() {
+        // Longer than all digits and the same as far as they go: behind them.
+        if at == DIGITS {
+            carry = true;
+            break;
+        }
+        match byte {
+            b'0'..=b'9' => digits[at] = byte - b'0',
+            b'a'..=b'f' => digits[at] = byte - b'a' + 10,
+            // Before all digits: zeros follow.
+            0..b'0' => break,
+            // Between the digits and the letters.
+            b':'..b'a' => {
+                digits[at] = 10;
+                break;
+            }
+            _ => {
+                // Behind all digits: the one before rises.
+                let before = digits[..at].iter().rposition(|&digit| digit < 15)?;
+                digits[before] += 1;
+                digits[before + 1..].fill(0);
+                break;
+            }
+        }
+    }
+    if carry {
+        let before = digits.iter().rposition(|&digit| digit < 15)?;
+        digits[before] += 1;
+        digits[before + 1..].fill(0);
+    }
+    let mut bytes = [0; 12];
+    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+        *byte = pair[0] << 4 | pair[1];
+    }
+    Some(ObjectId(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use diwan_kv::MemoryEngine;
+    use diwan_store::{Namespace, Store, WriteOptions};
+    use diwan_value::{DocBuf, DocBuilder, ValueBuf};
+    use std::sync::Arc;
+
+    #[test]
+    fn texts_have_their_place_among_object_ids() {
+        let zeros = "0".repeat(24);
+        for (text, expected) in [
+            ("", zeros.as_str()),
+            ("A", "a00000000000000000000000"),
+            ("5", "500000000000000000000000"),
+            ("5g", "600000000000000000000000"),
+            ("5/", "500000000000000000000000"),
+            ("65a1b2c3d4e5f60718293a4b", "65a1b2c3d4e5f60718293a4b"),
+            ("65a1b2c3d4e5f60718293a4b0", "65a1b2c3d4e5f60718293a4c"),
+        ] {
+            assert_eq!(ceiling(text).unwrap().to_string(), expected, "{text}");
+        }
+        assert_eq!(ceiling("g"), None);
+        assert_eq!(ceiling(&"f".repeat(25)), None);
+    }
+
+    fn list(view: &ReadView, interval: &Interval, direction: Direction) -> Vec<String> {
+        let mut out = Vec::new();
+        walk(view, interval, direction, &mut |_, record| {
+            let mut text = String::new();
+            json::id_to_text(record.doc.get("_id").unwrap(), &mut text);
+            out.push(text);
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+        out
+    }
+
+    #[test]
+    fn a_listing_is_in_the_order_of_texts_like_a_sorted_list() {
+        let store = Store::open(Arc::new(MemoryEngine::new())).unwrap();
+        let collection = store.collection_or_create(&Namespace::new("a", "b").unwrap()).unwrap();
+        let mut ids: Vec<ValueBuf> = ["_design/x", "a", "b", "5", "65b", "zed", "é", "0", "fz"]
+            .iter()
+            .map(|text| Value::String(text).to_owned())
+            .collect();
+        for hex in ["000000000000000000000001", "65a1b2c3d4e5f60718293a4b", "ffffffffffffffffffffffff"] {
+            ids.push(json::id_from_text(hex).unwrap());
+        }
+        ids.push(Value::Int32(7).to_owned());
+        ids.push(Value::Boolean(true).to_owned());
+        let docs: Vec<DocBuf> = ids
+            .iter()
+            .map(|id| {
+                let mut doc = DocBuilder::new();
+                doc.append("_id", id.as_value());
+                doc.finish()
+            })
+            .collect();
+        let docs: Vec<_> = docs.iter().map(DocBuf::as_doc).collect();
+        collection.insert(&docs, true, WriteOptions::default()).unwrap();
+        let view = collection.view();
+        let texts = |id: &ValueBuf| {
+            let mut text = String::new();
+            json::id_to_text(id.as_value(), &mut text);
+            text
+        };
+        let mut sorted: Vec<String> = ids.iter().map(texts).collect();
+        // Within the tilde's place the store's order counts: numbers before booleans.
+        sorted.sort_by_key(|text| if text.starts_with('~') { "~".to_owned() } else { text.clone() });
+        assert_eq!(list(&view, &Interval::default(), Direction::Forward), sorted);
+        let reversed: Vec<String> = sorted.iter().rev().cloned().collect();
+        assert_eq!(list(&view, &Interval::default(), Direction::Reverse), reversed);
+        for low in sorted.iter().map(String::as_str).chain(["", "6", "65a1", "g", "~", "ü"]) {
+            for inclusive in [true, false] {
+                let interval = Interval { low: Some(Edge::new(low, inclusive)), high: None };
+                let place = |text: &str| sorted.iter().position(|other| other == text);
+                let expected: Vec<String> = sorted
+                    .iter()
+                    .enumerate()
+                    .filter(|(at, text)| match place(low) {
+                        Some(low) if inclusive => *at >= low,
+                        Some(low) => *at > low,
+                        None => text.as_str() >= low,
+                    })
+                    .map(|(_, text)| text.clone())
+                    .collect();
+                assert_eq!(list(&view, &interval, Direction::Forward), expected, "from {low} {inclusive}");
+                let above = Interval { low: None, high: Some(Edge::new(low, !inclusive)) };
+                let rest: Vec<String> =
+                    sorted.iter().filter(|text| !expected.contains(text)).cloned().collect();
+                assert_eq!(list(&view, &above, Direction::Forward), rest, "to {low}");
+            }
+        }
+        assert_eq!(list(&view, &Interval::prefix("_design/"), Direction::Forward), ["_design/x"]);
+        let part = Interval::prefix("6").within(&Interval { low: Some(Edge::new("65b", true)), high: None });
+        assert_eq!(list(&view, &part, Direction::Reverse), ["65b"]);
+    }
+}

@@ -1,0 +1,120 @@
+//! `PATCH /{db}/{doc}`: a document changed by MongoDB's update operators. CouchDB has nothing like it.
+//!
+//! The body is an object of operators (`{"$set": …}`) or a pipeline of stages. With a revision (`rev` or `If-Match`) the
+//! update is made of that one or refused as a conflict; without one, of whatever is there.
+
+use super::{id_of, wait};
+use crate::document::{Attaching, Draft, Named, Validation, edit_one, location, parse_id};
+use crate::error::{Error, Result};
+use crate::http::{Request, Response};
+use diwan_query::Interrupt;
+use diwan_query::expr::Context;
+use diwan_query::filter::FilterEnv;
+use diwan_query::update::{Update, UpdateEnv};
+use diwan_store::{Base, RevisedDocument};
+use diwan_value::json::{self, Limits};
+use diwan_value::{Doc, DocBuf, DocBuilder, Value};
+use hyper::header::LOCATION;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// How often an update that names no revision is made anew when others change the document meanwhile.
+const ATTEMPTS: usize = 100;
+
+/// Changes it.
+pub fn patch(request: &mut Request) -> Result<Response> {
+    let collection = request.database()?;
+    request.require_json()?;
+    let named = Named::of(request)?.one()?;
+    let text = id_of(request);
+    let id = parse_id(&text)?;
+    let body = request.read_body()?;
+    let body = json::parse_value(&body, Limits::default())?;
+    let is_update = match body.as_value() {
+        Value::Document(operators) => {
+            !operators.is_empty() && operators.iter().all(|element| element.key.first() == Some(&b'$'))
+        }
+        Value::Array(_) => true,
+        _ => false,
+    };
+    if !is_update {
+        return Err(Error::bad_request(
+            "Request body must be an object of update operators or an array of stages",
+        ));
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64);
+    let context = Arc::new(Context {
+        now,
+        cluster_time: None,
+        user_roles: None,
+        variables: Vec::new(),
+        collator: collection.schema().options.collator.clone(),
+        interrupt: Interrupt::new(),
+    });
+    let filter = FilterEnv::new(context.clone());
+    let update =
+        Update::parse(body.as_value(), &UpdateEnv { filter: &filter, array_filters: None, multi: false })?;
+    if update.needs_array_index() {
+        return Err(Error::bad_request(
+            "The positional operator needs a filter, which a PATCH does not have",
+        ));
+    }
+    for _ in 0..ATTEMPTS {
+        let view = collection.view();
+        let found = view.document(&id.key)?.ok_or_else(Error::missing)?;
+        if found.deleted {
+            return Err(Error::deleted());
+        }
+        if named.as_ref().is_some_and(|rev| rev.own() != Some(found.revision)) {
+            return Err(Error::conflict());
+        }
+        // An update that changes nothing makes no revision, as for MongoDB's clients.
+        let Some(changed) = update.apply(found.doc.as_doc(), None, &context)? else {
+            return Ok(answer(request, &text, &found.revision.to_string(), 200));
+        };
+        let draft = draft(&collection, &text, &found, &changed)?;
+        match edit_one(&collection, draft, &Validation::of(&collection)?) {
+            Ok(written) => {
+                wait(request, &written)?;
+                return Ok(answer(request, &written.id, &written.rev, 201));
+            }
+            Err(error) if error.status == 409 && named.is_none() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(Error::conflict())
+}
+
+fn draft(
+    collection: &Arc<diwan_store::Collection>,
+    id: &str,
+    found: &RevisedDocument,
+    changed: &DocBuf,
+) -> Result<Draft> {
+    let mut attaching = Attaching::default();
+    for attachment in &found.attachments {
+        attaching.keep(collection, attachment.clone())?;
+    }
+    Draft::new(
+        id.to_owned(),
+        Some(Base::Leaf(found.revision)),
+        false,
+        without_id(changed.as_doc()),
+        attaching,
+    )
+}
+
+fn without_id(doc: Doc<'_>) -> DocBuf {
+    let mut out = DocBuilder::new();
+    for element in doc.iter().filter(|element| element.key != b"_id") {
+        out.append_element(element);
+    }
+    out.finish()
+}
+
+fn answer(request: &Request, id: &str, rev: &str, status: u16) -> Response {
+    let url = location(request, &[request.param("db"), id]);
+    Response::json(status, &serde_json::json!({ "ok": true, "id": id, "rev": rev }))
+        .with_header(LOCATION, url)
+        .with_etag(rev)
+}

@@ -1,0 +1,40 @@
+//! `GET /{db}/_partition/{partition}`: how much is in a partition.
+
+use crate::error::Result;
+use crate::http::{Request, Response};
+use crate::partition;
+use diwan_kv::{Bytes, Direction, KeyRange};
+use diwan_store::{ChangeKind, id_key};
+use diwan_value::Value as Bson;
+use serde_json::json;
+use std::ops::ControlFlow;
+
+/// Counts.
+pub fn get(request: &mut Request) -> Result<Response> {
+    let collection = request.database()?;
+    let name = partition::of(request)?;
+    let key = |end: char| -> Result<Bytes> { Ok(id_key(Bson::String(&format!("{name}{end}")))?.into()) };
+    // The colon's next character ends the range.
+    let range = KeyRange::half_open(key(':')?, key(';')?);
+    let view = collection.view();
+    let (mut count, mut deleted, mut bytes) = (0u64, 0u64, 0u64);
+    view.documents(&range, Direction::Forward, &mut |_, record| {
+        count += 1;
+        bytes += record.doc.as_bytes().len() as u64;
+        ControlFlow::Continue(())
+    })?;
+    view.changes(0, |change| {
+        deleted += u64::from(change.kind == ChangeKind::Delete && range.contains(change.id));
+        Ok(true)
+    })?;
+    Ok(Response::json(
+        200,
+        &json!({
+            "db_name": request.param("db"),
+            "partition": name,
+            "doc_count": count,
+            "doc_del_count": deleted,
+            "sizes": { "active": bytes, "external": bytes }
+        }),
+    ))
+}

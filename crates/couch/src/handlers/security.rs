@@ -1,0 +1,50 @@
+//! `/{db}/_security`: who may do what with a database. Stored and answered; there are no users yet.
+
+use crate::error::{Error, Result};
+use crate::http::{Request, Response};
+use diwan_value::Value as Bson;
+use serde_json::{Value, json};
+
+/// The setting that holds the object, as text: it is no document, and its members may be called anything.
+const SETTING: &str = "security";
+
+/// The object.
+pub fn get(request: &mut Request) -> Result<Response> {
+    let collection = request.database()?;
+    match collection.setting(SETTING).as_ref().map(|value| value.as_value()) {
+        Some(Bson::String(text)) => Ok(Response::json_text(200, text.as_bytes().to_vec())),
+        _ => Ok(Response::json(
+            200,
+            &json!({ "admins": { "roles": ["_admin"] }, "members": { "roles": ["_admin"] } }),
+        )),
+    }
+}
+
+/// Replaces it.
+pub fn put(request: &mut Request) -> Result<Response> {
+    let collection = request.database()?;
+    let object = request.read_object()?;
+    for group in ["admins", "members", "readers"] {
+        match object.get(group) {
+            None => {}
+            Some(Value::Object(group)) => {
+                for list in ["names", "roles"] {
+                    check_list(group.get(list), list)?;
+                }
+            }
+            Some(_) => return Err(Error::bad_request(format!("{group} must be a JSON object"))),
+        }
+    }
+    let text = Value::Object(object).to_string();
+    let commit = collection.set_setting(SETTING, Some(Bson::String(&text)))?;
+    request.couch.store.engine().wait_durable(commit)?;
+    Ok(Response::ok(200))
+}
+
+fn check_list(list: Option<&Value>, name: &str) -> Result<()> {
+    match list {
+        None => Ok(()),
+        Some(Value::Array(list)) if list.iter().all(Value::is_string) => Ok(()),
+        Some(_) => Err(Error::bad_request(format!("{name} must be a JSON list of strings"))),
+    }
+}

@@ -1,0 +1,228 @@
+//! How a query would be answered.
+
+use super::indexes::{self, as_json, required_fields};
+use super::request::{FindRequest, selector_of};
+use super::run::choose;
+use crate::error::Result;
+use crate::http::{Request, Response};
+use crate::partition;
+use diwan_kv::Direction;
+use diwan_query::sort::Sort;
+use diwan_store::plan::{Access, Shape, explain_plan};
+use diwan_value::{ArrayBuilder, Doc, DocBuf, DocBuilder, Value, doc, key};
+use serde_json::{Value as Json, json};
+
+/// Explains a query; `within` is the partition of the request's path.
+pub fn explain(request: &mut Request, within: Option<String>) -> Result<Response> {
+    let collection = request.database()?;
+    let body = super::read_body(request)?;
+    let asked = FindRequest::read(body, within)?;
+    let chosen = choose(&asked, &collection, None)?;
+    let plan = collection.plan_query(&chosen.query)?;
+    let all = indexes::list(&collection);
+    // The names that the client asked by come before others of the same index.
+    let winner = chosen.index.as_ref().or_else(|| {
+        let name = plan.index_name()?;
+        all.iter().find(|listed| listed.index == name)
+    });
+    let selector = normalized(selector_of(asked.body.as_doc())?.as_doc().unwrap_or_default());
+    let index = winner.map_or_else(indexes::special, |winner| winner.to_json());
+    let body = as_json(asked.body.as_doc());
+    let member = |name: &str, default: Json| body.get(name).cloned().unwrap_or(default);
+    let sort = asked.sort.as_ref().map_or_else(|| json!({}), shown_sort);
+    let fields = member("fields", json!([]));
+    let use_index = match &asked.use_index {
+        None => json!([]),
+        Some((ddoc, None)) => json!([ddoc]),
+        Some((ddoc, Some(name))) => json!([ddoc, name]),
+    };
+    let is_partitioned = partition::is_partitioned(&collection);
+    let required = required_fields(selector.as_doc());
+    let candidates: Vec<Json> = all
+        .iter()
+        .filter(|listed| {
+            winner.is_none_or(|winner| (&winner.ddoc, &winner.name) != (&listed.ddoc, &listed.name))
+        })
+        .map(|listed| {
+            let usable = listed.is_usable(&required);
+            let reason = match (usable, listed.definition.partial.is_some()) {
+                (_, true) => "is_partial",
+                (true, _) => "less_overlap",
+                (false, _) => "field_mismatch",
+            };
+            json!({
+                "index": listed.to_json(),
+                "analysis": {
+                    "usable": usable && listed.definition.partial.is_none(),
+                    "reasons": [{ "name": reason }],
+                    "ranking": 1,
+                    "covering": false
+                }
+            })
+        })
+        .collect();
+    let sort_doc = asked.sort.as_ref().map(sort_as_document);
+    let shape = Shape {
+        sort: sort_doc.as_ref().map(DocBuf::as_doc).filter(|_| !plan.sorted),
+        skip: asked.skip,
+        limit: Some(asked.limit),
+        ..Shape::default()
+    };
+    let reverse = match &plan.access {
+        Access::Index(scan) => scan.direction == Direction::Reverse,
+        Access::Collection { direction, .. } | Access::Natural { direction } => {
+            *direction == Direction::Reverse
+        }
+        _ => false,
+    };
+    let reply = json!({
+        "dbname": request.param("db"),
+        "index": index,
+        "partitioned": is_partitioned,
+        "selector": as_json(selector.as_doc()),
+        "opts": {
+            "use_index": use_index,
+            "bookmark": asked.bookmark_text.as_deref().unwrap_or("nil"),
+            "limit": asked.limit,
+            "skip": asked.skip,
+            "sort": sort,
+            "fields": fields,
+            "partition": asked.partition.as_deref().unwrap_or(""),
+            "r": member("r", json!(1)),
+            "conflicts": asked.conflicts,
+            "stale": member("stale", json!(false)),
+            "update": member("update", json!(true)),
+            "stable": member("stable", json!(false)),
+            "execution_stats": asked.execution_stats,
+            "allow_fallback": asked.allow_fallback
+        },
+        "limit": asked.limit,
+        "skip": asked.skip,
+        "fields": fields,
+        "index_candidates": candidates,
+        "selector_hints": [{
+            "type": "json",
+            "indexable_fields": required,
+            "unindexable_fields": []
+        }],
+        "mrargs": {
+            "include_docs": true,
+            "view_type": "map",
+            "reduce": false,
+            "partition": asked.partition,
+            "direction": if reverse { "rev" } else { "fwd" },
+            "stable": member("stable", json!(false)),
+            "update": member("update", json!(true)),
+            "conflicts": asked.conflicts
+        },
+        "covering": false,
+        // Not in CouchDB: the plan in the words that MongoDB's clients get.
+        "winning_plan": as_json(explain_plan(&plan, selector.as_doc(), &shape, None).as_doc())
+    });
+    Ok(Response::json(200, &reply))
+}
+
+fn shown_sort(sort: &Sort) -> Json {
+    let parts = sort.parts().iter().map(|part| {
+        let direction = if part.direction == key::Direction::Ascending { "asc" } else { "desc" };
+        (part.path.as_str().to_owned(), json!(direction))
+    });
+    Json::Object(parts.collect())
+}
+
+fn sort_as_document(sort: &Sort) -> DocBuf {
+    let mut out = DocBuilder::new();
+    for part in sort.parts() {
+        out.append(part.path.as_str(), if part.direction == key::Direction::Ascending { 1 } else { -1 });
+    }
+    out.finish()
+}
+
+/// A selector as CouchDB shows it: every condition with its operator, fields with their whole paths.
+fn normalized(selector: Doc<'_>) -> DocBuf {
+    let mut parts = Vec::new();
+    conditions("", selector, &mut parts);
+    match parts.as_slice() {
+        [] => DocBuf::new(),
+        [only] => only.clone(),
+        several => {
+            let mut all = ArrayBuilder::new();
+            for part in several {
+                all.push(part);
+            }
+            doc! { "$and": all }
+        }
+    }
+}
+
+fn conditions(prefix: &str, selector: Doc<'_>, out: &mut Vec<DocBuf>) {
+    for element in selector.iter() {
+        let name = element.key_str();
+        let path = if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") };
+        let mut one = DocBuilder::new();
+        match (name, element.value()) {
+            ("$and" | "$or" | "$nor", Value::Array(branches)) => {
+                let mut all = ArrayBuilder::new();
+                for branch in branches.iter() {
+                    match branch {
+                        Value::Document(branch) => all.push(normalized(branch)),
+                        other => all.push(other),
+                    };
+                }
+                one.append(name, all);
+            }
+            ("$not", Value::Document(inner)) => {
+                one.append(name, normalized(inner));
+            }
+            (_, Value::Document(inner)) => match inner.iter().next() {
+                Some(first) if first.key.first() != Some(&b'$') || first.key.get(1) == Some(&b'_') => {
+                    conditions(&path, inner, out);
+                    continue;
+                }
+                Some(_) if inner.count() > 1 => {
+                    for operator in inner.iter() {
+                        let mut condition = DocBuilder::new();
+                        condition.append_element(operator);
+                        let mut one = DocBuilder::new();
+                        one.append(&path, condition.finish());
+                        out.push(one.finish());
+                    }
+                    continue;
+                }
+                Some(_) => {
+                    one.append(&path, inner);
+                }
+                None => {
+                    one.append(&path, doc! { "$eq": inner });
+                }
+            },
+            (_, value) => {
+                one.append(&path, doc! { "$eq": value });
+            }
+        }
+        out.push(one.finish());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use diwan_value::json::{self, Limits};
+
+    #[test]
+    fn selectors_are_normalized() {
+        for (text, expected) in [
+            ("{}", json!({})),
+            (r#"{"a":1}"#, json!({"a": {"$eq": 1}})),
+            (r#"{"a":{"b":1}}"#, json!({"a.b": {"$eq": 1}})),
+            (
+                r#"{"a":{"$gt":1,"$lt":3},"b":2}"#,
+                json!({"$and": [{"a": {"$gt": 1}}, {"a": {"$lt": 3}}, {"b": {"$eq": 2}}]}),
+            ),
+            (r#"{"$or":[{"a":1},{"b":2}]}"#, json!({"$or": [{"a": {"$eq": 1}}, {"b": {"$eq": 2}}]})),
+        ] {
+            let selector = json::parse_document(text.as_bytes(), Limits::default()).unwrap();
+            assert_eq!(as_json(normalized(selector.as_doc()).as_doc()), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Answering a query.
+
+use super::bookmark;
+use super::indexes::{self, Listed, required_fields};
+use super::request::{FindRequest, selector_of};
+use super::selector::{in_partition, no_design_documents, write_found};
+use crate::document::{self, Show};
+use crate::error::{Error, Result};
+use crate::http::{Request, Response, RowWriter};
+use diwan_query::Interrupt;
+use diwan_query::filter::Filter;
+use diwan_query::mango;
+use diwan_store::ops::{Query, Running};
+use diwan_store::plan::Hint;
+use diwan_store::{Collection, RevisedDocument, StoredDocument, id_key};
+use diwan_value::{ArrayBuilder, DocBuf, Value, doc};
+use serde_json::json;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// How many documents may be read for one that is answered before the answer warns.
+const MANY_READ: u64 = 10;
+
+/// A query with the index that it is answered by, if one was asked for.
+pub(super) struct Chosen {
+    pub query: Query,
+    /// The index that the client asked for and gets.
+    pub index: Option<Listed>,
+    /// Why another one was asked for in vain.
+    pub warning: Option<String>,
+}
+
+/// Chooses the index and makes the store's query.
+pub(super) fn choose(
+    request: &FindRequest,
+    collection: &Collection,
+    temporary: Option<std::path::PathBuf>,
+) -> Result<Chosen> {
+    let mut filters = vec![request.selector.stored(), no_design_documents()?];
+    // As in CouchDB, where only an index can sort, a document without the fields of the sort is not found.
+    let mut required = required_fields(selector_of(request.body.as_doc())?.as_doc().unwrap_or_default());
+    if let Some(sort) = &request.sort {
+        let mut all = ArrayBuilder::new();
+        for part in sort.parts().iter().filter(|part| part.path.as_str() != "_id") {
+            required.insert(part.path.as_str().to_owned());
+            all.push(exists(part.path.as_str()));
+        }
+        if !all.is_empty() {
+            let selector = doc! { "$and": all };
+            filters.push(mango::Selector::parse(selector.as_doc())?.stored());
+        }
+    }
+    if let Some(partition) = &request.partition {
+        filters.push(in_partition(partition)?);
+    }
+    let mut index = None;
+    let mut warning = None;
+    if let Some((ddoc, name)) = &request.use_index {
+        let called: Vec<Listed> = indexes::list(collection)
+            .into_iter()
+            .filter(|listed| listed.is_called(ddoc, name.as_deref()))
+            .collect();
+        index = called.into_iter().find(|listed| listed.is_usable(&required));
+        if index.is_none() {
+            let named = match name {
+                Some(name) => format!("_design/{ddoc}, {name}"),
+                None => format!("_design/{ddoc}"),
+            };
+            if !request.allow_fallback {
+                let text =
+                    format!("{named} specified by `use_index` could not be found or it is not suitable.");
+                return Err(Error::new(400, "invalid_index", text));
+            }
+            warning = Some(match name {
+                Some(_) => format!("{named} was not used because it is not a valid index for this query."),
+                None => {
+                    format!("{named} was not used because it does not contain a valid index for this query.")
+                }
+            });
+        }
+    }
+    let mut hint = Hint::None;
+    if let Some(index) = &index {
+        hint = Hint::Name(index.index.clone());
+        filters.extend(index.definition.partial_filter()?);
+    }
+    // What the store cannot ask is asked here, so it is not known how many documents will be read.
+    let most = match request.selector.names_metadata() {
+        true => None,
+        false => usize::try_from(request.limit.saturating_add(request.skip)).ok(),
+    };
+    let query = Query {
+        filter: Arc::new(Filter::and(filters)),
+        sort: request.sort.clone(),
+        hint,
+        after: request.bookmark.clone(),
+        most,
+        interrupt: Interrupt::new(),
+        temporary,
+    };
+    Ok(Chosen { query, index, warning })
+}
+
+/// The selector of documents that have a field.
+fn exists(path: &str) -> DocBuf {
+    // Fields whose names begin with an underscore travel with a dollar.
+    let name = if diwan_value::json::is_metadata_member(path.split('.').next().unwrap_or_default()) {
+        format!("${path}")
+    } else {
+        path.to_owned()
+    };
+    let mut out = diwan_value::DocBuilder::new();
+    out.append(&name, doc! { "$exists": true });
+    out.finish()
+}
+
+/// Answers a query; `within` is the partition of the request's path.
+pub fn find(request: &mut Request, within: Option<String>) -> Result<Response> {
+    let collection = request.database()?;
+    let begun = Instant::now();
+    let body = super::read_body(request)?;
+    let asked = FindRequest::read(body, within)?;
+    let chosen = choose(&asked, &collection, request.couch.config.temporary.clone())?;
+    // The plan and a sort come before the answer's head, so that what is wrong with them is told as an error.
+    let running = collection.query(&chosen.query)?;
+    Ok(Response::rows(move |out| {
+        let mut answer = Answer { asked, chosen, running, collection, begun, results: 0 };
+        answer.write(out).map_err(|error| out.failure(error))
+    }))
+}
+
+struct Answer {
+    asked: FindRequest,
+    chosen: Chosen,
+    running: Running,
+    collection: Arc<Collection>,
+    begun: Instant,
+    results: u64,
+}
+
+impl Answer {
+    fn write(&mut self, out: &mut RowWriter) -> Result<()> {
+        out.buffer().extend_from_slice(b"{\"docs\":[");
+        let mut skip = self.asked.skip;
+        let mut last = None;
+        while self.results < self.asked.limit && self.running.advance()? {
+            let Some(stored) = self.running.current() else { continue };
+            if !self.matches(stored)? {
+                continue;
+            }
+            if skip > 0 {
+                skip -= 1;
+                continue;
+            }
+            out.buffer().extend_from_slice(if self.results == 0 { b"\r\n" } else { b",\r\n" });
+            self.write_document(out, stored)?;
+            self.results += 1;
+            if self.results == self.asked.limit {
+                last = Some(self.running.position());
+            }
+            out.row_done()?;
+        }
+        self.write_end(out, last.map(|position| bookmark::write(&position)))?;
+        Ok(())
+    }
+
+    /// Whether what the store could not ask holds as well.
+    fn matches(&self, stored: &StoredDocument) -> Result<bool> {
+        if !self.asked.selector.names_metadata() {
+            return Ok(true);
+        }
+        self.asked.selector.matches_document(&revised(stored)?)
+    }
+
+    fn write_document(&self, out: &mut RowWriter, stored: &StoredDocument) -> Result<()> {
+        let record = stored.record();
+        let wants_tree = self.asked.conflicts && record.has_branches();
+        match &self.asked.fields {
+            None if !wants_tree => document::write_record(out.buffer(), &record),
+            Some(fields) if fields.are_stored() => {
+                fields.write_stored(out.buffer(), record.doc);
+                Ok(())
+            }
+            fields => {
+                let id = id_key(record.doc.get("_id").unwrap_or(Value::Null))?;
+                let show = Show { conflicts: self.asked.conflicts, ..Show::default() };
+                let view = self.collection.view();
+                write_found(out, &view, &revised(stored)?, &id, fields.as_ref(), &show)
+            }
+        }
+    }
+
+    fn write_end(&self, out: &mut RowWriter, bookmark: Option<String>) -> io::Result<()> {
+        // After the last page there is nothing to go on from: the same bookmark is given again, and finds nothing new.
+        let bookmark = match bookmark {
+            Some(bookmark) => bookmark,
+            None if self.results > 0 => bookmark::write(&self.running.position()),
+            None => self.asked.bookmark_text.clone().unwrap_or_else(|| bookmark::NONE.to_owned()),
+        };
+        write!(out, "\r\n],\r\n\"bookmark\": {}", json!(bookmark))?;
+        if self.asked.execution_stats {
+            let stats = self.running.stats();
+            let stats = json!({
+                "total_keys_examined": stats.keys_examined,
+                "total_docs_examined": stats.docs_examined,
+                "total_quorum_docs_examined": 0,
+                "results_returned": self.results,
+                "execution_time_ms": self.begun.elapsed().as_secs_f64() * 1000.0
+            });
+            write!(out, ",\r\n\"execution_stats\": {stats}")?;
+        }
+        let warnings = self.warnings();
+        if !warnings.is_empty() {
+            write!(out, ",\r\n\"warning\": {}", json!(warnings.join("\n")))?;
+        }
+        out.write_all(b"}\r\n")
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let mut warnings: Vec<String> = self.chosen.warning.iter().cloned().collect();
+        if self.running.plan().reads_all() {
+            warnings.push("No matching index found, create an index to optimize query time.".to_owned());
+        }
+        let read = self.running.stats().docs_examined;
+        if read / self.results.max(1) > MANY_READ {
+            warnings.push(
+                "The number of documents examined is high in proportion to the number of results returned. Consider \
+                 adding a more specific index to improve this."
+                    .to_owned(),
+            );
+        }
+        warnings
+    }
+}
+
+/// A stored document as one of a tree's.
+fn revised(stored: &StoredDocument) -> Result<RevisedDocument> {
+    let record = stored.record();
+    Ok(RevisedDocument {
+        revision: record.revision(),
+        deleted: false,
+        sequence: record.sequence,
+        doc: record.doc.to_owned(),
+        attachments: record.attachments()?,
+        has_branches: record.has_branches(),
+    })
+}

@@ -1,0 +1,61 @@
+//! Partitions of a database: documents whose ids begin with the partition's name and a colon.
+
+use crate::error::{Error, Result};
+use crate::http::Request;
+use diwan_store::Collection;
+use diwan_value::Value;
+
+/// The setting that says whether a database is partitioned.
+pub const SETTING: &str = "partitioned";
+
+/// Whether a database is partitioned.
+pub fn is_partitioned(collection: &Collection) -> bool {
+    collection.setting(SETTING).is_some_and(|value| value.as_value() == Value::Boolean(true))
+}
+
+/// Whether a document of this id belongs to the partition.
+pub fn has(partition: &str, id: &str) -> bool {
+    id.strip_prefix(partition).is_some_and(|rest| rest.starts_with(':'))
+}
+
+/// The partition that a request's path names, in a database that must be partitioned.
+pub fn of(request: &Request) -> Result<String> {
+    let collection = request.database()?;
+    if !is_partitioned(&collection) {
+        return Err(Error::bad_request("database is not partitioned"));
+    }
+    let name = request.param("partition");
+    check(name)?;
+    if request.query.get("partition").is_some_and(|other| other != name) {
+        return Err(Error::bad_request("Conflicting value for `partition` in query string"));
+    }
+    Ok(name.to_owned())
+}
+
+/// Refuses what is no partition's name.
+pub fn check(name: &str) -> Result<()> {
+    if name.is_empty() {
+        return Err(Error::illegal_partition("Partition must not be empty"));
+    }
+    if name.starts_with('_') {
+        return Err(Error::illegal_partition("Partition must not start with an underscore"));
+    }
+    if name.contains(':') {
+        return Err(Error::illegal_partition("Partition must not contain a colon"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_are_prefixes_with_a_colon() {
+        assert!(has("a", "a:b") && !has("a", "ab:c") && !has("a", "a"));
+        for bad in ["", "_x", "a:b"] {
+            assert_eq!(check(bad).unwrap_err().error, "illegal_partition", "{bad}");
+        }
+        assert!(check("straße").is_ok());
+    }
+}
