@@ -225,7 +225,7 @@ fn delete_one(
 ) -> Result<u64> {
     match context.server.store.collection(namespace)? {
         Some(collection) => delete::run_one(context, &collection, delete, at, retry),
-        None => Ok(0),
+        None => Ok(delete.check().map(|()| 0)?),
     }
 }
 

@@ -298,7 +298,8 @@ pub(crate) fn may_be_compressed(body: Doc<'_>) -> bool {
 
 /// Whether what a command does is of use to nobody but the client that waits for its reply.
 pub(crate) fn ends_with_client(command: &Command, request: &Request<'_>) -> bool {
-    !command.writes() && !(command.name == "aggregate" && aggregate::request_writes(request))
+    let writes = command.writes() || (command.name == "aggregate" && aggregate::request_writes(request));
+    !writes
 }
 
 /// Whether a command is a driver's first word, for which an old opcode will do.
