@@ -2,7 +2,8 @@
 
 use super::condition::{Condition, Test};
 use super::element::Element;
-use diwan_value::{ArrayBuilder, DocBuf, DocBuilder, Path, Value, array};
+use diwan_value::json::{id_to_text, is_metadata_member};
+use diwan_value::{ArrayBuilder, DocBuf, DocBuilder, Path, Value, ValueBuf, array};
 
 impl Condition {
     /// The selector of this condition alone.
@@ -11,13 +12,33 @@ impl Condition {
         // The names of stored fields as members have them.
         if name.starts_with("$_") {
             name.remove(0);
-        } else if diwan_value::json::is_metadata_member(path.name(0)) {
+        } else if is_metadata_member(path.name(0)) {
             name.insert(0, '$');
         }
-        // An id that a test of equality names was read from its text.
         let mut builder = DocBuilder::new();
-        builder.append(&name, test(&self.test));
+        match &self.test {
+            Test::Eq(operand) | Test::Ne(operand) if name == "_id" => {
+                builder.begin_document("_id").append(self.operator(), id(operand.value())).end();
+            }
+            Test::In(set) | Test::Nin(set) if name == "_id" => {
+                let ids: Vec<ValueBuf> = set.values().iter().map(|operand| id(operand.value())).collect();
+                builder.begin_document("_id").append(self.operator(), ids).end();
+            }
+            asked => drop(builder.append(&name, test(asked))),
+        }
         builder.finish()
+    }
+}
+
+/// An id as it is named in a selector: if it is a string, by its text.
+fn id(id: Value<'_>) -> ValueBuf {
+    match id {
+        Value::String(_) => {
+            let mut text = String::new();
+            id_to_text(id, &mut text);
+            Value::String(&text).to_owned()
+        }
+        other => other.to_owned(),
     }
 }
 

@@ -396,10 +396,13 @@ impl Planner<'_> {
                 let field = spec.fields.get(at)?;
                 let is_point = bounds[at].as_slice().len() == 1 && bounds[at].is_points();
                 if field.path == part.path {
+                    // A document of several entries would come at the first one found, whatever the sort's is.
+                    if index.multikey() >> at.min(63) & 1 == 1 {
+                        return None;
+                    }
                     // A field bound to one value is in any order.
                     if !is_point {
-                        // A document of several entries would come at the first of them, whatever the sort's is.
-                        if field.order == FieldOrder::Hashed || index.multikey() >> at.min(63) & 1 == 1 {
+                        if field.order == FieldOrder::Hashed {
                             return None;
                         }
                         let same = (field.order == FieldOrder::Ascending)

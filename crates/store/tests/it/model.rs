@@ -90,8 +90,58 @@ fn random_condition(random: &mut Random) -> DocBuf {
     condition.finish()
 }
 
+/// A selector of CouchDB's, as a filter.
+fn random_selector(random: &mut Random) -> DocBuf {
+    let path = ["a", "b", "a.x", "a.y", "a.0", "b.x"][random.below(6) as usize];
+    let operators = [
+        "$eq",
+        "$ne",
+        "$gt",
+        "$gte",
+        "$lt",
+        "$lte",
+        "$in",
+        "$nin",
+        "$exists",
+        "$all",
+        "$type",
+        "$beginsWith",
+        "$elemMatch",
+        "$mod",
+    ];
+    let mut operand = DocBuilder::new();
+    match operators[random.below(operators.len() as u64) as usize] {
+        name @ ("$in" | "$nin" | "$all") => {
+            operand.begin_array(name);
+            for at in 0..1 + random.below(3) {
+                append_value(random, &mut operand, &at.to_string(), 1);
+            }
+            operand.end();
+        }
+        "$exists" => drop(operand.append("$exists", random.below(2) == 0)),
+        "$type" => {
+            let names = ["string", "number", "array", "null", "object", "boolean"];
+            operand.append("$type", names[random.below(6) as usize]);
+        }
+        "$beginsWith" => drop(operand.append("$beginsWith", ["", "a", "b"][random.below(3) as usize])),
+        "$elemMatch" => drop(operand.append("$elemMatch", doc! { "$gte": random.below(4) as i32 })),
+        "$mod" => drop(operand.append("$mod", array![2, (random.below(2) as i32)])),
+        name => append_value(random, &mut operand, name, 1),
+    }
+    let mut condition = DocBuilder::new();
+    condition.append(path, operand.finish());
+    match random.below(4) {
+        0 => doc! { "$mango": { "$not": condition.finish() } },
+        _ => doc! { "$mango": condition.finish() },
+    }
+}
+
 fn random_filter(random: &mut Random) -> DocBuf {
-    let (one, two) = (random_condition(random), random_condition(random));
+    let mut condition = || match random.below(3) {
+        0 => random_selector(random),
+        _ => random_condition(random),
+    };
+    let (one, two) = (condition(), condition());
     match random.below(4) {
         0 => one,
         1 | 2 => doc! { "$and": array![one.as_doc(), two.as_doc()] },
@@ -109,6 +159,8 @@ fn every_plan_finds_what_a_scan_finds() {
         doc! { "key": { "a": "hashed" }, "name": "i" },
         doc! { "key": { "$**": 1 }, "name": "i" },
         doc! { "key": { "a": 1 }, "name": "i", "partialFilterExpression": { "b": { "$gt": 1 } } },
+        doc! { "key": { "a": 1 }, "name": "i", "partialFilterExpression": { "$mango": { "a": { "$gt": 1 } } } },
+        doc! { "key": { "b": 1 }, "name": "i", "partialFilterExpression": { "$mango": { "b": { "$exists": true } } } },
     ];
     for (round, pattern) in patterns.iter().enumerate() {
         let seed = round as u64 + 1;
@@ -158,6 +210,56 @@ fn every_plan_finds_what_a_scan_finds() {
                 assert!(keys.is_sorted(), "seed {seed}, filter {filter:?}, sort {sort:?}");
                 assert_eq!(found.len(), expected.len(), "seed {seed}, filter {filter:?}, sort {sort:?}");
             }
+        }
+    }
+}
+
+#[test]
+fn texts_of_ids_find_what_a_scan_finds() {
+    let store = store();
+    let collection = collection(&store);
+    let hex = |n: u64| format!("{:024x}", u128::from(n) << 88 | 0xABCD);
+    let mut random = Random(1);
+    let mut texts: Vec<String> =
+        ["", "_x", "_design/x", "~", "zebra", "~{\"$numberInt\":\"5\"}"].map(str::to_owned).into();
+    for n in 0..40 {
+        let text = match n % 3 {
+            0 => hex(random.below(256)),
+            1 => format!("{:x}", random.below(4096)),
+            _ => {
+                ["", "a", "b", "ab", "g", "A"][random.below(6) as usize].repeat(1 + random.below(3) as usize)
+            }
+        };
+        texts.push(text);
+    }
+    for text in &texts {
+        let ids = [
+            Value::String(text).to_owned(),
+            diwan_value::ObjectId::parse_hex(text).map_or(Value::Int32(5), Value::ObjectId).to_owned(),
+        ];
+        for id in ids {
+            let doc = doc! { "_id": id };
+            // Some come twice.
+            _ = collection.insert(&[doc.as_doc()], true, Default::default()).unwrap();
+        }
+    }
+    for text in &texts {
+        for operator in ["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$beginsWith"] {
+            let mut asked = DocBuilder::new();
+            asked.append(operator, text);
+            let filter = doc! { "$mango": { "_id": asked.finish() } };
+            let scan = Find {
+                filter: filter.as_doc(),
+                hint: Hint::Natural(diwan_kv::Direction::Forward),
+                ..Find::default()
+            };
+            let planned = Find { filter: filter.as_doc(), ..Find::default() };
+            let all = find(&store, &Find::default());
+            let parsed = diwan_query::filter::Filter::parse(filter.as_doc(), &Default::default()).unwrap();
+            let expected: Vec<DocBuf> =
+                all.into_iter().filter(|doc| parsed.matches(doc.as_doc()).unwrap()).collect();
+            assert_eq!(find(&store, &planned), expected, "{filter:?}");
+            assert_eq!(find(&store, &scan), expected, "{filter:?}");
         }
     }
 }

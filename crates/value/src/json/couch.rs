@@ -86,7 +86,7 @@ pub fn parse_couch(text: &[u8], limits: Limits) -> Result<CouchDoc<'_>, JsonErro
     }
     reader.close(start, 0);
     reader.end_of_text()?;
-    reader.check_depth(Type::Document)?;
+    reader.check_limits(Type::Document)?;
     doc.body = DocBuf::trusted(reader.finish());
     Ok(doc)
 }

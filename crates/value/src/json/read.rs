@@ -58,7 +58,7 @@ impl<'t> Reader<'t> {
         self.skip_space();
         let tag = self.value(1)?;
         self.end_of_text()?;
-        self.check_depth(tag)?;
+        self.check_limits(tag)?;
         Ok(tag)
     }
 
@@ -68,8 +68,11 @@ impl<'t> Reader<'t> {
         if self.at < self.text.len() { Err(self.syntax("unexpected text after the value")) } else { Ok(()) }
     }
 
-    /// Where the text nests too deep, checks that what was written does not.
-    pub fn check_depth(&self, tag: Type) -> Result<(), JsonError> {
+    /// Checks that what was written is not too large, nor nests too deep where the text does.
+    pub fn check_limits(&self, tag: Type) -> Result<(), JsonError> {
+        if self.out.len() > self.limits.bytes {
+            return Err(self.too_large());
+        }
         let nested = matches!(tag, Type::Document | Type::Array);
         if nested && self.deepest > self.limits.depth && depth_of(Doc::trusted(&self.out)) > self.limits.depth
         {
@@ -201,7 +204,8 @@ impl<'t> Reader<'t> {
     /// Reads what follows a value in an object or array: whether there is another.
     #[inline]
     pub fn goes_on(&mut self, end: u8) -> Result<bool, JsonError> {
-        if self.out.len() > self.limits.bytes {
+        // Some room for a wrapper that becomes a smaller value; what stays is measured at the end.
+        if self.out.len() / 2 > self.limits.bytes {
             return Err(self.too_large());
         }
         self.skip_space();

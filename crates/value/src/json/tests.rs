@@ -138,6 +138,10 @@ fn depth_and_size_are_limited() {
         assert_eq!(parse_document(text.as_bytes(), limits).unwrap_err().kind, ErrorKind::Size);
         assert_eq!(parse_couch(text.as_bytes(), limits).unwrap_err().kind, ErrorKind::Size);
     }
+    // Of a wrapper counts what it becomes, not what it is while it is read.
+    let wrapped =
+        format!("{{\"a\":{{\"$binary\":{{\"base64\":\"{}\",\"subType\":\"00\"}}}}}}", "A".repeat(100));
+    assert!(parse_document(wrapped.as_bytes(), limits).is_ok());
     let attached = format!("{{\"_attachments\":{{\"a\":{{\"data\":\"{}\"}}}},\"b\":1}}", "x".repeat(1000));
     assert_eq!(parse_couch(attached.as_bytes(), limits).map(|doc| doc.body), Ok(doc! { "b": 1 }));
 }

@@ -51,8 +51,8 @@ const WRAPPERS: &[(&str, Unwrap)] = &[
         let Some(Value::ObjectId(id)) = doc.get("$id") else { return None };
         Some(Value::DbPointer { namespace: doc.get_str("$ref")?, id }.to_owned())
     }),
-    ("$minKey", |content| (content == Value::Int32(1)).then(|| Value::MinKey.to_owned())),
-    ("$maxKey", |content| (content == Value::Int32(1)).then(|| Value::MaxKey.to_owned())),
+    ("$minKey", |content| is_one(content).then(|| Value::MinKey.to_owned())),
+    ("$maxKey", |content| is_one(content).then(|| Value::MaxKey.to_owned())),
     ("$undefined", |content| (content == Value::Boolean(true)).then(|| Value::Undefined.to_owned())),
 ];
 
@@ -84,6 +84,10 @@ pub(super) fn unwrap(doc: Doc<'_>) -> Unwrapped {
 
 fn beside(extra: &str, name: &str) -> Unwrapped {
     Unwrapped::Invalid(format!("unexpected '{extra}' beside '{name}'"))
+}
+
+fn is_one(content: Value<'_>) -> bool {
+    matches!(content, Value::Int32(1) | Value::Int64(1))
 }
 
 fn date(content: Value<'_>) -> Option<ValueBuf> {
