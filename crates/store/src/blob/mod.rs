@@ -25,7 +25,7 @@ mod tests;
 pub use attachment::{Attachment, BlobId, Encoding};
 pub use hold::{BlobHold, BlobTotals};
 pub use read::{BlobForm, BlobReader};
-pub use reference::{reference, release, replace};
+pub use reference::{reference, release};
 pub use write::{BlobSource, BlobWriter, StagedBlob, error_of, is_compressible};
 
 pub(crate) use hold::{Blobs, Head};

@@ -52,28 +52,6 @@ pub fn release(
     }
 }
 
-/// A [`release`] of `old` and a [`reference`] of `new` in one, for a body that takes another's place: what both have
-/// is not looked at again.
-pub fn replace(
-    batch: &mut Batch,
-    collection: CollectionId,
-    id: &[u8],
-    old: (Revision, &[Attachment]),
-    new: (Revision, &[Attachment]),
-) {
-    let kept = blobs_of(new.1);
-    for blob in blobs_of(old.1) {
-        if old.0 != new.0 || !kept.contains(&blob) {
-            let key = Key::BlobReference { collection, blob, revision: old.0, id };
-            batch.delete(Space::Meta, key.bytes());
-        }
-        if !kept.contains(&blob) {
-            loosen(batch, collection, blob);
-        }
-    }
-    reference(batch, collection, id, new.0, new.1);
-}
-
 /// Marks a blob to be looked at.
 pub(super) fn loosen(batch: &mut Batch, collection: CollectionId, blob: BlobId) {
     batch.put(Space::Meta, Key::LooseBlob { collection, blob, stamp: stamp() }.bytes(), Vec::new());

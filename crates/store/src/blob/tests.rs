@@ -177,16 +177,19 @@ fn a_content_is_stored_once_and_goes_with_its_last_reference() {
     assert_eq!(keys_left(&files), [1, 1, 2, 0, 3]);
 
     // A later revision keeps it, the other document lets go of it.
-    let mut batch = Batch::new();
-    replace(&mut batch, files.id, b"one", (revision(1), &list), (revision(2), &list[1..]));
-    files.shared.engine.commit(batch).unwrap();
+    let follow = |old: (u32, &[Attachment]), new: (u32, &[Attachment])| {
+        let mut batch = Batch::new();
+        release(&mut batch, files.id, b"one", revision(old.0), old.1);
+        reference(&mut batch, files.id, b"one", revision(new.0), new.1);
+        files.shared.engine.commit(batch).unwrap();
+    };
+    follow((1, &list), (2, &list[1..]));
+    sweep_now(&files);
     assert_eq!(keys_left(&files), [1, 1, 2, 0, 3]);
     unrefer(&files, b"two", 1, &list[..1]);
     sweep_now(&files);
     assert_eq!(keys_left(&files), [1, 1, 1, 0, 3]);
-    let mut batch = Batch::new();
-    replace(&mut batch, files.id, b"one", (revision(2), &list[1..]), (revision(3), &[]));
-    files.shared.engine.commit(batch).unwrap();
+    follow((2, &list[1..]), (3, &[]));
 
     // A reader keeps what it reads.
     let mut reader = files.read_blob(&list[0], BlobForm::Identity, None).unwrap().unwrap();
@@ -249,13 +252,8 @@ fn sweeping_beside_uploads_loses_nothing_and_leaves_nothing() {
                             _ => vec![staged.attachment("a", "x/y", round)],
                         };
                         let mut batch = Batch::new();
-                        replace(
-                            &mut batch,
-                            files.id,
-                            &id,
-                            (revision(round - 1), &attached),
-                            (revision(round), &new),
-                        );
+                        release(&mut batch, files.id, &id, revision(round - 1), &attached);
+                        reference(&mut batch, files.id, &id, revision(round), &new);
                         files.shared.engine.commit(batch).unwrap();
                         drop(staged);
                         attached = new;

@@ -2,7 +2,8 @@
 //!
 //! Of each kind of event and each name only the newest is kept, in the order they happened, and only so many in all. An
 //! update is noted once until somebody reads: a write that finds it noted only looks at a flag. Nothing of it is stored.
-//! The sequences of a later start are greater, and it begins with the databases that it finds.
+//! The sequences of a later start are greater, and it begins with the databases that it finds. What `$out` writes before
+//! it takes its name is nobody's business.
 
 use super::watch::{Subscription, Watchers};
 use crate::clock;
@@ -66,6 +67,9 @@ struct Log {
 
 impl Log {
     fn add(&mut self, kind: DatabaseEventKind, namespace: Namespace) {
+        if namespace.collection.starts_with(crate::ops::TEMPORARY_PREFIX) {
+            return;
+        }
         self.last += 1;
         self.events.insert(self.last, (kind, namespace.clone()));
         if let Some(older) = self.newest.insert((kind, namespace), self.last) {

@@ -14,12 +14,14 @@ use diwan_kv::{Bytes, Direction, KeyRange, Space};
 use diwan_value::key;
 use diwan_value::{ValueBuf, key::Decoder};
 use std::ops::{Bound, ControlFlow};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// How many entries of the log are read at a time.
 const RUN: usize = 4096;
 /// How many documents that nobody asked for a pass may meet before it is given up, beside one for each that was.
 const MOST_OTHERS: usize = 64;
+/// From how many documents on a second thread is worth its start.
+const MANY: usize = 512;
 
 /// The last change of a document.
 #[derive(Clone, Debug, PartialEq)]
@@ -151,12 +153,16 @@ fn read_run(view: &ReadView, since: u64, most: usize, direction: Direction) -> R
 /// Adds the rows of a run.
 fn rows_of(view: &ReadView, run: &Run, rows: &mut Vec<ChangeRow>) -> Result<()> {
     let live = run.live_by_id();
+    let mut by_id = read_live(view, run, &live)?;
     // Where the ids rise with the sequences and nothing is deleted, rows come in their order.
     if live.len() == run.entries.len() && live.is_sorted() {
-        return read_live(view, run, &live, &mut |_, row| rows.push(row));
+        rows.append(&mut by_id);
+        return Ok(());
     }
     let mut found: Vec<Option<ChangeRow>> = vec![None; run.entries.len()];
-    read_live(view, run, &live, &mut |at, row| found[at as usize] = Some(row))?;
+    for (at, row) in live.into_iter().zip(by_id) {
+        found[at as usize] = Some(row);
+    }
     for (at, row) in found.into_iter().enumerate() {
         match row {
             Some(row) => rows.push(row),
@@ -166,44 +172,68 @@ fn rows_of(view: &ReadView, run: &Run, rows: &mut Vec<ChangeRow>) -> Result<()> 
     Ok(())
 }
 
-/// Gives the rows of documents that are there, in the order of their ids.
-fn read_live(view: &ReadView, run: &Run, live: &[u32], give: &mut dyn FnMut(u32, ChangeRow)) -> Result<()> {
-    let (Some(&first), Some(&last)) = (live.first(), live.last()) else { return Ok(()) };
+/// The rows of documents that are there, in the order of their ids. Of many, a second thread reads the second half: most
+/// of the time goes into documents and their revisions, not into the log.
+fn read_live(view: &ReadView, run: &Run, live: &[u32]) -> Result<Vec<ChangeRow>> {
+    if live.len() < MANY || !has_second_core() {
+        return read_part(view, run, live);
+    }
+    let (first, second) = live.split_at(live.len() / 2);
+    std::thread::scope(|scope| {
+        let helper = std::thread::Builder::new().name("diwan-feed".to_owned());
+        let helper = helper.spawn_scoped(scope, || read_part(view, run, second));
+        let mut rows = read_part(view, run, first)?;
+        let mut others = match helper {
+            Ok(helper) => helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?,
+            Err(_) => read_part(view, run, second)?,
+        };
+        rows.append(&mut others);
+        Ok(rows)
+    })
+}
+
+fn has_second_core() -> bool {
+    static CORES: LazyLock<usize> =
+        LazyLock::new(|| std::thread::available_parallelism().map_or(1, |cores| cores.get()));
+    *CORES > 1
+}
+
+fn read_part(view: &ReadView, run: &Run, live: &[u32]) -> Result<Vec<ChangeRow>> {
+    let mut rows = Vec::with_capacity(live.len());
+    let (Some(&first), Some(&last)) = (live.first(), live.last()) else { return Ok(rows) };
     let prefix = keys::collection_prefix(view.collection().id);
     let place = |at: u32| Bytes::from([prefix.as_slice(), run.id(at as usize)].concat());
-    let (mut done, mut others) = (0, 0);
+    let mut others = 0;
     let mut failure = None;
     let range = KeyRange::closed(place(first), place(last));
     view.snapshot().visit(Space::Records, range, &mut |key, value| {
-        let Some(&at) = live.get(done) else { return ControlFlow::Break(()) };
+        let Some(&at) = live.get(rows.len()) else { return ControlFlow::Break(()) };
         if key.get(prefix.len()..) != Some(run.id(at as usize)) {
             others += 1;
-            return if others > MOST_OTHERS + done {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            };
+            let is_given_up = others > MOST_OTHERS + rows.len();
+            return if is_given_up { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
         }
         match live_row(view, run, at, value) {
-            Ok(row) => give(at, row),
+            Ok(row) => {
+                rows.push(row);
+                ControlFlow::Continue(())
+            }
             Err(error) => {
                 failure = Some(error);
-                return ControlFlow::Break(());
+                ControlFlow::Break(())
             }
         }
-        done += 1;
-        ControlFlow::Continue(())
     })?;
     if let Some(error) = failure {
         return Err(error);
     }
-    for &at in &live[done..] {
+    for &at in &live[rows.len()..] {
         let key = place(at);
         let value = view.snapshot().get(Space::Records, &key)?;
         let value = value.ok_or_else(|| Error::Damaged(keys::describe(Space::Records, &key)))?;
-        give(at, live_row(view, run, at, &value)?);
+        rows.push(live_row(view, run, at, &value)?);
     }
-    Ok(())
+    Ok(rows)
 }
 
 fn live_row(view: &ReadView, run: &Run, at: u32, value: &[u8]) -> Result<ChangeRow> {

@@ -122,12 +122,13 @@ fn rows_tell_each_documents_last_change() {
 }
 
 #[test]
-fn rows_name_leaves_and_ids_of_deleted_documents() {
+fn rows_name_leaves_and_ids_of_deleted_documents_and_not_what_was_purged() {
     let store = store();
     let things = store.collection_or_create(&name("things")).unwrap();
+    let revision = |generation: u32, hash: u8| Revision { generation, hash: [hash; 16] };
     let graft = |id: &'static str, generation: u32, hash: u8, deleted: bool| {
         let body = doc! { "_id": id, "n": i32::from(hash) };
-        let base = Base::Graft { revision: Revision { generation, hash: [hash; 16] }, ancestors: Vec::new() };
+        let base = Base::Graft { revision: revision(generation, hash), ancestors: Vec::new() };
         let edit = RevisionEdit {
             id: Value::String(id),
             base,
@@ -147,8 +148,10 @@ fn rows_name_leaves_and_ids_of_deleted_documents() {
         insert(&things, &[doc! { "_id": id, "types": types }]);
         edit(&things, id, None);
     }
+    graft("c", 1, 1, false);
+    let purged = things.purge(&id_key(Value::String("c")).unwrap(), &[revision(1, 1)]).unwrap();
+    assert_eq!(purged, [revision(1, 1)]);
     let rows = follow(&things, 0, 2);
-    let revision = |generation: u32, hash: u8| Revision { generation, hash: [hash; 16] };
     assert_eq!(rows.len(), 5);
     assert_eq!(rows[0].revision, revision(1, 3));
     assert_eq!(rows[0].leaves, [revision(1, 3), revision(1, 1), revision(2, 2)]);
@@ -300,6 +303,8 @@ fn events_of_databases() {
         assert_eq!(store.database_events(0, 2).len(), 2);
         store.last_database_event()
     };
+    // No server is started again within the millisecond.
+    std::thread::sleep(Duration::from_millis(20));
     let store = Store::open(engine).unwrap();
     assert!(store.last_database_event() > last);
     assert_eq!(events(&store, last), [event(Created, "three")]);
