@@ -21,14 +21,14 @@ mod spec;
 mod stop;
 mod transfer;
 
-pub use documents::check_document;
+pub use documents::{check_document, is_replicator};
 
 use crate::error::{Error, Result};
 use crate::server::Couch;
 use crate::uuids::push_hex;
 use documents::Documents;
 use endpoint::Endpoint;
-use failure::Failure;
+use failure::{Failure, Kind};
 use job::{After, DocumentKey, Job, Phase};
 use parking_lot::{Condvar, Mutex};
 use peer::{Http, Local, Patience, Peer, Remote};
@@ -289,6 +289,9 @@ impl Replicator {
         });
         match &result {
             Ok(_) => tracing::info!(id = job.id, "replication is done"),
+            Err(failure) if failure.kind == Kind::Stopped => {
+                tracing::info!(id = job.id, "replication is stopped")
+            }
             Err(failure) => tracing::warn!(id = job.id, %failure, "replication ended before its time"),
         }
         let completed = result.is_ok();
