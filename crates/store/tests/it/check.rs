@@ -3,12 +3,17 @@
 use crate::setup::{delete, index, insert, update};
 use diwan_kv::{Batch, Engine, KeyRange, MemoryEngine, Space};
 use diwan_query::Interrupt;
+use diwan_store::blob::BlobSource;
 use diwan_store::check::{CheckReport, FindingKind, Part};
-use diwan_store::keys::{CollectionId, IndexId, Key, collection_prefix, index_prefix, natural_prefix};
+use diwan_store::keys::{
+    BlobKeys, CollectionId, IndexId, Key, blobs_prefix, collection_prefix, index_prefix, natural_prefix,
+};
 use diwan_store::{
-    Change, ChangeKind, Namespace, RetryRecord, Store, WriteOptions, check, id_key, validate_collection,
+    Base, Change, ChangeKind, Namespace, RetryRecord, Revision, RevisionEdit, RevisionOutcome, Store,
+    WriteOptions, check, id_key, validate_collection,
 };
 use diwan_value::{DocBuf, Value, doc};
+use std::io::Write;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -385,4 +390,107 @@ fn an_index_that_was_being_dropped_at_a_kill_stays_dropped() {
     let things = store.collection(&Namespace::new("test", "things").unwrap()).unwrap().unwrap();
     assert!(things.schema().indexes.iter().all(|index| index.id != BY_TAG));
     assert!(checked(&store).findings.is_empty());
+}
+
+/// A document with a conflict, a deleted branch and a superseded body, an attachment, a local document and a setting.
+fn branched_store() -> (Arc<Store>, Arc<MemoryEngine>, [Revision; 3]) {
+    let (store, engine) = used_store();
+    let things = store.collection(&Namespace::new("test", "things").unwrap()).unwrap().unwrap();
+    let mut upload = things.blob_writer(BlobSource::Plain).unwrap();
+    upload.write_all(b"some bytes").unwrap();
+    let blob = upload.finish().unwrap();
+    let edit = |base: Base, deleted: bool, doc: &DocBuf| {
+        let attachments = if deleted { Vec::new() } else { vec![blob.attachment("a", "text/plain", 0)] };
+        let edit = RevisionEdit { id: Value::Int32(50), base, deleted, doc: doc.as_doc(), attachments };
+        match things.edit_revisions(&[edit], true).unwrap().outcomes.remove(0) {
+            RevisionOutcome::Written(revision) => revision,
+            other => panic!("{other:?}"),
+        }
+    };
+    let graft = |generation: u32, hash: u8| Base::Graft {
+        revision: Revision { generation, hash: [hash; 16] },
+        ancestors: Vec::new(),
+    };
+    let first = edit(Base::New, false, &doc! { "v": 1 });
+    let winner = edit(Base::Leaf(first), false, &doc! { "v": 2 });
+    let conflict = edit(graft(1, 7), false, &doc! { "v": 3 });
+    let other = edit(graft(1, 8), false, &doc! { "v": 4 });
+    edit(Base::Leaf(other), true, &doc! {});
+    things.put_local("checkpoint", doc! { "seq": 5 }.as_doc(), None).unwrap();
+    things.set_setting("security", Some(Value::Int32(1))).unwrap();
+    (store, engine, [winner, conflict, other])
+}
+
+#[test]
+fn damaged_branches_bodies_and_attachments_are_found() {
+    let (store, _, _) = branched_store();
+    let report = checked(&store);
+    assert!(report.findings.is_empty(), "{:?}", report.findings.listed);
+    let id = id(50);
+    type Damage = Box<dyn Fn(&dyn Engine, &mut Batch, [Revision; 3])>;
+    let branches = Key::Branches(THINGS, &id).bytes();
+    let (a, b, c, d, e) = (branches.clone(), branches.clone(), id.clone(), id.clone(), id.clone());
+    let damages: Vec<(FindingKind, Damage)> = vec![
+        (FindingKind::Revision, Box::new(move |_, batch, _| batch.delete(Space::Revisions, a.as_slice()))),
+        (
+            FindingKind::Revision,
+            Box::new(move |engine, batch, _| {
+                let mut bytes = value(engine, Space::Revisions, &b);
+                bytes.pop();
+                batch.put(Space::Revisions, b.as_slice(), bytes);
+            }),
+        ),
+        (
+            FindingKind::Revision,
+            Box::new(move |_, batch, [_, conflict, _]| {
+                batch.delete(Space::Revisions, Key::Body(THINGS, &c, conflict).bytes());
+            }),
+        ),
+        (
+            FindingKind::Revision,
+            Box::new(move |engine, batch, [winner, conflict, _]| {
+                let body = value(engine, Space::Revisions, &Key::Body(THINGS, &d, conflict).bytes());
+                batch.put(Space::Revisions, Key::Body(THINGS, &d, winner).bytes(), body);
+            }),
+        ),
+        (
+            FindingKind::Attachment,
+            Box::new(move |engine, batch, [winner, ..]| {
+                let references = blobs_prefix(THINGS, BlobKeys::References);
+                let pairs = pairs(engine, Space::Meta, &references);
+                let own = pairs
+                    .iter()
+                    .find(|(key, _)| key.windows(16).any(|part| part == winner.hash) && key.ends_with(&e));
+                batch.delete(Space::Meta, own.unwrap().0.as_slice());
+            }),
+        ),
+        (
+            FindingKind::Attachment,
+            Box::new(|engine, batch, _| {
+                let heads = pairs(engine, Space::Meta, &blobs_prefix(THINGS, BlobKeys::Heads));
+                batch.delete(Space::Meta, heads[0].0.as_slice());
+            }),
+        ),
+        (
+            FindingKind::Catalog,
+            Box::new(|_, batch, _| {
+                batch.put(Space::Meta, Key::Local(THINGS, b"checkpoint").bytes(), &b"\x01short"[..]);
+            }),
+        ),
+        (
+            FindingKind::Orphan,
+            Box::new(|_, batch, _| {
+                let value = doc! { "v": 1 }.into_bytes();
+                batch.put(Space::Meta, Key::Setting(CollectionId(99), "security").bytes(), value);
+            }),
+        ),
+    ];
+    for (at, (expected, damage)) in damages.iter().enumerate() {
+        let (store, engine, revisions) = branched_store();
+        let mut batch = Batch::new();
+        damage(engine.as_ref(), &mut batch, revisions);
+        engine.commit(batch).unwrap();
+        let findings = checked(&store).findings.listed;
+        assert!(findings.iter().any(|finding| finding.kind == *expected), "damage {at}: {findings:?}");
+    }
 }

@@ -499,3 +499,43 @@ fn local_documents_and_settings_come_back() {
     store.drop_collection(&name).unwrap();
     assert!(things.put_local("b", doc! {}.as_doc(), None).is_err());
 }
+
+#[test]
+fn attachments_stay_with_the_bodies_that_have_them() {
+    use std::io::Write;
+    let (store, things) = setup();
+    let mut upload = things.blob_writer(diwan_store::blob::BlobSource::Plain).unwrap();
+    upload.write_all(b"some bytes").unwrap();
+    let blob = upload.finish().unwrap();
+    let body = doc! { "n": 1 };
+    let attached = |base, attachments| RevisionEdit { attachments, ..edit("x", base, false, body.as_doc()) };
+    let first = written(one(&things, attached(Base::New, vec![blob.attachment("a", "text/plain", 0)])));
+    assert_ne!(first, Revision::first(doc! { "_id": "x", "n": 1 }.as_doc()));
+    assert_eq!(things.get(&key("x")).unwrap().unwrap().record().revision(), first);
+    // MongoDB's clients do not see attachments, and keep them.
+    update(&things, &doc! { "_id": "x" }, &doc! { "$set": { "n": 2 } }, false, false);
+    let now = things.view().document(&key("x")).unwrap().unwrap();
+    assert_eq!((now.attachments.len(), now.attachments[0].revpos), (1, 1));
+    assert_sound(&store);
+    // A superseded body keeps its own.
+    let third = written(one(&things, attached(Base::Leaf(now.revision), Vec::new())));
+    assert_sound(&store);
+    let old = things.view().revision(&key("x"), now.revision).unwrap().unwrap();
+    assert_eq!(old.attachments, now.attachments);
+    assert!(things.view().document(&key("x")).unwrap().unwrap().attachments.is_empty());
+    things.compact_bodies().unwrap();
+    assert_sound(&store);
+    // One that loses against another branch, too.
+    let graft = Base::Graft { revision: Revision { generation: 9, hash: [9; 16] }, ancestors: Vec::new() };
+    let ninth = written(one(&things, attached(graft, vec![blob.attachment("b", "text/plain", 0)])));
+    assert_eq!(things.view().document(&key("x")).unwrap().unwrap().attachments[0].revpos, 9);
+    assert_eq!(things.view().tree(&key("x")).unwrap().unwrap().conflicts(), [third]);
+    assert_sound(&store);
+    written(one(&things, edit("x", Base::Leaf(ninth), true, doc! {}.as_doc())));
+    let now = things.view().document(&key("x")).unwrap().unwrap();
+    assert_eq!((now.revision, now.attachments.len()), (third, 0));
+    assert_sound(&store);
+    assert_eq!(delete(&things, &doc! { "_id": "x" }, false), 1);
+    things.compact_bodies().unwrap();
+    assert_sound(&store);
+}
