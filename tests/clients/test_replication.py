@@ -3,6 +3,8 @@
 import base64
 import gzip
 import random
+import shutil
+import ssl
 import statistics
 import subprocess
 import threading
@@ -69,7 +71,8 @@ def state(database):
         path = row["id"].replace("/", "%2F")
         leaves = {}
         for rev in sorted(change["rev"] for change in row["changes"]):
-            doc = database.get(path, params={"rev": rev, "attachments": "true"}).json()
+            headers = {"Accept": "application/json"}
+            doc = database.get(path, params={"rev": rev, "attachments": "true"}, headers=headers).json()
             for attachment in doc.get("_attachments", {}).values():
                 attachment.pop("revpos", None)
             leaves[rev] = doc
@@ -263,6 +266,33 @@ def test_foreign_servers_and_passwords(http, name):
         header = "Basic " + base64.b64encode(b"me:pass word").decode()
         assert run({"url": f"http://{host}/secret", "headers": {"Authorization": header}}).json()["ok"]
     finally:
+        server.shutdown()
+
+
+def test_https(http, name, tmp_path, monkeypatch):
+    """A server whose certificate this system trusts is a peer, another is not."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl makes the certificate")
+    files = {"keyfile": tmp_path / "key.pem", "certfile": tmp_path / "certificate.pem"}
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=replication test"]
+    command += ["-addext", "subjectAltName=DNS:localhost", "-addext", "basicConstraints=critical,CA:FALSE"]
+    command += ["-keyout", str(files["keyfile"]), "-out", str(files["certfile"])]
+    subprocess.run(command, check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(**files)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Foreign)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    source = f"https://me:pass%20word@localhost:{server.server_address[1]}/secret"
+    body = {"source": source, "target": name, "create_target": True}
+    monkeypatch.setenv("SSL_CERT_FILE", str(files["certfile"]))
+    trusting = ServerProcess(tmp_path).start()
+    try:
+        assert Http(trusting.url).post("_replicate", json=body).json()["ok"]
+        refused = http.post("_replicate", json={**body, "retries_per_request": 0})
+        assert refused.status_code == 500 and "certificate" in refused.json()["reason"]
+    finally:
+        trusting.stop()
         server.shutdown()
 
 

@@ -186,7 +186,14 @@ impl Attempt {
                 }
                 let status = answer.status;
                 let (error, reason) = answer.describe();
-                refused(if status == 412 { "missing_stub".to_owned() } else { error }, reason)
+                let error = match status {
+                    405 => "method_not_allowed".to_owned(),
+                    409 => "conflict".to_owned(),
+                    412 => "missing_stub".to_owned(),
+                    415 => "bad_content_type".to_owned(),
+                    _ => error,
+                };
+                refused(error, reason)
             }
             // A function of the target's design documents may say so of one document.
             Err(failure) if failure.error == "unauthorized" => refused(failure.error, failure.reason),

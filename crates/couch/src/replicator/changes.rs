@@ -66,13 +66,10 @@ fn read_once(
 /// The request for the changes after `since`.
 fn call(spec: &Spec, since: &Value) -> Call {
     let style = if spec.winning_revs_only { "main_only" } else { "all_docs" };
-    let mut path = format!("_changes?style={style}&since={}", escape(&text_of(since)));
-    if spec.continuous {
-        let beat = (spec.silence.as_millis() / BEATS).max(1);
-        path.push_str(&format!("&feed=continuous&heartbeat={beat}"));
-    } else {
-        path.push_str("&feed=normal");
-    }
+    let feed = if spec.continuous { "continuous" } else { "normal" };
+    let beat = (spec.silence.as_millis() / BEATS).max(1);
+    let mut path =
+        format!("_changes?style={style}&feed={feed}&heartbeat={beat}&since={}", escape(&text_of(since)));
     let mut call = match &spec.choice {
         Choice::All => Call::get(path),
         Choice::Ids(ids) => Call::post(path + "&filter=_doc_ids", json!({ "doc_ids": ids }).to_string()),

@@ -137,11 +137,15 @@ impl Replicator {
         let base = spec.base_id(&self.server()?);
         let job = self.add(Job::new(base, spec, None))?;
         let continuous = job.spec.continuous;
-        match job
-            .wait(|phase| continuous && matches!(phase, Phase::Running { ready: true } | Phase::Crashing(_)))
-        {
+        let phase = job.wait(|phase| match phase {
+            Phase::Running { ready } => continuous && *ready,
+            phase => matches!(phase, Phase::Crashing(_)),
+        });
+        match phase {
             Phase::Completed(answer) => Ok(Outcome::Finished(answer)),
             Phase::Failed(failure) => Err(failure.into_error()),
+            // One that a document asks for is tried again; who asks for it here need not wait for that.
+            Phase::Crashing(failure) if !continuous => Err(failure.into_error()),
             Phase::Removed if self.closing.is_stopped() => Err(Error::unavailable("The server is closing.")),
             Phase::Removed => Err(Error::new(500, "cancelled", "The replication was cancelled.")),
             _ => Ok(Outcome::Started(job.id.clone())),

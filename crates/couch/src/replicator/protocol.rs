@@ -339,6 +339,20 @@ impl Database {
         Ok(())
     }
 
+    /// A revision with its attachments within it, unless that is too long or it is gone.
+    pub fn inline(&self, id: &str, rev: &str) -> Result<Option<Vec<u8>>, Failure> {
+        let path = format!("{}?rev={}&revs=true&attachments=true", escape(id), escape(rev));
+        let answer = self.send(Call::get(path))?;
+        if !answer.is_success() {
+            return Ok(None);
+        }
+        match answer.bytes() {
+            Ok(text) => Ok(Members::parse(&text).is_ok().then_some(text)),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(None),
+            Err(error) => Err(self.broken(&error)),
+        }
+    }
+
     /// Writes revisions as they are; those that were refused. `None` when the peer finds them too large together.
     pub fn bulk_docs(&self, docs: &[Vec<u8>]) -> Result<Option<Vec<Refused>>, Failure> {
         let length = docs.iter().map(|doc| doc.len() + 1).sum::<usize>() + 32;

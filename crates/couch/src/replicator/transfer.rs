@@ -17,6 +17,8 @@ const SEND_BYTES: usize = 2 << 20;
 const SEND_DOCS: usize = 500;
 /// Attachments of one document up to this many bytes travel within it.
 const SMALL: u64 = 64 << 10;
+/// The longest text of a document with large attachments, for peers that take them in no other way.
+const INLINE: usize = 48 << 20;
 /// How many bytes of small attachments are asked for with one request.
 const SMALL_BYTES: u64 = 4 << 20;
 
@@ -226,6 +228,18 @@ impl Run<'_> {
             Sent::Written => {
                 progress.add(Count::Read, 1);
                 progress.add(Count::Written, 1);
+            }
+            // Some peers take no parts, or none of another's edits.
+            Sent::Refused(why)
+                if ["bad_content_type", "conflict", "method_not_allowed"].contains(&why.error.as_str()) =>
+            {
+                match source.inline(id, rev)? {
+                    Some(text) if text.len() <= INLINE => return self.keep(text),
+                    _ => {
+                        progress.add(Count::Read, 1);
+                        self.unwritten(Some(id), &why);
+                    }
+                }
             }
             Sent::Refused(why) => {
                 progress.add(Count::Read, 1);

@@ -98,7 +98,10 @@ impl Answer {
     /// All of the body.
     pub fn bytes(self) -> io::Result<Vec<u8>> {
         let mut out = Vec::new();
-        self.body.take(WHOLE).read_to_end(&mut out)?;
+        self.body.take(WHOLE + 1).read_to_end(&mut out)?;
+        if out.len() as u64 > WHOLE {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the answer is too long"));
+        }
         Ok(out)
     }
 
