@@ -3,11 +3,12 @@
 //! What lies under the numbers is the business of whoever builds the views. The store sees to it that it goes with the
 //! collection: a number counts as dropped until its header is stored, and again when the header is removed.
 
-use crate::collection::Collection;
+use crate::collection::{Collection, ReadView};
 use crate::error::{Error, Result};
 use crate::keys::{self, IndexId, Key, read_number};
 use crate::store::Shared;
 use diwan_kv::{Batch, Bytes, CommitId, Direction, KeyRange, Space};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// A number under which keys may be put for a while: when it is let go of, or at the next start, they are deleted.
@@ -106,6 +107,32 @@ impl Collection {
     /// Deletes a range of keys of an index of views at once, in batches.
     pub fn delete_view_keys(&self, range: KeyRange) -> Result<u64> {
         Ok(self.shared.engine.delete_range(Space::Indexes, range)?)
+    }
+}
+
+impl ReadView {
+    /// Shows the records of documents whose ids' key bytes come after `after`, as they are stored, until `show` breaks.
+    pub fn raw_documents(
+        &self,
+        after: Option<&[u8]>,
+        show: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let prefix = keys::collection_prefix(self.collection().id);
+        let range = keys::range_after(&prefix, after);
+        self.snapshot().visit(Space::Records, range, &mut |key, value| {
+            show(key.get(prefix.len()..).unwrap_or_default(), value)
+        })?;
+        Ok(())
+    }
+
+    /// A document's record as it is stored.
+    pub fn raw_document(&self, id: &[u8]) -> Result<Option<Bytes>> {
+        Ok(self.snapshot().get(Space::Records, &Key::Record(self.collection().id, id).bytes())?)
+    }
+
+    /// The header of an index of views.
+    pub fn view_header(&self, index: IndexId) -> Result<Option<Bytes>> {
+        Ok(self.snapshot().get(Space::Meta, &self.collection().view_header_key(index))?)
     }
 }
 

@@ -16,8 +16,8 @@ mod read;
 mod write;
 
 pub(crate) use build::Builder;
-pub(crate) use node::Entry;
-pub(crate) use place::Layout;
+pub(crate) use node::{Entry, read_entry, write_entry};
+pub(crate) use place::{ABOVE, Layout, write_id, write_partition};
 pub(crate) use read::{GroupFold, Grouping, Range};
 pub(crate) use write::Change;
 

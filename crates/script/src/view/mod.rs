@@ -1,15 +1,37 @@
 //! Views: what the map functions of a design document emit for a collection's documents, in the order of the keys,
 //! with reductions.
 
+mod answer;
+mod build;
+mod document;
+mod header;
+mod index;
+mod mapping;
+mod nodes;
 mod parameters;
+mod rows;
+mod tasks;
+mod temporary;
+mod update;
 
 pub use parameters::{GroupLevel, Update, ViewQuery};
 
 use crate::design::{Design, DesignOptions, ViewDefinition};
 use crate::error::{Error, Result};
 use crate::sandbox::Sandbox;
-use diwan_store::{Collection, Namespace, ReadView, Store};
+use answer::Source;
+use diwan_kv::{Direction, KeyRange};
+use diwan_store::keys::IndexId;
+use diwan_store::{Collection, Namespace, ReadView, id_key};
+use header::Header;
+use index::{Index, Waiting};
+use nodes::StoredNodes;
+use parking_lot::Mutex;
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tasks::Tasks;
 
 /// A row of a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,8 +96,14 @@ pub struct TemporaryView {
 
 /// The indexes of views.
 pub struct Views {
-    store: Arc<Store>,
     sandbox: Arc<Sandbox>,
+    /// Those in use, by their collection and number.
+    indexes: Mutex<HashMap<([u8; 16], IndexId), Arc<Index>>>,
+    /// Held by whoever begins an index, or removes some.
+    creating: Mutex<()>,
+    tasks: Tasks,
+    /// Everything must end.
+    ended: AtomicBool,
 }
 
 /// An index that is being built or updated, as `_active_tasks` shows it.
@@ -124,11 +152,18 @@ pub struct ViewInfo {
 }
 
 impl Views {
-    /// The views of a store. Nothing is read before it is asked for.
-    pub fn new(store: Arc<Store>, sandbox: Arc<Sandbox>) -> Arc<Views> {
-        Arc::new(Views { store, sandbox })
+    /// The views of a store's collections. Nothing is read before it is asked for.
+    pub fn new(sandbox: Arc<Sandbox>) -> Arc<Views> {
+        Arc::new(Views {
+            sandbox,
+            indexes: Mutex::default(),
+            creating: Mutex::default(),
+            tasks: Tasks::default(),
+            ended: AtomicBool::new(false),
+        })
     }
-    /// Answers a query of a view.
+
+    /// Answers a query of a view. If it wants the index up to date, that is done first.
     pub fn query(
         self: &Arc<Self>,
         collection: &Arc<Collection>,
@@ -138,8 +173,78 @@ impl Views {
         documents: &dyn Documents,
         sink: &mut dyn ViewSink,
     ) -> Result<()> {
-        let _ = (collection, design, view, query, documents, sink, &self.store, &self.sandbox);
-        Err(Error::Ended)
+        check_language(design)?;
+        let missing = || Error::NotFound("missing_named_view".to_owned());
+        let definition = design.views().get(view).ok_or_else(missing)?;
+        query.check(definition.reduce.is_some())?;
+        if let Some(reduce) = definition.reduce.as_deref().filter(|reduce| reduce.starts_with('_')) {
+            crate::reduce::Builtin::parse(reduce)?;
+        }
+        let target = collection.last_sequence();
+        // Whoever cleans up may take an index away between finding and reading it.
+        for _ in 0..3 {
+            let index = match query.update {
+                Update::True => {
+                    let index = self.find_or_create(collection, design)?;
+                    match self.bring_up(&index, design, target) {
+                        Err(Error::Replaced) => continue,
+                        outcome => outcome?,
+                    }
+                    Some(index)
+                }
+                Update::False => self.find_usable(collection, design, view)?,
+                Update::Lazy => {
+                    self.follow_later(collection, design)?;
+                    self.find_usable(collection, design, view)?
+                }
+            };
+            let snapshot = collection.view();
+            let Some(index) = index else {
+                // An index that nobody has begun has no rows.
+                let header = Header::new(design, is_partitioned(collection, design), 0);
+                return self.read(&snapshot, IndexId(0), &header, view, query, documents, sink);
+            };
+            if let Some(bytes) = snapshot.view_header(index.number)? {
+                return self.read(
+                    &snapshot,
+                    index.number,
+                    &Header::decode(&bytes)?,
+                    view,
+                    query,
+                    documents,
+                    sink,
+                );
+            }
+        }
+        Err(Error::Replaced)
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn read(
+        &self,
+        snapshot: &ReadView,
+        number: IndexId,
+        header: &Header,
+        view: &str,
+        query: &ViewQuery,
+        documents: &dyn Documents,
+        sink: &mut dyn ViewSink,
+    ) -> Result<()> {
+        let found = header.view(view).ok_or_else(|| Error::NotFound("missing_named_view".to_owned()))?;
+        let (at, state) = found;
+        let sources = [(view, state.reduce.as_deref().filter(|_| query.reduce != Some(false)))];
+        let reduce = index::reduces(&sources, self.sandbox.limits())?.pop().flatten();
+        let nodes = StoredNodes { snapshot: snapshot.snapshot(), index: number, view: at as u32 };
+        let source = Source {
+            nodes: &nodes,
+            tree: state.tree,
+            layout: state.layout,
+            has_reduce: state.reduce.is_some(),
+            reduce: reduce.as_ref(),
+            view: snapshot,
+            sequence: header.sequence,
+        };
+        source.answer(query, documents, sink)
     }
 
     /// Answers a query of a view that is made for it alone.
@@ -151,27 +256,214 @@ impl Views {
         documents: &dyn Documents,
         sink: &mut dyn ViewSink,
     ) -> Result<()> {
-        let _ = (collection, view, query, documents, sink);
-        Err(Error::Ended)
+        temporary::answer(collection, view, query, self.sandbox.limits(), &self.ended, documents, sink)
+    }
+
+    /// Brings the index of a design document up to date; it is built if there is none.
+    pub fn refresh(&self, collection: &Arc<Collection>, design: &Design) -> Result<()> {
+        check_language(design)?;
+        let index = self.find_or_create(collection, design)?;
+        self.bring_up(&index, design, collection.last_sequence())
     }
 
     /// What there is to tell of a design document's index.
     pub fn info(&self, collection: &Arc<Collection>, design: &Design) -> Result<ViewInfo> {
-        let _ = (collection, design);
-        Err(Error::Ended)
+        let index = self.find(collection, design.signature())?;
+        let header = index.as_ref().map(|index| index.header()).transpose()?;
+        let sequence = header.as_ref().filter(|header| header.is_ready()).map_or(0, |header| header.sequence);
+        let views = header.iter().flat_map(|header| &header.views);
+        let (rows, bytes) =
+            views.fold((0, 0), |(rows, bytes), view| (rows + view.tree.rows, bytes + view.tree.bytes));
+        Ok(ViewInfo {
+            signature: design.signature_text(),
+            language: design.language().to_owned(),
+            update_seq: sequence,
+            pending: collection.view().changes_left(sequence, u64::MAX)?,
+            updater_running: index.as_ref().is_some_and(|index| index.updating.is_locked()),
+            waiting_clients: index.as_ref().map_or(0, |index| index.waiting.load(Ordering::Relaxed)),
+            rows,
+            external_bytes: bytes,
+        })
     }
 
     /// Removes the indexes that no design document of the collection asks for any more; says how many.
     pub fn cleanup(&self, collection: &Arc<Collection>) -> Result<usize> {
-        let _ = collection;
-        Err(Error::Ended)
+        let _creating = self.creating.lock();
+        let wanted = signatures(collection)?;
+        let mut removed = 0;
+        for (number, bytes) in collection.view_headers()? {
+            // One that cannot be read is of no use to anybody.
+            let signature = Header::decode(&bytes).ok().map(|header| header.signature);
+            if signature.is_some_and(|signature| wanted.contains(&signature)) {
+                continue;
+            }
+            let known = self.indexes.lock().remove(&(collection.uuid(), number));
+            let index = known.unwrap_or_else(|| Arc::new(Index::new(collection.clone(), number, [0; 16])));
+            index.remove()?;
+            removed += 1;
+        }
+        Ok(removed)
     }
 
     /// What is being built and updated now.
     pub fn tasks(&self) -> Vec<Task> {
-        Vec::new()
+        self.tasks.list()
     }
 
-    /// Ends what runs in the background; it goes on where it was when the index is asked for again.
-    pub fn stop(&self) {}
+    /// Ends what is under way; it goes on where it was when its index is asked for again.
+    pub fn stop(&self) {
+        self.ended.store(true, Ordering::Relaxed);
+    }
+
+    /// The index with this signature, if it was begun.
+    fn find(&self, collection: &Arc<Collection>, signature: [u8; 16]) -> Result<Option<Arc<Index>>> {
+        let uuid = collection.uuid();
+        let known = |index: &&Arc<Index>| {
+            index.signature == signature && index.collection.uuid() == uuid && !index.is_removed()
+        };
+        if let Some(index) = self.indexes.lock().values().find(known) {
+            return Ok(Some(index.clone()));
+        }
+        for (number, bytes) in collection.view_headers()? {
+            if Header::decode(&bytes).is_ok_and(|header| header.signature == signature) {
+                return Ok(Some(self.index(collection, number, signature)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn index(&self, collection: &Arc<Collection>, number: IndexId, signature: [u8; 16]) -> Arc<Index> {
+        let mut indexes = self.indexes.lock();
+        indexes.retain(|_, index| !index.collection.is_dropped());
+        let index = indexes
+            .entry((collection.uuid(), number))
+            .or_insert_with(|| Arc::new(Index::new(collection.clone(), number, signature)));
+        index.clone()
+    }
+
+    fn find_or_create(&self, collection: &Arc<Collection>, design: &Design) -> Result<Arc<Index>> {
+        if let Some(index) = self.find(collection, design.signature())? {
+            return Ok(index);
+        }
+        let _creating = self.creating.lock();
+        if let Some(index) = self.find(collection, design.signature())? {
+            return Ok(index);
+        }
+        // Functions that do not compile make no index.
+        crate::sandbox::Mapper::new(self.sandbox.limits(), design)?;
+        index::reduces(&index::reduce_sources(design), self.sandbox.limits())?;
+        let header = Header::new(design, is_partitioned(collection, design), collection.last_sequence());
+        let number = collection.create_view_index(&header.encode())?;
+        Ok(self.index(collection, number, design.signature()))
+    }
+
+    /// The index of a design document if it is complete, else the newest complete one of another version of it.
+    fn find_usable(
+        &self,
+        collection: &Arc<Collection>,
+        design: &Design,
+        view: &str,
+    ) -> Result<Option<Arc<Index>>> {
+        let mut found = None;
+        for (number, bytes) in collection.view_headers()? {
+            let Ok(header) = Header::decode(&bytes) else { continue };
+            if !header.is_ready() {
+                continue;
+            }
+            if header.signature == design.signature() {
+                return Ok(Some(self.index(collection, number, header.signature)));
+            }
+            if header.design == design.id() && header.view(view).is_some() {
+                found = Some((number, header.signature));
+            }
+        }
+        Ok(found.map(|(number, signature)| self.index(collection, number, signature)))
+    }
+
+    /// Brings an index up to date beside everything else.
+    fn follow_later(self: &Arc<Self>, collection: &Arc<Collection>, design: &Design) -> Result<()> {
+        let index = self.find_or_create(collection, design)?;
+        if index.following.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let (views, design, target) = (self.clone(), design.clone(), collection.last_sequence());
+        let own = index.clone();
+        let follow = move || {
+            own.following.store(false, Ordering::Relaxed);
+            match views.bring_up(&own, &design, target) {
+                Ok(()) | Err(Error::Ended | Error::Replaced) => {}
+                Err(error) => tracing::warn!(%error, "an index of {} was not updated", design.id()),
+            }
+        };
+        if let Err(error) = std::thread::Builder::new().name("diwan-index".to_owned()).spawn(follow) {
+            index.following.store(false, Ordering::Relaxed);
+            tracing::warn!(%error, "no thread to update an index");
+        }
+        Ok(())
+    }
+
+    /// Builds an index, or has it follow its collection, up to this sequence at least.
+    fn bring_up(&self, index: &Index, design: &Design, target: u64) -> Result<()> {
+        let is_there = |header: &Header| header.is_ready() && header.sequence >= target;
+        if is_there(&index.header()?) {
+            return Ok(());
+        }
+        let waiting = Waiting::new(&index.waiting);
+        let _turn = index.updating.lock();
+        drop(waiting);
+        let mut header = index.header()?;
+        if is_there(&header) {
+            return Ok(());
+        }
+        let limits = self.sandbox.limits();
+        let collection = &index.collection;
+        let left = collection.view().changes_left(header.sequence, u64::MAX)?;
+        let progress = self.tasks.begin(collection.namespace(), design.id(), 0, left);
+        if !header.is_ready() {
+            header = build::build(index, header, design, limits, &self.ended, &progress)?;
+        }
+        header = build::remove_leftovers(index, header)?;
+        update::update(index, header, design, limits, target, &self.ended, &progress)?;
+        Ok(())
+    }
 }
+
+/// Whether keys of the views begin with the partition.
+fn is_partitioned(collection: &Collection, design: &Design) -> bool {
+    let is_set = || {
+        let setting = collection.setting("partitioned");
+        setting.is_some_and(|value| value.as_value() == diwan_value::Value::Boolean(true))
+    };
+    is_set() && design.options().partitioned.unwrap_or(true)
+}
+
+/// The signatures of all design documents of a collection.
+fn signatures(collection: &Arc<Collection>) -> Result<HashSet<[u8; 16]>> {
+    let view = collection.view();
+    let bound = |text: &str| id_key(diwan_value::Value::String(text));
+    let range = KeyRange::half_open(bound("_design/")?, bound("_design0")?);
+    let mut signatures = HashSet::new();
+    let mut text = Vec::new();
+    view.documents(&range, Direction::Forward, &mut |_, record| {
+        text.clear();
+        text.extend_from_slice(b"{\"_id\":\"_design/\"");
+        diwan_value::json::write_couch_members(&mut text, record.doc);
+        text.push(b'}');
+        if let Ok(design) = Design::parse(&text) {
+            signatures.insert(design.signature());
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(signatures)
+}
+
+/// Refuses design documents in other languages.
+fn check_language(design: &Design) -> Result<()> {
+    if design.language() == "javascript" {
+        return Ok(());
+    }
+    Err(Error::Thrown { name: "unknown_query_language".to_owned(), reason: design.language().to_owned() })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,264 @@
+//! Mapping many documents with all cores: each thread has a context of its own and takes runs of documents in turn.
+
+use super::document;
+use super::rows::Rows;
+use crate::design::Design;
+use crate::error::{Error, Result};
+use crate::json;
+use crate::sandbox::{MapDocument, Mapper};
+use crate::tree::{Entry, Layout, Range};
+use diwan_store::keys::write_number;
+use diwan_store::{ReadView, Record};
+use diwan_value::Value;
+use diwan_value::json::id_to_text;
+use parking_lot::Mutex;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// How many documents, and bytes of them, a thread takes at a time.
+const BLOCK_DOCUMENTS: usize = 256;
+const BLOCK_BYTES: usize = 4 << 20;
+
+/// How documents are mapped.
+pub(super) struct Plan<'a> {
+    pub design: &'a Design,
+    /// How places are made, for each view.
+    pub layouts: Vec<Layout>,
+    /// Only rows within are kept; nothing keeps all.
+    pub ranges: Option<&'a [Range]>,
+    /// Whether it is noted which document emitted what.
+    pub keeps_records: bool,
+    /// Set by whoever wants the work to end.
+    pub ended: &'a AtomicBool,
+    /// Counts documents.
+    pub mapped: &'a AtomicU64,
+}
+
+/// Where the documents come from: a walk over all, which the threads share.
+pub(super) struct Walk<'a> {
+    pub view: &'a ReadView,
+    state: Mutex<WalkState>,
+}
+
+struct WalkState {
+    after: Option<Vec<u8>>,
+    ended: bool,
+    /// How many documents may still be taken before the threads pause.
+    left: u64,
+}
+
+/// Documents as they are stored: ids' key bytes and records.
+#[derive(Default)]
+pub(super) struct Block {
+    bytes: Vec<u8>,
+    /// Where each id and each record ends.
+    ends: Vec<(usize, usize)>,
+}
+
+impl Block {
+    /// Adds a document.
+    pub fn push(&mut self, id: &[u8], record: &[u8]) {
+        self.bytes.extend_from_slice(id);
+        let id_end = self.bytes.len();
+        self.bytes.extend_from_slice(record);
+        self.ends.push((id_end, self.bytes.len()));
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.ends.len() >= BLOCK_DOCUMENTS || self.bytes.len() >= BLOCK_BYTES
+    }
+
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let mut start = 0;
+        self.ends.iter().map(move |&(id_end, end)| {
+            let pair = (&self.bytes[start..id_end], &self.bytes[id_end..end]);
+            start = end;
+            pair
+        })
+    }
+}
+
+impl<'a> Walk<'a> {
+    /// A walk that begins behind an id.
+    pub fn new(view: &'a ReadView, after: Option<Vec<u8>>) -> Walk<'a> {
+        Walk { view, state: Mutex::new(WalkState { after, ended: false, left: 0 }) }
+    }
+
+    /// Lets the threads take so many documents more.
+    pub fn allow(&self, documents: u64) {
+        self.state.lock().left = documents;
+    }
+
+    /// How far the walk has come, and whether that is the end.
+    pub fn position(&self) -> (Option<Vec<u8>>, bool) {
+        let state = self.state.lock();
+        (state.after.clone(), state.ended)
+    }
+
+    fn next(&self) -> Result<Option<Block>> {
+        let mut state = self.state.lock();
+        if state.ended || state.left == 0 {
+            return Ok(None);
+        }
+        let mut block = Block::default();
+        let mut last = None;
+        self.view.raw_documents(state.after.as_deref(), &mut |id, record| {
+            block.push(id, record);
+            if block.is_full() {
+                last = Some(id.to_vec());
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        })?;
+        state.left = state.left.saturating_sub(block.len() as u64);
+        state.ended = last.is_none();
+        if last.is_some() {
+            state.after = last;
+        }
+        Ok((block.len() > 0).then_some(block))
+    }
+}
+
+/// What documents emitted.
+#[derive(Default)]
+pub(super) struct Mapped {
+    /// The rows, for each view.
+    pub views: Vec<Rows>,
+    /// What each document emitted, by the key bytes of its id: see [`write_record`].
+    pub records: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Mapped {
+    pub fn new(views: usize) -> Mapped {
+        Mapped { views: (0..views).map(|_| Rows::default()).collect(), records: Vec::new() }
+    }
+
+    pub fn memory(&self) -> usize {
+        let records: usize = self.records.iter().map(|(id, record)| id.len() + record.len() + 64).sum();
+        records + self.views.iter().map(Rows::memory).sum::<usize>()
+    }
+}
+
+/// Notes that a document emitted a row: the view's number, the place's length, the place.
+fn write_record(out: &mut Vec<u8>, view: usize, place: &[u8]) {
+    write_number(out, view as u64);
+    super::header::write_bytes(out, place);
+}
+
+/// The views and places in a document's record.
+pub(super) fn read_record(mut bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+    std::iter::from_fn(move || {
+        let (view, rest) = diwan_store::keys::read_number(bytes)?;
+        let (place, rest) = super::header::read_bytes(rest)?;
+        bytes = rest;
+        Some((usize::try_from(view).ok()?, place))
+    })
+}
+
+impl Plan<'_> {
+    /// Maps the documents of a block.
+    pub fn map_block(&self, mapper: &Mapper, view: &ReadView, block: &Block, out: &mut Mapped) -> Result<()> {
+        if self.ended.load(Ordering::Relaxed) {
+            return Err(Error::Ended);
+        }
+        let options = self.design.options();
+        let mut prepared = Vec::with_capacity(block.len());
+        for (id, bytes) in block.iter() {
+            let record = Record::parse(bytes)?;
+            let mut text = String::new();
+            id_to_text(record.doc.get("_id").unwrap_or(Value::Null), &mut text);
+            if text.starts_with("_design/") && !options.include_design {
+                continue;
+            }
+            let more = document::more_members(view, id, &record, options.local_seq)?;
+            prepared.push((id, text, record.revision().to_string(), more, record.doc));
+        }
+        let docs = prepared.iter().map(|(_, id, revision, more, doc)| MapDocument {
+            id,
+            revision: Some(revision),
+            more,
+            doc: *doc,
+        });
+        let mut place = Vec::new();
+        // The document that is being recorded.
+        let mut recorded: Option<usize> = None;
+        mapper.map(docs, |index, view, emitted| {
+            let (id, text, ..) = &prepared[index];
+            for (ordinal, (key, value)) in emitted.pairs().enumerate() {
+                if key.starts_with(['[', '{']) && !json::check(key) {
+                    tracing::info!(target: "diwan::script", "a key is nested too deep, with doc._id {text}");
+                    continue;
+                }
+                place.clear();
+                self.layouts[view].write(&mut place, key, text, ordinal);
+                if self.ranges.is_some_and(|ranges| !ranges.iter().any(|range| range.contains(&place))) {
+                    continue;
+                }
+                if self.keeps_records {
+                    if recorded != Some(index) {
+                        out.records.push((id.to_vec(), Vec::new()));
+                        recorded = Some(index);
+                    }
+                    if let Some((_, record)) = out.records.last_mut() {
+                        write_record(record, view, &place);
+                    }
+                }
+                out.views[view].push(Entry { place: &place, key, value });
+            }
+            Ok(())
+        })?;
+        self.mapped.fetch_add(block.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Maps what the walk allows, each mapper in a thread. `took` is called after every block with what its thread has
+    /// collected, and may take it away.
+    pub fn map_walk(
+        &self,
+        mappers: &[Mapper],
+        walk: &Walk<'_>,
+        took: &(dyn Fn(&mut Mapped) -> Result<()> + Sync),
+    ) -> Result<Vec<Mapped>> {
+        let failed = AtomicBool::new(false);
+        let work = |mapper: &Mapper| {
+            let mut out = Mapped::new(self.layouts.len());
+            let mut run = || {
+                while !failed.load(Ordering::Relaxed)
+                    && let Some(block) = walk.next()?
+                {
+                    self.map_block(mapper, walk.view, &block, &mut out)?;
+                    took(&mut out)?;
+                }
+                Ok(())
+            };
+            let outcome = run();
+            if outcome.is_err() {
+                failed.store(true, Ordering::Relaxed);
+            }
+            outcome.map(|()| {
+                out.views.iter_mut().for_each(Rows::sort);
+                out
+            })
+        };
+        std::thread::scope(|scope| {
+            let work = &work;
+            let (first, others) = match mappers.split_first() {
+                Some(split) => split,
+                None => return Ok(Vec::new()),
+            };
+            let threads: Vec<_> = others.iter().map(|mapper| scope.spawn(move || work(mapper))).collect();
+            let mut outcomes = vec![work(first)];
+            outcomes.extend(threads.into_iter().map(|thread| thread.join().unwrap_or(Err(Error::Ended))));
+            outcomes.into_iter().collect()
+        })
+    }
+}
+
+/// How many threads map.
+pub(super) fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}

@@ -1,0 +1,71 @@
+//! What is being built and updated, for `_active_tasks`.
+
+use super::Task;
+use diwan_store::Namespace;
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// How far a piece of work has come.
+pub(super) struct Progress {
+    namespace: Namespace,
+    design: String,
+    pub done: AtomicU64,
+    pub total: AtomicU64,
+    started: u64,
+    /// What was seen done last, and when that was.
+    seen: Mutex<(u64, u64)>,
+}
+
+/// All pieces of work under way.
+#[derive(Default)]
+pub(super) struct Tasks {
+    running: Mutex<Vec<Weak<Progress>>>,
+}
+
+impl Tasks {
+    /// Notes a piece of work; it is under way as long as the result lives.
+    pub fn begin(&self, namespace: Namespace, design: &str, done: u64, total: u64) -> Arc<Progress> {
+        let started = now();
+        let progress = Arc::new(Progress {
+            namespace,
+            design: design.to_owned(),
+            done: AtomicU64::new(done),
+            total: AtomicU64::new(total),
+            started,
+            seen: Mutex::new((done, started)),
+        });
+        let mut running = self.running.lock();
+        running.retain(|task| task.strong_count() > 0);
+        running.push(Arc::downgrade(&progress));
+        progress
+    }
+
+    /// What is under way.
+    pub fn list(&self) -> Vec<Task> {
+        self.running.lock().iter().filter_map(Weak::upgrade).map(|progress| progress.task()).collect()
+    }
+}
+
+impl Progress {
+    fn task(&self) -> Task {
+        let done = self.done.load(Ordering::Relaxed);
+        let mut seen = self.seen.lock();
+        if seen.0 != done {
+            *seen = (done, now());
+        }
+        Task {
+            namespace: self.namespace.clone(),
+            design_document: self.design.clone(),
+            changes_done: done,
+            total_changes: self.total.load(Ordering::Relaxed).max(done),
+            started_on: self.started,
+            updated_on: seen.1,
+        }
+    }
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+}

@@ -1,0 +1,426 @@
+//! Views of real collections.
+
+use super::*;
+use crate::json;
+use crate::sandbox::Limits;
+use diwan_kv::MemoryEngine;
+use diwan_store::{Edit, Store, WriteOptions};
+use diwan_value::{DocBuf, doc};
+use header::State;
+use std::time::Duration;
+
+struct Fixture {
+    store: Arc<Store>,
+    collection: Arc<Collection>,
+    views: Arc<Views>,
+}
+
+fn fixture() -> Fixture {
+    let store = Store::open(Arc::new(MemoryEngine::new())).unwrap();
+    let name = Namespace { database: "test".to_owned(), collection: "people".to_owned() };
+    let collection = store.collection_or_create(&name).unwrap();
+    let limits = Limits { time: Duration::from_millis(500), ..Limits::default() };
+    Fixture { store, collection, views: Views::new(Sandbox::new(limits)) }
+}
+
+impl Fixture {
+    fn insert(&self, docs: &[DocBuf]) {
+        let docs: Vec<_> = docs.iter().map(DocBuf::as_doc).collect();
+        let report = self.collection.insert(&docs, true, WriteOptions::default()).unwrap();
+        assert!(report.errors.is_empty());
+    }
+
+    fn edit(&self, id: &str, edit: impl Fn() -> Edit) {
+        let key = id_key(diwan_value::Value::String(id)).unwrap();
+        self.collection.edit(&[key], WriteOptions::default(), |_, _| Ok(edit())).unwrap();
+    }
+
+    /// The answer as text: the head, then a line for each row.
+    fn query(&self, design: &Design, view: &str, parameters: &str) -> Result<Vec<String>> {
+        let mut answer = Answer::default();
+        self.views.query(
+            &self.collection,
+            design,
+            view,
+            &parse(parameters)?,
+            &StoredDocuments,
+            &mut answer,
+        )?;
+        Ok(answer.lines)
+    }
+
+    fn temporary(&self, body: &str, parameters: &str) -> Result<Vec<String>> {
+        let mut answer = Answer::default();
+        let view = TemporaryView::parse(body)?;
+        self.views.temporary(&self.collection, &view, &parse(parameters)?, &StoredDocuments, &mut answer)?;
+        Ok(answer.lines)
+    }
+}
+
+#[derive(Default)]
+struct Answer {
+    lines: Vec<String>,
+}
+
+impl ViewSink for Answer {
+    fn head(&mut self, head: &ViewHead) -> Result<()> {
+        let number = |number: Option<u64>| number.map_or("-".to_owned(), |number| number.to_string());
+        self.lines.push(format!("{} {}", number(head.total_rows), number(head.offset)));
+        Ok(())
+    }
+
+    fn row(&mut self, row: &Row<'_>) -> Result<bool> {
+        let id = row.id.map(|id| format!("{id}: ")).unwrap_or_default();
+        let doc = row.doc.map(|doc| format!(" {doc}")).unwrap_or_default();
+        self.lines.push(format!("{id}{} {}{doc}", row.key, row.value));
+        Ok(true)
+    }
+}
+
+fn parse(parameters: &str) -> Result<ViewQuery> {
+    let mut query = ViewQuery::default();
+    for (name, value) in parameters.split('&').filter_map(|pair| pair.split_once('=')) {
+        assert!(query.set_url(name, value)?, "{name}");
+    }
+    Ok(query)
+}
+
+fn design(members: &str) -> Design {
+    Design::parse(format!(r#"{{"_id":"_design/d",{members}}}"#).as_bytes()).unwrap()
+}
+
+fn of_view(map: &str, reduce: &str) -> Design {
+    let reduce =
+        if reduce.is_empty() { String::new() } else { format!(r#","reduce":{}"#, json::quoted(reduce)) };
+    design(&format!(r#""views":{{"v":{{"map":{}{reduce}}}}}"#, json::quoted(map)))
+}
+
+fn letters() -> Fixture {
+    let fixture = fixture();
+    let docs: Vec<DocBuf> = ["a", "b", "c", "d", "e"]
+        .iter()
+        .zip(1..)
+        .map(|(id, n)| doc! { "_id": (*id), "n": n, "half": n / 2 })
+        .collect();
+    fixture.insert(&docs);
+    fixture
+}
+
+#[test]
+fn rows_of_ranges() {
+    let fixture = letters();
+    let design = of_view("function (doc) { emit(doc.half, doc.n); }", "");
+    let query = |parameters: &str| fixture.query(&design, "v", parameters).unwrap();
+    assert_eq!(query(""), ["5 0", "a: 0 1", "b: 1 2", "c: 1 3", "d: 2 4", "e: 2 5"]);
+    assert_eq!(query("descending=true&limit=2"), ["5 0", "e: 2 5", "d: 2 4"]);
+    assert_eq!(query("key=1"), ["5 1", "b: 1 2", "c: 1 3"]);
+    assert_eq!(query("startkey=1&skip=1&limit=2"), ["5 2", "c: 1 3", "d: 2 4"]);
+    assert_eq!(query("endkey=1&inclusive_end=false"), ["5 0", "a: 0 1"]);
+    assert_eq!(query("startkey=1&startkey_docid=c&endkey=2&endkey_docid=d"), ["5 2", "c: 1 3", "d: 2 4"]);
+    assert_eq!(
+        query("startkey=1&endkey=2&endkey_docid=e&inclusive_end=false"),
+        ["5 1", "b: 1 2", "c: 1 3", "d: 2 4"]
+    );
+    assert_eq!(query("startkey=2&endkey=1&descending=true"), ["5 0", "e: 2 5", "d: 2 4", "c: 1 3", "b: 1 2"]);
+    assert_eq!(
+        query("startkey=2&startkey_docid=d&endkey=1&endkey_docid=c&descending=true"),
+        ["5 1", "d: 2 4", "c: 1 3"]
+    );
+    assert_eq!(query("startkey=2&endkey=1&descending=true&inclusive_end=false"), ["5 0", "e: 2 5", "d: 2 4"]);
+    assert_eq!(query("keys=[2,0,7,2]&limit=4&skip=1"), ["5 4", "e: 2 5", "a: 0 1", "d: 2 4", "e: 2 5"]);
+    assert_eq!(query("limit=0"), ["5 0"]);
+    assert_eq!(query("key=9"), ["5 5"]);
+    assert_eq!(query("skip=9"), ["5 5"]);
+    for (parameters, reason) in [
+        (
+            "startkey=2&endkey=1",
+            "No rows can match your key range, reverse your start_key and end_key or set descending=true",
+        ),
+        (
+            "startkey=1&endkey=2&descending=true",
+            "No rows can match your key range, reverse your start_key and end_key or set descending=false",
+        ),
+        ("group=true", "Invalid use of grouping on a map view."),
+    ] {
+        assert_eq!(fixture.query(&design, "v", parameters).unwrap_err().reason(), reason);
+    }
+    assert_eq!(fixture.query(&design, "w", "").unwrap_err().reason(), "missing_named_view");
+}
+
+#[test]
+fn reductions_of_groups() {
+    let fixture = letters();
+    let design = of_view("function (doc) { emit([doc.half, doc._id], doc.n); }", "_sum");
+    let query = |parameters: &str| fixture.query(&design, "v", parameters).unwrap();
+    assert_eq!(query(""), ["- -", "null 15"]);
+    assert_eq!(query("group_level=1"), ["- -", "[0] 1", "[1] 5", "[2] 9"]);
+    assert_eq!(query("group_level=1&descending=true&limit=1&skip=1"), ["- -", "[1] 5"]);
+    assert_eq!(query("group=true&startkey=[2]"), ["- -", r#"[2,"d"] 4"#, r#"[2,"e"] 5"#]);
+    assert_eq!(query(r#"group=true&keys=[[2,"e"],[0,"a"]]"#), ["- -", r#"[2,"e"] 5"#, r#"[0,"a"] 1"#]);
+    assert_eq!(query("startkey=[3]"), ["- -"]);
+    assert_eq!(query("reduce=false&key=[0,\"a\"]"), ["5 0", r#"a: [0,"a"] 1"#]);
+    let script = of_view(
+        "function (doc) { emit(doc.half, doc.n); }",
+        "function (keys, values, rereduce) { return rereduce ? Math.max.apply(null, values) : Math.max.apply(null, values); }",
+    );
+    assert_eq!(fixture.query(&script, "v", "group=true").unwrap(), ["- -", "0 1", "1 3", "2 5"]);
+    assert_eq!(fixture.query(&of_view("function () {}", "_sum"), "v", "").unwrap(), ["- -"]);
+}
+
+#[test]
+fn documents_of_rows() {
+    let fixture = letters();
+    fixture.insert(&[doc! { "_id": "l", "n": 9, "link": "a" }, doc! { "_id": "m", "n": 9, "link": "gone" }]);
+    let design = of_view(
+        "function (doc) { if (doc.link) emit(doc.n, {_id: doc.link}); else if (doc.n > 4) emit(doc.n, 'own'); }",
+        "",
+    );
+    let rows = fixture.query(&design, "v", "include_docs=true").unwrap();
+    assert!(
+        rows[1].starts_with(r#"e: 5 "own" {"_id":"e","_rev":"1-"#)
+            && rows[1].ends_with(r#","n":5,"half":2}"#),
+        "{}",
+        rows[1]
+    );
+    assert!(rows[2].starts_with(r#"l: 9 {"_id":"a"} {"_id":"a","_rev":"1-"#), "{}", rows[2]);
+    assert_eq!(rows[3], r#"m: 9 {"_id":"gone"} null"#);
+    fixture.edit("a", || Edit::Delete);
+    assert_eq!(fixture.query(&design, "v", "include_docs=true").unwrap()[2], r#"l: 9 {"_id":"a"} null"#);
+}
+
+/// An index that follows changes equals one that is built afterwards, and a temporary view.
+#[test]
+fn an_index_follows_its_collection() {
+    let fixture = fixture();
+    let map = "function (doc) { for (var i = 0; i < doc.n % 4; i++) emit([doc.n % 3, i % 2], doc.n); }";
+    let design = of_view(map, "_sum");
+    let body = format!(r#"{{"map":{},"reduce":"_sum"}}"#, json::quoted(map));
+    let mut seed = 1u64;
+    let mut random = move |end: u64| {
+        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (seed >> 33) % end
+    };
+    for round in 0..12 {
+        for _ in 0..random(150) {
+            let id = format!("id{}", random(200));
+            let n = random(50) as i32;
+            match random(4) {
+                0 => fixture.edit(&id, || Edit::Delete),
+                _ => fixture.edit(&id, || Edit::Put(doc! { "_id": (&*id), "n": n })),
+            }
+        }
+        // Another signature, so it is built from nothing.
+        let fresh = of_view(&format!("{map}{}", " ".repeat(round + 1)), "_sum");
+        for parameters in [
+            "reduce=false",
+            "",
+            "group=true",
+            "group_level=1&descending=true",
+            "reduce=false&startkey=[1]&endkey=[2]&skip=2",
+        ] {
+            let followed = fixture.query(&design, "v", parameters).unwrap();
+            assert_eq!(followed, fixture.query(&fresh, "v", parameters).unwrap(), "{parameters}");
+            assert_eq!(followed, fixture.temporary(&body, parameters).unwrap(), "{parameters}");
+        }
+        assert_eq!(fixture.views.info(&fixture.collection, &design).unwrap().pending, 0);
+    }
+    assert!(fixture.views.tasks().is_empty());
+}
+
+#[test]
+fn an_edited_design_leaves_the_old_index_serving() {
+    let fixture = letters();
+    let old = of_view("function (doc) { emit(doc.n); }", "");
+    assert_eq!(fixture.query(&old, "v", "update=false").unwrap(), ["0 0"]);
+    assert_eq!(fixture.query(&old, "v", "limit=1").unwrap(), ["5 0", "a: 1 null"]);
+    let new = of_view("function (doc) { emit(-doc.n); }", "");
+    assert_eq!(fixture.query(&new, "v", "update=false&limit=1").unwrap(), ["5 0", "a: 1 null"]);
+    assert_eq!(fixture.query(&new, "v", "limit=1").unwrap(), ["5 0", "e: -5 null"]);
+    fixture.insert(&[doc! { "_id": "f", "n": 6 }]);
+    assert_eq!(fixture.query(&new, "v", "stale=ok&limit=1").unwrap(), ["5 0", "e: -5 null"]);
+    fixture.query(&new, "v", "stale=update_after&limit=1").unwrap();
+    let end = std::time::Instant::now() + Duration::from_secs(10);
+    while fixture.query(&new, "v", "update=false&limit=1").unwrap() != ["6 0", "f: -6 null"] {
+        assert!(std::time::Instant::now() < end);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    fixture.insert(&[
+        doc! { "_id": "_design/d", "views": { "v": { "map": "function (doc) { emit(-doc.n); }" } } },
+    ]);
+    assert_eq!(fixture.views.cleanup(&fixture.collection).unwrap(), 1);
+    assert_eq!(fixture.collection.view_headers().unwrap().len(), 1);
+    assert_eq!(fixture.query(&new, "v", "limit=1").unwrap(), ["6 0", "f: -6 null"]);
+}
+
+#[test]
+fn broken_documents_and_functions_spoil_nothing_else() {
+    let fixture = letters();
+    let design = of_view(
+        "function (doc) { emit(doc.n); if (doc.n === 3) throw new Error('three'); if (doc.n === 4) doc.x.y; }",
+        "",
+    );
+    assert_eq!(fixture.query(&design, "v", "").unwrap(), ["3 0", "a: 1 null", "b: 2 null", "e: 5 null"]);
+    let endless = of_view("function (doc) { if (doc.n === 3) for (;;) {} emit(doc.n); }", "");
+    assert_eq!(fixture.query(&endless, "v", "").unwrap_err().name(), "timeout");
+    let greedy = of_view("function (doc) { for (;;) emit(doc.n, 'x'.repeat(1000000)); }", "");
+    assert_eq!(fixture.query(&greedy, "v", "").unwrap_err().name(), "os_process_error");
+    assert_eq!(
+        fixture.query(&of_view("function (doc) {", ""), "v", "").unwrap_err().name(),
+        "compilation_error"
+    );
+    let stats = of_view("function (doc) { emit(doc.n, doc.n === 2 ? 'text' : doc.n); }", "_stats");
+    assert_eq!(fixture.query(&stats, "v", "").unwrap_err().name(), "invalid_value");
+    assert_eq!(
+        fixture.query(&stats, "v", "startkey=3").unwrap(),
+        ["- -", r#"null {"sum":12,"count":3,"min":3,"max":5,"sumsqr":50}"#]
+    );
+    assert_eq!(fixture.query(&stats, "v", "reduce=false&limit=1").unwrap(), ["5 0", "a: 1 1"]);
+    assert!(fixture.views.tasks().is_empty());
+}
+
+/// A build that is ended at any moment goes on and ends as one that was not.
+#[test]
+fn a_build_goes_on_where_it_was() {
+    let fixture = fixture();
+    let docs: Vec<DocBuf> =
+        (0..3000).map(|n| doc! { "_id": format!("{:05}", n * 7919 % 3000), "n": n }).collect();
+    fixture.insert(&docs);
+    let design = of_view("function (doc) { emit(doc.n % 100, 1); }", "_count");
+    let index = fixture.views.find_or_create(&fixture.collection, &design).unwrap();
+    let limits = Limits::default();
+    let mut header = index.header().unwrap();
+    for round in 0..4 {
+        let mappers = index.take_mappers(2, limits, &design).unwrap();
+        let view = fixture.collection.view();
+        let State::Building { after, mapped, runs } = header.state.clone() else { panic!() };
+        let walk = mapping::Walk::new(&view, after);
+        walk.allow(600);
+        let count = std::sync::atomic::AtomicU64::new(mapped);
+        let plan = mapping::Plan {
+            design: &design,
+            layouts: vec![header.views[0].layout],
+            ranges: None,
+            keeps_records: true,
+            ended: &AtomicBool::new(false),
+            mapped: &count,
+        };
+        let parts = plan.map_walk(&mappers, &walk, &|_| Ok(())).unwrap();
+        let (after, _) = walk.position();
+        header.state = State::Building { after, mapped: count.into_inner(), runs: runs + parts.len() as u64 };
+        build::store_runs(&index, &parts, &header).unwrap();
+        // Documents on both sides of where the build is are changed meanwhile.
+        fixture
+            .edit(&format!("{:05}", round), || Edit::Put(doc! { "_id": format!("{round:05}"), "n": 1000 }));
+        fixture.edit(&format!("{:05}", 2999 - round), || Edit::Delete);
+    }
+    let again = Views::new(Sandbox::new(limits));
+    let fresh = of_view("function (doc) { emit(doc.n % 100, 1);  }", "_count");
+    for parameters in ["", "group=true", "reduce=false"] {
+        let mut answer = Answer::default();
+        again
+            .query(
+                &fixture.collection,
+                &design,
+                "v",
+                &parse(parameters).unwrap(),
+                &StoredDocuments,
+                &mut answer,
+            )
+            .unwrap();
+        assert_eq!(answer.lines, fixture.query(&fresh, "v", parameters).unwrap());
+    }
+    let runs = diwan_store::keys::view_part(index.number, diwan_store::keys::ViewPart::Runs);
+    let left = fixture
+        .collection
+        .view()
+        .snapshot()
+        .scan(diwan_kv::Space::Indexes, KeyRange::prefix(&runs), Direction::Forward)
+        .count();
+    assert_eq!(left, 0);
+}
+
+#[test]
+fn options_of_designs() {
+    let fixture = letters();
+    fixture.insert(&[doc! { "_id": "_design/x", "n": 7 }, doc! { "_id": 5, "n": 8 }]);
+    let with = |options: &str, map: &str| {
+        design(&format!(r#""options":{options},"views":{{"v":{{"map":{}}}}}"#, json::quoted(map)))
+    };
+    let ids = with(
+        r#"{"include_design":true,"local_seq":true}"#,
+        "function (doc) { if (doc.n > 4) emit(doc._id, doc._local_seq); }",
+    );
+    assert_eq!(
+        fixture.query(&ids, "v", "").unwrap(),
+        ["3 0", r#"_design/x: "_design/x" 6"#, r#"~5: "~5" 7"#, r#"e: "e" 5"#]
+            .map(|line| line
+                .replace("~5: \"~5\"", "~{\"$numberInt\":\"5\"}: \"~{\\\"$numberInt\\\":\\\"5\\\"}\""))
+    );
+    let raw = design(
+        r#""views":{"v":{"map":"function (doc) { if (doc.n < 3) { emit('a'); emit('B'); emit(null); emit(1); } }","options":{"collation":"raw"}}}"#,
+    );
+    assert_eq!(
+        fixture.query(&raw, "v", "startkey=null&endkey=\"a\"&limit=4").unwrap(),
+        ["8 2", "a: null null", "b: null null", r#"a: "B" null"#, r#"b: "B" null"#]
+    );
+    assert_eq!(
+        fixture
+            .query(&design(r#""language":"erlang","views":{"v":{"map":"x"}}"#), "v", "")
+            .unwrap_err()
+            .name(),
+        "unknown_query_language"
+    );
+}
+
+#[test]
+fn partitions_are_apart() {
+    let fixture = fixture();
+    fixture.collection.set_setting("partitioned", Some(diwan_value::Value::Boolean(true))).unwrap();
+    fixture.insert(&[
+        doc! { "_id": "a:1", "n": 1 },
+        doc! { "_id": "a:2", "n": 2 },
+        doc! { "_id": "b:1", "n": 3 },
+    ]);
+    let design = of_view("function (doc) { emit([doc.n % 2, 'x'], doc.n); }", "_sum");
+    let query = |parameters: &str| fixture.query(&design, "v", parameters).unwrap();
+    assert_eq!(query("partition=a&reduce=false"), ["3 0", r#"a:2: [0,"x"] 2"#, r#"a:1: [1,"x"] 1"#]);
+    assert_eq!(query("partition=a&group_level=1"), ["- -", "[0] 2", "[1] 1"]);
+    assert_eq!(query("partition=b"), ["- -", "null 3"]);
+    assert_eq!(query("partition=a&reduce=false&startkey=[1]&descending=false"), ["3 1", r#"a:1: [1,"x"] 1"#]);
+    assert!(fixture.query(&design, "v", "").is_err());
+    let global = design_global();
+    assert_eq!(fixture.query(&global, "v", "").unwrap(), ["- -", "null 6"]);
+    assert!(fixture.query(&global, "v", "partition=a").is_err());
+}
+
+fn design_global() -> Design {
+    design(
+        r#""options":{"partitioned":false},"views":{"v":{"map":"function (doc) { emit(doc.n, doc.n); }","reduce":"_sum"}}"#,
+    )
+}
+
+#[test]
+fn many_readers_and_a_writer() {
+    let fixture = letters();
+    let design = of_view("function (doc) { emit(doc.n, 1); emit(-doc.n, -1); }", "_sum");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for n in 0..200 {
+                let id = format!("w{}", n % 50);
+                fixture.edit(&id, || {
+                    if n % 3 == 0 { Edit::Delete } else { Edit::Put(doc! { "_id": (&*id), "n": n }) }
+                });
+            }
+        });
+        for _ in 0..3 {
+            scope.spawn(|| {
+                for _ in 0..40 {
+                    // Whatever the moment, the rows of each document are all there or not at all.
+                    let lines = fixture.query(&design, "v", "").unwrap();
+                    assert_eq!(lines, ["- -", "null 0"]);
+                }
+            });
+        }
+    });
+    drop(fixture.store);
+}
