@@ -67,7 +67,7 @@ pub struct IndexSpec {
 }
 
 /// The options that a specification may have, beside `key`.
-const KNOWN_FIELDS: [&str; 26] = [
+const KNOWN_FIELDS: [&str; 16] = [
     "key",
     "name",
     "ns",
@@ -84,19 +84,9 @@ const KNOWN_FIELDS: [&str; 26] = [
     "prepareUnique",
     "clustered",
     "dropDups",
-    "weights",
-    "default_language",
-    "language_override",
-    "textIndexVersion",
-    "2dsphereIndexVersion",
-    "bits",
-    "min",
-    "max",
-    "coarsestIndexedLevel",
-    "finestIndexedLevel",
 ];
 
-/// The options among them that only text and geospatial indexes have.
+/// The options that only text and geospatial indexes have.
 const FIELDS_OF_OTHER_KINDS: [&str; 10] = [
     "weights",
     "default_language",
@@ -117,7 +107,8 @@ impl IndexSpec {
     /// Parses a specification. `default_collation` is the collection's, for an index that states none.
     pub fn parse(spec: Doc<'_>, default_collation: Option<&Collation>) -> Result<IndexSpec> {
         for element in spec.iter() {
-            if !KNOWN_FIELDS.contains(&element.key_str()) {
+            let name = element.key_str();
+            if !KNOWN_FIELDS.contains(&name) && !FIELDS_OF_OTHER_KINDS.contains(&name) {
                 return Err(Error::refused(
                     197,
                     format!(
