@@ -189,6 +189,15 @@ impl From<diwan_kv::Error> for Error {
     }
 }
 
+impl From<diwan_script::Error> for Error {
+    fn from(error: diwan_script::Error) -> Error {
+        match error {
+            diwan_script::Error::Store(error) => error.into(),
+            error => Error::new(error.status(), error.name().to_owned(), error.reason()),
+        }
+    }
+}
+
 impl From<JsonError> for Error {
     fn from(error: JsonError) -> Error {
         match error.kind {

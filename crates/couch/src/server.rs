@@ -1,11 +1,13 @@
 //! The face as a whole: what all requests share.
 
 use crate::config::Config;
+use crate::document::Validators;
 use crate::error::{Error, Result};
 use crate::feed::{self, Hubs};
 use crate::http;
 use crate::replicator::Replicator;
 use crate::uuids::{self, Uuids};
+use diwan_script::{Limits, Sandbox};
 use diwan_store::Store;
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
@@ -35,6 +37,10 @@ pub struct Couch {
     pub feed_readers: Arc<Semaphore>,
     /// Held by whoever changes a setting by what it was.
     pub index_names: Mutex<()>,
+    /// Where functions of design documents run.
+    pub scripts: Arc<Sandbox>,
+    /// What design documents say of edits.
+    pub(crate) validators: Validators,
     /// The replications, once the face serves.
     replicator: OnceLock<Arc<Replicator>>,
     /// The header `Server`.
@@ -55,6 +61,8 @@ impl Couch {
             feeds: Hubs::default(),
             feed_readers: Arc::new(Semaphore::new(feed::READERS)),
             index_names: Mutex::new(()),
+            scripts: Sandbox::new(Limits::default()),
+            validators: Validators::default(),
             replicator: OnceLock::new(),
             server_header,
         })

@@ -1,7 +1,7 @@
 //! Edits: what a client sent, made ready for the store, and what became of it.
 
 use super::attachments::{Attaching, Incoming, Parts};
-use super::ids::{check_new, id_error, local_name, text_of};
+use super::ids::{check_new, id_error, local_name};
 use super::revs::{Rev, push_rev};
 use super::validate::Validation;
 use crate::error::{Error, Result};
@@ -352,11 +352,6 @@ pub fn location(request: &Request, parts: &[&str]) -> String {
         out.extend(utf8_percent_encode(part, PLAIN));
     }
     out
-}
-
-/// The text of an id, for messages.
-pub fn id_text(id: &ValueBuf) -> String {
-    text_of(id.as_value())
 }
 
 #[cfg(test)]

@@ -12,11 +12,11 @@ mod revs;
 mod validate;
 mod write;
 
-pub use attachments::{Attaching, Parts, check_name, known_since, open, stream};
+pub use attachments::{Attaching, check_name, known_since, open, stream};
 pub use edit::{Context, Draft, Named, Written, edit_one, error_of, local_count, location};
-pub use ids::{IdKey, check_new, local_name, parse_id, text_of, write_id};
+pub use ids::{IdKey, check_new, local_name, parse_id, write_id};
 pub use options::{DocOptions, OpenRevs, Show};
 pub use related::{Related, send, send_related};
 pub use revs::{Rev, parse_list, push_rev, write_rev};
-pub use validate::Validation;
-pub use write::{Output, write_doc, write_fields, write_record, write_stubs};
+pub use validate::{Validation, Validators};
+pub use write::{Output, write_doc, write_record};

@@ -1,21 +1,196 @@
-//! `validate_doc_update`: what design documents say of edits before they are stored.
+//! What design documents say of edits before they are stored: `validate_doc_update`, and that they compile themselves.
 
 use super::edit::Draft;
+use super::options::Show;
+use super::revs::{push_hash, write_rev};
+use super::write::{write_doc, write_record, write_stubs};
 use crate::error::Result;
-use diwan_store::Collection;
+use crate::replicator::{check_document, is_replicator};
+use crate::server::Couch;
+use diwan_kv::{Direction, KeyRange};
+use diwan_script::{Design, Sandbox};
+use diwan_store::{Base, Collection, ReadView, RevisedDocument, Revision, id_key};
+use diwan_value::Value;
+use diwan_value::json::{Mode, write_couch_members, write_string, write_value};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::io::Write;
+use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
+/// The field that holds the function.
+const FUNCTION: &str = "validate_doc_update";
+
+/// Of how many databases the functions are remembered.
+const REMEMBERED: usize = 256;
+
+/// The functions of databases, as they were when somebody last asked.
+#[derive(Default)]
+pub struct Validators {
+    known: Mutex<HashMap<[u8; 16], Known>>,
+}
+
+struct Known {
+    revisions: Vec<Revision>,
+    designs: Arc<Vec<Design>>,
+}
+
 /// The functions that a database's design documents have for edits.
-pub struct Validation {}
+pub struct Validation {
+    sandbox: Arc<Sandbox>,
+    designs: Arc<Vec<Design>>,
+    database: String,
+}
 
 impl Validation {
     /// Those of a database as of now.
-    pub fn of(_collection: &Arc<Collection>) -> Result<Validation> {
-        Ok(Validation {})
+    pub fn of(couch: &Couch, collection: &Arc<Collection>) -> Result<Validation> {
+        let view = collection.view();
+        let mut revisions = Vec::new();
+        let mut texts = Vec::new();
+        let (low, high) = (id_key(Value::String("_design/"))?, id_key(Value::String("_design0"))?);
+        let range = KeyRange::new(Bound::Included(low.into()), Bound::Excluded(high.into()));
+        view.documents(&range, Direction::Forward, &mut |_, record| {
+            if record.doc.contains_key(FUNCTION) {
+                revisions.push(record.revision());
+                let mut text = Vec::new();
+                texts.push(write_record(&mut text, &record).map(|()| text));
+            }
+            ControlFlow::Continue(())
+        })?;
+        let designs = couch.validators.designs(collection, revisions, texts)?;
+        let database = crate::names::database(&collection.namespace()).unwrap_or_default();
+        Ok(Validation { sandbox: couch.scripts.clone(), designs, database })
     }
 
-    /// Refuses an edit that one of the functions refuses.
-    pub fn check(&self, _collection: &Arc<Collection>, _draft: &Draft) -> Result<()> {
+    /// Refuses an edit that one of the functions refuses, and a design document whose functions do not compile.
+    pub fn check(&self, collection: &Arc<Collection>, draft: &Draft) -> Result<()> {
+        let Some((id, base)) = draft.base() else { return Ok(()) };
+        if draft.id.starts_with("_design/") {
+            if !draft.deleted {
+                self.sandbox.check(&Design::parse(&new_json(draft, base))?)?;
+            }
+            return Ok(());
+        }
+        if is_replicator(&self.database) && !draft.deleted {
+            check_document(&draft.id, &new_json(draft, base))?;
+        }
+        if self.designs.is_empty() {
+            return Ok(());
+        }
+        let view = collection.view();
+        let key = id_key(id.as_value())?;
+        let old = match base {
+            Base::New => None,
+            Base::Leaf(revision) => view.revision(&key, *revision)?,
+            // What is known already is not stored again.
+            Base::Graft { revision, .. } if view.revision(&key, *revision)?.is_some() => return Ok(()),
+            Base::Graft { revision, ancestors } => newest_ancestor(&view, &key, *revision, ancestors)?,
+        };
+        let new = new_json(draft, base);
+        let old = match &old {
+            None => b"null".to_vec(),
+            Some(old) => {
+                let mut text = Vec::new();
+                write_doc(&mut text, &view, &key, old, &Show { revs: true, ..Show::default() })?;
+                text
+            }
+        };
+        let (new, old) = (String::from_utf8_lossy(&new), String::from_utf8_lossy(&old));
+        let security = security(collection);
+        let mut user = br#"{"db":"#.to_vec();
+        write_string(&mut user, &self.database);
+        user.extend_from_slice(br#","name":null,"roles":["_admin"]}"#);
+        let user = String::from_utf8_lossy(&user);
+        for design in self.designs.iter() {
+            self.sandbox.validate_doc_update(design, &new, &old, &user, &security)?;
+        }
         Ok(())
     }
+}
+
+impl Validators {
+    fn designs(
+        &self,
+        collection: &Collection,
+        revisions: Vec<Revision>,
+        texts: Vec<Result<Vec<u8>>>,
+    ) -> Result<Arc<Vec<Design>>> {
+        if revisions.is_empty() {
+            return Ok(Arc::default());
+        }
+        let mut known = self.known.lock();
+        if let Some(known) = known.get(&collection.uuid())
+            && known.revisions == revisions
+        {
+            return Ok(known.designs.clone());
+        }
+        let designs = texts.into_iter().map(|text| Ok(Design::parse(&text?)?)).collect::<Result<Vec<_>>>()?;
+        let designs = Arc::new(designs);
+        if known.len() >= REMEMBERED {
+            known.clear();
+        }
+        known.insert(collection.uuid(), Known { revisions, designs: designs.clone() });
+        Ok(designs)
+    }
+}
+
+/// The newest revision before a grafted one that is stored here.
+fn newest_ancestor(
+    view: &ReadView,
+    key: &[u8],
+    mut revision: Revision,
+    ancestors: &[[u8; 16]],
+) -> Result<Option<RevisedDocument>> {
+    for hash in ancestors {
+        revision.generation = revision.generation.saturating_sub(1);
+        revision.hash = *hash;
+        if let Some(found) = view.revision(key, revision)? {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
+}
+
+/// The document as the functions see it: with the revisions that the client named.
+fn new_json(draft: &Draft, base: &Base) -> Vec<u8> {
+    let mut out = br#"{"_id":"#.to_vec();
+    write_string(&mut out, &draft.id);
+    let (revision, ancestors) = match base {
+        Base::New => (None, &[][..]),
+        Base::Leaf(revision) => (Some(revision), &[][..]),
+        Base::Graft { revision, ancestors } => (Some(revision), ancestors.as_slice()),
+    };
+    if let Some(revision) = revision {
+        out.extend_from_slice(br#","_rev":"#);
+        write_rev(&mut out, revision);
+    }
+    write_couch_members(&mut out, draft.body().as_doc());
+    if draft.deleted {
+        out.extend_from_slice(br#","_deleted":true"#);
+    }
+    if let Some(revision) = revision {
+        let _ = write!(out, r#","_revisions":{{"start":{},"ids":[""#, revision.generation);
+        push_hash(&mut out, &revision.hash);
+        for hash in ancestors {
+            out.extend_from_slice(b"\",\"");
+            push_hash(&mut out, hash);
+        }
+        out.extend_from_slice(b"\"]}");
+    }
+    if !draft.attachments().is_empty() {
+        write_stubs(&mut out, draft.attachments());
+    }
+    out.push(b'}');
+    out
+}
+
+/// The database's security object.
+fn security(collection: &Collection) -> String {
+    let mut out = Vec::new();
+    match collection.setting("security") {
+        Some(security) => write_value(&mut out, security.as_value(), Mode::Exchange),
+        None => out.extend_from_slice(b"{}"),
+    }
+    String::from_utf8_lossy(&out).into_owned()
 }

@@ -110,7 +110,7 @@ fn edit(
         }
     }
     let draft = Draft::new(id, Some(base), deleted, body, attaching)?;
-    let written = edit_one(collection, draft, &Validation::of(collection)?)?;
+    let written = edit_one(collection, draft, &Validation::of(&request.couch, collection)?)?;
     wait(request, &written)?;
     Ok(written)
 }

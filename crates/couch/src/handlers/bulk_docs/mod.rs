@@ -35,7 +35,7 @@ pub fn post(request: &mut Request) -> Result<Response> {
     let mut body = request.take_body();
     let couch = request.couch.clone();
     let mut bulk = Bulk {
-        validation: Validation::of(&collection)?,
+        validation: Validation::of(&couch, &collection)?,
         results: Spool::new(couch.config.temporary.clone()),
         collection,
         couch,

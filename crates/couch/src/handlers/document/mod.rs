@@ -69,7 +69,7 @@ pub(super) fn store(
     status: u16,
 ) -> Result<Response> {
     let is_batch = request.query.get("batch") == Some("ok");
-    let written = edit_one(collection, draft, &Validation::of(collection)?)?;
+    let written = edit_one(collection, draft, &Validation::of(&request.couch, collection)?)?;
     if is_batch {
         let mut text = br#"{"ok":true,"id":"#.to_vec();
         write_string(&mut text, &written.id);

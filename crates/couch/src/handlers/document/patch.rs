@@ -73,7 +73,7 @@ pub fn patch(request: &mut Request) -> Result<Response> {
             return Ok(answer(request, &text, &found.revision.to_string(), 200));
         };
         let draft = draft(&collection, &text, &found, &changed)?;
-        match edit_one(&collection, draft, &Validation::of(&collection)?) {
+        match edit_one(&collection, draft, &Validation::of(&request.couch, &collection)?) {
             Ok(written) => {
                 wait(request, &written)?;
                 return Ok(answer(request, &written.id, &written.rev, 201));

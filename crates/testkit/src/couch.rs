@@ -1,0 +1,101 @@
+//! A server of the CouchDB face in this process.
+
+use crate::http::HttpClient;
+use diwan_couch::{Config, Couch};
+use diwan_kv::{Engine, FjallEngine, MemoryEngine};
+use diwan_store::Store;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+
+/// A running server, on a free port of the loopback interface. Ends when it is dropped.
+pub struct TestCouch {
+    address: SocketAddr,
+    couch: Arc<Couch>,
+    runtime: Option<Runtime>,
+    directory: Option<TempDir>,
+}
+
+impl TestCouch {
+    /// A server that keeps everything in memory.
+    pub fn in_memory() -> TestCouch {
+        TestCouch::with_config(Config::default())
+    }
+
+    /// A server in memory with these settings.
+    pub fn with_config(config: Config) -> TestCouch {
+        TestCouch::start(Arc::new(MemoryEngine::new()), None, config)
+    }
+
+    /// A server in a new temporary directory.
+    pub fn on_disk() -> TestCouch {
+        TestCouch::in_directory(tempfile::tempdir().expect("a temporary directory"))
+    }
+
+    fn in_directory(directory: TempDir) -> TestCouch {
+        let engine =
+            FjallEngine::open(directory.path(), &diwan_kv::Options::default()).expect("an engine on disk");
+        TestCouch::start(Arc::new(engine), Some(directory), Config::default())
+    }
+
+    fn start(engine: Arc<dyn Engine>, directory: Option<TempDir>, config: Config) -> TestCouch {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .expect("threads for the server");
+        let couch = Couch::new(Store::open(engine).expect("a store"), config);
+        let listener = runtime.block_on(TcpListener::bind(("127.0.0.1", 0))).expect("a free port");
+        let address = listener.local_addr().expect("the listener's address");
+        runtime.spawn(couch.clone().serve(listener));
+        TestCouch { address, couch, runtime: Some(runtime), directory }
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where it listens, as a URL without a slash at its end.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// The face itself.
+    pub fn couch(&self) -> &Arc<Couch> {
+        &self.couch
+    }
+
+    /// The store below.
+    pub fn store(&self) -> &Arc<Store> {
+        &self.couch.store
+    }
+
+    /// A new connection.
+    pub fn client(&self) -> HttpClient {
+        HttpClient::connect(self.address).expect("a connection to the server")
+    }
+
+    /// Ends the server cleanly and starts another one on the same directory.
+    ///
+    /// # Panics
+    ///
+    /// If the server is in memory.
+    pub fn restart(mut self) -> TestCouch {
+        let directory = self.directory.take().expect("only a server on disk can be started again");
+        drop(self);
+        TestCouch::in_directory(directory)
+    }
+}
+
+impl Drop for TestCouch {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_timeout(Duration::from_secs(5));
+            self.couch.store.close().expect("a clean end of the store");
+        }
+    }
+}
