@@ -23,10 +23,10 @@ const LOOKUPS: usize = 1024;
 /// A check of one collection under way.
 pub(super) struct CollectionCheck<'a, 'w> {
     pub(super) snapshot: &'a dyn Snapshot,
-    namespace: &'a str,
+    pub(super) namespace: &'a str,
     pub(super) entry: &'a CatalogEntry,
     prefix: Vec<u8>,
-    watch: &'a mut Watch<'w>,
+    pub(super) watch: &'a mut Watch<'w>,
     indexes: Vec<CheckedIndex>,
     pub(super) lookups: Vec<Lookup>,
     /// How many changes are known to belong to a document or a tombstone.
@@ -121,6 +121,7 @@ impl<'a, 'w> CollectionCheck<'a, 'w> {
         }
         self.part(Self::insertion_order)?;
         self.part(Self::references)?;
+        self.part(Self::blobs)?;
         if let Some(id_index) = self.report.indexes.first_mut() {
             id_index.entries = self.report.documents;
         }

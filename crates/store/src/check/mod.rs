@@ -5,6 +5,7 @@
 //! change, its index entries, its place in a capped order) is looked up and counted. Those keys are all different, so
 //! when as many were confirmed as there are, there is nothing else; only if not are the strangers searched for.
 
+mod blobs;
 mod catalog;
 mod collection;
 mod lineage;

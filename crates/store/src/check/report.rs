@@ -24,6 +24,7 @@ pub enum Part<'a> {
     Changes,
     Index(&'a str),
     InsertionOrder,
+    Attachments,
     Orphans,
 }
 
@@ -35,6 +36,7 @@ impl fmt::Display for Part<'_> {
             Part::Changes => f.write_str("changes"),
             Part::Index(name) => write!(f, "index {name}"),
             Part::InsertionOrder => f.write_str("insertion order"),
+            Part::Attachments => f.write_str("attachments"),
             Part::Orphans => f.write_str("keys without owner"),
         }
     }
@@ -63,7 +65,7 @@ pub enum FindingKind {
     Multikey,
     /// A revision's ancestors, its branches, their bodies, or a tombstone.
     Revision,
-    /// A list of attachments, or who refers to a blob.
+    /// A list of attachments, a blob, or who refers to it.
     Attachment,
     /// The order of a capped collection.
     InsertionOrder,
