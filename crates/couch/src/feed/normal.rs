@@ -1,12 +1,14 @@
 //! The feed that tells what there is, as the log is read.
 
 use super::Feed;
+use super::parameters::Patience;
 use crate::error::Result;
 use crate::http::{Response, RowWriter};
 use crate::sequence::Since;
 use diwan_kv::Direction;
 use diwan_store::{ChangeRow, ReadView, Revision};
 use std::io::Write;
+use std::time::{Duration, Instant};
 
 /// How many changes are read at a time.
 const BATCH: usize = 2048;
@@ -17,7 +19,12 @@ const MOST_COUNTED: u64 = 100_000;
 pub(super) fn answer(feed: Feed) -> Result<Response> {
     Ok(Response::rows(move |out| {
         out.write_all(b"{\"results\":[\n")?;
-        let mut writer = Writer { feed: &feed, left: feed.parameters.limit, written: 0 };
+        let beat = match feed.parameters.patience {
+            Patience::Heartbeat(beat) => Some(beat),
+            Patience::Timeout(_) => None,
+        };
+        let mut writer =
+            Writer { feed: &feed, left: feed.parameters.limit, written: 0, beat, last_sent: Instant::now() };
         let told = writer.write(out).map_err(|error| out.failure(error))?;
         let buffer = out.buffer();
         buffer.extend_from_slice(b"\n],\n\"last_seq\":");
@@ -36,6 +43,9 @@ struct Writer<'a> {
     feed: &'a Feed,
     left: u64,
     written: u64,
+    /// How often a client that waits for what a filter lets through is shown that the feed lives.
+    beat: Option<Duration>,
+    last_sent: Instant,
 }
 
 impl Writer<'_> {
@@ -143,7 +153,14 @@ impl Writer<'_> {
     }
 
     fn row(&mut self, out: &mut RowWriter, view: Option<&ReadView>, row: &ChangeRow) -> Result<()> {
-        let Some(leaves) = self.feed.filter.apply(view, row)? else { return Ok(()) };
+        let Some(leaves) = self.feed.filter.apply(view, row)? else {
+            if self.beat.is_some_and(|beat| self.last_sent.elapsed() >= beat) {
+                out.buffer().push(b'\n');
+                out.flush()?;
+                self.last_sent = Instant::now();
+            }
+            return Ok(());
+        };
         if self.written > 0 {
             out.buffer().extend_from_slice(b",\n");
         }

@@ -3,19 +3,24 @@
 use crate::error::{Error, Result};
 use crate::http::{Request, Response};
 use diwan_value::Value as Bson;
-use serde_json::{Value, json};
+use diwan_value::json::{self, Limits, Mode};
+use serde_json::{Value, json as object};
 
-/// The setting that holds the object, as text: it is no document, and its members may be called anything.
+/// The setting that holds the object.
 const SETTING: &str = "security";
 
 /// The object.
 pub fn get(request: &mut Request) -> Result<Response> {
     let collection = request.database()?;
     match collection.setting(SETTING).as_ref().map(|value| value.as_value()) {
-        Some(Bson::String(text)) => Ok(Response::json_text(200, text.as_bytes().to_vec())),
+        Some(Bson::Document(object)) => {
+            let mut text = Vec::new();
+            json::write_document(&mut text, object, Mode::Exchange);
+            Ok(Response::json_text(200, text))
+        }
         _ => Ok(Response::json(
             200,
-            &json!({ "admins": { "roles": ["_admin"] }, "members": { "roles": ["_admin"] } }),
+            &object!({ "admins": { "roles": ["_admin"] }, "members": { "roles": ["_admin"] } }),
         )),
     }
 }
@@ -36,7 +41,8 @@ pub fn put(request: &mut Request) -> Result<Response> {
         }
     }
     let text = Value::Object(object).to_string();
-    let commit = collection.set_setting(SETTING, Some(Bson::String(&text)))?;
+    let stored = json::parse_document(text.as_bytes(), Limits::default())?;
+    let commit = collection.set_setting(SETTING, Some(Bson::Document(stored.as_doc())))?;
     request.couch.store.engine().wait_durable(commit)?;
     Ok(Response::ok(200))
 }

@@ -156,9 +156,7 @@ impl Answer {
             out.buffer().extend_from_slice(if self.results == 0 { b"\r\n" } else { b",\r\n" });
             self.write_document(out, stored)?;
             self.results += 1;
-            if self.results == self.asked.limit {
-                last = Some(self.running.position());
-            }
+            last = Some(self.running.position());
             out.row_done()?;
         }
         self.write_end(out, last.map(|position| bookmark::write(&position)))?;
@@ -193,11 +191,9 @@ impl Answer {
 
     fn write_end(&self, out: &mut RowWriter, bookmark: Option<String>) -> io::Result<()> {
         // After the last page there is nothing to go on from: the same bookmark is given again, and finds nothing new.
-        let bookmark = match bookmark {
-            Some(bookmark) => bookmark,
-            None if self.results > 0 => bookmark::write(&self.running.position()),
-            None => self.asked.bookmark_text.clone().unwrap_or_else(|| bookmark::NONE.to_owned()),
-        };
+        let bookmark = bookmark
+            .or_else(|| self.asked.bookmark_text.clone())
+            .unwrap_or_else(|| bookmark::NONE.to_owned());
         write!(out, "\r\n],\r\n\"bookmark\": {}", json!(bookmark))?;
         if self.asked.execution_stats {
             let stats = self.running.stats();

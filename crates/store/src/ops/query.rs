@@ -162,7 +162,7 @@ impl Running {
         }
     }
 
-    /// Where it stands, to be taken up from there.
+    /// Where it stands, to be taken up from there; means nothing when it stands on no document.
     pub fn position(&self) -> Position {
         let found = match &self.source {
             Source::Scan(scan) => scan
@@ -262,7 +262,7 @@ mod tests {
                             break;
                         }
                         pages.extend(page);
-                        after = Some(position);
+                        after = position;
                     }
                     assert_eq!(pages, all, "{:?} {:?}", selector.as_doc(), sort);
                 }
@@ -270,12 +270,13 @@ mod tests {
         }
     }
 
-    fn read(collection: &Arc<Collection>, query: &Query, most: usize) -> (Vec<i64>, Position) {
+    fn read(collection: &Arc<Collection>, query: &Query, most: usize) -> (Vec<i64>, Option<Position>) {
         let mut running = collection.query(query).unwrap();
-        let mut ids = Vec::new();
+        let (mut ids, mut position) = (Vec::new(), None);
         while ids.len() < most && running.advance().unwrap() {
             ids.push(running.current().unwrap().doc().get("_id").unwrap().as_i64_exact().unwrap());
+            position = Some(running.position());
         }
-        (ids, running.position())
+        (ids, position)
     }
 }

@@ -1,0 +1,235 @@
+//! Feeds: what there is, and what comes.
+
+use crate::setup::{database, graft, made, rev};
+use diwan_testkit::{HttpClient, TestCouch};
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+fn put(client: &mut HttpClient, id: &str) -> String {
+    rev(&client.put(&format!("/db/{id}"), &json!({"id": id})))
+}
+
+fn ids(reply: &Value) -> Vec<&str> {
+    reply["results"].as_array().unwrap().iter().map(|row| row["id"].as_str().unwrap()).collect()
+}
+
+/// A feed that waits, line by line.
+struct Lines {
+    reader: BufReader<TcpStream>,
+}
+
+impl Lines {
+    fn open(server: &TestCouch, path: &str) -> Lines {
+        let mut stream = TcpStream::connect(server.address()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").unwrap();
+        let mut lines = Lines { reader: BufReader::new(stream) };
+        while !lines.raw().is_empty() {}
+        lines
+    }
+
+    fn raw(&mut self) -> String {
+        let mut line = String::new();
+        self.reader.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    /// The next line that is no heartbeat.
+    fn next(&mut self) -> String {
+        loop {
+            let line = self.raw();
+            if !line.is_empty() {
+                return line;
+            }
+        }
+    }
+
+    fn json(&mut self) -> Value {
+        serde_json::from_str(&self.next()).unwrap()
+    }
+
+    fn is_at_end(&mut self) -> bool {
+        self.reader.fill_buf().unwrap().is_empty()
+    }
+}
+
+#[test]
+fn changes_are_told_once_a_document() {
+    let (_server, mut client) = database();
+    let first = put(&mut client, "a");
+    put(&mut client, "b");
+    put(&mut client, "c");
+    let second = rev(&client.put(&format!("/db/a?rev={first}"), &json!({})));
+    let gone = client.get("/db/b").json()["_rev"].as_str().unwrap().to_owned();
+    let gone = rev(&client.send("DELETE", &format!("/db/b?rev={gone}"), &[], b""));
+    let reply = client.get("/db/_changes").json();
+    assert_eq!(ids(&reply), ["c", "a", "b"]);
+    let rows = reply["results"].as_array().unwrap();
+    assert_eq!(rows[1]["changes"], json!([{ "rev": second }]));
+    assert_eq!((&rows[2]["deleted"], rows[0].get("deleted")), (&json!(true), None));
+    assert_eq!((&reply["last_seq"], &reply["pending"]), (&rows[2]["seq"], &json!(0)));
+
+    let reply = client.get("/db/_changes?limit=1").json();
+    assert_eq!((ids(&reply), &reply["pending"]), (vec!["c"], &json!(2)));
+    let since = reply["last_seq"].as_str().unwrap();
+    assert_eq!(ids(&client.get(&format!("/db/_changes?since={since}")).json()), ["a", "b"]);
+    let reply = client.get("/db/_changes?limit=0&since=3").json();
+    assert_eq!((ids(&reply), &reply["pending"]), (vec![], &json!(2)));
+    assert_eq!(ids(&client.get("/db/_changes?since=now").json()), [""; 0]);
+    assert_eq!(ids(&client.get("/db/_changes?descending=true&limit=2").json()), ["b", "a"]);
+    let reply = client.get("/db/_changes?include_docs=true").json();
+    assert_eq!(reply["results"][2]["doc"], json!({"_id": "b", "_rev": gone, "_deleted": true}));
+    let reply = client.get("/db/_changes?seq_interval=2").json();
+    let with_seq: Vec<bool> =
+        reply["results"].as_array().unwrap().iter().map(|row| row["seq"].is_string()).collect();
+    assert_eq!(with_seq, [false, true, false]);
+    // A sequence of another database means nothing here.
+    assert_eq!(ids(&client.get("/db/_changes?since=99-00000000").json()).len(), 3);
+    for (query, reason) in [
+        ("since=x", "Malformed sequence supplied in 'since' parameter."),
+        ("feed=x", "Supported `feed` types: normal, continuous, live, longpoll, eventsource"),
+        ("filter=_x", "unknown builtin filter name"),
+        ("filter=_doc_ids", "`doc_ids` filter parameter is not a list of doc ids."),
+        ("filter=_selector", "Selector must be specified in POST payload"),
+        ("filter=_view", "`view` filter parameter is not provided."),
+        ("heartbeat=0", "The heartbeat value should be a positive integer (in milliseconds)."),
+    ] {
+        let refused = client.get(&format!("/db/_changes?{query}"));
+        assert_eq!(refused.refusal(), (400, "bad_request".into(), reason.into()), "{query}");
+    }
+}
+
+#[test]
+fn filters_choose_changes() {
+    let (_server, mut client) = database();
+    for id in ["a", "b", "_design/d"] {
+        put(&mut client, id);
+    }
+    let gone = put(&mut client, "gone");
+    client.send("DELETE", &format!("/db/gone?rev={gone}"), &[], b"");
+    let post = |client: &mut HttpClient, query: &str, body: Value| {
+        client.post(&format!("/db/_changes?{query}"), &body).json()
+    };
+    let reply = post(&mut client, "filter=_doc_ids", json!({"doc_ids": ["b", "gone", "nope", "a"]}));
+    assert_eq!(ids(&reply), ["a", "b", "gone"]);
+    assert!(reply["last_seq"].as_str().unwrap().starts_with("5-"));
+    let reply = post(&mut client, "filter=_doc_ids&limit=1", json!({"doc_ids": ["b", "a"]}));
+    assert_eq!((ids(&reply), &reply["pending"]), (vec!["a"], &json!(1)));
+    let reply = client.get("/db/_changes?filter=_doc_ids&doc_ids=%5B%22b%22%5D").json();
+    assert_eq!(ids(&reply), ["b"]);
+    let reply = post(&mut client, "filter=_selector", json!({"selector": {"id": "b"}}));
+    assert_eq!(ids(&reply), ["b"]);
+    let reply = post(&mut client, "filter=_selector", json!({"selector": {"_deleted": true}}));
+    assert_eq!(ids(&reply), ["gone"]);
+    let body = json!({"selector": {"id": "a"}, "fields": ["id"]});
+    let reply = post(&mut client, "filter=_selector&include_docs=true", body);
+    assert_eq!(reply["results"][0]["doc"], json!({"id": "a"}));
+    assert_eq!(ids(&client.get("/db/_changes?filter=_design").json()), ["_design/d"]);
+    let refused = client.post("/db/_changes?filter=_selector", &json!({"selector": {"$x": 1}})).refusal();
+    assert_eq!((refused.0, refused.1.as_str()), (400, "bad_request"));
+}
+
+#[test]
+fn functions_of_design_documents_filter() {
+    let (_server, mut client) = database();
+    let design = json!({
+        "filters": {
+            "even": "function (doc, req) { return doc.n % 2 == 0 && req.query.go == 'yes'; }",
+            "bad": "function (doc) { throw {forbidden: 'no'}; }"
+        },
+        "views": {"odd": {"map": "function (doc) { if (doc.n % 2) emit(doc.n); }"}}
+    });
+    assert_eq!(client.put("/db/_design/d", &design).status, 201);
+    for n in 0..4 {
+        client.put(&format!("/db/{n}"), &json!({ "n": n }));
+    }
+    assert_eq!(ids(&client.get("/db/_changes?filter=d/even&go=yes").json()), ["0", "2"]);
+    assert_eq!(ids(&client.get("/db/_changes?filter=d/even").json()), [""; 0]);
+    assert_eq!(ids(&client.get("/db/_changes?filter=_view&view=d/odd").json()), ["1", "3"]);
+    assert_eq!(client.get("/db/_changes?filter=d/none").refusal().2, "missing json key: none");
+    assert_eq!(client.get("/db/_changes?filter=none/x").status, 404);
+    assert_eq!(client.get("/db/_changes?filter=d").status, 400);
+}
+
+#[test]
+fn all_leaves_are_named_where_asked() {
+    let (_server, mut client) = database();
+    graft(&mut client, "a", 1, "1", json!({}));
+    graft(&mut client, "a", 1, "2", json!({}));
+    let reply = client.get("/db/_changes?style=all_docs").json();
+    assert_eq!(reply["results"][0]["changes"], json!([{"rev": made(1, '2')}, {"rev": made(1, '1')}]));
+    assert_eq!(client.get("/db/_changes").json()["results"][0]["changes"], json!([{"rev": made(1, '2')}]));
+}
+
+#[test]
+fn feeds_wait_for_changes() {
+    let (server, mut client) = database();
+    put(&mut client, "old");
+    let mut continuous = Lines::open(&server, "/db/_changes?feed=continuous&since=now&heartbeat=50");
+    let mut docs = Lines::open(&server, "/db/_changes?feed=live&include_docs=true&heartbeat=true");
+    let mut events = Lines::open(&server, "/db/_changes?feed=eventsource&since=now");
+    let mut poll = Lines::open(&server, "/db/_changes?feed=longpoll&since=now&timeout=20000");
+    assert_eq!(docs.json()["doc"]["id"], "old");
+    assert_eq!(continuous.raw(), "");
+    put(&mut client, "new");
+    assert_eq!(continuous.json()["id"], "new");
+    assert_eq!(docs.json()["doc"]["id"], "new");
+    let event = events.next();
+    let event: Value = serde_json::from_str(event.strip_prefix("data: ").unwrap()).unwrap();
+    assert_eq!((&event["id"], events.next()), (&json!("new"), format!("id: {}", event["seq"])));
+    assert_eq!(poll.next(), "{\"results\":[");
+    assert_eq!(poll.json()["id"], "new");
+    assert_eq!((poll.next().as_str(), poll.next().split(':').next().unwrap()), ("],", "\"last_seq\""));
+    assert!(poll.is_at_end());
+
+    let begun = Instant::now();
+    let reply = client.get("/db/_changes?feed=longpoll&since=now&timeout=100").json();
+    assert!(ids(&reply).is_empty() && begun.elapsed() >= Duration::from_millis(100));
+    let mut limited = Lines::open(&server, "/db/_changes?feed=continuous&limit=1");
+    assert_eq!((limited.json()["id"].clone(), limited.json()["pending"].clone()), (json!("old"), json!(1)));
+    assert!(limited.is_at_end());
+
+    // A filter's feed is not woken for nothing, and a database that goes ends its feeds.
+    let mut filtered =
+        Lines::open(&server, "/db/_changes?feed=continuous&since=now&filter=_design&heartbeat=1000");
+    put(&mut client, "plain");
+    put(&mut client, "_design/d");
+    assert_eq!(filtered.json()["id"], "_design/d");
+    assert_eq!(client.send("DELETE", "/db", &[], b"").status, 200);
+    assert!(filtered.json()["last_seq"].is_string() && filtered.is_at_end());
+}
+
+#[test]
+fn many_feeds_see_every_change_in_order() {
+    let (server, mut client) = database();
+    let mut feeds: Vec<Lines> =
+        (0..50).map(|_| Lines::open(&server, "/db/_changes?feed=continuous&heartbeat=1000")).collect();
+    for n in 0..200 {
+        put(&mut client, &format!("doc-{n:03}"));
+    }
+    for feed in &mut feeds {
+        for n in 0..200 {
+            assert_eq!(feed.json()["id"], format!("doc-{n:03}"));
+        }
+    }
+}
+
+#[test]
+fn databases_that_come_and_go_are_told() {
+    let (server, mut client) = database();
+    let since = client.get("/_db_updates").json()["last_seq"].as_str().unwrap().to_owned();
+    let mut feed = Lines::open(&server, "/_db_updates?feed=continuous&since=now&heartbeat=1000");
+    client.put("/other", &json!({}));
+    let told = feed.json();
+    assert_eq!((&told["db_name"], &told["type"]), (&json!("other"), &json!("created")));
+    client.put("/other/a", &json!({}));
+    assert_eq!(feed.json()["type"], "updated");
+    client.send("DELETE", "/other", &[], b"");
+    assert_eq!(feed.json()["type"], "deleted");
+    let reply = client.get(&format!("/_db_updates?since={since}")).json();
+    let kinds: Vec<&str> =
+        reply["results"].as_array().unwrap().iter().map(|row| row["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["created", "updated", "deleted"]);
+}

@@ -1,0 +1,164 @@
+//! Lists of documents by their ids, databases and their settings, partitions.
+
+use crate::setup::{database, graft, made, rev};
+use diwan_testkit::HttpClient;
+use serde_json::{Value, json};
+
+fn ids(reply: &Value) -> Vec<&str> {
+    reply["rows"].as_array().unwrap().iter().map(|row| row["id"].as_str().unwrap_or("?")).collect()
+}
+
+fn fill(client: &mut HttpClient, names: &[&str]) {
+    let docs: Vec<Value> = names.iter().enumerate().map(|(n, id)| json!({"_id": id, "n": n})).collect();
+    assert_eq!(client.post("/db/_bulk_docs", &json!({ "docs": docs })).status, 201);
+}
+
+#[test]
+fn ranges_of_ids_are_listed() {
+    let (_server, mut client) = database();
+    fill(&mut client, &["a", "b", "c", "d", "_design/x", "65a1b2c3d4e5f60718293a4b"]);
+    for (query, expected) in [
+        ("", vec!["65a1b2c3d4e5f60718293a4b", "_design/x", "a", "b", "c", "d"]),
+        ("?descending=true&limit=2", vec!["d", "c"]),
+        ("?startkey=%22b%22&endkey=%22c%22", vec!["b", "c"]),
+        ("?start_key=%22b%22&end_key=%22c%22&inclusive_end=false", vec!["b"]),
+        ("?startkey=%22c%22&endkey=%22a%22&descending=true", vec!["c", "b", "a"]),
+        ("?key=%22b%22", vec!["b"]),
+        ("?key=%22zz%22", vec![]),
+        ("?startkey=%2265%22&endkey=%2266%22", vec!["65a1b2c3d4e5f60718293a4b"]),
+        ("?skip=4", vec!["c", "d"]),
+        ("?limit=0", vec![]),
+    ] {
+        let reply = client.get(&format!("/db/_all_docs{query}")).json();
+        assert_eq!(ids(&reply), expected, "{query}");
+        assert_eq!(reply["total_rows"], 6, "{query}");
+    }
+    let reply = client.get("/db/_all_docs?startkey=%22b%22&skip=1&update_seq=true").json();
+    assert_eq!(reply["offset"], 4);
+    assert!(reply["update_seq"].as_str().unwrap().starts_with("6-"));
+    let reply = client.get("/db/_design_docs").json();
+    assert_eq!((ids(&reply), &reply["total_rows"]), (vec!["_design/x"], &json!(1)));
+    let refused = client.get("/db/_all_docs?limit=x").refusal();
+    assert_eq!((refused.0, refused.1.as_str()), (400, "query_parse_error"));
+    assert_eq!(client.get("/none/_all_docs").status, 404);
+    assert_eq!(client.send("HEAD", "/db/_all_docs", &[], b"").status, 200);
+}
+
+#[test]
+fn keys_are_answered_one_by_one() {
+    let (_server, mut client) = database();
+    fill(&mut client, &["a", "b"]);
+    let gone = rev(&client.put("/db/gone", &json!({})));
+    let gone = rev(&client.send("DELETE", &format!("/db/gone?rev={gone}"), &[], b""));
+    let keys = json!({"keys": ["b", "nope", "gone", "a", 7], "include_docs": true});
+    let reply = client.post("/db/_all_docs", &keys).json();
+    let rows = reply["rows"].as_array().unwrap();
+    assert_eq!((rows.len(), &reply["offset"]), (5, &Value::Null));
+    assert_eq!(rows[0]["doc"]["_id"], "b");
+    assert_eq!(rows[1], json!({"key": "nope", "error": "not_found"}));
+    assert_eq!(
+        rows[2],
+        json!({"id": "gone", "key": "gone", "value": {"rev": gone, "deleted": true}, "doc": null})
+    );
+    assert_eq!(rows[4], json!({"key": 7, "error": "not_found"}));
+    let keys = json!({"keys": ["gone"], "include_docs": true, "deleted": "ok"});
+    let reply = client.post("/db/_all_docs", &keys).json();
+    assert_eq!(reply["rows"][0]["doc"], json!({"_id": "gone", "_rev": gone, "_deleted": true}));
+    let queries = json!({"queries": [{"keys": ["a"]}, {"limit": 1, "descending": true}]});
+    let reply = client.post("/db/_all_docs/queries", &queries).json();
+    assert_eq!((ids(&reply["results"][0]), ids(&reply["results"][1])), (vec!["a"], vec!["b"]));
+    let refused = client.post("/db/_all_docs/queries", &json!({})).refusal();
+    assert_eq!(refused.2, "POST body must include `queries` parameter.");
+}
+
+#[test]
+fn documents_in_lists_tell_of_their_conflicts() {
+    let (_server, mut client) = database();
+    graft(&mut client, "a", 1, "1", json!({"v": 1}));
+    graft(&mut client, "a", 1, "2", json!({"v": 2}));
+    let reply = client.get("/db/_all_docs?include_docs=true&conflicts=true").json();
+    let doc = &reply["rows"][0]["doc"];
+    assert_eq!((&doc["_rev"], &doc["_conflicts"]), (&json!(made(1, '2')), &json!([made(1, '1')])));
+    assert_eq!(
+        client.get("/db/_all_docs?include_docs=true").json()["rows"][0]["doc"].get("_conflicts"),
+        None
+    );
+}
+
+#[test]
+fn settings_of_a_database_are_kept() {
+    let (_server, mut client) = database();
+    assert_eq!(client.get("/db/_revs_limit").text(), "1000\n");
+    assert_eq!(client.put("/db/_revs_limit", &json!(7)).json(), json!({"ok": true}));
+    assert_eq!(client.get("/db/_revs_limit").text(), "7\n");
+    assert_eq!(client.put("/db/_revs_limit", &json!(0)).status, 400);
+    assert_eq!(client.put("/db/_purged_infos_limit", &json!("x")).status, 400);
+    assert_eq!(client.put("/db/_purged_infos_limit", &json!(9)).status, 200);
+    assert_eq!(client.get("/db/_purged_infos_limit").text(), "9\n");
+    let admins = json!({"admins": {"names": ["me"], "roles": []}, "other": {"$x": 1}});
+    assert_eq!(client.put("/db/_security", &admins).status, 200);
+    assert_eq!(client.get("/db/_security").json(), admins);
+    assert_eq!(client.put("/db/_security", &json!({"admins": {"names": 1}})).status, 400);
+    for path in ["_compact", "_view_cleanup", "_sync_shards"] {
+        assert_eq!(client.post(&format!("/db/{path}"), &json!({})).status, 202, "{path}");
+    }
+}
+
+#[test]
+fn purged_documents_are_gone() {
+    let (_server, mut client) = database();
+    let first = rev(&client.put("/db/a", &json!({})));
+    let reply = client.post("/db/_purge", &json!({"a": [first, made(9, '9')], "b": [made(1, '1')]}));
+    assert_eq!((reply.status, &reply.json()["purged"]), (201, &json!({"a": [first], "b": []})));
+    assert_eq!(client.get("/db/a").status, 404);
+    let info = client.get("/db").json();
+    assert_eq!(
+        (&info["doc_count"], &info["doc_del_count"], &info["purge_seq"]),
+        (&json!(0), &json!(0), &json!("1"))
+    );
+    assert_eq!(client.post("/db/_purge", &json!({"a": ["x"]})).status, 400);
+    let many: serde_json::Map<String, Value> = (0..101).map(|n| (n.to_string(), json!([]))).collect();
+    assert_eq!(
+        client.post("/db/_purge", &Value::Object(many)).refusal().2,
+        "Exceeded maximum number of documents."
+    );
+}
+
+#[test]
+fn partitions_are_databases_of_their_own() {
+    let (_server, mut client) = database();
+    assert_eq!(client.put("/parts?partitioned=true", &json!({})).status, 201);
+    for id in ["p:1", "p:2", "pp:1", "q:1"] {
+        assert_eq!(client.put(&format!("/parts/{id}"), &json!({"v": 1})).status, 201);
+    }
+    assert_eq!(client.put("/parts/x", &json!({})).refusal().1, "illegal_docid");
+    assert_eq!(client.get("/parts").json()["props"], json!({"partitioned": true}));
+    let info = client.get("/parts/_partition/p").json();
+    assert_eq!((&info["doc_count"], &info["partition"]), (&json!(2), &json!("p")));
+    assert_eq!(ids(&client.get("/parts/_partition/p/_all_docs").json()), ["p:1", "p:2"]);
+    let found = client.post("/parts/_partition/p/_find", &json!({"selector": {"v": 1}})).json();
+    assert_eq!(found["docs"].as_array().unwrap().len(), 2);
+    assert_eq!(client.get("/db/_partition/p").refusal().2, "database is not partitioned");
+    assert_eq!(client.get("/parts/_partition/_p").refusal().1, "illegal_partition");
+}
+
+#[test]
+fn update_operators_change_a_document() {
+    let (_server, mut client) = database();
+    let first = rev(&client.put("/db/a", &json!({"n": 1, "tags": ["x"]})));
+    let second = client.json("PATCH", "/db/a", &json!({"$inc": {"n": 1}, "$push": {"tags": "y"}}));
+    assert_eq!(second.status, 201);
+    let second = rev(&second);
+    assert_eq!(client.get("/db/a").json(), json!({"_id": "a", "_rev": second, "n": 2, "tags": ["x", "y"]}));
+    let refused = client.json("PATCH", &format!("/db/a?rev={first}"), &json!({"$set": {"n": 5}}));
+    assert_eq!(refused.refusal(), (409, "conflict".into(), "Document update conflict.".into()));
+    let reply =
+        client.json("PATCH", &format!("/db/a?rev={second}"), &json!([{"$set": {"n": {"$add": ["$n", 5]}}}]));
+    assert_eq!(reply.status, 201);
+    let unchanged = client.json("PATCH", "/db/a", &json!({"$set": {"n": 7}}));
+    assert_eq!((unchanged.status, rev(&unchanged)), (200, rev(&reply)));
+    for bad in [json!({"n": 1}), json!({}), json!({"$nope": {}}), json!(1)] {
+        assert_eq!(client.json("PATCH", "/db/a", &bad).status, 400, "{bad}");
+    }
+    assert_eq!(client.json("PATCH", "/db/none", &json!({"$set": {"n": 1}})).status, 404);
+}
