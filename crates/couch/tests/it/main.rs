@@ -2,6 +2,9 @@
 
 mod attachments;
 mod bulk;
+mod changes;
 mod documents;
+mod lists;
 mod local;
+mod queries;
 mod setup;
