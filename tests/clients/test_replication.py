@@ -324,7 +324,7 @@ def test_continuous_both_ways_settles(http, other, name):
     print(f"seen on the other side after {statistics.median(delays):.1f} ms at the median, {max(delays):.1f} at most")
     assert statistics.median(delays) < 500
     tasks = {task["replication_id"]: task for task in http.get("_active_tasks").json() if task["type"] == "replication"}
-    assert tasks[push]["continuous"] and tasks[push]["source"] == name and tasks[push]["docs_written"] >= 322
+    assert tasks[push]["continuous"] and tasks[push]["source"] == name and tasks[push]["docs_written"] >= 323
     until("the checkpoint is taken", lambda: job_of(http, pull)["info"]["checkpointed_source_seq"] == there.get().json()["update_seq"])
     assert http.get(f"_scheduler/jobs/{push}").json()["history"][-1]["type"] == "added"
     for id in (push, pull):
@@ -359,9 +359,9 @@ def test_documents_of_replicator(http, client, other, name):
     body = {"source": name, "target": target.url, "create_target": True}
     assert jobs.put(f"{name}-once", json=body).status_code == 201
     done = until("it is done", lambda: (doc := jobs.get(f"{name}-once").json()).get("_replication_state") and doc)
-    assert done["_replication_state"] == "completed" and done["_replication_stats"]["docs_written"] == 322
+    assert done["_replication_state"] == "completed" and done["_replication_stats"]["docs_written"] == 323
     listed = http.get(f"_scheduler/docs/_replicator/{name}-once").json()
-    assert listed["state"] == "completed" and listed["info"]["docs_written"] == 322
+    assert listed["state"] == "completed" and listed["info"]["docs_written"] == 323
     # By a MongoDB driver, for ever; ended by a deletion.
     replicator = client["admin"]["_replicator"]
     replicator.insert_one({"_id": f"{name}-live", **body, "continuous": True})
@@ -394,6 +394,22 @@ def test_documents_of_replicator(http, client, other, name):
     states = http.get("_scheduler/docs", params={"states": "completed", "limit": 1000}).json()["docs"]
     assert {doc["doc_id"] for doc in states} >= {f"{name}-once", f"{name}-later"}
     assert all(doc["state"] == "completed" for doc in states)
+
+
+def test_other_replicator_databases(http, name):
+    """A database whose name ends so is one too; what it asked for ends with it."""
+    http.database(name).put().raise_for_status()
+    jobs = http.database(f"{name}/_replicator")
+    jobs.put().raise_for_status()
+    body = {"source": name, "target": f"{name}-copy", "create_target": True, "continuous": True}
+    jobs.put("live", json=body).raise_for_status()
+    path = f"_scheduler/docs/{name}%2F_replicator/live"
+    until("it runs", lambda: http.get(path).json().get("state") == "running")
+    assert http.get(f"_scheduler/docs/{name}/_replicator/live").json()["doc_id"] == "live"
+    assert http.get(f"_scheduler/docs/{name}/_replicator").json()["total_rows"] == 1
+    jobs.delete().raise_for_status()
+    until("it ends", lambda: http.get(path).status_code == 404)
+    assert not any(job["doc_id"] == "live" for job in http.get("_scheduler/jobs").json()["jobs"])
 
 
 def test_killed_in_the_middle(tmp_path):

@@ -1,6 +1,6 @@
 // A server of CouchDB's protocol made of PouchDB, in memory: a peer for replication. Prints its port.
 
-import express from "express";
+import { createServer } from "node:http";
 import expressPouchDB from "express-pouchdb";
 import PouchDB from "pouchdb-core";
 import find from "pouchdb-find";
@@ -10,6 +10,6 @@ import replication from "pouchdb-replication";
 
 PouchDB.plugin(memory).plugin(replication).plugin(mapreduce).plugin(find);
 
-const app = express();
-app.use("/", expressPouchDB(PouchDB.defaults({ adapter: "memory" }), { mode: "minimumForPouchDB", inMemoryConfig: true, logPath: process.argv[2] }));
-const server = app.listen(0, "127.0.0.1", () => console.log(server.address().port));
+const options = { mode: "minimumForPouchDB", inMemoryConfig: true, logPath: process.argv[2] };
+const server = createServer(expressPouchDB(PouchDB.defaults({ adapter: "memory" }), options));
+server.listen(0, "127.0.0.1", () => console.log(server.address().port));

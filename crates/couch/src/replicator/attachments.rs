@@ -37,13 +37,15 @@ pub fn total(list: &Map<String, Value>) -> u64 {
     list.values().map(|entry| entry.get("length").and_then(Value::as_u64).unwrap_or(u64::MAX / 1024)).sum()
 }
 
-/// Copies one revision with its attachments. Those that the target has by a revision in `ancestors` are not sent.
+/// Copies one revision with its attachments, `encoded` as the source keeps them if the target understands that. Those
+/// that the target has by a revision in `ancestors` are not sent.
 pub fn copy(
     source: &Arc<Database>,
     target: &Database,
     id: &str,
     rev: &str,
     ancestors: &[String],
+    encoded: bool,
 ) -> Result<Sent, Failure> {
     let path = format!("{}?rev={}&revs=true&att_encoding_info=true", escape(id), escape(rev));
     let answer = source.send(Call::get(path))?;
@@ -60,7 +62,7 @@ pub fn copy(
         |error: serde_json::Error| Failure::new("invalid_json", format!("{}: {error}", source.uri()));
     let document = Members::parse(&text).map_err(invalid)?;
     let known = newest_ancestor(&document, ancestors);
-    let mut attempt = Attempt { known, encoded: true };
+    let mut attempt = Attempt { known, encoded };
     loop {
         match attempt.put(source, target, id, rev, &document) {
             // The target lacks what an ancestor of this revision had: all are sent.

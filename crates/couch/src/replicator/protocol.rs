@@ -7,10 +7,12 @@ use super::stop::Stop;
 use diwan_value::json::ArraySplitter;
 use hyper::Method;
 use hyper::body::Bytes;
+use hyper::header::SERVER;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 use std::io::{self, Read};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// What is escaped in a part of a path or query.
@@ -34,6 +36,7 @@ pub struct Database {
     peer: Box<dyn Peer>,
     retries: u32,
     stop: Stop,
+    takes_encoded: AtomicBool,
 }
 
 /// A document's revision as it was fetched.
@@ -75,7 +78,7 @@ pub enum LocalWrite {
 impl Database {
     /// A database behind a peer.
     pub fn new(peer: Box<dyn Peer>, retries: u32, stop: Stop) -> Database {
-        Database { peer, retries, stop }
+        Database { peer, retries, stop, takes_encoded: AtomicBool::new(false) }
     }
 
     /// How it is named in messages.
@@ -166,12 +169,20 @@ impl Database {
                 200 => {}
                 _ => return Err(Failure::no_database(self.uri())),
             }
+            let server = answer.headers.get(SERVER).and_then(|name| name.to_str().ok());
+            self.takes_encoded.store(server.is_some_and(|name| name.contains("CouchDB/")), Ordering::Relaxed);
             match answer.json() {
                 Ok(Value::Object(info)) if info.contains_key("update_seq") => Ok(info),
                 Err(error) if error.kind() != io::ErrorKind::InvalidData => Err(self.broken(&error)),
                 _ => Err(Failure::no_database(self.uri())),
             }
         })
+    }
+
+    /// Whether the server that was asked for [`Database::info`] takes attachments in the compressed form in which
+    /// another keeps them. Others than CouchDB and Diwan would take that form for the content.
+    pub fn takes_encoded(&self) -> bool {
+        self.takes_encoded.load(Ordering::Relaxed)
     }
 
     /// Creates the database; one that is there already is as good.

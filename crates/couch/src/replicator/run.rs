@@ -96,6 +96,7 @@ pub fn run(task: &Task<'_>, open: Open<'_>) -> Result<Map<String, Value>, Failur
         Arc::new(open(End::Source, settings(spec.retries, &working))?),
         Arc::new(open(End::Target, settings(spec.retries, &working))?),
         spec,
+        target.takes_encoded(),
         progress.clone(),
     );
     let feed = open(End::Source, settings(spec.retries, stop))?;
@@ -124,16 +125,18 @@ pub fn run(task: &Task<'_>, open: Open<'_>) -> Result<Map<String, Value>, Failur
         }
     });
     let through = flow.queue.into_inner().through;
-    let ends = match result {
-        Ok(()) => [source, target],
+    let noted = match &result {
+        Ok(()) => checkpoints.save([&source, &target], &through, progress),
         // What was done until now need not be looked at again.
         Err(_) => {
             let last =
                 Settings { silence: spec.silence.min(LAST_PATIENCE), retries: 0, stop: Stop::default() };
-            [open(End::Source, last.clone())?, open(End::Target, last)?]
+            open(End::Source, last.clone()).and_then(|source| {
+                let target = open(End::Target, last)?;
+                checkpoints.save([&source, &target], &through, progress)
+            })
         }
     };
-    let noted = checkpoints.save([&ends[0], &ends[1]], &through, progress);
     progress.update(|positions| positions.checkpointed = checkpoints.committed().clone());
     result.and(noted)?;
     progress.update(|positions| positions.pending = Some(0));

@@ -30,6 +30,8 @@ pub struct Transfer {
     pub target: Arc<Database>,
     /// What is counted.
     pub progress: Arc<Progress>,
+    /// Whether the target takes attachments compressed.
+    takes_encoded: bool,
     /// Whether the source knows requests for many revisions.
     bulk_get: AtomicBool,
 }
@@ -40,9 +42,10 @@ impl Transfer {
         source: Arc<Database>,
         target: Arc<Database>,
         spec: &Spec,
+        takes_encoded: bool,
         progress: Arc<Progress>,
     ) -> Transfer {
-        Transfer { source, target, progress, bulk_get: AtomicBool::new(spec.use_bulk_get) }
+        Transfer { source, target, progress, takes_encoded, bulk_get: AtomicBool::new(spec.use_bulk_get) }
     }
 
     /// Copies what is missing of these. When this returns, the target has all that it takes.
@@ -222,9 +225,9 @@ impl Run<'_> {
 
     /// Copies a document whose attachments are not held in memory.
     fn stream(&mut self, id: &str, rev: &str) -> Result<(), Failure> {
-        let Transfer { source, target, progress, .. } = self.transfer;
+        let Transfer { source, target, progress, takes_encoded, .. } = self.transfer;
         let ancestors = self.missing.get(id).map(|missing| missing.ancestors.as_slice()).unwrap_or_default();
-        match attachments::copy(source, target, id, rev, ancestors)? {
+        match attachments::copy(source, target, id, rev, ancestors, *takes_encoded)? {
             Sent::Written => {
                 progress.add(Count::Read, 1);
                 progress.add(Count::Written, 1);

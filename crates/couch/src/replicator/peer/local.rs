@@ -8,7 +8,7 @@ use crate::replicator::stop::Stop;
 use crate::routes;
 use crate::server::Couch;
 use hyper::body::Bytes;
-use hyper::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue};
+use hyper::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, SERVER};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::io::{self, Cursor, Read};
 use std::sync::{Arc, Weak};
@@ -46,6 +46,7 @@ impl Peer for Local {
             return Err(Failure::stopped());
         }
         let couch = self.couch.upgrade().ok_or_else(Failure::stopped)?;
+        let server = couch.server_header.clone();
         // Feeds are written by tasks, which the handlers spawn.
         let _entered = self.runtime.enter();
         let (path, query) = match call.path.split_once('?') {
@@ -90,23 +91,18 @@ impl Peer for Local {
                 (found.handler)(&mut request).unwrap_or_else(Response::from)
             }
         };
-        self.answer(response)
+        self.answer(response, server)
     }
 }
 
 impl Local {
-    fn answer(&self, response: Response) -> Result<Answer, Failure> {
-        let chunks = |source| -> Box<dyn Read + Send> {
-            Box::new(Chunks {
-                runtime: self.runtime.clone(),
-                stop: self.stop.clone(),
-                source,
-                ready: Bytes::new(),
-            })
+    fn answer(&self, response: Response, server: String) -> Result<Answer, Failure> {
+        let chunks = |ready, source| -> Box<dyn Read + Send> {
+            Box::new(Chunks { runtime: self.runtime.clone(), stop: self.stop.clone(), source, ready })
         };
         let body = match response.body {
             ResponseBody::Bytes(bytes) => Box::new(Cursor::new(bytes)),
-            ResponseBody::Feed(feed) => chunks(feed),
+            ResponseBody::Feed(feed) => chunks(Bytes::new(), feed),
             ResponseBody::Rows(rows) => {
                 let (sender, receiver) = mpsc::channel(CHUNKS);
                 let runtime = self.runtime.clone();
@@ -124,10 +120,14 @@ impl Local {
                 if let Err(error) = spawned {
                     return Err(Failure::passing("internal_server_error", format!("no thread: {error}")));
                 }
-                chunks(receiver)
+                chunks(Bytes::new(), receiver)
             }
         };
-        Ok(Answer { status: response.status.as_u16(), headers: response.headers.into_iter().collect(), body })
+        let mut headers: HeaderMap = response.headers.into_iter().collect();
+        if let Ok(server) = HeaderValue::from_str(&server) {
+            headers.insert(SERVER, server);
+        }
+        Ok(Answer { status: response.status.as_u16(), headers, body })
     }
 }
 

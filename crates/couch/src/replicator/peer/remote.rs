@@ -262,6 +262,8 @@ pub fn kind_of(status: u16, headers: &HeaderMap) -> Kind {
                 None => Kind::Passing,
             }
         }
+        // What a peer has not built it will not build meanwhile.
+        501 | 505 => Kind::Lasting,
         408 | 500..=599 => Kind::Passing,
         _ => Kind::Lasting,
     }
