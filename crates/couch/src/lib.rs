@@ -6,6 +6,7 @@
 
 mod config;
 mod database;
+mod design;
 mod document;
 pub mod error;
 mod feed;

@@ -33,6 +33,8 @@ const PUT: &[&str] = &["PUT"];
 const DELETE: &[&str] = &["DELETE"];
 const COPY: &[&str] = &["COPY"];
 const PATCH: &[&str] = &["PATCH"];
+/// Functions of design documents see the method and do as they like.
+const FUNCTION: &[&str] = &["DELETE", "GET", "HEAD", "PATCH", "POST", "PUT"];
 /// All that can be asked of a document.
 const DOCUMENT: &[&str] = &["COPY", "DELETE", "GET", "HEAD", "PUT"];
 
@@ -58,8 +60,8 @@ pub const ROUTES: &[Route] = &[
     route(GET, "/_scheduler/docs/{db}/{doc*}", scheduler::doc),
     route(GET, "/_db_updates", db_updates::get),
     route(GET, "/favicon.ico", favicon::get),
-    route(GET, "/_utils", utils::get),
-    route(GET, "/_utils/{rest*}", utils::get),
+    route(GET, "/_utils", web_interface::get),
+    route(GET, "/_utils/{rest*}", web_interface::get),
     route(GET, "/_node/{node}/_stats", node::stats),
     route(GET, "/_node/{node}/_stats/{rest*}", node::stats),
     route(GET, "/_node/{node}/_system", node::system),
@@ -134,6 +136,22 @@ pub const ROUTES: &[Route] = &[
     route(DELETE, "/{db}/_local/{local}", document::delete),
     route(COPY, "/{db}/_local/{local}", document::copy),
     route(DOCUMENT, "/{db}/_local/{local}/{name*}", local::refuse_attachment),
+    // Functions of design documents.
+    route(POST, "/{db}/_temp_view", view::post_temporary),
+    route(GET, "/{db}/_design/{ddoc}/_view/{view}", view::get),
+    route(POST, "/{db}/_design/{ddoc}/_view/{view}", view::post),
+    route(POST, "/{db}/_design/{ddoc}/_view/{view}/queries", view::queries),
+    route(GET, "/{db}/_partition/{partition}/_design/{ddoc}/_view/{view}", view::get),
+    route(POST, "/{db}/_partition/{partition}/_design/{ddoc}/_view/{view}", view::post),
+    route(GET, "/{db}/_design/{ddoc}/_info", design_info::get),
+    route(FUNCTION, "/{db}/_design/{ddoc}/_show/{show}", show::call),
+    route(FUNCTION, "/{db}/_design/{ddoc}/_show/{show}/{doc*}", show::call),
+    route(FUNCTION, "/{db}/_design/{ddoc}/_list/{list}/{view}", list::call),
+    route(FUNCTION, "/{db}/_design/{ddoc}/_list/{list}/{source}/{view}", list::call),
+    route(FUNCTION, "/{db}/_design/{ddoc}/_update/{update}", update::call),
+    route(FUNCTION, "/{db}/_design/{ddoc}/_update/{update}/{doc*}", update::call),
+    route(FUNCTION, "/{db}/_design/{ddoc}/_rewrite", rewrite::call),
+    route(FUNCTION, "/{db}/_design/{ddoc}/_rewrite/{path*}", rewrite::call),
     // Documents and attachments. These come last: a document may be called anything.
     route(GET, "/{db}/_design/{ddoc}", document::get),
     route(PUT, "/{db}/_design/{ddoc}", document::put),

@@ -1,39 +1,91 @@
 //! Filters of feeds that are functions of design documents.
 
+use crate::design;
+use crate::document::{self, Show};
 use crate::error::{Error, Result};
 use crate::http::Request;
+use diwan_script::{Design, Sandbox};
 use diwan_store::{Collection, ReadView, RevisedDocument};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
 /// A filter that is a function of a design document.
-pub struct ScriptFilter {}
+pub struct ScriptFilter {
+    sandbox: Arc<Sandbox>,
+    /// As it was when the feed began.
+    design: Design,
+    function: Function,
+    /// What the function sees of the request.
+    request: String,
+}
+
+enum Function {
+    /// Of `filters`.
+    Filter(String),
+    /// The map function of a view: it lets through what it emits something for.
+    View(String),
+}
 
 impl ScriptFilter {
-    /// `filter=_view&view=ddoc/view`: what the view's map function emits something for.
-    pub fn view(request: &Request, _collection: &Arc<Collection>) -> Result<ScriptFilter> {
-        match request.query.get("view") {
-            None | Some("") => Err(Error::bad_request("`view` filter parameter is not provided.")),
-            Some(_) => Err(unsupported()),
+    /// `filter=_view&view=ddoc/view`.
+    pub fn view(request: &Request, collection: &Arc<Collection>) -> Result<ScriptFilter> {
+        let name = match request.query.get("view") {
+            None | Some("") => return Err(Error::bad_request("`view` filter parameter is not provided.")),
+            Some(name) => name,
+        };
+        let (ddoc, view) = split(name)
+            .ok_or_else(|| Error::bad_request("`view` must be of the form `designname/viewname`"))?;
+        let design = design::load(collection, ddoc)?;
+        if !design.has_function(&["views", view, "map"]) {
+            return Err(missing_key(view));
         }
+        let function = Function::View(view.to_owned());
+        Ok(ScriptFilter { sandbox: request.couch.scripts.clone(), design, function, request: String::new() })
     }
 
     /// `filter=ddoc/name`.
     pub fn function(
-        _request: &Request,
-        _collection: &Arc<Collection>,
-        _name: &str,
-        _body: Option<&Map<String, Value>>,
+        request: &Request,
+        collection: &Arc<Collection>,
+        name: &str,
+        body: Option<&Map<String, Value>>,
     ) -> Result<ScriptFilter> {
-        Err(unsupported())
+        let (ddoc, filter) = split(name)
+            .ok_or_else(|| Error::bad_request("`filter` must be of the form `designname/filtername`"))?;
+        let design = design::load(collection, ddoc)?;
+        if !design.has_function(&["filters", filter]) {
+            return Err(missing_key(filter));
+        }
+        let body = body.map(|body| Value::Object(body.clone()).to_string()).unwrap_or_default();
+        Ok(ScriptFilter {
+            sandbox: request.couch.scripts.clone(),
+            design,
+            function: Function::Filter(filter.to_owned()),
+            request: design::request_object(request, collection, None, body.as_bytes()),
+        })
     }
 
     /// Whether the function lets a document through.
-    pub fn passes(&self, _view: Option<&ReadView>, _id: &[u8], _found: &RevisedDocument) -> Result<bool> {
-        Err(unsupported())
+    pub fn passes(&self, view: &ReadView, id: &[u8], found: &RevisedDocument) -> Result<bool> {
+        let mut text = Vec::new();
+        let show = Show { conflicts: true, ..Show::default() };
+        document::write_doc(&mut text, view, id, found, &show)?;
+        let text = String::from_utf8_lossy(&text);
+        let passes = match &self.function {
+            Function::Filter(name) => self.sandbox.filter(&self.design, name, &[&text], &self.request)?,
+            Function::View(name) => self.sandbox.filter_by_view(&self.design, name, &[&text])?,
+        };
+        Ok(passes.first() == Some(&true))
     }
 }
 
-fn unsupported() -> Error {
-    Error::new(501, "not_implemented", "Functions of design documents are not supported")
+/// The two parts of a name.
+fn split(name: &str) -> Option<(&str, &str)> {
+    name.split_once('/')
+        .filter(|(ddoc, function)| !ddoc.is_empty() && !function.is_empty() && !function.contains('/'))
+}
+
+/// CouchDB's error for a function that is not there.
+fn missing_key(name: &str) -> Error {
+    Error::not_found(format!("missing json key: {name}"))
 }

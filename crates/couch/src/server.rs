@@ -7,11 +7,11 @@ use crate::feed::{self, Hubs};
 use crate::http;
 use crate::replicator::Replicator;
 use crate::uuids::{self, Uuids};
-use diwan_script::{Limits, Sandbox};
+use diwan_script::{Limits, Sandbox, Views};
 use diwan_store::Store;
 use parking_lot::Mutex;
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
@@ -39,6 +39,8 @@ pub struct Couch {
     pub index_names: Mutex<()>,
     /// Where functions of design documents run.
     pub scripts: Arc<Sandbox>,
+    /// The indexes of views.
+    pub views: Arc<Views>,
     /// What design documents say of edits.
     pub(crate) validators: Validators,
     /// The replications, once the face serves.
@@ -50,6 +52,7 @@ pub struct Couch {
 impl Couch {
     /// A face over `store`.
     pub fn new(store: Arc<Store>, config: Config) -> Arc<Couch> {
+        let scripts = Sandbox::new(Limits::default());
         let server_header = format!("Diwan/{} (CouchDB/{})", config.version, crate::COUCHDB_VERSION);
         Arc::new(Couch {
             store,
@@ -61,7 +64,8 @@ impl Couch {
             feeds: Hubs::default(),
             feed_readers: Arc::new(Semaphore::new(feed::READERS)),
             index_names: Mutex::new(()),
-            scripts: Sandbox::new(Limits::default()),
+            views: Views::new(scripts.clone()),
+            scripts,
             validators: Validators::default(),
             replicator: OnceLock::new(),
             server_header,
@@ -81,6 +85,7 @@ impl Couch {
 
     /// Ends what goes on beside requests. To be called from a thread that may block.
     pub fn close(&self) {
+        self.views.stop();
         if let Some(replicator) = self.replicator.get() {
             replicator.close();
         }

@@ -110,10 +110,10 @@ impl Filter {
                 matches!(row.id_value.as_value(), Bson::String(id) if id.starts_with("_design/")).then(all)
             }
             Wanted::Selector(selector, _) => {
-                self.choose(view, row, &mut |found| selector.matches_document(found))?
+                self.choose(view, row, &mut |_, found| selector.matches_document(found))?
             }
             Wanted::Script(script) => {
-                self.choose(view, row, &mut |found| script.passes(view, &row.id, found))?
+                self.choose(view, row, &mut |view, found| script.passes(view, &row.id, found))?
             }
         })
     }
@@ -123,18 +123,18 @@ impl Filter {
         &self,
         view: Option<&ReadView>,
         row: &ChangeRow,
-        passes: &mut dyn FnMut(&RevisedDocument) -> Result<bool>,
+        passes: &mut dyn FnMut(&ReadView, &RevisedDocument) -> Result<bool>,
     ) -> Result<Option<Leaves>> {
         let Some(view) = view else { return Ok(None) };
         if !self.all_leaves || row.leaves.len() <= 1 {
             // The document may have changed since: then the change to come will be told in its turn.
             let Some(found) = view.document(&row.id)? else { return Ok(None) };
-            return Ok(passes(&found)?.then_some(Leaves::Winner));
+            return Ok(passes(view, &found)?.then_some(Leaves::Winner));
         }
         let mut chosen = Vec::new();
         for revision in &row.leaves {
             if let Some(found) = view.revision(&row.id, *revision)?
-                && passes(&found)?
+                && passes(view, &found)?
             {
                 chosen.push(*revision);
             }

@@ -28,11 +28,16 @@ pub fn post_design(request: &mut Request) -> Result<Response> {
     Ok(Response::ok(202))
 }
 
-/// Removes the indexes of views that no design document has any more. They go with the design document, so there are none
-/// to be removed here.
+/// Removes the indexes of views that no design document has any more, in the background.
 pub fn view_cleanup(request: &mut Request) -> Result<Response> {
-    request.database()?;
+    let collection = request.database()?;
     request.require_json()?;
+    let couch = request.couch.clone();
+    tokio::task::spawn_blocking(move || {
+        if let Err(error) = couch.views.cleanup(&collection) {
+            tracing::warn!(%error, "indexes of views were not cleaned up");
+        }
+    });
     Ok(Response::ok(202))
 }
 

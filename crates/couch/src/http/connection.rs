@@ -1,6 +1,6 @@
 //! The sockets: HTTP/1.1 and, for a client that begins with it, HTTP/2; each request on a blocking thread of its own.
 
-use super::response::{ResponseBody, RowWriter};
+use super::response::{CHUNKS, ResponseBody, RowWriter};
 use super::{Body, Query, Request, Response, cors, origin};
 use crate::error::Error;
 use crate::routes::{self, Found};
@@ -28,8 +28,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const SMALL_BODY: u64 = 64 << 10;
 /// How long a small body may take.
 const BODY_PATIENCE: Duration = Duration::from_secs(60);
-/// How many chunks of a response may wait for a slow client.
-const CHUNKS: usize = 4;
 
 /// Accepts connections for ever.
 pub async fn serve(listener: TcpListener, couch: Arc<Couch>) {
@@ -131,10 +129,7 @@ async fn receive(headers: &HeaderMap, incoming: Incoming) -> Result<Body, Error>
 }
 
 /// Runs a handler on a thread that may block, and what it writes after the head with it.
-async fn run(
-    handler: routes::Handler,
-    mut request: Request,
-) -> (Response, Option<mpsc::Receiver<io::Result<Bytes>>>) {
+async fn run(handler: routes::Handler, mut request: Request) -> (Response, Option<Chunks>) {
     let (head_sender, head) = oneshot::channel();
     let is_head = request.method == hyper::Method::HEAD;
     let task = tokio::task::spawn_blocking(move || {
@@ -146,7 +141,7 @@ async fn run(
             ResponseBody::Rows(rows) if !is_head => {
                 let (sender, receiver) = mpsc::channel(CHUNKS);
                 let mut writer = RowWriter::new(sender);
-                if head_sender.send((response, Some(receiver))).is_err() {
+                if head_sender.send((response, Some(Chunks { first: None, rest: receiver }))).is_err() {
                     return;
                 }
                 let written = rows(&mut writer).and_then(|()| io::Write::flush(&mut writer));
@@ -157,7 +152,12 @@ async fn run(
                     writer.abort(error);
                 }
             }
-            ResponseBody::Feed(feed) if !is_head => drop(head_sender.send((response, Some(feed)))),
+            ResponseBody::Feed(rest) if !is_head => {
+                drop(head_sender.send((response, Some(Chunks { first: None, rest }))));
+            }
+            ResponseBody::Begun(first, rest) if !is_head => {
+                drop(head_sender.send((response, Some(Chunks { first: Some(first), rest }))));
+            }
             ResponseBody::Bytes(bytes) => {
                 response.body = ResponseBody::Bytes(bytes);
                 drop(head_sender.send((response, None)));
@@ -182,7 +182,7 @@ fn finish(
     couch: &Couch,
     request: &HeaderMap,
     response: Response,
-    chunks: Option<mpsc::Receiver<io::Result<Bytes>>>,
+    chunks: Option<Chunks>,
 ) -> hyper::Response<Outgoing> {
     let response = cors::decorate(&couch.config, request, response);
     let body = match (chunks, response.body) {
@@ -201,10 +201,16 @@ fn finish(
     out
 }
 
+/// A body that is still being written.
+struct Chunks {
+    first: Option<Bytes>,
+    rest: mpsc::Receiver<io::Result<Bytes>>,
+}
+
 /// A body on its way to the socket.
 enum Outgoing {
     Whole(Option<Bytes>),
-    Chunks(mpsc::Receiver<io::Result<Bytes>>),
+    Chunks(Chunks),
 }
 
 impl HttpBody for Outgoing {
@@ -214,9 +220,10 @@ impl HttpBody for Outgoing {
     fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         match self.get_mut() {
             Outgoing::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Outgoing::Chunks(chunks) => {
-                chunks.poll_recv(context).map(|chunk| chunk.map(|chunk| chunk.map(Frame::data)))
-            }
+            Outgoing::Chunks(chunks) => match chunks.first.take() {
+                Some(first) => Poll::Ready(Some(Ok(Frame::data(first)))),
+                None => chunks.rest.poll_recv(context).map(|chunk| chunk.map(|chunk| chunk.map(Frame::data))),
+            },
         }
     }
 

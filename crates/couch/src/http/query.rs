@@ -8,6 +8,7 @@ use serde_json::Value;
 #[derive(Clone, Debug, Default)]
 pub struct Query {
     pairs: Vec<(String, String)>,
+    text: String,
 }
 
 impl Query {
@@ -21,7 +22,18 @@ impl Query {
                 (decode(name), decode(value))
             })
             .collect();
-        Query { pairs }
+        Query { pairs, text: text.to_owned() }
+    }
+
+    /// The query string as it came.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Gives a parameter another value.
+    pub fn set(&mut self, name: &str, value: &str) {
+        self.pairs.retain(|pair| pair.0 != name);
+        self.pairs.push((name.to_owned(), value.to_owned()));
     }
 
     /// All parameters.

@@ -1,6 +1,6 @@
 //! What a handler answers.
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 use hyper::StatusCode;
 use hyper::body::Bytes;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, HeaderValue};
@@ -31,6 +31,8 @@ pub enum ResponseBody {
     Rows(Rows),
     /// Comes in its own time.
     Feed(Feed),
+    /// The same, when the beginning has come already.
+    Begun(Bytes, Feed),
 }
 
 impl Response {
@@ -68,6 +70,36 @@ impl Response {
         let mut response = Response::json_text(200, Vec::new());
         response.body = ResponseBody::Rows(Box::new(rows));
         response
+    }
+
+    /// JSON whose rows are written as they are read, by who may fail before the first of them: so the answer waits until
+    /// enough has been written to be sent, or all. To be called from a thread that may block.
+    pub fn tried_rows(rows: impl FnOnce(&mut RowWriter) -> Result<()> + Send + 'static) -> Result<Response> {
+        let (sender, mut chunks) = mpsc::channel(CHUNKS);
+        let (refusal, refused) = std::sync::mpsc::sync_channel(1);
+        tokio::task::spawn_blocking(move || {
+            let mut writer = RowWriter::new(sender);
+            let written = rows(&mut writer).and_then(|()| Ok(writer.flush()?));
+            match written {
+                Err(error) if writer.sent => {
+                    if !writer.is_abandoned() {
+                        tracing::warn!(%error, "a response broke off");
+                        writer.abort(io::Error::other(error));
+                    }
+                }
+                outcome => drop(refusal.send(outcome)),
+            }
+        });
+        let mut response = Response::json_text(200, Vec::new());
+        response.body = match chunks.blocking_recv() {
+            Some(Ok(first)) => ResponseBody::Begun(first, chunks),
+            Some(Err(error)) => return Err(error.into()),
+            None => {
+                refused.recv().map_err(|_| Error::internal("The request met a fault of the server."))??;
+                ResponseBody::Bytes(Bytes::new())
+            }
+        };
+        Ok(response)
     }
 
     /// JSON that comes in its own time.
@@ -110,6 +142,8 @@ impl From<Error> for Response {
     }
 }
 
+/// How many chunks of a response may wait for a slow client.
+pub(super) const CHUNKS: usize = 4;
 /// How many bytes are gathered before they are sent.
 const CHUNK: usize = 32 << 10;
 
@@ -117,11 +151,13 @@ const CHUNK: usize = 32 << 10;
 pub struct RowWriter {
     sender: mpsc::Sender<io::Result<Bytes>>,
     buffer: Vec<u8>,
+    /// Something was sent already.
+    sent: bool,
 }
 
 impl RowWriter {
     pub(crate) fn new(sender: mpsc::Sender<io::Result<Bytes>>) -> RowWriter {
-        RowWriter { sender, buffer: Vec::with_capacity(CHUNK + 4096) }
+        RowWriter { sender, buffer: Vec::with_capacity(CHUNK + 4096), sent: false }
     }
 
     /// The buffer, for who appends to it directly; [`RowWriter::row_done`] must follow.
@@ -169,6 +205,7 @@ impl Write for RowWriter {
         if self.buffer.is_empty() {
             return Ok(());
         }
+        self.sent = true;
         let chunk = std::mem::replace(&mut self.buffer, Vec::with_capacity(CHUNK + 4096));
         self.sender.blocking_send(Ok(chunk.into())).map_err(|_| io::ErrorKind::BrokenPipe.into())
     }

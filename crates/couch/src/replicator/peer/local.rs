@@ -103,6 +103,7 @@ impl Local {
         let body = match response.body {
             ResponseBody::Bytes(bytes) => Box::new(Cursor::new(bytes)),
             ResponseBody::Feed(feed) => chunks(Bytes::new(), feed),
+            ResponseBody::Begun(first, feed) => chunks(first, feed),
             ResponseBody::Rows(rows) => {
                 let (sender, receiver) = mpsc::channel(CHUNKS);
                 let runtime = self.runtime.clone();

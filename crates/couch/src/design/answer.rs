@@ -1,0 +1,82 @@
+//! What a show or update function answers, as a response.
+
+use crate::error::{Error, Result};
+use crate::http::Response;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hyper::StatusCode;
+use hyper::header::{CONTENT_TYPE, HeaderName};
+use serde_json::Value;
+
+/// Headers that belong to the connection, not to a function.
+const RESERVED: [&str; 4] = ["connection", "content-length", "transfer-encoding", "server"];
+
+/// The response: `{code, headers, body | json | base64}`, with `status` if the function names none.
+pub fn answer(text: &str, status: u16) -> Result<Response> {
+    let refuse = |reason: String| Error::new(500, "external_response_error", reason);
+    let parsed: Value = serde_json::from_str(text).map_err(|error| refuse(error.to_string()))?;
+    let Value::Object(members) = parsed else {
+        return Err(refuse(format!("a function must answer an object, not {parsed}")));
+    };
+    let mut response = Response::new(status, "text/html; charset=utf-8", Vec::new());
+    let mut body = Vec::new();
+    for (name, value) in &members {
+        match (name.as_str(), value) {
+            ("code", Value::Number(code)) => {
+                let code =
+                    code.as_u64().and_then(|code| StatusCode::from_u16(u16::try_from(code).ok()?).ok());
+                response.status = code.ok_or_else(|| refuse(format!("{value} is no status")))?;
+            }
+            ("json", value) => {
+                response = response.with_header(CONTENT_TYPE, "application/json");
+                body = value.to_string().into_bytes();
+            }
+            ("body", Value::String(text)) => body = text.clone().into_bytes(),
+            ("base64", Value::String(text)) => {
+                body = STANDARD.decode(text).map_err(|error| refuse(format!("base64: {error}")))?;
+            }
+            // Headers come last, as they may name the type. The rest is for others.
+            ("headers" | "body" | "base64" | "stop", _) => {}
+            (name, _) => {
+                return Err(refuse(format!("Invalid data from external server: {{{name:?},{value}}}")));
+            }
+        }
+    }
+    response.body = crate::http::ResponseBody::Bytes(body.into());
+    Ok(with_headers(response, members.get("headers")))
+}
+
+/// With the headers that a function names.
+pub fn with_headers(mut response: Response, headers: Option<&Value>) -> Response {
+    for (name, value) in headers.and_then(Value::as_object).into_iter().flatten() {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        if let Ok(name) = HeaderName::try_from(name.as_str())
+            && !RESERVED.contains(&name.as_str())
+        {
+            response = response.with_header(name, text);
+        }
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::ResponseBody;
+
+    #[test]
+    fn answers_become_responses() {
+        let response =
+            answer(r#"{"code":202,"json":{"a":1},"headers":{"X-A":"b","Connection":"close"}}"#, 200).unwrap();
+        assert_eq!(response.status.as_u16(), 202);
+        assert!(response.headers.iter().any(|(name, value)| name == "x-a" && value == "b"));
+        assert!(!response.headers.iter().any(|(name, _)| name == "connection"));
+        assert!(matches!(response.body, ResponseBody::Bytes(bytes) if &bytes[..] == br#"{"a":1}"#));
+        let typed = answer(r#"{"headers":{"Content-Type":"text/plain"},"base64":"aGk="}"#, 201).unwrap();
+        assert_eq!(typed.headers.iter().filter(|(name, _)| name == CONTENT_TYPE).count(), 1);
+        assert_eq!(typed.status.as_u16(), 201);
+        for bad in ["[]", r#"{"code":99}"#, r#"{"base64":"?"}"#, r#"{"surprise":1}"#] {
+            assert_eq!(answer(bad, 200).err().unwrap().error, "external_response_error", "{bad}");
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! What functions of design documents see of a request.
+
+use crate::handlers::database;
+use crate::http::Request;
+use diwan_store::Collection;
+use diwan_value::json::{Mode, write_value};
+use serde_json::{Map, Value, json};
+
+/// The request as CouchDB hands it to functions: `doc_id` is the document that it is about, `body` its body as text.
+pub fn request_object(
+    request: &Request,
+    collection: &Collection,
+    doc_id: Option<&str>,
+    body: &[u8],
+) -> String {
+    let path: Vec<&str> = request.path.split('/').filter(|part| !part.is_empty()).collect();
+    let query: Map<String, Value> =
+        request.query.iter().map(|(name, value)| (name.to_owned(), typed(name, value))).collect();
+    let raw_query = request.query.text();
+    let raw_path =
+        if raw_query.is_empty() { request.path.clone() } else { format!("{}?{raw_query}", request.path) };
+    let headers: Map<String, Value> = request
+        .headers
+        .iter()
+        .map(|(name, value)| (header_name(name.as_str()), json!(String::from_utf8_lossy(value.as_bytes()))))
+        .collect();
+    let form = match request.content_type().as_deref() {
+        Some("application/x-www-form-urlencoded") => pairs(&String::from_utf8_lossy(body)),
+        _ => Map::new(),
+    };
+    let mut security = Vec::new();
+    match collection.setting("security") {
+        Some(stored) => write_value(&mut security, stored.as_value(), Mode::Exchange),
+        None => security.extend_from_slice(b"{}"),
+    }
+    let name = request.param("db");
+    let object = json!({
+        "info": database::info(name, collection),
+        "id": doc_id,
+        "uuid": request.couch.uuids.next(),
+        "method": request.method.as_str(),
+        "requested_path": path,
+        "path": path,
+        "raw_path": raw_path,
+        "query": query,
+        "headers": headers,
+        "body": if body.is_empty() { Value::from("undefined") } else { String::from_utf8_lossy(body).into() },
+        "peer": "127.0.0.1",
+        "form": form,
+        "cookie": {},
+        "userCtx": { "db": name, "name": null, "roles": ["_admin"] },
+        "secObj": serde_json::from_slice::<Value>(&security).unwrap_or_default()
+    });
+    object.to_string()
+}
+
+/// Keys of views come as JSON, everything else as text.
+fn typed(name: &str, value: &str) -> Value {
+    match name {
+        "key" | "keys" | "startkey" | "endkey" | "start_key" | "end_key" => {
+            serde_json::from_str(value).unwrap_or_else(|_| value.into())
+        }
+        _ => value.into(),
+    }
+}
+
+/// The fields of a form.
+fn pairs(text: &str) -> Map<String, Value> {
+    let query = crate::http::Query::parse(text);
+    query.iter().map(|(name, value)| (name.to_owned(), value.into())).collect()
+}
+
+/// `content-type` as functions know it: `Content-Type`.
+fn header_name(name: &str) -> String {
+    let mut upper = true;
+    name.chars()
+        .map(|c| {
+            let out = if upper { c.to_ascii_uppercase() } else { c };
+            upper = c == '-';
+            out
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_values_are_as_functions_know_them() {
+        assert_eq!(header_name("content-type"), "Content-Type");
+        assert_eq!(typed("key", "[1]"), json!([1]));
+        assert_eq!(typed("n", "1"), json!("1"));
+        assert_eq!(pairs("a=1&b=x+y")["b"], json!("x y"));
+    }
+}

@@ -1,0 +1,144 @@
+//! Answers of views: the parameters of a request, the rows as JSON, the documents beside them.
+
+use crate::document::{Rev, Show, parse_id, write_doc};
+use crate::error::{Error, Result};
+use crate::http::{Request, RowWriter};
+use crate::sequence;
+use diwan_script::{Documents, Row, ViewHead, ViewQuery, ViewSink};
+use diwan_store::{Collection, ReadView};
+use diwan_value::json::write_string;
+use std::io::Write;
+use std::sync::Arc;
+
+/// The query that the URL's parameters make; `body` adds to it.
+pub fn read_query(request: &Request, body: Option<&str>) -> Result<ViewQuery> {
+    let mut query = ViewQuery::default();
+    for (name, value) in request.query.iter() {
+        query.set_url(name, value)?;
+    }
+    if let Some(body) = body {
+        query.set_body(body)?;
+    }
+    if let Some(partition) = request.view_partition()? {
+        query.partition = Some(partition);
+    }
+    Ok(query)
+}
+
+/// Documents beside rows, with what the query asks of them.
+pub struct ViewDocuments;
+
+impl Documents for ViewDocuments {
+    fn write(
+        &self,
+        view: &ReadView,
+        id: &str,
+        revision: Option<&str>,
+        query: &ViewQuery,
+        out: &mut Vec<u8>,
+    ) -> diwan_script::Result<bool> {
+        let written = write_document(view, id, revision, query, out);
+        written.map_err(|error| diwan_script::Error::Thrown {
+            name: error.error.into_owned(),
+            reason: error.reason.into_owned(),
+        })
+    }
+}
+
+fn write_document(
+    view: &ReadView,
+    id: &str,
+    revision: Option<&str>,
+    query: &ViewQuery,
+    out: &mut Vec<u8>,
+) -> Result<bool> {
+    // A row may name anything; what is no id names no document.
+    let Ok(id) = parse_id(id) else { return Ok(false) };
+    let found = match revision.map(Rev::parse).transpose()? {
+        None => view.document(&id.key)?.filter(|found| !found.deleted),
+        Some(Rev::Own(revision)) => view.revision(&id.key, revision)?,
+        Some(Rev::Foreign(_)) => None,
+    };
+    let Some(found) = found else { return Ok(false) };
+    let show = Show {
+        conflicts: query.conflicts == Some(true),
+        attachments: query.attachments,
+        att_encoding_info: query.att_encoding_info,
+        ..Show::default()
+    };
+    write_doc(out, view, &id.key, &found, &show)?;
+    Ok(true)
+}
+
+/// Writes an answer as CouchDB lays it out: a row a line.
+pub struct ViewWriter<'a> {
+    out: &'a mut RowWriter,
+    collection: &'a Arc<Collection>,
+    rows: u64,
+    /// The documents were asked for: a row without one says null.
+    include_docs: bool,
+}
+
+impl<'a> ViewWriter<'a> {
+    /// A writer of one answer.
+    pub fn new(
+        out: &'a mut RowWriter,
+        collection: &'a Arc<Collection>,
+        include_docs: bool,
+    ) -> ViewWriter<'a> {
+        ViewWriter { out, collection, rows: 0, include_docs }
+    }
+
+    /// Ends the answer, without its last newline.
+    pub fn finish(self) -> Result<()> {
+        self.out.buffer().extend_from_slice(b"\r\n]}");
+        Ok(())
+    }
+}
+
+impl ViewSink for ViewWriter<'_> {
+    fn head(&mut self, head: &ViewHead) -> diwan_script::Result<()> {
+        let out = self.out.buffer();
+        out.push(b'{');
+        if let Some(total) = head.total_rows {
+            let _ = write!(out, r#""total_rows":{total},"offset":{},"#, head.offset.unwrap_or(0));
+        }
+        if let Some(update_seq) = head.update_seq {
+            let _ = write!(out, r#""update_seq":"{}","#, sequence::text(self.collection, update_seq));
+        }
+        out.extend_from_slice(b"\"rows\":[");
+        Ok(())
+    }
+
+    fn row(&mut self, row: &Row<'_>) -> diwan_script::Result<bool> {
+        let out = self.out.buffer();
+        out.extend_from_slice(if self.rows == 0 { b"\r\n{" } else { b",\r\n{" });
+        self.rows += 1;
+        if let Some(id) = row.id {
+            out.extend_from_slice(br#""id":"#);
+            write_string(out, id);
+            out.push(b',');
+        }
+        out.extend_from_slice(br#""key":"#);
+        out.extend_from_slice(row.key.as_bytes());
+        out.extend_from_slice(br#","value":"#);
+        out.extend_from_slice(row.value.as_bytes());
+        if self.include_docs {
+            out.extend_from_slice(br#","doc":"#);
+            out.extend_from_slice(row.doc.unwrap_or("null").as_bytes());
+        }
+        out.push(b'}');
+        self.out.row_done().map_err(|_| diwan_script::Error::Ended)?;
+        Ok(true)
+    }
+}
+
+/// The text of a request's body; nothing if there is none.
+pub fn body_text(request: &mut Request) -> Result<Option<String>> {
+    let bytes = request.read_body()?;
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    let text = String::from_utf8(bytes.to_vec()).map_err(|_| Error::bad_request("invalid UTF-8 JSON"))?;
+    Ok(Some(text))
+}

@@ -1,0 +1,31 @@
+//! `GET /{db}/_design/{ddoc}/_info`: what there is to tell of a design document's index.
+
+use crate::error::Result;
+use crate::http::{Request, Response};
+use crate::sequence;
+use serde_json::json;
+
+/// Tells it.
+pub fn get(request: &mut Request) -> Result<Response> {
+    let collection = request.database()?;
+    let design = request.design(&collection)?;
+    let info = request.couch.views.info(&collection, &design)?;
+    Ok(Response::json(
+        200,
+        &json!({
+            "name": request.param("ddoc"),
+            "view_index": {
+                "signature": info.signature,
+                "language": info.language,
+                "sizes": { "file": info.external_bytes, "external": info.external_bytes, "active": info.external_bytes },
+                "updates_pending": { "minimum": info.pending, "preferred": info.pending, "total": info.pending },
+                "updater_running": info.updater_running,
+                "compact_running": false,
+                "waiting_commit": false,
+                "waiting_clients": info.waiting_clients,
+                "update_seq": sequence::text(&collection, info.update_seq),
+                "purge_seq": 0
+            }
+        }),
+    ))
+}

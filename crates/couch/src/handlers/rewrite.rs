@@ -1,0 +1,232 @@
+//! `/{db}/_design/{ddoc}/_rewrite/{path}`: a path that a design document's rules, or its function, lead elsewhere in the
+//! same database.
+//!
+//! A rule is `{from, to, method, query}`. In `from`, `:name` stands for one part and `*` at the end for the rest; both can
+//! be used in `to` and in the values of `query`. The first rule that fits counts.
+
+use crate::design::{answer, request_object};
+use crate::error::{Error, Result};
+use crate::http::{Body, Query, Request, Response};
+use crate::routes;
+use diwan_script::Design;
+use hyper::Method;
+use hyper::header::{HeaderName, HeaderValue};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Map, Value};
+
+/// How often a request may be led elsewhere: rules that lead to rules end somewhere.
+const MOST: usize = 100;
+
+/// Counts the rewrites of a request on its way.
+const COUNT: HeaderName = HeaderName::from_static("x-diwan-rewrites");
+
+/// Leads the request elsewhere.
+pub fn call(request: &mut Request) -> Result<Response> {
+    let collection = request.database()?;
+    let design = request.design(&collection)?;
+    let count = request.header(COUNT).and_then(|count| count.parse::<usize>().ok()).unwrap_or(0);
+    if count >= MOST {
+        return Err(Error::bad_request("Exceeded rewrite recursion limit"));
+    }
+    request.headers.insert(COUNT, HeaderValue::from(count + 1));
+    match design.fields().get("rewrites") {
+        None => Err(Error::not_found("Invalid path.")),
+        Some(Value::Array(rules)) => {
+            let rules = rules.clone();
+            by_rules(request, &rules)
+        }
+        Some(_) => by_function(request, &design, &collection),
+    }
+}
+
+fn by_rules(request: &mut Request, rules: &[Value]) -> Result<Response> {
+    let path = request.param("path").to_owned();
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    for rule in rules {
+        let text = |name: &str| rule.get(name).and_then(Value::as_str);
+        let method = text("method").unwrap_or("*");
+        if method != "*" && !method.eq_ignore_ascii_case(request.method.as_str()) {
+            continue;
+        }
+        let Some(mut bound) = bind(text("from").unwrap_or("*"), &parts) else { continue };
+        for (name, value) in request.query.iter() {
+            bound.entry(name).or_insert_with(|| value.into());
+        }
+        let target = fill_path(text("to").unwrap_or(""), &bound)?;
+        let mut query = request.query.clone();
+        for (name, value) in rule.get("query").and_then(Value::as_object).into_iter().flatten() {
+            query.set(name, &fill_value(value, &bound, name));
+        }
+        // What the path bound can be asked for as a parameter, too.
+        for (name, value) in bound.iter().filter(|(name, _)| *name != "*") {
+            if query.get(name).is_none() {
+                query.set(name, value.as_str().unwrap_or_default());
+            }
+        }
+        request.query = query;
+        return dispatch(request, &target);
+    }
+    Err(Error::not_found("Invalid path."))
+}
+
+/// What the names in a pattern stand for, if it fits.
+fn bind(from: &str, parts: &[&str]) -> Option<Map<String, Value>> {
+    let mut bound = Map::new();
+    let mut rest = parts;
+    for expected in from.split('/').filter(|part| !part.is_empty()) {
+        if expected == "*" {
+            bound.insert("*".to_owned(), rest.join("/").into());
+            return Some(bound);
+        }
+        let (part, after) = rest.split_first()?;
+        match expected.strip_prefix(':') {
+            Some(name) => {
+                bound.insert(name.to_owned(), (*part).into());
+            }
+            None if expected == *part => {}
+            None => return None,
+        }
+        rest = after;
+    }
+    rest.is_empty().then_some(bound)
+}
+
+/// A path with what its names stand for.
+fn fill_path(to: &str, bound: &Map<String, Value>) -> Result<String> {
+    let mut parts = Vec::new();
+    for part in to.split('/').filter(|part| !part.is_empty()) {
+        match part.strip_prefix(':') {
+            Some(name) => parts.push(
+                bound
+                    .get(name)
+                    .and_then(Value::as_str)
+                    .ok_or_else(|| {
+                        Error::bad_request(format!("The rewrite rule names :{name}, which nothing gives"))
+                    })?
+                    .to_owned(),
+            ),
+            None if part == "*" => {
+                parts.push(bound.get("*").and_then(Value::as_str).unwrap_or_default().to_owned())
+            }
+            None => parts.push(part.to_owned()),
+        }
+    }
+    Ok(parts.join("/"))
+}
+
+/// A parameter's value with what its names stand for, as it would stand in a URL.
+fn fill_value(value: &Value, bound: &Map<String, Value>, name: &str) -> String {
+    let is_key = matches!(name, "key" | "keys" | "startkey" | "endkey" | "start_key" | "end_key");
+    match value {
+        Value::String(text) => {
+            let filled =
+                text.strip_prefix(':').or((text == "*").then_some("*")).and_then(|name| bound.get(name));
+            match filled.unwrap_or(value) {
+                Value::String(text) if is_key && filled.is_some() => Value::from(text.as_str()).to_string(),
+                Value::String(text) if is_key && serde_json::from_str::<Value>(text).is_err() => {
+                    Value::from(text.as_str()).to_string()
+                }
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            }
+        }
+        Value::Array(items) => {
+            let filled: Vec<Value> = items
+                .iter()
+                .map(|item| {
+                    let name = item.as_str().and_then(|text| text.strip_prefix(':'));
+                    name.and_then(|name| bound.get(name)).unwrap_or(item).clone()
+                })
+                .collect();
+            Value::Array(filled).to_string()
+        }
+        other => other.to_string(),
+    }
+}
+
+fn by_function(
+    request: &mut Request,
+    design: &Design,
+    collection: &diwan_store::Collection,
+) -> Result<Response> {
+    let body = request.read_body()?;
+    let object = request_object(request, collection, None, &body);
+    let text = request.couch.scripts.rewrite(design, &object)?;
+    let answered: Value = serde_json::from_str(&text).map_err(|error| Error::internal(error.to_string()))?;
+    let target = match &answered {
+        Value::String(path) => path.clone(),
+        Value::Object(members) if members.contains_key("code") => return answer(&text, 200),
+        Value::Object(members) => {
+            let path = members.get("path").and_then(Value::as_str);
+            path.ok_or_else(|| Error::internal("rewrites: the function names no path"))?.to_owned()
+        }
+        _ => return Err(Error::internal("rewrites: the function returned neither a path nor an object")),
+    };
+    request.body = Body::Bytes(body);
+    if let Some(method) = answered.get("method").and_then(Value::as_str) {
+        request.method = Method::try_from(method)
+            .map_err(|_| Error::internal(format!("rewrites: {method} is no method")))?;
+    }
+    if let Some(body) = answered.get("body").and_then(Value::as_str) {
+        request.body = Body::Bytes(body.to_owned().into());
+    }
+    for (name, value) in answered.get("query").and_then(Value::as_object).into_iter().flatten() {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        request.query.set(name, &text);
+    }
+    dispatch(request, &target)
+}
+
+/// Answers the request at a path below its design document, or at one from the server's root.
+fn dispatch(request: &mut Request, target: &str) -> Result<Response> {
+    let (target, query) = target.split_once('?').unwrap_or((target, ""));
+    let mut parts: Vec<&str> = Vec::new();
+    let design = request.param("ddoc").to_owned();
+    let database = request.param("db").to_owned();
+    if !target.starts_with('/') {
+        parts.extend(["_design", design.as_str()]);
+    }
+    for part in target.split('/').filter(|part| !part.is_empty() && *part != ".") {
+        match part {
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    let escape = |part: &str| utf8_percent_encode(part, NON_ALPHANUMERIC).to_string();
+    let below: Vec<String> = parts.iter().map(|part| escape(part)).collect();
+    let path = match target.starts_with('/') {
+        true => format!("/{}", below.join("/")),
+        false => format!("/{}/{}", escape(&database), below.join("/")),
+    };
+    for (name, value) in Query::parse(query).iter() {
+        request.query.set(name, value);
+    }
+    let found = routes::find(&request.method, &path)?;
+    let reached = found.params.iter().find(|(name, _)| *name == "db").map(|(_, value)| value.as_str());
+    if reached != Some(database.as_str()) {
+        return Err(Error::forbidden("A rewrite rule leads out of its database"));
+    }
+    request.params = found.params;
+    request.path = path;
+    (found.handler)(request)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn patterns_bind_and_fill() {
+        let bound = bind("/posts/:id/*", &["posts", "7", "a", "b"]).unwrap();
+        assert_eq!(Value::Object(bound.clone()), json!({ "id": "7", "*": "a/b" }));
+        assert!(bind("/posts/:id", &["posts"]).is_none() && bind("/posts", &["posts", "7"]).is_none());
+        assert!(bind("", &[]).is_some() && bind("*", &[]).is_some());
+        assert_eq!(fill_path("/_show/post/:id/*", &bound).unwrap(), "_show/post/7/a/b");
+        assert!(fill_path(":none", &bound).is_err());
+        assert_eq!(fill_value(&json!([":id", 1]), &bound, "startkey"), r#"["7",1]"#);
+        assert_eq!(fill_value(&json!(":id"), &bound, "key"), r#""7""#);
+        assert_eq!(fill_value(&json!(":id"), &bound, "rev"), "7");
+        assert_eq!(fill_value(&json!(true), &bound, "descending"), "true");
+    }
+}

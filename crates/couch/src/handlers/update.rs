@@ -1,0 +1,38 @@
+//! `/{db}/_design/{ddoc}/_update/{update}/{doc}`: a document as a function of its design document changes it.
+
+use super::show;
+use crate::design::{answer, request_object};
+use crate::document::{Context, Draft, Named, Validation, edit_one};
+use crate::error::Result;
+use crate::http::{Request, Response};
+use diwan_store::Collection;
+use hyper::header::HeaderName;
+use std::sync::Arc;
+
+const NEW_REVISION: HeaderName = HeaderName::from_static("x-couch-update-newrev");
+const ID: HeaderName = HeaderName::from_static("x-couch-id");
+
+/// Calls the function, and stores the document that it returns.
+pub fn call(request: &mut Request) -> Result<Response> {
+    let collection = request.database()?;
+    let design = request.design(&collection)?;
+    let body = request.read_body()?;
+    let (doc, id) = show::document(request, &collection)?;
+    let object = request_object(request, &collection, id.as_deref(), &body);
+    let (written, text) = request.couch.scripts.update(&design, request.param("update"), &doc, &object)?;
+    let Some(written) = written else { return answer(&text, 200) };
+    let (id, rev) = store(request, &collection, &written)?;
+    Ok(answer(&text, 201)?.with_header(NEW_REVISION, rev).with_header(ID, id))
+}
+
+/// Stores a document; its id and new revision.
+fn store(request: &Request, collection: &Arc<Collection>, text: &str) -> Result<(String, String)> {
+    let couch = &request.couch;
+    let context = Context { collection, max_bytes: couch.config.max_document_bytes, replicated: false };
+    let draft = Draft::read(&context, text.as_bytes(), None, &Named::default(), || couch.uuids.next(), None)?;
+    let written = edit_one(collection, draft, &Validation::of(couch, collection)?)?;
+    if let Some(commit) = written.commit {
+        couch.store.engine().wait_durable(commit)?;
+    }
+    Ok((written.id, written.rev))
+}

@@ -1,0 +1,131 @@
+//! `/{db}/_design/{ddoc}/_view/{view}`: the rows of a view, stored or temporary.
+
+use crate::design::{ViewDocuments, ViewWriter, body_text, read_query};
+use crate::error::{Error, Result};
+use crate::http::{Request, Response};
+use diwan_script::{Design, TemporaryView, ViewDefinition, ViewQuery};
+use diwan_store::Collection;
+use serde_json::Value;
+
+/// How many queries one request may make.
+const MOST_QUERIES: usize = 1000;
+
+/// The rows that the URL's parameters choose.
+pub fn get(request: &mut Request) -> Result<Response> {
+    let query = read_query(request, None)?;
+    one(request, query)
+}
+
+/// The same, with parameters in the body.
+pub fn post(request: &mut Request) -> Result<Response> {
+    let body = body_text(request)?;
+    // As CouchDB 2 had it: several queries without a path of their own.
+    if let Some(text) = &body
+        && let Ok(Value::Object(members)) = serde_json::from_str(text)
+        && let Some(queries) = members.get("queries")
+    {
+        return several(request, queries);
+    }
+    let query = read_query(request, body.as_deref())?;
+    one(request, query)
+}
+
+/// Several queries, answered one after another.
+pub fn queries(request: &mut Request) -> Result<Response> {
+    let body = request.read_object()?;
+    let queries = body.get("queries");
+    several(
+        request,
+        queries.ok_or_else(|| Error::bad_request("POST body must include `queries` parameter."))?,
+    )
+}
+
+/// A view that is made for this request alone.
+pub fn post_temporary(request: &mut Request) -> Result<Response> {
+    request.require_json()?;
+    let collection = request.database()?;
+    let body = body_text(request)?.unwrap_or_default();
+    let query = read_query(request, Some(&body))?;
+    let members: Value =
+        serde_json::from_str(&body).map_err(|error| Error::bad_request(error.to_string()))?;
+    let string = |name: &str| members.get(name).and_then(Value::as_str).map(str::to_owned);
+    let map = string("map").ok_or_else(|| Error::bad_request("A temporary view needs a `map` function."))?;
+    let option = |name: &str| members.get("options").and_then(|options| options.get(name));
+    let flag = |name: &str| option(name).and_then(Value::as_bool).unwrap_or(false);
+    let view = TemporaryView {
+        view: ViewDefinition {
+            map,
+            reduce: string("reduce"),
+            raw_collation: option("collation").and_then(Value::as_str) == Some("raw"),
+        },
+        language: string("language").unwrap_or_else(|| "javascript".to_owned()),
+        options: diwan_script::DesignOptions {
+            local_seq: flag("local_seq"),
+            include_design: flag("include_design"),
+            partitioned: None,
+        },
+    };
+    let couch = request.couch.clone();
+    Response::tried_rows(move |out| {
+        let mut writer = ViewWriter::new(out, &collection, query.include_docs);
+        couch.views.temporary(&collection, &view, &query, &ViewDocuments, &mut writer)?;
+        writer.finish()?;
+        out.buffer().push(b'\n');
+        Ok(())
+    })
+}
+
+fn one(request: &Request, query: ViewQuery) -> Result<Response> {
+    answer(request, vec![query], false)
+}
+
+fn several(request: &Request, queries: &Value) -> Result<Response> {
+    let Value::Array(queries) = queries else {
+        return Err(Error::bad_request("`queries` parameter must be an array."));
+    };
+    if queries.len() > MOST_QUERIES {
+        return Err(Error::bad_request(format!("at most {MOST_QUERIES} queries are allowed in one request")));
+    }
+    let queries = queries.iter().map(|query| read_query(request, Some(&query.to_string())));
+    let queries = queries.collect::<Result<Vec<_>>>()?;
+    answer(request, queries, true)
+}
+
+/// Runs the queries. Their rows alone are the answer, or, of several, an object of all.
+fn answer(request: &Request, queries: Vec<ViewQuery>, are_several: bool) -> Result<Response> {
+    let collection = request.database()?;
+    let design = request.design(&collection)?;
+    let view = request.param("view").to_owned();
+    check_partition(&collection, &design, &queries)?;
+    let couch = request.couch.clone();
+    Response::tried_rows(move |out| {
+        if are_several {
+            out.buffer().extend_from_slice(b"{\"results\":[");
+        }
+        for (at, query) in queries.iter().enumerate() {
+            if are_several {
+                out.buffer().extend_from_slice(if at == 0 { b"\r\n" } else { b",\r\n" });
+            }
+            let mut writer = ViewWriter::new(out, &collection, query.include_docs);
+            couch.views.query(&collection, &design, &view, query, &ViewDocuments, &mut writer)?;
+            writer.finish()?;
+        }
+        out.buffer().extend_from_slice(if are_several { b"\r\n]}\n" } else { b"\n" });
+        Ok(())
+    })
+}
+
+/// A view of a partitioned database is asked by partition, any other as a whole.
+fn check_partition(collection: &Collection, design: &Design, queries: &[ViewQuery]) -> Result<()> {
+    let partitioned =
+        crate::partition::is_partitioned(collection) && design.options().partitioned.unwrap_or(true);
+    match queries.iter().all(|query| query.partition.is_some()) {
+        false if partitioned && !queries.is_empty() => {
+            Err(Error::query_parse_error("`partition` parameter is mandatory for queries to this view."))
+        }
+        true if !partitioned && !queries.is_empty() => {
+            Err(Error::query_parse_error("`partition` parameter is not supported in this view."))
+        }
+        _ => Ok(()),
+    }
+}
