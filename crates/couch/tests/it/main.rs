@@ -4,6 +4,7 @@ mod attachments;
 mod bulk;
 mod changes;
 mod documents;
+mod filters;
 mod lists;
 mod local;
 mod queries;

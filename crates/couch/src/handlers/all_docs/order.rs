@@ -128,8 +128,8 @@ impl Part {
                 high.map_or(Bound::Excluded(strings.1), |edge| bound(edge, string_key(&edge.text))),
             )],
             Kind::ObjectIds => vec![KeyRange::new(
-                low.map_or(Bound::Included(object_ids.0), |edge| object_id_low(edge)),
-                high.map_or(Bound::Excluded(object_ids.1), |edge| object_id_high(edge)),
+                low.map_or(Bound::Included(object_ids.0), object_id_low),
+                high.map_or(Bound::Excluded(object_ids.1), object_id_high),
             )],
             Kind::Others => {
                 let low =
