@@ -7,8 +7,7 @@ use crate::collection::{Collection, ReadView};
 use crate::error::{Error, Result};
 use crate::keys::{self, IndexId, Key, read_number};
 use crate::store::Shared;
-use diwan_kv::{Batch, Bytes, CommitId, Direction, KeyRange, Space};
-use std::ops::ControlFlow;
+use diwan_kv::{Batch, Bytes, CommitId, Direction, KeyRange, Space, Visitor};
 use std::sync::Arc;
 
 /// A number under which keys may be put for a while: when it is let go of, or at the next start, they are deleted.
@@ -112,11 +111,7 @@ impl Collection {
 
 impl ReadView {
     /// Shows the records of documents whose ids' key bytes come after `after`, as they are stored, until `show` breaks.
-    pub fn raw_documents(
-        &self,
-        after: Option<&[u8]>,
-        show: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<()> {
+    pub fn raw_documents(&self, after: Option<&[u8]>, show: &mut Visitor<'_>) -> Result<()> {
         let prefix = keys::collection_prefix(self.collection().id);
         let range = keys::range_after(&prefix, after);
         self.snapshot().visit(Space::Records, range, &mut |key, value| {

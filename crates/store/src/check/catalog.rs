@@ -18,6 +18,8 @@ pub(super) struct Catalog {
     pub collections: BTreeMap<String, CatalogEntry>,
     /// Numbers of collections and indexes whose keys are still to be deleted.
     pub dropped: BTreeSet<u32>,
+    /// Numbers of indexes of views, and of their collections.
+    pub views: BTreeMap<u32, u32>,
 }
 
 impl Catalog {
@@ -47,7 +49,8 @@ impl Catalog {
     /// The same of an index.
     pub fn knows_index(&self, id: u64) -> bool {
         let mut indexes = self.collections.values().flat_map(|entry| &entry.indexes);
-        self.is_dropped(id) || indexes.any(|index| u64::from(index.id.0) == id)
+        let is_of_views = u32::try_from(id).is_ok_and(|id| self.views.contains_key(&id));
+        is_of_views || self.is_dropped(id) || indexes.any(|index| u64::from(index.id.0) == id)
     }
 
     fn is_dropped(&self, id: u64) -> bool {
@@ -80,6 +83,7 @@ impl Reader<'_> {
                 }),
                 [b's', ref number @ ..] => self.number(&key, number).map(|number| self.sizes.push(number)),
                 [b'r', ..] => self.retry(&key, &value),
+                [b'v', ref numbers @ ..] => self.views(&key, numbers),
                 [kind @ (b'd' | b't'), ref rest @ ..] => self.beside(kind, &key, rest, &value),
                 // Looked at with the collection that they name.
                 [b'a' | b'l', ref rest @ ..] => match read_number(rest) {
@@ -130,6 +134,15 @@ impl Reader<'_> {
         Ok(())
     }
 
+    /// The header of an index of views.
+    fn views(&mut self, key: &[u8], numbers: &[u8]) -> Result<()> {
+        let damaged = || crate::Error::Damaged(describe(key));
+        let (collection, index) = read_number(numbers).ok_or_else(damaged)?;
+        let index = u32::try_from(self.number(key, index)?).map_err(|_| damaged())?;
+        self.catalog.views.insert(index, u32::try_from(collection).map_err(|_| damaged())?);
+        Ok(())
+    }
+
     fn number(&self, key: &[u8], number: &[u8]) -> Result<u64> {
         match read_number(number) {
             Some((number, [])) if number <= u32::MAX.into() => Ok(number),
@@ -156,6 +169,12 @@ impl Reader<'_> {
                 if let Some(other) = owners.insert(number, name.clone()) {
                     findings.push(format!("number {number} belongs to {other} and to {name}"));
                 }
+            }
+        }
+        for (&index, &collection) in &self.catalog.views {
+            let name = format!("views of collection {collection}");
+            if let Some(other) = owners.insert(index, name.clone()) {
+                findings.push(format!("number {index} belongs to {other} and to {name}"));
             }
         }
         let newest = owners.keys().chain(&self.catalog.dropped).max().copied();
@@ -186,6 +205,12 @@ impl Reader<'_> {
                 );
                 self.find(FindingKind::Orphan, detail);
             }
+        }
+        let mut lost: Vec<u32> = self.catalog.views.values().copied().collect();
+        lost.retain(|number| !self.catalog.knows_collection((*number).into()));
+        for number in lost {
+            let detail = format!("there are views of collection {number}, which is not there");
+            self.find(FindingKind::Orphan, detail);
         }
         for number in std::mem::take(&mut self.with_blobs) {
             if !self.catalog.knows_collection(number) {
