@@ -162,3 +162,47 @@ impl Collection {
         self.shared.documents.lock_many(run.iter().map(|(id, _)| (self.id.0, id.as_slice())))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{Base, ChangeKind, Namespace, RevisionEdit, Store, check};
+    use diwan_kv::MemoryEngine;
+    use diwan_value::{Value, doc};
+    use std::sync::Arc;
+
+    #[test]
+    fn expired_tombstones_are_no_longer_counted_also_after_a_restart() {
+        let engine = Arc::new(MemoryEngine::new());
+        let name = Namespace::new("test", "things").unwrap();
+        let store = Store::open(engine.clone()).unwrap();
+        let things = store.collection_or_create(&name).unwrap();
+        let empty = doc! {};
+        for id in ["a", "b", "c"] {
+            for deleted in [false, true] {
+                let found = things.view().document(&crate::id_key(Value::String(id)).unwrap()).unwrap();
+                let base = found.map_or(Base::New, |found| Base::Leaf(found.revision));
+                let (id, doc) = (Value::String(id), empty.as_doc());
+                let edit = RevisionEdit { id, base, deleted, doc, attachments: Vec::new() };
+                things.edit_revisions(&[edit], true).unwrap();
+            }
+        }
+        assert_eq!(things.deleted_count(), 3);
+        things.expire_tombstones(u64::MAX, &|| false).unwrap();
+        // The newest change stays.
+        assert_eq!((things.deleted_count(), things.last_sequence()), (1, 6));
+        assert!(check(&store, &mut |_| ()).unwrap().findings.is_empty());
+        drop((things, store));
+        let store = Store::open(engine).unwrap();
+        let things = store.collection(&name).unwrap().unwrap();
+        assert_eq!((things.count(), things.deleted_count(), things.last_sequence()), (0, 1, 6));
+        let mut kinds = Vec::new();
+        things
+            .view()
+            .changes(0, |change| {
+                kinds.push(change.kind);
+                Ok(true)
+            })
+            .unwrap();
+        assert_eq!(kinds, [ChangeKind::Delete]);
+    }
+}

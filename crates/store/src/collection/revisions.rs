@@ -88,6 +88,9 @@ struct Ready<'a> {
     doc: Cow<'a, [u8]>,
 }
 
+/// The index entries of a document before an edit and after it.
+type BothKeys = (Option<Vec<IndexKeys>>, Option<Vec<IndexKeys>>);
+
 /// What an edit comes to.
 enum Verdict<'a> {
     Done(RevisionOutcome),
@@ -176,8 +179,7 @@ impl Collection {
                 Err(error) => outcomes[ready.at] = Some(RevisionOutcome::Refused(error)),
             }
         }
-        let keys: Vec<(Option<Vec<IndexKeys>>, Option<Vec<IndexKeys>>)> =
-            planned.iter_mut().map(|plan| std::mem::take(&mut plan.5)).collect();
+        let keys: Vec<BothKeys> = planned.iter_mut().map(|plan| std::mem::take(&mut plan.5)).collect();
         let both = keys.iter().flat_map(|(old, new)| [old, new]).flatten();
         let _uniques = self.shared.unique_keys.lock_many(both.flat_map(|keys| unique_locks(schema, keys)));
         let mut overlay = Overlay::new();
