@@ -2,15 +2,13 @@
 
 use crate::error::{Error, Result};
 use diwan_store::{Collection, id_key};
+use diwan_value::Value;
 use diwan_value::json::{IdError, id_from_text, id_to_text, write_string};
-use diwan_value::{Value, ValueBuf};
 
 /// An id as the store knows it.
 #[derive(Clone, Debug)]
 pub struct IdKey {
-    /// The value of `_id`.
-    pub value: ValueBuf,
-    /// Its key bytes.
+    /// The key bytes of `_id`.
     pub key: Vec<u8>,
 }
 
@@ -18,7 +16,7 @@ pub struct IdKey {
 pub fn parse_id(text: &str) -> Result<IdKey> {
     let value = id_from_text(text).map_err(id_error)?;
     let key = id_key(value.as_value()).map_err(|error| Error::illegal_docid(error.to_string()))?;
-    Ok(IdKey { value, key })
+    Ok(IdKey { key })
 }
 
 /// CouchDB's error for an id that is none.
@@ -89,7 +87,7 @@ mod tests {
             write_id(&mut out, value);
             assert_eq!(String::from_utf8_lossy(&out), expected);
             let text: String = serde_json::from_slice(&out).unwrap();
-            assert_eq!(parse_id(&text).unwrap().value.as_value(), value);
+            assert_eq!(parse_id(&text).unwrap().key, id_key(value).unwrap());
         }
         for bad in ["", "_x", "_design/", "_local/", "~7"] {
             assert_eq!(parse_id(bad).unwrap_err().error, "illegal_docid", "{bad}");

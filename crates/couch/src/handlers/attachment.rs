@@ -16,10 +16,23 @@ use base64::engine::general_purpose::STANDARD;
 use diwan_store::{Base, Collection, RevisedDocument};
 use diwan_value::DocBuf;
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, LOCATION};
+use std::io::{self, Read};
 use std::sync::Arc;
+
+/// How much of an upload that was refused is heard, so that its client comes to read why.
+const HEARD_BYTES: u64 = 64 << 20;
 
 /// Stores an attachment: a new one, or in place of one of that name.
 pub fn put(request: &mut Request) -> Result<Response> {
+    let answer = store(request);
+    if answer.is_err() {
+        // What cannot be heard changes nothing about the answer.
+        let _ = io::copy(&mut request.take_body().into_raw().take(HEARD_BYTES), &mut io::sink());
+    }
+    answer
+}
+
+fn store(request: &mut Request) -> Result<Response> {
     let collection = request.database()?;
     let id = id_of(request);
     let name = request.param("name").to_owned();

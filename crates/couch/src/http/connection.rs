@@ -85,7 +85,11 @@ async fn answer(couch: Arc<Couch>, request: hyper::Request<Incoming>) -> hyper::
     }
     let found = match routes::find(&head.method, &path) {
         Ok(found) => found,
-        Err(error) => return finish(&couch, &head.headers, error.into(), None),
+        Err(error) => {
+            // A small body may still be on its way: closing on it would cost the client the answer.
+            let _ = receive(&head.headers, incoming).await;
+            return finish(&couch, &head.headers, error.into(), None);
+        }
     };
     let body = match receive(&head.headers, incoming).await {
         Ok(body) => body,
