@@ -1,16 +1,13 @@
 """Runs pymongo's own test-suite, from the source package of the installed version, against a server."""
 
-import importlib.metadata
 import os
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
 
-from server_process import REPOSITORY, ServerProcess
-from suite_report import Outcome, outcomes
+from server_process import ServerProcess
+from suite_report import Outcome, outcomes, sources
 
-CACHE = REPOSITORY / ".venv" / "pymongo-suite"
 EXPECTED_FAILURES = Path(__file__).with_name("pymongo_expected_failures.txt")
 RUN_SECONDS = 300
 
@@ -60,24 +57,9 @@ DESELECTED = {
 }
 
 
-def sources() -> Path:
-    """The unpacked source package, fetched once for each version of the driver."""
-    version = importlib.metadata.version("pymongo")
-    directory = CACHE / f"pymongo-{version}"
-    if not directory.exists():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        download = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
-        package = ["--no-binary", ":all:", "--no-deps", "--dest", str(CACHE), f"pymongo=={version}"]
-        subprocess.run(download + package, check=True)
-        with tarfile.open(CACHE / f"pymongo-{version}.tar.gz") as archive:
-            archive.extractall(CACHE / "unpacking", filter="data")
-        (CACHE / "unpacking" / directory.name).rename(directory)
-    return directory
-
-
 def run(server: ServerProcess, report: Path) -> dict[str, Outcome]:
     """The outcome of every test that was selected, by `module::Class::test`."""
-    directory = sources()
+    directory = sources("pymongo")
     expression = " and ".join(f"not {name}" for name in DESELECTED)
     modules = [f"test/{module}.py" for module in MODULES if (directory / "test" / f"{module}.py").exists()]
     # Without the working directory in the path, the driver under test is the installed one: beside the tests lies its

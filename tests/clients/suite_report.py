@@ -1,8 +1,16 @@
-"""What a client's own test-suite reported, and what of it is expected to fail."""
+"""A client's own test-suite: where it comes from, what it reported, and what of it is expected to fail."""
 
+import importlib.metadata
+import subprocess
+import sys
+import tarfile
 import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass
 from pathlib import Path
+
+from server_process import REPOSITORY
+
+CACHE = REPOSITORY / ".venv" / "suites"
 
 
 @dataclass
@@ -11,6 +19,26 @@ class Outcome:
 
     status: str
     message: str
+
+
+def sources(package: str) -> Path:
+    """The unpacked source package of the installed version, fetched once."""
+    version = importlib.metadata.version(package)
+    directory = CACHE / f"{package}-{version}"
+    if not directory.exists():
+        unpacking = CACHE / "unpacking"
+        unpacking.mkdir(parents=True, exist_ok=True)
+        download = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
+        source = ["--no-binary", ":all:", "--no-deps", "--dest", str(unpacking), f"{package}=={version}"]
+        subprocess.run(download + source, check=True)
+        (packed,) = unpacking.glob("*.tar.gz")
+        with tarfile.open(packed) as archive:
+            archive.extractall(unpacking, filter="data")
+        packed.unlink()
+        # Its directory may be spelled otherwise.
+        (unpacked,) = unpacking.iterdir()
+        unpacked.rename(directory)
+    return directory
 
 
 def outcomes(report: Path, prefix: str) -> dict[str, Outcome]:

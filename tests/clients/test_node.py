@@ -28,7 +28,7 @@ def run(command, server, text=None):
 
 @pytest.mark.parametrize("file", FILES)
 def test_in_node(server, file):
-    finished = run(["node", "--test", "--test-reporter=spec", file], server)
+    finished = run(["node", "--test", "--test-force-exit", "--test-reporter=spec", file], server)
     assert finished.returncode == 0, finished.stdout
 
 

@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
+import { isDeepStrictEqual } from "node:util";
 import PouchDB from "pouchdb-core";
 import find from "pouchdb-find";
 import http from "pouchdb-adapter-http";
@@ -75,7 +76,7 @@ test("attachments travel both ways", async (t) => {
   const other = new PouchDB(`${local.name}-other`, { adapter: "memory" });
   t.after(() => other.destroy());
   await other.replicate.from(remote);
-  assert.deepEqual(await other.getAttachment("doc", "nul.bin"), Buffer.from([0, 255, 0]));
+  assert.ok(Buffer.from([0, 255, 0]).equals(await other.getAttachment("doc", "nul.bin")));
   assert.equal((await other.get("doc"))._attachments["text.txt"].length, 5000);
 });
 
@@ -111,7 +112,7 @@ test("a live sync, with a MongoDB driver writing the same collection", async (t)
   await collection.deleteMany({ n: { $gte: 30 } });
   await until("both sides to be equal", async () => {
     const [here, there] = [await state(local), await state(remote)];
-    return here.length >= 15 && JSON.stringify(here) === JSON.stringify(there);
+    return here.length >= 15 && isDeepStrictEqual(here, there);
   });
   await until("the update to come", async () => (await local.get("p1")).small === true);
   await until("the deletion to come", async () => local.get("m30").then(() => false, (error) => error.reason === "deleted"));

@@ -18,6 +18,7 @@ fn settings(request: &Request) -> Value {
             "max_document_size": config.max_document_bytes.to_string(),
             "uuid": request.couch.uuid
         },
+        "query_servers": { "javascript": "built in" },
         "uuids": { "algorithm": "sequential", "max_count": "1000" },
         "vendor": { "name": "Diwan", "version": config.version }
     })
