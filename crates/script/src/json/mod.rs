@@ -215,6 +215,13 @@ fn skip_hex(text: &str) -> &str {
 
 /// Appends a string in quotes.
 pub fn quote(out: &mut String, text: &str) {
+    if text.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\') {
+        out.reserve(text.len() + 2);
+        out.push('"');
+        out.push_str(text);
+        out.push('"');
+        return;
+    }
     let mut bytes = Vec::with_capacity(text.len() + 2);
     diwan_value::json::write_string(&mut bytes, text);
     out.push_str(&String::from_utf8_lossy(&bytes));

@@ -14,9 +14,9 @@ fn reduce(reduce: &Reduce, values: &[&str]) -> Result<String> {
         let each: Vec<Vec<u8>> = (0..values.len()).map(|at| of(at..at + 1)).collect();
         let parts: Vec<&[u8]> = each.iter().map(Vec::as_slice).collect();
         let single = reduce.finish(&reduce.merge(&parts).unwrap());
-        if whole.is_ok() {
-            assert_eq!(whole.as_ref().unwrap(), halves.as_ref().unwrap());
-            assert_eq!(whole.as_ref().unwrap(), single.as_ref().unwrap());
+        if let Ok(whole) = &whole {
+            assert_eq!(whole, halves.as_ref().unwrap());
+            assert_eq!(whole, single.as_ref().unwrap());
         }
     }
     whole

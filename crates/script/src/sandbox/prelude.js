@@ -51,7 +51,7 @@
   define("log", message => {
     let text;
     try { text = typeof message === "string" ? message : stringify(message); } catch { text = undefined; }
-    nativeLog(text === undefined ? String(message) : text);
+    nativeLog((text === undefined ? String(message) : text).toWellFormed());
   });
   define("emit", nativeEmit);
 
@@ -266,7 +266,7 @@
     if (!listing || rowsEnded) return null;
     const head = rowsBegun ? null : stringify(withType(startOf));
     rowsBegun = true;
-    const row = nativeRow(head, chunks.join(""));
+    const row = nativeRow(head, chunks.join("").toWellFormed());
     chunks = [];
     if (row === undefined || row === null) {
       rowsEnded = true;

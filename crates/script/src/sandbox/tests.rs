@@ -63,7 +63,8 @@ fn what_is_thrown_is_told() {
 
 #[test]
 fn limits_hold() {
-    let sandbox = sandbox();
+    let hasty = sandbox();
+    let patient = Sandbox::new(Limits { time: Duration::from_secs(60), ..Limits::default() });
     for (source, name) in [
         ("function () { for (;;) {} }", "timeout"),
         ("function () { try { for (;;) {} } catch (e) {} finally { for (;;) {} } }", "timeout"),
@@ -83,14 +84,16 @@ fn limits_hold() {
         ("function () { /^(a+)+$/.test('a'.repeat(50) + 'b'); }", "timeout"),
         ("function () { return JSON.parse('['.repeat(100000)); }", "render_error"),
     ] {
+        // Where time is not what runs out, a busy machine must not make it so.
+        let sandbox = if name == "timeout" { &hasty } else { &patient };
         let begun = std::time::Instant::now();
         let error = sandbox.show(&with("shows", source), "f", "{}", "{}").unwrap_err();
         assert_eq!(error.name(), name, "{source}: {error}");
-        assert!(begun.elapsed() < Duration::from_secs(5), "{source}");
+        assert!(begun.elapsed() < Duration::from_secs(30), "{source}");
         assert!(error.reason().len() < 10_000, "{source}");
     }
     assert_eq!(
-        sandbox.show(&with("shows", "function () { return 'still there'; }"), "f", "{}", "{}").unwrap(),
+        hasty.show(&with("shows", "function () { return 'still there'; }"), "f", "{}", "{}").unwrap(),
         r#"{"body":"still there"}"#
     );
 }
@@ -304,4 +307,57 @@ fn design_documents_are_checked() {
     );
     let error = check(r#"{"v":{"map":"x => x","reduce":"_median"}}"#).unwrap_err();
     assert_eq!(error.reason(), "`_median` is not a supported reduce function.");
+}
+
+/// What is written the short way is what the engine writes.
+#[test]
+fn emitted_values_are_what_stringify_makes() {
+    let values = [
+        "{a: 1, b: [1.5, -0, 1e21, 1e-7, 0.000001, 123456789012345680000, 4294967296, NaN]}",
+        "{b: undefined, c: function () {}, d: null}",
+        "[undefined, function () {}, [], {}]",
+        "new Date(0)",
+        "{at: new Date(0)}",
+        "new String('x')",
+        "[new Number(1), new Boolean(false)]",
+        "{toJSON: function () { return [7]; }}",
+        "/x/",
+        "new Map([[1, 2]])",
+        "'\\ud800'",
+        "{'\\udc00': 'é\\n\\u0001\"'}",
+        "new Error('x')",
+        "{2: 'b', 1: 'a', x: 'c'}",
+        "Object.create({inherited: 1})",
+        "Object.create(null)",
+        "[,1]",
+        "Symbol('x')",
+        "{get g() { return 5; }}",
+        "(function () { class A { constructor() { this.x = 1; } } return new A(); })()",
+        "(function () { return arguments; })(1, 2)",
+        "true",
+        "'text'",
+        "-5",
+        "0.1",
+        "(function () { var a = []; a.length = 200000; return a; })().length",
+        "new Uint8Array(2)",
+    ];
+    for value in values {
+        let map = format!(
+            "function (doc) {{ var v = {value}; emit(1, v); emit(2, JSON.stringify(v === undefined ? null : v)); }}"
+        );
+        let design = design(&format!(r#""views":{{"a":{{"map":{}}}}}"#, json::quoted(&map)));
+        let mapper = Mapper::new(Limits::default(), &design).unwrap();
+        let doc = diwan_value::doc! { "_id": "a" };
+        let document = MapDocument { id: "a", revision: None, more: "", doc: doc.as_doc() };
+        let mut rows = Vec::new();
+        mapper
+            .map(std::iter::once(document), |_, _, emitted| {
+                rows.extend(emitted.pairs().map(|(_, value)| value.to_owned()));
+                Ok(())
+            })
+            .unwrap();
+        let [own, engine] = rows.try_into().unwrap_or_else(|_| panic!("{value}"));
+        // What `stringify` leaves undefined is null in a row.
+        assert_eq!(own, json::unquote(&engine), "{value}");
+    }
 }

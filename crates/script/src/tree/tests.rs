@@ -135,7 +135,7 @@ fn run(seed: u64, rounds: usize) {
     let mut random = Random(seed);
     let reduce = Reduce::Builtin(Builtin::Sum);
     let (mut tree, mut nodes, mut model) = (Tree::default(), MemoryNodes::default(), Model::new());
-    if seed % 2 == 0 {
+    if seed.is_multiple_of(2) {
         for _ in 0..random.below(3000) {
             let key = random_key(&mut random);
             model.insert(

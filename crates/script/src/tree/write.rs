@@ -28,10 +28,11 @@ impl Tree {
             return Ok(());
         }
         let mut writer = Writer { tree: *self, nodes, layout, reduce };
-        let mut level = match self.root {
+        let changed = match self.root {
             Some(root) => writer.change_node(root, changes)?,
             None => writer.change_leaf(None, &[], changes)?,
         };
+        let Some(mut level) = changed else { return Ok(()) };
         while level.len() > 1 {
             level = writer.write_inner(None, &level)?;
         }
@@ -61,8 +62,9 @@ pub(super) struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Changes a node and what is below it; gives the entries that take its place in the node above.
-    fn change_node(&mut self, number: u64, changes: &[Change]) -> Result<Vec<ChildBuf>> {
+    /// Changes a node and what is below it; gives the entries that take its place in the node above, nothing if all
+    /// rows are as they were.
+    fn change_node(&mut self, number: u64, changes: &[Change]) -> Result<Option<Vec<ChildBuf>>> {
         let bytes = self.nodes.read(number)?;
         match Node::parse(&bytes)? {
             Node::Leaf(entries) => self.change_leaf(Some(number), &entries, changes),
@@ -75,7 +77,8 @@ impl Writer<'_> {
         number: u64,
         children: &[Child<'_>],
         mut changes: &[Change],
-    ) -> Result<Vec<ChildBuf>> {
+    ) -> Result<Option<Vec<ChildBuf>>> {
+        let mut is_changed = false;
         let mut level = Vec::with_capacity(children.len() + 4);
         for (index, child) in children.iter().enumerate() {
             // What lies behind everything goes into the last child.
@@ -87,17 +90,23 @@ impl Writer<'_> {
             };
             let (below, rest) = changes.split_at(own);
             changes = rest;
-            if below.is_empty() {
-                level.push(child.to_buf());
-            } else {
-                level.append(&mut self.change_node(child.node, below)?);
+            let changed = if below.is_empty() { None } else { self.change_node(child.node, below)? };
+            match changed {
+                Some(mut entries) => {
+                    is_changed = true;
+                    level.append(&mut entries);
+                }
+                None => level.push(child.to_buf()),
             }
+        }
+        if !is_changed {
+            return Ok(None);
         }
         if level.is_empty() {
             self.nodes.remove(number)?;
-            return Ok(level);
+            return Ok(Some(level));
         }
-        self.write_inner(Some(number), &level)
+        self.write_inner(Some(number), &level).map(Some)
     }
 
     fn change_leaf(
@@ -105,7 +114,8 @@ impl Writer<'_> {
         number: Option<u64>,
         entries: &[Entry<'_>],
         changes: &[Change],
-    ) -> Result<Vec<ChildBuf>> {
+    ) -> Result<Option<Vec<ChildBuf>>> {
+        let before = entries;
         let mut merged: Vec<Entry<'_>> = Vec::with_capacity(entries.len() + changes.len());
         let (mut entries, mut changes) = (entries.iter().peekable(), changes.iter().peekable());
         loop {
@@ -131,11 +141,14 @@ impl Writer<'_> {
                 merged.push(entry);
             }
         }
+        if merged == before {
+            return Ok(None);
+        }
         if merged.is_empty() {
             if let Some(number) = number {
                 self.nodes.remove(number)?;
             }
-            return Ok(Vec::new());
+            return Ok(Some(Vec::new()));
         }
         let sizes = merged.iter().map(|entry| entry.place.len() + entry.key.len() + entry.value.len() + 6);
         let mut level = Vec::new();
@@ -150,7 +163,7 @@ impl Writer<'_> {
             level.push(self.leaf_child(node, part)?);
             self.nodes.write(node, bytes)?;
         }
-        Ok(level)
+        Ok(Some(level))
     }
 
     /// The entry for a leaf.

@@ -83,7 +83,6 @@ pub(super) fn build(
             }
         };
         let outcome: Result<Vec<Mapped>> = map();
-        drop(map);
         drop(rounds);
         let written = writer.join().unwrap_or(Err(Error::Ended));
         written.and(outcome)

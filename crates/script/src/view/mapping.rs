@@ -8,7 +8,7 @@ use crate::json;
 use crate::sandbox::{MapDocument, Mapper};
 use crate::tree::{Entry, Layout, Range};
 use diwan_store::keys::write_number;
-use diwan_store::{ReadView, Record};
+use diwan_store::{ReadView, Record, Revision};
 use diwan_value::Value;
 use diwan_value::json::id_to_text;
 use parking_lot::Mutex;
@@ -175,7 +175,7 @@ impl Plan<'_> {
                 continue;
             }
             let more = document::more_members(view, id, &record, options.local_seq)?;
-            prepared.push((id, text, record.revision().to_string(), more, record.doc));
+            prepared.push((id, text, revision_text(record.revision()), more, record.doc));
         }
         let docs = prepared.iter().map(|(_, id, revision, more, doc)| MapDocument {
             id,
@@ -256,6 +256,13 @@ impl Plan<'_> {
             outcomes.into_iter().collect()
         })
     }
+}
+
+/// A revision as text.
+fn revision_text(revision: Revision) -> String {
+    let mut out = Vec::with_capacity(43);
+    revision.push(&mut out);
+    String::from_utf8_lossy(&out).into_owned()
 }
 
 /// How many threads map.

@@ -94,11 +94,14 @@ pub struct TemporaryView {
     pub options: DesignOptions,
 }
 
+/// A collection's identifier and an index's number.
+type IndexKey = ([u8; 16], IndexId);
+
 /// The indexes of views.
 pub struct Views {
     sandbox: Arc<Sandbox>,
     /// Those in use, by their collection and number.
-    indexes: Mutex<HashMap<([u8; 16], IndexId), Arc<Index>>>,
+    indexes: Mutex<HashMap<IndexKey, Arc<Index>>>,
     /// Held by whoever begins an index, or removes some.
     creating: Mutex<()>,
     tasks: Tasks,
@@ -126,7 +129,7 @@ pub struct Task {
 impl Task {
     /// How much is done, in percent.
     pub fn progress(&self) -> u64 {
-        if self.total_changes == 0 { 100 } else { (self.changes_done * 100 / self.total_changes).min(100) }
+        (self.changes_done * 100).checked_div(self.total_changes).unwrap_or(100).min(100)
     }
 }
 

@@ -19,7 +19,7 @@ fn fixture() -> Fixture {
     let store = Store::open(Arc::new(MemoryEngine::new())).unwrap();
     let name = Namespace { database: "test".to_owned(), collection: "people".to_owned() };
     let collection = store.collection_or_create(&name).unwrap();
-    let limits = Limits { time: Duration::from_millis(500), ..Limits::default() };
+    let limits = Limits { time: Duration::from_secs(2), ..Limits::default() };
     Fixture { store, collection, views: Views::new(Sandbox::new(limits)) }
 }
 

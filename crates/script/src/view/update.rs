@@ -20,6 +20,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const MOST_CHANGES: usize = 1000;
 const MOST_BYTES: usize = 8 << 20;
 
+/// The changes of a tree: the rows from now on by their places, nothing for those that are removed.
+type TreeChanges = BTreeMap<Vec<u8>, Option<(String, String)>>;
+
 /// Brings a complete index up to at least this sequence.
 pub(super) fn update(
     index: &Index,
@@ -45,8 +48,7 @@ pub(super) fn update(
         };
         let mapped = changes.map(index, &view, design, limits, &header, ended, progress)?;
         let mut batch = Batch::new();
-        let mut trees: Vec<BTreeMap<Vec<u8>, Option<(String, String)>>> =
-            vec![BTreeMap::new(); header.views.len()];
+        let mut trees: Vec<TreeChanges> = vec![BTreeMap::new(); header.views.len()];
         // First the rows that were, then over them those that are.
         let keys: Vec<Vec<u8>> =
             changes.ids.iter().map(|id| Key::ViewDocument(index.number, id).bytes()).collect();
