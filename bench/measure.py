@@ -148,6 +148,18 @@ def settle(contestant: Contestant, limit: float = 120.0) -> int | None:
     return last[0] - (contestant.empty_disk or 0)
 
 
+def sizes(contestant: Contestant, table: str) -> dict:
+    """The fields of a size's record: at rest, after the maintenance that the system offers, and by the system's own word."""
+    resting = settle(contestant)
+    done = contestant.client.maintain(table)
+    return {
+        "resting_bytes": resting,
+        "maintenance": done,
+        "maintained_bytes": settle(contestant),
+        "table_bytes": contestant.client.table_bytes(table),
+    }
+
+
 @dataclass
 class Stage:
     """One step of a workload, done by all targets in turn, `rounds` times. `run` returns the fields of its record."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from bench.measure import Contestant, LineUp, Stage, checked, concurrent, repeated, settle, stretch
+from bench.measure import Contestant, LineUp, Stage, checked, concurrent, repeated, sizes, stretch
 from bench.results import Recorder
 from bench.targets import Client, Target
 from bench.targets.base import RELAXED, SYNCED, Row
@@ -92,14 +92,7 @@ class DataSet:
         return checked(stretch(contestant, len(rows), work), None)
 
     def _size(self, contestant: Contestant, _round: int) -> dict:
-        resting = settle(contestant)
-        done = contestant.client.maintain(TABLE)
-        return {
-            "resting_bytes": resting,
-            "maintenance": done,
-            "maintained_bytes": settle(contestant),
-            "table_bytes": contestant.client.table_bytes(TABLE),
-        }
+        return sizes(contestant, TABLE)
 
     def _find(self, contestant: Contestant, number: int) -> dict:
         chosen = random.Random(number).choices(self._rows, k=min(POINT_READS, len(self._rows)))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from bench.measure import Contestant, LineUp, Stage, checked, settle, stretch
+from bench.measure import Contestant, LineUp, Stage, checked, sizes, stretch
 from bench.results import Recorder
 from bench.targets import Target
 from bench.targets.base import SYNCED, Row
@@ -58,14 +58,7 @@ class Manner:
             contestant.client.insert_many(TABLE, self._rows[start : start + self._batch])
 
     def _size(self, contestant: Contestant, _round: int) -> dict:
-        resting = settle(contestant)
-        done = contestant.client.maintain(TABLE)
-        return {
-            "resting_bytes": resting,
-            "maintenance": done,
-            "maintained_bytes": settle(contestant),
-            "table_bytes": contestant.client.table_bytes(TABLE),
-        }
+        return sizes(contestant, TABLE)
 
 
 class Washers:
