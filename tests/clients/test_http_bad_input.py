@@ -39,7 +39,7 @@ def test_documents(couch):
     assert refusal(couch.put("_doc", json={}))[1] in ("illegal_docid", "bad_request")
     assert refusal(couch.put("doc", json={"_rev": "x"})) == (400, "bad_request", "Invalid rev format")
     assert refusal(couch.put("doc", json={"_bad": 1})) == (400, "doc_validation", "Bad special document member: _bad")
-    assert refusal(couch.put("doc", json={"_id": "other"}))[0] == 400
+    assert couch.put("named", json={"_id": "other"}).json()["id"] == "named", "the URL's id counts"
     assert refusal(couch.get("doc", params={"rev": "nonsense"})) == (400, "bad_request", "Invalid rev format")
     assert refusal(couch.get("doc", params={"revs": "maybe"}))[:2] == (400, "query_parse_error")
     assert refusal(couch.post("", data="{}", headers={"Content-Type": "text/plain"})) == (

@@ -130,6 +130,7 @@ pub const ROUTES: &[Route] = &[
     // Local documents.
     route(GET, "/{db}/_local_docs", local::list),
     route(POST, "/{db}/_local_docs", local::list_post),
+    route(POST, "/{db}/_local_docs/queries", local::queries),
     route(DOCUMENT, "/{db}/_local", local::refuse_unnamed),
     route(GET, "/{db}/_local/{local}", document::get),
     route(PUT, "/{db}/_local/{local}", document::put),
@@ -155,6 +156,7 @@ pub const ROUTES: &[Route] = &[
     // Documents and attachments. These come last: a document may be called anything.
     route(GET, "/{db}/_design/{ddoc}", document::get),
     route(PUT, "/{db}/_design/{ddoc}", document::put),
+    route(POST, "/{db}/_design/{ddoc}", document::post_form),
     route(DELETE, "/{db}/_design/{ddoc}", document::delete),
     route(COPY, "/{db}/_design/{ddoc}", document::copy),
     route(GET, "/{db}/_design/{ddoc}/{name*}", attachment::get),
@@ -162,6 +164,7 @@ pub const ROUTES: &[Route] = &[
     route(DELETE, "/{db}/_design/{ddoc}/{name*}", attachment::delete),
     route(GET, "/{db}/{doc}", document::get),
     route(PUT, "/{db}/{doc}", document::put),
+    route(POST, "/{db}/{doc}", document::post_form),
     route(PATCH, "/{db}/{doc}", document::patch),
     route(DELETE, "/{db}/{doc}", document::delete),
     route(COPY, "/{db}/{doc}", document::copy),

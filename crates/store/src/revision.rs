@@ -2,10 +2,10 @@
 //!
 //! The hash depends on the parent revision, on whether the document is deleted, on its bytes and on its attachments, so
 //! that the same edit of the same parent gives the same revision on every server. A first revision is never stored: it is computed
-//! from the document when somebody asks.
+//! from the document when somebody asks. Revisions made elsewhere may have a short text in place of the hash.
 
 use crate::blob::attachment;
-use diwan_value::Doc;
+use diwan_value::{Doc, json};
 use std::fmt;
 
 /// One revision of a document. Ordered as conflicts are won: by generation, then by hash.
@@ -13,7 +13,7 @@ use std::fmt;
 pub struct Revision {
     /// How many edits led here, from 1.
     pub generation: u32,
-    /// 128 bits that identify the edit.
+    /// 128 bits that identify the edit: a hash, or the text of another server or a human ([`json::parse_hash`]).
     pub hash: [u8; 16],
 }
 
@@ -39,28 +39,32 @@ impl Revision {
         Revision { generation, hash: hash(parent, deleted, doc, attachments) }
     }
 
-    /// Reads the form that [`fmt::Display`] writes: the generation, a hyphen, 32 hexadecimal digits.
+    /// Reads the form that [`fmt::Display`] writes: the generation, a hyphen, and 32 hexadecimal digits or a short text.
     pub fn parse(text: &str) -> Option<Revision> {
-        let (generation, digits) = text.split_once('-')?;
+        let (generation, hash) = text.split_once('-')?;
         if !generation.bytes().all(|byte| byte.is_ascii_digit()) {
             return None;
         }
         let generation = generation.parse().ok().filter(|&generation| generation > 0)?;
-        Some(Revision { generation, hash: Revision::parse_hash(digits)? })
+        Some(Revision { generation, hash: json::parse_hash(hash)? })
     }
 
-    /// Reads a hash of 32 hexadecimal digits.
-    pub fn parse_hash(digits: &str) -> Option<[u8; 16]> {
-        let digits = digits.as_bytes();
-        let mut hash = [0; 16];
-        if digits.len() != 32 {
-            return None;
+    /// Appends what [`fmt::Display`] writes.
+    pub fn push(&self, out: &mut Vec<u8>) {
+        let mut digits = [0; 11];
+        let mut at = digits.len() - 1;
+        digits[at] = b'-';
+        let mut rest = self.generation;
+        while at > 0 {
+            at -= 1;
+            digits[at] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
         }
-        for (byte, pair) in hash.iter_mut().zip(digits.chunks_exact(2)) {
-            let digit = |at: usize| char::from(pair[at]).to_digit(16);
-            *byte = (digit(0)? << 4 | digit(1)?) as u8;
-        }
-        Some(hash)
+        out.extend_from_slice(&digits[at..]);
+        json::push_hash(out, &self.hash);
     }
 }
 
@@ -90,8 +94,9 @@ fn hash(parent: Option<&Revision>, deleted: bool, doc: Option<Doc<'_>>, attachme
 
 impl fmt::Display for Revision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-", self.generation)?;
-        self.hash.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        let mut text = Vec::with_capacity(43);
+        self.push(&mut text);
+        f.write_str(&String::from_utf8_lossy(&text))
     }
 }
 
@@ -120,6 +125,13 @@ mod tests {
             assert_eq!(Revision::parse(&format!("{bad}{hash}")), None, "{bad}");
         }
         assert_eq!(Revision::parse(&format!("1-{hash}0")), None);
-        assert_eq!(Revision::parse("1-abc"), None);
+        assert_eq!(Revision::parse("1-abcdefghijk"), None);
+        for short in ["1-a", "2-foo", "4294967295-a-b"] {
+            assert_eq!(Revision::parse(short).unwrap().to_string(), short);
+        }
+        for generation in [1, 9, 10, 123, u32::MAX] {
+            let revision = Revision { generation, hash: [0xa5; 16] };
+            assert_eq!(revision.to_string(), format!("{generation}-{}", "a5".repeat(16)));
+        }
     }
 }

@@ -7,7 +7,7 @@ use super::validate::Validation;
 use crate::error::{Error, Result};
 use crate::http::Request;
 use diwan_kv::CommitId;
-use diwan_store::blob::Attachment;
+use diwan_store::blob::{Attachment, StagedBlob};
 use diwan_store::{Base, Collection, RevisionEdit, RevisionOutcome, id_key};
 use diwan_value::json::{CouchDoc, ErrorKind, JsonError, Limits, id_from_text, parse_couch};
 use diwan_value::{DocBuf, ValueBuf};
@@ -97,9 +97,7 @@ impl Draft {
         let limits = Limits { bytes: context.max_bytes, ..Limits::default() };
         let mut doc = parse_couch(text, limits).map_err(|error| refused(error, text, id))?;
         let id = match (id, doc.id.take()) {
-            (Some(id), Some(own)) if id != own => {
-                return Err(Error::bad_request("The document's _id is not the one of the URL"));
-            }
+            // As in CouchDB, what the body says is not looked at.
             (Some(id), _) => id.to_owned(),
             (None, Some(own)) => own,
             (None, None) => new_id(),
@@ -150,6 +148,12 @@ impl Draft {
     pub fn new_local(id: String, previous: Option<u64>, deleted: bool, body: DocBuf) -> Draft {
         let name = local_name(&id).unwrap_or_default().to_owned();
         Draft { id, deleted, target: Target::Local { name, previous }, body, attaching: Attaching::default() }
+    }
+
+    /// Adds an attachment whose bytes were just stored, in place of one of the same name.
+    pub fn attach(&mut self, name: &str, content_type: &str, blob: StagedBlob) {
+        self.attaching.list.retain(|attached| attached.name != name);
+        self.attaching.add(name, content_type, 0, blob);
     }
 
     /// Whether it is a local document, which the store takes in another way.
@@ -282,7 +286,7 @@ fn base_of(doc: &CouchDoc<'_>, named: &Named, replicated: bool) -> Result<Option
         }
         Some(Rev::Own(revision)) => Ok(Some(Base::Leaf(revision))),
         Some(Rev::Foreign(_)) if replicated => Err(Error::bad_request(
-            "Invalid rev format: a hash must have 32 hexadecimal digits to be stored here",
+            "Invalid rev format: what is stored here has 32 hexadecimal digits or at most 10 other characters",
         )),
         Some(Rev::Foreign(_)) => Ok(None),
     }
@@ -389,9 +393,14 @@ mod tests {
         let revision = Revision { generation: 2, hash: [1; 16] };
         assert_eq!(base(&with_rev, false).unwrap(), Some(Base::Leaf(revision)));
         assert_eq!(base(&with_rev, true).unwrap(), Some(Base::Graft { revision, ancestors: Vec::new() }));
-        assert_eq!(base(r#"{"_rev":"1-abc"}"#, false).unwrap(), None);
-        assert!(base(r#"{"_rev":"1-abc"}"#, true).is_err());
+        let (long, short) = (r#"{"_rev":"1-abcdefghijk"}"#, r#"{"_rev":"1-abc"}"#);
+        assert_eq!(base(long, false).unwrap(), None);
+        assert!(base(long, true).is_err());
+        let revision = Revision::parse("1-abc").unwrap();
+        assert_eq!(base(short, false).unwrap(), Some(Base::Leaf(revision)));
+        assert_eq!(base(short, true).unwrap(), Some(Base::Graft { revision, ancestors: Vec::new() }));
         let path = format!(r#"{{"_revisions":{{"start":2,"ids":["{hash}","{hash}"]}}}}"#);
+        let revision = Revision { generation: 2, hash: [1; 16] };
         assert_eq!(base(&path, true).unwrap(), Some(Base::Graft { revision, ancestors: vec![[1; 16]] }));
         assert!(base(&path.replace(":2", ":0"), true).is_err());
         assert_eq!(local_count(&Rev::parse("0-7").unwrap()).unwrap(), 7);

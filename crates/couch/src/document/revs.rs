@@ -9,7 +9,7 @@ use serde_json::Value;
 pub enum Rev {
     /// One that there may be here.
     Own(Revision),
-    /// One that CouchDB would take, and that cannot be here: its hash has another form.
+    /// One that CouchDB would take, and that cannot be here: it is neither a hash nor a short text.
     Foreign(String),
 }
 
@@ -65,32 +65,7 @@ pub fn parse_list(value: &Value) -> Result<Vec<Rev>> {
 /// Appends a revision's text.
 #[inline]
 pub fn push_rev(out: &mut Vec<u8>, revision: &Revision) {
-    let mut digits = [0; 11];
-    let mut at = digits.len() - 1;
-    digits[at] = b'-';
-    let mut rest = revision.generation;
-    while at > 0 {
-        at -= 1;
-        digits[at] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[at..]);
-    push_hash(out, &revision.hash);
-}
-
-/// Appends a revision's hash.
-#[inline]
-pub(super) fn push_hash(out: &mut Vec<u8>, hash: &[u8; 16]) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut text = [0; 32];
-    for (pair, byte) in text.chunks_exact_mut(2).zip(hash) {
-        pair[0] = DIGITS[usize::from(byte >> 4)];
-        pair[1] = DIGITS[usize::from(byte & 15)];
-    }
-    out.extend_from_slice(&text);
+    revision.push(out);
 }
 
 /// Appends a revision as a JSON string.
@@ -106,15 +81,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn revisions_are_written_as_they_are_displayed() {
-        for generation in [1, 9, 10, 123, u32::MAX] {
-            let revision = Revision { generation, hash: [0xa5; 16] };
+    fn revisions_are_read_and_written() {
+        for text in ["12-0123456789abcdef0123456789abcdef", "1-a", "2-foo", "3-longer than it may be", "0-7"]
+        {
             let mut out = Vec::new();
-            push_rev(&mut out, &revision);
-            assert_eq!(String::from_utf8(out).unwrap(), revision.to_string());
-            assert_eq!(Rev::parse(&revision.to_string()).unwrap(), Rev::Own(revision));
+            Rev::parse(text).unwrap().push(&mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), text);
         }
-        assert_eq!(Rev::parse("12-abc").unwrap().generation(), 12);
+        assert!(Rev::parse("1-abc").unwrap().own().is_some());
+        assert_eq!(Rev::parse("12-abcdefghijkl").unwrap(), Rev::Foreign("12-abcdefghijkl".to_owned()));
+        assert_eq!(Rev::parse("12-abcdefghijkl").unwrap().generation(), 12);
         for bad in ["", "1", "x-1", "1-", "-1-x"] {
             assert_eq!(Rev::parse(bad).unwrap_err().reason, "Invalid rev format", "{bad}");
         }

@@ -2,7 +2,7 @@
 
 use super::edit::Draft;
 use super::options::Show;
-use super::revs::{push_hash, write_rev};
+use super::revs::write_rev;
 use super::write::{write_doc, write_record, write_stubs};
 use crate::error::Result;
 use crate::replicator::{check_document, is_replicator};
@@ -11,7 +11,7 @@ use diwan_kv::{Direction, KeyRange};
 use diwan_script::{Design, Sandbox};
 use diwan_store::{Base, Collection, ReadView, RevisedDocument, Revision, id_key};
 use diwan_value::Value;
-use diwan_value::json::{Mode, write_couch_members, write_string, write_value};
+use diwan_value::json::{Mode, push_hash, write_couch_members, write_string, write_value};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::io::Write;

@@ -6,14 +6,14 @@
 use super::attachments;
 use super::ids::write_id;
 use super::options::Show;
-use super::revs::{push_hash, push_rev, write_rev};
+use super::revs::{push_rev, write_rev};
 use crate::error::Result;
 use crate::http::RowWriter;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use diwan_store::blob::{Attachment, BlobForm, Encoding};
 use diwan_store::{ReadView, Record, RevisedDocument, Revision, RevisionTree};
-use diwan_value::json::{write_couch_members, write_string};
+use diwan_value::json::{push_hash, write_couch_members, write_string};
 use diwan_value::{Doc, Value};
 use std::io::{self, Read, Write};
 

@@ -1,12 +1,13 @@
 //! `_local/{local}` and `_local_docs`: documents that are not replicated, in which replicators note how far they are.
 
+use super::all_docs::each_query;
 use crate::error::{Error, Result};
-use crate::http::{Request, Response};
+use crate::http::{Request, Response, RowWriter};
 use diwan_kv::Direction;
 use diwan_store::{Collection, LocalDocument};
 use diwan_value::json::{write_couch_members, write_string};
 use serde_json::{Map, Value};
-use std::io::Write;
+use std::io::{self, Write};
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
@@ -52,6 +53,26 @@ pub fn list_post(request: &mut Request) -> Result<Response> {
     request.require_json()?;
     let body = request.read_object()?;
     rows(request, &collection, body.get("keys").cloned(), &body)
+}
+
+/// Several lists in one answer.
+pub fn queries(request: &mut Request) -> Result<Response> {
+    let collection = request.database()?;
+    request.require_json()?;
+    let body = request.read_object()?;
+    let listings = each_query(&body)?
+        .into_iter()
+        .map(|query| Listing::read(request, query.get("keys").cloned(), query))
+        .collect::<Result<Vec<_>>>()?;
+    let collection = collection.clone();
+    Ok(Response::rows(move |out| {
+        out.write_all(b"{\"results\":[")?;
+        for (at, listing) in listings.iter().enumerate() {
+            out.write_all(if at == 0 { b"\n" } else { b",\n" })?;
+            listing.write(&collection, out)?;
+        }
+        out.write_all(b"\n]}\n")
+    }))
 }
 
 /// What all ids of local documents begin with.
@@ -129,39 +150,69 @@ fn rows(
     keys: Option<Value>,
     body: &Map<String, Value>,
 ) -> Result<Response> {
-    let wanted = Wanted::read(request, body)?;
-    let keys = match keys {
-        None | Some(Value::Null) => None,
-        Some(Value::Array(keys)) => Some(keys),
-        Some(_) => return Err(Error::bad_request("`keys` body member must be an array.")),
-    };
+    let listing = Listing::read(request, keys, body)?;
     let collection = collection.clone();
     Ok(Response::rows(move |out| {
+        listing.write(&collection, out)?;
+        out.write_all(b"\n")
+    }))
+}
+
+/// One list, ready to be written.
+struct Listing {
+    wanted: Wanted,
+    keys: Option<Vec<Value>>,
+}
+
+impl Listing {
+    fn read(request: &Request, keys: Option<Value>, body: &Map<String, Value>) -> Result<Listing> {
+        let wanted = Wanted::read(request, body)?;
+        let keys = match keys {
+            None | Some(Value::Null) => None,
+            Some(Value::Array(keys)) => Some(keys),
+            Some(_) => return Err(Error::bad_request("`keys` body member must be an array.")),
+        };
+        Ok(Listing { wanted, keys })
+    }
+
+    fn write(&self, collection: &Arc<Collection>, out: &mut RowWriter) -> io::Result<()> {
         out.write_all(br#"{"total_rows":null,"offset":null,"rows":["#)?;
+        match &self.keys {
+            Some(keys) => self.write_keys(keys, collection, out)?,
+            None => self.write_range(collection, out)?,
+        }
+        out.write_all(b"\n]}")
+    }
+
+    fn write_keys(&self, keys: &[Value], collection: &Collection, out: &mut RowWriter) -> io::Result<()> {
+        let skip = usize::try_from(self.wanted.skip).unwrap_or(usize::MAX);
+        let limit = usize::try_from(self.wanted.limit).unwrap_or(usize::MAX);
         let mut first = true;
-        if let Some(keys) = &keys {
-            let skip = usize::try_from(wanted.skip).unwrap_or(usize::MAX);
-            let limit = usize::try_from(wanted.limit).unwrap_or(usize::MAX);
-            for key in keys.iter().skip(skip).take(limit) {
-                let name = key.as_str().and_then(|key| key.strip_prefix(PREFIX));
-                let found = match name {
-                    Some(name) => collection.local(name).map_err(Error::from)?,
-                    None => None,
-                };
-                begin_row(out.buffer(), &mut first);
-                match (name, found) {
-                    (Some(name), Some(doc)) => write_row(out.buffer(), name, &doc, wanted.include_docs),
-                    _ => write!(out.buffer(), r#"{{"key":{key},"error":"not_found"}}"#)?,
-                }
-                out.row_done()?;
+        for key in keys.iter().skip(skip).take(limit) {
+            let name = key.as_str().and_then(|key| key.strip_prefix(PREFIX));
+            let found = match name {
+                Some(name) => collection.local(name).map_err(Error::from)?,
+                None => None,
+            };
+            begin_row(out.buffer(), &mut first);
+            match (name, found) {
+                (Some(name), Some(doc)) => write_row(out.buffer(), name, &doc, self.wanted.include_docs),
+                _ => write!(out.buffer(), r#"{{"key":{key},"error":"not_found"}}"#)?,
             }
-        } else {
-            let view = collection.view();
-            let Some((low, high)) = wanted.bounds() else { return out.write_all(b"\n]}\n") };
-            let direction = if wanted.descending { Direction::Reverse } else { Direction::Forward };
-            let (mut skip, mut limit) = (wanted.skip, wanted.limit);
-            let mut broken = None;
-            view.scan_local(low, high, direction, &mut |name, doc| {
+            out.row_done()?;
+        }
+        Ok(())
+    }
+
+    fn write_range(&self, collection: &Arc<Collection>, out: &mut RowWriter) -> io::Result<()> {
+        let wanted = &self.wanted;
+        let Some((low, high)) = wanted.bounds() else { return Ok(()) };
+        let direction = if wanted.descending { Direction::Reverse } else { Direction::Forward };
+        let (mut skip, mut limit) = (wanted.skip, wanted.limit);
+        let (mut first, mut broken) = (true, None);
+        collection
+            .view()
+            .scan_local(low, high, direction, &mut |name, doc| {
                 if skip > 0 {
                     skip -= 1;
                     return Ok(ControlFlow::Continue(()));
@@ -181,12 +232,8 @@ fn rows(
                 })
             })
             .map_err(Error::from)?;
-            if let Some(error) = broken {
-                return Err(error);
-            }
-        }
-        out.write_all(b"\n]}\n")
-    }))
+        broken.map_or(Ok(()), Err)
+    }
 }
 
 fn begin_row(out: &mut Vec<u8>, first: &mut bool) {

@@ -215,3 +215,48 @@ fn large_attachments_pass_through() {
     let data = inline["_attachments"]["large"]["data"].as_str().map(str::len);
     assert_eq!(data, Some(bytes.len().div_ceil(3) * 4));
 }
+
+/// A form as a browser sends it: the fields' names, a file's name and its bytes.
+fn form(fields: &[(&str, Option<&str>, &str)]) -> Vec<u8> {
+    let mut body = String::new();
+    for (name, file, text) in fields {
+        let file =
+            file.map_or(String::new(), |file| format!("; filename=\"{file}\"\r\nContent-Type: text/plain"));
+        body += &format!("--f\r\nContent-Disposition: form-data; name=\"{name}\"{file}\r\n\r\n{text}\r\n");
+    }
+    (body + "--f--\r\n").into_bytes()
+}
+
+#[test]
+fn forms_of_web_pages_bring_attachments() {
+    let (_server, mut http) = database();
+    let first = rev(&http.put("/db/d", &json!({"n": 1, "_attachments": {"old": {"data": "aGk="}}})));
+    let headers =
+        [("Content-Type", "multipart/form-data; boundary=f"), ("Referer", "http://localhost/page?x")];
+    let body = form(&[
+        ("_attachments", Some("a.txt"), "one"),
+        ("_attachments", Some(""), ""),
+        ("_rev", None, &first),
+    ]);
+    let reply = http.send("POST", "/db/d", &headers, &body);
+    assert_eq!((reply.status, rev(&reply).starts_with("2-")), (201, true));
+    assert_eq!((http.get("/db/d/a.txt").body, http.get("/db/d/old").body), (b"one".to_vec(), b"hi".to_vec()));
+    assert_eq!(http.get("/db/d").json()["n"], 1);
+    assert_eq!(http.send("POST", "/db/d", &headers, &body).status, 409);
+    let body = form(&[("_doc", None, r#"{"n":2}"#), ("_attachments", Some("b"), "two")]);
+    assert_eq!(http.send("POST", "/db/e", &headers, &body).status, 201);
+    assert_eq!(
+        (http.get("/db/e").json()["n"].as_i64(), http.get("/db/e/b").body),
+        (Some(2), b"two".to_vec())
+    );
+    let reason = |headers: &[(&str, &str)], http: &mut diwan_testkit::HttpClient| {
+        let refusal = http.send("POST", "/db/x", headers, &form(&[])).refusal();
+        (refusal.0, refusal.2)
+    };
+    assert_eq!(reason(&headers, &mut http), (400, "Invalid rev format".to_owned()));
+    assert_eq!(reason(&headers[..1], &mut http), (400, "Referer header required.".to_owned()));
+    let foreign = [headers[0], ("Referer", "http://example.org/")];
+    assert_eq!(reason(&foreign, &mut http), (400, "Referer header must match host.".to_owned()));
+    let plain = [("Content-Type", "text/plain"), headers[1]];
+    assert_eq!(reason(&plain, &mut http), (415, "Content-Type must be multipart/form-data".to_owned()));
+}

@@ -69,6 +69,48 @@ fn the_same_edit_gives_the_same_revision_everywhere() {
 }
 
 #[test]
+fn revisions_of_another_make_are_kept() {
+    let (_server, mut http) = database();
+    let docs = json!([{"_id": "d", "_rev": "1-a", "n": 1}, {"_id": "d", "_rev": "1-b", "n": 2},
+        {"_id": "e", "_revisions": {"start": 3, "ids": ["foo", "x", "1"]}}]);
+    let reply = http.post("/db/_bulk_docs", &json!({"new_edits": false, "docs": docs}));
+    assert_eq!((reply.status, reply.json()), (201, json!([])));
+    let doc = http.get("/db/d?conflicts=true").json();
+    assert_eq!(doc, json!({"_id": "d", "_rev": "1-b", "_conflicts": ["1-a"], "n": 2}));
+    assert_eq!(http.get("/db/d?rev=1-a").json()["n"], 1);
+    let path = http.get("/db/e?revs=true").json()["_revisions"].take();
+    assert_eq!(path, json!({"start": 3, "ids": ["foo", "x", "1"]}));
+    let asked = json!({"d": ["1-a", "1-b", "1-c"], "e": ["2-x", "3-foo"]});
+    let missing = http.post("/db/_revs_diff", &asked).json();
+    assert_eq!(missing, json!({"d": {"missing": ["1-c"]}}));
+    let rows = http.get("/db/_changes?style=all_docs").json()["results"].take();
+    let of =
+        |id: &str| rows.as_array().unwrap().iter().find(|row| row["id"] == id).unwrap()["changes"].clone();
+    assert_eq!(of("d"), json!([{"rev": "1-b"}, {"rev": "1-a"}]));
+    let got = http.post("/db/_bulk_get", &json!({"docs": [{"id": "d", "rev": "1-a"}]})).json();
+    assert_eq!(got["results"][0]["docs"][0]["ok"]["_rev"], "1-a");
+    let edited = rev(&http.put("/db/d", &json!({"_rev": "1-b", "n": 3})));
+    assert!(edited.starts_with("2-"));
+    assert_eq!(http.send("DELETE", "/db/d?rev=1-a", &[], b"").status, 200);
+    let purged = http.post("/db/_purge", &json!({"e": ["3-foo"]})).json();
+    assert_eq!(purged["purged"], json!({"e": ["3-foo"]}));
+    // HTTP-5
+    let long = json!({"new_edits": false, "docs": [{"_id": "l", "_rev": "1-abcdefghijk"}]});
+    assert_eq!(http.post("/db/_bulk_docs", &long).refusal().1, "bad_request");
+    let path = json!({"_id": "l", "_revisions": {"start": 1, "ids": ["z".repeat(32)]}});
+    let reply = http.post("/db/_bulk_docs", &json!({"new_edits": false, "docs": [path]}));
+    assert_eq!(reply.refusal(), refusal(400, "doc_validation", "RevId isn't a valid hexadecimal"));
+}
+
+#[test]
+fn the_id_of_the_url_counts() {
+    let (_server, mut http) = database();
+    assert_eq!(http.put("/db/d", &json!({"_id": "other", "n": 1})).json()["id"], "d");
+    assert_eq!(http.get("/db/d").json()["_id"], "d");
+    assert_eq!(http.get("/db/other").status, 404);
+}
+
+#[test]
 fn posted_documents_get_ids() {
     let (_server, mut http) = database();
     let made = http.post("/db", &json!({"x": 1}));
@@ -219,8 +261,8 @@ fn bad_documents_are_refused() {
     }
     let large = json!({"x": "x".repeat(17 << 20)});
     assert_eq!(http.put("/db/large", &large).refusal(), refusal(413, "document_too_large", "large"));
-    let reply = http.send("POST", "/db/d", &[], b"{}");
-    assert_eq!((reply.status, reply.header("allow")), (405, Some("COPY,DELETE,GET,HEAD,PATCH,PUT")));
+    let reply = http.send("LOCK", "/db/d", &[], b"{}");
+    assert_eq!((reply.status, reply.header("allow")), (405, Some("COPY,DELETE,GET,HEAD,PATCH,POST,PUT")));
     assert_eq!(http.send("GET", "/db/_bulk_docs", &[], b"").refusal().0, 405);
     assert_eq!(http.get("/db").json()["doc_count"], 0);
 }

@@ -52,4 +52,10 @@ fn local_documents_are_listed() {
     assert_eq!(posted["rows"][0]["doc"]["name"], "b");
     let plain = http.post("/db/_local_docs", &json!({"limit": 1, "descending": true})).json();
     assert_eq!(ids(plain), ["c"]);
+    let queries = json!({"queries": [{"limit": 1}, {"keys": ["_local/c"], "include_docs": true}]});
+    let several = http.post("/db/_local_docs/queries", &queries).json();
+    assert_eq!(ids(several["results"][0].clone()), ["a"]);
+    assert_eq!(several["results"][1]["rows"][0]["doc"]["name"], "c");
+    let refused = http.post("/db/_local_docs/queries", &json!({})).refusal();
+    assert_eq!(refused.2, "POST body must include `queries` parameter.");
 }

@@ -1,7 +1,7 @@
 //! Attachments' bytes: blobs, stored once for each content of a collection, in chunks.
 //!
 //! An upload goes through a [`BlobWriter`] of bounded memory. Its end is a [`StagedBlob`]: complete and in the store, but
-//! nobody's yet. A document's batch then [`reference`]s it. What no stored body refers to is swept away.
+//! nobody's yet. A document's batch then [`reference`](mod@reference)s it. What no stored body refers to is swept away.
 //!
 //! Invariants:
 //! - A blob with a head is complete and never changes; its chunks are there as long as its head is.

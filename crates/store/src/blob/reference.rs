@@ -6,7 +6,7 @@
 //! writers of two documents never meet over a blob, and repeating a write changes nothing.
 //!
 //! When a reference goes, a *loose* mark says that the blob may have lost its last one. Marks have keys of their own,
-//! so that none is lost when several come at once; the sweeper (see [`sweep`](super::sweep)) follows them.
+//! so that none is lost when several come at once; the sweeper (see [`sweep`](mod@super::sweep)) follows them.
 
 use super::attachment::{Attachment, BlobId};
 use crate::keys::{CollectionId, Key};

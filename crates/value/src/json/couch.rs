@@ -51,7 +51,7 @@ pub struct CouchDoc<'t> {
 pub struct Revisions {
     /// The generation of the newest.
     pub start: u64,
-    /// The hashes, the newest first.
+    /// The hashes or short texts, the newest first, as [`super::parse_hash`] reads them.
     pub ids: Vec<[u8; 16]>,
 }
 
@@ -169,13 +169,7 @@ fn revisions(given: Doc<'_>) -> Result<Revisions, &'static str> {
     let ids = given.get_array("ids").ok_or("_revisions.ids isn't a array.")?;
     let ids = ids.iter().map(|id| {
         let id = id.as_str().ok_or("RevId isn't a string")?;
-        hash(id).ok_or("RevId isn't a valid hexadecimal")
+        super::parse_hash(id).ok_or("RevId isn't a valid hexadecimal")
     });
     Ok(Revisions { start, ids: ids.collect::<Result<_, _>>()? })
-}
-
-/// The 16 bytes of 32 hexadecimal digits.
-fn hash(text: &str) -> Option<[u8; 16]> {
-    let digits = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    digits.then(|| u128::from_str_radix(text, 16).ok().map(u128::to_be_bytes)).flatten()
 }

@@ -15,6 +15,7 @@ mod id;
 mod keep;
 mod number;
 mod read;
+mod revision;
 mod scan;
 mod split;
 #[cfg(test)]
@@ -25,6 +26,7 @@ mod write;
 pub use couch::{CouchDoc, Revisions, is_metadata_member, parse_couch};
 pub use id::{IdError, id_from_text, id_to_text};
 pub use keep::keep_types;
+pub use revision::{parse_hash, push_hash};
 pub use split::ArraySplitter;
 pub use write::{Mode, write_couch_members, write_document, write_string, write_value};
 

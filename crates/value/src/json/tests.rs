@@ -196,7 +196,7 @@ fn what_couchdb_refuses_is_refused_in_its_words() {
         (r#"{"_revisions":{"start":"1","ids":[]}}"#, DocValidation, "_revisions.start isn't an integer."),
         (r#"{"_revisions":{"start":1,"ids":{}}}"#, DocValidation, "_revisions.ids isn't a array."),
         (r#"{"_revisions":{"start":1,"ids":[1]}}"#, DocValidation, "RevId isn't a string"),
-        (r#"{"_revisions":{"start":1,"ids":["x"]}}"#, DocValidation, "RevId isn't a valid hexadecimal"),
+        (r#"{"_revisions":{"start":1,"ids":["a b"]}}"#, DocValidation, "RevId isn't a valid hexadecimal"),
     ] {
         let error = couch(text).expect_err(text);
         assert_eq!((error.kind, error.message.as_str()), (kind, message), "{text}");

@@ -16,7 +16,7 @@ use diwan_store::{Collection, Record};
 use diwan_value::{Value as Bson, json};
 use order::{Edge, Interval};
 pub use parameters::{Members, Parameters};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -94,20 +94,9 @@ fn list(request: &mut Request, namespace: Namespace, has_body: bool) -> Result<R
 fn several(request: &mut Request, namespace: Namespace) -> Result<Response> {
     let collection = request.database()?;
     let body = request.read_object()?;
-    let queries = match body.get("queries") {
-        None => return Err(Error::bad_request("POST body must include `queries` parameter.")),
-        Some(Value::Array(queries)) => queries,
-        Some(_) => return Err(Error::bad_request("`queries` parameter must be an array.")),
-    };
-    if queries.len() > MOST_QUERIES {
-        return Err(Error::bad_request(format!("at most {MOST_QUERIES} queries are allowed in one request")));
-    }
-    let listings = queries
-        .iter()
+    let listings = each_query(&body)?
+        .into_iter()
         .map(|query| {
-            let Value::Object(query) = query else {
-                return Err(Error::bad_request("each of `queries` must be a JSON object"));
-            };
             let parameters = Parameters::read(&Members::new(&request.query, Some(query)))?;
             Ok(Listing::new(collection.clone(), namespace.clone(), parameters))
         })
@@ -120,6 +109,24 @@ fn several(request: &mut Request, namespace: Namespace) -> Result<Response> {
         }
         out.write_all(b"\r\n]}\n")
     }))
+}
+
+/// The members of `queries`.
+pub(super) fn each_query(body: &Map<String, Value>) -> Result<Vec<&Map<String, Value>>> {
+    let queries = match body.get("queries") {
+        None => return Err(Error::bad_request("POST body must include `queries` parameter.")),
+        Some(Value::Array(queries)) => queries,
+        Some(_) => return Err(Error::bad_request("`queries` parameter must be an array.")),
+    };
+    if queries.len() > MOST_QUERIES {
+        return Err(Error::bad_request(format!("at most {MOST_QUERIES} queries are allowed in one request")));
+    }
+    queries
+        .iter()
+        .map(|query| {
+            query.as_object().ok_or_else(|| Error::bad_request("each of `queries` must be a JSON object"))
+        })
+        .collect()
 }
 
 /// One listing, ready to be written.

@@ -2,6 +2,7 @@
 
 pub(super) mod copy;
 mod delete;
+mod form;
 pub(super) mod get;
 mod patch;
 mod post;
@@ -9,6 +10,7 @@ mod put;
 
 pub use copy::copy;
 pub use delete::delete;
+pub use form::post as post_form;
 pub use get::get;
 pub use patch::patch;
 pub use post::post;

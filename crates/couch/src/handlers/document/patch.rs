@@ -104,7 +104,8 @@ fn draft(
     )
 }
 
-fn without_id(doc: Doc<'_>) -> DocBuf {
+/// The document as edits take it.
+pub(super) fn without_id(doc: Doc<'_>) -> DocBuf {
     let mut out = DocBuilder::new();
     for element in doc.iter().filter(|element| element.key != b"_id") {
         out.append_element(element);
