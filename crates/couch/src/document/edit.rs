@@ -15,6 +15,9 @@ use hyper::header::{HOST, IF_MATCH};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::sync::Arc;
 
+/// An id of up to so many bytes is never too long for the store.
+const SHORT_ID: usize = 1000;
+
 /// The revisions that a request names beside its body.
 #[derive(Clone, Debug, Default)]
 pub struct Named {
@@ -106,6 +109,9 @@ impl Draft {
             return Draft::local(id, doc, named);
         }
         let value = id_from_text(&id).map_err(id_error)?;
+        if id.len() > SHORT_ID {
+            id_key(value.as_value()).map_err(|error| Error::illegal_docid(error.to_string()))?;
+        }
         check_new(context.collection, &id)?;
         let base = base_of(&doc, named, context.replicated)?;
         let attaching = match doc.attachments {

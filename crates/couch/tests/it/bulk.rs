@@ -91,6 +91,7 @@ fn new_edits_may_stand_behind_the_documents() {
     assert_eq!(http.send("POST", "/db/_bulk_docs", &[JSON], body.as_bytes()).json(), json!([]));
 }
 
+// HTTP-26 HTTP-16
 #[test]
 fn long_requests_are_stored_as_they_come() {
     let (_server, mut http) = database();
@@ -118,6 +119,10 @@ fn long_requests_are_stored_as_they_come() {
             .all(|(at, row)| row["id"] == format!("{at:08}") && row["ok"] == true)
     );
     assert_eq!(http.get("/db").json()["doc_count"], count);
+    for (start, offset) in [("00049999", json!(49_999)), ("z", Value::Null)] {
+        let list = http.get(&format!("/db/_all_docs?startkey=%22{start}%22")).json();
+        assert_eq!(list["offset"], offset, "{start}");
+    }
     let again = http.send_chunked("POST", "/db/_bulk_docs", &[JSON], all().chain([&b"{]}"[..]]));
     assert_eq!(again.status, 400);
     assert!(again.refusal().2.contains("documents of the request had been stored"), "{}", again.text());

@@ -142,6 +142,7 @@ fn partitions_are_databases_of_their_own() {
     assert_eq!(client.get("/parts/_partition/_p").refusal().1, "illegal_partition");
 }
 
+// HTTP-21
 #[test]
 fn update_operators_change_a_document() {
     let (_server, mut client) = database();

@@ -3,6 +3,7 @@
 mod attachments;
 mod bulk;
 mod changes;
+mod compat;
 mod documents;
 mod filters;
 mod lists;

@@ -131,6 +131,7 @@ fn random_selector(random: &mut Random) -> DocBuf {
     let mut condition = DocBuilder::new();
     condition.append(path, operand.finish());
     match random.below(4) {
+        // COMPAT-29
         0 => doc! { "$mango": { "$not": condition.finish() } },
         _ => doc! { "$mango": condition.finish() },
     }

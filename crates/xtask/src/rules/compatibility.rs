@@ -1,24 +1,33 @@
-//! The rule about differences from MongoDB: numbered without a gap, and each shown by a test that names it.
+//! The rule about differences from MongoDB and from CouchDB: numbered without a gap, and each shown by a test that names it.
 
 use crate::{File, Finding, Repository};
 use std::collections::BTreeSet;
 
 const LIST: &str = "COMPATIBILITY.md";
 
-/// What precedes a number in a test.
-const TAG: &str = "COMPAT-";
+/// What precedes a number: in the list, and in a test.
+const PARTS: [(&str, &str); 2] = [("**", "COMPAT-"), ("**HTTP-", "HTTP-")];
 
 /// Every entry has a test, and every tag an entry.
 pub(super) fn tested(repository: &Repository) -> Vec<Finding> {
-    let entries: Vec<(usize, u32)> = repository.file(LIST).map(entries).unwrap_or_default();
+    PARTS.iter().flat_map(|(start, tag)| part(repository, start, tag)).collect()
+}
+
+fn part(repository: &Repository, start: &str, tag: &str) -> Vec<Finding> {
+    let entries: Vec<(usize, u32)> =
+        repository.file(LIST).map(|list| entries(list, start)).unwrap_or_default();
     let known: BTreeSet<u32> = entries.iter().map(|(_, number)| *number).collect();
     let mut findings = Vec::new();
     let mut tested = BTreeSet::new();
     for file in repository.files() {
-        for (line, number) in tags(file) {
+        for (line, number) in tags(file, tag) {
             tested.insert(number);
             if !known.contains(&number) {
-                findings.push(Finding::new(&file.path, line, format!("{LIST} has no entry {number}")));
+                findings.push(Finding::new(
+                    &file.path,
+                    line,
+                    format!("{LIST} has no entry for {tag}{number}"),
+                ));
             }
         }
     }
@@ -27,20 +36,20 @@ pub(super) fn tested(repository: &Repository) -> Vec<Finding> {
             findings.push(Finding::new(LIST, line, format!("entry {number} stands where {} should", at + 1)));
         }
         if !tested.contains(&number) {
-            findings.push(Finding::new(LIST, line, format!("no test is tagged {TAG}{number}")));
+            findings.push(Finding::new(LIST, line, format!("no test is tagged {tag}{number}")));
         }
     }
     findings
 }
 
-/// The entries: lines that begin with `**12.` and a title.
-fn entries(list: &File) -> Vec<(usize, u32)> {
-    let number = |line: &str| line.strip_prefix("**")?.split_once('.')?.0.parse().ok();
+/// The entries: lines that begin with `**12.` or `**HTTP-12.` and a title.
+fn entries(list: &File, start: &str) -> Vec<(usize, u32)> {
+    let number = |line: &str| line.strip_prefix(start)?.split_once('.')?.0.parse().ok();
     list.lines().filter_map(|(at, line)| Some((at, number(line)?))).collect()
 }
 
 /// The tags in the tests of a file.
-fn tags(file: &File) -> Vec<(usize, u32)> {
+fn tags(file: &File, tag: &str) -> Vec<(usize, u32)> {
     if !file.is_code() || file.path.starts_with("crates/xtask/") {
         return Vec::new();
     }
@@ -48,7 +57,7 @@ fn tags(file: &File) -> Vec<(usize, u32)> {
     let mut found = Vec::new();
     for (at, line) in file.lines() {
         in_tests |= line.trim() == "#[cfg(test)]";
-        for rest in line.split(TAG).skip(1).filter(|_| in_tests) {
+        for rest in line.split(tag).skip(1).filter(|_| in_tests) {
             let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
             found.extend(rest[..digits].parse().ok().map(|number| (at, number)));
         }
@@ -72,6 +81,14 @@ mod tests {
         assert_eq!(found(list, "// COMPAT-1 COMPAT-2 COMPAT-3\n"), 1);
         assert_eq!(found(list, "// COMPAT-12\n"), 3);
         assert_eq!(found("**2. Limits.**\n", "// COMPAT-2\n"), 1);
+    }
+
+    #[test]
+    fn each_list_has_its_own_numbers() {
+        let list = "**1. Order.** Text.\n\n**HTTP-1. Paths.** Text.\n**HTTP-2. Sizes.** Text.\n";
+        assert_eq!(found(list, "// COMPAT-1 HTTP-1\n// HTTP-2\n"), 0);
+        assert_eq!(found(list, "// COMPAT-1 COMPAT-2 HTTP-1\n"), 2);
+        assert_eq!(found("**HTTP-2. Sizes.**\n", "// HTTP-2\n"), 1);
     }
 
     #[test]
