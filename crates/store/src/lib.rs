@@ -33,8 +33,8 @@ pub use change::{Change, ChangeKind};
 pub use check::{check, validate_collection};
 pub use collection::{
     Base, Collection, Edit, IndexEntry, InsertReport, LocalDocument, ReadView, RevisedDocument, RevisionEdit,
-    RevisionOutcome, RevisionReport, Schema, StoredDocument, WriteOptions, Written, document_id, id_key,
-    with_id_in_front,
+    RevisionOutcome, RevisionReport, Schema, StoredDocument, WriteOptions, Written, check_insert,
+    document_id, id_key, with_id_in_front,
 };
 pub use error::{DuplicateKey, Error, Result};
 pub use feed::{ChangeRow, DatabaseEvent, DatabaseEventKind, Subscription};

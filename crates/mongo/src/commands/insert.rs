@@ -5,7 +5,7 @@ use crate::dispatch::Context;
 use crate::error::{CommandError, Result};
 use crate::fields::missing;
 use crate::metrics::Kind;
-use diwan_store::{Collection, WriteOptions};
+use diwan_store::{Collection, WriteOptions, check_insert};
 use diwan_value::{Doc, DocBuilder};
 
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
@@ -26,12 +26,24 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     context.server.metrics.count(Kind::Insert, docs.len() as u64 - 1);
     let retry = Retry::begin(context, first)?;
     let mut errors = Vec::new();
-    let inserted = match context.server.store.collection_or_create(&namespace) {
-        Ok(collection) => {
+    let store = &context.server.store;
+    let is_new = store.entry(&namespace).is_none();
+    let refused = if is_new { all_refused(&docs, ordered, &retry) } else { None };
+    let found = match refused {
+        Some(refused) => {
+            errors = refused;
+            None
+        }
+        None => Some(store.collection_or_create(&namespace)),
+    };
+    let inserted = match found {
+        // Documents that nothing would take make no collection.
+        None => 0,
+        Some(Ok(collection)) => {
             let options = WriteOptions { bypass_validation, ..WriteOptions::default() };
             insert(context, &collection, &docs, 0, ordered, options, &retry, &mut errors)?
         }
-        Err(error) => {
+        Some(Err(error)) => {
             errors.push((0, CommandError::from(error)));
             0
         }
@@ -39,6 +51,21 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     reply.append("n", inserted as i32);
     append_errors(&errors, reply);
     Ok(())
+}
+
+/// The errors of documents of which no collection would take any.
+fn all_refused(docs: &[Doc<'_>], ordered: bool, retry: &Retry<'_>) -> Option<Vec<(usize, CommandError)>> {
+    let mut errors = Vec::new();
+    for (at, doc) in docs.iter().enumerate() {
+        if retry.remembered(at).is_some() {
+            return None;
+        }
+        errors.push((at, CommandError::from(check_insert(*doc).err()?)));
+        if ordered {
+            break;
+        }
+    }
+    Some(errors)
 }
 
 /// Inserts what was not inserted before, and returns how many documents are there now because of the command. The first

@@ -2,7 +2,7 @@
 
 use diwan_mongo::{Options, Topology};
 use diwan_testkit::{TestClient, TestServer};
-use diwan_value::{Doc, DocBuf, Value, doc};
+use diwan_value::{Doc, DocBuf, Value, array, doc};
 
 /// Runs a command that must succeed.
 fn ok(client: &mut TestClient, command: DocBuf) -> DocBuf {
@@ -164,6 +164,23 @@ fn a_refused_upsert_makes_no_collection() {
     assert_eq!(client.run("test", modify).unwrap().as_doc().get("ok"), Some(Value::Double(0.0)));
     let listed = ok(client, doc! { "listCollections": 1 });
     assert!(listed.as_doc().get_doc("cursor").unwrap().get_array("firstBatch").unwrap().is_empty());
+}
+
+#[test]
+fn an_insert_of_what_nothing_takes_makes_no_collection() {
+    let server = TestServer::in_memory();
+    let client = &mut server.client();
+    for (ordered, count) in [(true, 1), (false, 2)] {
+        let docs = array![doc! { "_id": array![1] }, doc! { "$a": 1 }];
+        let reply = ok(client, doc! { "insert": "c", "documents": docs, "ordered": ordered });
+        assert_eq!(number(reply.as_doc(), "n"), Some(0));
+        assert_eq!(reply.as_doc().get_array("writeErrors").unwrap().iter().count(), count);
+        let listed = ok(client, doc! { "listCollections": 1 });
+        assert!(listed.as_doc().get_doc("cursor").unwrap().get_array("firstBatch").unwrap().is_empty());
+    }
+    let docs = array![doc! { "$a": 1 }, doc! { "_id": 1 }];
+    let reply = ok(client, doc! { "insert": "c", "documents": docs, "ordered": false });
+    assert_eq!(number(reply.as_doc(), "n"), Some(1));
 }
 
 #[test]

@@ -30,6 +30,12 @@ pub(super) fn prepare(doc: Doc<'_>) -> Result<Prepared<'_>> {
     Ok(Prepared { borrowed: doc, rebuilt, id })
 }
 
+/// Refuses a document that no collection would take.
+pub fn check_insert(doc: Doc<'_>) -> Result<()> {
+    check_document(doc)?;
+    doc.get("_id").map_or(Ok(()), |id| id_key(id).map(drop))
+}
+
 /// The document with its `_id`, a new one if it has none, as the first field.
 pub fn with_id_in_front(doc: Doc<'_>) -> DocBuf {
     let mut out = DocBuilder::with_buffer(Vec::with_capacity(doc.as_bytes().len() + 17));

@@ -21,7 +21,7 @@ mod settings;
 mod stage;
 mod write;
 
-pub use document::{document_id, id_key, with_id_in_front};
+pub use document::{check_insert, document_id, id_key, with_id_in_front};
 pub(crate) use entries::{natural_key, split_unique_value, unique_value};
 pub use history::RevisedDocument;
 pub use local::LocalDocument;
