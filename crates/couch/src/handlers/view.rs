@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::http::{Request, Response};
 use diwan_script::{Design, TemporaryView, ViewDefinition, ViewQuery};
 use diwan_store::Collection;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// How many queries one request may make.
 const MOST_QUERIES: usize = 1000;

@@ -22,7 +22,7 @@ pub fn write(position: &Position) -> String {
     URL_SAFE_NO_PAD.encode(value.to_string())
 }
 
-/// Reads what [`write`] wrote.
+/// Reads what [`write()`] wrote.
 pub fn read(text: &str) -> Result<Position> {
     let refuse = || {
         let shown: String = text.chars().take(100).collect();
