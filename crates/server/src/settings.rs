@@ -28,7 +28,7 @@ pub struct Settings {
     /// Where CouchDB's clients connect, and /healthz, /readyz, /metrics are; "off" for nowhere [default: 127.0.0.1:5984]
     #[arg(long, value_name = "ADDR:PORT", env = "DIWAN_HTTP")]
     http: Option<HttpAddress>,
-    /// Let pages of this origin, such as https://app.example, use the HTTP port; may be given several times, "*" for all
+    /// Let pages of this origin, such as `https://app.example`, use the HTTP port; may be given several times, "*" for all
     #[arg(long, value_name = "ORIGIN", env = "DIWAN_CORS_ORIGIN", value_delimiter = ',')]
     cors_origin: Option<Vec<String>>,
     /// When an acknowledged write is on disk [default: write-concern]
