@@ -2,7 +2,9 @@
 //! is matched again.
 
 use super::interval::{Cut, Intervals};
-use diwan_query::filter::{Comparison, ElemMatch, Filter, Operand, PathFilter, Predicate, Relation, ValueSet};
+use diwan_query::filter::{
+    Comparison, ElemMatch, Filter, Operand, PathFilter, Predicate, Relation, ValueSet,
+};
 use diwan_value::key::{Direction, encode_order, type_bounds};
 use diwan_value::{Collator, Path, Type, Value};
 use std::sync::Arc;
@@ -54,7 +56,8 @@ fn collect<'f>(filter: &'f Filter, path: &Path, skip: usize, found: &mut Vec<Con
 /// Whether a condition of a selector of CouchDB's may lead into an array by a number, where an index has other keys.
 fn leads_into_arrays(condition: &PathFilter) -> bool {
     let path = &condition.path;
-    matches!(*condition.predicate, Predicate::Mango(_)) && (1..path.depth()).any(|at| path.index(at).is_some())
+    matches!(*condition.predicate, Predicate::Mango(_))
+        && (1..path.depth()).any(|at| path.index(at).is_some())
 }
 
 /// What bounds are made for: one field of one index.
