@@ -10,7 +10,8 @@ use crate::http::{Request, Response};
 use hyper::Method;
 use percent_encoding::percent_decode_str;
 
-/// Answers a request, on a thread that may block.
+/// Answers a request. The handler of a quick route may run in a task of the runtime; all others, on a thread that may
+/// block.
 pub type Handler = fn(&mut Request) -> Result<Response>;
 
 /// One route.
@@ -21,10 +22,19 @@ pub struct Route {
     pub pattern: &'static str,
     /// Who answers.
     pub handler: Handler,
+    /// Whether the answer is found in little time, without waiting for more than a short read or write of the store.
+    pub quick: bool,
 }
 
 const fn route(methods: &'static [&'static str], pattern: &'static str, handler: Handler) -> Route {
-    Route { methods, pattern, handler }
+    Route { methods, pattern, handler, quick: false }
+}
+
+/// A route whose handler neither streams, nor scans, nor waits for the disk to sync: what must be durable before the
+/// answer is sent it says by [`Response::after`]. Functions of design documents it calls only through
+/// [`blocking`](crate::http::blocking).
+const fn quick(methods: &'static [&'static str], pattern: &'static str, handler: Handler) -> Route {
+    Route { methods, pattern, handler, quick: true }
 }
 
 const GET: &[&str] = &["GET", "HEAD"];
@@ -41,16 +51,16 @@ const DOCUMENT: &[&str] = &["COPY", "DELETE", "GET", "HEAD", "PUT"];
 /// Every route there is, in the order in which they are tried.
 pub const ROUTES: &[Route] = &[
     // The server.
-    route(GET, "/", welcome::get),
-    route(GET, "/_up", up::get),
+    quick(GET, "/", welcome::get),
+    quick(GET, "/_up", up::get),
     route(GET, "/_all_dbs", all_dbs::get),
     route(GET, "/_dbs_info", dbs_info::get),
     route(POST, "/_dbs_info", dbs_info::post),
-    route(GET, "/_uuids", uuids::get),
-    route(GET, "/_membership", membership::get),
-    route(GET, "/_session", session::get),
-    route(POST, "/_session", session::post),
-    route(DELETE, "/_session", session::delete),
+    quick(GET, "/_uuids", uuids::get),
+    quick(GET, "/_membership", membership::get),
+    quick(GET, "/_session", session::get),
+    quick(POST, "/_session", session::post),
+    quick(DELETE, "/_session", session::delete),
     route(GET, "/_active_tasks", active_tasks::get),
     route(POST, "/_replicate", replicate::post),
     route(GET, "/_scheduler/jobs", scheduler::jobs),
@@ -59,7 +69,7 @@ pub const ROUTES: &[Route] = &[
     route(GET, "/_scheduler/docs/{db}", scheduler::docs_of),
     route(GET, "/_scheduler/docs/{db}/{doc*}", scheduler::doc),
     route(GET, "/_db_updates", db_updates::get),
-    route(GET, "/favicon.ico", favicon::get),
+    quick(GET, "/favicon.ico", favicon::get),
     route(GET, "/_utils", web_interface::get),
     route(GET, "/_utils/{rest*}", web_interface::get),
     route(GET, "/_node/{node}/_stats", node::stats),
@@ -72,7 +82,7 @@ pub const ROUTES: &[Route] = &[
     route(GET, "/_node/{node}/_config/{section}/{key}", config::key),
     route(PUT, "/_node/{node}/_config/{section}/{key}", config::refuse),
     route(DELETE, "/_node/{node}/_config/{section}/{key}", config::refuse),
-    route(GET, "/_node/{node}", node::name),
+    quick(GET, "/_node/{node}", node::name),
     // The same where CouchDB 1 had it, for clients of its time.
     route(GET, "/_config", config::all),
     route(GET, "/_config/{section}", config::section),
@@ -82,18 +92,18 @@ pub const ROUTES: &[Route] = &[
     route(GET, "/_stats", node::stats),
     route(GET, "/_stats/{rest*}", node::branch),
     // Databases.
-    route(GET, "/{db}", database::get),
+    quick(GET, "/{db}", database::get),
     route(PUT, "/{db}", database::put),
     route(DELETE, "/{db}", database::delete),
-    route(POST, "/{db}/_ensure_full_commit", ensure_full_commit::post),
-    route(GET, "/{db}/_shards", shards::get),
-    route(GET, "/{db}/_shards/{doc}", shards::get_document),
-    route(GET, "/{db}/_security", security::get),
-    route(PUT, "/{db}/_security", security::put),
-    route(GET, "/{db}/_revs_limit", revs_limit::get),
-    route(PUT, "/{db}/_revs_limit", revs_limit::put),
-    route(GET, "/{db}/_purged_infos_limit", revs_limit::get_purged_infos),
-    route(PUT, "/{db}/_purged_infos_limit", revs_limit::put_purged_infos),
+    quick(POST, "/{db}/_ensure_full_commit", ensure_full_commit::post),
+    quick(GET, "/{db}/_shards", shards::get),
+    quick(GET, "/{db}/_shards/{doc}", shards::get_document),
+    quick(GET, "/{db}/_security", security::get),
+    quick(PUT, "/{db}/_security", security::put),
+    quick(GET, "/{db}/_revs_limit", revs_limit::get),
+    quick(PUT, "/{db}/_revs_limit", revs_limit::put),
+    quick(GET, "/{db}/_purged_infos_limit", revs_limit::get_purged_infos),
+    quick(PUT, "/{db}/_purged_infos_limit", revs_limit::put_purged_infos),
     route(POST, "/{db}/_purge", purge::post),
     route(POST, "/{db}/_compact", compact::post),
     route(POST, "/{db}/_compact/{ddoc}", compact::post_design),
@@ -122,21 +132,21 @@ pub const ROUTES: &[Route] = &[
     route(POST, "/{db}/_partition/{partition}/_find", find::post_partition),
     route(POST, "/{db}/_partition/{partition}/_explain", find::explain_partition),
     // Documents, many at once.
-    route(POST, "/{db}", document::post),
+    quick(POST, "/{db}", document::post),
     route(POST, "/{db}/_bulk_docs", bulk_docs::post),
     route(POST, "/{db}/_bulk_get", bulk_get::post),
-    route(POST, "/{db}/_revs_diff", revs_diff::post),
-    route(POST, "/{db}/_missing_revs", revs_diff::missing_revs),
+    quick(POST, "/{db}/_revs_diff", revs_diff::post),
+    quick(POST, "/{db}/_missing_revs", revs_diff::missing_revs),
     // Local documents.
     route(GET, "/{db}/_local_docs", local::list),
     route(POST, "/{db}/_local_docs", local::list_post),
     route(POST, "/{db}/_local_docs/queries", local::queries),
-    route(DOCUMENT, "/{db}/_local", local::refuse_unnamed),
-    route(GET, "/{db}/_local/{local}", document::get),
-    route(PUT, "/{db}/_local/{local}", document::put),
-    route(DELETE, "/{db}/_local/{local}", document::delete),
-    route(COPY, "/{db}/_local/{local}", document::copy),
-    route(DOCUMENT, "/{db}/_local/{local}/{name*}", local::refuse_attachment),
+    quick(DOCUMENT, "/{db}/_local", local::refuse_unnamed),
+    quick(GET, "/{db}/_local/{local}", document::get),
+    quick(PUT, "/{db}/_local/{local}", document::put),
+    quick(DELETE, "/{db}/_local/{local}", document::delete),
+    quick(COPY, "/{db}/_local/{local}", document::copy),
+    quick(DOCUMENT, "/{db}/_local/{local}/{name*}", local::refuse_attachment),
     // Functions of design documents.
     route(POST, "/{db}/_temp_view", view::post_temporary),
     route(GET, "/{db}/_design/{ddoc}/_view/{view}", view::get),
@@ -154,20 +164,20 @@ pub const ROUTES: &[Route] = &[
     route(FUNCTION, "/{db}/_design/{ddoc}/_rewrite", rewrite::call),
     route(FUNCTION, "/{db}/_design/{ddoc}/_rewrite/{path*}", rewrite::call),
     // Documents and attachments. These come last: a document may be called anything.
-    route(GET, "/{db}/_design/{ddoc}", document::get),
-    route(PUT, "/{db}/_design/{ddoc}", document::put),
+    quick(GET, "/{db}/_design/{ddoc}", document::get),
+    quick(PUT, "/{db}/_design/{ddoc}", document::put),
     route(POST, "/{db}/_design/{ddoc}", document::post_form),
-    route(DELETE, "/{db}/_design/{ddoc}", document::delete),
-    route(COPY, "/{db}/_design/{ddoc}", document::copy),
+    quick(DELETE, "/{db}/_design/{ddoc}", document::delete),
+    quick(COPY, "/{db}/_design/{ddoc}", document::copy),
     route(GET, "/{db}/_design/{ddoc}/{name*}", attachment::get),
     route(PUT, "/{db}/_design/{ddoc}/{name*}", attachment::put),
     route(DELETE, "/{db}/_design/{ddoc}/{name*}", attachment::delete),
-    route(GET, "/{db}/{doc}", document::get),
-    route(PUT, "/{db}/{doc}", document::put),
+    quick(GET, "/{db}/{doc}", document::get),
+    quick(PUT, "/{db}/{doc}", document::put),
     route(POST, "/{db}/{doc}", document::post_form),
-    route(PATCH, "/{db}/{doc}", document::patch),
-    route(DELETE, "/{db}/{doc}", document::delete),
-    route(COPY, "/{db}/{doc}", document::copy),
+    quick(PATCH, "/{db}/{doc}", document::patch),
+    quick(DELETE, "/{db}/{doc}", document::delete),
+    quick(COPY, "/{db}/{doc}", document::copy),
     route(GET, "/{db}/{doc}/{name*}", attachment::get),
     route(PUT, "/{db}/{doc}/{name*}", attachment::put),
     route(DELETE, "/{db}/{doc}/{name*}", attachment::delete),
@@ -177,6 +187,8 @@ pub const ROUTES: &[Route] = &[
 pub struct Found {
     /// Who answers.
     pub handler: Handler,
+    /// Whether it may do so in a task of the runtime.
+    pub quick: bool,
     /// What the placeholders stand for.
     pub params: Vec<(&'static str, String)>,
 }
@@ -193,7 +205,7 @@ pub fn find(method: &Method, path: &str) -> Result<Found> {
             continue;
         }
         if route.methods.contains(&method.as_str()) {
-            return Ok(Found { handler: route.handler, params });
+            return Ok(Found { handler: route.handler, quick: route.quick, params });
         }
         allowed
             .extend(route.methods.iter().filter(|name| !allowed.contains(name)).copied().collect::<Vec<_>>());

@@ -4,11 +4,12 @@ use crate::config::Config;
 use crate::document::Validators;
 use crate::error::{Error, Result};
 use crate::feed::{self, Hubs};
-use crate::http;
+use crate::http::{self, Inline};
 use crate::replicator::Replicator;
 use crate::uuids::{self, Uuids};
 use diwan_script::{Limits, Sandbox, Views};
 use diwan_store::Store;
+use hyper::header::HeaderValue;
 use parking_lot::Mutex;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
@@ -46,7 +47,9 @@ pub struct Couch {
     /// The replications, once the face serves.
     replicator: OnceLock<Arc<Replicator>>,
     /// The header `Server`.
-    pub(crate) server_header: String,
+    pub(crate) server_header: HeaderValue,
+    /// The workers that may run quick handlers.
+    pub(crate) inline: Inline,
 }
 
 impl Couch {
@@ -54,6 +57,8 @@ impl Couch {
     pub fn new(store: Arc<Store>, config: Config) -> Arc<Couch> {
         let scripts = Sandbox::new(Limits::default());
         let server_header = format!("Diwan/{} (CouchDB/{})", config.version, crate::COUCHDB_VERSION);
+        let server_header =
+            HeaderValue::try_from(server_header).unwrap_or_else(|_| HeaderValue::from_static("Diwan"));
         Arc::new(Couch {
             store,
             config,
@@ -69,6 +74,7 @@ impl Couch {
             validators: Validators::default(),
             replicator: OnceLock::new(),
             server_header,
+            inline: Inline::default(),
         })
     }
 

@@ -26,6 +26,7 @@ pub fn run(settings: Resolved) -> Result<(), String> {
     let engine = open(&settings)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
+        .worker_threads(workers())
         .max_blocking_threads(Server::BLOCKING_THREADS)
         .build()
         .map_err(|error| format!("cannot start threads: {error}"))?;
@@ -42,6 +43,12 @@ pub fn run(settings: Resolved) -> Result<(), String> {
     runtime.shutdown_timeout(Duration::from_secs(1));
     let closed = store.close().map_err(|error| format!("cannot close the store: {error}"));
     served.and(closed)
+}
+
+/// How many threads serve sockets and answer quick requests: so many that those who wait for a lock or for the disk to
+/// read leave no processor idle.
+fn workers() -> usize {
+    2 * std::thread::available_parallelism().map_or(2, usize::from)
 }
 
 /// Opens the engine that the settings ask for.

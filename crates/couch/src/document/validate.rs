@@ -5,6 +5,7 @@ use super::options::Show;
 use super::revs::write_rev;
 use super::write::{write_doc, write_record, write_stubs};
 use crate::error::Result;
+use crate::http::blocking;
 use crate::replicator::{check_document, is_replicator};
 use crate::server::Couch;
 use diwan_kv::{Direction, KeyRange};
@@ -31,6 +32,8 @@ pub struct Validators {
 }
 
 struct Known {
+    /// The database's [design version](Collection::design_version), from before they were read.
+    version: u64,
     revisions: Vec<Revision>,
     designs: Arc<Vec<Design>>,
 }
@@ -45,6 +48,16 @@ pub struct Validation {
 impl Validation {
     /// Those of a database as of now.
     pub fn of(couch: &Couch, collection: &Arc<Collection>) -> Result<Validation> {
+        let version = collection.design_version();
+        let designs = match couch.validators.known(collection, version) {
+            Some(designs) => designs,
+            None => Self::read(couch, collection, version)?,
+        };
+        let database = crate::names::database(&collection.namespace()).unwrap_or_default();
+        Ok(Validation { sandbox: couch.scripts.clone(), designs, database })
+    }
+
+    fn read(couch: &Couch, collection: &Arc<Collection>, version: u64) -> Result<Arc<Vec<Design>>> {
         let view = collection.view();
         let mut revisions = Vec::new();
         let mut texts = Vec::new();
@@ -58,9 +71,7 @@ impl Validation {
             }
             ControlFlow::Continue(())
         })?;
-        let designs = couch.validators.designs(collection, revisions, texts)?;
-        let database = crate::names::database(&collection.namespace()).unwrap_or_default();
-        Ok(Validation { sandbox: couch.scripts.clone(), designs, database })
+        couch.validators.designs(collection, version, revisions, texts)
     }
 
     /// Refuses an edit that one of the functions refuses, and a design document whose functions do not compile.
@@ -68,7 +79,8 @@ impl Validation {
         let Some((id, base)) = draft.base() else { return Ok(()) };
         if draft.id.starts_with("_design/") {
             if !draft.deleted {
-                self.sandbox.check(&Design::parse(&new_json(draft, base))?)?;
+                let design = Design::parse(&new_json(draft, base))?;
+                blocking(|| self.sandbox.check(&design))?;
             }
             return Ok(());
         }
@@ -103,26 +115,32 @@ impl Validation {
         user.extend_from_slice(br#","name":null,"roles":["_admin"]}"#);
         let user = String::from_utf8_lossy(&user);
         for design in self.designs.iter() {
-            self.sandbox.validate_doc_update(design, &new, &old, &user, &security)?;
+            blocking(|| self.sandbox.validate_doc_update(design, &new, &old, &user, &security))?;
         }
         Ok(())
     }
 }
 
 impl Validators {
+    /// What is remembered, if no design document has changed since.
+    fn known(&self, collection: &Collection, version: u64) -> Option<Arc<Vec<Design>>> {
+        let known = self.known.lock();
+        let known = known.get(&collection.uuid())?;
+        (known.version == version).then(|| known.designs.clone())
+    }
+
     fn designs(
         &self,
         collection: &Collection,
+        version: u64,
         revisions: Vec<Revision>,
         texts: Vec<Result<Vec<u8>>>,
     ) -> Result<Arc<Vec<Design>>> {
-        if revisions.is_empty() {
-            return Ok(Arc::default());
-        }
         let mut known = self.known.lock();
-        if let Some(known) = known.get(&collection.uuid())
+        if let Some(known) = known.get_mut(&collection.uuid())
             && known.revisions == revisions
         {
+            known.version = version;
             return Ok(known.designs.clone());
         }
         let designs = texts.into_iter().map(|text| Ok(Design::parse(&text?)?)).collect::<Result<Vec<_>>>()?;
@@ -130,7 +148,7 @@ impl Validators {
         if known.len() >= REMEMBERED {
             known.clear();
         }
-        known.insert(collection.uuid(), Known { revisions, designs: designs.clone() });
+        known.insert(collection.uuid(), Known { version, revisions, designs: designs.clone() });
         Ok(designs)
     }
 }

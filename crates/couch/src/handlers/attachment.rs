@@ -4,7 +4,7 @@ mod get;
 
 pub use get::get;
 
-use super::document::{copy::without_id, find, id_of, wait};
+use super::document::{copy::without_id, find, id_of};
 use crate::document::{
     Attaching, Draft, Named, Rev, Validation, Written, check_name, check_new, edit_one, location, parse_id,
     stream,
@@ -69,7 +69,10 @@ fn store(request: &mut Request) -> Result<Response> {
     attaching.add(&name, &kind, 0, blob);
     let written = edit(request, &collection, id, base, doc, &name, attaching)?;
     let url = location(request, &[request.param("db"), &written.id, &name]);
-    Ok(Response::json_text(201, written.to_json()).with_header(LOCATION, url).with_etag(&written.rev))
+    Ok(Response::json_text(201, written.to_json())
+        .with_header(LOCATION, url)
+        .with_etag(&written.rev)
+        .after(written.commit))
 }
 
 /// Takes an attachment away from its document.
@@ -92,7 +95,7 @@ pub fn delete(request: &mut Request) -> Result<Response> {
     // Without a revision the edit makes a new document, which is a conflict where there is one.
     let base = rev.map_or(Base::New, |_| Base::Leaf(doc.revision));
     let written = edit(request, &collection, id, base, Some(doc), &name, Attaching::default())?;
-    Ok(Response::json_text(200, written.to_json()).with_etag(&written.rev))
+    Ok(Response::json_text(200, written.to_json()).with_etag(&written.rev).after(written.commit))
 }
 
 /// The revision that a request names, which must be there.
@@ -123,7 +126,5 @@ fn edit(
         }
     }
     let draft = Draft::new(id, Some(base), deleted, body, attaching)?;
-    let written = edit_one(collection, draft, &Validation::of(&request.couch, collection)?)?;
-    wait(request, &written)?;
-    Ok(written)
+    edit_one(collection, draft, &Validation::of(&request.couch, collection)?)
 }

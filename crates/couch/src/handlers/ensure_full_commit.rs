@@ -10,6 +10,6 @@ pub fn post(request: &mut Request) -> Result<Response> {
     request.database()?;
     // An empty commit is durable once all before it are.
     let engine = request.couch.store.engine();
-    engine.wait_durable(engine.commit(Batch::new())?)?;
-    Ok(Response::json(201, &json!({ "ok": true, "instance_start_time": "0" })))
+    let commit = engine.commit(Batch::new())?;
+    Ok(Response::json(201, &json!({ "ok": true, "instance_start_time": "0" })).after(Some(commit)))
 }

@@ -24,8 +24,7 @@ pub fn put(request: &mut Request) -> Result<Response> {
         .filter(|&limit| limit > 0 && limit <= i32::MAX as u32)
         .ok_or_else(|| Error::bad_request("`revs_limit` must be positive integer"))?;
     let commit = collection.set_revision_limit(limit)?;
-    request.couch.store.engine().wait_durable(commit)?;
-    Ok(Response::ok(200))
+    Ok(Response::ok(200).after(Some(commit)))
 }
 
 /// How many purges are remembered.
@@ -41,6 +40,5 @@ pub fn put_purged_infos(request: &mut Request) -> Result<Response> {
     let limit = request.read_json()?.as_i64().filter(|&limit| limit > 0);
     let limit = limit.ok_or_else(|| Error::bad_request("`purge_infos_limit` must be positive integer"))?;
     let commit = collection.set_setting(PURGED_INFOS, Some(Bson::Int64(limit)))?;
-    request.couch.store.engine().wait_durable(commit)?;
-    Ok(Response::ok(200))
+    Ok(Response::ok(200).after(Some(commit)))
 }

@@ -43,8 +43,7 @@ pub fn put(request: &mut Request) -> Result<Response> {
     let text = Value::Object(object).to_string();
     let stored = json::parse_document(text.as_bytes(), Limits::default())?;
     let commit = collection.set_setting(SETTING, Some(Bson::Document(stored.as_doc())))?;
-    request.couch.store.engine().wait_durable(commit)?;
-    Ok(Response::ok(200))
+    Ok(Response::ok(200).after(Some(commit)))
 }
 
 fn check_list(list: Option<&Value>, name: &str) -> Result<()> {

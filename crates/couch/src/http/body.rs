@@ -67,6 +67,11 @@ impl Body {
         }
     }
 
+    /// Whether all of it is here as it is, so that reading it neither waits nor yields much more than was sent.
+    pub fn is_whole(&self) -> bool {
+        matches!(self, Body::Empty | Body::Bytes(_))
+    }
+
     /// All of it, at most `limit` bytes.
     pub fn read_all(self, limit: usize) -> Result<Bytes> {
         let too_large = || Error::too_large("the request entity is too large");

@@ -1,18 +1,23 @@
-//! The sockets: HTTP/1.1 and, for a client that begins with it, HTTP/2; each request on a blocking thread of its own.
+//! The sockets: HTTP/1.1 and, for a client that begins with it, HTTP/2; quick requests are answered in place, the others on a
+//! blocking thread each.
 
 use super::response::{CHUNKS, ResponseBody, RowWriter};
 use super::{Body, Query, Request, Response, cors, origin};
 use crate::error::Error;
 use crate::routes::{self, Found};
 use crate::server::Couch;
+use diwan_kv::CommitId;
 use http_body_util::BodyExt;
 use hyper::body::{Body as HttpBody, Bytes, Frame, Incoming, SizeHint};
-use hyper::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap, SERVER};
+use hyper::header::{
+    AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap, HeaderValue, ORIGIN, SERVER,
+};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use std::convert::Infallible;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -26,11 +31,14 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Bodies up to this length are read before a thread is taken for the request.
 const SMALL_BODY: u64 = 64 << 10;
+/// What is told when a handler panics.
+const FAULT: &str = "The request met a fault of the server, which is logged.";
 /// How long a small body may take.
 const BODY_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Accepts connections for ever.
 pub async fn serve(listener: TcpListener, couch: Arc<Couch>) {
+    couch.inline.open(&Handle::current());
     let room = Arc::new(Semaphore::new(couch.config.max_connections));
     loop {
         let Ok(place) = room.clone().acquire_owned().await else { return };
@@ -65,38 +73,39 @@ pub async fn serve(listener: TcpListener, couch: Arc<Couch>) {
 async fn answer(couch: Arc<Couch>, request: hyper::Request<Incoming>) -> hyper::Response<Outgoing> {
     couch.requests.fetch_add(1, Ordering::Relaxed);
     let (head, incoming) = request.into_parts();
-    let authority = head.uri.authority().map(|authority| authority.as_str().to_owned());
-    if let Err(error) = origin::check(&couch.config, &head.headers, authority.as_deref()) {
-        return finish(&couch, &HeaderMap::new(), error.into(), None);
+    let authority = head.uri.authority().map(|authority| authority.as_str());
+    if let Err(error) = origin::check(&couch.config, &head.headers, authority) {
+        return finish(&couch, None, error.into(), None);
     }
     if let Some(response) = cors::preflight(&couch.config, &head.method, &head.headers) {
-        return finish(&couch, &HeaderMap::new(), response, None);
+        return finish(&couch, None, response, None);
     }
+    let origin = head.headers.get(ORIGIN).cloned();
+    let origin = origin.as_ref();
     // There are no users yet, so nobody's name and password are right, as in CouchDB.
     if head.headers.contains_key(AUTHORIZATION) {
         let error = Error::unauthorized("Name or password is incorrect.")
             .with_header("www-authenticate", "Basic realm=\"server\"");
-        return finish(&couch, &head.headers, error.into(), None);
+        return finish(&couch, origin, error.into(), None);
     }
     let path = head.uri.path().to_owned();
     if let Some((status, text)) = (couch.config.extra)(&path) {
         let response = Response::new(status, "text/plain; version=0.0.4; charset=utf-8", text);
-        return finish(&couch, &head.headers, response, None);
+        return finish(&couch, origin, response, None);
     }
     let found = match routes::find(&head.method, &path) {
         Ok(found) => found,
         Err(error) => {
             // A small body may still be on its way: closing on it would cost the client the answer.
             let _ = receive(&head.headers, incoming).await;
-            return finish(&couch, &head.headers, error.into(), None);
+            return finish(&couch, origin, error.into(), None);
         }
     };
     let body = match receive(&head.headers, incoming).await {
         Ok(body) => body,
-        Err(error) => return finish(&couch, &head.headers, error.into(), None),
+        Err(error) => return finish(&couch, origin, error.into(), None),
     };
-    let Found { handler, params } = found;
-    let headers = head.headers.clone();
+    let Found { handler, quick, params } = found;
     let request = Request {
         couch: couch.clone(),
         method: head.method,
@@ -106,8 +115,17 @@ async fn answer(couch: Arc<Couch>, request: hyper::Request<Incoming>) -> hyper::
         headers: head.headers,
         body,
     };
-    let (response, chunks) = run(handler, request).await;
-    finish(&couch, &headers, response, chunks)
+    let in_place = if quick { run_in_place(&couch, handler, request) } else { Err(request) };
+    let (mut response, chunks) = match in_place {
+        Ok(response) => pass(response).await,
+        Err(request) => run(handler, request).await,
+    };
+    if let Some(commit) = response.after.take()
+        && let Err(error) = durable(&couch, commit).await
+    {
+        return finish(&couch, origin, error.into(), None);
+    }
+    finish(&couch, origin, response, chunks)
 }
 
 /// Takes a small body as a whole; a large one is read by its handler.
@@ -132,15 +150,56 @@ async fn receive(headers: &HeaderMap, incoming: Incoming) -> Result<Body, Error>
     }
 }
 
-/// Runs a handler on a thread that may block, and what it writes after the head with it.
+/// Waits until a commit is on disk.
+async fn durable(couch: &Couch, commit: CommitId) -> Result<(), Error> {
+    let engine = couch.store.engine();
+    if engine.durable() >= commit {
+        return Ok(());
+    }
+    let (sender, outcome) = oneshot::channel();
+    engine.on_durable(commit, Box::new(move |outcome| drop(sender.send(outcome))));
+    outcome.await.map_err(|_| Error::unavailable("The server is closing."))??;
+    Ok(())
+}
+
+/// Runs a quick handler here, if its body has come and there is a place; gives the request back if not.
+fn run_in_place(
+    couch: &Couch,
+    handler: routes::Handler,
+    mut request: Request,
+) -> Result<(Response, bool), Request> {
+    let place = if request.body.is_whole() { couch.inline.enter() } else { None };
+    let Some(_place) = place else { return Err(request) };
+    // The connection, and with HTTP/2 its other requests, outlive a handler's fault, as where it has its own thread.
+    let response = match catch_unwind(AssertUnwindSafe(|| handler(&mut request))) {
+        Ok(response) => response.unwrap_or_else(Response::from),
+        Err(_) => Error::internal(FAULT).into(),
+    };
+    Ok((response, request.method == hyper::Method::HEAD))
+}
+
+/// Begins what a response has to be written with after its head.
+async fn pass((response, is_head): (Response, bool)) -> (Response, Option<Chunks>) {
+    match response.body {
+        ResponseBody::Rows(_) if !is_head => on_thread(move || response, is_head).await,
+        _ => split(response, is_head),
+    }
+}
+
+/// Runs a handler on a thread that may block.
 async fn run(handler: routes::Handler, mut request: Request) -> (Response, Option<Chunks>) {
-    let (head_sender, head) = oneshot::channel();
     let is_head = request.method == hyper::Method::HEAD;
+    on_thread(move || handler(&mut request).unwrap_or_else(Response::from), is_head).await
+}
+
+/// Makes a response on a thread that may block, and writes there what follows its head.
+async fn on_thread(
+    make: impl FnOnce() -> Response + Send + 'static,
+    is_head: bool,
+) -> (Response, Option<Chunks>) {
+    let (head_sender, head) = oneshot::channel();
     let task = tokio::task::spawn_blocking(move || {
-        let mut response = match handler(&mut request) {
-            Ok(response) => response,
-            Err(error) => error.into(),
-        };
+        let mut response = make();
         match std::mem::replace(&mut response.body, ResponseBody::Bytes(Bytes::new())) {
             ResponseBody::Rows(rows) if !is_head => {
                 let (sender, receiver) = mpsc::channel(CHUNKS);
@@ -156,24 +215,17 @@ async fn run(handler: routes::Handler, mut request: Request) -> (Response, Optio
                     writer.abort(error);
                 }
             }
-            ResponseBody::Feed(rest) if !is_head => {
-                drop(head_sender.send((response, Some(Chunks { first: None, rest }))));
+            body => {
+                response.body = body;
+                drop(head_sender.send(split(response, is_head)));
             }
-            ResponseBody::Begun(first, rest) if !is_head => {
-                drop(head_sender.send((response, Some(Chunks { first: Some(first), rest }))));
-            }
-            ResponseBody::Bytes(bytes) => {
-                response.body = ResponseBody::Bytes(bytes);
-                drop(head_sender.send((response, None)));
-            }
-            _ => drop(head_sender.send((response, None))),
         }
     });
     match head.await {
         Ok(answered) => answered,
         Err(_) => {
             let reason = match task.await {
-                Err(error) if error.is_panic() => "The request met a fault of the server, which is logged.",
+                Err(error) if error.is_panic() => FAULT,
                 _ => "The server is closing.",
             };
             (Error::internal(reason).into(), None)
@@ -181,14 +233,29 @@ async fn run(handler: routes::Handler, mut request: Request) -> (Response, Optio
     }
 }
 
+/// A response that needs no thread any more, and the chunks that follow its head. A `HEAD` is answered without them.
+fn split(mut response: Response, is_head: bool) -> (Response, Option<Chunks>) {
+    let body = std::mem::replace(&mut response.body, ResponseBody::Bytes(Bytes::new()));
+    let chunks = match body {
+        ResponseBody::Bytes(bytes) => {
+            response.body = ResponseBody::Bytes(bytes);
+            None
+        }
+        ResponseBody::Feed(rest) if !is_head => Some(Chunks { first: None, rest }),
+        ResponseBody::Begun(first, rest) if !is_head => Some(Chunks { first: Some(first), rest }),
+        _ => None,
+    };
+    (response, chunks)
+}
+
 /// The response as hyper sends it.
 fn finish(
     couch: &Couch,
-    request: &HeaderMap,
+    origin: Option<&HeaderValue>,
     response: Response,
     chunks: Option<Chunks>,
 ) -> hyper::Response<Outgoing> {
-    let response = cors::decorate(&couch.config, request, response);
+    let response = cors::decorate(&couch.config, origin, response);
     let body = match (chunks, response.body) {
         (Some(chunks), _) => Outgoing::Chunks(chunks),
         (None, ResponseBody::Bytes(bytes)) => Outgoing::Whole(Some(bytes)),
@@ -196,12 +263,12 @@ fn finish(
     };
     let mut out = hyper::Response::new(body);
     *out.status_mut() = response.status;
+    // With room for what hyper adds.
+    out.headers_mut().reserve(response.headers.len() + 3);
     for (name, value) in response.headers {
         out.headers_mut().append(name, value);
     }
-    if let Ok(value) = couch.server_header.parse() {
-        out.headers_mut().insert(SERVER, value);
-    }
+    out.headers_mut().insert(SERVER, couch.server_header.clone());
     out
 }
 

@@ -6,7 +6,7 @@ use hyper::Method;
 use hyper::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
     ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE,
-    ACCESS_CONTROL_REQUEST_HEADERS, ACCESS_CONTROL_REQUEST_METHOD, HeaderMap, ORIGIN, VARY,
+    ACCESS_CONTROL_REQUEST_HEADERS, ACCESS_CONTROL_REQUEST_METHOD, HeaderMap, HeaderValue, ORIGIN, VARY,
 };
 
 const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, COPY, OPTIONS";
@@ -18,7 +18,7 @@ pub fn preflight(config: &Config, method: &Method, headers: &HeaderMap) -> Optio
     if method != Method::OPTIONS || !headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
         return None;
     }
-    let origin = allowed(config, headers)?;
+    let origin = allowed(config, headers.get(ORIGIN))?;
     let mut response = Response::new(204, "text/plain", "")
         .with_header(ACCESS_CONTROL_ALLOW_METHODS, METHODS)
         .with_header(ACCESS_CONTROL_MAX_AGE, "600");
@@ -28,9 +28,9 @@ pub fn preflight(config: &Config, method: &Method, headers: &HeaderMap) -> Optio
     Some(name_origin(response, origin))
 }
 
-/// Lets the page read the answer, if its origin is allowed.
-pub fn decorate(config: &Config, headers: &HeaderMap, response: Response) -> Response {
-    match allowed(config, headers) {
+/// Lets the page read the answer, if it says its origin and that is allowed.
+pub fn decorate(config: &Config, origin: Option<&HeaderValue>, response: Response) -> Response {
+    match allowed(config, origin) {
         Some(origin) => name_origin(response, origin).with_header(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED),
         None => response,
     }
@@ -43,7 +43,7 @@ fn name_origin(response: Response, origin: &str) -> Response {
         .with_header(VARY, "Origin")
 }
 
-fn allowed<'a>(config: &Config, headers: &'a HeaderMap) -> Option<&'a str> {
-    let origin = headers.get(ORIGIN)?.to_str().ok()?;
+fn allowed<'a>(config: &Config, origin: Option<&'a HeaderValue>) -> Option<&'a str> {
+    let origin = origin?.to_str().ok()?;
     origin::is_allowed(config, origin).then_some(origin)
 }

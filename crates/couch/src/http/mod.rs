@@ -4,6 +4,7 @@
 mod body;
 pub mod connection;
 mod cors;
+mod inline;
 pub mod multipart;
 mod origin;
 mod query;
@@ -11,6 +12,7 @@ mod request;
 mod response;
 
 pub use body::Body;
+pub use inline::{Inline, blocking};
 pub use query::Query;
 pub use request::Request;
 pub use response::{Feed, Response, ResponseBody, RowWriter};

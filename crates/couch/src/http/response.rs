@@ -1,6 +1,7 @@
 //! What a handler answers.
 
 use crate::error::{Error, Result};
+use diwan_kv::CommitId;
 use hyper::StatusCode;
 use hyper::body::Bytes;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, HeaderValue};
@@ -21,6 +22,8 @@ pub struct Response {
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// The body.
     pub body: ResponseBody,
+    /// The commit that must be durable before anything of this is sent.
+    pub after: Option<CommitId>,
 }
 
 /// The body of a response.
@@ -42,6 +45,7 @@ impl Response {
             status: StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
             headers: Vec::with_capacity(4),
             body: ResponseBody::Bytes(body.into()),
+            after: None,
         };
         response.headers.push((CONTENT_TYPE, HeaderValue::from_static(content_type)));
         response
@@ -115,6 +119,12 @@ impl Response {
             self.headers.retain(|pair| pair.0 != name || name == hyper::header::SET_COOKIE);
             self.headers.push((name, value));
         }
+        self
+    }
+
+    /// To be sent once this commit is durable; whoever sends it waits, or answers why it never will be.
+    pub fn after(mut self, commit: Option<CommitId>) -> Response {
+        self.after = commit;
         self
     }
 

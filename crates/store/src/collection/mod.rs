@@ -43,6 +43,7 @@ use diwan_kv::{Direction, Engine, KeyRange, Space};
 use parking_lot::{Mutex, RwLock};
 use sequence::Sequence;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What may change of a collection while it is in use.
 #[derive(Clone, Debug)]
@@ -77,6 +78,8 @@ pub struct Collection {
     settings: settings::Settings,
     /// Who waits for changes.
     pub(crate) watchers: Arc<Watchers>,
+    /// How often a design document was written or deleted since this was opened.
+    designs: AtomicU64,
     /// Whether the store's list of updated databases names it.
     pub(crate) update_flag: UpdateFlag,
 }
@@ -101,6 +104,7 @@ impl Collection {
             building: Mutex::new(()),
             greatest_id: Mutex::new(greatest_id),
             watchers: Arc::default(),
+            designs: AtomicU64::new(0),
             update_flag: UpdateFlag::default(),
             settings,
         })
@@ -150,6 +154,12 @@ impl Collection {
     /// The sequence of the newest change.
     pub fn last_sequence(&self) -> u64 {
         self.sequence.last()
+    }
+
+    /// Another number after each change of a design document (one whose id begins with `_design/`). Who asks before taking
+    /// a view knows from the same number later that the view's design documents are still those.
+    pub fn design_version(&self) -> u64 {
+        self.designs.load(Ordering::SeqCst)
     }
 
     /// The catalog's entry with this schema.

@@ -1,6 +1,6 @@
 //! Changes made ready, and their commit: the only place that gives out sequences.
 
-use super::{Collection, Schema, entries::natural_key, sequence::State};
+use super::{Collection, Schema, document::id_key, entries::natural_key, sequence::State};
 use crate::change::{Change, ChangeKind};
 use crate::clock;
 use crate::error::Result;
@@ -8,8 +8,11 @@ use crate::keys::{self, Key};
 use crate::record::{Header, Marks, Record, Tombstone};
 use crate::revision::Revision;
 use diwan_kv::{Batch, Bytes, CommitId, Space};
-use diwan_value::Doc;
+use diwan_value::{Doc, Value};
 use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::LazyLock;
+use std::sync::atomic::Ordering;
 
 /// What is stored of a document before a change.
 pub(super) enum Current {
@@ -102,6 +105,15 @@ impl<'a> Staged<'a> {
     }
 }
 
+/// Whether an id, as key bytes, is a design document's.
+fn is_design(id: &[u8]) -> bool {
+    static RANGE: LazyLock<Option<Range<Vec<u8>>>> = LazyLock::new(|| {
+        let key = |text| id_key(Value::String(text)).ok();
+        Some(key("_design/")?..key("_design0")?)
+    });
+    RANGE.as_ref().is_some_and(|range| range.start.as_slice() <= id && id < range.end.as_slice())
+}
+
 impl Collection {
     /// What is stored of a document as of now; its lock must be held.
     pub(super) fn current(&self, id: &[u8]) -> Result<Current> {
@@ -144,6 +156,7 @@ impl Collection {
         let natural = keys::natural_prefix(self.id);
         let mut state = self.sequence.lock();
         let before = State { ..*state };
+        let designs = staged.iter().any(|change| is_design(change.id));
         for change in staged {
             self.write_change(&mut state, &mut batch, change, capped, &natural);
         }
@@ -151,6 +164,9 @@ impl Collection {
             Ok(commit) => {
                 self.sequence.publish(&state);
                 drop(state);
+                if designs {
+                    self.designs.fetch_add(1, Ordering::SeqCst);
+                }
                 self.changed();
                 Ok(commit)
             }

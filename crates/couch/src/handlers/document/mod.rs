@@ -16,7 +16,7 @@ pub use patch::patch;
 pub use post::post;
 pub use put::put;
 
-use crate::document::{Draft, IdKey, Rev, Validation, Written, edit_one, location};
+use crate::document::{Draft, IdKey, Rev, Validation, edit_one, location};
 use crate::error::{Error, Result};
 use crate::http::{Request, Response};
 use diwan_store::{Collection, ReadView, RevisedDocument};
@@ -63,7 +63,7 @@ pub(super) fn not_modified(request: &Request, tag: &str) -> Option<Response> {
     })
 }
 
-/// Stores one document and answers what became of it, when it is durable.
+/// Stores one document; the answer says what became of it, when that is durable.
 pub(super) fn store(
     request: &Request,
     collection: &Arc<Collection>,
@@ -78,17 +78,9 @@ pub(super) fn store(
         text.push(b'}');
         return Ok(Response::json_text(202, text));
     }
-    wait(request, &written)?;
     let url = location(request, &[request.param("db"), &written.id]);
-    Ok(Response::json_text(status, written.to_json()).with_header(LOCATION, url).with_etag(&written.rev))
-}
-
-/// Waits until what was written is durable.
-pub(super) fn wait(request: &Request, written: &Written) -> Result<()> {
-    if let Some(commit) = written.commit {
-        request.couch.store.engine().wait_durable(commit)?;
-    }
-    Ok(())
+    let response = Response::json_text(status, written.to_json());
+    Ok(response.with_header(LOCATION, url).with_etag(&written.rev).after(written.commit))
 }
 
 /// Whether the edits that a request brings were made elsewhere.

@@ -3,10 +3,10 @@
 //! The body is an object of operators (`{"$set": …}`) or a pipeline of stages. With a revision (`rev` or `If-Match`) the
 //! update is made of that one or refused as a conflict; without one, of whatever is there.
 
-use super::{id_of, wait};
+use super::id_of;
 use crate::document::{Attaching, Draft, Named, Validation, edit_one, location, parse_id};
 use crate::error::{Error, Result};
-use crate::http::{Request, Response};
+use crate::http::{Request, Response, blocking};
 use diwan_query::Interrupt;
 use diwan_query::expr::Context;
 use diwan_query::filter::FilterEnv;
@@ -30,13 +30,14 @@ pub fn patch(request: &mut Request) -> Result<Response> {
     let id = parse_id(&text)?;
     let body = request.read_body()?;
     let body = json::parse_value(&body, Limits::default())?;
-    let is_update = match body.as_value() {
-        Value::Document(operators) => {
-            !operators.is_empty() && operators.iter().all(|element| element.key.first() == Some(&b'$'))
-        }
-        Value::Array(_) => true,
-        _ => false,
-    };
+    let is_pipeline = matches!(body.as_value(), Value::Array(_));
+    let is_update = is_pipeline
+        || match body.as_value() {
+            Value::Document(operators) => {
+                !operators.is_empty() && operators.iter().all(|element| element.key.first() == Some(&b'$'))
+            }
+            _ => false,
+        };
     if !is_update {
         return Err(Error::bad_request(
             "Request body must be an object of update operators or an array of stages",
@@ -69,14 +70,16 @@ pub fn patch(request: &mut Request) -> Result<Response> {
             return Err(Error::conflict());
         }
         // An update that changes nothing makes no revision, as for MongoDB's clients.
-        let Some(changed) = update.apply(found.doc.as_doc(), None, &context)? else {
+        let apply = || update.apply(found.doc.as_doc(), None, &context);
+        // An expression may compute for long, an operator does not.
+        let changed = if is_pipeline { blocking(apply)? } else { apply()? };
+        let Some(changed) = changed else {
             return Ok(answer(request, &text, &found.revision.to_string(), 200));
         };
         let draft = draft(&collection, &text, &found, &changed)?;
         match edit_one(&collection, draft, &Validation::of(&request.couch, &collection)?) {
             Ok(written) => {
-                wait(request, &written)?;
-                return Ok(answer(request, &written.id, &written.rev, 201));
+                return Ok(answer(request, &written.id, &written.rev, 201).after(written.commit));
             }
             Err(error) if error.status == 409 && named.is_none() => {}
             Err(error) => return Err(error),

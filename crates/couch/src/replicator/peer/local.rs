@@ -88,7 +88,11 @@ impl Peer for Local {
                     headers,
                     body,
                 };
-                (found.handler)(&mut request).unwrap_or_else(Response::from)
+                let response = (found.handler)(&mut request).unwrap_or_else(Response::from);
+                match response.after.map(|commit| request.couch.store.engine().wait_durable(commit)) {
+                    Some(Err(error)) => Error::from(error).into(),
+                    _ => response,
+                }
             }
         };
         self.answer(response, server)
@@ -96,7 +100,7 @@ impl Peer for Local {
 }
 
 impl Local {
-    fn answer(&self, response: Response, server: String) -> Result<Answer, Failure> {
+    fn answer(&self, response: Response, server: HeaderValue) -> Result<Answer, Failure> {
         let chunks = |ready, source| -> Box<dyn Read + Send> {
             Box::new(Chunks { runtime: self.runtime.clone(), stop: self.stop.clone(), source, ready })
         };
@@ -125,9 +129,7 @@ impl Local {
             }
         };
         let mut headers: HeaderMap = response.headers.into_iter().collect();
-        if let Ok(server) = HeaderValue::from_str(&server) {
-            headers.insert(SERVER, server);
-        }
+        headers.insert(SERVER, server);
         Ok(Answer { status: response.status.as_u16(), headers, body })
     }
 }
