@@ -57,7 +57,7 @@ pub(super) type RowExchange = Box<dyn FnMut(Option<String>, String) -> Option<St
 
 /// What a context and the functions it calls share.
 pub(super) struct Shared {
-    /// When the running call must end, in milliseconds since [`epoch`].
+    /// When the running call must end, as [`now`] tells time.
     deadline: AtomicU64,
     /// Whether a call was ended because of that.
     expired: AtomicBool,
