@@ -13,6 +13,12 @@ pub fn is_partitioned(collection: &Collection) -> bool {
     collection.setting(SETTING).is_some_and(|value| value.as_value() == Value::Boolean(true))
 }
 
+/// The refusal of a design document, or an index, that is partitioned where the database is not.
+pub fn cannot_be_partitioned() -> Error {
+    let reason = "partitioned option cannot be true in a non-partitioned database.";
+    Error::new(400, "invalid_design_doc", reason)
+}
+
 /// Whether a document of this id belongs to the partition.
 pub fn has(partition: &str, id: &str) -> bool {
     id.strip_prefix(partition).is_some_and(|rest| rest.starts_with(':'))

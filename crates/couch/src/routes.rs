@@ -45,6 +45,8 @@ const COPY: &[&str] = &["COPY"];
 const PATCH: &[&str] = &["PATCH"];
 /// Functions of design documents see the method and do as they like.
 const FUNCTION: &[&str] = &["DELETE", "GET", "HEAD", "PATCH", "POST", "PUT"];
+/// Lists only read.
+const LIST: &[&str] = &["GET", "HEAD", "POST"];
 /// All that can be asked of a document.
 const DOCUMENT: &[&str] = &["COPY", "DELETE", "GET", "HEAD", "PUT"];
 
@@ -155,10 +157,14 @@ pub const ROUTES: &[Route] = &[
     route(GET, "/{db}/_partition/{partition}/_design/{ddoc}/_view/{view}", view::get),
     route(POST, "/{db}/_partition/{partition}/_design/{ddoc}/_view/{view}", view::post),
     route(GET, "/{db}/_design/{ddoc}/_info", design_info::get),
+    route(FUNCTION, "/{db}/_design/{ddoc}/_show", show::unnamed),
     route(FUNCTION, "/{db}/_design/{ddoc}/_show/{show}", show::call),
     route(FUNCTION, "/{db}/_design/{ddoc}/_show/{show}/{doc*}", show::call),
-    route(FUNCTION, "/{db}/_design/{ddoc}/_list/{list}/{view}", list::call),
-    route(FUNCTION, "/{db}/_design/{ddoc}/_list/{list}/{source}/{view}", list::call),
+    route(LIST, "/{db}/_design/{ddoc}/_list", list::unnamed),
+    route(LIST, "/{db}/_design/{ddoc}/_list/{list}", list::unnamed),
+    route(LIST, "/{db}/_design/{ddoc}/_list/{list}/{view}", list::call),
+    route(LIST, "/{db}/_design/{ddoc}/_list/{list}/{source}/{view}", list::call),
+    route(FUNCTION, "/{db}/_design/{ddoc}/_update", update::unnamed),
     route(FUNCTION, "/{db}/_design/{ddoc}/_update/{update}", update::call),
     route(FUNCTION, "/{db}/_design/{ddoc}/_update/{update}/{doc*}", update::call),
     route(FUNCTION, "/{db}/_design/{ddoc}/_rewrite", rewrite::call),

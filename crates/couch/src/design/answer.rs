@@ -18,7 +18,7 @@ pub fn answer(text: &str, status: u16) -> Result<Response> {
     let Value::Object(members) = parsed else {
         return Err(refuse(format!("a function must answer an object, not {parsed}")));
     };
-    let mut response = Response::new(status, "text/html; charset=utf-8", Vec::new());
+    let mut response = Response::new(status, "application/json", Vec::new());
     let mut body = Vec::new();
     for (name, value) in &members {
         match (name.as_str(), value) {
@@ -29,10 +29,14 @@ pub fn answer(text: &str, status: u16) -> Result<Response> {
             }
             ("json", value) => {
                 response = response.with_header(CONTENT_TYPE, "application/json");
-                body = value.to_string().into_bytes();
+                body = format!("{value}\n").into_bytes();
             }
-            ("body", Value::String(text)) => body = text.clone().into_bytes(),
+            ("body", Value::String(text)) => {
+                response = response.with_header(CONTENT_TYPE, "text/html; charset=utf-8");
+                body = text.clone().into_bytes();
+            }
             ("base64", Value::String(text)) => {
+                response = response.with_header(CONTENT_TYPE, "application/binary");
                 body = STANDARD.decode(text).map_err(|error| refuse(format!("base64: {error}")))?;
             }
             // Headers come last, as they may name the type. The rest is for others.
@@ -71,7 +75,7 @@ mod tests {
         assert_eq!(response.status.as_u16(), 202);
         assert!(response.headers.iter().any(|(name, value)| name == "x-a" && value == "b"));
         assert!(!response.headers.iter().any(|(name, _)| name == "connection"));
-        assert!(matches!(response.body, ResponseBody::Bytes(bytes) if &bytes[..] == br#"{"a":1}"#));
+        assert!(matches!(response.body, ResponseBody::Bytes(bytes) if &bytes[..] == b"{\"a\":1}\n"));
         let typed = answer(r#"{"headers":{"Content-Type":"text/plain"},"base64":"aGk="}"#, 201).unwrap();
         assert_eq!(typed.headers.iter().filter(|(name, _)| name == CONTENT_TYPE).count(), 1);
         assert_eq!(typed.status.as_u16(), 201);

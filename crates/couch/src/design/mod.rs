@@ -5,8 +5,8 @@ mod request_object;
 mod view;
 
 pub use answer::{answer, with_headers};
-pub use request_object::request_object;
-pub use view::{ViewDocuments, ViewWriter, body_text, read_query};
+pub use request_object::{REQUESTED_PATH, request_object};
+pub use view::{ViewDocuments, ViewWriter, body_text, read_query, read_temporary_query};
 
 use crate::document::{parse_id, write_record};
 use crate::error::{Error, Result};

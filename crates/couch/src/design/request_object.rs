@@ -4,6 +4,8 @@ use crate::handlers::database;
 use crate::http::Request;
 use diwan_store::Collection;
 use diwan_value::json::{Mode, write_value};
+use hyper::header::COOKIE;
+use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value, json};
 
 /// The request as CouchDB hands it to functions: `doc_id` is the document that it is about, `body` its body as text.
@@ -13,7 +15,8 @@ pub fn request_object(
     doc_id: Option<&str>,
     body: &[u8],
 ) -> String {
-    let path: Vec<&str> = request.path.split('/').filter(|part| !part.is_empty()).collect();
+    let path = parts(&request.path);
+    let requested = request.named_header(REQUESTED_PATH).unwrap_or(&request.path);
     let query: Map<String, Value> =
         request.query.iter().map(|(name, value)| (name.to_owned(), typed(name, value))).collect();
     let raw_query = request.query.text();
@@ -39,7 +42,7 @@ pub fn request_object(
         "id": doc_id,
         "uuid": request.couch.uuids.next(),
         "method": request.method.as_str(),
-        "requested_path": path,
+        "requested_path": parts(requested),
         "path": path,
         "raw_path": raw_path,
         "query": query,
@@ -47,17 +50,33 @@ pub fn request_object(
         "body": if body.is_empty() { Value::from("undefined") } else { String::from_utf8_lossy(body).into() },
         "peer": "127.0.0.1",
         "form": form,
-        "cookie": {},
+        "cookie": cookies(request),
         "userCtx": { "db": name, "name": null, "roles": ["_admin"] },
         "secObj": serde_json::from_slice::<Value>(&security).unwrap_or_default()
     });
     object.to_string()
 }
 
-/// Keys of views come as JSON, everything else as text.
+/// The header that holds the path before it was rewritten.
+pub const REQUESTED_PATH: &str = "x-couchdb-requested-path";
+
+/// The parts of a path, unescaped.
+fn parts(path: &str) -> Vec<String> {
+    let path = path.split('?').next().unwrap_or_default();
+    let parts = path.split('/').filter(|part| !part.is_empty());
+    parts.map(|part| percent_decode_str(part).decode_utf8_lossy().into_owned()).collect()
+}
+
+/// The cookies of a request.
+fn cookies(request: &Request) -> Map<String, Value> {
+    let pairs = request.header(COOKIE).unwrap_or_default().split(';').filter_map(|pair| pair.split_once('='));
+    pairs.map(|(name, value)| (name.trim().to_owned(), value.trim().trim_matches('"').into())).collect()
+}
+
+/// What CouchDB reads as JSON comes so, everything else as text.
 fn typed(name: &str, value: &str) -> Value {
     match name {
-        "key" | "keys" | "startkey" | "endkey" | "start_key" | "end_key" => {
+        "key" | "startkey" | "endkey" | "descending" => {
             serde_json::from_str(value).unwrap_or_else(|_| value.into())
         }
         _ => value.into(),
@@ -91,6 +110,7 @@ mod tests {
         assert_eq!(header_name("content-type"), "Content-Type");
         assert_eq!(typed("key", "[1]"), json!([1]));
         assert_eq!(typed("n", "1"), json!("1"));
+        assert_eq!(parts("/a%20b//c?d"), ["a b", "c"]);
         assert_eq!(pairs("a=1&b=x+y")["b"], json!("x y"));
     }
 }

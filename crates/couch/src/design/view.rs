@@ -4,7 +4,7 @@ use crate::document::{Rev, Show, parse_id, write_doc};
 use crate::error::{Error, Result};
 use crate::http::{Request, RowWriter};
 use crate::sequence;
-use diwan_script::{Documents, Row, ViewHead, ViewQuery, ViewSink};
+use diwan_script::{Documents, Row, TemporaryView, ViewHead, ViewQuery, ViewSink};
 use diwan_store::{Collection, ReadView};
 use diwan_value::json::write_string;
 use std::io::Write;
@@ -12,15 +12,27 @@ use std::sync::Arc;
 
 /// The query that the URL's parameters make; `body` adds to it.
 pub fn read_query(request: &Request, body: Option<&str>) -> Result<ViewQuery> {
-    let mut query = ViewQuery::default();
-    for (name, value) in request.query.iter() {
-        query.set_url(name, value)?;
-    }
+    let mut query = url_query(request)?;
     if let Some(body) = body {
         query.set_body(body)?;
     }
     if let Some(partition) = request.view_partition()? {
         query.partition = Some(partition);
+    }
+    Ok(query)
+}
+
+/// The query of a temporary view, whose functions stand in the body beside the parameters.
+pub fn read_temporary_query(request: &Request, body: &str) -> Result<ViewQuery> {
+    let mut query = url_query(request)?;
+    query.set_body_but(body, TemporaryView::MEMBERS)?;
+    Ok(query)
+}
+
+fn url_query(request: &Request) -> Result<ViewQuery> {
+    let mut query = ViewQuery::default();
+    for (name, value) in request.query.iter() {
+        query.set_url(name, value)?;
     }
     Ok(query)
 }
@@ -114,10 +126,19 @@ impl ViewSink for ViewWriter<'_> {
         let out = self.out.buffer();
         out.extend_from_slice(if self.rows == 0 { b"\r\n{" } else { b",\r\n{" });
         self.rows += 1;
-        if let Some(id) = row.id {
-            out.extend_from_slice(br#""id":"#);
-            write_string(out, id);
-            out.push(b',');
+        match row.id {
+            Some(id) => {
+                out.extend_from_slice(br#""id":"#);
+                write_string(out, id);
+                out.push(b',');
+            }
+            None => {
+                if let Some(reason) = overflow_of(row.value) {
+                    let _ = write!(out, r#""key":null,"error":"reduce_overflow_error","reason":{reason}}}"#);
+                    self.out.row_done().map_err(|_| diwan_script::Error::Ended)?;
+                    return Ok(true);
+                }
+            }
         }
         out.extend_from_slice(br#""key":"#);
         out.extend_from_slice(row.key.as_bytes());
@@ -131,6 +152,11 @@ impl ViewSink for ViewWriter<'_> {
         self.out.row_done().map_err(|_| diwan_script::Error::Ended)?;
         Ok(true)
     }
+}
+
+/// The message of a reduction that did not shrink, as JSON: CouchDB tells it in place of the value.
+fn overflow_of(value: &str) -> Option<&str> {
+    value.strip_prefix(r#"{"reduce_overflow_error":"#)?.strip_suffix('}')
 }
 
 /// The text of a request's body; nothing if there is none.

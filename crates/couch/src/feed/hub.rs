@@ -6,7 +6,7 @@
 
 use crate::error::Result;
 use diwan_kv::Direction;
-use diwan_store::{ChangeRow, Collection, Subscription};
+use diwan_store::{ChangeRow, Collection, Namespace, Subscription};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -26,7 +26,7 @@ pub struct Window {
     pub end: u64,
     /// In their order.
     rows: Vec<Arc<ChangeRow>>,
-    /// The database was deleted.
+    /// The database was deleted, or has another name now.
     pub closed: bool,
 }
 
@@ -53,6 +53,7 @@ impl Window {
 
 /// The hub of one database.
 pub struct Hub {
+    name: Namespace,
     tip: watch::Sender<Arc<Window>>,
     reader: AbortHandle,
     _subscription: Subscription,
@@ -81,7 +82,10 @@ impl Hubs {
     /// The hub of a database, which lives as long as somebody holds it. To be called within the runtime.
     pub fn of(&self, collection: &Arc<Collection>) -> Arc<Hub> {
         let mut hubs = self.hubs.lock();
-        if let Some(hub) = hubs.get(&collection.uuid()).and_then(Weak::upgrade) {
+        let name = collection.namespace();
+        let known = hubs.get(&collection.uuid()).and_then(Weak::upgrade);
+        // One from before the collection was renamed is about to close.
+        if let Some(hub) = known.filter(|hub| hub.name == name) {
             return hub;
         }
         hubs.retain(|_, hub| hub.strong_count() > 0);
@@ -92,17 +96,22 @@ impl Hubs {
         let last = collection.last_sequence();
         let (tip, _) =
             watch::channel(Arc::new(Window { start: last, end: last, rows: Vec::new(), closed: false }));
-        let reader = Handle::current().spawn(read(collection.clone(), news, tip.clone()));
-        let hub = Arc::new(Hub { tip, reader: reader.abort_handle(), _subscription: subscription });
+        let reader = Handle::current().spawn(read(collection.clone(), name.clone(), news, tip.clone()));
+        let hub = Arc::new(Hub { name, tip, reader: reader.abort_handle(), _subscription: subscription });
         hubs.insert(collection.uuid(), Arc::downgrade(&hub));
         hub
     }
 }
 
-/// Reads what comes, until the database is deleted or the hub is dropped.
-async fn read(collection: Arc<Collection>, news: Arc<Notify>, tip: watch::Sender<Arc<Window>>) {
+/// Reads what comes, until the database is deleted or renamed, or the hub is dropped.
+async fn read(
+    collection: Arc<Collection>,
+    name: Namespace,
+    news: Arc<Notify>,
+    tip: watch::Sender<Arc<Window>>,
+) {
     loop {
-        if collection.is_dropped() {
+        if collection.is_dropped() || collection.namespace() != name {
             tip.send_modify(|window| Arc::make_mut(window).closed = true);
             return;
         }

@@ -3,18 +3,32 @@
 use crate::design::{ViewDocuments, load, read_query, request_object, with_headers};
 use crate::error::{Error, Result};
 use crate::http::{Request, Response, RowWriter};
-use diwan_script::{ListCall, ListEvent, Row, ViewHead, ViewSink};
+use crate::sequence;
+use diwan_script::{ListCall, ListEvent, Row, TemporaryView, ViewHead, ViewSink};
+use diwan_store::Collection;
 use diwan_value::json::write_string;
 use hyper::StatusCode;
 use hyper::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 use std::io::Write;
+use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
+
+/// All documents, as a view: lists may show these rows too.
+const ALL_DOCS: &str = r#"{"map":"function (doc) { emit(doc._id, {rev: doc._rev}); }","options":{"include_design":true,"collation":"raw"}}"#;
+
+/// A path without the names of the function and the view.
+pub fn unnamed(_: &mut Request) -> Result<Response> {
+    Err(Error::new(404, "list_error", "Invalid path."))
+}
 
 /// Calls the function with the rows.
 pub fn call(request: &mut Request) -> Result<Response> {
     let collection = request.database()?;
     let design = request.design(&collection)?;
+    if request.method == hyper::Method::POST {
+        request.require_json()?;
+    }
     let body = request.read_body()?;
     // The view may be another design document's.
     let (source, view) = match request.param("source") {
@@ -28,8 +42,14 @@ pub fn call(request: &mut Request) -> Result<Response> {
     let (start, started) = sync_channel(1);
     let couch = request.couch.clone();
     let response = Response::tried_rows(move |out| {
-        let mut sink = Sink { call, out, start: Some(start) };
-        couch.views.query(&collection, &source, &view, &query, &ViewDocuments, &mut sink)?;
+        let mut sink = Sink { call, out, start: Some(start), collection: &collection };
+        match view.as_str() {
+            "_all_docs" => {
+                let all = TemporaryView::parse(ALL_DOCS)?;
+                couch.views.temporary(&collection, &all, &query, &ViewDocuments, &mut sink)?;
+            }
+            view => couch.views.query(&collection, &source, view, &query, &ViewDocuments, &mut sink)?,
+        }
         sink.finish()
     })?;
     // What the function says of the head comes before its first words.
@@ -53,11 +73,12 @@ struct Sink<'a> {
     call: ListCall,
     out: &'a mut RowWriter,
     start: Option<SyncSender<Value>>,
+    collection: &'a Arc<Collection>,
 }
 
 impl Sink<'_> {
     fn finish(self) -> Result<()> {
-        let Sink { call, out, mut start } = self;
+        let Sink { call, out, mut start, .. } = self;
         call.finish(&mut |event| say(event, out, &mut start))?;
         Ok(())
     }
@@ -88,9 +109,9 @@ impl ViewSink for Sink<'_> {
             told = json!({ "total_rows": total, "offset": head.offset.unwrap_or(0) });
         }
         if let Some(update_seq) = head.update_seq {
-            told["update_seq"] = update_seq.into();
+            told["update_seq"] = sequence::text(self.collection, update_seq).into();
         }
-        let Sink { call, out, start } = self;
+        let Sink { call, out, start, .. } = self;
         call.head(&told.to_string(), &mut |event| say(event, out, start))
     }
 
@@ -107,7 +128,7 @@ impl ViewSink for Sink<'_> {
             let _ = write!(text, r#","doc":{doc}"#);
         }
         text.push(b'}');
-        let Sink { call, out, start } = self;
+        let Sink { call, out, start, .. } = self;
         call.row(&String::from_utf8_lossy(&text), &mut |event| say(event, out, start))
     }
 }

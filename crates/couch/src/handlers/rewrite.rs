@@ -1,10 +1,11 @@
 //! `/{db}/_design/{ddoc}/_rewrite/{path}`: a path that a design document's rules, or its function, lead elsewhere in the
 //! same database.
 //!
-//! A rule is `{from, to, method, query}`. In `from`, `:name` stands for one part and `*` at the end for the rest; both can
-//! be used in `to` and in the values of `query`. The first rule that fits counts.
+//! A rule is `{from, to, method, query, formats}`. In `from`, `:name` stands for one part and `*` at the end for the rest;
+//! both can be used in `to` and in the values of `query`, and `formats` says which of them are numbers or booleans. The
+//! first rule that fits counts.
 
-use crate::design::{answer, request_object};
+use crate::design::{REQUESTED_PATH, answer, request_object};
 use crate::error::{Error, Result};
 use crate::http::{Body, Query, Request, Response};
 use crate::routes;
@@ -29,14 +30,22 @@ pub fn call(request: &mut Request) -> Result<Response> {
         return Err(Error::bad_request("Exceeded rewrite recursion limit"));
     }
     request.headers.insert(COUNT, HeaderValue::from(count + 1));
+    if count == 0 {
+        let requested = HeaderValue::from_str(&request.path).map_err(|_| invalid_path())?;
+        request.headers.insert(REQUESTED_PATH, requested);
+    }
     match design.fields().get("rewrites") {
-        None => Err(Error::not_found("Invalid path.")),
+        None => Err(invalid_path()),
         Some(Value::Array(rules)) => {
             let rules = rules.clone();
             by_rules(request, &rules)
         }
         Some(_) => by_function(request, &design, &collection),
     }
+}
+
+fn invalid_path() -> Error {
+    Error::new(404, "rewrite_error", "Invalid path.")
 }
 
 fn by_rules(request: &mut Request, rules: &[Value]) -> Result<Response> {
@@ -52,10 +61,15 @@ fn by_rules(request: &mut Request, rules: &[Value]) -> Result<Response> {
         for (name, value) in request.query.iter() {
             bound.entry(name).or_insert_with(|| value.into());
         }
-        let target = fill_path(text("to").unwrap_or(""), &bound)?;
+        let to = text("to").unwrap_or("");
+        if to.split('/').filter(|part| *part == "..").count() > MOST_UP {
+            return Err(Error::new(500, "insecure_rewrite_rule", "too many ../.. segments"));
+        }
+        let target = fill_path(to, &bound);
         let mut query = request.query.clone();
+        let formats = rule.get("formats").and_then(Value::as_object);
         for (name, value) in rule.get("query").and_then(Value::as_object).into_iter().flatten() {
-            query.set(name, &fill_value(value, &bound, name));
+            query.set(name, &fill_value(value, &bound, formats, name));
         }
         // What the path bound can be asked for as a parameter, too.
         for (name, value) in bound.iter().filter(|(name, _)| *name != "*") {
@@ -66,8 +80,11 @@ fn by_rules(request: &mut Request, rules: &[Value]) -> Result<Response> {
         request.query = query;
         return dispatch(request, &target);
     }
-    Err(Error::not_found("Invalid path."))
+    Err(Error::missing())
 }
+
+/// How many steps a rule may lead up from its design document: to the database, not out of it.
+const MOST_UP: usize = 2;
 
 /// What the names in a pattern stand for, if it fits.
 fn bind(from: &str, parts: &[&str]) -> Option<Map<String, Value>> {
@@ -92,36 +109,34 @@ fn bind(from: &str, parts: &[&str]) -> Option<Map<String, Value>> {
 }
 
 /// A path with what its names stand for.
-fn fill_path(to: &str, bound: &Map<String, Value>) -> Result<String> {
-    let mut parts = Vec::new();
-    for part in to.split('/').filter(|part| !part.is_empty()) {
-        match part.strip_prefix(':') {
-            Some(name) => parts.push(
-                bound
-                    .get(name)
-                    .and_then(Value::as_str)
-                    .ok_or_else(|| {
-                        Error::bad_request(format!("The rewrite rule names :{name}, which nothing gives"))
-                    })?
-                    .to_owned(),
-            ),
-            None if part == "*" => {
-                parts.push(bound.get("*").and_then(Value::as_str).unwrap_or_default().to_owned())
-            }
-            None => parts.push(part.to_owned()),
-        }
-    }
-    Ok(parts.join("/"))
+fn fill_path(to: &str, bound: &Map<String, Value>) -> String {
+    let text = |name: &str| bound.get(name).and_then(Value::as_str);
+    let parts = to.split('/').filter(|part| !part.is_empty()).map(|part| match part.strip_prefix(':') {
+        // As in CouchDB, where nothing gives it.
+        Some(name) => text(name).unwrap_or("undefined"),
+        None if part == "*" => text("*").unwrap_or_default(),
+        None => part,
+    });
+    parts.collect::<Vec<_>>().join("/")
 }
 
 /// A parameter's value with what its names stand for, as it would stand in a URL.
-fn fill_value(value: &Value, bound: &Map<String, Value>, name: &str) -> String {
+fn fill_value(
+    value: &Value,
+    bound: &Map<String, Value>,
+    formats: Option<&Map<String, Value>>,
+    name: &str,
+) -> String {
     let is_key = matches!(name, "key" | "keys" | "startkey" | "endkey" | "start_key" | "end_key");
+    let fill = |name: &str| {
+        let value = bound.get(name)?;
+        let format = formats.and_then(|formats| formats.get(name)).and_then(Value::as_str);
+        Some(formatted(value, format.unwrap_or_default()))
+    };
     match value {
         Value::String(text) => {
-            let filled =
-                text.strip_prefix(':').or((text == "*").then_some("*")).and_then(|name| bound.get(name));
-            match filled.unwrap_or(value) {
+            let filled = text.strip_prefix(':').or((text == "*").then_some("*")).and_then(fill);
+            match filled.as_ref().unwrap_or(value) {
                 Value::String(text) if is_key && filled.is_some() => Value::from(text.as_str()).to_string(),
                 Value::String(text) if is_key && serde_json::from_str::<Value>(text).is_err() => {
                     Value::from(text.as_str()).to_string()
@@ -135,13 +150,24 @@ fn fill_value(value: &Value, bound: &Map<String, Value>, name: &str) -> String {
                 .iter()
                 .map(|item| {
                     let name = item.as_str().and_then(|text| text.strip_prefix(':'));
-                    name.and_then(|name| bound.get(name)).unwrap_or(item).clone()
+                    name.and_then(fill).unwrap_or_else(|| item.clone())
                 })
                 .collect();
             Value::Array(filled).to_string()
         }
         other => other.to_string(),
     }
+}
+
+/// A bound text as its format says; as it is if it does not fit.
+fn formatted(value: &Value, format: &str) -> Value {
+    let Value::String(text) = value else { return value.clone() };
+    let made = match format {
+        "int" => text.parse::<i64>().ok().map(Value::from),
+        "bool" => text.to_ascii_lowercase().parse::<bool>().ok().map(Value::from),
+        _ => None,
+    };
+    made.unwrap_or_else(|| value.clone())
 }
 
 fn by_function(
@@ -155,26 +181,45 @@ fn by_function(
     let answered: Value = serde_json::from_str(&text).map_err(|error| Error::internal(error.to_string()))?;
     let target = match &answered {
         Value::String(path) => path.clone(),
-        Value::Object(members) if members.contains_key("code") => return answer(&text, 200),
-        Value::Object(members) => {
-            let path = members.get("path").and_then(Value::as_str);
-            path.ok_or_else(|| Error::internal("rewrites: the function names no path"))?.to_owned()
+        // The function answers itself.
+        Value::Object(members) if members.contains_key("code") => {
+            let told =
+                members.iter().filter(|(name, _)| matches!(name.as_str(), "code" | "headers" | "body"));
+            let told: Map<String, Value> = told.map(|(name, value)| (name.clone(), value.clone())).collect();
+            return answer(&Value::Object(told).to_string(), 200);
         }
-        _ => return Err(Error::internal("rewrites: the function returned neither a path nor an object")),
+        Value::Null => return Err(invalid_path()),
+        other => {
+            let refuse = || failed("Rewrite result must produce a new path.".to_owned());
+            other.get("path").and_then(Value::as_str).ok_or_else(refuse)?.to_owned()
+        }
     };
     request.body = Body::Bytes(body);
     if let Some(method) = answered.get("method").and_then(Value::as_str) {
-        request.method = Method::try_from(method)
-            .map_err(|_| Error::internal(format!("rewrites: {method} is no method")))?;
+        request.method = Method::try_from(method).map_err(|_| failed(format!("{method} is no method")))?;
     }
     if let Some(body) = answered.get("body").and_then(Value::as_str) {
         request.body = Body::Bytes(body.to_owned().into());
     }
-    for (name, value) in answered.get("query").and_then(Value::as_object).into_iter().flatten() {
+    for (name, value) in answered.get("headers").and_then(Value::as_object).into_iter().flatten() {
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        request.query.set(name, &text);
+        let name = HeaderName::try_from(name.as_str()).ok().filter(|name| *name != COUNT);
+        if let (Some(name), Ok(value)) = (name, HeaderValue::try_from(text)) {
+            request.headers.insert(name, value);
+        }
+    }
+    if let Some(query) = answered.get("query").and_then(Value::as_object) {
+        request.query = Query::default();
+        for (name, value) in query {
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            request.query.set(name, &text);
+        }
     }
     dispatch(request, &target)
+}
+
+fn failed(reason: String) -> Error {
+    Error::new(500, "rewrite_error", reason)
 }
 
 /// Answers the request at a path below its design document, or at one from the server's root.
@@ -222,11 +267,15 @@ mod tests {
         assert_eq!(Value::Object(bound.clone()), json!({ "id": "7", "*": "a/b" }));
         assert!(bind("/posts/:id", &["posts"]).is_none() && bind("/posts", &["posts", "7"]).is_none());
         assert!(bind("", &[]).is_some() && bind("*", &[]).is_some());
-        assert_eq!(fill_path("/_show/post/:id/*", &bound).unwrap(), "_show/post/7/a/b");
-        assert!(fill_path(":none", &bound).is_err());
-        assert_eq!(fill_value(&json!([":id", 1]), &bound, "startkey"), r#"["7",1]"#);
-        assert_eq!(fill_value(&json!(":id"), &bound, "key"), r#""7""#);
-        assert_eq!(fill_value(&json!(":id"), &bound, "rev"), "7");
-        assert_eq!(fill_value(&json!(true), &bound, "descending"), "true");
+        assert_eq!(fill_path("/_show/post/:id/*", &bound), "_show/post/7/a/b");
+        assert_eq!(fill_path(":none", &bound), "undefined");
+        let fill = |value: Value, name: &str| fill_value(&value, &bound, None, name);
+        assert_eq!(fill(json!([":id", 1]), "startkey"), r#"["7",1]"#);
+        assert_eq!((fill(json!(":id"), "key"), fill(json!(":id"), "rev")), (r#""7""#.into(), "7".into()));
+        assert_eq!(fill(json!(true), "descending"), "true");
+        let formats = json!({ "id": "int" });
+        assert_eq!(fill_value(&json!(":id"), &bound, formats.as_object(), "key"), "7");
+        assert_eq!(formatted(&json!("TRUE"), "bool"), json!(true));
+        assert_eq!(formatted(&json!("x"), "int"), json!("x"));
     }
 }

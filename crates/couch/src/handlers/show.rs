@@ -2,9 +2,11 @@
 
 use crate::design::{answer, request_object};
 use crate::document::{Show, parse_id, write_doc};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::http::{Request, Response};
+use diwan_script::Design;
 use diwan_store::Collection;
+use hyper::header::{ACCEPT, ETAG, IF_NONE_MATCH, VARY};
 use std::sync::Arc;
 
 /// Calls the function.
@@ -13,9 +15,30 @@ pub fn call(request: &mut Request) -> Result<Response> {
     let design = request.design(&collection)?;
     let body = request.read_body()?;
     let (doc, id) = document(request, &collection)?;
+    let tag = tag(request, &design, &doc);
+    if request.header(IF_NONE_MATCH).is_some_and(|known| known.split(',').any(|known| known.trim() == tag)) {
+        return Ok(Response::new(304, "application/json", Vec::new()).with_header(ETAG, tag));
+    }
     let object = request_object(request, &collection, id.as_deref(), &body);
     let text = request.couch.scripts.show(&design, request.param("show"), &doc, &object)?;
-    answer(&text, 200)
+    // A function that named its own tag would have to run before it could be compared.
+    Ok(answer(&text, 200)?.with_header(ETAG, tag).with_header(VARY, "Accept"))
+}
+
+/// A path without the function's name.
+pub fn unnamed(_: &mut Request) -> Result<Response> {
+    Err(Error::new(404, "show_error", "Invalid path."))
+}
+
+/// What an answer depends on: the design document, the document, and the types that the client takes.
+fn tag(request: &Request, design: &Design, doc: &str) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for part in [design.text(), doc, request.header(ACCEPT).unwrap_or_default()] {
+        hasher.update(&(part.len() as u64).to_be_bytes());
+        hasher.update(part.as_bytes());
+    }
+    let hash = hasher.finalize().to_hex();
+    format!("\"{}\"", &hash[..32])
 }
 
 /// The document that the path names, as JSON, and its id; `null` if there is none.

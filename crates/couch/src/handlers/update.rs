@@ -3,14 +3,23 @@
 use super::show;
 use crate::design::{answer, request_object};
 use crate::document::{Context, Draft, Named, Validation, edit_one};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::http::{Request, Response};
 use diwan_store::Collection;
 use hyper::header::HeaderName;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::sync::Arc;
 
 const NEW_REVISION: HeaderName = HeaderName::from_static("x-couch-update-newrev");
 const ID: HeaderName = HeaderName::from_static("x-couch-id");
+
+/// What is escaped of an id in a header.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'_').remove(b'.').remove(b'-').remove(b':');
+
+/// A path without the function's name.
+pub fn unnamed(_: &mut Request) -> Result<Response> {
+    Err(Error::new(404, "update_error", "Invalid path."))
+}
 
 /// Calls the function, and stores the document that it returns.
 pub fn call(request: &mut Request) -> Result<Response> {
@@ -22,6 +31,7 @@ pub fn call(request: &mut Request) -> Result<Response> {
     let (written, text) = request.couch.scripts.update(&design, request.param("update"), &doc, &object)?;
     let Some(written) = written else { return answer(&text, 200) };
     let (id, rev) = store(request, &collection, &written)?;
+    let id = utf8_percent_encode(&id, ESCAPED).to_string();
     Ok(answer(&text, 201)?.with_header(NEW_REVISION, rev).with_header(ID, id))
 }
 
@@ -29,7 +39,7 @@ pub fn call(request: &mut Request) -> Result<Response> {
 fn store(request: &Request, collection: &Arc<Collection>, text: &str) -> Result<(String, String)> {
     let couch = &request.couch;
     let context = Context { collection, max_bytes: couch.config.max_document_bytes, replicated: false };
-    let draft = Draft::read(&context, text.as_bytes(), None, &Named::default(), || couch.uuids.next(), None)?;
+    let draft = Draft::read(&context, text.as_bytes(), None, &Named::default(), String::new, None)?;
     let written = edit_one(collection, draft, &Validation::of(couch, collection)?)?;
     if let Some(commit) = written.commit {
         couch.store.engine().wait_durable(commit)?;

@@ -1,9 +1,9 @@
 //! `/{db}/_design/{ddoc}/_view/{view}`: the rows of a view, stored or temporary.
 
-use crate::design::{ViewDocuments, ViewWriter, body_text, read_query};
+use crate::design::{ViewDocuments, ViewWriter, body_text, read_query, read_temporary_query};
 use crate::error::{Error, Result};
 use crate::http::{Request, Response};
-use diwan_script::{Design, TemporaryView, ViewDefinition, ViewQuery};
+use diwan_script::{Design, TemporaryView, ViewQuery};
 use diwan_store::Collection;
 use serde_json::Value;
 
@@ -18,6 +18,7 @@ pub fn get(request: &mut Request) -> Result<Response> {
 
 /// The same, with parameters in the body.
 pub fn post(request: &mut Request) -> Result<Response> {
+    request.require_json()?;
     let body = body_text(request)?;
     // As CouchDB 2 had it: several queries without a path of their own.
     if let Some(text) = &body
@@ -45,26 +46,8 @@ pub fn post_temporary(request: &mut Request) -> Result<Response> {
     request.require_json()?;
     let collection = request.database()?;
     let body = body_text(request)?.unwrap_or_default();
-    let query = read_query(request, Some(&body))?;
-    let members: Value =
-        serde_json::from_str(&body).map_err(|error| Error::bad_request(error.to_string()))?;
-    let string = |name: &str| members.get(name).and_then(Value::as_str).map(str::to_owned);
-    let map = string("map").ok_or_else(|| Error::bad_request("A temporary view needs a `map` function."))?;
-    let option = |name: &str| members.get("options").and_then(|options| options.get(name));
-    let flag = |name: &str| option(name).and_then(Value::as_bool).unwrap_or(false);
-    let view = TemporaryView {
-        view: ViewDefinition {
-            map,
-            reduce: string("reduce"),
-            raw_collation: option("collation").and_then(Value::as_str) == Some("raw"),
-        },
-        language: string("language").unwrap_or_else(|| "javascript".to_owned()),
-        options: diwan_script::DesignOptions {
-            local_seq: flag("local_seq"),
-            include_design: flag("include_design"),
-            partitioned: None,
-        },
-    };
+    let view = TemporaryView::parse(&body)?;
+    let query = read_temporary_query(request, &body)?;
     let couch = request.couch.clone();
     Response::tried_rows(move |out| {
         let mut writer = ViewWriter::new(out, &collection, query.include_docs);
@@ -124,7 +107,7 @@ fn check_partition(collection: &Collection, design: &Design, queries: &[ViewQuer
             Err(Error::query_parse_error("`partition` parameter is mandatory for queries to this view."))
         }
         true if !partitioned && !queries.is_empty() => {
-            Err(Error::query_parse_error("`partition` parameter is not supported in this view."))
+            Err(Error::query_parse_error("`partition` parameter is not supported in this design doc"))
         }
         _ => Ok(()),
     }

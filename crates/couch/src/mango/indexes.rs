@@ -190,7 +190,11 @@ pub fn create(
     collection: &Arc<Collection>,
     request: IndexRequest,
 ) -> Result<(bool, String, String)> {
-    let partitioned = request.partitioned.unwrap_or_else(|| partition::is_partitioned(collection));
+    let is_partitioned = partition::is_partitioned(collection);
+    let partitioned = request.partitioned.unwrap_or(is_partitioned);
+    if partitioned && !is_partitioned {
+        return Err(partition::cannot_be_partitioned());
+    }
     // Names that nobody gave are made of what the index consists of, so that the same index has the same names.
     let hash = {
         let bytes = doc! { "index": request.definition.as_doc(), "partitioned": partitioned };

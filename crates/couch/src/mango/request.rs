@@ -206,6 +206,9 @@ impl IndexRequest {
             }
         };
         only(index, &["fields", "partial_filter_selector"])?;
+        if ddoc.as_deref().is_some_and(|ddoc| ddoc.trim_start_matches("_design/").is_empty()) {
+            return Err(Error::bad_request("The design document's name cannot be empty"));
+        }
         let ddoc =
             ddoc.map(|ddoc| if ddoc.starts_with("_design/") { ddoc } else { format!("_design/{ddoc}") });
         Ok(IndexRequest { definition: index.to_owned(), fields, partial, ddoc, name, partitioned })

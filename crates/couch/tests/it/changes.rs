@@ -180,6 +180,20 @@ fn feeds_wait_for_changes() {
 }
 
 #[test]
+fn a_feed_ends_when_its_database_is_renamed() {
+    let (server, mut client) = database();
+    let mut feed = Lines::open(&server, "/db/_changes?feed=continuous&heartbeat=60000");
+    put(&mut client, "a");
+    assert_eq!(feed.json()["id"], "a");
+    let name = |collection: &str| diwan_store::Namespace::new("test", collection).unwrap();
+    server.store().rename(&name("db"), &name("new"), false).unwrap();
+    assert!(feed.json()["last_seq"].is_string() && feed.is_at_end());
+    let mut feed = Lines::open(&server, "/new/_changes?feed=continuous&since=now&heartbeat=60000");
+    client.put("/new/b", &json!({}));
+    assert_eq!(feed.json()["id"], "b");
+}
+
+#[test]
 fn many_feeds_see_every_change_in_order() {
     let (server, mut client) = database();
     let mut feeds: Vec<Lines> =

@@ -64,10 +64,11 @@ impl Builtin {
             number.parse().ok().filter(|number| (1..=MOST_RANKED).contains(number))
         };
         Ok(match name.trim() {
-            "_sum" => Builtin::Sum,
-            "_count" => Builtin::Count,
-            "_stats" => Builtin::Stats,
-            "_approx_count_distinct" => Builtin::Distinct,
+            // As in CouchDB, what follows these names is not looked at.
+            name if name.starts_with("_sum") => Builtin::Sum,
+            name if name.starts_with("_count") => Builtin::Count,
+            name if name.starts_with("_stats") => Builtin::Stats,
+            name if name.starts_with("_approx_count_distinct") => Builtin::Distinct,
             "_first" => Builtin::First,
             "_last" => Builtin::Last,
             _ => match (ranked("_top_"), ranked("_bottom_")) {

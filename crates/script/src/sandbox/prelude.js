@@ -57,7 +57,9 @@
 
   // An error as the server takes it: a list whose first element says how it is answered.
   function describe(error) {
-    if (error === null || error === undefined) return ["error", "unnamed_error", String(error)];
+    // What the engine throws when there is no memory for an exception.
+    if (error === null) return ["memory"];
+    if (error === undefined) return ["error", "unnamed_error", String(error)];
     if (isArray(error)) {
       const [kind, name, reason] = error;
       if (kind === "error" || kind === "fatal") return [kind, String(name), text(reason)];
@@ -247,7 +249,7 @@
 
   let chunks = [];
   let startOf = {};
-  let rowsBegun = false;
+  let headTold = false;
   let rowsEnded = false;
   let listing = false;
 
@@ -257,16 +259,21 @@
     responseType = null;
     chunks = [];
     startOf = {};
-    rowsBegun = rowsEnded = listing = false;
+    headTold = rowsEnded = listing = false;
   }
 
   define("start", response => { startOf = response || {}; });
   define("send", chunk => { chunks.push(String(chunk)); });
   define("getRow", () => {
     if (!listing || rowsEnded) return null;
-    const head = rowsBegun ? null : stringify(withType(startOf));
-    rowsBegun = true;
-    const row = nativeRow(head, chunks.join("").toWellFormed());
+    // The head goes out with the first words: until then the function may still say another.
+    const words = chunks.join("").toWellFormed();
+    let head = null;
+    if (!headTold && words !== "") {
+      head = stringify(withType(startOf));
+      headTold = true;
+    }
+    const row = nativeRow(head, words);
     chunks = [];
     if (row === undefined || row === null) {
       rowsEnded = true;
@@ -299,9 +306,10 @@
       let response = wrap(call.apply(design, args) || {});
       if (chunks.length) {
         response.headers = response.headers || {};
-        const begun = startOf.headers || {};
-        for (const name in begun) response.headers[name] = begun[name];
-        if (startOf.code && !response.code) response.code = startOf.code;
+        // In shows, `start` takes the headers themselves; a head like that of lists is understood, too.
+        const { code, headers, ...begun } = Object(startOf);
+        Object.assign(response.headers, begun, headers);
+        if (code && !response.code) response.code = code;
         response.body = chunks.join("") + (response.body || "");
         chunks = [];
       }
@@ -341,7 +349,7 @@
     try {
       let tail = call.apply(design, args);
       if (providesUsed) tail = runProvided(args[1], design);
-      const head = rowsBegun ? null : withType(startOf);
+      const head = headTold ? null : withType(startOf);
       if (tail !== undefined) chunks.push(String(tail));
       return [head, chunks.join("")];
     } catch (error) {

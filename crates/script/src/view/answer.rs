@@ -20,7 +20,7 @@ pub(super) fn ranges(query: &ViewQuery, layout: Layout) -> Result<Vec<Range>> {
             ));
         }
         (Some(_), false) => {
-            return Err(Error::Query("`partition` parameter is not supported in this view.".to_owned()));
+            return Err(Error::Query("`partition` parameter is not supported in this design doc".to_owned()));
         }
         (None, false) => {}
     }

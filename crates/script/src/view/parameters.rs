@@ -109,6 +109,11 @@ impl ViewQuery {
 
     /// Takes the members of a request's body or of one of its `queries`, all JSON. Unknown ones are left out.
     pub fn set_body(&mut self, object: &str) -> Result<()> {
+        self.set_body_but(object, &[])
+    }
+
+    /// The same but for the members with these names, which are not parameters.
+    pub fn set_body_but(&mut self, object: &str, left_out: &[&str]) -> Result<()> {
         if !json::check(object) {
             return Err(invalid_json());
         }
@@ -119,7 +124,17 @@ impl ViewQuery {
             });
         }
         for (name, value) in json::members(object) {
-            self.set(&json::unquote(name), value, true)?;
+            let name = json::unquote(name);
+            if left_out.contains(&&*name) {
+                continue;
+            }
+            if name == "keys" && json::kind(value) != Some(Kind::Array) {
+                return Err(Error::Thrown {
+                    name: "bad_request".into(),
+                    reason: "`keys` member must be an array.".into(),
+                });
+            }
+            self.set(&name, value, true)?;
         }
         Ok(())
     }
@@ -134,7 +149,11 @@ impl ViewQuery {
                 self.start_key = Some(key.clone());
                 self.end_key = Some(key);
             }
-            "keys" => self.keys = Some(keys(value)?),
+            "keys" => match <[String; 1]>::try_from(keys(value)?) {
+                // As in CouchDB, one key alone is as good as `key`.
+                Ok([key]) => (self.start_key, self.end_key) = (Some(key.clone()), Some(key)),
+                Err(keys) => self.keys = Some(keys),
+            },
             "startkey" | "start_key" => self.start_key = Some(key_text(value)?),
             "endkey" | "end_key" => self.end_key = Some(key_text(value)?),
             "startkey_docid" | "start_key_doc_id" => self.start_key_docid = Some(plain.into_owned()),
@@ -307,12 +326,13 @@ mod tests {
     #[test]
     fn parameters_fit_together() {
         let check = |parameters: &[_], has_reduce| url(parameters).unwrap().check(has_reduce);
+        assert!(check(&[("keys", "[1]")], true).unwrap());
         assert!(check(&[], true).unwrap() && !check(&[("reduce", "false")], true).unwrap());
         for (parameters, has_reduce) in [
             (&[("reduce", "true")][..], false),
             (&[("group", "true")], false),
-            (&[("keys", "[1]")], true),
-            (&[("keys", "[1]"), ("key", "1"), ("reduce", "false")], true),
+            (&[("keys", "[1,2]")], true),
+            (&[("keys", "[1,2]"), ("key", "1"), ("reduce", "false")], true),
             (&[("include_docs", "true")], true),
             (&[("group", "false"), ("group_level", "1")], true),
         ] {

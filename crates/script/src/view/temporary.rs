@@ -30,7 +30,10 @@ const CHUNK_BYTES: usize = 64 << 10;
 const REDUCED_ROWS: usize = 2000;
 
 impl TemporaryView {
-    /// Reads the body of a request to `_temp_view`. Its other members are parameters.
+    /// The members of a request's body that make the view; all others are parameters.
+    pub const MEMBERS: &[&str] = &["language", "map", "options", "reduce"];
+
+    /// Reads the body of a request to `_temp_view`.
     pub fn parse(body: &str) -> Result<TemporaryView> {
         let bad = |reason: &str| Error::Thrown { name: "bad_request".to_owned(), reason: reason.to_owned() };
         if !json::check(body) || json::kind(body) != Some(json::Kind::Object) {

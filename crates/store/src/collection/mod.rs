@@ -117,6 +117,7 @@ impl Collection {
 
     pub(crate) fn set_namespace(&self, name: Namespace) {
         *self.name.write() = name;
+        self.watchers.wake();
     }
 
     /// The identifier that clients see.

@@ -66,8 +66,8 @@ impl Drop for Subscription {
 }
 
 impl Collection {
-    /// Has `callback` called after each change of the collection, and when it is dropped, on the thread that did it:
-    /// it must not block. Changes from before this returns are not told of: look at [`Collection::last_sequence`]
+    /// Has `callback` called after each change of the collection, and when it is renamed or dropped, on the thread that
+    /// did it: it must not block. Changes from before this returns are not told of: look at [`Collection::last_sequence`]
     /// afterwards.
     pub fn on_change(&self, callback: Box<dyn Fn() + Send + Sync>) -> Subscription {
         self.watchers.add(callback)

@@ -1,0 +1,203 @@
+//! Views over HTTP: stored, temporary, reduced, within partitions.
+
+use crate::setup::{database, graft, rev};
+use diwan_testkit::HttpClient;
+use serde_json::{Value, json};
+
+const VIEW: &str = "/db/_design/d/_view";
+
+fn fill(client: &mut HttpClient) {
+    let by_n = "function (doc) { if ('n' in doc) emit(doc.n, doc.n); }";
+    let design = json!({"views": {
+        "n": {"map": by_n},
+        "pair": {"map": "function (doc) { if ('n' in doc) emit([doc.n % 3, doc.n], doc.n); }", "reduce": "_sum"},
+        "grow": {"map": by_n, "reduce": "function () { var out = []; for (var i = 0; i < 2000; i++) out.push('wazzap'); return out; }"},
+        "fail": {"map": "function (doc) { if (doc.n == 5) throw 'x'; if ('n' in doc) emit(doc.n, 1); }", "reduce": "function () { nothing.here; }"},
+        "link": {"map": "function (doc) { if (doc.link) emit(doc._id, {_id: doc.link}); }"},
+        "all": {"map": "function (doc) { emit(doc._id, doc._local_seq > 0); }"}
+    }});
+    assert_eq!(client.put("/db/_design/d", &design).status, 201);
+    let docs: Vec<Value> = (0..10).map(|n| json!({"_id": format!("d{n}"), "n": n})).collect();
+    assert_eq!(client.post("/db/_bulk_docs", &json!({ "docs": docs })).status, 201);
+}
+
+fn view(client: &mut HttpClient, path: &str) -> Value {
+    let reply = client.get(&format!("{VIEW}/{path}"));
+    assert_eq!(reply.status, 200, "{path}: {}", reply.text());
+    reply.json()
+}
+
+fn keys(reply: &Value) -> Vec<i64> {
+    reply["rows"].as_array().unwrap().iter().map(|row| row["key"].as_i64().unwrap()).collect()
+}
+
+#[test]
+fn rows_are_chosen_by_parameters() {
+    let (_server, mut client) = database();
+    fill(&mut client);
+    for (path, expected) in [
+        ("n?startkey=3&endkey=5", vec![3, 4, 5]),
+        ("n?start_key=3&end_key=5&inclusive_end=false", vec![3, 4]),
+        ("n?startkey=5&endkey=3&descending=true", vec![5, 4, 3]),
+        ("n?keys=[7,1,99,7]", vec![7, 1, 7]),
+        ("n?key=4", vec![4]),
+        ("n?skip=8", vec![8, 9]),
+        ("n?limit=2&skip=1&descending=true", vec![8, 7]),
+        ("n?startkey=3&startkey_docid=d4&limit=1", vec![4]),
+        ("n?update=lazy&limit=1", vec![0]),
+        ("n?stale=ok&limit=1", vec![0]),
+    ] {
+        assert_eq!(keys(&view(&mut client, path)), expected, "{path}");
+    }
+    let page = view(&mut client, "n?startkey=4&limit=1&include_docs=true&update_seq=true");
+    assert_eq!(
+        (&page["total_rows"], &page["offset"], &page["rows"][0]["doc"]["n"]),
+        (&json!(10), &json!(4), &json!(4))
+    );
+    assert!(page["update_seq"].is_string());
+    let posted = client.post(&format!("{VIEW}/n?descending=true"), &json!({"limit": 2}));
+    assert_eq!(keys(&posted.json()), [9, 8]);
+    let several =
+        client.post(&format!("{VIEW}/n/queries"), &json!({"queries": [{"key": 1}, {"keys": [3, 2]}]})).json();
+    assert_eq!((keys(&several["results"][0]), keys(&several["results"][1])), (vec![1], vec![3, 2]));
+    client.put("/db/l", &json!({"link": "d3"}));
+    client.put("/db/m", &json!({"link": "none"}));
+    let linked = view(&mut client, "link?include_docs=true");
+    assert_eq!((&linked["rows"][0]["doc"]["n"], &linked["rows"][1]["doc"]), (&json!(3), &Value::Null));
+    graft(&mut client, "d9", 1, "f", json!({"n": 100}));
+    let conflicting = view(&mut client, "n?startkey=9&include_docs=true&conflicts=true");
+    assert_eq!(conflicting["rows"][0]["doc"]["_conflicts"].as_array().unwrap().len(), 1);
+    let mut body = client.get("/db/d1").json();
+    let old = body["_rev"].as_str().unwrap().to_owned();
+    client.send("DELETE", &format!("/db/d1?rev={old}"), &[], b"");
+    body = view(&mut client, "n?startkey=0&endkey=2");
+    assert_eq!((keys(&body), &body["total_rows"]), (vec![0, 2], &json!(9)));
+}
+
+#[test]
+fn wrong_queries_are_refused() {
+    let (_server, mut client) = database();
+    fill(&mut client);
+    for (path, error) in [
+        ("n?group=true", "query_parse_error"),
+        ("n?reduce=true", "query_parse_error"),
+        ("n?startkey=5&endkey=2", "query_parse_error"),
+        ("n?limit=-1", "query_parse_error"),
+        ("n?key=abc", "bad_request"),
+        ("n?keys=1", "query_parse_error"),
+        ("n?partition=x", "query_parse_error"),
+        ("pair?include_docs=true", "query_parse_error"),
+        ("pair?keys=[1,2]", "query_parse_error"),
+    ] {
+        let refused = client.get(&format!("{VIEW}/{path}")).refusal();
+        assert_eq!((refused.0, refused.1.as_str()), (400, error), "{path}");
+    }
+    let post = |client: &mut HttpClient, body: Value| client.post(&format!("{VIEW}/n"), &body).refusal().2;
+    assert_eq!(post(&mut client, json!([])), "Request body must be a JSON object");
+    assert_eq!(post(&mut client, json!({"keys": 1})), "`keys` member must be an array.");
+    assert_eq!(
+        client.send("POST", &format!("{VIEW}/n"), &[("Content-Type", "text/plain")], b"{}").status,
+        415
+    );
+    assert_eq!(client.get(&format!("{VIEW}/none")).refusal().2, "missing_named_view");
+    assert_eq!(client.get("/db/_design/none/_view/n").refusal().2, "missing");
+    let index = client.post("/db/_index", &json!({"index": {"fields": ["n"]}, "partitioned": true}));
+    assert_eq!(index.refusal().1, "invalid_design_doc");
+    assert_eq!(client.post("/db/_index", &json!({"index": {"fields": ["n"]}, "ddoc": ""})).status, 400);
+    for (bad, reason) in [
+        (json!({"views": {"x": {"map": "function ("}}}), "Compilation of the map function"),
+        (json!({"views": {"x": {"map": "function () {}", "reduce": "_none"}}}), "`_none` is not a supported"),
+        (json!({"options": {"partitioned": true}}), "partitioned option cannot be true"),
+    ] {
+        let refused = client.put("/db/_design/bad", &bad).refusal();
+        assert!(refused.0 == 400 && refused.2.starts_with(reason), "{refused:?}");
+    }
+}
+
+#[test]
+fn reductions_are_told() {
+    let (_server, mut client) = database();
+    fill(&mut client);
+    let value = |client: &mut HttpClient, path: &str| view(client, path)["rows"].clone();
+    assert_eq!(value(&mut client, "pair"), json!([{"key": null, "value": 45}]));
+    let groups = json!([{"key": [0], "value": 18}, {"key": [1], "value": 12}, {"key": [2], "value": 15}]);
+    assert_eq!(value(&mut client, "pair?group_level=1"), groups);
+    assert_eq!(value(&mut client, "pair?startkey=[1]&endkey=[1,{}]"), json!([{"key": null, "value": 12}]));
+    assert_eq!(
+        value(&mut client, "pair?group=true&descending=true&limit=1"),
+        json!([{"key": [2, 8], "value": 8}])
+    );
+    assert_eq!(value(&mut client, "pair?group=true&keys=[[1,4],[9]]"), json!([{"key": [1, 4], "value": 4}]));
+    assert_eq!(value(&mut client, "pair?keys=[[1,4]]"), json!([{"key": null, "value": 4}]));
+    assert_eq!(view(&mut client, "pair?reduce=false")["total_rows"], 10);
+    let grown = value(&mut client, "grow");
+    assert_eq!((&grown[0]["key"], &grown[0]["error"]), (&Value::Null, &json!("reduce_overflow_error")));
+    // What throws counts for nothing: a document has no rows, a reduction no value.
+    assert_eq!(value(&mut client, "fail"), json!([{"key": null, "value": null}]));
+    assert_eq!(view(&mut client, "fail?reduce=false")["total_rows"], 9);
+}
+
+#[test]
+fn temporary_views_are_kept_by_nobody() {
+    let (_server, mut client) = database();
+    fill(&mut client);
+    let map = "function (doc) { if ('n' in doc) emit(doc.n % 2, doc.n); }";
+    let mut ask = |path: &str, body: Value| client.post(&format!("/db/_temp_view{path}"), &body);
+    assert_eq!(keys(&ask("?limit=1", json!({ "map": map })).json()), [0]);
+    assert_eq!(
+        ask("", json!({"map": map, "reduce": "_sum"})).json()["rows"],
+        json!([{"key": null, "value": 45}])
+    );
+    let groups =
+        ask("?group=true", json!({"map": map, "reduce": "function (keys, values) { return sum(values); }"}));
+    assert_eq!(groups.json()["rows"], json!([{"key": 0, "value": 20}, {"key": 1, "value": 25}]));
+    assert_eq!(ask("", json!({"map": map, "keys": [1]})).json()["rows"].as_array().unwrap().len(), 5);
+    let everything = json!({"map": "function (doc) { emit(doc._id); }", "options": {"include_design": true}});
+    assert_eq!(ask("", everything).json()["total_rows"], 11);
+    for (body, error) in [
+        (json!({}), "bad_request"),
+        (json!([]), "bad_request"),
+        (json!({"map": "x y"}), "compilation_error"),
+        (json!({"map": map, "reduce": "_none"}), "invalid_design_doc"),
+        (json!({"map": map, "language": "erlang"}), "unknown_query_language"),
+    ] {
+        assert_eq!(ask("", body.clone()).refusal().1, error, "{body}");
+    }
+}
+
+#[test]
+fn views_of_partitions() {
+    let (_server, mut client) = database();
+    assert_eq!(client.put("/parts?partitioned=true", &json!({})).status, 201);
+    let map = "function (doc) { emit(doc.n, doc._id); }";
+    let own = json!({"views": {"n": {"map": map}, "count": {"map": map, "reduce": "_count"}}});
+    rev(&client.put("/parts/_design/own", &own));
+    rev(&client.put(
+        "/parts/_design/global",
+        &json!({"options": {"partitioned": false}, "views": {"n": {"map": map}}}),
+    ));
+    for n in 0..6 {
+        client.put(&format!("/parts/{}:{n}", if n % 2 == 0 { "a" } else { "b" }), &json!({ "n": n }));
+    }
+    let at = "/parts/_partition/a/_design/own/_view";
+    assert_eq!(keys(&client.get(&format!("{at}/n?startkey=2")).json()), [2, 4]);
+    assert_eq!(keys(&client.get(&format!("{at}/n?descending=true&limit=1")).json()), [4]);
+    assert_eq!(keys(&client.post(&format!("{at}/n"), &json!({"keys": [4, 1]})).json()), [4]);
+    assert_eq!(client.get(&format!("{at}/count")).json()["rows"][0]["value"], 3);
+    assert_eq!(keys(&client.get("/parts/_design/global/_view/n").json()), [0, 1, 2, 3, 4, 5]);
+    for (path, reason) in [
+        ("/parts/_design/own/_view/n", "`partition` parameter is mandatory for queries to this view."),
+        (
+            "/parts/_partition/a/_design/global/_view/n",
+            "`partition` parameter is not supported in this design doc",
+        ),
+        (
+            "/parts/_partition/a/_design/own/_view/n?partition=b",
+            "Conflicting value for `partition` in query string",
+        ),
+        ("/parts/_partition/_a/_design/own/_view/n", "Partition must not start with an underscore"),
+    ] {
+        let refused = client.get(path).refusal();
+        assert_eq!((refused.0, refused.2.as_str()), (400, reason), "{path}");
+    }
+}
