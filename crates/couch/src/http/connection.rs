@@ -163,6 +163,8 @@ async fn durable(couch: &Couch, commit: CommitId) -> Result<(), Error> {
 }
 
 /// Runs a quick handler here, if its body has come and there is a place; gives the request back if not.
+// It is moved once, by its only caller: a box would cost more.
+#[allow(clippy::result_large_err)]
 fn run_in_place(
     couch: &Couch,
     handler: routes::Handler,
