@@ -57,9 +57,7 @@
 
   // An error as the server takes it: a list whose first element says how it is answered.
   function describe(error) {
-    // What the engine throws when there is no memory for an exception.
-    if (error === null) return ["memory"];
-    if (error === undefined) return ["error", "unnamed_error", String(error)];
+    if (error === null || error === undefined) return ["error", "unnamed_error", String(error)];
     if (isArray(error)) {
       const [kind, name, reason] = error;
       if (kind === "error" || kind === "fatal") return [kind, String(name), text(reason)];
