@@ -4,7 +4,7 @@ use super::edit::Draft;
 use super::options::Show;
 use super::revs::write_rev;
 use super::write::{write_doc, write_record, write_stubs};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::http::blocking;
 use crate::replicator::{check_document, is_replicator};
 use crate::server::Couch;
@@ -21,6 +21,9 @@ use std::sync::Arc;
 
 /// The field that holds the function.
 const FUNCTION: &str = "validate_doc_update";
+
+/// The database whose documents are users.
+const USERS: &str = "_users";
 
 /// Of how many databases the functions are remembered.
 const REMEMBERED: usize = 256;
@@ -89,6 +92,10 @@ impl Validation {
         }
         if is_replicator(&self.database) && !draft.deleted {
             check_document(&draft.id, &new_json(draft, base))?;
+        }
+        if self.database == USERS && draft.body().as_doc().contains_key("password") {
+            let reason = "There are no users yet: nothing would hash the password before it is stored";
+            return Err(Error::not_implemented(reason));
         }
         if self.designs.is_empty() {
             return Ok(());

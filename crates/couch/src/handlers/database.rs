@@ -1,6 +1,7 @@
 //! `/{db}`: a database as a whole.
 
 use super::purge;
+use crate::document::location;
 use crate::error::{Error, Result};
 use crate::http::{Request, Response};
 use crate::names;
@@ -9,7 +10,6 @@ use crate::sequence;
 use diwan_store::Collection;
 use diwan_value::Value as Bson;
 use hyper::header::LOCATION;
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
 /// What there is to know of it.
@@ -30,8 +30,7 @@ pub fn put(request: &mut Request) -> Result<Response> {
         let commit = collection.set_setting(partition::SETTING, Some(Bson::Boolean(true)))?;
         request.couch.store.engine().wait_durable(commit)?;
     }
-    let location = format!("/{}", utf8_percent_encode(&name, NON_ALPHANUMERIC));
-    Ok(Response::ok(201).with_header(LOCATION, location))
+    Ok(Response::ok(201).with_header(LOCATION, location(request, &[&name])))
 }
 
 /// Deletes it with all that is in it.

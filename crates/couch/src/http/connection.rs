@@ -2,12 +2,14 @@
 //! blocking thread each.
 
 use super::response::{CHUNKS, ResponseBody, RowWriter};
+use super::target::{Lenient, Next};
 use super::{Body, Query, Request, Response, cors, origin};
 use crate::error::Error;
 use crate::routes::{self, Found};
 use crate::server::Couch;
 use diwan_kv::CommitId;
 use http_body_util::BodyExt;
+use hyper::Method;
 use hyper::body::{Body as HttpBody, Bytes, Frame, Incoming, SizeHint};
 use hyper::header::{
     AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap, HeaderValue, ORIGIN, SERVER,
@@ -54,9 +56,11 @@ pub async fn serve(listener: TcpListener, couch: Arc<Couch>) {
         let _ = stream.set_nodelay(true);
         let couch = couch.clone();
         tokio::spawn(async move {
+            let stream = Lenient::new(stream);
+            let next = stream.next();
             let service = service_fn(move |request| {
-                let couch = couch.clone();
-                async move { Ok::<_, Infallible>(answer(couch, request).await) }
+                let (couch, next) = (couch.clone(), next.clone());
+                async move { Ok::<_, Infallible>(answer(couch, request, &next).await) }
             });
             let mut builder = auto::Builder::new(TokioExecutor::new());
             builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE).max_buf_size(256 << 10);
@@ -70,9 +74,14 @@ pub async fn serve(listener: TcpListener, couch: Arc<Couch>) {
 }
 
 /// Answers one request.
-async fn answer(couch: Arc<Couch>, request: hyper::Request<Incoming>) -> hyper::Response<Outgoing> {
+async fn answer(
+    couch: Arc<Couch>,
+    request: hyper::Request<Incoming>,
+    next: &Next,
+) -> hyper::Response<Outgoing> {
     couch.requests.fetch_add(1, Ordering::Relaxed);
-    let (head, incoming) = request.into_parts();
+    let (mut head, incoming) = request.into_parts();
+    head.method = overridden(head.method, &head.headers);
     let authority = head.uri.authority().map(|authority| authority.as_str());
     if let Err(error) = origin::check(&couch.config, &head.headers, authority) {
         return finish(&couch, None, error.into(), None);
@@ -97,11 +106,11 @@ async fn answer(couch: Arc<Couch>, request: hyper::Request<Incoming>) -> hyper::
         Ok(found) => found,
         Err(error) => {
             // A small body may still be on its way: closing on it would cost the client the answer.
-            let _ = receive(&head.headers, incoming).await;
+            let _ = receive(&head.headers, incoming, next).await;
             return finish(&couch, origin, error.into(), None);
         }
     };
-    let body = match receive(&head.headers, incoming).await {
+    let body = match receive(&head.headers, incoming, next).await {
         Ok(body) => body,
         Err(error) => return finish(&couch, origin, error.into(), None),
     };
@@ -128,8 +137,16 @@ async fn answer(couch: Arc<Couch>, request: hyper::Request<Incoming>) -> hyper::
     finish(&couch, origin, response, chunks)
 }
 
+/// The method that is meant, where something on the way lets only `POST` pass.
+fn overridden(method: Method, headers: &HeaderMap) -> Method {
+    const METHODS: [&[u8]; 6] = [b"COPY", b"DELETE", b"GET", b"HEAD", b"PATCH", b"PUT"];
+    let named = headers.get("x-http-method-override").map(|name| name.as_bytes());
+    let named = named.filter(|name| method == Method::POST && METHODS.contains(name));
+    named.and_then(|name| Method::from_bytes(name).ok()).unwrap_or(method)
+}
+
 /// Takes a small body as a whole; a large one is read by its handler.
-async fn receive(headers: &HeaderMap, incoming: Incoming) -> Result<Body, Error> {
+async fn receive(headers: &HeaderMap, incoming: Incoming, next: &Next) -> Result<Body, Error> {
     let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     let body = if incoming.is_end_stream() {
         Body::Empty
@@ -142,6 +159,7 @@ async fn receive(headers: &HeaderMap, incoming: Incoming) -> Result<Body, Error>
     } else {
         Body::stream(incoming, Handle::current())
     };
+    next.store(body.is_whole(), Ordering::Relaxed);
     match headers.get(CONTENT_ENCODING).map(|value| value.as_bytes()) {
         None | Some(b"identity") => Ok(body),
         Some(b"gzip") => Ok(body.gunzip()),

@@ -10,6 +10,7 @@ mod origin;
 mod query;
 mod request;
 mod response;
+mod target;
 
 pub use body::Body;
 pub use inline::{Inline, blocking};

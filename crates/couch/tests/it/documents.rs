@@ -324,3 +324,52 @@ fn what_was_acknowledged_is_there_after_a_restart() {
     assert_eq!(http.get("/db/d/a.txt").body, b"hello");
     assert_eq!(http.get("/db/_local/l").json()["_rev"], "0-1");
 }
+
+#[test]
+fn what_people_type_into_urls_is_taken() {
+    let (server, mut http) = database();
+    http.put("/db/a", &json!({"x": "\"<GET />\""}));
+    http.put("/db/b", &json!({}));
+    for _ in 0..3 {
+        assert_eq!(http.get("/db/_all_docs?startkey=\"b\"").json()["offset"], 1);
+        let keys = http.get("/db/_all_docs?keys=[\"a\",\"<`>\"]").json();
+        assert_eq!(keys["rows"][1], json!({"key": "<`>", "error": "not_found"}));
+        // Bodies and other headers stay as they are.
+        let posted = http.post("/db/_all_docs?limit=\"", &json!({}));
+        assert_eq!(posted.status, 400);
+        let text = b"GET /\"<>` HTTP/1.1\r\n\r\n".repeat(20_000);
+        let current = http.get("/db/b?x=\"\"").json()["_rev"].as_str().unwrap().to_owned();
+        let put = http.send("PUT", &format!("/db/b/text?rev={current}"), &[], &text);
+        assert_eq!(put.status, 201);
+        assert_eq!(http.get("/db/b/text").body, text);
+        // What was read as it came is the end of that on a connection.
+        http = server.client();
+    }
+}
+
+#[test]
+fn post_may_stand_for_another_method() {
+    let (_server, mut http) = database();
+    let stands_for =
+        |method: &'static str| [("X-HTTP-Method-Override", method), ("Content-Type", "application/json")];
+    let made = http.send("POST", "/db/d", &stands_for("PUT"), br#"{"x":1}"#);
+    assert_eq!(made.status, 201);
+    assert_eq!(http.send("POST", "/db/d", &stands_for("GET"), b"").json()["x"], 1);
+    assert_eq!(http.send("GET", "/db/d", &stands_for("DELETE"), b"").status, 200);
+    let gone = http.send("POST", &format!("/db/d?rev={}", rev(&made)), &stands_for("DELETE"), b"");
+    assert_eq!((gone.status, http.get("/db/d").status), (200, 404));
+    let created = http.send("PUT", "/a%2Fb", &[], b"");
+    assert_eq!(created.header("location"), Some("http://localhost/a%2Fb"));
+}
+
+#[test]
+fn passwords_are_not_kept_in_the_clear() {
+    let (_server, mut http) = database();
+    let user =
+        json!({"_id": "org.couchdb.user:a", "name": "a", "type": "user", "roles": [], "password": "p"});
+    assert_eq!(http.put("/_users/org.couchdb.user%3Aa", &user).status, 501);
+    let rows = http.post("/_users/_bulk_docs", &json!({ "docs": [user] })).json();
+    assert_eq!(rows[0]["error"], "not_implemented");
+    assert_eq!(http.get("/_users").json()["doc_count"], 0);
+    assert_eq!(http.put("/db/a", &json!({"password": "p"})).status, 201);
+}
