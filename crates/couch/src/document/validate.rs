@@ -84,7 +84,8 @@ impl Validation {
             if !draft.deleted {
                 let design = Design::parse(&new_json(draft, base))?;
                 blocking(|| self.sandbox.check(&design))?;
-                if design.options().partitioned == Some(true) && !crate::partition::is_partitioned(collection) {
+                if design.options().partitioned == Some(true) && !crate::partition::is_partitioned(collection)
+                {
                     return Err(crate::partition::cannot_be_partitioned());
                 }
             }
