@@ -10,6 +10,7 @@ import mapreduce from "pouchdb-mapreduce";
 import memory from "pouchdb-adapter-memory";
 import replication from "pouchdb-replication";
 import { MongoClient } from "mongodb";
+import { until } from "./until.js";
 
 PouchDB.plugin(memory).plugin(http).plugin(replication).plugin(mapreduce).plugin(find);
 
@@ -37,14 +38,6 @@ async function state(db) {
   const { rows } = await db.allDocs({ include_docs: true, conflicts: true });
   return rows.map(({ doc }) => doc);
 }
-
-const until = async (what, check) => {
-  for (let tries = 0; tries < 500; tries++) {
-    if (await check()) return;
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
-  assert.fail(`waited in vain for ${what}`);
-};
 
 test("a remote database works as PouchDB's own", async (t) => {
   const { remote } = databases(t);

@@ -6,6 +6,7 @@ import { MongoClient } from "mongodb";
 import { createRxDatabase } from "rxdb/plugins/core";
 import { replicateCouchDB } from "rxdb/plugins/replication-couchdb";
 import { getRxStorageMemory } from "rxdb/plugins/storage-memory";
+import { until } from "./until.js";
 
 const mongo = new MongoClient(process.env.DIWAN_URI);
 const name = `rxdb-${process.pid}`;
@@ -15,14 +16,6 @@ before(async () => {
   assert.equal((await fetch(process.env.DIWAN_URL + name, { method: "PUT" })).status, 201);
 });
 after(() => mongo.close());
-
-const until = async (what, check) => {
-  for (let tries = 0; tries < 500; tries++) {
-    if (await check()) return;
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
-  assert.fail(`waited in vain for ${what}`);
-};
 
 test("an RxDB collection and a MongoDB collection become the same", async () => {
   const collection = mongo.db("test").collection(name);
