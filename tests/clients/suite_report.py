@@ -4,6 +4,7 @@ import importlib.metadata
 import subprocess
 import sys
 import tarfile
+import tempfile
 import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,23 +27,28 @@ def sources(package: str) -> Path:
     version = importlib.metadata.version(package)
     directory = CACHE / f"{package}-{version}"
     if not directory.exists():
-        unpacking = CACHE / "unpacking"
-        unpacking.mkdir(parents=True, exist_ok=True)
-        download = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
-        source = ["--no-binary", ":all:", "--no-deps", "--dest", str(unpacking), f"{package}=={version}"]
-        subprocess.run(download + source, check=True)
-        (packed,) = unpacking.glob("*.tar.gz")
-        with tarfile.open(packed) as archive:
-            archive.extractall(unpacking, filter="data")
-        packed.unlink()
-        # Its directory may be spelled otherwise.
-        (unpacked,) = unpacking.iterdir()
-        unpacked.rename(directory)
+        CACHE.mkdir(parents=True, exist_ok=True)
+        # A run that was broken off leaves nothing that the next one would take for whole.
+        with tempfile.TemporaryDirectory(dir=CACHE) as fetched:
+            unpacking = Path(fetched)
+            download = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
+            source = ["--no-binary", ":all:", "--no-deps", "--dest", str(unpacking), f"{package}=={version}"]
+            subprocess.run(download + source, check=True)
+            (packed,) = unpacking.glob("*.tar.gz")
+            with tarfile.open(packed) as archive:
+                archive.extractall(unpacking, filter="data")
+            packed.unlink()
+            # Its directory may be spelled otherwise.
+            (unpacked,) = unpacking.iterdir()
+            unpacked.rename(directory)
     return directory
 
 
 def outcomes(report: Path, prefix: str) -> dict[str, Outcome]:
-    """The tests of a JUnit report by `module::Class::test`, their module's name without `prefix`. A test may appear twice, when its end fails too: a failure counts."""
+    """The tests of a JUnit report by `module::Class::test`, their module's name without `prefix`.
+
+    A test may appear twice, when its end fails too: a failure counts.
+    """
     found: dict[str, Outcome] = {}
     for case in ElementTree.parse(report).iter("testcase"):
         module, _, class_name = case.get("classname").removeprefix(prefix).rpartition(".")
