@@ -13,9 +13,7 @@ def server(tmp_path_factory):
     """A server in memory that all tests share."""
     process = ServerProcess(tmp_path_factory.mktemp("server")).start()
     yield process
-    assert process.process.poll() is None, f"the server ended: {process.log.read_text(errors='replace')}"
-    assert process.stop() == 0
-    assert "panicked" not in process.log.read_text(errors="replace")
+    process.end()
 
 
 @pytest.fixture
@@ -25,7 +23,7 @@ def stored_server(tmp_path):
     yield process
     if process.process is not None:
         process.stop()
-    assert "panicked" not in process.log.read_text(errors="replace")
+    process.check_log()
 
 
 @pytest.fixture(scope="session")

@@ -71,6 +71,16 @@ class ServerProcess:
         """SIGTERM; the exit status."""
         return self._end(signal.SIGTERM)
 
+    def end(self) -> None:
+        """Stops, and complains of a server that had ended before, did not end as it was asked to, or panicked."""
+        assert self.process is not None and self.process.poll() is None, f"the server ended: {self.log.read_text(errors='replace')}"
+        assert self.stop() == 0
+        self.check_log()
+
+    def check_log(self) -> None:
+        """Complains of a panic in any run so far."""
+        assert "panicked" not in self.log.read_text(errors="replace")
+
     def kill(self) -> int:
         """SIGKILL, as a crash; the exit status."""
         return self._end(signal.SIGKILL)

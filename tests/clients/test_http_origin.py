@@ -12,7 +12,7 @@ def open_server(tmp_path_factory):
     """A server that lets pages of one origin in."""
     process = ServerProcess(tmp_path_factory.mktemp("cors"), arguments=("--cors-origin", APP)).start()
     yield Http(process.url)
-    assert process.stop() == 0
+    process.end()
 
 
 def preflight(http, origin, method="PUT"):

@@ -26,8 +26,7 @@ def other(tmp_path_factory):
     """A second server in memory."""
     process = ServerProcess(tmp_path_factory.mktemp("other")).start()
     yield Http(process.url)
-    assert process.stop() == 0
-    assert "panicked" not in process.log.read_text(errors="replace")
+    process.end()
 
 
 @pytest.fixture(scope="module")
@@ -474,8 +473,7 @@ def test_killed_in_the_middle(tmp_path):
         with MongoClient(servers[1].uri) as client:
             assert client["test"]["docs"].count_documents({}) == len(final)
         for server in servers:
-            assert server.stop() == 0
-            assert "panicked" not in server.log.read_text(errors="replace")
+            server.end()
     finally:
         stop.set()
         for server in servers:
