@@ -4,7 +4,6 @@ SHELL := /bin/bash
 CARGO ?= cargo
 PYTHON ?= python3
 DATA ?= diwan-data
-FUZZ_SECONDS ?= 90
 export CARGO_TERM_COLOR ?= auto
 
 .PHONY: help serve build test check-style test-rust test-clients test-crash

@@ -266,6 +266,45 @@ class LineUp:
         shutil.rmtree(self._temporary, ignore_errors=True)
 
 
+@dataclass
+class DataSet:
+    """What a line-up is measured on. `make` generates it: what its records say of it, and its stages."""
+
+    name: str
+    durability: str
+    make: Callable[[], tuple[dict, list[Stage]]]
+
+
+class Experiment:
+    """Data sets, one after another, each on a line-up of its own; what the command line runs."""
+
+    name: str
+
+    def __init__(self, options, targets: list[Target], recorder: Recorder, temporary: Path) -> None:
+        self.options = options
+        self._targets = targets
+        self._recorder = recorder
+        self._temporary = temporary
+
+    def data_sets(self) -> list[DataSet]:
+        """The data sets that the options ask for."""
+        raise NotImplementedError
+
+    def run(self, progress) -> None:
+        """All data sets; `progress` is a rich progress display."""
+        data_sets = self.data_sets()
+        overall = progress.add_task(self.name, total=len(data_sets))
+        for data in data_sets:
+            task = progress.add_task(f"{data.name} · generating", total=None)
+            about, stages = data.make()
+            total = sum(stage.rounds * sum(map(stage.admits, self._targets)) for stage in stages)
+            progress.update(task, description=f"{data.name} · starting", total=total)
+            with LineUp(self._targets, data.durability, self._temporary, self._recorder, about) as line_up:
+                line_up.run(stages, lambda step: progress.update(task, advance=1, description=f"{data.name} · {step}"))
+            progress.remove_task(task)
+            progress.advance(overall)
+
+
 def checked(sample: Sample, expected: int | None) -> dict:
     """A sample's fields; a wrong number of rows is a failure, not a fast answer."""
     if expected is not None and sample.rows != expected:

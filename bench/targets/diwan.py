@@ -11,7 +11,7 @@ from pymongo.uri_parser import parse_uri
 from bench import process
 from bench.targets.base import RELAXED, SYNCED, Client, NotGiven, Target
 from bench.targets.couch_client import CouchAdapter
-from bench.targets.couchdb import DURABILITY, CouchDB
+from bench.targets.couchdb import CouchDB
 from bench.targets.mongo_client import MongoAdapter
 from bench.targets.server import ServerProcess
 
@@ -91,7 +91,7 @@ class DiwanHttp(Diwan):
 
     name = "diwan-http"
     baseline = CouchDB.baseline
-    durability = DURABILITY
+    durability = CouchDB.durability
 
     @classmethod
     def configured(cls, options) -> "DiwanHttp":

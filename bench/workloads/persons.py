@@ -8,11 +8,9 @@ depend on durability; synced runs only insert, and fewer documents, since each w
 import random
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 
-from bench.measure import Contestant, LineUp, Stage, checked, concurrent, repeated, sizes, stretch
-from bench.results import Recorder
-from bench.targets import Client, Target
+from bench.measure import Contestant, DataSet, Experiment, Stage, checked, concurrent, repeated, sizes, stretch
+from bench.targets import Client
 from bench.targets.base import RELAXED, SYNCED, Row
 from bench.workloads.persons_data import DESCRIBED, PUBLISHED, keys, persons
 
@@ -36,7 +34,7 @@ def _cut(rows: list, pieces: int) -> list[list]:
     return [rows[start:end] for start, end in zip(bounds, bounds[1:])]
 
 
-class DataSet:
+class Loads:
     """The stages over one shape and size of persons."""
 
     def __init__(self, shape: str, rows: list[Row], rounds: int, slices: int, clients: int) -> None:
@@ -128,38 +126,27 @@ class DataSet:
         return checked(repeated(contestant, work), expected)
 
 
-class Persons:
+class Persons(Experiment):
     """The whole experiment, as the command line wants it."""
 
-    def __init__(self, options, targets: list[Target], recorder: Recorder, temporary: Path) -> None:
-        self._options = options
-        self._targets = targets
-        self._recorder = recorder
-        self._temporary = temporary
+    name = "persons"
 
     def _plan(self) -> Iterator[tuple[str, int, str]]:
-        sizes = sorted(self._options.sizes)
-        for shape in self._options.shapes:
-            if RELAXED in self._options.durability:
+        sizes = sorted(self.options.sizes)
+        for shape in self.options.shapes:
+            if RELAXED in self.options.durability:
                 for size in sizes:
                     yield shape, size, RELAXED
-            if SYNCED in self._options.durability:
-                yield shape, min(sizes[-1], self._options.synced_inserts), SYNCED
+            if SYNCED in self.options.durability:
+                yield shape, min(sizes[-1], self.options.synced_inserts), SYNCED
 
-    def run(self, progress) -> None:
-        """All data sets; `progress` is a rich progress display."""
-        plan = list(self._plan())
-        overall = progress.add_task("persons", total=len(plan))
-        for shape, size, durability in plan:
-            task = progress.add_task(f"{shape} · {size:,} · generating", total=None)
-            options = self._options
-            rows = list(zip(keys(size), persons(size, shape)))
-            data = DataSet(shape, rows, options.rounds, options.slices, options.clients)
-            stages = data.stages(reads=durability == RELAXED)
-            total = sum(stage.rounds * sum(map(stage.admits, self._targets)) for stage in stages)
-            name = f"{shape} · {size:,} · {durability}"
-            progress.update(task, description=f"{name} · starting", total=total)
-            with LineUp(self._targets, durability, self._temporary, self._recorder, data.about) as line_up:
-                line_up.run(stages, lambda step: progress.update(task, advance=1, description=f"{name} · {step}"))
-            progress.remove_task(task)
-            progress.advance(overall)
+    def _make(self, shape: str, size: int, durability: str) -> tuple[dict, list[Stage]]:
+        rows = list(zip(keys(size), persons(size, shape)))
+        loads = Loads(shape, rows, self.options.rounds, self.options.slices, self.options.clients)
+        return loads.about, loads.stages(reads=durability == RELAXED)
+
+    def data_sets(self) -> list[DataSet]:
+        return [
+            DataSet(f"{shape} · {size:,} · {durability}", durability, partial(self._make, shape, size, durability))
+            for shape, size, durability in self._plan()
+        ]

@@ -6,11 +6,8 @@ request ended the server; 200,000 in 96 s and 38 MB by thousands.
 
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
-from bench.measure import Contestant, LineUp, Stage, checked, sizes, stretch
-from bench.results import Recorder
-from bench.targets import Target
+from bench.measure import Contestant, DataSet, Experiment, Stage, checked, sizes, stretch
 from bench.targets.base import SYNCED, Row
 from bench.workloads.persons_data import keys
 
@@ -61,29 +58,18 @@ class Manner:
         return sizes(contestant, TABLE)
 
 
-class Washers:
+class Washers(Experiment):
     """The whole experiment, as the command line wants it. Every write is synced, as CouchDB's are."""
 
-    def __init__(self, options, targets: list[Target], recorder: Recorder, temporary: Path) -> None:
-        self._options = options
-        self._targets = targets
-        self._recorder = recorder
-        self._temporary = temporary
+    name = "washers"
 
-    def run(self, progress) -> None:
-        """All manners and sizes; `progress` is a rich progress display."""
+    @staticmethod
+    def _make(manner: str, size: int) -> tuple[dict, list[Stage]]:
+        inserts = Manner(manner, size)
+        return inserts.about, inserts.stages()
+
+    def data_sets(self) -> list[DataSet]:
         scaled = [
-            (manner, max(1, round(size * self._options.scale))) for manner, sizes in PUBLISHED.items() for size in sizes
+            (manner, max(1, round(size * self.options.scale))) for manner, sizes in PUBLISHED.items() for size in sizes
         ]
-        overall = progress.add_task("washers", total=len(scaled))
-        for manner, size in scaled:
-            name = f"{manner} · {size:,}"
-            task = progress.add_task(f"{name} · starting", total=None)
-            experiment = Manner(manner, size)
-            stages = experiment.stages()
-            total = sum(stage.rounds * sum(map(stage.admits, self._targets)) for stage in stages)
-            progress.update(task, total=total)
-            with LineUp(self._targets, SYNCED, self._temporary, self._recorder, experiment.about) as line_up:
-                line_up.run(stages, lambda step: progress.update(task, advance=1, description=f"{name} · {step}"))
-            progress.remove_task(task)
-            progress.advance(overall)
+        return [DataSet(f"{manner} · {size:,}", SYNCED, partial(self._make, manner, size)) for manner, size in scaled]
