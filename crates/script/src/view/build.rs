@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::sandbox::Limits;
 use crate::tree::Builder;
 use diwan_kv::{Batch, Direction, KeyRange, Space};
-use diwan_store::keys::{self, Key, ViewPart, write_number};
+use diwan_store::keys::{self, IndexId, Key, ViewPart, write_number};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 
@@ -38,13 +38,20 @@ pub(super) fn build(
 ) -> Result<Header> {
     let State::Building { mut after, mut mapped, mut runs } = header.state.clone() else { return Ok(header) };
     let begins = after.is_none();
+    for number in 0..header.views.len() as u32 {
+        // What a build was writing when it was killed is not counted, and may have more chunks than what takes its place.
+        let uncounted = KeyRange::half_open(
+            run_prefix(index.number, number, runs),
+            run_prefix(index.number, number + 1, 0),
+        );
+        index.collection.delete_view_keys(uncounted)?;
+    }
     let view = index.collection.view();
     progress.done.store(mapped, Ordering::Relaxed);
     progress.total.store(index.collection.count(), Ordering::Relaxed);
     let mappers = index.take_mappers(threads(), limits, design)?;
     let plan = Plan {
         design,
-
         layouts: header.views.iter().map(|view| view.layout).collect(),
         ranges: None,
         keeps_records: true,
@@ -118,6 +125,14 @@ pub(super) fn store_runs(index: &Index, parts: &[Mapped], header: &Header) -> Re
     index.commit(batch, Some(header))
 }
 
+/// What the keys of a run's chunks begin with.
+pub(super) fn run_prefix(index: IndexId, view: u32, run: u64) -> Vec<u8> {
+    let mut prefix = keys::view_part(index, ViewPart::Runs);
+    write_number(&mut prefix, view.into());
+    write_number(&mut prefix, run);
+    prefix
+}
+
 /// Makes trees of the runs, and of what is in memory.
 fn finish(
     index: &Index,
@@ -135,10 +150,7 @@ fn finish(
         let mut sources: Vec<Run<'_>> =
             last.iter().filter_map(|part| part.views.get(view)).map(Run::of).collect();
         for run in 0..runs {
-            let mut prefix = keys::view_part(index.number, ViewPart::Runs);
-            write_number(&mut prefix, number.into());
-            write_number(&mut prefix, run);
-            let range = KeyRange::prefix(&prefix);
+            let range = KeyRange::prefix(&run_prefix(index.number, number, run));
             sources.push(Run::stored(snapshot.snapshot().scan(Space::Indexes, range, Direction::Forward))?);
         }
         let commit = |batch| index.commit(batch, None);

@@ -2,6 +2,7 @@
 //! that nobody keeps. A query that reduces everything to one row keeps no rows at all.
 
 use super::answer::{Source, ranges};
+use super::build::run_prefix;
 use super::index::{reduce_sources, reduces};
 use super::mapping::{Mapped, Plan, Walk, threads};
 use super::nodes::{NewNodes, StoredNodes};
@@ -16,7 +17,7 @@ use crate::reduce::{Reduce, ReduceRow};
 use crate::sandbox::{Limits, Mapper};
 use crate::tree::{Builder, Layout, MemoryNodes};
 use diwan_kv::{Batch, Direction, KeyRange, Space};
-use diwan_store::keys::{self, Key, ViewPart, write_number};
+use diwan_store::keys::Key;
 use diwan_store::{Collection, TemporaryNumber};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -136,7 +137,7 @@ pub(super) fn answer(
     };
     let stored = collection.view();
     for run in 0..spill.runs.into_inner() {
-        let prefix = run_prefix(&number, run);
+        let prefix = run_prefix(number.number(), 0, run);
         let chunks = stored.snapshot().scan(Space::Indexes, KeyRange::prefix(&prefix), Direction::Forward);
         runs.push(Run::stored(chunks)?);
     }
@@ -159,13 +160,6 @@ pub(super) fn answer(
         sequence,
     };
     source.answer(query, documents, sink)
-}
-
-fn run_prefix(number: &TemporaryNumber, run: u64) -> Vec<u8> {
-    let mut prefix = keys::view_part(number.number(), ViewPart::Runs);
-    write_number(&mut prefix, 0);
-    write_number(&mut prefix, run);
-    prefix
 }
 
 /// Moves rows into the store when memory has enough of them.

@@ -3,7 +3,9 @@
 use super::*;
 use crate::json;
 use crate::sandbox::Limits;
-use diwan_kv::MemoryEngine;
+use crate::tree::Entry;
+use diwan_kv::{Batch, MemoryEngine};
+use diwan_store::keys::Key;
 use diwan_store::{Edit, Store, WriteOptions};
 use diwan_value::{DocBuf, doc};
 use header::State;
@@ -313,6 +315,16 @@ fn a_build_goes_on_where_it_was() {
             .edit(&format!("{:05}", round), || Edit::Put(doc! { "_id": format!("{round:05}"), "n": 1000 }));
         fixture.edit(&format!("{:05}", 2999 - round), || Edit::Delete);
     }
+    // Of the next round some was written, and it is not in the header.
+    let State::Building { runs, .. } = header.state else { panic!() };
+    let mut stale = mapping::Mapped::new(1).views.remove(0);
+    stale.push(Entry { place: b"x", key: "\"stale\"", value: "1" });
+    let mut batch = Batch::new();
+    for (rows, chunk) in stale.chunks(1).zip(99..) {
+        let key = Key::ViewRun { index: index.number, view: 0, run: runs, chunk };
+        batch.put(diwan_kv::Space::Indexes, key.bytes(), rows);
+    }
+    index.commit(batch, None).unwrap();
     let again = Views::new(Sandbox::new(limits));
     let fresh = of_view("function (doc) { emit(doc.n % 100, 1);  }", "_count");
     for parameters in ["", "group=true", "reduce=false"] {
