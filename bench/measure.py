@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from bench import process
+from bench.data import Table
 from bench.results import Recorder
 from bench.targets import Client, NotGiven, Target
 
@@ -148,7 +149,7 @@ def settle(contestant: Contestant, limit: float = 120.0) -> int | None:
     return last[0] - (contestant.empty_disk or 0)
 
 
-def sizes(contestant: Contestant, table: str) -> dict:
+def sizes(contestant: Contestant, table: Table) -> dict:
     """The fields of a size's record: at rest, after the maintenance that the system offers, and by the system's own word."""
     resting = settle(contestant)
     done = contestant.client.maintain(table)

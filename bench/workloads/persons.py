@@ -9,17 +9,24 @@ import random
 from collections.abc import Callable, Iterator
 from functools import partial
 
+from bench.data import INTEGER, NESTED, TEXT, Row, Table
 from bench.measure import Contestant, DataSet, Experiment, Stage, checked, concurrent, repeated, sizes, stretch
 from bench.targets import Client
-from bench.targets.base import RELAXED, SYNCED, Row
+from bench.targets.base import RELAXED, SYNCED
 from bench.workloads.persons_data import DESCRIBED, PUBLISHED, keys, persons
 
-TABLE, BATCHED, SHARED, SCRATCH = "persons", "persons_batched", "persons_shared", "persons_scratch"
+FIELDS = (
+    *(("name", TEXT), ("salary", INTEGER), ("age", INTEGER), ("telephone", TEXT)),
+    *(("pet", NESTED), ("fax", NESTED), ("jedi power", NESTED)),  # a text where persons are flat, a list where they are nested
+)
+TABLE, BATCHED, SHARED, SCRATCH = (
+    Table(name, FIELDS) for name in ("persons", "persons_batched", "persons_shared", "persons_scratch")
+)
 BATCH = 1000
 POINT_READS = 5_000
 
 
-def _insert_each(client: Client, table: str, rows: list[Row]) -> None:
+def _insert_each(client: Client, table: Table, rows: list[Row]) -> None:
     for row in rows:
         client.insert_one(table, row)
 

@@ -7,7 +7,8 @@ other derived functions, so the two that are needed stand here as 2.7 had them. 
 import math
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from bench.data import Query
 
 SEED = 1337
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -92,31 +93,6 @@ def keys(count: int) -> list[bytes]:
         (0x4D000000 + number // 1000).to_bytes(4, "big") + process + (number % (1 << 24)).to_bytes(3, "big")
         for number in range(count)
     ]
-
-
-@dataclass(frozen=True)
-class Query:
-    """Conditions that all must hold: (operator, field, operand), operators `above`, `below`, `exists` and `any` (of these values)."""
-
-    name: str
-    conditions: tuple[tuple, ...]
-
-    def matches(self, person: dict) -> bool:
-        """Whether a person is found, by MongoDB's rules: a list matches where an element does."""
-        return all(self._holds(person, *condition) for condition in self.conditions)
-
-    @staticmethod
-    def _holds(person: dict, operator: str, field: str, operand) -> bool:
-        if field not in person:
-            return False
-        value = person[field]
-        if operator == "above":
-            return value > operand
-        if operator == "below":
-            return value < operand
-        if operator == "exists":
-            return True
-        return any(one in operand for one in (value if isinstance(value, list) else [value]))
 
 
 _SALARY = (("above", "salary", 18500), ("below", "salary", 35000))

@@ -7,11 +7,12 @@ request ended the server; 200,000 in 96 s and 38 MB by thousands.
 from collections.abc import Iterator
 from functools import partial
 
+from bench.data import INTEGER, TEXT, Row, Table
 from bench.measure import Contestant, DataSet, Experiment, Stage, checked, sizes, stretch
-from bench.targets.base import SYNCED, Row
+from bench.targets.base import SYNCED
 from bench.workloads.persons_data import keys
 
-TABLE = "washers"
+TABLE = Table("washers", (("name", INTEGER), ("color", TEXT), ("type", TEXT), ("tstamp", INTEGER)))
 BATCH = 1000
 
 # Each experiment's manner, and the numbers of documents it was published for.

@@ -1,0 +1,76 @@
+"""What workloads say of their data and ask of it, in terms that every system can be told in its own way."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+# A document's id: 12 bytes are an ObjectId where there is one, a string or a number stay what they are.
+Key = bytes | str | int
+Row = tuple[Key, dict]  # the id, which every system gets alike, and the document without it
+
+# The kinds of fields. A relational system makes columns of them; the others need not know.
+TEXT, INTEGER, FLOAT, DATE, NESTED = "text", "integer", "float", "date", "nested"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table or collection. `fields` are those a document may have, any of which may be missing; `key` is the type of its ids."""
+
+    name: str
+    fields: tuple[tuple[str, str], ...]
+    key: type = bytes
+    database: str = ""  # a database of this name, apart from the bench's own, for workloads that make many
+
+    def kind(self, field: str) -> str:
+        """What a field holds."""
+        return dict(self.fields)[field]
+
+
+COMPARISONS: dict[str, Callable[[object, object], bool]] = {
+    "equals": lambda value, operand: value == operand,
+    "above": lambda value, operand: value > operand,
+    "below": lambda value, operand: value < operand,
+    "at least": lambda value, operand: value >= operand,
+    "at most": lambda value, operand: value <= operand,
+}
+
+
+@dataclass(frozen=True)
+class Query:
+    """Conditions that all must hold: (operator, field, operand).
+
+    Operators: those of `COMPARISONS`, `exists` (no operand), and `any`: one of the operand's values, or a list with one of them.
+    """
+
+    name: str
+    conditions: tuple[tuple[str, str, object], ...] = ()
+    fields: tuple[str, ...] = ()  # which fields are wanted; none named: all
+    order: str | None = None  # a field, ascending
+    limit: int | None = None
+
+    def matches(self, document: dict) -> bool:
+        """Whether a document is found, by MongoDB's rules."""
+        return all(self._holds(document, *condition) for condition in self.conditions)
+
+    @staticmethod
+    def _holds(document: dict, operator: str, field: str, operand) -> bool:
+        if field not in document:
+            return False
+        value = document[field]
+        if operator == "exists":
+            return True
+        if operator == "any":
+            return any(one in operand for one in (value if isinstance(value, list) else [value]))
+        return COMPARISONS[operator](value, operand)
+
+
+ALL = Query("all")
+
+
+def plain(value):
+    """A value as JSON's types: dates become texts of one width, which sort as the dates do."""
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%dT%H:%M:%S.") + f"{value.microsecond // 1000:03d}Z"
+    if isinstance(value, dict):
+        return {name: plain(inner) for name, inner in value.items()}
+    return [plain(inner) for inner in value] if isinstance(value, list) else value
