@@ -1,0 +1,133 @@
+"""Durations are counted exactly, survive the way between processes, and show a stall in its slot."""
+
+import os
+import pickle
+import time
+from functools import partial
+
+import pytest
+from hdrh.histogram import HdrHistogram
+
+from bench.data import INTEGER, Table
+from bench.latency import Latencies, Role, Timeline, run_clients
+from bench.measure import Contestant
+from bench.targets.base import RELAXED, Unsupported
+from bench.targets.sqlite import SQLite
+
+TABLE = Table("things", (("n", INTEGER),), key=int)
+
+
+def test_percentiles_are_of_all_that_was_recorded():
+    latencies = Latencies()
+    for microseconds in range(1, 1001):
+        latencies.record(microseconds / 1e6 + 2e-8)
+    fields = latencies.fields()
+    assert (fields["count"], fields["p50_us"], fields["p99_us"], fields["p999_us"], fields["max_us"]) == (1000, 500, 990, 999, 1000)
+    decoded = HdrHistogram.decode(fields["hdr"])
+    assert decoded.get_total_count() == 1000
+    assert decoded.get_value_at_percentile(99) == pytest.approx(990_000, rel=2e-3)
+
+
+def test_merging_is_recording_together_and_pickling_loses_nothing():
+    one, other, both = Latencies(), Latencies(), Latencies()
+    for number in range(2000):
+        (one if number % 3 else other).record(number / 1e5)
+        both.record(number / 1e5)
+    one = pickle.loads(pickle.dumps(one))
+    one.merge(pickle.loads(pickle.dumps(other)))
+    assert one.fields() == both.fields()
+
+
+def test_nothing_recorded_is_no_duration():
+    fields = Latencies().fields()
+    assert fields["count"] == 0 and fields["p50_us"] is None and fields["max_us"] is None
+    assert Timeline(1.0, 0.0).fields()["slots_count"] == []
+
+
+def test_a_stall_counts_for_the_requests_it_held_up():
+    latencies = Latencies()
+    for _ in range(99):
+        latencies.record(0.001)
+    latencies.record(1.0)
+    corrected = latencies.corrected(0.01)
+    assert latencies.microseconds(90) == [1000]
+    assert corrected.count == 99 + 100 and corrected.microseconds(100) == [1_000_000]
+    assert corrected.microseconds(90)[0] > 700_000
+
+
+def test_recording_is_cheap():
+    latencies, began = Latencies(), time.process_time()
+    for number in range(200_000):
+        latencies.record(number % 1000 / 1e6)
+    assert (time.process_time() - began) / 200_000 < 2e-6
+
+
+def test_a_slot_without_an_operation_is_told():
+    timeline = Timeline(1.0, start=100.0)
+    for ended, seconds in ((100.2, 0.1), (100.9, 0.1), (103.5, 2.6)):
+        timeline.record(seconds, ended)
+    fields = timeline.fields()
+    assert fields["slots_count"] == [2, 0, 0, 1] and fields["slots_max_us"] == [100_000, None, None, 2_600_000]
+    assert timeline.whole().count == 3
+
+
+@pytest.fixture
+def contestant(tmp_path):
+    target = SQLite()
+    target.start(tmp_path)
+    started = Contestant(target, RELAXED)
+    started.client.create(TABLE)
+    yield started
+    started.client.close()
+    target.stop()
+
+
+def insert_share(station) -> int:
+    mine = station.share(list(range(100)))
+    for number in mine:
+        station.timed("insert", station.client.insert_one, TABLE, (number, {"n": number}))
+    return len(mine)
+
+
+def read_while_going(station) -> int:
+    done = 0
+    for done in station.paced(station.argument):
+        station.timed("read", station.client.find_by_id, TABLE, done)
+    return done
+
+
+def die(_station) -> None:
+    os._exit(3)
+
+
+def test_roles_end_by_themselves(contestant):
+    told = run_clients(contestant, [Role("writers", insert_share, processes=3)])
+    assert sorted(told.returned["writers"]) == [33, 33, 34] and told.latencies("insert").count == 100
+    assert contestant.client.read_range(TABLE, 0, 1000) == 100
+    assert told.sample().operations == 100 and told.sample("insert").wall_seconds > 0
+
+
+def test_roles_stop_after_the_time_or_the_work_meanwhile(contestant):
+    roles = [Role("readers", read_while_going, argument=100)]
+    told = run_clients(contestant, roles, seconds=0.5, slot_seconds=0.1)
+    assert 0.4 < told.wall_seconds < 1.5 and 20 <= told.latencies("read").count <= 60
+    assert len(told.timelines["read"].fields()["slots_count"]) >= 5
+    told = run_clients(contestant, roles, meanwhile=partial(contestant.client.read_range, TABLE, 0, 10))
+    assert told.meanwhile == 0
+
+
+def refuse(_station) -> None:
+    raise Unsupported("has none")
+
+
+def fail(_station) -> None:
+    raise LookupError("no document")
+
+
+@pytest.mark.parametrize(
+    ("work", "kind", "told"),
+    [(refuse, Unsupported, "has none"), (fail, RuntimeError, "'bad' failed: LookupError: no document"), (die, RuntimeError, "exit code 3")],
+)
+def test_a_failing_role_stops_all(contestant, work, kind, told):
+    with pytest.raises(kind, match=told):
+        run_clients(contestant, [Role("readers", read_while_going, argument=10), Role("bad", work)], seconds=30)
