@@ -101,11 +101,15 @@ class Target(ABC):
     name: str
     kind: str = "server"  # or "in-process" (a library: the floor, a class of its own) or "null" (the client's own cost)
     baseline: str | None = None  # the null target that costs the same client
-    durability: dict[str, str] = {}
+    durability: dict[str, str] = {}  # without a mode: data sets of that durability say so
+    # Options of the command line that only this system has (a text, or none), and what each is for: `some_uri` becomes --some-uri.
+    options: dict[str, str] = {}
 
     pid: int | None = None
     data: Path | None = None
     ready_seconds: float | None = None
+    # Set before `start` where a replica will follow: some systems must log for it from the beginning, and should not otherwise.
+    replicated: bool = False
 
     @classmethod
     @abstractmethod

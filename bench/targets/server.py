@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 from bench import process
@@ -38,6 +39,18 @@ class ServerProcess:
         """The end of the log."""
         return self.log.read_text(errors="replace")[-600:].strip()
 
+    def kill(self) -> None:
+        """Ends the process and its descendants as a power cut would: no handler of theirs runs. Returns when all are gone."""
+        members = process.family(self.pid) if self._child.poll() is None else []
+        for member in members:
+            try:
+                os.kill(member, signal.SIGKILL)
+            except ProcessLookupError:
+                continue  # it ended by itself as its parent died
+        self._child.wait()
+        while any(_lives(member) for member in members):
+            time.sleep(0.001)
+
     def stop(self, how: signal.Signals = signal.SIGTERM, patience: float = 60.0) -> None:
         """Asks the process to end, and ends it when it does not within `patience` seconds."""
         if self._child.poll() is not None:
@@ -48,3 +61,11 @@ class ServerProcess:
         except subprocess.TimeoutExpired:
             self._child.kill()
             self._child.wait()
+
+
+def _lives(pid: int) -> bool:
+    """Whether a process still runs; one that only waits to be buried does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
