@@ -62,6 +62,10 @@ class Latencies:
         """How many were recorded."""
         return sum(self._counts.values())
 
+    def above(self, seconds: float) -> int:
+        """How many took longer."""
+        return sum(count for steps, count in self._counts.items() if steps > seconds * STEPS)
+
     def microseconds(self, *percentiles: float) -> list[float | None]:
         """The durations at or below which these percentages of the operations ended; 100 is the longest. None of none."""
         total, ordered = self.count, sorted(self._counts.items())
@@ -126,9 +130,8 @@ class Timeline:
         """For a record: lists with one element a slot, those without an operation included, since they are the stalls."""
         slots = [self._slots.get(number, Latencies()) for number in range(max(self._slots, default=-1) + 1)]
         columns = list(zip(*(latencies.microseconds(50, 99, 100) for latencies in slots))) or [()] * 3
-        names = ("slots_p50_us", "slots_p99_us", "slots_max_us")
-        counts = {"slot_seconds": self.slot_seconds, "slots_count": [latencies.count for latencies in slots]}
-        return counts | {name: list(column) for name, column in zip(names, columns)}
+        counts = {"slot_seconds": self.slot_seconds, "count": [latencies.count for latencies in slots]}
+        return counts | {name: list(column) for name, column in zip(("p50_us", "p99_us", "max_us"), columns)}
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ def test_merging_is_recording_together_and_pickling_loses_nothing():
 def test_nothing_recorded_is_no_duration():
     fields = Latencies().fields()
     assert fields["count"] == 0 and fields["p50_us"] is None and fields["max_us"] is None
-    assert Timeline(1.0, 0.0).fields()["slots_count"] == []
+    assert Timeline(1.0, 0.0).fields()["count"] == []
 
 
 def test_a_stall_counts_for_the_requests_it_held_up():
@@ -49,6 +49,7 @@ def test_a_stall_counts_for_the_requests_it_held_up():
     for _ in range(99):
         latencies.record(0.001)
     latencies.record(1.0)
+    assert (latencies.above(0.5), latencies.above(1.0)) == (1, 0)
     corrected = latencies.corrected(0.01)
     assert latencies.microseconds(90) == [1000]
     assert corrected.count == 99 + 100 and corrected.microseconds(100) == [1_000_000]
@@ -67,7 +68,7 @@ def test_a_slot_without_an_operation_is_told():
     for ended, seconds in ((100.2, 0.1), (100.9, 0.1), (103.5, 2.6)):
         timeline.record(seconds, ended)
     fields = timeline.fields()
-    assert fields["slots_count"] == [2, 0, 0, 1] and fields["slots_max_us"] == [100_000, None, None, 2_600_000]
+    assert fields["count"] == [2, 0, 0, 1] and fields["max_us"] == [100_000, None, None, 2_600_000]
     assert timeline.whole().count == 3
 
 
@@ -111,7 +112,7 @@ def test_roles_stop_after_the_time_or_the_work_meanwhile(contestant):
     roles = [Role("readers", read_while_going, argument=100)]
     told = run_clients(contestant, roles, seconds=0.5, slot_seconds=0.1)
     assert 0.4 < told.wall_seconds < 1.5 and 20 <= told.latencies("read").count <= 60
-    assert len(told.timelines["read"].fields()["slots_count"]) >= 5
+    assert len(told.timelines["read"].fields()["count"]) >= 5
     told = run_clients(contestant, roles, meanwhile=partial(contestant.client.read_range, TABLE, 0, 10))
     assert told.meanwhile == 0
 
