@@ -1,4 +1,6 @@
-"""The command line: `python -m bench persons …` measures, `python -m bench report DIRECTORY` writes a run's report again."""
+"""The command line: `python -m bench run [EXPERIMENT …]` measures, `report DIRECTORY` writes a run's report again, `profile` draws
+a flame graph of Diwan under one experiment.
+"""
 
 import argparse
 import sys
@@ -8,102 +10,111 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from bench import machine, report, results
+from bench.options import list_of, positive, scale
 from bench.targets import TARGETS
-from bench.targets.base import RELAXED, SYNCED
-from bench.workloads.persons import Persons
-from bench.workloads.persons_data import SHAPES
-from bench.workloads.washers import Washers
+from bench.workloads import EXPERIMENTS
 
 ROOT = Path(__file__).resolve().parent
 
-
-def _list_of(allowed: tuple[str, ...]):
-    def parse(text: str) -> list[str]:
-        names = [name.strip() for name in text.split(",") if name.strip()]
-        unknown = [name for name in names if name not in allowed]
-        if unknown or not names:
-            raise argparse.ArgumentTypeError(f"{', '.join(unknown) or 'nothing'}: choose from {', '.join(allowed)}")
-        return names
-
-    return parse
+# Where things are on this machine; the rest of the options are a run's settings, which stand in its results and hold when it goes on.
+PLACES = ("command", "experiments", "resume", "diwan_program", "diwan_uri", "temporary", "runs")
 
 
-def _positive(text: str) -> int:
-    number = int(text.replace("_", ""))
-    if number < 1:
-        raise argparse.ArgumentTypeError("must be 1 or more")
-    return number
-
-
-def _sizes(text: str) -> list[int]:
-    return [_positive(size) for size in text.split(",") if size.strip()]
-
-
-def parser() -> argparse.ArgumentParser:
-    """The options; the Makefile's variables of the same names become them."""
-    real = tuple(name for name, target in TARGETS.items() if target.kind != "null")
-    main = argparse.ArgumentParser(prog="python -m bench", description="Measures Diwan beside other document stores.")
+def parsers() -> tuple[argparse.ArgumentParser, argparse.ArgumentParser]:
+    """The options, all of them and those of `run`; the Makefile's variables of the same names become them."""
+    main = argparse.ArgumentParser(prog="python -m bench", description="Measures Diwan beside other databases.")
     commands = main.add_subparsers(dest="command", required=True)
-    one = commands.add_parser("persons", help="inserts, queries and size on disk of the thesis' persons")
-    one.add_argument("--sizes", type=_sizes, default=[5_000, 50_000, 500_000], help="numbers of documents, by commas")
-    one.add_argument("--shapes", type=_list_of(SHAPES), default=list(SHAPES))
-    one.add_argument("--durability", type=_list_of((RELAXED, SYNCED)), default=[RELAXED, SYNCED])
-    one.add_argument("--rounds", type=_positive, default=3, help="how often each read is measured")
-    one.add_argument("--slices", type=_positive, default=5, help="into how many measured parts a load is cut")
-    one.add_argument("--clients", type=_positive, default=16, help="client processes of the concurrent inserts")
-    one.add_argument("--synced-inserts", type=_positive, default=5_000, help="most documents inserted where each waits for the disk")
-    one.set_defaults(workload=Persons)
-    two = commands.add_parser("washers", help="single and bulk inserts of the post on CouchDB's first release")
-    two.add_argument("--scale", type=float, default=1.0, help="times the published numbers of documents")
-    two.set_defaults(workload=Washers)
-    for workload in (one, two):
-        workload.add_argument("--targets", type=_list_of(real), default=list(real))
-        workload.add_argument("--diwan-program", type=Path, default=ROOT.parent / "target/release/diwan")
-        workload.add_argument("--diwan-uri", help="a running Diwan instead of one started here")
-        workload.add_argument("--mongodb-uri", help="a running MongoDB; without it that row says so")
-        workload.add_argument("--couchdb-url", help="a running CouchDB; without it that row says so")
-        workload.add_argument(
-            "--temporary", type=Path, default=ROOT / "tmp", help="where servers keep data: a real disk, or fsync means nothing"
-        )
-        workload.add_argument("--runs", type=Path, default=ROOT / "runs")
-    again = commands.add_parser("report", help="writes the table and plots of a finished run")
+    run = commands.add_parser("run", help="measures experiments, all of them if none is named")
+    run.add_argument("experiments", nargs="*", metavar="EXPERIMENT", help=", ".join(EXPERIMENTS))
+    run.add_argument("--resume", type=Path, metavar="DIRECTORY", help="goes on with an interrupted run, with its settings")
+    _add_settings(run)
+    again = commands.add_parser("report", help="writes the report of a run's results again")
     again.add_argument("directory", type=Path)
-    return main
+    again.add_argument("--publish", type=Path, metavar="FILE", help="also as this Markdown file, with its plots in a directory beside it")
+    return main, run
 
 
-def _measure(options, console: Console) -> int:
+def _add_settings(run: argparse.ArgumentParser) -> None:
+    real = tuple(name for name, target in TARGETS.items() if target.kind != "null")
+    run.add_argument("--scale", type=scale, default=1.0, help="times the published numbers of documents")
+    run.add_argument("--targets", type=list_of(real), default=list(real), help="by commas; all of them by default")
+    run.add_argument("--rounds", type=positive, default=3, help="how often each read is measured")
+    run.add_argument("--clients", type=positive, default=16, help="client processes of concurrent inserts")
+    for experiment in EXPERIMENTS.values():
+        experiment.add_arguments(run.add_argument_group(f"{experiment.name} ({experiment.title})"))
+    systems = run.add_argument_group("systems")
+    systems.add_argument("--diwan-program", type=Path, default=ROOT.parent / "target/release/diwan")
+    systems.add_argument("--diwan-uri", help="a running Diwan instead of one started here")
+    for option, purpose in _addresses().items():
+        systems.add_argument(f"--{option.replace('_', '-')}", help=purpose)
+    run.add_argument("--temporary", type=Path, default=ROOT / "tmp", help="where servers keep data: a real disk, or fsync means nothing")
+    run.add_argument("--runs", type=Path, default=ROOT / "runs")
+
+
+def _addresses() -> dict[str, str]:
+    options = {option: purpose for target in TARGETS.values() for option, purpose in target.options.items()}
+    return {option: purpose for option, purpose in options.items() if option not in PLACES}
+
+
+def _parse(arguments: list[str]) -> tuple[argparse.Namespace, dict[str, set[str]]]:
+    """The options, and what an interrupted run that is to go on has done; what it was told holds unless it is told otherwise."""
+    main, run = parsers()
+    options, done = main.parse_args(arguments), {}
+    if options.command != "run":
+        return options, done
+    if options.resume:
+        try:
+            earlier, done = results.resume(options.resume)
+        except (OSError, ValueError) as failure:
+            main.error(str(failure))
+        run.set_defaults(**earlier["settings"])
+        options = main.parse_args(arguments)
+        options.experiments = options.experiments or earlier["experiments"]
+    options.experiments = options.experiments or list(EXPERIMENTS)
+    unknown = [name for name in options.experiments if name not in EXPERIMENTS]
+    if unknown:
+        main.error(f"no such experiment: {', '.join(unknown)} (there are {', '.join(EXPERIMENTS)})")
+    return options, done
+
+
+def _settings(options) -> dict:
+    hidden = {*PLACES, *_addresses()}
+    return {key: value for key, value in vars(options).items() if key not in hidden}
+
+
+def _measure(options, done: dict[str, set[str]], console: Console) -> int:
     chosen = [TARGETS[name] for name in options.targets]
     nulls = {target.baseline for target in chosen if target.baseline}
     targets = [target.configured(options) for target in [*chosen, *(TARGETS[name] for name in sorted(nulls))]]
-    directory = results.new_directory(options.runs, machine.label())
+    directory = options.resume or results.new_directory(options.runs, machine.label())
     recorder = results.Recorder(directory)
-    named = ("sizes", "shapes", "durability", "rounds", "slices", "clients", "synced_inserts", "scale")
-    settings = {key: getattr(options, key) for key in named if hasattr(options, key)}
-    recorder.write("run", workload=options.command, machine=machine.describe(), settings=settings)
+    recorder.write("run", experiments=options.experiments, machine=machine.describe(), settings=_settings(options))
+    temporary = options.temporary.absolute() / directory.name
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
     try:
         with Progress(*columns, console=console) as progress:
-            options.workload(options, targets, recorder, options.temporary.absolute() / directory.name).run(progress)
+            for name in options.experiments:
+                EXPERIMENTS[name](options, targets, recorder, temporary).run(progress, done)
     except KeyboardInterrupt:
-        console.print("interrupted: the report holds what was measured")
+        console.print(f"interrupted: the report holds what was measured; --resume {directory} goes on")
     finally:
         recorder.close()
-    written = report.write(directory)
-    console.print(f"report: {written}")
+    console.print(f"report: {report.write(directory)}")
     failures = [record for record in results.read(directory) if record["record"] == "failure"]
     for failure in failures:
-        console.print(f"FAILED {failure['target']}: {failure['operation']}: {failure['error'][:300]}", style="red", markup=False)
+        told = " · ".join(str(failure[key]) for key in ("target", "workload", "operation", "error"))
+        console.print(f"FAILED {told[:400]}", style="red", markup=False)
     return 1 if failures else 0
 
 
 def main() -> int:
     """Runs one command; the exit code tells whether all targets that took part came through."""
-    options = parser().parse_args()
+    options, done = _parse(sys.argv[1:])
     console = Console()
     if options.command == "report":
-        console.print(f"report: {report.write(options.directory)}")
+        console.print(f"report: {report.write(options.directory, options.publish)}")
         return 0
-    return _measure(options, console)
+    return _measure(options, done, console)
 
 
 if __name__ == "__main__":

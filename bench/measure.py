@@ -15,8 +15,10 @@ from pathlib import Path
 
 from bench import process
 from bench.data import Table
+from bench.exhibits import Chart, Published
 from bench.results import Recorder
 from bench.targets import Client, NotGiven, Target
+from bench.targets.base import Unsupported
 
 
 @dataclass
@@ -31,13 +33,19 @@ class Sample:
 
 
 class Contestant:
-    """A started target with its connection."""
+    """A started target with its connection, and a directory where more of its files may go."""
 
-    def __init__(self, target: Target, durability: str) -> None:
+    def __init__(self, target: Target, durability: str, directory: Path | None = None) -> None:
         self.target = target
-        self.connect: Callable[[], Client] = target.connector(durability)
-        self.client = self.connect()
+        self.durability = durability
+        self.directory = directory
+        self.reconnect()
         self.empty_disk = process.disk_bytes(target.data) if target.data else None
+
+    def reconnect(self) -> None:
+        """A new connection, after the server was started again."""
+        self.connect: Callable[[], Client] = self.target.connector(self.durability)
+        self.client = self.connect()
 
     def server_cpu(self) -> float | None:
         """CPU seconds that the server has used since it started."""
@@ -161,19 +169,31 @@ def sizes(contestant: Contestant, table: Table) -> dict:
     }
 
 
+Fields = dict | list[dict] | None
+
+
 @dataclass
 class Stage:
-    """One step of a workload, done by all targets in turn, `rounds` times. `run` returns the fields of its record."""
+    """One step of a workload, done by all targets in turn, `rounds` times.
+
+    `run` returns the fields of its record, or a list of them for several records; fields `record` and `operation` among them
+    stand before the stage's own. A target that does not offer a stage is recorded so and goes on, unless others build on the stage.
+    """
 
     operation: str
     rounds: int
-    run: Callable[[Contestant, int], dict]
+    run: Callable[[Contestant, int], Fields]
     record: str = "sample"
     null: bool = False  # whether the null servers take part
 
     def admits(self, target: Target) -> bool:
         """Whether a target takes part."""
         return self.null or target.kind != "null"
+
+    @property
+    def founding(self) -> bool:
+        """Whether the stages after it build on it."""
+        return self.record == "prepared"
 
 
 class LineUp:
@@ -185,7 +205,8 @@ class LineUp:
         self._temporary = temporary
         self._recorder = recorder
         self._about = {**about, "durability": durability}
-        self._contestants: list[Contestant] = []
+        self._contestants: dict[str, Contestant] = {}
+        self._unoffered: set[tuple[str, str]] = set()
 
     def __enter__(self) -> "LineUp":
         try:
@@ -201,19 +222,31 @@ class LineUp:
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir(parents=True)
         base = {**self._about, "target": target.name, "kind": target.kind, "baseline": target.baseline}
-        means = target.durability[self._durability]
+        base["means"] = target.durability.get(self._durability, "–")
         try:
+            if self._durability not in target.durability:
+                raise Unsupported(f"has no {self._durability} durability")
             target.start(directory)
             idle = process.peak_memory(target.pid) if target.pid else None
-            self._recorder.write("target", **base, means=means, status="runs", **target.describe())
+            contestant = Contestant(target, self._durability, directory)
+            self._recorder.write("target", **base, status="runs", **target.describe())
             self._recorder.write("start", **base, ready_seconds=target.ready_seconds, idle_memory_bytes=idle)
-            self._contestants.append(Contestant(target, self._durability))
+            self._contestants[target.name] = contestant
         except NotGiven as absence:
-            self._recorder.write("target", **base, means=means, status=f"not given: {absence}")
+            self._recorder.write("target", **base, status=f"not given: {absence}")
+            self._stop(target)
+        except Unsupported as lack:
+            self._recorder.write("target", **base, status=f"not offered: {lack}")
+            self._stop(target)
+        except Exception as failure:
+            self._recorder.write("target", **base, status="failed")
+            self._fail(target, "start", failure)
+
+    def _stop(self, target: Target) -> None:
+        try:
             target.stop()
         except Exception as failure:
-            self._recorder.write("target", **base, means=means, status="failed")
-            self._fail(target, "start", failure)
+            self._recorder.write("failure", **self._about, target=target.name, operation="stop", error=str(failure)[:1000])
 
     def _fail(self, target: Target, operation: str, failure: Exception) -> None:
         self._recorder.write(
@@ -224,41 +257,46 @@ class LineUp:
             error=f"{type(failure).__name__}: {failure}"[:1000],
             trace=traceback.format_exc()[-2000:],
         )
-        try:
-            target.stop()
-        except Exception as second:
-            self._recorder.write("failure", **self._about, target=target.name, operation="stop", error=str(second)[:1000])
+        self._stop(target)
 
     def run(self, stages: list[Stage], advance: Callable[[str], None]) -> None:
-        """All stages, all rounds, the targets in turn; `advance` is told before each step and once at the end of it."""
+        """All stages, all rounds, the targets in turn; `advance` is told after each step."""
         for stage in stages:
             for number in range(stage.rounds):
                 for target in self._targets:
                     if not stage.admits(target):
                         continue
-                    contestant = next((one for one in self._contestants if one.target is target), None)
-                    if contestant:
+                    contestant = self._contestants.get(target.name)
+                    if contestant and (target.name, stage.operation) not in self._unoffered:
                         self._step(stage, number, contestant)
                     advance(f"{stage.operation} · {target.name}")
 
     def _step(self, stage: Stage, number: int, contestant: Contestant) -> None:
         target = contestant.target
         try:
-            fields = stage.run(contestant, number)
-            self._recorder.write(
-                stage.record, **self._about, target=target.name, kind=target.kind, operation=stage.operation, round=number, **fields
-            )
+            self._write(stage, number, target, stage.run(contestant, number))
+        except Unsupported as lack:
+            self._unoffered.add((target.name, stage.operation))
+            base = {**self._about, "target": target.name, "kind": target.kind, "operation": stage.operation}
+            self._recorder.write("unsupported", **base, reason=str(lack))
+            if stage.founding:
+                del self._contestants[target.name]
+                self._stop(target)
         except Exception as failure:
-            self._contestants.remove(contestant)
+            del self._contestants[target.name]
             self._fail(target, stage.operation, failure)
 
+    def _write(self, stage: Stage, number: int, target: Target, told: Fields) -> None:
+        for fields in told if isinstance(told, list) else [told or {}]:
+            record = {"record": stage.record, "operation": stage.operation, **fields}
+            self._recorder.write(record.pop("record"), **self._about, target=target.name, kind=target.kind, round=number, **record)
+
     def __exit__(self, *_) -> None:
-        for contestant in self._contestants:
-            if contestant.target.pid:
-                self._recorder.write(
-                    "memory", **self._about, target=contestant.target.name, peak_bytes=process.peak_memory(contestant.target.pid)
-                )
+        for contestant in self._contestants.values():
             try:
+                if contestant.target.pid:
+                    peak = process.peak_memory(contestant.target.pid)
+                    self._recorder.write("memory", **self._about, target=contestant.target.name, peak_bytes=peak)
                 contestant.client.close()
                 contestant.target.stop()
             except Exception as failure:
@@ -277,9 +315,30 @@ class DataSet:
 
 
 class Experiment:
-    """Data sets, one after another, each on a line-up of its own; what the command line runs."""
+    """Data sets, one after another, each on a line-up of its own; what the command line runs and the report shows.
+
+    A subclass in `bench/workloads/` fills in the attributes below, of which only `name` and `title` are needed, and `data_sets`; a row
+    in `bench/workloads/__init__.py` makes it known. Common options: `scale` (1: the published sizes), `rounds`, `clients`.
+
+    A data set's `about` has `workload` (the experiment's name), `shape` (any short text: the variant) and `size` (the number of
+    documents), which with the durability identify it in the report. Records that the report shows, by what a stage returns:
+
+    - `sample`: the fields of a `Sample`; with those of a `Latencies` beside them, also its percentiles.
+    - `latency`: the fields of a `Latencies`, for operations that are not measured as a stretch.
+    - `timeline`: the fields of a `Timeline`, and `events`, if any: a list of (seconds, text).
+    - `size`: what `sizes` returns.
+    - `figure`: `value` and `unit`, a figure of any other kind (documents lost, seconds until it serves again).
+
+    Operations whose name begins with one of `whole` are shown in milliseconds as a whole, the others in microseconds each.
+    """
 
     name: str
+    title: str
+    about: str = ""  # Markdown: what is measured, and how
+    notes: str = ""  # Markdown: what is not comparable, with what was published or between systems
+    published: tuple[Published, ...] = ()
+    charts: tuple[Chart, ...] = ()
+    whole: tuple[str, ...] = ()
 
     def __init__(self, options, targets: list[Target], recorder: Recorder, temporary: Path) -> None:
         self.options = options
@@ -287,23 +346,45 @@ class Experiment:
         self._recorder = recorder
         self._temporary = temporary
 
+    @classmethod
+    def add_arguments(cls, parser) -> None:
+        """Options of its own, on an argparse group; none may have the name of another experiment's."""
+
     def data_sets(self) -> list[DataSet]:
         """The data sets that the options ask for."""
         raise NotImplementedError
 
-    def run(self, progress) -> None:
-        """All data sets; `progress` is a rich progress display."""
+    def scaled(self, size: int, least: int = 1) -> int:
+        """A published number of documents at the run's scale."""
+        return max(least, round(size * self.options.scale))
+
+    def run(self, progress, done: dict[str, set[str]]) -> None:
+        """All data sets; `progress` is a rich display, `done` tells by data set which targets an earlier run has measured."""
         data_sets = self.data_sets()
         overall = progress.add_task(self.name, total=len(data_sets))
         for data in data_sets:
-            task = progress.add_task(f"{data.name} · generating", total=None)
-            about, stages = data.make()
-            total = sum(stage.rounds * sum(map(stage.admits, self._targets)) for stage in stages)
-            progress.update(task, description=f"{data.name} · starting", total=total)
-            with LineUp(self._targets, data.durability, self._temporary, self._recorder, about) as line_up:
-                line_up.run(stages, lambda step: progress.update(task, advance=1, description=f"{data.name} · {step}"))
-            progress.remove_task(task)
+            finished = done.get(f"{self.name} · {data.name}", set())
+            targets = [target for target in self._targets if target.name not in finished]
+            if any(target.kind != "null" for target in targets):
+                needed = {target.baseline for target in targets}
+                self._measure(data, [one for one in self._targets if one in targets or one.name in needed], progress)
             progress.advance(overall)
+
+    def _measure(self, data: DataSet, targets: list[Target], progress) -> None:
+        name = f"{self.name} · {data.name}"
+        task = progress.add_task(f"{name} · generating", total=None)
+        try:
+            about, stages = data.make()
+            total = sum(stage.rounds * sum(map(stage.admits, targets)) for stage in stages)
+            progress.update(task, description=f"{name} · starting", total=total)
+            with LineUp(targets, data.durability, self._temporary, self._recorder, about) as line_up:
+                line_up.run(stages, lambda step: progress.update(task, advance=1, description=f"{name} · {step}"))
+            self._recorder.complete(name, [target.name for target in targets])
+        except Exception as failure:
+            # No target's fault, and not complete; the other data sets are still worth having.
+            fields = {"workload": self.name, "shape": data.name, "durability": data.durability, "target": "–", "operation": "data set"}
+            self._recorder.write("failure", **fields, error=f"{type(failure).__name__}: {failure}", trace=traceback.format_exc()[-2000:])
+        progress.remove_task(task)
 
 
 def checked(sample: Sample, expected: int | None) -> dict:

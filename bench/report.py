@@ -197,35 +197,10 @@ def _growth_part(figures: Figures) -> list[str]:
     return ["## Growth", "", "Total wall time at the larger size over that at the smaller.", "", *_table(head, rows)]
 
 
-COMPARABLE = {"persons": """## What to keep in mind
-
-- Published in 2011 (as graphs only): MongoDB 1.6 faster than CouchDB 1.0 on every insert and query and smaller on disk, everything
-  linear in the number of documents. Absolute times are of their day; compare systems within one run.
-- Every system gets the same documents and the same 12-byte ids, has no secondary index, and returns whole documents that the client
-  decodes to dictionaries. "As published" sends a count before it iterates, and its Q5 asks for a key that no document has.
-- "Less null" takes away what the Python client costs with a server that does nothing; that server costs a loop of Python itself, so
-  the difference is a little too small, and can be negative where server and client overlap. Queries have no null; take the client's CPU away.
-- With several clients wall time is shared: both server and clients want the same cores. Server CPU is what a server is judged by.
-- An in-process library (SQLite) has no server: its engine's time is in the client's CPU. It is the floor, not a peer.
-- PostgreSQL splits a count over parallel workers, so its CPU time can exceed its wall time. It keeps no change log and no revisions.
-- Over HTTP the queries are temporary views in JavaScript, and a count is one with `_count`. The published map functions take a pet
-  for a list, which a flat person's is not; here they take both.
-""",
-    "washers": """## What to keep in mind
-
-- Published in 2007 of CouchDB 0.7: one document a request 93–111 a second, and 1.3 GB on disk for 100,000; one request 667–1,667 a
-  second until 100,000 ended the server; thousands in a loop 200,000 in 96 s and 38 MB.
-- Every write waits for the disk here. The first manner measures the disk's fsync more than anything else.
-- A person of the post takes 67 bytes by its author's count, 12 of them the id's here instead of 36.
-""",
-}
-
-
-def write(directory: Path) -> Path:
+def write(directory: Path, publish: Path | None = None) -> Path:
     """Writes `report.md` and the plots beside `results.jsonl`; returns the report's path."""
     figures = Figures(results.read(directory))
-    workload = next((run["workload"] for run in figures.of("run") if "workload" in run), "persons")
-    lines = [f"# {workload.capitalize()}: {directory.name}", ""]
+    lines = [f"# {directory.name}", ""]
     for run in figures.of("run"):
         machine, settings = run["machine"], run["settings"]
         clients = ", ".join(f"{name} {version}" for name, version in machine["clients"].items())
@@ -243,7 +218,6 @@ def write(directory: Path) -> Path:
     for key in sorted(figures.sets):
         lines += _operations_part(figures, key)
     lines += _sizes_part(figures) + _resources_part(figures) + _growth_part(figures)
-    lines.append(COMPARABLE[workload])
     report = directory / "report.md"
     report.write_text("\n".join(lines), encoding="utf-8")
     return report

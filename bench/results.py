@@ -1,7 +1,9 @@
 """A run's directory and its results: JSON lines, one record each, written as they come so that an interrupted run keeps them.
 
 Records: `run` (machine and settings), `target` (version, durability, or why it is absent), `start`, `sample` (one measured
-stretch of one operation), `size`, `memory`, `failure`.
+stretch of one operation), `size`, `latency`, `timeline`, `figure`, `memory`, `unsupported`, `failure`, and `complete`: a data set
+that is measured, with its targets. What stands between two of these belongs to one data set, so a run that goes on after an
+interruption drops what follows the last one, and measures that data set again.
 """
 
 import datetime
@@ -34,9 +36,31 @@ class Recorder:
         self._file.write(json.dumps({"record": record, **fields}) + "\n")
         self._file.flush()
 
+    def complete(self, name: str, targets: list[str]) -> None:
+        """Says that a data set is measured; the targets that failed or were not there count too."""
+        self.write("complete", name=name, targets=targets)
+
     def close(self) -> None:
         """Ends the run's file."""
         self._file.close()
+
+
+def resume(directory: Path) -> tuple[dict, dict[str, set[str]]]:
+    """Drops what an interrupted run measured of its last data set; returns its first `run` record, and the targets done by data set."""
+    records = read(directory)
+    if not records or records[0]["record"] != "run":
+        raise ValueError(f"{directory} holds no run that could go on")
+    ends = [number for number, record in enumerate(records) if record["record"] == "complete"]
+    kept = records[: ends[-1] + 1 if ends else 1]
+    file = directory / "results.jsonl"
+    shorter = file.with_suffix(".new")
+    shorter.write_text("".join(json.dumps(record) + "\n" for record in kept), encoding="utf-8")
+    shorter.replace(file)
+    done: dict[str, set[str]] = {}
+    for record in kept:
+        if record["record"] == "complete":
+            done.setdefault(record["name"], set()).update(record["targets"])
+    return records[0], done
 
 
 def read(directory: Path) -> list[dict]:

@@ -14,6 +14,10 @@ class Given(Target):
     option: str
     adapter: type
 
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.options = {cls.option: f"a running {cls.name} instead of none"}
+
     def __init__(self, address: str | None) -> None:
         self._address = address
 
