@@ -1,80 +1,235 @@
-"""A client for every system that speaks CouchDB's protocol, by couchdb-python, which the thesis used."""
+"""A client for every system that speaks CouchDB's protocol, by couchdb-python, which the thesis used.
+
+Searching has two ways, of which the table decides. One without indexes is searched by temporary views, as the seeds did; CouchDB
+dropped those in 2.0, so a server that refuses them is asked by `_find`, as its documentation says today. A table with an index, and
+a query that wants fields, an order or a limit, always goes to `_find`.
+"""
 
 import json
 import time
 from collections.abc import Iterator
+from hashlib import sha256
 
 import couchdb
-from couchdb.http import ResourceNotFound
+from couchdb.http import ResourceNotFound, ServerError
 
-from bench.targets.base import RELAXED, Client, Row
+from bench.data import ALL, Key, Query, Row, Table, plain
+from bench.targets.base import RELAXED, Client, Unsupported
 
 PREFIX = "bench_"
 COMPACTION_SECONDS = 600
+# `_find` returns 25 documents unless told how many.
+EVERY = 1_000_000_000
+REFUSALS_OF_VIEWS = (404, 405, 410, 501)
 
 CONDITIONS = {
+    "equals": "doc[{field}] === {value}",
     "above": "doc[{field}] > {value}",
     "below": "doc[{field}] < {value}",
+    "at least": "doc[{field}] >= {value}",
+    "at most": "doc[{field}] <= {value}",
     "exists": "doc[{field}]",
     "any": "[].concat(doc[{field}]).some(function (one) {{ return {value}.indexOf(one) >= 0; }})",
 }
+SELECTORS = {
+    "equals": lambda value: {"$eq": value},
+    "above": lambda value: {"$gt": value},
+    "below": lambda value: {"$lt": value},
+    "at least": lambda value: {"$gte": value},
+    "at most": lambda value: {"$lte": value},
+    "exists": lambda _: {"$exists": True},
+    "any": lambda values: {"$in": list(values)},
+}
 
 
-def to_map(query, value: str = "doc") -> str:
+def to_map(query: Query, value: str = "doc") -> str:
     """The query as the map function of a temporary view; `value` is what it emits beside the id."""
     parts = [
-        CONDITIONS[operator].format(field=json.dumps(field), value=json.dumps(operand))
+        CONDITIONS[operator].format(field=json.dumps(field), value=json.dumps(plain(operand)))
         for operator, field, operand in query.conditions
     ]
     return f"function (doc) {{ if ({' && '.join(parts)}) emit(doc._id, {value}); }}"
 
 
+def to_mango(query: Query, fields: tuple[str, ...] = ()) -> dict:
+    """The query as `_find` takes it, with these fields instead of its own if any are given."""
+    selector: dict = {}
+    for operator, field, operand in query.conditions:
+        selector.setdefault(field, {}).update(SELECTORS[operator](plain(operand)))
+    asked = {"selector": selector or {"_id": {"$gt": None}}, "limit": query.limit or EVERY}
+    if wanted := fields or query.fields:
+        asked["fields"] = list(wanted)
+    if query.order:
+        asked["sort"] = [{query.order: "asc"}]
+    return asked
+
+
+def to_id(key: Key) -> str:
+    """An id as it is stored; numbers get one width, so that they sort as numbers do."""
+    return key.hex() if isinstance(key, bytes) else f"{key:010d}" if isinstance(key, int) else key
+
+
+def database_name(table: Table) -> str:
+    """What a table's database is called. A slash divides databases from their tables in servers that know both."""
+    return f"{PREFIX}{table.database}/{table.name}" if table.database else PREFIX + table.name
+
+
+def to_document(row: Row) -> dict:
+    """A row as it is sent."""
+    return {"_id": to_id(row[0]), **plain(row[1])}
+
+
 class CouchAdapter(Client):
-    """One connection that is kept alive. Tables are databases."""
+    """One connection that is kept alive. Tables are databases; dates are texts, for JSON has none."""
+
+    dialect = "couchdb"
 
     def __init__(self, url: str, durability: str) -> None:
         self._server = couchdb.Server(url)
         self._server.version()
-        self._databases: dict[str, couchdb.Database] = {}
-        # Only single documents can be acknowledged before they are on disk.
+        self._databases: dict[Table, couchdb.Database] = {}
+        self._indexed: dict[Table, bool] = {}
+        self._views_refused = False
+        # Only single new documents can be acknowledged before they are on disk: an update's acknowledgement must tell of conflicts.
         self._options = {"batch": "ok"} if durability == RELAXED else {}
 
-    def _table(self, table: str) -> couchdb.Database:
+    def _table(self, table: Table) -> couchdb.Database:
         if table not in self._databases:
-            self._databases[table] = couchdb.Database(self._server.resource(PREFIX + table), PREFIX + table)
+            name = database_name(table)
+            self._databases[table] = couchdb.Database(self._server.resource(name), name)
         return self._databases[table]
 
-    def create(self, table: str) -> None:
-        name = PREFIX + table
+    def create(self, table: Table) -> None:
+        self._forget(table)
         try:
-            self._server.delete(name)
+            self._server.delete(database_name(table))
         except ResourceNotFound:
             pass
-        self._server.create(name)
+        self._server.create(database_name(table))
 
-    def insert_one(self, table: str, row: Row) -> None:
-        self._table(table).resource.post_json(body={"_id": row[0].hex(), **row[1]}, **self._options)
+    def drop(self, table: Table) -> None:
+        self._forget(table)
+        self._server.delete(database_name(table))
 
-    def insert_many(self, table: str, rows: list[Row]) -> None:
-        outcomes = self._table(table).update([{"_id": key.hex(), **document} for key, document in rows])
-        for succeeded, _, refusal in outcomes:
+    def _forget(self, table: Table) -> None:
+        self._databases.pop(table, None)
+        self._indexed.pop(table, None)
+
+    def create_index(self, table: Table, *fields: str) -> None:
+        resource = self._table(table).resource
+        _, _, made = resource.post_json("_index", body={"index": {"fields": list(fields)}, "type": "json"})
+        self._indexed[table] = True
+        # An index is complete after the first question that uses it.
+        first = {"selector": {field: {"$gt": None} for field in fields}, "use_index": [made["id"], made["name"]], "limit": 1}
+        resource.post_json("_find", body=first)
+
+    def insert_one(self, table: Table, row: Row) -> None:
+        self._table(table).resource.post_json(body=to_document(row), **self._options)
+
+    def insert_many(self, table: Table, rows: list[Row]) -> None:
+        self._write(table, [to_document(row) for row in rows])
+
+    def _write(self, table: Table, documents: list[dict]) -> None:
+        for succeeded, _, refusal in self._table(table).update(documents):
             if not succeeded:
                 raise refusal
 
-    def find_by_id(self, table: str, key: bytes) -> dict | None:
-        document = self._table(table).get(key.hex())
+    def update_field(self, table: Table, key: Key, field: str, value: object) -> None:
+        database = self._table(table)
+        document = database[to_id(key)]
+        document[field] = plain(value)
+        database.save(document)
+
+    def delete_one(self, table: Table, key: Key) -> None:
+        del self._table(table)[to_id(key)]  # HEAD for the revision, then DELETE
+
+    def delete_many(self, table: Table, query: Query) -> int:
+        if query == ALL:
+            rows = self._documents(table, {})
+            revisions = [(row["id"], row["value"]["rev"]) for row in rows]
+        else:
+            found = self._find(table, to_mango(query, ("_id", "_rev")))
+            revisions = [(document["_id"], document["_rev"]) for document in found]
+        self._write(table, [{"_id": id, "_rev": revision, "_deleted": True} for id, revision in revisions])
+        return len(revisions)
+
+    def find_by_id(self, table: Table, key: Key) -> dict | None:
+        document = self._table(table).get(to_id(key))
         if document is not None:
             del document["_id"], document["_rev"]
         return document
 
-    def count(self, table: str, query) -> int:
-        rows = list(self._table(table).query(to_map(query, "null"), "_count"))
+    def _documents(self, table: Table, options: dict) -> list[dict]:
+        """The rows of `_all_docs` but for design documents, such as those that indexes are kept in."""
+        _, _, found = self._table(table).resource.get_json("_all_docs", **options)
+        return [row for row in found["rows"] if not row["id"].startswith("_design/")]
+
+    def _find(self, table: Table, asked: dict) -> list[dict]:
+        try:
+            return self._table(table).resource.post_json("_find", body=asked)[2]["docs"]
+        except ServerError as refusal:
+            if "no_usable_index" in str(refusal):
+                raise Unsupported("sorts only by an index") from refusal
+            raise
+
+    def _has_index(self, table: Table) -> bool:
+        if table not in self._indexed:
+            _, _, told = self._table(table).resource.get_json("_index")
+            self._indexed[table] = any(index["type"] == "json" for index in told["indexes"])
+        return self._indexed[table]
+
+    def _view(self, table: Table, query: Query, value: str, reduction: str | None = None) -> list | None:
+        """The rows of a temporary view; none where the query or the server wants another way."""
+        plainly = query.conditions and not (query.fields or query.order or query.limit)
+        if not plainly or self._views_refused or self._has_index(table):
+            return None
+        try:
+            return self._table(table).query(to_map(query, value), reduction).rows
+        except ResourceNotFound:
+            self._views_refused = True
+        except ServerError as refusal:
+            if refusal.args[0][0] not in REFUSALS_OF_VIEWS:
+                raise
+            self._views_refused = True
+        return None
+
+    def count(self, table: Table, query: Query) -> int:
+        """By a view's reduction, by the table's own count, or else by the ids that `_find` returns, which cannot count."""
+        if query == ALL:
+            # CouchDB counts design documents among the others.
+            bounds = {"startkey": '"_design/"', "endkey": '"_design0"'}
+            _, _, own = self._table(table).resource.get_json("_all_docs", **bounds)
+            return self._table(table).info()["doc_count"] - len(own["rows"])
+        rows = self._view(table, query, "null", "_count")
+        if rows is None:
+            return len(self._find(table, to_mango(query, ("_id",))))
         return rows[0].value if rows else 0
 
-    def find(self, table: str, query) -> Iterator[object]:
-        return iter(self._table(table).query(to_map(query)))
+    def find(self, table: Table, query: Query) -> Iterator[object]:
+        if query == ALL:
+            return iter(self._documents(table, {"include_docs": "true"}))
+        rows = self._view(table, query, "doc")
+        return iter(self._find(table, to_mango(query)) if rows is None else rows)
 
-    def maintain(self, table: str) -> str:
+    def read_range(self, table: Table, start: Key, limit: int) -> int:
+        options = {"startkey": json.dumps(to_id(start)), "limit": str(limit), "include_docs": "true"}
+        return len(self._documents(table, options))
+
+    def native(self, table: Table, statements: dict[str, object]) -> list:
+        """The statement has `map`, perhaps `reduce`, and `options` of the view's address; it is kept as a design document."""
+        if self.dialect not in statements:
+            raise Unsupported("the workload has no view")
+        view = dict(statements[self.dialect])
+        options = view.pop("options", {})
+        name = sha256(json.dumps(view, sort_keys=True).encode()).hexdigest()[:16]
+        database = self._table(table)
+        try:
+            return database.view(f"{name}/all", **options).rows
+        except ResourceNotFound:
+            database.save({"_id": f"_design/{name}", "language": "javascript", "views": {"all": view}})
+            return database.view(f"{name}/all", **options).rows
+
+    def maintain(self, table: Table) -> str:
         database = self._table(table)
         database.commit()
         database.compact()
@@ -83,8 +238,8 @@ class CouchAdapter(Client):
             time.sleep(0.1)
         return "compact"
 
-    def table_bytes(self, table: str) -> int | None:
-        return self._table(table).info()["sizes"]["file"]
+    def table_bytes(self, table: Table) -> int | None:
+        return self._table(table).info().get("sizes", {}).get("file")
 
     def version(self) -> str:
         """What the server calls itself."""

@@ -14,7 +14,7 @@ class CouchDB(Given):
     baseline = "null-http"
     # What couchdb-python can ask of any such server.
     durability = {
-        RELAXED: "batch=ok for single documents: acknowledged before fsync; _bulk_docs always synced",
+        RELAXED: "batch=ok for single new documents: acknowledged before fsync; updates, deletes and _bulk_docs always synced",
         SYNCED: "acknowledged after an fsync",
     }
     option = "couchdb_url"

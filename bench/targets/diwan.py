@@ -1,19 +1,77 @@
-"""Diwan by either face: the built program on free ports and an empty directory, or a running server by URI."""
+"""Diwan by either face: the built program on free ports and an empty directory, or a running server by URI.
 
+Its replica is a second instance that pulls every table from the first by continuous replication, whichever face the first is
+measured by.
+"""
+
+import signal
 import subprocess
 import time
 from collections.abc import Callable
 from functools import partial
+from http.client import HTTPConnection
 from pathlib import Path
 
+import couchdb
 from pymongo.uri_parser import parse_uri
 
 from bench import process
-from bench.targets.base import RELAXED, SYNCED, Client, NotGiven, Target
+from bench.data import Table
+from bench.targets import couch_client, mongo_client
+from bench.targets.base import RELAXED, SYNCED, Client, NotGiven, Target, Unsupported
 from bench.targets.couch_client import CouchAdapter
 from bench.targets.couchdb import CouchDB
 from bench.targets.mongo_client import MongoAdapter
 from bench.targets.server import ServerProcess
+
+READY_SECONDS = 120.0
+POLL_SECONDS = 0.002
+
+
+class Instance:
+    """One server process, its directory and its ports, which stay the same over a restart."""
+
+    def __init__(self, program: Path, directory: Path) -> None:
+        self.data = directory / "data"
+        self._log = directory / "server.log"
+        self._ports = process.free_port(), process.free_port()
+        self.uri = f"mongodb://127.0.0.1:{self._ports[0]}/?directConnection=true"
+        self.url = f"http://127.0.0.1:{self._ports[1]}/"
+        listen, http = (f"127.0.0.1:{port}" for port in self._ports)
+        self._command = [str(program), "serve", "--data", str(self.data), "--listen", listen, "--http", http]
+        self._server: ServerProcess | None = None
+
+    def start(self) -> tuple[int, float]:
+        """Starts it, and returns its pid and the seconds until it served."""
+        began = time.perf_counter()
+        self._server = ServerProcess(self._command, self._log)
+        for port in self._ports:
+            self._server.wait_ready(port)
+        self._await_health(began + READY_SECONDS)
+        return self._server.pid, time.perf_counter() - began
+
+    def _await_health(self, end: float) -> None:
+        while True:
+            connection = HTTPConnection("127.0.0.1", self._ports[1], timeout=10)
+            connection.request("GET", "/readyz")
+            status = connection.getresponse().status
+            connection.close()
+            if status == 200:
+                return
+            if time.perf_counter() > end:
+                raise RuntimeError(f"not ready within {READY_SECONDS:.0f} s: {self._server.last_words()}")
+            time.sleep(0.001)
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
+        """Ends it; may be called twice."""
+        if self._server:
+            self._server.stop(how)
+        self._server = None
+
+
+def _number(sequence: object) -> int:
+    """The count that a sequence begins with."""
+    return int(str(sequence or 0).partition("-")[0])
 
 
 class Diwan(Target):
@@ -29,9 +87,10 @@ class Diwan(Target):
     def __init__(self, program: Path, uri: str | None = None) -> None:
         self._program = program.absolute()
         self._given = uri
-        self._uri = uri
-        self._url = ""
-        self._server: ServerProcess | None = None
+        self._instance: Instance | None = None
+        self._replica: Instance | None = None
+        # The databases that are followed, by the replication's id.
+        self._followed: dict[str, str] = {}
 
     @classmethod
     def configured(cls, options) -> "Diwan":
@@ -43,21 +102,9 @@ class Diwan(Target):
             return
         if not self._program.is_file():
             raise NotGiven(f"{self._program.name} is not built (cargo build --release) and no --diwan-uri is given")
-        self.data = directory / "data"
-        port, http = process.free_port(), process.free_port()
-        began = time.perf_counter()
-        self._server = ServerProcess(
-            [
-                *(str(self._program), "serve", "--data", str(self.data)),
-                *("--listen", f"127.0.0.1:{port}", "--http", f"127.0.0.1:{http}"),
-            ],
-            directory / "server.log",
-        )
-        self._server.wait_ready(port)
-        self.ready_seconds = time.perf_counter() - began
-        self.pid = self._server.pid
-        self._uri = f"mongodb://127.0.0.1:{port}/?directConnection=true"
-        self._url = f"http://127.0.0.1:{http}/"
+        self._instance = Instance(self._program, directory)
+        self.data = self._instance.data
+        self.restart()
 
     def _connect_to_given(self) -> None:
         client = MongoAdapter(self._given, RELAXED)
@@ -67,13 +114,67 @@ class Diwan(Target):
         self.pid = process.listener(host, port)
 
     def stop(self) -> None:
-        if self._server:
-            self._server.stop()
-        self._server = None
+        for instance in (self._replica, self._instance):
+            if instance:
+                instance.stop()
+        self._instance = self._replica = self.pid = None
+        self._followed.clear()
+
+    def kill(self) -> None:
+        self._own().stop(signal.SIGKILL)
         self.pid = None
 
+    def restart(self) -> None:
+        self.pid, self.ready_seconds = self._own().start()
+
+    def _own(self) -> Instance:
+        if not self._instance:
+            raise Unsupported("is not a server that the bench started")
+        return self._instance
+
     def connector(self, durability: str) -> Callable[[], Client]:
-        return partial(MongoAdapter, self._uri, durability)
+        return self._connector(self._given or self._own(), durability)
+
+    def _connector(self, instance: Instance | str, durability: str) -> Callable[[], Client]:
+        return partial(MongoAdapter, instance if isinstance(instance, str) else instance.uri, durability)
+
+    @staticmethod
+    def _database(table: Table) -> str:
+        """What a table is called by HTTP."""
+        return f"{mongo_client.database_name(table)}/{table.name}"
+
+    def start_replica(self, directory: Path, tables: list[Table]) -> None:
+        source = couchdb.Server(self._own().url)
+        self._replica = Instance(self._program, directory)
+        self._replica.start()
+        follower = couchdb.Server(self._replica.url)
+        for name in map(self._database, tables):
+            started = follower.replicate(source.resource(name).url, name, create_target=True, continuous=True)
+            self._followed[started["_local_id"]] = name
+
+    def replica_connector(self) -> Callable[[], Client]:
+        if not self._replica:
+            raise Unsupported("has no replica yet")
+        return self._connector(self._replica, RELAXED)
+
+    def await_replica(self, limit: float = 600.0) -> None:
+        if not self._replica:
+            raise Unsupported("has no replica yet")
+        source, follower = couchdb.Server(self._own().url), couchdb.Server(self._replica.url)
+        behind = {
+            job: _number(source.resource(name).get_json()[2]["update_seq"]) for job, name in self._followed.items()
+        }
+        end = time.monotonic() + limit
+        while behind:
+            for task in follower.tasks():
+                job = task.get("replication_id")
+                if job in behind and _number(task["through_seq"]) >= behind[job]:
+                    del behind[job]
+            if behind and time.monotonic() > end:
+                lacking = ", ".join(self._followed[job] for job in behind)
+                raise TimeoutError(f"the replica is still behind after {limit:.0f} s: {lacking}")
+            if behind:
+                time.sleep(POLL_SECONDS)
 
     def describe(self) -> dict:
         if self._given:
@@ -97,5 +198,9 @@ class DiwanHttp(Diwan):
     def configured(cls, options) -> "DiwanHttp":
         return cls(options.diwan_program)
 
-    def connector(self, durability: str) -> Callable[[], Client]:
-        return partial(CouchAdapter, self._url, durability)
+    def _connector(self, instance: Instance | str, durability: str) -> Callable[[], Client]:
+        return partial(CouchAdapter, instance if isinstance(instance, str) else instance.url, durability)
+
+    @staticmethod
+    def _database(table: Table) -> str:
+        return couch_client.database_name(table)

@@ -37,6 +37,11 @@ def to_id(key: Key) -> ObjectId | str | int:
     return ObjectId(key) if isinstance(key, bytes) else key
 
 
+def database_name(table: Table) -> str:
+    """The database that a table lies in."""
+    return f"{DATABASE}_{table.database}" if table.database else DATABASE
+
+
 class MongoAdapter(Client):
     """One pymongo client, hence one connection as long as one thread uses it."""
 
@@ -51,8 +56,8 @@ class MongoAdapter(Client):
 
     def _collection(self, table: Table) -> Collection:
         if table not in self._collections:
-            name = f"{DATABASE}_{table.database}" if table.database else DATABASE
-            self._collections[table] = self._mongo.get_database(name, write_concern=self._concern)[table.name]
+            database = self._mongo.get_database(database_name(table), write_concern=self._concern)
+            self._collections[table] = database[table.name]
         return self._collections[table]
 
     def create(self, table: Table) -> None:
