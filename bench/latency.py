@@ -139,7 +139,7 @@ class Role:
     """What `processes` client processes do, each with its own connection. The functions are picklable and take a `Station`.
 
     `work` runs until its work is done or `Station.going` is false, and returns what the workload wants to know; `prepare` runs
-    before the clock starts.
+    before the clock starts. An attendant goes on until the others have ended, and is told to stop then.
     """
 
     name: str
@@ -147,6 +147,7 @@ class Role:
     processes: int = 1
     argument: object = None
     prepare: Callable[["Station"], object] | None = None
+    attendant: bool = False
 
 
 class Station:
@@ -258,7 +259,7 @@ def run_clients(
     """Runs the roles' client processes together, started before the clock, and gathers what they recorded and returned.
 
     They are told to stop after `seconds`, or when `meanwhile` (run here, in this process) returns; with both, when both have
-    passed; with neither they end by themselves. Processes, not threads: Python's threads take turns. A role that fails stops all.
+    passed; with neither they end by themselves. Roles have different names. Processes, not threads: Python's threads take turns. A role that fails stops all.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["bench.targets", "bench.latency"])
@@ -282,10 +283,13 @@ def run_clients(
         if meanwhile:
             told.meanwhile = meanwhile()
         if seconds is not None:
-            _gather(workers, results, told, began + seconds, may_pass=True)
-        if meanwhile or seconds is not None:
-            signals.stopped.value = 1
-        _gather(workers, results, told, time.perf_counter() + limit, may_pass=False)
+            _gather(workers, results, told, roles, began + seconds)
+        if meanwhile is None and seconds is None:
+            _gather(workers, results, told, [role for role in roles if not role.attendant], time.perf_counter() + limit)
+        signals.stopped.value = 1
+        _gather(workers, results, told, roles, time.perf_counter() + limit)
+        if not _ended(told, roles):
+            raise RuntimeError("client processes did not end in time")
         now = contestant.server_cpu()
         told.server_cpu_seconds = None if now is None or server is None else now - server
         return told
@@ -297,14 +301,13 @@ def run_clients(
                 worker.join(10)
 
 
-def _gather(workers: list, results, told: Told, until: float, may_pass: bool) -> None:
-    """Takes what processes send until all have ended or the time has come, which is an error unless it may pass."""
-    while sum(map(len, told.returned.values())) < len(workers):
-        rest = until - time.perf_counter()
-        if rest <= 0:
-            if may_pass:
-                return
-            raise RuntimeError("client processes did not end in time")
+def _ended(told: Told, roles: list[Role]) -> bool:
+    return all(len(told.returned[role.name]) == role.processes for role in roles)
+
+
+def _gather(workers: list, results, told: Told, roles: list[Role], until: float) -> None:
+    """Takes what processes send until those of the roles have ended or the time has come."""
+    while not _ended(told, roles) and (rest := until - time.perf_counter()) > 0:
         try:
             result = results.get(timeout=min(rest, 1.0))
         except queue.Empty:

@@ -117,6 +117,12 @@ def test_roles_stop_after_the_time_or_the_work_meanwhile(contestant):
     assert told.meanwhile == 0
 
 
+def test_an_attendant_goes_on_until_the_others_have_ended(contestant):
+    roles = [Role("readers", read_while_going, argument=100, attendant=True), Role("writers", insert_share)]
+    told = run_clients(contestant, roles)
+    assert told.returned["writers"] == [100] and len(told.returned["readers"]) == 1
+
+
 def refuse(_station) -> None:
     raise Unsupported("has none")
 
