@@ -5,11 +5,16 @@ from bench.targets.couchdb import CouchDB
 from bench.targets.diwan import Diwan, DiwanHttp
 from bench.targets.mongodb import MongoDB
 from bench.targets.null import NullHttp, NullMongo, NullPostgres
-from bench.targets.postgres import Postgres
+from bench.targets.null_sql import NullPostgresRelational
+from bench.targets.postgres import Postgres, PostgresRelational
 from bench.targets.sqlite import SQLite
 
-TARGETS: dict[str, type[Target]] = {
-    target.name: target for target in (Diwan, DiwanHttp, MongoDB, CouchDB, Postgres, SQLite, NullMongo, NullHttp, NullPostgres)
-}
+_ALL: tuple[type[Target], ...] = (
+    *(Diwan, DiwanHttp, MongoDB, CouchDB),
+    *(Postgres, PostgresRelational),
+    SQLite,
+    *(NullMongo, NullHttp, NullPostgres, NullPostgresRelational),
+)
+TARGETS: dict[str, type[Target]] = {target.name: target for target in _ALL}
 
 __all__ = ["TARGETS", "Client", "NotGiven", "Target"]

@@ -15,8 +15,11 @@ from bench.targets.server import ServerProcess
 ROOT = Path(__file__).resolve().parents[2]
 
 
-class _Null(Target):
+class Null(Target):
+    """A subclass states what protocol the server speaks, and who speaks to it."""
+
     kind = "null"
+    module = "bench.nullserver"
     protocol: str
     durability = dict.fromkeys((RELAXED, SYNCED), "keeps nothing")
 
@@ -25,12 +28,12 @@ class _Null(Target):
         self.port = 0
 
     @classmethod
-    def configured(cls, options) -> "_Null":
+    def configured(cls, options) -> "Null":
         return cls()
 
     def start(self, directory: Path) -> None:
         self.port = free_port()
-        start = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from bench.nullserver import main; main()"
+        start = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from {self.module} import main; main()"
         self._server = ServerProcess(
             [sys.executable, "-c", start, self.protocol, str(self.port)], directory / "server.log"
         )
@@ -47,7 +50,7 @@ class _Null(Target):
         return {"version": self.protocol, "settings": "answers every request alike"}
 
 
-class NullMongo(_Null):
+class NullMongo(Null):
     """What pymongo costs."""
 
     name = "null-mongo"
@@ -57,7 +60,7 @@ class NullMongo(_Null):
         return partial(MongoAdapter, f"mongodb://127.0.0.1:{self.port}/?directConnection=true", durability)
 
 
-class NullHttp(_Null):
+class NullHttp(Null):
     """What couchdb-python costs."""
 
     name = "null-http"
@@ -67,7 +70,7 @@ class NullHttp(_Null):
         return partial(CouchAdapter, f"http://127.0.0.1:{self.port}/", durability)
 
 
-class NullPostgres(_Null):
+class NullPostgres(Null):
     """What psycopg costs."""
 
     name = "null-postgres"

@@ -1,6 +1,7 @@
-"""PostgreSQL with documents as `jsonb`: Debian's package, its own cluster in a temporary directory, Debian's default settings."""
+"""PostgreSQL: Debian's package, its own cluster in a temporary directory, Debian's default settings, by `jsonb` or by columns."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -10,158 +11,166 @@ from functools import partial
 from pathlib import Path
 
 import psycopg
-from psycopg import sql
-from psycopg.types.json import Jsonb
 
 from bench import process
-from bench.targets.base import RELAXED, SYNCED, Client, NotGiven, Row, Target
+from bench.data import Table
+from bench.targets import debian
+from bench.targets.base import RELAXED, SYNCED, Client, NotGiven, Target
+from bench.targets.postgres_client import PostgresAdapter, RelationalAdapter
 from bench.targets.server import ServerProcess
 
-TRANSLATION = {
-    # jsonb to int4 directly: no detour by text.
-    "above": ("(doc->{})::int4 > {}", 1),
-    "below": ("(doc->{})::int4 < {}", 1),
-    "exists": ("doc ? {}", 0),
-    # On a jsonb string as on an array of strings, ?| asks whether one of the given strings is there.
-    "any": ("doc->{} ?| {}", 1),
-}
+PAGE = 8192
+LONGEST_PAGE_HEADER = 40
 
 
-def to_condition(query) -> sql.Composed:
-    """The query as an SQL condition over `doc`."""
-    parts = []
-    for operator, field, value in query.conditions:
-        pattern, values = TRANSLATION[operator]
-        operand = list(value) if operator == "any" else value
-        parts.append(sql.SQL(pattern).format(*[sql.Literal(field), sql.Literal(operand)][: 1 + values]))
-    return sql.SQL(" and ").join(parts)
+class Cluster:
+    """One instance: its files below a directory, its port, its process."""
 
+    def __init__(self, directory: Path, programs: Path) -> None:
+        self.data = directory / "data"
+        self.server: ServerProcess | None = None
+        self._directory = directory
+        self._programs = programs
+        # PostgreSQL refuses to run as root; Debian's package brings a user for it.
+        self._user = "postgres" if os.geteuid() == 0 else None
+        self.port = process.free_port()
+        self.address = f"host=127.0.0.1 port={self.port} user=bench dbname=postgres"
 
-class PostgresAdapter(Client):
-    """One psycopg connection in autocommit; statements that repeat are prepared by psycopg."""
+    def make(self, program: str, *arguments: str) -> None:
+        """Fills the data directory by a program."""
+        self.data.mkdir(mode=0o700)
+        if self._user:
+            shutil.chown(self.data, self._user, self._user)
+        made = subprocess.run(
+            [self._programs / program, "-D", self.data, *arguments],
+            capture_output=True,
+            text=True,
+            user=self._user,
+            group=self._user,
+            extra_groups=[] if self._user else None,
+            cwd=self.data,
+        )
+        if made.returncode:
+            raise RuntimeError(f"{program}: {made.stderr.strip()[-400:]}")
 
-    def __init__(self, address: str, durability: str) -> None:
-        self._connection = psycopg.connect(address, autocommit=True)
-        mode = "on" if durability == SYNCED else "off"
-        self._connection.execute(f"set synchronous_commit = {mode}")
-        self._cursor = self._connection.cursor()
+    def launch(self) -> float:
+        """Starts the server and returns after how many seconds it served."""
+        began = time.perf_counter()
+        self.server = ServerProcess(
+            [
+                *(str(self._programs / "postgres"), "-D", str(self.data), "-p", str(self.port)),
+                *("-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="),
+            ],
+            self._directory / "server.log",
+            self._user,
+        )
+        self.server.wait_ready(self.port)
+        # The port opens before the database is ready for clients.
+        while True:
+            try:
+                psycopg.connect(self.address).close()
+                return time.perf_counter() - began
+            except psycopg.OperationalError:
+                if time.perf_counter() - began > 120:
+                    raise RuntimeError(f"accepts no clients: {self.server.last_words()}") from None
+                time.sleep(0.005)
 
-    def create(self, table: str) -> None:
-        self._cursor.execute(f"drop table if exists {table}")
-        self._cursor.execute(f"create table {table} (id bytea primary key, doc jsonb not null)")
-
-    def insert_one(self, table: str, row: Row) -> None:
-        self._cursor.execute(f"insert into {table} values (%s, %s)", (row[0], Jsonb(row[1])))
-
-    def insert_many(self, table: str, rows: list[Row]) -> None:
-        keys = [key for key, _ in rows]
-        documents = [Jsonb(document) for _, document in rows]
-        self._cursor.execute(f"insert into {table} select * from unnest(%s::bytea[], %s::jsonb[])", (keys, documents))
-
-    def find_by_id(self, table: str, key: bytes) -> dict | None:
-        found = self._cursor.execute(f"select doc from {table} where id = %s", (key,)).fetchone()
-        return found[0] if found else None
-
-    def count(self, table: str, query) -> int:
-        statement = sql.SQL("select count(*) from {} where {}").format(sql.Identifier(table), to_condition(query))
-        return self._cursor.execute(statement).fetchone()[0]
-
-    def find(self, table: str, query):
-        statement = sql.SQL("select id, doc from {} where {}").format(sql.Identifier(table), to_condition(query))
-        return self._cursor.execute(statement)
-
-    def maintain(self, table: str) -> str:
-        self._cursor.execute(f"vacuum analyze {table}")
-        self._cursor.execute("checkpoint")
-        return "vacuum analyze, checkpoint"
-
-    def table_bytes(self, table: str) -> int | None:
-        return self._cursor.execute("select pg_total_relation_size(%s::regclass)", (table,)).fetchone()[0]
-
-    def close(self) -> None:
-        self._connection.close()
+    def stop(self) -> None:
+        """Ends the server; "fast" shutdown, which does not wait for clients."""
+        if self.server:
+            self.server.stop(signal.SIGINT)
+        self.server = None
 
 
 class Postgres(Target):
-    """A cluster of our own, never one that is there already."""
+    """A cluster of our own, never one that is there already; documents as `jsonb`."""
 
     name = "postgres"
     baseline = "null-postgres"
+    adapter = PostgresAdapter
     durability = {
         RELAXED: "synchronous_commit = off: acknowledged before fsync, WAL synced within 600 ms",
         SYNCED: "synchronous_commit = on: acknowledged after the WAL's fsync, shared by waiting commits",
     }
 
     def __init__(self) -> None:
-        self._server: ServerProcess | None = None
-        self._address = ""
+        self._primary: Cluster | None = None
+        self._standby: Cluster | None = None
 
     @classmethod
     def configured(cls, options) -> "Postgres":
         return cls()
 
     def start(self, directory: Path) -> None:
-        programs = find_programs() or install()
-        # PostgreSQL refuses to run as root; Debian's package brings a user for it.
-        user = "postgres" if os.geteuid() == 0 else None
-        self.data = directory / "data"
-        self.data.mkdir()
-        if user:
-            shutil.chown(self.data, user, user)
-        made = subprocess.run(
-            [programs / "initdb", "-D", self.data, "-U", "bench", "-A", "trust", "-E", "UTF8", "--no-sync"],
-            capture_output=True,
-            text=True,
-            user=user,
-            group=user,
-            extra_groups=[] if user else None,
-            cwd=self.data,
-        )
-        if made.returncode:
-            raise RuntimeError(f"initdb: {made.stderr.strip()[-400:]}")
-        port = process.free_port()
-        began = time.perf_counter()
-        self._server = ServerProcess(
-            [
-                *(str(programs / "postgres"), "-D", str(self.data), "-p", str(port)),
-                *("-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="),
-            ],
-            directory / "server.log",
-            user,
-        )
-        self._server.wait_ready(port)
-        self._address = f"host=127.0.0.1 port={port} user=bench dbname=postgres"
-        self._wait_until_accepting()
-        self.ready_seconds = time.perf_counter() - began
-        self.pid = self._server.pid
+        self._primary = Cluster(directory, find_programs() or _install())
+        self.data = self._primary.data
+        # Texts are compared by code point, as all systems here do.
+        self._primary.make("initdb", "-U", "bench", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")
+        self.restart()
 
-    def _wait_until_accepting(self) -> None:
-        """The port opens before the database is ready for clients."""
-        for _ in range(300):
-            try:
-                psycopg.connect(self._address).close()
-                return
-            except psycopg.OperationalError:
-                time.sleep(0.1)
-        raise RuntimeError(f"accepts no clients: {self._server.last_words()}")
+    def restart(self) -> None:
+        self.ready_seconds = self._primary.launch()
+        self.pid = self._primary.server.pid
 
-    def stop(self) -> None:
-        if self._server:
-            self._server.stop(signal.SIGINT)  # "fast" shutdown: does not wait for clients
-        self._server = None
+    def kill(self) -> None:
+        self._primary.server.kill()
         self.pid = None
 
+    def stop(self) -> None:
+        for cluster in (self._standby, self._primary):
+            if cluster:
+                cluster.stop()
+        self._standby = self._primary = self.pid = None
+
     def connector(self, durability: str) -> Callable[[], Client]:
-        return partial(PostgresAdapter, self._address, durability)
+        return partial(self.adapter, self._primary.address, durability)
+
+    def start_replica(self, directory: Path, tables: list[Table]) -> None:
+        self._standby = Cluster(directory, find_programs())
+        source = ["-h", "127.0.0.1", "-p", str(self._primary.port), "-U", "bench"]
+        # The slot keeps the log that the standby has not got yet; -R writes down whom it follows.
+        self._standby.make("pg_basebackup", *source, "-X", "stream", "-c", "fast", "-C", "-S", "bench", "-R", "--no-sync")
+        self._standby.launch()
+
+    def replica_connector(self) -> Callable[[], Client]:
+        return partial(self.adapter, self._standby.address, RELAXED)
+
+    def await_replica(self, limit: float = 600.0) -> None:
+        end = time.monotonic() + limit
+        with psycopg.connect(self._primary.address, autocommit=True) as primary:
+            # Not how far the log is written: unsynced commits are acknowledged before.
+            wanted = _position(primary.execute("select pg_current_wal_insert_lsn()").fetchone()[0])
+        with psycopg.connect(self._standby.address, autocommit=True) as standby:
+            while _position(standby.execute("select pg_last_wal_replay_lsn()").fetchone()[0]) < wanted:
+                if time.monotonic() > end:
+                    raise TimeoutError(f"the standby is not where the primary was {limit:.0f} s ago")
+                time.sleep(0.001)
 
     def describe(self) -> dict:
-        with psycopg.connect(self._address) as connection:
+        with psycopg.connect(self._primary.address) as connection:
             shown = {
                 name: connection.execute(f"show {name}").fetchone()[0]
-                for name in ("shared_buffers", "fsync", "max_parallel_workers_per_gather", "wal_writer_delay")
+                for name in ("shared_buffers", "fsync", "max_parallel_workers_per_gather", "wal_writer_delay", "lc_collate")
             }
             version = connection.execute("show server_version").fetchone()[0]
         return {"version": version, "settings": ", ".join(f"{key} = {value}" for key, value in shown.items())}
+
+
+class PostgresRelational(Postgres):
+    """The same with a column a field."""
+
+    name = "postgres-relational"
+    baseline = "null-postgres-relational"
+    adapter = RelationalAdapter
+
+
+def _position(told: str | None) -> int:
+    """A place in the log as a number; of a place just behind a page's header, the page's start, where a reader stands before it."""
+    if told is None:
+        return 0
+    high, low = re.fullmatch(r"([0-9A-F]+)/([0-9A-F]+)", told).groups()
+    place = int(high, 16) << 32 | int(low, 16)
+    return place - place % PAGE if place % PAGE <= LONGEST_PAGE_HEADER else place
 
 
 def find_programs() -> Path | None:
@@ -170,18 +179,13 @@ def find_programs() -> Path | None:
     return versions[-1].parent if versions else None
 
 
-def install() -> Path:
-    """Installs Debian's package where we may, without the cluster that it would start."""
-    if os.geteuid() != 0 or not shutil.which("apt-get"):
-        raise NotGiven("the package postgresql is not installed")
+def _install() -> Path:
     settings = Path("/etc/postgresql-common/createcluster.conf")
-    if not settings.exists():
+    if os.geteuid() == 0 and not settings.exists():
+        # Otherwise the package makes a cluster of its own.
         settings.parent.mkdir(parents=True, exist_ok=True)
         settings.write_text("create_main_cluster = false\n")
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    command = ["apt-get", "install", "-y", "-q", "--no-install-recommends", "postgresql"]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600)
-    programs = find_programs()
-    if done.returncode or not programs:
-        raise NotGiven(f"the package postgresql could not be installed: {done.stderr.strip()[-200:]}")
-    return programs
+    debian.install("postgresql")
+    if programs := find_programs():
+        return programs
+    raise NotGiven("the package postgresql brings no programs")

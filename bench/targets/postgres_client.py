@@ -1,0 +1,179 @@
+"""The client of PostgreSQL, and the two ways to lay documents out there: one `jsonb` column, or a column a field."""
+
+import psycopg
+from psycopg.types.json import Jsonb, set_json_dumps
+
+from bench.data import DATE, FLOAT, INTEGER, NESTED, TEXT, Row, Table, plain
+from bench.targets.base import SYNCED
+from bench.targets.sql import Columns, Layout, SqlAdapter, Statement, to_json
+
+KEYS = {bytes: "bytea", str: "text", int: "bigint"}
+CONNECTIONS = 32  # most connections to tables' own databases that a client keeps: PostgreSQL takes 100 in all by default
+
+
+def text_of(name: str) -> str:
+    """A field's name as an SQL text."""
+    return "'" + name.replace("'", "''") + "'"
+
+
+def overlaps(value: str, operands: tuple) -> Statement:
+    """Whether a jsonb value is one of the operands, or a list with one of them."""
+    if all(isinstance(operand, str) for operand in operands):
+        return f"{value} ?| %s", [list(operands)]
+    # A list contains its elements, and a scalar itself.
+    return f"{value} @> any(%s::jsonb[])", [[Jsonb(operand) for operand in operands]]
+
+
+class JsonbLayout(Layout):
+    """`id` and `doc`. Numbers are taken out of `doc` as they are stored, without a detour by text; dates are texts of one width."""
+
+    driver_decodes = True
+
+    def create(self, table: Table) -> list[str]:
+        name = self.quoted(table.name)
+        return [f"drop table if exists {name}", f"create table {name} (id {KEYS[table.key]} primary key, doc jsonb not null)"]
+
+    def index(self, table: Table, fields: tuple[str, ...]) -> str:
+        if any(table.kind(field) == NESTED for field in fields):
+            (field,) = fields
+            return f"create index on {self.quoted(table.name)} using gin ((doc->{text_of(field)}))"
+        expressions = ", ".join(f"({self.expression(table, field)})" for field in fields)
+        return f"create index on {self.quoted(table.name)} ({expressions})"
+
+    def insert(self, table: Table) -> str:
+        return f"insert into {self.quoted(table.name)} values (%s, %s)"
+
+    def insert_many(self, table: Table) -> str:
+        """Inserts the rows of arrays, one for each column."""
+        return f"insert into {self.quoted(table.name)} select * from unnest(%s::{KEYS[table.key]}[], %s::jsonb[])"
+
+    def row(self, table: Table, row: Row) -> list:
+        return [row[0], Jsonb(row[1])]
+
+    def assignment(self, table: Table, field: str, value: object) -> Statement:
+        return "doc = jsonb_set(doc, %s, %s)", [[field], Jsonb(value)]
+
+    def whole(self, table: Table) -> str:
+        return "doc"
+
+    def document(self, table: Table, columns: tuple) -> dict:
+        return columns[0]
+
+    def expression(self, table: Table, field: str) -> str:
+        match table.kind(field):
+            case "integer":
+                return f"(doc->{text_of(field)})::int8"
+            case "float":
+                return f"(doc->{text_of(field)})::float8"
+            case "nested":
+                return f"doc->{text_of(field)}"
+            case _:
+                return f"doc->>{text_of(field)}"
+
+    def exists(self, table: Table, field: str) -> str:
+        return f"doc ? {text_of(field)}"
+
+    def any(self, table: Table, field: str, values: tuple) -> Statement:
+        if table.kind(field) == NESTED:
+            return overlaps(self.expression(table, field), values)
+        return f"{self.expression(table, field)} = any(%s)", [[plain(value) for value in values]]
+
+    def value(self, table: Table, field: str, value: object) -> object:
+        return plain(value)
+
+
+class ColumnsLayout(Columns):
+    """A column a field; nested fields are `jsonb`."""
+
+    driver_decodes = True
+    keys = KEYS
+    types = {TEXT: "text", INTEGER: "bigint", FLOAT: "double precision", DATE: "timestamptz", NESTED: "jsonb"}
+
+    def index(self, table: Table, fields: tuple[str, ...]) -> str:
+        method = "using gin " if any(table.kind(field) == NESTED for field in fields) else ""
+        return f"create index on {self.quoted(table.name)} {method}({', '.join(map(self.quoted, fields))})"
+
+    def insert_many(self, table: Table) -> str:
+        """Inserts the rows of arrays, one for each column."""
+        kinds = [KEYS[table.key], *(self.types[kind] for _, kind in table.fields)]
+        arrays = ", ".join(f"%s::{kind}[]" for kind in kinds)
+        return f"insert into {self.quoted(table.name)} (id, {self.whole(table)}) select * from unnest({arrays})"
+
+    def stored(self, kind: str, value: object) -> object:
+        return Jsonb(value) if kind == NESTED else value
+
+    def loaded(self, kind: str, value: object) -> object:
+        return value
+
+    def overlaps(self, column: str, values: tuple) -> Statement:
+        return overlaps(column, values)
+
+
+class PostgresAdapter(SqlAdapter):
+    """psycopg connections in autocommit; statements that repeat are prepared by psycopg."""
+
+    dialect = "postgres-jsonb"
+    layout: JsonbLayout | ColumnsLayout = JsonbLayout()
+
+    def __init__(self, address: str, durability: str) -> None:
+        super().__init__()
+        self._address = address
+        self._synced = durability == SYNCED
+        self._main = self._connect("")
+        self._cursors: dict[str, psycopg.Cursor] = {}
+
+    def _connect(self, database: str) -> psycopg.Cursor:
+        connection = psycopg.connect(self._address, autocommit=True, **({"dbname": database} if database else {}))
+        connection.execute(f"set synchronous_commit = {'on' if self._synced else 'off'}; set timezone = 'UTC'")
+        set_json_dumps(to_json, connection)
+        return connection.cursor()
+
+    def _cursor(self, database: str) -> psycopg.Cursor:
+        """The cursor of a table's own database; the connection that was used least recently makes room for it."""
+        if cursor := self._cursors.pop(database, None):
+            self._cursors[database] = cursor
+            return cursor
+        if len(self._cursors) >= CONNECTIONS:
+            self._cursors.pop(next(iter(self._cursors))).connection.close()
+        return self._cursors.setdefault(database, self._connect(database))
+
+    def _execute(self, table: Table, text: str, values: list | tuple = ()):
+        cursor = self._cursor(table.database) if table.database else self._main
+        return cursor.execute(text, values or None)
+
+    def create(self, table: Table) -> None:
+        if table.database:
+            known = self._main.execute("select 1 from pg_database where datname = %s", [table.database]).fetchone()
+            if not known:
+                self._main.execute(f"create database {self.layout.quoted(table.database)}")
+        super().create(table)
+
+    def _drop_database(self, database: str) -> None:
+        if cursor := self._cursors.pop(database, None):
+            cursor.connection.close()
+        self._main.execute(f"drop database {self.layout.quoted(database)} with (force)")
+
+    def insert_many(self, table: Table, rows: list[Row]) -> None:
+        encoded = [self.layout.row(table, row) for row in rows]
+        self._execute(table, self.layout.insert_many(table), [list(column) for column in zip(*encoded)])
+
+    def maintain(self, table: Table) -> str:
+        self._execute(table, f"vacuum analyze {self.layout.quoted(table.name)}")
+        self._main.execute("checkpoint")
+        return "vacuum analyze, checkpoint"
+
+    def table_bytes(self, table: Table) -> int | None:
+        size = "select pg_total_relation_size(%s::regclass)"
+        return self._execute(table, size, [self.layout.quoted(table.name)]).fetchone()[0]
+
+    def close(self) -> None:
+        for cursor in (self._main, *self._cursors.values()):
+            cursor.connection.close()
+        self._cursors.clear()
+
+
+class RelationalAdapter(PostgresAdapter):
+    """The same with a column a field."""
+
+    dialect = "postgres"
+    layout = ColumnsLayout()
