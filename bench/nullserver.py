@@ -16,7 +16,7 @@ PERSON = {"_id": bson.ObjectId(b"\0" * 12), "name": "abcdefghij", "salary": 2000
 
 
 class MongoProtocol:
-    """Answers insert with n: 1, find with one person, all else with a primary's greeting."""
+    """Answers writes and counts with n: 1, find and aggregate with one person, all else with a primary's greeting."""
 
     def __init__(self, port: int) -> None:
         address = f"127.0.0.1:{port}"
@@ -37,9 +37,12 @@ class MongoProtocol:
             "ok": 1.0,
         }
         self._greeting = bson.encode(greeting)
+        one = bson.encode({"n": 1, "ok": 1.0})
+        found = bson.encode({"cursor": {"id": 0, "ns": "a.b", "firstBatch": [PERSON]}, "ok": 1.0})
         self._answers = {
-            b"insert": bson.encode({"n": 1, "ok": 1.0}),
-            b"find": bson.encode({"cursor": {"id": 0, "ns": "a.b", "firstBatch": [PERSON]}, "ok": 1.0}),
+            **dict.fromkeys((b"insert", b"delete", b"count"), one),
+            b"update": bson.encode({"n": 1, "nModified": 1, "ok": 1.0}),
+            **dict.fromkeys((b"find", b"aggregate"), found),
         }
 
     def answer(self, buffer: bytearray) -> bytes:
@@ -69,7 +72,7 @@ def _packet(kind: bytes, body: bytes = b"") -> bytes:
 
 
 class PostgresProtocol:
-    """Answers selects with one jsonb row, all else as an insert of one row."""
+    """Answers selects with one jsonb row, all else as a write of one row."""
 
     READY = _packet(b"Z", b"I")
     COLUMN = _packet(b"T", struct.pack("!h", 1) + b"doc\0" + struct.pack("!ihihih", 0, 0, 3802, -1, -1, 0))
@@ -85,9 +88,12 @@ class PostgresProtocol:
         + READY
     )
 
+    # What a statement is, by its first word, and how its end is told.
+    TAGS = {b"select": b"SELECT 1\0", b"insert": b"INSERT 0 1\0", b"update": b"UPDATE 1\0", b"delete": b"DELETE 1\0"}
+
     def __init__(self, _port: int) -> None:
-        self._selects: set[bytes] = set()
-        self._selecting = False
+        self._prepared: dict[bytes, bytes] = {}
+        self._verb = b""
 
     def answer(self, buffer: bytearray) -> bytes:
         """Takes whole messages off the front of the buffer; returns the replies."""
@@ -104,30 +110,25 @@ class PostgresProtocol:
     def _reply(self, kind: bytes, body: bytes) -> bytes:
         if kind == b"P":
             name, statement = body.split(b"\0")[:2]
-            self._note(name, statement)
+            self._prepared[name] = statement[:6].lower()
             return _packet(b"1")
         if kind == b"B":
-            self._selecting = body.split(b"\0", 2)[1] in self._selects
+            self._verb = self._prepared.get(body.split(b"\0", 2)[1], b"")
             return _packet(b"2")
         if kind == b"D":
-            return self.COLUMN if self._selecting else _packet(b"n")
+            return self.COLUMN if self._verb == b"select" else _packet(b"n")
         if kind == b"E":
-            return self.ROW + _packet(b"C", b"SELECT 1\0") if self._selecting else _packet(b"C", b"INSERT 0 1\0")
+            end = _packet(b"C", self.TAGS.get(self._verb, b"SET\0"))
+            return self.ROW + end if self._verb == b"select" else end
         if kind == b"Q":
             return _packet(b"C", b"SET\0") + self.READY
         if kind == b"S":
             return self.READY
         return b""
 
-    def _note(self, name: bytes, statement: bytes) -> None:
-        if statement.startswith(b"select"):
-            self._selects.add(name)
-        else:
-            self._selects.discard(name)
-
 
 class HttpProtocol:
-    """Answers GET with one person, `_bulk_docs` with nothing to complain of, all else as a write of one document."""
+    """Answers GET and searches with one person, `_bulk_docs` with nothing to complain of, all else as a write of one document."""
 
     REVISION = b"1-00000000000000000000000000000000"
     WRITTEN = b'{"ok":true,"id":"0","rev":"' + REVISION + b'"}'
@@ -135,12 +136,23 @@ class HttpProtocol:
         b'{"_id":"0","_rev":"' + REVISION + b'","name":"abcdefghij","salary":20000,"age":40,'
         b'"telephone":"0123456789","version":"0","couchdb":"Welcome"}'
     )
+    ROWS = b'{"total_rows":1,"offset":0,"rows":[{"id":"0","key":"0","value":{"rev":"' + REVISION + b'"},"doc":' + PERSON + b"}]}"
+    # What paths that end so are answered, by method.
+    ANSWERS = {
+        (b"GET", b"_all_docs"): ROWS,
+        (b"GET", b"_index"): b'{"total_rows":0,"indexes":[]}',
+        (b"POST", b"_bulk_docs"): b"[]",
+        (b"POST", b"_find"): b'{"docs":[' + PERSON + b'],"bookmark":"nil"}',
+        (b"POST", b"_index"): b'{"result":"created","id":"_design/0","name":"0"}',
+        (b"POST", b"_temp_view"): ROWS,
+    }
 
     def __init__(self, _port: int) -> None:
         self._heads = {
             status: b"HTTP/1.1 " + status + b"\r\nContent-Type: application/json\r\nContent-Length: "
             for status in (b"200 OK", b"201 Created")
         }
+        self._present = b'HTTP/1.1 200 OK\r\nETag: "' + self.REVISION + b'"\r\nContent-Length: 0\r\n\r\n'
 
     def answer(self, buffer: bytearray) -> bytes:
         """Takes whole requests off the front of the buffer; returns the responses."""
@@ -160,11 +172,12 @@ class HttpProtocol:
         return replies
 
     def _reply(self, head: bytes) -> bytes:
-        if head.startswith(b"GET"):
-            status, body = b"200 OK", self.PERSON
-        else:
-            status, body = b"201 Created", b"[]" if b"_bulk_docs" in head.split(b"\r\n", 1)[0] else self.WRITTEN
-        return self._heads[status] + str(len(body)).encode() + b"\r\n\r\n" + body
+        method, target = head.split(b" ", 2)[:2]
+        if method == b"HEAD":
+            return self._present
+        name = target.partition(b"?")[0].rpartition(b"/")[2]
+        body = self.ANSWERS.get((method, name), self.PERSON if method == b"GET" else self.WRITTEN)
+        return self._heads[b"201 Created" if method in (b"POST", b"PUT") else b"200 OK"] + str(len(body)).encode() + b"\r\n\r\n" + body
 
 
 PROTOCOLS = {"http": HttpProtocol, "mongo": MongoProtocol, "postgres": PostgresProtocol}

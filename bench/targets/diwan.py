@@ -4,7 +4,6 @@ Its replica is a second instance that pulls every table from the first by contin
 measured by.
 """
 
-import signal
 import subprocess
 import time
 from collections.abc import Callable
@@ -62,10 +61,16 @@ class Instance:
                 raise RuntimeError(f"not ready within {READY_SECONDS:.0f} s: {self._server.last_words()}")
             time.sleep(0.001)
 
-    def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
+    def kill(self) -> None:
+        """Ends it as a power cut would."""
+        if self._server:
+            self._server.kill()
+        self._server = None
+
+    def stop(self) -> None:
         """Ends it; may be called twice."""
         if self._server:
-            self._server.stop(how)
+            self._server.stop()
         self._server = None
 
 
@@ -121,7 +126,7 @@ class Diwan(Target):
         self._followed.clear()
 
     def kill(self) -> None:
-        self._own().stop(signal.SIGKILL)
+        self._own().kill()
         self.pid = None
 
     def restart(self) -> None:
