@@ -312,6 +312,7 @@ class DataSet:
     name: str
     durability: str
     make: Callable[[], tuple[dict, list[Stage]]]
+    replicated: bool = False  # whether a stage will have the targets followed by a replica
 
 
 class Experiment:
@@ -377,6 +378,8 @@ class Experiment:
             about, stages = data.make()
             total = sum(stage.rounds * sum(map(stage.admits, targets)) for stage in stages)
             progress.update(task, description=f"{name} · starting", total=total)
+            for target in targets:
+                target.replicated = data.replicated
             with LineUp(targets, data.durability, self._temporary, self._recorder, about) as line_up:
                 line_up.run(stages, lambda step: progress.update(task, advance=1, description=f"{name} · {step}"))
             self._recorder.complete(name, [target.name for target in targets])
