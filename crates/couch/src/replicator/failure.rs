@@ -62,7 +62,7 @@ impl Failure {
     /// As a client of `_replicate` gets it.
     pub fn into_error(self) -> Error {
         let status = match self.error.as_str() {
-            "db_not_found" => 404,
+            "db_not_found" | "not_found" => 404,
             "unauthorized" => 401,
             "bad_request" => 400,
             "forbidden" => 403,

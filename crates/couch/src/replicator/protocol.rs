@@ -205,6 +205,32 @@ impl Database {
         })
     }
 
+    /// Refuses the name of a filter function that the database does not have: its changes could not be read.
+    pub fn require_filter(&self, name: &str) -> Result<(), Failure> {
+        let Some((design, function)) = name.split_once('/') else { return Ok(()) };
+        self.patiently(|| {
+            let answer = self.send(Call::get(format!("_design/{}", escape(design))))?;
+            if !answer.is_success() {
+                let (error, reason) = answer.describe();
+                let reason = format!(
+                    "Couldn't open document `_design/{design}` from source database `{}`: {error}: {reason}",
+                    self.uri()
+                );
+                return Err(Failure::new("not_found", reason));
+            }
+            match self.json(answer)?.get("filters").and_then(|filters| filters.get(function)) {
+                Some(Value::String(_)) => Ok(()),
+                _ => {
+                    let reason = format!(
+                        "Couldn't parse filter code from document {design} on `{}` Error: missing json key: {function}",
+                        self.uri()
+                    );
+                    Err(Failure::new("not_found", reason))
+                }
+            }
+        })
+    }
+
     /// A local document, if there is one.
     pub fn local(&self, id: &str) -> Result<Option<Map<String, Value>>, Failure> {
         self.patiently(|| {

@@ -70,6 +70,9 @@ pub fn run(task: &Task<'_>, open: Open<'_>) -> Result<Map<String, Value>, Failur
     let source = open(End::Source, opening.clone())?;
     let target = open(End::Target, opening)?;
     let source_info = source.info()?;
+    if let Choice::Filter(name) = &spec.choice {
+        source.require_filter(name)?;
+    }
     if spec.create_target {
         target.create(&spec.create_target_params)?;
     }

@@ -28,3 +28,28 @@ fn functions_of_design_documents_filter() {
     assert_eq!(client.get("/db/_changes?filter=none/x").status, 404);
     assert_eq!(client.get("/db/_changes?filter=d").status, 400);
 }
+
+#[test]
+fn filters_of_replications_are_there() {
+    let (_server, mut client) = database();
+    client.put("/db/_design/d", &json!({ "filters": { "all": "function () { return true; }" } }));
+    for (filter, reason) in [
+        ("none/x", "Couldn't open document `_design/none` from source database `db`: not_found: missing"),
+        ("d/none", "Couldn't parse filter code from document d on `db` Error: missing json key: none"),
+    ] {
+        for continuous in [false, true] {
+            let body = json!({ "source": "db", "target": "copy", "create_target": true, "filter": filter,
+                "continuous": continuous });
+            let refused = client.post("/_replicate", &body).refusal();
+            assert_eq!(refused, (404, "not_found".to_owned(), reason.to_owned()));
+        }
+    }
+    assert_eq!(client.get("/copy").status, 404);
+    assert_eq!(client.get("/_scheduler/jobs").json()["total_rows"], 0);
+    let body = json!({ "source": "db", "target": "copy", "create_target": true, "filter": "d/all" });
+    assert_eq!(client.post("/_replicate", &body).status, 200);
+    assert_eq!(client.get("/copy/_design/d").status, 200);
+    let view =
+        json!({ "source": "db", "target": "copy", "filter": "_view", "query_params": { "view": "d/none" } });
+    assert_eq!(client.post("/_replicate", &view).status, 404);
+}
