@@ -1,5 +1,8 @@
 """Who may use the HTTP face: pages of other sites only where they are allowed to."""
 
+import contextlib
+from http.client import HTTPConnection
+
 import pytest
 from http_client import Http
 from server_process import ServerProcess
@@ -47,3 +50,12 @@ def test_a_rebound_name_is_refused(http):
     refused = http.get("_all_dbs", headers={"Host": "evil.example:5984"})
     assert (refused.status_code, refused.json()["error"]) == (403, "forbidden")
     assert http.get("", headers={"Host": "localhost:5984"}).status_code == 200
+
+
+def test_functions_know_who_asks(server, couch):
+    """`req.peer` is the other end of the connection."""
+    couch.put("_design/who", json={"shows": {"peer": "function (doc, req) { return req.peer; }"}})
+    for own in ["127.0.0.1", "127.0.0.2"]:
+        with contextlib.closing(HTTPConnection("127.0.0.1", server.http_port, source_address=(own, 0))) as raw:
+            raw.request("GET", "/" + couch.url.removeprefix(server.url) + "/_design/who/_show/peer")
+            assert raw.getresponse().read() == own.encode()

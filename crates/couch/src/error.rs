@@ -218,6 +218,10 @@ impl From<std::io::Error> for Error {
             Ok(error) => return error.into(),
             Err(error) => error,
         };
+        let error = match error.downcast::<Error>() {
+            Ok(error) => return error,
+            Err(error) => error,
+        };
         match error.kind() {
             std::io::ErrorKind::InvalidData => Error::bad_request(error.to_string()),
             std::io::ErrorKind::TimedOut => Error::request_timeout("The request's body came too slowly."),
@@ -228,7 +232,8 @@ impl From<std::io::Error> for Error {
 }
 
 impl From<Error> for std::io::Error {
-    /// For whoever writes the rows of an answer: it can only break off.
+    /// For whoever reads a body, who gets it back from the error, and whoever writes the rows of an answer, which can
+    /// only break off.
     fn from(error: Error) -> std::io::Error {
         std::io::Error::other(error)
     }

@@ -48,7 +48,7 @@ pub fn request_object(
         "query": query,
         "headers": headers,
         "body": if body.is_empty() { Value::from("undefined") } else { String::from_utf8_lossy(body).into() },
-        "peer": "127.0.0.1",
+        "peer": request.peer.to_string(),
         "form": form,
         "cookie": cookies(request),
         "userCtx": { "db": name, "name": null, "roles": ["_admin"] },

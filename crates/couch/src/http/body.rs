@@ -26,6 +26,8 @@ pub enum Body {
     Packed(Box<Body>),
     /// The same, as it is read.
     Gzip(Box<flate2::read::MultiGzDecoder<Body>>),
+    /// It came in an encoding of this name, which nobody here can undo.
+    Encoded(String, Box<Body>),
 }
 
 /// A body that is still coming.
@@ -50,10 +52,18 @@ impl Body {
         }
     }
 
+    /// The same body, which is refused when it is read.
+    pub fn encoded(self, name: &str) -> Body {
+        match self {
+            Body::Empty => Body::Empty,
+            other => Body::Encoded(name.to_owned(), Box::new(other)),
+        }
+    }
+
     /// The body as it was sent, for who keeps it compressed. To be called before it is read.
     pub fn into_raw(self) -> Body {
         match self {
-            Body::Packed(body) => *body,
+            Body::Packed(body) | Body::Encoded(_, body) => *body,
             body => body,
         }
     }
@@ -101,6 +111,10 @@ impl Read for Body {
                 self.read(buffer)
             }
             Body::Gzip(decoder) => decoder.read(buffer),
+            Body::Encoded(name, _) => {
+                let reason = format!("{name} is not a supported content encoding.");
+                Err(Error::bad_content_type(reason).into())
+            }
         }
     }
 }
@@ -148,5 +162,11 @@ mod tests {
             Body::Bytes(Bytes::from_static(b"no gzip")).gunzip().read_all(100).unwrap_err().status,
             400
         );
+        let refused = body().encoded("br").read_all(100).unwrap_err();
+        assert_eq!(
+            (refused.status, refused.reason.as_ref()),
+            (415, "br is not a supported content encoding.")
+        );
+        assert_eq!(body().encoded("br").into_raw().read_all(10).unwrap().len(), 10);
     }
 }

@@ -19,6 +19,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use std::convert::Infallible;
 use std::io;
+use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -44,8 +45,8 @@ pub async fn serve(listener: TcpListener, couch: Arc<Couch>) {
     let room = Arc::new(Semaphore::new(couch.config.max_connections));
     loop {
         let Ok(place) = room.clone().acquire_owned().await else { return };
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
+        let (stream, peer) = match listener.accept().await {
+            Ok((stream, address)) => (stream, address.ip().to_canonical()),
             Err(error) => {
                 tracing::warn!(%error, "cannot accept an HTTP connection");
                 tokio::time::sleep(Duration::from_millis(100)).await;
@@ -60,7 +61,7 @@ pub async fn serve(listener: TcpListener, couch: Arc<Couch>) {
             let next = stream.next();
             let service = service_fn(move |request| {
                 let (couch, next) = (couch.clone(), next.clone());
-                async move { Ok::<_, Infallible>(answer(couch, request, &next).await) }
+                async move { Ok::<_, Infallible>(answer(couch, peer, request, &next).await) }
             });
             let mut builder = auto::Builder::new(TokioExecutor::new());
             builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE).max_buf_size(256 << 10);
@@ -76,6 +77,7 @@ pub async fn serve(listener: TcpListener, couch: Arc<Couch>) {
 /// Answers one request.
 async fn answer(
     couch: Arc<Couch>,
+    peer: IpAddr,
     request: hyper::Request<Incoming>,
     next: &Next,
 ) -> hyper::Response<Outgoing> {
@@ -117,6 +119,7 @@ async fn answer(
     let Found { handler, quick, params } = found;
     let request = Request {
         couch: couch.clone(),
+        peer,
         method: head.method,
         path,
         params,
@@ -160,11 +163,12 @@ async fn receive(headers: &HeaderMap, incoming: Incoming, next: &Next) -> Result
         Body::stream(incoming, Handle::current())
     };
     next.store(body.is_whole(), Ordering::Relaxed);
-    match headers.get(CONTENT_ENCODING).map(|value| value.as_bytes()) {
-        None | Some(b"identity") => Ok(body),
-        Some(b"gzip") => Ok(body.gunzip()),
-        // An attachment may come in any encoding; its handler looks at the header itself.
-        Some(_) => Ok(body),
+    match headers.get(CONTENT_ENCODING).map(|value| String::from_utf8_lossy(value.as_bytes())) {
+        None => Ok(body),
+        Some(name) if name == "identity" => Ok(body),
+        Some(name) if name == "gzip" => Ok(body.gunzip()),
+        // The handler of an attachment looks at the header itself.
+        Some(name) => Ok(body.encoded(&name)),
     }
 }
 

@@ -5,12 +5,15 @@ use crate::error::{Error, Result};
 use crate::server::Couch;
 use hyper::header::{HeaderMap, HeaderName};
 use hyper::{Method, body::Bytes};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// A request: its row of the table is known, its body is not read yet.
 pub struct Request {
     /// The face that serves it.
     pub couch: Arc<Couch>,
+    /// Who sent it: the other end of its connection, be that a proxy.
+    pub peer: IpAddr,
     /// The method.
     pub method: Method,
     /// The path as it was sent, without the query.

@@ -11,6 +11,7 @@ use hyper::body::Bytes;
 use hyper::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, SERVER};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::io::{self, Cursor, Read};
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Weak};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -81,6 +82,7 @@ impl Peer for Local {
                 };
                 let mut request = Request {
                     couch,
+                    peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
                     method: call.method,
                     path,
                     params: found.params,
