@@ -40,6 +40,9 @@ pub struct Feed {
 /// Answers a request for changes.
 pub fn answer(request: &mut Request) -> Result<Response> {
     let collection = request.database()?;
+    if request.method == hyper::Method::POST {
+        request.require_json()?;
+    }
     let body = read_body(request)?;
     let parameters = Parameters::read(request, &collection)?;
     let filter = Filter::read(request, &collection, body.as_ref(), parameters.all_leaves)?;

@@ -3,7 +3,7 @@
 use super::purge;
 use crate::document::location;
 use crate::error::{Error, Result};
-use crate::http::{Request, Response};
+use crate::http::{Query, Request, Response};
 use crate::names;
 use crate::partition;
 use crate::sequence;
@@ -21,7 +21,12 @@ pub fn get(request: &mut Request) -> Result<Response> {
 /// Creates it.
 pub fn put(request: &mut Request) -> Result<Response> {
     let name = request.param("db").to_owned();
-    let partitioned = request.query.flag("partitioned")?;
+    check_shards(&request.query)?;
+    let partitioned = match request.query.get("partitioned") {
+        None | Some("false") => false,
+        Some("true") => true,
+        Some(_) => return Err(Error::bad_request("Invalid `partitioned` parameter")),
+    };
     if partitioned && names::SYSTEM.contains(&name.as_str()) {
         return Err(Error::bad_request("Cannot partition a system database"));
     }
@@ -31,6 +36,29 @@ pub fn put(request: &mut Request) -> Result<Response> {
         request.couch.store.engine().wait_durable(commit)?;
     }
     Ok(Response::ok(201).with_header(LOCATION, location(request, &[&name])))
+}
+
+/// Refuses what could be no database's shards, though all have one, and no storage engine's name.
+fn check_shards(query: &Query) -> Result<()> {
+    let is_count = |text: &str| text.parse::<u64>().is_ok_and(|count| count > 0);
+    for name in ["n", "q"] {
+        if query.get(name).is_some_and(|text| !is_count(text)) {
+            return Err(Error::bad_request(format!("The `{name}` value should be a positive integer.")));
+        }
+    }
+    let is_rule = |rule: &str| {
+        let mut parts = rule.split(':').filter(|part| !part.is_empty());
+        matches!((parts.next(), parts.next(), parts.next()), (Some(_), Some(count), None) if is_count(count))
+    };
+    let is_placement =
+        |text: &str| !text.is_empty() && text.split(',').filter(|rule| !rule.is_empty()).all(is_rule);
+    if query.get("placement").is_some_and(|text| !is_placement(text)) {
+        return Err(Error::bad_request("The `placement` value should be in a format `zone:n`."));
+    }
+    match query.get("engine") {
+        None | Some("couch") => Ok(()),
+        Some(_) => Err(Error::bad_request("invalid_engine_extension")),
+    }
 }
 
 /// Deletes it with all that is in it.

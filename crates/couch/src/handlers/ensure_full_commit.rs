@@ -8,6 +8,7 @@ use serde_json::json;
 /// Waits.
 pub fn post(request: &mut Request) -> Result<Response> {
     request.database()?;
+    request.require_json()?;
     // An empty commit is durable once all before it are.
     let engine = request.couch.store.engine();
     let commit = engine.commit(Batch::new())?;

@@ -49,6 +49,12 @@ pub fn delete(request: &mut Request) -> Result<Response> {
     Ok(Response::ok(200))
 }
 
+/// Nothing else lies below.
+pub fn missing(request: &mut Request) -> Result<Response> {
+    request.database()?;
+    Err(Error::missing())
+}
+
 /// Deletes all indexes of several design documents.
 pub fn bulk_delete(request: &mut Request) -> Result<Response> {
     let collection = request.database()?;

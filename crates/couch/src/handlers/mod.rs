@@ -8,6 +8,7 @@ pub mod attachment;
 pub mod bulk_docs;
 pub mod bulk_get;
 pub mod changes;
+pub mod cluster_setup;
 pub mod compact;
 pub mod config;
 pub mod database;
@@ -36,7 +37,6 @@ pub mod shards;
 pub mod show;
 pub mod up;
 pub mod update;
-
 pub mod uuids;
 pub mod view;
 pub mod web_interface;

@@ -240,7 +240,8 @@ fn the_server_is_alone_and_knows_nobody() {
     assert_eq!(http.get("/_membership").json()["all_nodes"].as_array().unwrap().len(), 1);
     assert_eq!(http.put("/four?q=4", &json!({})).status, 201);
     assert_eq!(http.get("/four").json()["cluster"], json!({ "q": 1, "n": 1, "w": 1, "r": 1 }));
-    for path in ["/_reshard", "/_cluster_setup", "/db/_purged_infos"] {
+    assert_eq!(http.post("/_cluster_setup", &json!({ "action": "enable_cluster" })).status, 501);
+    for path in ["/_reshard", "/db/_purged_infos"] {
         assert_eq!(http.get(path).status, 404, "{path}");
     }
     let purged = http.post("/db/_purge", &json!({ "none": [made(1, '1')] })).json();

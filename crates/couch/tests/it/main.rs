@@ -10,5 +10,7 @@ mod functions;
 mod lists;
 mod local;
 mod queries;
+mod refusals;
+mod server;
 mod setup;
 mod views;

@@ -1,0 +1,98 @@
+//! Requests that CouchDB refuses, with its words, and those that it only seems to have to.
+
+use crate::setup::database;
+use serde_json::json;
+
+#[test]
+fn types_of_content() {
+    let (_server, mut http) = database();
+    let plain = [("Content-Type", "text/plain")];
+    for path in ["/db/_changes", "/db/_ensure_full_commit"] {
+        for headers in [&plain[..], &[]] {
+            let refused = http.send("POST", path, headers, b"{}").refusal();
+            let expected = (415, "bad_content_type", "Content-Type must be application/json");
+            assert_eq!((refused.0, refused.1.as_str(), refused.2.as_str()), expected, "{path}");
+        }
+        assert!(http.post(path, &json!({})).status < 300);
+    }
+    let packed = [("Content-Type", "application/json"), ("Content-Encoding", "br")];
+    for (method, path) in
+        [("PUT", "/db/d"), ("POST", "/db"), ("POST", "/db/_bulk_docs"), ("POST", "/db/_find")]
+    {
+        let refused = http.send(method, path, &packed, b"{}").refusal();
+        assert_eq!(
+            (refused.0, refused.2.as_str()),
+            (415, "br is not a supported content encoding."),
+            "{path}"
+        );
+    }
+    let refused = http.send("PUT", "/db/d/file", &packed, b"x").refusal();
+    assert_eq!(
+        (refused.0, refused.2.as_str()),
+        (415, "Only gzip and identity content-encodings are supported")
+    );
+    assert_eq!(http.send("GET", "/db", &packed, b"").status, 200, "nothing is packed");
+}
+
+#[test]
+fn parameters_of_a_creation() {
+    let (_server, mut http) = database();
+    let count = |name: &str| format!("The `{name}` value should be a positive integer.");
+    let placement = "The `placement` value should be in a format `zone:n`.".to_owned();
+    for (query, reason) in [
+        ("q=0", count("q")),
+        ("q=x", count("q")),
+        ("n=-1", count("n")),
+        ("n=", count("n")),
+        ("placement=", placement.clone()),
+        ("placement=zone", placement.clone()),
+        ("placement=a:1,b:0", placement),
+        ("engine=none", "invalid_engine_extension".to_owned()),
+        ("partitioned=1", "Invalid `partitioned` parameter".to_owned()),
+    ] {
+        let refused = http.put(&format!("/new?{query}"), &json!({})).refusal();
+        assert_eq!(refused, (400, "bad_request".to_owned(), reason), "{query}");
+    }
+    assert_eq!(http.get("/new").status, 404);
+    assert_eq!(http.put("/new?q=2&n=1&placement=a:1&engine=couch&partitioned=false", &json!({})).status, 201);
+}
+
+#[test]
+fn bounds_that_are_no_strings_lie_before_all_ids() {
+    let (_server, mut http) = database();
+    for id in ["a", "b"] {
+        http.put(&format!("/db/{id}"), &json!({}));
+    }
+    for (query, count) in [
+        ("endkey={}", 0),
+        ("startkey={}", 2),
+        ("startkey=7", 2),
+        ("endkey=null", 0),
+        ("startkey=null", 2),
+        ("key=[]", 0),
+        ("startkey={}&descending=true", 0),
+        ("endkey={}&descending=true", 2),
+        ("startkey={}&endkey=%22a%22", 1),
+    ] {
+        let list = http.get(&format!("/db/_all_docs?{query}"));
+        assert_eq!((list.status, list.json()["rows"].as_array().unwrap().len()), (200, count), "{query}");
+    }
+    assert_eq!(http.post("/db/_all_docs", &json!({"end_key": {}})).json()["rows"], json!([]));
+}
+
+#[test]
+fn what_is_not_below_indexes() {
+    let (_server, mut http) = database();
+    for (method, path, status) in [
+        ("GET", "/db/_index/foo", 404),
+        ("PUT", "/db/_index/foo", 404),
+        ("GET", "/db/_index/a/b", 404),
+        ("GET", "/none/_index/foo", 404),
+        ("GET", "/db/_index/_bulk_delete", 405),
+        ("GET", "/db/_index/d/json/n", 405),
+        ("PUT", "/db/_index", 405),
+        ("DELETE", "/db/_index/d/json/n", 404),
+    ] {
+        assert_eq!(http.send(method, path, &[], b"").status, status, "{method} {path}");
+    }
+}

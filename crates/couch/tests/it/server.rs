@@ -1,0 +1,46 @@
+//! The server as a whole.
+
+use crate::setup::database;
+use serde_json::{Value, json};
+
+#[test]
+fn a_single_node_is_set_up() {
+    let (_server, mut http) = database();
+    assert_eq!(http.get("/_cluster_setup").json(), json!({ "state": "single_node_enabled" }));
+    let mut setup = |body: Value| {
+        let reply = http.post("/_cluster_setup", &body);
+        (reply.status, reply.json()["reason"].as_str().unwrap_or_default().to_owned())
+    };
+    let with = |action: &str| json!({ "action": action });
+    assert_eq!(setup(with("enable_single_node")).0, 201);
+    assert_eq!(
+        setup(json!({ "action": "enable_single_node", "ensure_dbs_exist": ["_users", "extra"] })).0,
+        201
+    );
+    let admin = json!({ "action": "enable_single_node", "username": "a", "password": "b" });
+    assert_eq!(setup(admin).0, 501, "nobody's password would be remembered");
+    assert_eq!(setup(json!({ "action": "enable_single_node", "port": 80 })).0, 403);
+    assert_eq!(setup(with("finish_cluster")), (400, "Cluster is already finished".to_owned()));
+    for action in ["add_node", "remove_node", "receive_cookie"] {
+        assert_eq!(setup(with(action)), (400, "Cluster is not enabled.".to_owned()));
+    }
+    assert_eq!(setup(with("enable_cluster")).0, 501);
+    assert_eq!(setup(with("none")), (400, "Invalid Action'".to_owned()));
+    assert_eq!(setup(json!([])), (400, "Missing JSON body'".to_owned()));
+    assert_eq!(setup(json!({ "action": "enable_single_node", "ensure_dbs_exist": [1] })).0, 400);
+    assert_eq!(http.get("/extra").status, 200);
+    assert_eq!(http.send("POST", "/_cluster_setup", &[], b"{}").status, 415);
+}
+
+#[test]
+fn a_store_that_takes_no_writes_is_not_up() {
+    let (server, mut http) = database();
+    let up = http.get("/_up");
+    assert_eq!((up.status, &up.json()["status"]), (200, &json!("ok")));
+    server.store().engine().close().unwrap();
+    let up = http.get("/_up");
+    assert_eq!((up.status, &up.json()["status"]), (404, &json!("read_only")));
+    assert!(up.json()["reason"].is_string());
+    // Its own end would close the store once more.
+    std::mem::forget(server);
+}
