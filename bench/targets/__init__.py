@@ -8,11 +8,12 @@ from bench.targets.null import NullHttp, NullMongo, NullPostgres
 from bench.targets.null_sql import NullPostgresRelational
 from bench.targets.postgres import Postgres, PostgresRelational
 from bench.targets.sqlite import SQLite
+from bench.targets.tokyo import TokyoHash, TokyoTable, TokyoTree
 
 _ALL: tuple[type[Target], ...] = (
     *(Diwan, DiwanHttp, MongoDB, CouchDB),
     *(Postgres, PostgresRelational),
-    SQLite,
+    *(SQLite, TokyoHash, TokyoTree, TokyoTable),
     *(NullMongo, NullHttp, NullPostgres, NullPostgresRelational),
 )
 TARGETS: dict[str, type[Target]] = {target.name: target for target in _ALL}

@@ -1,0 +1,72 @@
+"""Documents where a system has only texts or bytes: ids as bytes, fields as texts by the kinds that the table states, whole documents."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+from bench.data import DATE, FLOAT, INTEGER, NESTED, TEXT, Key, Table, plain
+
+NUMBERS = (INTEGER, FLOAT, DATE)
+EPOCH = datetime(1970, 1, 1)
+MILLISECOND = timedelta(milliseconds=1)
+SIGN = 1 << 63
+
+
+def to_key(key: Key) -> bytes:
+    """An id as bytes that sort as the ids do."""
+    if isinstance(key, int):
+        return (key + SIGN).to_bytes(8, "big")
+    return key.encode() if isinstance(key, str) else key
+
+
+def from_key(table: Table, key: bytes) -> Key:
+    """The id that the bytes stand for."""
+    if table.key is int:
+        return int.from_bytes(key, "big") - SIGN
+    return key.decode() if table.key is str else key
+
+
+def to_json(document: dict) -> bytes:
+    """A document in one value."""
+    return json.dumps(plain(document), separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def kind_of(table: Table, field: str) -> str:
+    """What a field holds; one that the table does not state, and hence no document has, is a text."""
+    return dict(table.fields).get(field, TEXT)
+
+
+def to_text(kind: str, value) -> str:
+    """A value as a text. Dates are milliseconds, so that systems that compare numbers can compare them."""
+    if kind == TEXT:
+        if not isinstance(value, str):
+            raise TypeError(f"{value!r} is no text")
+        return value
+    if kind == NESTED:
+        return json.dumps(plain(value), separators=(",", ":"), ensure_ascii=False)
+    if kind == DATE:
+        moment = value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
+        return str((moment - EPOCH) // MILLISECOND)
+    return repr(float(value)) if kind == FLOAT else str(int(value))
+
+
+def from_text(kind: str, text: str):
+    """The value that a text stands for."""
+    if kind == TEXT:
+        return text
+    if kind == NESTED:
+        return json.loads(text)
+    if kind == DATE:
+        return EPOCH + int(text) * MILLISECOND
+    return float(text) if kind == FLOAT else int(text)
+
+
+def to_texts(table: Table, document: dict) -> dict[str, str]:
+    """A document's fields as texts."""
+    kinds = dict(table.fields)
+    return {field: to_text(kinds[field], value) for field, value in document.items()}
+
+
+def from_texts(table: Table, texts: dict[str, str]) -> dict:
+    """The document whose fields' texts these are."""
+    kinds = dict(table.fields)
+    return {field: from_text(kinds[field], text) for field, text in texts.items()}
