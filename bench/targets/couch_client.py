@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from hashlib import sha256
 
 import couchdb
-from couchdb.http import ResourceNotFound, ServerError
+from couchdb.http import ResourceConflict, ResourceNotFound, ServerError
 
 from bench.data import ALL, Key, Query, Row, Table, plain
 from bench.targets.base import RELAXED, Client, Unsupported
@@ -136,9 +136,14 @@ class CouchAdapter(Client):
 
     def update_field(self, table: Table, key: Key, field: str, value: object) -> None:
         database = self._table(table)
-        document = database[to_id(key)]
-        document[field] = plain(value)
-        database.save(document)
+        while True:
+            document = database[to_id(key)]
+            document[field] = plain(value)
+            try:
+                database.save(document)
+                return
+            except ResourceConflict:
+                continue  # another client was quicker; one of those that meet always gets through
 
     def delete_one(self, table: Table, key: Key) -> None:
         del self._table(table)[to_id(key)]  # HEAD for the revision, then DELETE
