@@ -3,7 +3,8 @@
 from bench.measure import Experiment
 from bench.workloads.persons import Persons
 from bench.workloads.washers import Washers
+from bench.workloads.ycsb import Ycsb
 
-EXPERIMENTS: dict[str, type[Experiment]] = {experiment.name: experiment for experiment in (Persons, Washers)}
+EXPERIMENTS: dict[str, type[Experiment]] = {experiment.name: experiment for experiment in (Persons, Washers, Ycsb)}
 
 __all__ = ["EXPERIMENTS", "Experiment"]
