@@ -34,7 +34,7 @@ class JsonbLayout(Layout):
         return [f"drop table if exists {name}", f"create table {name} (id {KEYS[table.key]} primary key, doc jsonb not null)"]
 
     def index(self, table: Table, fields: tuple[str, ...]) -> str:
-        if any(table.kind(field) == NESTED for field in fields):
+        if any(self.kind(table, field) == NESTED for field in fields):
             (field,) = fields
             return f"create index on {self.quoted(table.name)} using gin ((doc->{text_of(field)}))"
         expressions = ", ".join(f"({self.expression(table, field)})" for field in fields)
@@ -60,7 +60,7 @@ class JsonbLayout(Layout):
         return columns[0]
 
     def expression(self, table: Table, field: str) -> str:
-        match table.kind(field):
+        match self.kind(table, field):
             case "integer":
                 return f"(doc->{text_of(field)})::int8"
             case "float":
@@ -74,12 +74,12 @@ class JsonbLayout(Layout):
         return f"doc ? {text_of(field)}"
 
     def any(self, table: Table, field: str, values: tuple) -> Statement:
-        if table.kind(field) == NESTED:
+        if self.kind(table, field) == NESTED:
             return overlaps(self.expression(table, field), values)
         return f"{self.expression(table, field)} = any(%s)", [[plain(value) for value in values]]
 
     def value(self, table: Table, field: str, value: object) -> object:
-        return plain(value)
+        return Jsonb(value) if self.kind(table, field) == NESTED else plain(value)
 
 
 class ColumnsLayout(Columns):
@@ -90,7 +90,7 @@ class ColumnsLayout(Columns):
     types = {TEXT: "text", INTEGER: "bigint", FLOAT: "double precision", DATE: "timestamptz", NESTED: "jsonb"}
 
     def index(self, table: Table, fields: tuple[str, ...]) -> str:
-        method = "using gin " if any(table.kind(field) == NESTED for field in fields) else ""
+        method = "using gin " if any(self.kind(table, field) == NESTED for field in fields) else ""
         return f"create index on {self.quoted(table.name)} {method}({', '.join(map(self.quoted, fields))})"
 
     def insert_many(self, table: Table) -> str:

@@ -31,6 +31,11 @@ class Layout(ABC):
         """A name as SQL text."""
         return '"' + name.replace('"', '""') + '"'
 
+    @staticmethod
+    def kind(table: Table, field: str) -> str:
+        """What a field holds; a query may ask for one that no document has."""
+        return dict(table.fields).get(field, NESTED)
+
     @abstractmethod
     def create(self, table: Table) -> list[str]:
         """Makes the table anew."""
@@ -162,12 +167,15 @@ class Columns(Layout):
         """A value as its column takes it."""
         return to_json(value) if kind == NESTED else value
 
+    def value(self, table: Table, field: str, value: object) -> object:
+        return self.stored(self.kind(table, field), value)
+
     def loaded(self, kind: str, value: object) -> object:
         """A value as its column gives it."""
         return json.loads(value) if kind == NESTED else value
 
     def assignment(self, table: Table, field: str, value: object) -> Statement:
-        return f"{self.quoted(field)} = {self.mark}", [self.stored(table.kind(field), value)]
+        return f"{self.quoted(field)} = {self.mark}", [self.stored(self.kind(table, field), value)]
 
     def whole(self, table: Table) -> str:
         return ", ".join(self.quoted(field) for field, _ in table.fields)
@@ -182,8 +190,14 @@ class Columns(Layout):
     def exists(self, table: Table, field: str) -> str:
         return f"{self.quoted(field)} is not null"
 
+    def condition(self, table: Table, query: Query) -> Statement:
+        columns = dict(table.fields)
+        if any(field not in columns for _, field, _ in query.conditions):
+            return "1 = 0", []  # no document has the field
+        return super().condition(table, query)
+
     def any(self, table: Table, field: str, values: tuple) -> Statement:
-        if table.kind(field) == NESTED:
+        if self.kind(table, field) == NESTED:
             return self.overlaps(self.quoted(field), values)
         return f"{self.quoted(field)} in ({', '.join([self.mark] * len(values))})", [*values]
 
