@@ -1,76 +1,24 @@
-"""Every adapter's operations: against the real system where it can be started here, else the exact requests."""
-
-import os
-from types import SimpleNamespace
+"""Null servers, requests as they are sent, and what is said of systems that are not given."""
 
 import pytest
 
 from bench import process
-from bench.measure import Contestant, concurrent, stretch
+from bench.data import Table
+from bench.measure import Contestant, stretch
 from bench.targets import TARGETS, NotGiven
-from bench.targets.base import RELAXED, SYNCED
+from bench.targets.base import SYNCED
 from bench.targets.couch_client import to_map
 from bench.targets.mongo_client import to_filter
-from bench.targets.postgres import find_programs
-from bench.workloads.persons import SHARED, _insert_share
+from bench.tests.systems import options
+from bench.workloads.persons import FIELDS
 from bench.workloads.persons_data import DESCRIBED, PUBLISHED, keys, persons
 
-NOTHING_GIVEN = dict(diwan_program=None, diwan_uri=None, mongodb_uri=None, couchdb_url=None)
+PEOPLE = Table("people", FIELDS)
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def started(request, tmp_path_factory):
-    if request.param == "postgres" and not find_programs():
-        pytest.skip("PostgreSQL is not installed here; the bench itself installs it")
-    directory = tmp_path_factory.mktemp(request.param)
-    for parent in (directory, *directory.parents):
-        if os.stat(parent).st_uid == os.geteuid() and parent.name.startswith(("pytest", request.param)):
-            parent.chmod(0o755)  # PostgreSQL runs as another user when we are root
-    target = TARGETS[request.param].configured(SimpleNamespace(**NOTHING_GIVEN))
-    try:
-        target.start(directory)
-        yield target
-    finally:
-        target.stop()
-
-
-@pytest.mark.parametrize("shape", ["flat", "nested"])
-def test_queries_find_what_python_finds(started, shape):
-    rows = list(zip(keys(2_000), persons(2_000, shape)))
-    client = started.connector(RELAXED)()
-    client.create("people")
-    client.insert_many("people", rows[:1_999])
-    client.insert_one("people", rows[1_999])
-    assert client.find_by_id("people", rows[7][0]) == rows[7][1]
-    assert client.find_by_id("people", b"absent------") is None
-    for query in (*DESCRIBED, *PUBLISHED):
-        expected = sum(query.matches(person) for _, person in rows)
-        assert client.count("people", query) == expected, query
-        assert sum(1 for _ in client.find("people", query)) == expected, query
-    assert client.maintain("people")
-    assert client.table_bytes("people") > 2_000 * 50
-    client.create("people")
-    assert client.count("people", DESCRIBED[0]) == 0
-    client.close()
-
-
-def test_concurrent_clients_insert_all(started):
-    contestant = Contestant(started, SYNCED)
-    contestant.client.create(SHARED)
-    contestant.client.create("persons_scratch")
-    rows = list(zip(keys(200), persons(200, "flat")))
-    sample = concurrent(contestant, 4, rows, _insert_share)
-    assert sample.operations == 200 and sample.wall_seconds > 0
-    assert all(contestant.client.find_by_id(SHARED, key) for key, _ in rows)
-    # The rows are there already: every client's failure must reach the caller.
-    with pytest.raises(RuntimeError, match="4 of 4 clients failed"):
-        concurrent(contestant, 4, rows, _insert_share)
-    contestant.client.close()
-
-
-@pytest.mark.parametrize("name", ["null-mongo", "null-http", "null-postgres"])
+@pytest.mark.parametrize("name", [name for name, target in TARGETS.items() if target.kind == "null"])
 def test_null_servers_answer_the_real_drivers(name, tmp_path):
-    target = TARGETS[name].configured(SimpleNamespace())
+    target = TARGETS[name].configured(options())
     target.start(tmp_path)
     try:
         contestant = Contestant(target, SYNCED)
@@ -78,9 +26,9 @@ def test_null_servers_answer_the_real_drivers(name, tmp_path):
 
         def work():
             for row in rows:
-                contestant.client.insert_one("people", row)
-            contestant.client.insert_many("people", rows)
-            return sum(contestant.client.find_by_id("people", key)["age"] == 40 for key, _ in rows)
+                contestant.client.insert_one(PEOPLE, row)
+            contestant.client.insert_many(PEOPLE, rows)
+            return sum(bool(contestant.client.find_by_id(PEOPLE, key)) for key, _ in rows)
 
         sample = stretch(contestant, 600, work)
         assert sample.rows == 300
@@ -109,9 +57,9 @@ def test_map_functions_of_temporary_views():
 
 
 def test_absent_systems_say_so(tmp_path):
-    options = SimpleNamespace(diwan_program=tmp_path / "diwan", diwan_uri=None, mongodb_uri=None, couchdb_url=None)
+    nothing = options(diwan_program=tmp_path / "diwan")
     for name in ("diwan", "diwan-http", "mongodb", "couchdb"):
-        target = TARGETS[name].configured(options)
+        target = TARGETS[name].configured(nothing)
         with pytest.raises(NotGiven):
             target.start(tmp_path)
         target.stop()
