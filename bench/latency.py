@@ -22,6 +22,7 @@ from bench.targets import Client
 from bench.targets.base import Unsupported
 
 STEPS = 10_000_000  # of 100 ns, a second
+_PENDING = object()  # in the place of what a process has not returned yet
 LONGEST = 3600 * 1_000_000_000  # what the written histogram can tell, in nanoseconds
 READY_LIMIT = 120.0
 
@@ -204,7 +205,7 @@ class Told:
     """What client processes came back with: timelines by operation, what each role's processes returned, and the stretch."""
 
     timelines: dict[str, Timeline] = field(default_factory=dict)
-    returned: dict[str, list] = field(default_factory=lambda: defaultdict(list))
+    returned: dict[str, list] = field(default_factory=dict)  # in the order of the role's processes
     meanwhile: object = None  # what `meanwhile` returned
     wall_seconds: float = 0.0
     client_cpu_seconds: float = 0.0
@@ -232,7 +233,7 @@ def _client_process(connect: Callable[[], Client], role: Role, number: int, sign
         cpu, start = time.process_time(), time.perf_counter()
         returned = role.work(station)
         end, cpu = time.perf_counter(), time.process_time() - cpu
-        results.put((role.name, station.timelines, returned, start, end, cpu))
+        results.put((role.name, number, station.timelines, returned, start, end, cpu))
     except Unsupported as refusal:
         results.put(refusal)
         ready.release()
@@ -270,7 +271,7 @@ def run_clients(
         for role in roles
         for number in range(role.processes)
     ]
-    told = Told()
+    told = Told(returned={role.name: [_PENDING] * role.processes for role in roles})
     try:
         for worker in workers:
             worker.start()
@@ -302,7 +303,7 @@ def run_clients(
 
 
 def _ended(told: Told, roles: list[Role]) -> bool:
-    return all(len(told.returned[role.name]) == role.processes for role in roles)
+    return not any(one is _PENDING for role in roles for one in told.returned[role.name])
 
 
 def _gather(workers: list, results, told: Told, roles: list[Role], until: float) -> None:
@@ -320,12 +321,12 @@ def _gather(workers: list, results, told: Told, roles: list[Role], until: float)
         _take(told, *result)
 
 
-def _take(told: Told, role: str, timelines: dict, returned, start: float, end: float, cpu: float) -> None:
+def _take(told: Told, role: str, number: int, timelines: dict, returned, start: float, end: float, cpu: float) -> None:
     for operation, timeline in timelines.items():
         if operation in told.timelines:
             told.timelines[operation].merge(timeline)
         else:
             told.timelines[operation] = timeline
-    told.returned[role].append(returned)
+    told.returned[role][number] = returned
     told.wall_seconds = max(told.wall_seconds, end - start)
     told.client_cpu_seconds += cpu

@@ -103,7 +103,7 @@ def die(_station) -> None:
 
 def test_roles_end_by_themselves(contestant):
     told = run_clients(contestant, [Role("writers", insert_share, processes=3)])
-    assert sorted(told.returned["writers"]) == [33, 33, 34] and told.latencies("insert").count == 100
+    assert told.returned["writers"] == [34, 33, 33] and told.latencies("insert").count == 100
     assert contestant.client.read_range(TABLE, 0, 1000) == 100
     assert told.sample().operations == 100 and told.sample("insert").wall_seconds > 0
 
