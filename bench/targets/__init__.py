@@ -5,16 +5,19 @@ from bench.targets.couchdb import CouchDB
 from bench.targets.diwan import Diwan, DiwanHttp
 from bench.targets.mongodb import MongoDB
 from bench.targets.null import NullHttp, NullMongo, NullPostgres
+from bench.targets.null_redis import NullRedis
 from bench.targets.null_sql import NullPostgresRelational
 from bench.targets.postgres import Postgres, PostgresRelational
+from bench.targets.redis_server import Redis
 from bench.targets.sqlite import SQLite
 from bench.targets.tokyo import TokyoHash, TokyoTable, TokyoTree
 
 _ALL: tuple[type[Target], ...] = (
     *(Diwan, DiwanHttp, MongoDB, CouchDB),
     *(Postgres, PostgresRelational),
+    Redis,
     *(SQLite, TokyoHash, TokyoTree, TokyoTable),
-    *(NullMongo, NullHttp, NullPostgres, NullPostgresRelational),
+    *(NullMongo, NullHttp, NullPostgres, NullPostgresRelational, NullRedis),
 )
 TARGETS: dict[str, type[Target]] = {target.name: target for target in _ALL}
 

@@ -69,4 +69,4 @@ def to_texts(table: Table, document: dict) -> dict[str, str]:
 def from_texts(table: Table, texts: dict[str, str]) -> dict:
     """The document whose fields' texts these are."""
     kinds = dict(table.fields)
-    return {field: from_text(kinds[field], text) for field, text in texts.items()}
+    return {field: from_text(kinds.get(field, TEXT), text) for field, text in texts.items()}
