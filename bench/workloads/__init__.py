@@ -1,10 +1,11 @@
 """The experiments, by name. A new one is a module beside this file and a row here."""
 
 from bench.measure import Experiment
+from bench.workloads.comments import Comments
 from bench.workloads.persons import Persons
 from bench.workloads.washers import Washers
 from bench.workloads.ycsb import Ycsb
 
-EXPERIMENTS: dict[str, type[Experiment]] = {experiment.name: experiment for experiment in (Persons, Washers, Ycsb)}
+EXPERIMENTS: dict[str, type[Experiment]] = {experiment.name: experiment for experiment in (Persons, Comments, Washers, Ycsb)}
 
 __all__ = ["EXPERIMENTS", "Experiment"]
