@@ -280,4 +280,5 @@ class SqlAdapter(Client):
     def native(self, table: Table, statements: dict[str, object]) -> list:
         if self.dialect not in statements:
             raise Unsupported("the workload has no statement in its SQL")
-        return list(self._execute(table, statements[self.dialect]).fetchall())
+        cursor = self._execute(table, statements[self.dialect])
+        return list(cursor.fetchall()) if cursor.description else []  # what makes an index has no rows
