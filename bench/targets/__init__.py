@@ -1,6 +1,7 @@
 """The systems that can be measured, by name. A new system is a module beside this file and a row here."""
 
 from bench.targets.base import Client, NotGiven, Target
+from bench.targets.berkeley import BerkeleyDB
 from bench.targets.couchdb import CouchDB
 from bench.targets.diwan import Diwan, DiwanHttp
 from bench.targets.mongodb import MongoDB
@@ -16,7 +17,7 @@ _ALL: tuple[type[Target], ...] = (
     *(Diwan, DiwanHttp, MongoDB, CouchDB),
     *(Postgres, PostgresRelational),
     Redis,
-    *(SQLite, TokyoHash, TokyoTree, TokyoTable),
+    *(SQLite, TokyoHash, TokyoTree, TokyoTable, BerkeleyDB),
     *(NullMongo, NullHttp, NullPostgres, NullPostgresRelational, NullRedis),
 )
 TARGETS: dict[str, type[Target]] = {target.name: target for target in _ALL}

@@ -29,7 +29,7 @@ def _start(name: str, tmp_path, monkeypatch):
     return target
 
 
-@pytest.fixture(params=["tokyo-hash", "tokyo-tree", "tokyo-table", "redis"])
+@pytest.fixture(params=["tokyo-hash", "tokyo-tree", "tokyo-table", "redis", "berkeleydb"])
 def started(request, tmp_path, monkeypatch):
     target = _start(request.param, tmp_path, monkeypatch)
     yield target
