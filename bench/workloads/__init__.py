@@ -2,10 +2,11 @@
 
 from bench.measure import Experiment
 from bench.workloads.comments import Comments
+from bench.workloads.events import EventsExperiment
 from bench.workloads.persons import Persons
 from bench.workloads.washers import Washers
 from bench.workloads.ycsb import Ycsb
 
-EXPERIMENTS: dict[str, type[Experiment]] = {experiment.name: experiment for experiment in (Persons, Comments, Washers, Ycsb)}
+EXPERIMENTS: dict[str, type[Experiment]] = {experiment.name: experiment for experiment in (Persons, Comments, Washers, Ycsb, EventsExperiment)}
 
 __all__ = ["EXPERIMENTS", "Experiment"]
