@@ -2,9 +2,11 @@
 
 from bench.targets.base import Client, NotGiven, Target
 from bench.targets.berkeley import BerkeleyDB
+from bench.targets.couchbase import Couchbase
 from bench.targets.couchdb import CouchDB
 from bench.targets.diwan import Diwan, DiwanHttp
-from bench.targets.mongodb import MongoDB
+from bench.targets.ferretdb import FerretDB
+from bench.targets.mongodb import MongoDB, MongoDBLike
 from bench.targets.null import NullHttp, NullMongo, NullPostgres
 from bench.targets.null_redis import NullRedis
 from bench.targets.null_sql import NullPostgresRelational
@@ -14,7 +16,7 @@ from bench.targets.sqlite import SQLite
 from bench.targets.tokyo import TokyoHash, TokyoTable, TokyoTree
 
 _ALL: tuple[type[Target], ...] = (
-    *(Diwan, DiwanHttp, MongoDB, CouchDB),
+    *(Diwan, DiwanHttp, MongoDB, MongoDBLike, FerretDB, CouchDB, Couchbase),
     *(Postgres, PostgresRelational),
     Redis,
     *(SQLite, TokyoHash, TokyoTree, TokyoTable, BerkeleyDB),

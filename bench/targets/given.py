@@ -12,14 +12,16 @@ class Given(Target):
     """A subclass states which option holds the address, who speaks to it, and where the address says it listens."""
 
     option: str
+    purpose = "a running one; without it its rows say so"
     adapter: type
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        cls.options = {cls.option: f"a running {cls.name} instead of none"}
+        cls.options = {cls.option: cls.purpose}
 
     def __init__(self, address: str | None) -> None:
-        self._address = address
+        self._given = address
+        self._address: str | None = None  # of the server that is used, once it is
 
     @classmethod
     def configured(cls, options) -> "Given":
@@ -31,18 +33,19 @@ class Given(Target):
         raise NotImplementedError
 
     def start(self, directory: Path) -> None:
-        if not self._address:
+        if not self._given:
             raise NotGiven(f"no --{self.option.replace('_', '-')}")
-        self._reset()
+        self._reset(self._given)
+        self._address = self._given
         self.pid = process.listener(*self.listens(self._address))
 
     def stop(self) -> None:
-        if self.pid is not None:
-            self._reset()
-            self.pid = None
+        if self._address:
+            self._reset(self._address)
+        self._address = self.pid = None
 
-    def _reset(self) -> None:
-        client = self.adapter(self._address, RELAXED)
+    def _reset(self, address: str) -> None:
+        client = self.adapter(address, RELAXED)
         client.reset()
         client.close()
 
@@ -52,6 +55,6 @@ class Given(Target):
     def describe(self) -> dict:
         client = self.adapter(self._address, RELAXED)
         try:
-            return {"version": client.version(), "settings": f"as given by {self.option.rpartition('_')[2].upper()}"}
+            return {"version": client.version(), "settings": f"as given by --{self.option.replace('_', '-')}"}
         finally:
             client.close()

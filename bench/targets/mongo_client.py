@@ -137,7 +137,9 @@ class MongoAdapter(Client):
 
     def version(self) -> str:
         """What the server calls itself."""
-        return self._mongo.server_info()["version"]
+        told = self._mongo.server_info()
+        own = told.get("ferretdb", {}).get("version")
+        return f"FerretDB {own}, speaks as {told['version']}" if own else told["version"]
 
     def reset(self) -> None:
         """Drops the bench's databases, for a server that outlives the run."""
