@@ -1,0 +1,76 @@
+"""Experiment M, the monitoring service that moved from MySQL to MongoDB in 2009: its load, and each of its complaints.
+
+One data set each, on servers started anew: the agents' reports with range reads (`monitoring_agents`), long and short field names,
+what blocks (`monitoring_locks`), kills in mid-write (`monitoring_kills`), a database a customer and a new replica of a live master
+(`monitoring_scale`).
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+from bench.exhibits import Bars, OverTime
+from bench.measure import DataSet, Experiment, Stage
+from bench.targets.base import RELAXED, SYNCED
+from bench.workloads import monitoring_agents as agents
+from bench.workloads import monitoring_kills as kills
+from bench.workloads import monitoring_locks as locks
+from bench.workloads import monitoring_scale as many
+
+NAMED_ROWS = 1_000_000
+
+
+class Monitoring(Experiment):
+    """The whole experiment, as the command line wants it."""
+
+    name = "monitoring"
+    title = "Monitoring: the load of a monitoring service, and its complaints"
+    about = (
+        "Agents of servers report values and nested process lists each simulated minute, with ranges read beside them. Then: what long "
+        "field names cost on disk; single requests at a steady rate while an index is built and while half of the rows is deleted, on "
+        "the same table and on another (percentiles include the requests that a stall held up, the maximum is one request; the goal is "
+        "that none takes more than 100 ms); `kill -9` in mid-write, several times, with every acknowledged document looked for after "
+        "the restart; a database a customer; a replica that is added to a master under load."
+    )
+    notes = (
+        "A kill ends the process, not the machine: what the kernel was given survives it, so relaxed writes are lost only where a "
+        "system acknowledges them before it has given them away. Systems that delete by ids need many commands for the mass deletion, "
+        "and block less by it. The published complaints have no figures but these: about 100 bytes of field names a row, and 64 MB and "
+        "more pre-allocated a database."
+    )
+    charts = (
+        Bars(
+            "The longest request (ms)",
+            shape="locks",
+            operations=tuple(f"longest request, {phase}" for phase in (locks.QUIET, locks.INDEXING, locks.DELETING)),
+            measure="value",
+        ),
+        OverTime("Inserts while half is deleted, same table", operation=f"insert, same table, {locks.DELETING}"),
+        OverTime("Inserts while an index is built, same table", operation=f"insert, same table, {locks.INDEXING}"),
+        OverTime("Reports over time", operation=agents.REPORT_SNAPSHOT, measure="count"),
+    )
+
+    def data_sets(self) -> list[DataSet]:
+        scale = self.options.scale
+        named = self.scaled(NAMED_ROWS, least=1_000)
+        return [
+            DataSet("reports", RELAXED, partial(_make, agents.Reports, scale, stages=(self.options.rounds,))),
+            DataSet("short names", RELAXED, partial(_make, agents.Names, False, named)),
+            DataSet("long names", RELAXED, partial(_make, agents.Names, True, named)),
+            DataSet("locks", RELAXED, partial(_make, locks.Locks, self.scaled(locks.ROWS), _seconds(locks.QUIET_SECONDS, scale))),
+            *(
+                DataSet(f"kills · {durability}", durability, partial(_make, kills.Kills, self.scaled(kills.DOCUMENTS)))
+                for durability in (RELAXED, SYNCED)
+            ),
+            DataSet("databases", RELAXED, partial(_make, many.Databases, self.scaled(many.DATABASES, least=3))),
+            DataSet("replica", RELAXED, partial(_make, many.Replica, self.scaled(many.ROWS, least=1_000)), replicated=True),
+        ]
+
+
+def _seconds(published: float, scale: float) -> float:
+    """A duration shrinks with the scale, but not to nothing, and does not grow."""
+    return min(published, max(1.0, published * scale))
+
+
+def _make(part: Callable, *arguments, stages: tuple = ()) -> tuple[dict, list[Stage]]:
+    made = part(*arguments)
+    return made.about, made.stages(*stages)

@@ -1,0 +1,118 @@
+"""Complaint 3 of the monitoring service: a kill in mid-write corrupts, and the repair takes hours.
+
+Writers insert one document a call and remember how many were acknowledged. When the first has reached a number, the server is killed
+as `kill -9` does, and started again; then every document that was ever acknowledged is looked for by its id. A document may be there
+that no writer saw acknowledged (its answer was on the way), at most one a writer and kill.
+"""
+
+import struct
+import time
+from functools import partial
+
+from bench.data import INTEGER, TEXT, Row, Table
+from bench.latency import Role, Station, run_clients
+from bench.measure import Contestant, Stage
+
+TABLE = Table("log", (("writer", INTEGER), ("number", INTEGER), ("text", TEXT)))
+DOCUMENTS, LEAST_DOCUMENTS = 100_000, 800  # written before each kill, about
+WRITERS = 4
+KILLS = 3
+CHECKERS = 2
+WRITE_SECONDS = 3600.0
+
+
+def row(kill: int, writer: int, number: int) -> Row:
+    """One document; its text tells a right one from a mixture of others."""
+    text = f"{kill}.{writer}.{number}:" + "abcdefghij"[(number + writer) % 10] * (80 + number % 60)
+    return struct.pack(">III", kill, writer, number), {"writer": writer, "number": number, "text": text}
+
+
+def write(station: Station) -> tuple[int, float, str | None]:
+    """Inserts until the server is gone: how many were acknowledged, when it was over, and by which error."""
+    kill, acknowledged = station.argument, 0
+    try:
+        while station.going:
+            station.client.insert_one(TABLE, row(kill, station.number, acknowledged))
+            acknowledged += 1
+    except Exception as failure:
+        return acknowledged, time.perf_counter(), f"{type(failure).__name__}: {failure}"
+    return acknowledged, time.perf_counter(), None
+
+
+def look(station: Station) -> tuple[int, int]:
+    """Looks for the acknowledged documents: how many are missing, and how many are there but not as they were written."""
+    missing = damaged = 0
+    for kill, counts in enumerate(station.argument):
+        for writer, count in enumerate(counts):
+            for number in range(station.number, count, station.role.processes):
+                key, document = row(kill, writer, number)
+                found = station.client.find_by_id(TABLE, key)
+                missing += found is None
+                damaged += found is not None and found != document
+    return missing, damaged
+
+
+class Kills:
+    """The stages; each kill adds to what the earlier ones have left, and all of it is looked for again."""
+
+    def __init__(self, documents: int) -> None:
+        self._size = max(LEAST_DOCUMENTS, documents)
+        self._acknowledged: dict[str, list[list[int]]] = {}  # by target, kill and writer
+        self.about = {"workload": "monitoring", "shape": "kills", "size": self._size}
+
+    def stages(self) -> list[Stage]:
+        """An empty table, then the kills."""
+        return [Stage("prepare", 1, self._prepare, record="prepared"), Stage("kill", KILLS, self._kill, record="figure")]
+
+    def _prepare(self, contestant: Contestant, _round: int) -> None:
+        contestant.client.create(TABLE)
+        self._acknowledged[contestant.target.name] = []
+
+    def _kill(self, contestant: Contestant, number: int) -> list[dict]:
+        roles = [Role("writers", write, WRITERS, number)]
+        told = run_clients(contestant, roles, meanwhile=partial(self._kill_amid, contestant, number))
+        killed = told.meanwhile
+        early = [failure for _, ended, failure in told.returned["writers"] if failure and ended < killed]
+        if early:
+            raise RuntimeError(f"a writer failed before the kill: {early[0]}")
+        known = self._acknowledged[contestant.target.name]
+        known.append([count for count, _, _ in told.returned["writers"]])
+        serves = self._serve_again(contestant)
+        found = run_clients(contestant, [Role("checkers", look, CHECKERS, known)])
+        missing, damaged = (sum(counts) for counts in zip(*found.returned["checkers"]))
+        total = sum(map(sum, known))
+        beyond = contestant.client.read_range(TABLE, row(0, 0, 0)[0], total + 1_000) - (total - missing)
+        if not 0 <= beyond <= WRITERS * len(known):
+            raise AssertionError(f"{beyond} documents are there beyond the {total - missing} that were acknowledged and found")
+        return [
+            {"operation": "documents acknowledged until the kill", "value": sum(known[-1]), "unit": "documents"},
+            {"operation": "acknowledged documents lost so far", "value": missing, "unit": "documents"},
+            {"operation": "acknowledged documents damaged so far", "value": damaged, "unit": "documents"},
+            {"operation": "documents kept so far that were not acknowledged", "value": beyond, "unit": "documents"},
+            {"operation": "until it serves again", "value": serves, "unit": "s"},
+        ]
+
+    def _kill_amid(self, contestant: Contestant, number: int) -> float:
+        """Kills the server when the first writer has written its part of the documents; returns when that began."""
+        last, _ = row(number, 0, self._size // WRITERS - 1)
+        end = time.monotonic() + WRITE_SECONDS
+        while contestant.client.find_by_id(TABLE, last) is None:
+            if time.monotonic() > end:
+                raise TimeoutError(f"{self._size:,} documents were not written within {WRITE_SECONDS:.0f} s")
+            time.sleep(0.005)
+        killed = time.perf_counter()
+        contestant.target.kill()
+        return killed
+
+    @staticmethod
+    def _serve_again(contestant: Contestant) -> float:
+        """Starts the server again; seconds until a client has connected and been answered a read."""
+        try:
+            contestant.client.close()
+        except Exception:
+            pass  # its server is gone
+        began = time.perf_counter()
+        contestant.target.restart()
+        contestant.reconnect()
+        contestant.client.find_by_id(TABLE, row(0, 0, 0)[0])
+        return time.perf_counter() - began
