@@ -3,10 +3,13 @@
 from bench.measure import Experiment
 from bench.workloads.comments import Comments
 from bench.workloads.events import EventsExperiment
+from bench.workloads.monitoring import Monitoring
 from bench.workloads.persons import Persons
+from bench.workloads.records import Records
 from bench.workloads.washers import Washers
 from bench.workloads.ycsb import Ycsb
 
-EXPERIMENTS: dict[str, type[Experiment]] = {experiment.name: experiment for experiment in (Persons, Comments, Washers, Ycsb, EventsExperiment)}
+_ALL: tuple[type[Experiment], ...] = (Persons, Comments, Monitoring, Washers, Records, Ycsb, EventsExperiment)
+EXPERIMENTS: dict[str, type[Experiment]] = {experiment.name: experiment for experiment in _ALL}
 
 __all__ = ["EXPERIMENTS", "Experiment"]

@@ -77,14 +77,12 @@ def lengthened(row: Row) -> Row:
 @lru_cache(maxsize=None)
 def _process_lists(server: int) -> list[list[dict]]:
     draws = random.Random(server)
-    started = [(draws.randrange(2, 32_768), draws.choice(USERS), draws.choice(PROGRAMS)) for _ in range(PROCESSES)]
-    return [
-        [
-            {"u": user, "p": pid, "n": program} | {"c": draws.randrange(1000) / 10, "m": draws.randrange(1000) / 10, "r": draws.randrange(500_000)}
-            for pid, user, program in started
-        ]
-        for _ in range(LISTS)
-    ]
+    started = [{"u": draws.choice(USERS), "p": draws.randrange(2, 32_768), "n": draws.choice(PROGRAMS)} for _ in range(PROCESSES)]
+    return [[one | _usage(draws) for one in started] for _ in range(LISTS)]
+
+
+def _usage(draws: random.Random) -> dict:
+    return {"c": draws.randrange(1000) / 10, "m": draws.randrange(1000) / 10, "r": draws.randrange(500_000)}
 
 
 def snapshot_row(server: int, minute: int) -> Row:
