@@ -194,6 +194,7 @@ def serve(protocol: type, port: int) -> None:
                 connection, _ = listening.accept()
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 selector.register(connection, selectors.EVENT_READ, (protocol(port), bytearray()))
+                connection.sendall(getattr(protocol, "WELCOME", b""))  # where the server speaks first
                 continue
             connection, (state, buffer) = key.fileobj, key.data
             try:

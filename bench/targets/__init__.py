@@ -6,10 +6,12 @@ from bench.targets.couchbase import Couchbase
 from bench.targets.couchdb import CouchDB
 from bench.targets.diwan import Diwan, DiwanHttp
 from bench.targets.ferretdb import FerretDB
+from bench.targets.mariadb import MariaDB, MariaDBJson
 from bench.targets.mongodb import MongoDB, MongoDBLike
+from bench.targets.mysql import MySQL, MySQLJson
 from bench.targets.null import NullHttp, NullMongo, NullPostgres
 from bench.targets.null_redis import NullRedis
-from bench.targets.null_sql import NullPostgresRelational
+from bench.targets.null_sql import NullMySQL, NullMySQLJson, NullPostgresRelational
 from bench.targets.postgres import Postgres, PostgresRelational
 from bench.targets.redis_server import Redis
 from bench.targets.sqlite import SQLite
@@ -18,9 +20,10 @@ from bench.targets.tokyo import TokyoHash, TokyoTable, TokyoTree
 _ALL: tuple[type[Target], ...] = (
     *(Diwan, DiwanHttp, MongoDB, MongoDBLike, FerretDB, CouchDB, Couchbase),
     *(Postgres, PostgresRelational),
+    *(MariaDB, MariaDBJson, MySQL, MySQLJson),
     Redis,
     *(SQLite, TokyoHash, TokyoTree, TokyoTable, BerkeleyDB),
-    *(NullMongo, NullHttp, NullPostgres, NullPostgresRelational, NullRedis),
+    *(NullMongo, NullHttp, NullPostgres, NullPostgresRelational, NullMySQL, NullMySQLJson, NullRedis),
 )
 TARGETS: dict[str, type[Target]] = {target.name: target for target in _ALL}
 

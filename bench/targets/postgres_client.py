@@ -30,22 +30,22 @@ class JsonbLayout(Layout):
     driver_decodes = True
 
     def create(self, table: Table) -> list[str]:
-        name = self.quoted(table.name)
+        name = self.place(table)
         return [f"drop table if exists {name}", f"create table {name} (id {KEYS[table.key]} primary key, doc jsonb not null)"]
 
     def index(self, table: Table, fields: tuple[str, ...]) -> str:
         if any(self.kind(table, field) == NESTED for field in fields):
             (field,) = fields
-            return f"create index on {self.quoted(table.name)} using gin ((doc->{text_of(field)}))"
+            return f"create index on {self.place(table)} using gin ((doc->{text_of(field)}))"
         expressions = ", ".join(f"({self.expression(table, field)})" for field in fields)
-        return f"create index on {self.quoted(table.name)} ({expressions})"
+        return f"create index on {self.place(table)} ({expressions})"
 
     def insert(self, table: Table) -> str:
-        return f"insert into {self.quoted(table.name)} values (%s, %s)"
+        return f"insert into {self.place(table)} values (%s, %s)"
 
     def insert_many(self, table: Table) -> str:
         """Inserts the rows of arrays, one for each column."""
-        return f"insert into {self.quoted(table.name)} select * from unnest(%s::{KEYS[table.key]}[], %s::jsonb[])"
+        return f"insert into {self.place(table)} select * from unnest(%s::{KEYS[table.key]}[], %s::jsonb[])"
 
     def row(self, table: Table, row: Row) -> list:
         return [row[0], Jsonb(row[1])]
@@ -91,13 +91,13 @@ class ColumnsLayout(Columns):
 
     def index(self, table: Table, fields: tuple[str, ...]) -> str:
         method = "using gin " if any(self.kind(table, field) == NESTED for field in fields) else ""
-        return f"create index on {self.quoted(table.name)} {method}({', '.join(map(self.quoted, fields))})"
+        return f"create index on {self.place(table)} {method}({', '.join(map(self.quoted, fields))})"
 
     def insert_many(self, table: Table) -> str:
         """Inserts the rows of arrays, one for each column."""
         kinds = [KEYS[table.key], *(self.types[kind] for _, kind in table.fields)]
         arrays = ", ".join(f"%s::{kind}[]" for kind in kinds)
-        return f"insert into {self.quoted(table.name)} (id, {self.whole(table)}) select * from unnest({arrays})"
+        return f"insert into {self.place(table)} (id, {self.whole(table)}) select * from unnest({arrays})"
 
     def stored(self, kind: str, value: object) -> object:
         return Jsonb(value) if kind == NESTED else value
@@ -158,13 +158,13 @@ class PostgresAdapter(SqlAdapter):
         self._execute(table, self.layout.insert_many(table), [list(column) for column in zip(*encoded)])
 
     def maintain(self, table: Table) -> str:
-        self._execute(table, f"vacuum analyze {self.layout.quoted(table.name)}")
+        self._execute(table, f"vacuum analyze {self.layout.place(table)}")
         self._main.execute("checkpoint")
         return "vacuum analyze, checkpoint"
 
     def table_bytes(self, table: Table) -> int | None:
         size = "select pg_total_relation_size(%s::regclass)"
-        return self._execute(table, size, [self.layout.quoted(table.name)]).fetchone()[0]
+        return self._execute(table, size, [self.layout.place(table)]).fetchone()[0]
 
     def close(self) -> None:
         for cursor in (self._main, *self._cursors.values()):

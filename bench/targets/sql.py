@@ -36,6 +36,10 @@ class Layout(ABC):
         """What a field holds; a query may ask for one that no document has."""
         return dict(table.fields).get(field, NESTED)
 
+    def place(self, table: Table) -> str:
+        """Where a table is, as SQL text."""
+        return self.quoted(table.name)
+
     @abstractmethod
     def create(self, table: Table) -> list[str]:
         """Makes the table anew."""
@@ -107,7 +111,7 @@ class Layout(ABC):
         """Rows of the id and the document's columns, or the wanted fields."""
         columns = ", ".join(self.wanted(table, field) for field in query.fields) or self.whole(table)
         condition, values = self.condition(table, query)
-        text = f"select id, {columns} from {self.quoted(table.name)} where {condition}"
+        text = f"select id, {columns} from {self.place(table)} where {condition}"
         if query.order:
             text += f" order by {self.expression(table, query.order)}"
         return (self.limited(text, str(query.limit)), values) if query.limit else (text, values)
@@ -115,29 +119,29 @@ class Layout(ABC):
     def count(self, table: Table, query: Query) -> Statement:
         """One row: how many documents match."""
         condition, values = self.condition(table, query)
-        return f"select count(*) from {self.quoted(table.name)} where {condition}", values
+        return f"select count(*) from {self.place(table)} where {condition}", values
 
     def delete(self, table: Table, query: Query) -> Statement:
         """Deletes the documents that match."""
         condition, values = self.condition(table, query)
-        return f"delete from {self.quoted(table.name)} where {condition}", values
+        return f"delete from {self.place(table)} where {condition}", values
 
     def delete_one(self, table: Table) -> str:
         """Deletes the document of an id."""
-        return f"delete from {self.quoted(table.name)} where id = {self.mark}"
+        return f"delete from {self.place(table)} where id = {self.mark}"
 
     def find_by_id(self, table: Table) -> str:
         """The columns of the document of an id."""
-        return f"select {self.whole(table)} from {self.quoted(table.name)} where id = {self.mark}"
+        return f"select {self.whole(table)} from {self.place(table)} where id = {self.mark}"
 
     def update_field(self, table: Table, field: str, value: object) -> Statement:
         """Sets one field of the document of an id, which is the one value that is still missing."""
         assignment, values = self.assignment(table, field, value)
-        return f"update {self.quoted(table.name)} set {assignment} where id = {self.mark}", values
+        return f"update {self.place(table)} set {assignment} where id = {self.mark}", values
 
     def read_range(self, table: Table) -> str:
         """The columns of as many documents as the second value says, in the order of their ids from the first value on."""
-        text = f"select {self.whole(table)} from {self.quoted(table.name)} where id >= {self.mark} order by id"
+        text = f"select {self.whole(table)} from {self.place(table)} where id >= {self.mark} order by id"
         return self.limited(text, self.mark)
 
 
@@ -148,13 +152,13 @@ class Columns(Layout):
     keys: dict[type, str]  # by type of id
 
     def create(self, table: Table) -> list[str]:
-        name = self.quoted(table.name)
+        name = self.place(table)
         columns = "".join(f", {self.quoted(field)} {self.types[kind]}" for field, kind in table.fields)
         return [f"drop table if exists {name}", f"create table {name} (id {self.keys[table.key]} primary key{columns})"]
 
     def insert(self, table: Table) -> str:
         marks = ", ".join([self.mark] * (1 + len(table.fields)))
-        return f"insert into {self.quoted(table.name)} (id, {self.whole(table)}) values ({marks})"
+        return f"insert into {self.place(table)} (id, {self.whole(table)}) values ({marks})"
 
     def row(self, table: Table, row: Row) -> list:
         key, document = row
@@ -232,7 +236,7 @@ class SqlAdapter(Client):
         if table.database:
             self._drop_database(table.database)
         else:
-            self._execute(table, f"drop table {self.layout.quoted(table.name)}")
+            self._execute(table, f"drop table {self.layout.place(table)}")
 
     @abstractmethod
     def _drop_database(self, database: str) -> None:

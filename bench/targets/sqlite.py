@@ -25,17 +25,17 @@ class JsonLayout(Layout):
     mark = "?"
 
     def create(self, table: Table) -> list[str]:
-        name = self.quoted(table.name)
+        name = self.place(table)
         columns = f"(id {KEYS[table.key]} primary key, doc text not null)"
         return [f"drop table if exists {name}", f"create table {name} {columns} without rowid"]
 
     def index(self, table: Table, fields: tuple[str, ...]) -> str:
         name = self.quoted("_".join((table.name, *fields)))
         expressions = ", ".join(self.expression(table, field) for field in fields)
-        return f"create index {name} on {self.quoted(table.name)} ({expressions})"
+        return f"create index {name} on {self.place(table)} ({expressions})"
 
     def insert(self, table: Table) -> str:
-        return f"insert into {self.quoted(table.name)} values (?, ?)"
+        return f"insert into {self.place(table)} values (?, ?)"
 
     def row(self, table: Table, row: Row) -> list:
         return [row[0], to_json(row[1])]

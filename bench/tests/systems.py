@@ -10,10 +10,10 @@ from bench.targets import TARGETS, NotGiven, Target
 ROOT = Path(__file__).resolve().parents[2]
 
 # Every one runs through the same tests. What only a given address reaches is tested by its requests, in files of their own.
-STARTED = ("sqlite", "postgres", "postgres-relational")
+STARTED = ("diwan", "diwan-http", "sqlite", "postgres", "postgres-relational", "mariadb", "mariadb-json", "redis", "berkeleydb", "tokyo-hash", "tokyo-tree", "tokyo-table")
 # Those that the bench can kill, and that it starts a replica of.
-KILLED = ("postgres",)
-REPLICATED = ("postgres",)
+KILLED = ("diwan", "diwan-http", "postgres", "mariadb", "redis")
+REPLICATED = ("diwan", "diwan-http", "postgres", "mariadb")
 
 
 def options(**given) -> SimpleNamespace:
