@@ -32,9 +32,9 @@ def to_filter(query: Query) -> dict:
     return merged
 
 
-def to_id(key: Key) -> ObjectId | str | int:
+def to_id(key: Key) -> ObjectId | Key:
     """An id as it is stored."""
-    return ObjectId(key) if isinstance(key, bytes) else key
+    return ObjectId(key) if isinstance(key, bytes) and len(key) == 12 else key
 
 
 def database_name(table: Table) -> str:
@@ -48,7 +48,7 @@ class MongoAdapter(Client):
     dialect = "mongodb"
 
     def __init__(self, uri: str, durability: str) -> None:
-        self._mongo = MongoClient(uri, serverSelectionTimeoutMS=10_000, socketTimeoutMS=600_000)
+        self._mongo = MongoClient(uri, serverSelectionTimeoutMS=3_000, socketTimeoutMS=600_000)
         # An explicit w: 1 with j: false is acknowledged before fsync; j: true waits for it.
         self._concern = WriteConcern(w=1, j=durability == SYNCED)
         self._collections: dict[Table, Collection] = {}

@@ -52,7 +52,7 @@ def test_map_functions_of_temporary_views():
     assert to_map(DESCRIBED[0]) == f"function (doc) {{ if ({salary}) emit(doc._id, doc); }}"
     pet = '[].concat(doc["pet"]).some(function (one) { return ["Penguin"].indexOf(one) >= 0; })'
     assert to_map(DESCRIBED[3], "null") == (
-        f'function (doc) {{ if ({salary} && doc["age"] > 25 && doc["pet"] && {pet}) emit(doc._id, null); }}'
+        f'function (doc) {{ if ({salary} && doc["age"] > 25 && doc["pet"] !== undefined && {pet}) emit(doc._id, null); }}'
     )
 
 
