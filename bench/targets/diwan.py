@@ -11,7 +11,6 @@ from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 
-import couchdb
 from pymongo.uri_parser import parse_uri
 
 from bench import process
@@ -19,12 +18,12 @@ from bench.data import Table
 from bench.targets import couch_client, mongo_client
 from bench.targets.base import RELAXED, SYNCED, Client, NotGiven, Target, Unsupported
 from bench.targets.couch_client import CouchAdapter
+from bench.targets.couch_replication import Following
 from bench.targets.couchdb import CouchDB
 from bench.targets.mongo_client import MongoAdapter
 from bench.targets.server import ServerProcess
 
 READY_SECONDS = 120.0
-POLL_SECONDS = 0.002
 
 
 class Instance:
@@ -74,11 +73,6 @@ class Instance:
         self._server = None
 
 
-def _number(sequence: object) -> int:
-    """The count that a sequence begins with."""
-    return int(str(sequence or 0).partition("-")[0])
-
-
 class Diwan(Target):
     """The system under test, by its MongoDB face."""
 
@@ -94,8 +88,7 @@ class Diwan(Target):
         self._given = uri
         self._instance: Instance | None = None
         self._replica: Instance | None = None
-        # The databases that are followed, by the replication's id.
-        self._followed: dict[str, str] = {}
+        self._following: Following | None = None
 
     @classmethod
     def configured(cls, options) -> "Diwan":
@@ -122,8 +115,7 @@ class Diwan(Target):
         for instance in (self._replica, self._instance):
             if instance:
                 instance.stop()
-        self._instance = self._replica = self.pid = None
-        self._followed.clear()
+        self._instance = self._replica = self._following = self.pid = None
 
     def kill(self) -> None:
         self._own().kill()
@@ -149,13 +141,12 @@ class Diwan(Target):
         return f"{mongo_client.database_name(table)}/{table.name}"
 
     def start_replica(self, directory: Path, tables: list[Table]) -> None:
-        source = couchdb.Server(self._own().url)
+        source = self._own().url
         self._replica = Instance(self._program, directory)
         self._replica.start()
-        follower = couchdb.Server(self._replica.url)
+        self._following = Following(source, self._replica.url)
         for name in map(self._database, tables):
-            started = follower.replicate(source.resource(name).url, name, create_target=True, continuous=True)
-            self._followed[started["_local_id"]] = name
+            self._following.follow(name, name)
 
     def replica_connector(self) -> Callable[[], Client]:
         if not self._replica:
@@ -163,23 +154,9 @@ class Diwan(Target):
         return self._connector(self._replica, RELAXED)
 
     def await_replica(self, limit: float = 600.0) -> None:
-        if not self._replica:
+        if not self._following:
             raise Unsupported("has no replica yet")
-        source, follower = couchdb.Server(self._own().url), couchdb.Server(self._replica.url)
-        behind = {
-            job: _number(source.resource(name).get_json()[2]["update_seq"]) for job, name in self._followed.items()
-        }
-        end = time.monotonic() + limit
-        while behind:
-            for task in follower.tasks():
-                job = task.get("replication_id")
-                if job in behind and _number(task["through_seq"]) >= behind[job]:
-                    del behind[job]
-            if behind and time.monotonic() > end:
-                lacking = ", ".join(self._followed[job] for job in behind)
-                raise TimeoutError(f"the replica is still behind after {limit:.0f} s: {lacking}")
-            if behind:
-                time.sleep(POLL_SECONDS)
+        self._following.wait(limit)
 
     def describe(self) -> dict:
         if self._given:

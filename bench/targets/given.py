@@ -13,11 +13,12 @@ class Given(Target):
 
     option: str
     purpose = "a running one; without it its rows say so"
+    further: dict[str, str] = {}  # more options, with their purposes
     adapter: type
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        cls.options = {cls.option: cls.purpose}
+        cls.options = {cls.option: cls.purpose, **cls.further}
 
     def __init__(self, address: str | None) -> None:
         self._given = address

@@ -1,0 +1,55 @@
+"""Continuous replication by CouchDB's protocol: a follower that pulls databases from a source, and when it has all of them."""
+
+import time
+
+import couchdb
+from couchdb.http import HTTPError
+
+POLL_SECONDS = 0.002
+
+
+def number_of(sequence: object) -> int:
+    """The count that a sequence begins with."""
+    return int(str(sequence or 0).partition("-")[0])
+
+
+class Following:
+    """The replications of one follower. They run in the follower, as replicas of other systems pull, too."""
+
+    def __init__(self, source: str, follower: str) -> None:
+        self._source = couchdb.Server(source)
+        self._follower = couchdb.Server(follower)
+        self._databases: dict[str, str] = {}  # by the replication's id
+
+    def follow(self, database: str, target: str | None = None) -> None:
+        """Begins to pull a database; `target` is what the follower is told to write to, by default the database's address."""
+        written = target or self._follower.resource(database).url
+        started = self._follower.replicate(self._source.resource(database).url, written, create_target=True, continuous=True)
+        self._databases[started["_local_id"]] = database
+
+    def wait(self, limit: float) -> None:
+        """Returns when everything that the source holds now has arrived: the follower tells up to where it has written."""
+        behind = {
+            job: number_of(self._source.resource(database).get_json()[2]["update_seq"]) for job, database in self._databases.items()
+        }
+        end = time.monotonic() + limit
+        while True:
+            for task in self._follower.tasks():
+                job = task.get("replication_id")
+                if job in behind and number_of(task.get("through_seq")) >= behind[job]:
+                    del behind[job]
+            if not behind:
+                return
+            if time.monotonic() > end:
+                lacking = ", ".join(self._databases[job] for job in behind)
+                raise TimeoutError(f"the replica is still behind after {limit:.0f} s: {lacking}")
+            time.sleep(POLL_SECONDS)
+
+    def end(self) -> None:
+        """Ends the replications, in a follower that goes on."""
+        for job in self._databases:
+            try:
+                self._follower.resource.post_json("_replicate", body={"cancel": True, "replication_id": job})
+            except HTTPError:
+                continue  # it has ended by itself
+        self._databases.clear()
