@@ -2,17 +2,14 @@
 
 import random
 from collections import Counter
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from bench import results
-from bench.__main__ import main
+from bench.tests.experiments import failures, measured, ran
 from bench.workloads import ycsb, ycsb_data
 from bench.workloads.ycsb_data import FIELDS, INSERT, MODIFY, READ, SCAN, UPDATE, ZIPFIAN_CONSTANT, Values, Zipfian
 
-DIWAN = Path(__file__).resolve().parents[2] / "target/fast/diwan"
 MIXES = (*ycsb.BEFORE_RELOAD, ycsb_data.E)
 
 
@@ -143,16 +140,10 @@ def test_a_record_that_stays_away_is_found_out(monkeypatch):
             client.run()
 
 
-def test_a_whole_run(monkeypatch, tmp_path):
-    targets = ["sqlite", *(["diwan", "diwan-http"] if DIWAN.is_file() else [])]
-    places = ["--temporary", str(tmp_path / "tmp"), "--runs", str(tmp_path / "runs"), "--diwan-program", str(DIWAN)]
-    options = ["--scale", "0.0002", "--clients", "2", "--targets", ",".join(targets)]
-    monkeypatch.setattr("sys.argv", ["bench", "run", "ycsb", *options, *places])
-    monkeypatch.setattr("bench.measure.settle", lambda _contestant: 0)  # sizes are not asked about here, and take seconds to settle
-    assert main() == 0
-    (directory,) = (tmp_path / "runs").iterdir()
-    records = results.read(directory)
-    for target in targets:
+def test_a_whole_run(tmp_path):
+    records = ran(ycsb.Ycsb, ("sqlite", "diwan", "diwan-http", "null-mongo", "null-http"), tmp_path, scale=0.0002)
+    assert failures(records) == []
+    for target in measured(records):
         samples = [one for one in records if one["record"] == "sample" and one["target"] == target]
         assert [one["operation"] for one in samples] == [ycsb.LOAD, *(mix.name for mix in ycsb.BEFORE_RELOAD), ycsb.RELOAD, MIXES[-1].name]
         assert all(one["operations"] == 200 for one in samples)

@@ -91,19 +91,18 @@ class Queries:
         self._answers.check(question.name, answer)
         return checked(sample, len(answer))
 
+    @staticmethod
+    def _build_index(client: Client) -> None:
+        if client.dialect == "mongodb":
+            client.create_index(TABLE, *INDEXED_PATHS)
+        elif client.dialect == "couchdb":
+            for view in VIEWS.values():
+                client.native(TABLE, {"couchdb": view})
+        else:
+            client.native(TABLE, INDEXES)
+
     def _index(self, contestant: Contestant, _round: int) -> Fields:
-        client = contestant.client
-
-        def work() -> None:
-            if client.dialect == "mongodb":
-                client.create_index(TABLE, *INDEXED_PATHS)
-            elif client.dialect == "couchdb":
-                for view in VIEWS.values():
-                    client.native(TABLE, {"couchdb": view})
-            else:
-                client.native(TABLE, INDEXES)
-
-        sample = checked(stretch(contestant, self._count, work), None)
+        sample = checked(stretch(contestant, self._count, lambda: self._build_index(contestant.client)), None)
         # What plans queries learns of a new index when it is told to look at the table again, which maintenance does.
         grown = sizes(contestant, TABLE)["maintained_bytes"]
         return [sample, {"record": "figure", "operation": f"size, {INDEXED}", "value": grown, "unit": "bytes"}]
