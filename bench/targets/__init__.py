@@ -15,12 +15,13 @@ from bench.targets.null_sql import NullMySQL, NullMySQLJson, NullPostgresRelatio
 from bench.targets.postgres import Postgres, PostgresRelational
 from bench.targets.redis_server import Redis
 from bench.targets.sqlite import SQLite
+from bench.targets.sqlserver import SqlServer
 from bench.targets.tokyo import TokyoHash, TokyoTable, TokyoTree
 
 _ALL: tuple[type[Target], ...] = (
     *(Diwan, DiwanHttp, MongoDB, MongoDBLike, FerretDB, CouchDB, Couchbase),
     *(Postgres, PostgresRelational),
-    *(MariaDB, MariaDBJson, MySQL, MySQLJson),
+    *(MariaDB, MariaDBJson, MySQL, MySQLJson, SqlServer),
     Redis,
     *(SQLite, TokyoHash, TokyoTree, TokyoTable, BerkeleyDB),
     *(NullMongo, NullHttp, NullPostgres, NullPostgresRelational, NullMySQL, NullMySQLJson, NullRedis),
