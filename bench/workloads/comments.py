@@ -212,7 +212,7 @@ def _published(number: str, operation: str, shape: str, rows: dict[str, tuple[fl
 
 TODAY = {
     "SQL Server 2012": "sqlserver",
-    "MySQL 5.5": "mariadb-relational",
+    "MySQL 5.5": "mariadb",
     "PostgreSQL 9.1": "postgres-relational",
     "MongoDB 2.4": "mongodb",
     "CouchDB 1.5": "couchdb",
