@@ -7,10 +7,12 @@
 //! A commit is acknowledged in two steps: when [`Engine::commit`] returns, the batch is visible and survives a
 //! kill of the process; once the engine reports its [`CommitId`] durable, it also survives a loss of power.
 //!
-//! Engines: [`FjallEngine`] on disk, [`MemoryEngine`] in memory; around any of them [`ContractEngine`] checks
-//! this contract and [`FaultEngine`] breaks it on purpose, for tests. [`open`] is the usual way in.
+//! Engines: [`FjallEngine`] on disk, [`MemoryEngine`] in memory; around any of them [`CachedEngine`] keeps records in
+//! memory, [`ContractEngine`] checks this contract and [`FaultEngine`] breaks it on purpose, for tests. [`open`] is the
+//! usual way in.
 
 mod batch;
+mod cache;
 mod contract;
 mod disk;
 mod engine;
@@ -22,6 +24,7 @@ mod space;
 mod split;
 
 pub use batch::{Batch, Condition, Write};
+pub use cache::CachedEngine;
 pub use contract::ContractEngine;
 pub use disk::{FjallEngine, Options};
 pub use engine::{
@@ -38,9 +41,13 @@ pub use space::Space;
 /// The longest key, in bytes, that an engine takes.
 pub const MAX_KEY_LEN: usize = u16::MAX as usize;
 
-/// Opens the engine on disk in the directory `path`; in debug builds with its contract checked.
+/// Opens the engine on disk in the directory `path`, with a cache of records; in debug builds with its contract checked.
+///
+/// [`Options::cache_bytes`] are shared out: a quarter to the engine's blocks, which any read may need, the rest to records.
 pub fn open(path: impl AsRef<std::path::Path>, options: &Options) -> Result<Box<dyn Engine>> {
-    let engine = FjallEngine::open(path, options)?;
+    let blocks = options.cache_bytes / 4;
+    let engine = FjallEngine::open(path, &Options { cache_bytes: blocks, ..options.clone() })?;
+    let engine = CachedEngine::new(engine, options.cache_bytes - blocks);
     Ok(if cfg!(debug_assertions) { Box::new(ContractEngine::new(engine)) } else { Box::new(engine) })
 }
 

@@ -3,7 +3,7 @@
 use crate::settings::Resolved;
 use crate::{limits, logging};
 use diwan_couch::{Config, Couch};
-use diwan_kv::{Engine, FjallEngine, MemoryEngine};
+use diwan_kv::{Engine, MemoryEngine};
 use diwan_mongo::{Options, Server};
 use diwan_store::Store;
 use diwan_value::DocBuilder;
@@ -59,8 +59,8 @@ fn open(settings: &Resolved) -> Result<Arc<dyn Engine>, String> {
         accept_loss: settings.accept_loss,
         ..diwan_kv::Options::default()
     };
-    match FjallEngine::open(directory, &options) {
-        Ok(engine) => Ok(Arc::new(engine)),
+    match diwan_kv::open(directory, &options) {
+        Ok(engine) => Ok(Arc::from(engine)),
         Err(diwan_kv::Error::Locked(path)) => Err(format!(
             "another server has the data directory {} open: stop it, or give this one another --data",
             path.display()

@@ -43,7 +43,7 @@ pub struct Settings {
     /// The host:port under which drivers reach this server [default: the address at which each arrived]
     #[arg(long, value_name = "HOST:PORT", env = "DIWAN_ADVERTISE")]
     advertise: Option<String>,
-    /// Memory for blocks of the store, such as 512MiB [default: 64MiB]
+    /// Memory that keeps documents and blocks of the store for reading, such as 1GiB [default: 256MiB]
     #[arg(long, value_name = "SIZE", env = "DIWAN_CACHE_SIZE")]
     cache_size: Option<Size>,
     /// How many MongoDB connections there may be at once [default: 65536]
@@ -235,7 +235,7 @@ impl Settings {
             topology,
             set_name: self.set_name.unwrap_or_else(|| "rs0".to_owned()),
             advertise: self.advertise,
-            cache_size: self.cache_size.map_or(64 << 20, |size| size.0),
+            cache_size: self.cache_size.map_or(256 << 20, |size| size.0),
             max_connections: self.max_connections.unwrap_or(65_536),
             accept_loss: self.accept_loss.unwrap_or(false),
             log: self.log.unwrap_or_else(|| "info".to_owned()),

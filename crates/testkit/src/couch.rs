@@ -2,7 +2,7 @@
 
 use crate::http::HttpClient;
 use diwan_couch::{Config, Couch};
-use diwan_kv::{Engine, FjallEngine, MemoryEngine};
+use diwan_kv::{Engine, MemoryEngine};
 use diwan_store::Store;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -37,8 +37,8 @@ impl TestCouch {
 
     fn in_directory(directory: TempDir) -> TestCouch {
         let engine =
-            FjallEngine::open(directory.path(), &diwan_kv::Options::default()).expect("an engine on disk");
-        TestCouch::start(Arc::new(engine), Some(directory), Config::default())
+            diwan_kv::open(directory.path(), &diwan_kv::Options::default()).expect("an engine on disk");
+        TestCouch::start(Arc::from(engine), Some(directory), Config::default())
     }
 
     fn start(engine: Arc<dyn Engine>, directory: Option<TempDir>, config: Config) -> TestCouch {

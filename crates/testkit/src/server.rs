@@ -1,7 +1,7 @@
 //! A server in this process.
 
 use crate::client::TestClient;
-use diwan_kv::{Engine, FjallEngine, MemoryEngine};
+use diwan_kv::{Engine, MemoryEngine};
 use diwan_mongo::{Options, Server};
 use diwan_store::Store;
 use std::io;
@@ -40,8 +40,8 @@ impl TestServer {
 
     fn in_directory(directory: TempDir) -> TestServer {
         let engine =
-            FjallEngine::open(directory.path(), &diwan_kv::Options::default()).expect("an engine on disk");
-        TestServer::start(Arc::new(engine), Some(directory), Options::default())
+            diwan_kv::open(directory.path(), &diwan_kv::Options::default()).expect("an engine on disk");
+        TestServer::start(Arc::from(engine), Some(directory), Options::default())
     }
 
     fn start(engine: Arc<dyn Engine>, directory: Option<TempDir>, options: Options) -> TestServer {

@@ -19,7 +19,7 @@ use std::path::Path;
 /// How to open an engine on disk.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The most bytes of blocks kept in memory for reading.
+    /// The most bytes kept in memory for reading; an engine on disk without a cache of records takes all of them for blocks.
     pub cache_bytes: u64,
     /// Go on without writes that the journals lost, after copying the journals aside.
     pub accept_loss: bool,
@@ -29,7 +29,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { cache_bytes: 64 << 20, accept_loss: false, settle_in_background: true }
+        Self { cache_bytes: 256 << 20, accept_loss: false, settle_in_background: true }
     }
 }
 

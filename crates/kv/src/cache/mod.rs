@@ -1,0 +1,112 @@
+//! Records in memory: runs of neighbouring pairs kept packed, so that scans and reads of what is hot never enter the engine.
+//!
+//! [`CachedEngine`] stands around an engine and caches one space, [`Space::Records`]. What it keeps are [pages](page): all
+//! pairs of an interval of keys as they lay in one snapshot. Pages come from scans, which have the pairs in their hands
+//! anyway; commits only note in them which keys they write. A reader takes a page's pairs and asks the engine about the
+//! noted keys alone. When there are a few of them, the reader leaves a fresh page behind; a page that is written much and
+//! not read is dropped.
+//!
+//! Why a snapshot sees exactly its own state:
+//! - A page is used by a snapshot only if the page was there before the snapshot was taken. So the snapshot shows all that the
+//!   page's own one showed, and of what came since, the keys are noted:
+//! - a commit enters its keys into the [log](recent), then notes them in the pages, and only then is applied: what a snapshot
+//!   shows was noted before the snapshot was taken;
+//! - a page that is put in takes over from the log the keys of all commits that had not ended when its snapshot was taken. The
+//!   log forgets old ones; a page that would need them is not put in.
+//!
+//! The value of a noted key comes from the engine's snapshot, so it does not matter which of the commits it shows.
+
+mod page;
+mod pages;
+mod reader;
+mod recent;
+
+#[cfg(test)]
+mod tests;
+
+use crate::{Batch, Bytes, CommitId, DurableCallback, Engine, KeyRange, Result, Snapshot, Space, Stats};
+use pages::Pages;
+use reader::CachedSnapshot;
+use std::sync::Arc;
+
+/// The space that is cached.
+const CACHED: Space = Space::Records;
+
+/// About how many bytes a page holds: some hundred small documents, so that finding it costs nothing beside reading it.
+const PAGE_BYTES: usize = 64 << 10;
+
+/// An engine with a cache of records around another.
+pub struct CachedEngine<E> {
+    inner: E,
+    pages: Arc<Pages>,
+}
+
+impl<E: Engine> CachedEngine<E> {
+    /// Caches at most about `budget` bytes of `inner`'s records.
+    pub fn new(inner: E, budget: u64) -> Self {
+        Self::with_pages_of(inner, budget, PAGE_BYTES)
+    }
+
+    fn with_pages_of(inner: E, budget: u64, page_bytes: usize) -> Self {
+        let budget = usize::try_from(budget).unwrap_or(usize::MAX);
+        Self { inner, pages: Arc::new(Pages::new(budget, page_bytes)) }
+    }
+}
+
+impl<E: Engine> Engine for CachedEngine<E> {
+    fn snapshot(&self) -> Box<dyn Snapshot> {
+        // Before the engine's own snapshot: what is true of this moment is true of that one.
+        let moment = self.pages.moment();
+        Box::new(CachedSnapshot::new(self.inner.snapshot(), self.pages.clone(), moment))
+    }
+
+    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
+        if space == CACHED
+            && let Some(known) = self.pages.get(key, self.pages.moment())
+        {
+            return Ok(known);
+        }
+        self.inner.get(space, key)
+    }
+
+    fn commit(&self, batch: Batch) -> Result<CommitId> {
+        let under_way = self.pages.begin(&batch);
+        let outcome = self.inner.commit(batch);
+        drop(under_way);
+        outcome
+    }
+
+    fn on_durable(&self, commit: CommitId, callback: DurableCallback) {
+        self.inner.on_durable(commit, callback);
+    }
+
+    fn wait_durable(&self, commit: CommitId) -> Result<()> {
+        self.inner.wait_durable(commit)
+    }
+
+    fn durable(&self) -> CommitId {
+        self.inner.durable()
+    }
+
+    fn delete_range(&self, space: Space, range: KeyRange) -> Result<u64> {
+        let under_way = (space == CACHED).then(|| self.pages.begin_range(&range));
+        let outcome = self.inner.delete_range(space, range);
+        drop(under_way);
+        outcome
+    }
+
+    fn settle(&self) -> Result<()> {
+        self.inner.settle()
+    }
+
+    fn stats(&self) -> Stats {
+        let mut stats = self.inner.stats();
+        stats.cache_bytes += self.pages.bytes() as u64;
+        stats.cache_capacity += self.pages.budget() as u64;
+        stats
+    }
+
+    fn close(&self) -> Result<()> {
+        self.inner.close()
+    }
+}

@@ -1,0 +1,133 @@
+//! The log of recent writes: which keys the commits of late wrote, and which commits are still under way.
+
+use crate::{Bytes, KeyRange};
+use std::collections::VecDeque;
+
+/// How many keys are remembered: those of a scan's duration under heavy writing.
+const KEYS: usize = 1 << 16;
+/// How many deleted ranges are remembered.
+const RANGES: usize = 64;
+
+/// What was begun, and has perhaps ended; numbered from 0 in the order of beginning.
+#[derive(Default)]
+pub(super) struct Recent {
+    keys: VecDeque<(u64, Bytes)>,
+    ranges: VecDeque<(u64, KeyRange)>,
+    /// Whether each of the numbers from `settled` on has ended; the first has not.
+    under_way: VecDeque<bool>,
+    /// All with lower numbers have ended.
+    settled: u64,
+    /// From this number on nothing was forgotten.
+    complete: u64,
+}
+
+impl Recent {
+    /// A commit to these keys begins; returns its number.
+    pub fn begin<'a>(&mut self, keys: impl Iterator<Item = &'a Bytes>) -> u64 {
+        let number = self.next();
+        self.keys.extend(keys.map(|key| (number, key.clone())));
+        while self.keys.len() > KEYS {
+            self.forget(|recent| recent.keys.pop_front().map(|(number, _)| number));
+        }
+        number
+    }
+
+    /// The deletion of a range begins; returns its number.
+    pub fn begin_range(&mut self, range: KeyRange) -> u64 {
+        let number = self.next();
+        self.ranges.push_back((number, range));
+        if self.ranges.len() > RANGES {
+            self.forget(|recent| recent.ranges.pop_front().map(|(number, _)| number));
+        }
+        number
+    }
+
+    fn next(&mut self) -> u64 {
+        self.under_way.push_back(false);
+        self.settled + self.under_way.len() as u64 - 1
+    }
+
+    fn forget(&mut self, oldest: impl FnOnce(&mut Recent) -> Option<u64>) {
+        if let Some(number) = oldest(self) {
+            self.complete = self.complete.max(number + 1);
+        }
+    }
+
+    /// What has this number has ended. Returns the number below which all have.
+    pub fn end(&mut self, number: u64) -> u64 {
+        if let Some(ended) = self.under_way.get_mut((number - self.settled) as usize) {
+            *ended = true;
+        }
+        while self.under_way.front() == Some(&true) {
+            self.under_way.pop_front();
+            self.settled += 1;
+        }
+        self.settled
+    }
+
+    /// The keys between `low` and `high` that were written under numbers from `since` on, sorted, each once.
+    /// `None` if that is not known, or a part of the interval was deleted as a range.
+    pub fn written(&self, since: u64, low: &[u8], high: Option<&[u8]>) -> Option<Vec<Bytes>> {
+        let within = |key: &[u8]| key >= low && high.is_none_or(|high| key < high);
+        let overlaps = |range: &KeyRange| {
+            let (_, end) = range.as_slices();
+            let starts_before_high = match (high, &range.start) {
+                (Some(high), std::ops::Bound::Included(start) | std::ops::Bound::Excluded(start)) => {
+                    **start < *high
+                }
+                _ => true,
+            };
+            let ends_after_low = match end {
+                std::ops::Bound::Included(end) | std::ops::Bound::Excluded(end) => end >= low,
+                std::ops::Bound::Unbounded => true,
+            };
+            starts_before_high && ends_after_low
+        };
+        if since < self.complete
+            || self.ranges.iter().any(|(number, range)| *number >= since && overlaps(range))
+        {
+            return None;
+        }
+        let first = self.keys.partition_point(|(number, _)| *number < since);
+        let mut keys: Vec<Bytes> =
+            self.keys.range(first..).filter(|(_, key)| within(key)).map(|(_, key)| key.clone()).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        Some(keys)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_not_ended_and_what_came_later_is_told() {
+        let mut recent = Recent::default();
+        let keys = |names: &[&str]| names.iter().map(|name| Bytes::from(*name)).collect::<Vec<_>>();
+        let first = recent.begin(keys(&["a", "m"]).iter());
+        let second = recent.begin(keys(&["b", "a"]).iter());
+        assert_eq!(recent.end(second), 0);
+        assert_eq!(recent.written(0, b"a", Some(b"m")), Some(keys(&["a", "b"])));
+        assert_eq!(recent.end(first), 2);
+        assert_eq!(recent.written(1, b"a", None), Some(keys(&["a", "b"])));
+        assert_eq!(recent.written(2, b"a", None), Some(vec![]));
+        let range = recent.begin_range(KeyRange::half_open(*b"c", *b"d"));
+        assert_eq!(recent.written(2, b"a", Some(b"c")), Some(vec![]));
+        assert_eq!(recent.written(2, b"a", Some(b"ca")), None);
+        assert_eq!(recent.written(range + 1, b"a", None), Some(vec![]));
+        assert_eq!(recent.written(2, b"e", None), Some(vec![]));
+    }
+
+    #[test]
+    fn what_was_forgotten_is_not_told() {
+        let mut recent = Recent::default();
+        let key = [Bytes::from("k")];
+        for _ in 0..KEYS + 10 {
+            let number = recent.begin(key.iter());
+            recent.end(number);
+        }
+        assert_eq!(recent.written(9, b"a", None), None);
+        assert_eq!(recent.written(10, b"a", None), Some(key.to_vec()));
+    }
+}

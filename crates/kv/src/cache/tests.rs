@@ -1,0 +1,177 @@
+//! The cache against the engine alone: as a map, beside writers, and at its limits.
+
+use super::*;
+use crate::tests::{Dice, behaves_like_a_map, contract};
+use crate::{ContractEngine, Direction, MemoryEngine};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Pages of a few pairs, so that few writes meet all that can happen to pages.
+fn small(budget: u64) -> CachedEngine<MemoryEngine> {
+    CachedEngine::with_pages_of(MemoryEngine::new(), budget, 64)
+}
+
+fn put(engine: &dyn Engine, key: &str, value: &str) {
+    let mut batch = Batch::new();
+    batch.put(CACHED, key, value);
+    engine.commit(batch).unwrap();
+}
+
+fn number(n: u32) -> String {
+    format!("{n:05}")
+}
+
+fn texts(pairs: Vec<(Bytes, Bytes)>) -> Vec<(String, String)> {
+    let text = |bytes: Bytes| String::from_utf8(bytes.to_vec()).unwrap();
+    pairs.into_iter().map(|(key, value)| (text(key), text(value))).collect()
+}
+
+/// What a whole visit shows.
+fn all(snapshot: &dyn Snapshot) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut show = |key: &[u8], value: &[u8]| {
+        found.push((key.into(), value.into()));
+        ControlFlow::Continue(())
+    };
+    snapshot.visit(CACHED, KeyRange::all(), &mut show).unwrap();
+    texts(found)
+}
+
+#[test]
+fn keeps_the_contract() {
+    contract(&small(1 << 20));
+}
+
+#[test]
+fn behaves_like_the_engine_alone() {
+    // Budgets for all, for some, for none.
+    for (seed, budget) in [(1, 1 << 20), (2, 1 << 20), (3, 4096), (4, 1024), (5, 0)] {
+        let engine = ContractEngine::new(small(budget));
+        behaves_like_a_map(Box::new(engine), |same| same, seed, 6000);
+    }
+}
+
+#[test]
+fn a_second_scan_does_not_enter_the_engine() {
+    let fault = crate::FaultEngine::new(MemoryEngine::new());
+    let engine = CachedEngine::with_pages_of(fault, 1 << 20, 64);
+    for n in 0..100 {
+        put(&engine, &number(n), "value");
+    }
+    let first = all(&*engine.snapshot());
+    assert_eq!(first.len(), 100);
+    engine.inner.fail(crate::Fault::Read, 1);
+    assert_eq!(all(&*engine.snapshot()), first);
+    let snapshot = engine.snapshot();
+    for direction in [Direction::Forward, Direction::Reverse] {
+        assert_eq!(snapshot.scan(CACHED, KeyRange::all(), direction).flatten().count(), 100);
+    }
+    assert_eq!(engine.get(CACHED, b"00050").unwrap().as_deref(), Some(&b"value"[..]));
+    assert_eq!(engine.get(CACHED, b"00050x").unwrap(), None);
+    assert!(engine.inner.get(CACHED, b"00050").is_err(), "the engine would have failed");
+}
+
+#[test]
+fn an_old_snapshot_sees_what_it_saw() {
+    let engine = small(1 << 20);
+    for n in 0..50 {
+        put(&engine, &number(n), "old");
+    }
+    let before = engine.snapshot();
+    let old = all(&*before);
+    for n in 0..50 {
+        put(&engine, &number(n), "new");
+    }
+    put(&engine, &number(99), "new");
+    let new = all(&*engine.snapshot());
+    assert!(new.len() == 51 && new.iter().all(|(_, value)| value == "new"));
+    assert_eq!(all(&*before), old);
+    engine.delete_range(CACHED, KeyRange::half_open(*b"00010", *b"00020")).unwrap();
+    assert_eq!(all(&*engine.snapshot()).len(), 41);
+    assert_eq!(all(&*before), old);
+}
+
+#[test]
+fn great_values_lie_between_pages() {
+    let engine = small(1 << 20);
+    for n in 0..30 {
+        put(&engine, &number(n), &"x".repeat(if n % 7 == 0 { 500 } else { 5 }));
+    }
+    let first = all(&*engine.snapshot());
+    assert_eq!(first.len(), 30);
+    assert_eq!(all(&*engine.snapshot()), first);
+    assert!(engine.pages.bytes() > 0);
+}
+
+#[test]
+fn the_budget_is_kept_and_what_is_kept_stays() {
+    let engine = small(4096);
+    for n in 0..1000 {
+        put(&engine, &number(n), "0123456789");
+    }
+    for _ in 0..5 {
+        assert_eq!(all(&*engine.snapshot()).len(), 1000);
+        assert!((3000..=4096).contains(&engine.pages.bytes()), "{}", engine.pages.bytes());
+    }
+    assert_eq!(engine.stats().cache_capacity, 4096);
+}
+
+/// Each commit moves an amount from one key to another, so that every state has the same sum.
+#[test]
+fn beside_writers_every_scan_sees_one_state() {
+    const KEYS: u32 = 400;
+    let engine = small(1 << 20);
+    for n in 0..KEYS {
+        put(&engine, &number(n), "100");
+    }
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for writer in 0..2 {
+            let (engine, stop) = (&engine, &stop);
+            scope.spawn(move || {
+                let mut dice = Dice(writer);
+                while !stop.load(Ordering::Relaxed) {
+                    let keys = [dice.below(KEYS.into()), dice.below(KEYS.into())].map(|n| number(n as u32));
+                    if keys[0] == keys[1] {
+                        continue;
+                    }
+                    let values =
+                        keys.each_ref().map(|key| engine.get(CACHED, key.as_bytes()).unwrap().unwrap());
+                    let amounts = values
+                        .each_ref()
+                        .map(|value| -> i64 { std::str::from_utf8(value).unwrap().parse().unwrap() });
+                    let mut batch = Batch::new();
+                    for ((key, value), sum) in keys.iter().zip(values).zip([amounts[0] - 1, amounts[1] + 1]) {
+                        batch.require_equal(CACHED, key.as_str(), value);
+                        batch.put(CACHED, key.as_str(), sum.to_string());
+                    }
+                    match engine.commit(batch) {
+                        Ok(_) | Err(crate::Error::Conflict(_)) => {}
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+            });
+        }
+        let _guard = StopAtEnd(&stop);
+        for round in 0..300 {
+            let snapshot = engine.snapshot();
+            let sum = |pairs: Vec<(String, String)>| -> i64 {
+                assert_eq!(pairs.len(), KEYS as usize);
+                pairs.iter().map(|(_, value)| value.parse::<i64>().unwrap()).sum()
+            };
+            assert_eq!(sum(all(&*snapshot)), 100 * i64::from(KEYS), "round {round}");
+            let scanned: Vec<_> =
+                snapshot.scan(CACHED, KeyRange::all(), Direction::Reverse).flatten().collect();
+            assert_eq!(sum(texts(scanned)), 100 * i64::from(KEYS), "round {round}");
+        }
+    });
+}
+
+/// Stops the writers, also when an assertion fails.
+struct StopAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for StopAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
