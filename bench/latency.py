@@ -8,7 +8,6 @@ requests are due at a rate, `Latencies.corrected` adds them, as HdrHistogram's c
 """
 
 import gc
-import multiprocessing
 import queue
 import time
 from collections import defaultdict
@@ -17,7 +16,7 @@ from dataclasses import dataclass, field
 
 from hdrh.histogram import HdrHistogram
 
-from bench.measure import Contestant, Sample
+from bench.measure import Contestant, Sample, client_context
 from bench.targets import Client
 from bench.targets.base import Unsupported
 
@@ -216,8 +215,10 @@ class Told:
         return self.timelines[operation].whole() if operation in self.timelines else Latencies()
 
     def sample(self, *operations: str) -> Sample:
-        """The stretch as a sample of these operations, of all when none is named."""
+        """The stretch as a sample of all operations, or of these alone, whose part of the CPU time nobody can tell."""
         done = sum(self.latencies(operation).count for operation in operations or self.timelines)
+        if operations and set(operations) != set(self.timelines):
+            return Sample(done, self.wall_seconds, None, None)
         return Sample(done, self.wall_seconds, self.client_cpu_seconds, self.server_cpu_seconds)
 
 
@@ -260,10 +261,10 @@ def run_clients(
     """Runs the roles' client processes together, started before the clock, and gathers what they recorded and returned.
 
     They are told to stop after `seconds`, or when `meanwhile` (run here, in this process) returns; with both, when both have
-    passed; with neither they end by themselves. Roles have different names. Processes, not threads: Python's threads take turns. A role that fails stops all.
+    passed; with neither they end by themselves. Roles have different names; one that fails stops all. Processes, not threads:
+    Python's threads take turns.
     """
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["bench.targets", "bench.latency"])
+    context = client_context()
     ready, go, results = context.Semaphore(0), context.Event(), context.Queue()
     signals = _Signals(context, slot_seconds)
     workers = [

@@ -21,24 +21,41 @@ from bench.targets import Client, NotGiven, Target
 from bench.targets.base import Unsupported
 
 
+IDLE = 0.04  # a server that uses less than this part of a core is at rest
+
+
 @dataclass
 class Sample:
     """One measured stretch. In-process targets have no server: their engine's time is in the client's."""
 
     operations: int
     wall_seconds: float
-    client_cpu_seconds: float
+    client_cpu_seconds: float | None
     server_cpu_seconds: float | None
     rows: int | None = None  # what each operation returned, where that is to be checked
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How long to wait and repeat for the sake of exactness."""
+
+    quiet: float = 2.0  # how many seconds of standing still are rest
+    least: float = 0.2  # how long an operation that is below the clocks is repeated
+
+    @classmethod
+    def at(cls, scale: float) -> "Pace":
+        """A toy run's figures are toys too: they need not wait for a background task that wakes every second or two."""
+        return cls(min(2.0, max(0.2, 20 * scale)), min(0.2, max(0.02, 2 * scale)))
 
 
 class Contestant:
     """A started target with its connection, and a directory where more of its files may go."""
 
-    def __init__(self, target: Target, durability: str, directory: Path | None = None) -> None:
+    def __init__(self, target: Target, durability: str, directory: Path | None = None, pace: Pace = Pace()) -> None:
         self.target = target
         self.durability = durability
         self.directory = directory
+        self.pace = pace
         self.reconnect()
         self.empty_disk = process.disk_bytes(target.data) if target.data else None
 
@@ -70,13 +87,13 @@ def stretch(contestant: Contestant, operations: int, work: Callable[[], int | No
         gc.enable()
 
 
-def repeated(contestant: Contestant, work: Callable[[], int], at_least: float = 0.2) -> Sample:
-    """Measures an operation, over and over until `at_least` seconds have passed; a query over few documents is below the clocks."""
+def repeated(contestant: Contestant, work: Callable[[], int]) -> Sample:
+    """Measures an operation, over and over for the pace's least time; a query over few documents is below the clocks."""
     done = 0
 
     def loop() -> int:
         nonlocal done
-        end = time.perf_counter() + at_least
+        end = time.perf_counter() + contestant.pace.least
         while True:
             rows = work()
             done += 1
@@ -101,8 +118,15 @@ def _client_process(connect: Callable[[], Client], work: Callable, share: list, 
         client.close()
         results.put((start, end, cpu, None))
     except Exception as failure:
-        results.put((0.0, 0.0, 0.0, f"{type(failure).__name__}: {failure}"))
+        results.put((0.0, 0.0, 0.0, failure if isinstance(failure, Unsupported) else f"{type(failure).__name__}: {failure}"))
         ready.release()
+
+
+def client_context():
+    """Where client processes come from: a process that has loaded all they need, and forks."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["bench.workloads"])
+    return context
 
 
 def concurrent(contestant: Contestant, clients: int, rows: list, work: Callable, limit: float = 3600.0) -> Sample:
@@ -110,8 +134,7 @@ def concurrent(contestant: Contestant, clients: int, rows: list, work: Callable,
 
     Processes, not threads: Python's threads take turns, and would measure that. `work` must be picklable.
     """
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["bench.targets"])
+    context = client_context()
     ready, go, results = context.Semaphore(0), context.Event(), context.Queue()
     workers = [
         context.Process(
@@ -132,6 +155,8 @@ def concurrent(contestant: Contestant, clients: int, rows: list, work: Callable,
         told = [results.get(timeout=limit) for _ in workers]
         server = _difference(contestant.server_cpu(), server)
         failures = [failure for _, _, _, failure in told if failure]
+        if failures and isinstance(failures[0], Unsupported):
+            raise failures[0]
         if failures:
             raise RuntimeError(f"{len(failures)} of {clients} clients failed: {failures[0]}")
         wall = max(end for _, end, _, _ in told) - min(start for start, _, _, _ in told)
@@ -147,12 +172,13 @@ def settle(contestant: Contestant, limit: float = 120.0) -> int | None:
     data = contestant.target.data
     if data is None:
         return None
-    end, quiet = time.monotonic() + limit, 0
-    last = (-1, 0.0)
-    while quiet < 4 and time.monotonic() < end:
-        time.sleep(0.5)
+    step = contestant.pace.quiet / 4
+    end, still = time.monotonic() + limit, 0
+    last = (process.disk_bytes(data), contestant.server_cpu() or 0.0)
+    while still < 4 and time.monotonic() < end:
+        time.sleep(step)
         now = (process.disk_bytes(data), contestant.server_cpu() or 0.0)
-        quiet = quiet + 1 if now[0] == last[0] and now[1] - last[1] < 0.02 else 0
+        still = still + 1 if now[0] == last[0] and now[1] - last[1] < IDLE * step else 0
         last = now
     return last[0] - (contestant.empty_disk or 0)
 
@@ -199,8 +225,11 @@ class Stage:
 class LineUp:
     """The targets of one data set, each started fresh in its own directory; used as a context."""
 
-    def __init__(self, targets: list[Target], durability: str, temporary: Path, recorder: Recorder, about: dict) -> None:
+    def __init__(
+        self, targets: list[Target], durability: str, temporary: Path, recorder: Recorder, about: dict, pace: Pace = Pace()
+    ) -> None:
         self._targets = targets
+        self._pace = pace
         self._durability = durability
         self._temporary = temporary
         self._recorder = recorder
@@ -228,7 +257,7 @@ class LineUp:
                 raise Unsupported(f"has no {self._durability} durability")
             target.start(directory)
             idle = process.peak_memory(target.pid) if target.pid else None
-            contestant = Contestant(target, self._durability, directory)
+            contestant = Contestant(target, self._durability, directory, self._pace)
             self._recorder.write("target", **base, status="runs", **target.describe())
             self._recorder.write("start", **base, ready_seconds=target.ready_seconds, idle_memory_bytes=idle)
             self._contestants[target.name] = contestant
@@ -380,7 +409,8 @@ class Experiment:
             progress.update(task, description=f"{name} · starting", total=total)
             for target in targets:
                 target.replicated = data.replicated
-            with LineUp(targets, data.durability, self._temporary, self._recorder, about) as line_up:
+            pace = Pace.at(self.options.scale)
+            with LineUp(targets, data.durability, self._temporary, self._recorder, about, pace) as line_up:
                 line_up.run(stages, lambda step: progress.update(task, advance=1, description=f"{name} · {step}"))
             self._recorder.complete(name, [target.name for target in targets])
         except Exception as failure:

@@ -8,6 +8,7 @@ interruption drops what follows the last one, and measures that data set again.
 
 import datetime
 import json
+import time
 from pathlib import Path
 
 
@@ -33,7 +34,7 @@ class Recorder:
 
     def write(self, record: str, **fields) -> None:
         """One record, on disk before this returns to the workload."""
-        self._file.write(json.dumps({"record": record, **fields}) + "\n")
+        self._file.write(json.dumps({"record": record, "at": round(time.time(), 3), **fields}) + "\n")
         self._file.flush()
 
     def complete(self, name: str, targets: list[str]) -> None:

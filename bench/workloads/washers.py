@@ -62,8 +62,9 @@ class Washers(Experiment):
     name = "washers"
     title = "W. Washers"
     about = """
-The post on CouchDB's first release (2007, version 0.7.2): documents of a washing machine, `{"name": 12345, "color": "white", "type": "washer",
-"tstamp": 12345}`, inserted one a request, all in one request, and by thousands in a loop. Every write waits for the disk.
+The post on CouchDB's first release (2007, version 0.7.2): documents of a washing machine,
+`{"name": 12345, "color": "white", "type": "washer", "tstamp": 12345}`, inserted one a request, all in one request, and by thousands in
+a loop. Every write waits for the disk.
 """
     notes = """
 - 100,000 documents in one request ended the server of 2007, out of memory; here every system takes them or says that it does not.

@@ -1,0 +1,158 @@
+"""Ratios: every system over Diwan, where Diwan does not lead, and published figures beside today's."""
+
+import math
+from collections.abc import Callable, Iterator
+
+from bench.exhibits import BYTES, RATE, SECONDS, SIZE, Published
+from bench.report.figures import SERVER, Figures, Set
+from bench.report.text import NONE, duration, folded, number, table
+
+DIWAN = "diwan"
+CLOSE = 1.2  # a peer within this factor of Diwan is named
+
+Value = Callable[[Set, str, str], float | None]
+
+
+def _measures(figures: Figures) -> dict[str, Value]:
+    def wall(key: Set, operation: str, target: str) -> float | None:
+        less = figures.less_null(key, operation, target)
+        return figures.typical(key, operation, target) if less is None else less
+
+    return {
+        "server CPU": lambda key, operation, target: figures.typical(key, operation, target, SERVER),
+        "wall less null": wall,
+    }
+
+
+def _quotient(value: float | None, one: float | None) -> str:
+    return NONE if value is None or not one or one < 0 or value < 0 else number(value / one)
+
+
+def ratio_part(figures: Figures, workload: str) -> list[str]:
+    """A table for each measure: operations down, systems across, Diwan is 1; what is above 1 costs more than Diwan."""
+    keys = figures.sets(workload, "sample")
+    largest = {key[:3]: key for key in keys}  # sorted by size, so the last of each stays
+    lines = []
+    for measure, value in _measures(figures).items():
+        head, rows = _ratios(figures, [key for key in keys if key in largest.values()], value)
+        if rows:
+            lines += [f"### {measure.capitalize()}, Diwan = 1", "", *table(head, rows)]
+            head, rows = _ratios(figures, [key for key in keys if key not in largest.values()], value)
+            lines += folded(f"{measure.capitalize()} at the smaller sizes", table(head, rows))
+    return lines
+
+
+def _ratios(figures: Figures, keys: list[Set], value: Value) -> tuple[list[str], list[list[str]]]:
+    present = {target for key in keys for by_target in figures.found("sample", key).values() for target in by_target}
+    targets = [target for target in figures.real(present) if target != DIWAN]
+    rows = []
+    for key in keys:
+        for operation in figures.found("sample", key):
+            one = value(key, operation, DIWAN)
+            ratios = [_quotient(value(key, operation, target), one) for target in targets]
+            if one is not None and any(ratio != NONE for ratio in ratios):
+                rows.append([key.label, operation, duration(one), *ratios])
+    return ["data set", "operation", "Diwan", *targets], rows
+
+
+def standing_part(figures: Figures, workload: str) -> list[str]:
+    """The rows where a server is ahead of Diwan or close behind; each face against the servers that it can be compared with."""
+    rows, total = [], 0
+    for key, operation in _rows(figures, workload):
+        for measure, value in _measures(figures).items():
+            for face in (DIWAN, "diwan-http"):
+                one, peers = value(key, operation, face), _peers(figures, face)
+                told = [(value(key, operation, peer), peer) for peer in peers]
+                told = [(figure, peer) for figure, peer in told if figure is not None]
+                if one is None or not told:
+                    continue
+                total += 1
+                best, peer = min(told)
+                if one * CLOSE > best:
+                    place = "behind" if best < one else "close"
+                    told = (duration(one), f"{peer} {duration(best)}", _quotient(best, one))
+                    rows.append((place, key.label, operation, measure, face, *told))
+    if not total:
+        return []
+    ahead = sum(row[0] == "behind" for row in rows)
+    close = len(rows) - ahead
+    said = f"Of {total} comparisons with the servers of this run Diwan leads {total - ahead}, {close} of them by less than a fifth."
+    head = ("", "data set", "operation", "measure", "face", "Diwan", "best peer", "peer ÷ Diwan")
+    return ["### Standing", "", said, "", *table(head, sorted(rows))]
+
+
+def _rows(figures: Figures, workload: str) -> Iterator[tuple[Set, str]]:
+    for key in figures.sets(workload, "sample"):
+        for operation in figures.found("sample", key):
+            yield key, operation
+
+
+def _peers(figures: Figures, face: str) -> list[str]:
+    servers = [name for name, kind in figures.kinds.items() if kind == "server" and not name.startswith(DIWAN)]
+    if face == DIWAN:
+        return servers
+    return [name for name in servers if figures.baselines.get(name) == figures.baselines.get(face)]
+
+
+def published_part(figures: Figures, workload: str, published: tuple[Published, ...], whole: tuple[str, ...]) -> list[str]:
+    """Each published table beside what this run measured of the same."""
+    lines = []
+    for one in published:
+        kind = "size" if one.operation == SIZE else "sample"
+        groups: dict[tuple, list[Set]] = {}
+        for key in figures.sets(workload, kind, one.shape, one.durability):
+            if one.operation in figures.found(kind, key):
+                groups.setdefault(key[:3], []).append(key)
+        for keys in groups.values():
+            lines += _beside(figures, one, keys, bool(whole) and one.operation.startswith(whole))
+    return ["### Published figures beside today's", "", *lines] if lines else []
+
+
+def _beside(figures: Figures, one: Published, keys: list[Set], whole: bool) -> list[str]:
+    show = _octets if one.unit in BYTES else duration
+    scale = next((run["settings"].get("scale") for run in figures.of("run")), None) or 1.0
+    rows, shown = [], set()
+    for size in sorted({size for figures_of in one.figures.values() for size in figures_of}):
+        key = min(keys, key=lambda key: abs(math.log(key.size / (size * scale))))
+        then = {system: _each(one, by_size[size], size) for system, by_size in one.figures.items() if size in by_size}
+        diwan = _today(figures, one, key, DIWAN, whole)
+        for system, each in then.items():
+            target = one.today.get(system)
+            now = _today(figures, one, key, target, whole) if target else None
+            shown.add((key, target))
+            told = f"{one.figures[system][size]:,} {one.unit}"
+            cells = (show(each), _quotient(each, then.get(one.reference)), target or NONE, f"{key.size:,}" if now else NONE)
+            rows.append((f"{size:,}", system, told, *cells, show(now), _quotient(now, diwan), _quotient(each, now)))
+        for target in _measured(figures, one, key):
+            if (key, target) not in shown:
+                shown.add((key, target))
+                now = _today(figures, one, key, target, whole)
+                rows.append((f"{size:,}", *[NONE] * 4, target, f"{key.size:,}", show(now), _quotient(now, diwan), NONE))
+    head = (
+        *("published for", "system then", "published", "each then", f"{one.reference} = 1"),
+        *("system today", "documents", "each today", "Diwan = 1", "then ÷ today"),
+    )
+    remark = f" {one.remark}" if one.remark else ""
+    return [f"**{one.source}** ({keys[0].shape}, {keys[0].durability}).{remark}", "", *table(head, rows)]
+
+
+def _octets(value: float | None) -> str:
+    return NONE if value is None else f"{number(value)} B"
+
+
+def _each(one: Published, figure: float, size: int) -> float:
+    if one.unit == RATE:
+        return 1 / figure
+    return figure * {**SECONDS, **BYTES}[one.unit] / size
+
+
+def _measured(figures: Figures, one: Published, key: Set) -> list[str]:
+    return figures.real(figures.found("size" if one.operation == SIZE else "sample", key).get(one.operation, {}))
+
+
+def _today(figures: Figures, one: Published, key: Set, target: str, whole: bool) -> float | None:
+    if one.operation == SIZE:
+        told = figures.bytes(key, target)
+        return None if told is None else told / key.size
+    told = figures.typical(key, one.operation, target)
+    return told / key.size if told is not None and whole else told
