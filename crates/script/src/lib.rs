@@ -23,6 +23,5 @@ pub use design::{Design, DesignOptions, ViewDefinition};
 pub use error::{Error, Result};
 pub use sandbox::{Limits, ListCall, ListEvent, Sandbox};
 pub use view::{
-    Documents, GroupLevel, Row, StoredDocuments, Task, TemporaryView, Update, ViewHead, ViewInfo, ViewQuery,
-    ViewSink, Views,
+    Documents, GroupLevel, Row, Task, TemporaryView, Update, ViewHead, ViewInfo, ViewQuery, ViewSink, Views,
 };

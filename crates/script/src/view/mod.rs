@@ -80,9 +80,6 @@ pub trait Documents {
     ) -> Result<bool>;
 }
 
-/// Documents without conflicts and attachments' bodies.
-pub struct StoredDocuments;
-
 /// A view that nobody stores.
 #[derive(Clone, Debug)]
 pub struct TemporaryView {
