@@ -3,14 +3,14 @@
 
 use super::response::{CHUNKS, ResponseBody, RowWriter};
 use super::target::{Lenient, Next};
-use super::{Body, Query, Request, Response, cors, origin};
+use super::{Body, Chunks, Outgoing, Query, Request, Response, cors, origin};
 use crate::error::Error;
 use crate::routes::{self, Found};
 use crate::server::Couch;
 use diwan_kv::CommitId;
 use http_body_util::BodyExt;
 use hyper::Method;
-use hyper::body::{Body as HttpBody, Bytes, Frame, Incoming, SizeHint};
+use hyper::body::{Body as _, Bytes, Incoming};
 use hyper::header::{
     AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap, HeaderValue, ORIGIN, SERVER,
 };
@@ -21,10 +21,8 @@ use std::convert::Infallible;
 use std::io;
 use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
@@ -228,7 +226,10 @@ async fn on_thread(
             ResponseBody::Rows(rows) if !is_head => {
                 let (sender, receiver) = mpsc::channel(CHUNKS);
                 let mut writer = RowWriter::new(sender);
-                if head_sender.send((response, Some(Chunks { first: None, rest: receiver }))).is_err() {
+                if head_sender
+                    .send((response, Some(Chunks { first: None, rest: receiver, length: None })))
+                    .is_err()
+                {
                     return;
                 }
                 let written = rows(&mut writer).and_then(|()| io::Write::flush(&mut writer));
@@ -265,8 +266,10 @@ fn split(mut response: Response, is_head: bool) -> (Response, Option<Chunks>) {
             response.body = ResponseBody::Bytes(bytes);
             None
         }
-        ResponseBody::Feed(rest) if !is_head => Some(Chunks { first: None, rest }),
-        ResponseBody::Begun(first, rest) if !is_head => Some(Chunks { first: Some(first), rest }),
+        ResponseBody::Feed(rest) if !is_head => Some(Chunks { first: None, rest, length: None }),
+        ResponseBody::Begun(first, rest) if !is_head => {
+            Some(Chunks { first: Some(first), rest, length: None })
+        }
         _ => None,
     };
     (response, chunks)
@@ -282,8 +285,8 @@ fn finish(
     let response = cors::decorate(&couch.config, origin, response);
     let body = match (chunks, response.body) {
         (Some(chunks), _) => Outgoing::Chunks(chunks),
-        (None, ResponseBody::Bytes(bytes)) => Outgoing::Whole(Some(bytes)),
-        (None, _) => Outgoing::Whole(None),
+        (None, ResponseBody::Bytes(bytes)) => Outgoing::Whole(bytes),
+        (None, _) => Outgoing::Empty,
     };
     let mut out = hyper::Response::new(body);
     *out.status_mut() = response.status;
@@ -294,44 +297,4 @@ fn finish(
     }
     out.headers_mut().insert(SERVER, couch.server_header.clone());
     out
-}
-
-/// A body that is still being written.
-struct Chunks {
-    first: Option<Bytes>,
-    rest: mpsc::Receiver<io::Result<Bytes>>,
-}
-
-/// A body on its way to the socket.
-enum Outgoing {
-    Whole(Option<Bytes>),
-    Chunks(Chunks),
-}
-
-impl HttpBody for Outgoing {
-    type Data = Bytes;
-    type Error = io::Error;
-
-    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        match self.get_mut() {
-            Outgoing::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Outgoing::Chunks(chunks) => match chunks.first.take() {
-                Some(first) => Poll::Ready(Some(Ok(Frame::data(first)))),
-                None => chunks.rest.poll_recv(context).map(|chunk| chunk.map(|chunk| chunk.map(Frame::data))),
-            },
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        matches!(self, Outgoing::Whole(None))
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match self {
-            Outgoing::Whole(bytes) => {
-                SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
-            }
-            Outgoing::Chunks(_) => SizeHint::default(),
-        }
-    }
 }

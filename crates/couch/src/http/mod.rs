@@ -7,6 +7,7 @@ mod cors;
 mod inline;
 pub mod multipart;
 mod origin;
+mod outgoing;
 mod query;
 mod request;
 mod response;
@@ -14,6 +15,7 @@ mod target;
 
 pub use body::Body;
 pub use inline::{Inline, blocking};
+pub use outgoing::{Chunks, Outgoing};
 pub use query::Query;
 pub use request::Request;
 pub use response::{Feed, Response, ResponseBody, RowWriter};

@@ -4,11 +4,12 @@
 //! longer than the job lasts. Redirects are not followed.
 
 use super::{Answer, Call, Chunks, Patience, Payload, Peer, Source};
+use crate::http::{self, Outgoing};
 use crate::replicator::endpoint::Address;
 use crate::replicator::failure::{Failure, Kind};
 use flate2::read::MultiGzDecoder;
 use http_body_util::BodyExt;
-use hyper::body::{Body as HttpBody, Bytes, Frame, Incoming, SizeHint};
+use hyper::body::{Bytes, Incoming};
 use hyper::header::{
     ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER,
     USER_AGENT,
@@ -21,9 +22,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use parking_lot::Mutex;
 use std::error::Error;
 use std::io::{self, Read};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -165,7 +164,7 @@ impl Peer for Remote {
         let target = self.address.target(&call.path);
         let uri: Uri =
             target.parse().map_err(|_| Failure::new("bad_request", format!("invalid URL {}", self.shown)))?;
-        let (payload, stream) = Outgoing::split(call.payload);
+        let (payload, stream) = Prepared::split(call.payload);
         let mut request = Request::new(payload.body);
         *request.method_mut() = call.method;
         *request.uri_mut() = uri;
@@ -294,12 +293,6 @@ impl Source for Silent {
     }
 }
 
-/// The body of a request on its way.
-enum Outgoing {
-    Whole(Option<Bytes>),
-    Chunks { receiver: mpsc::Receiver<io::Result<Bytes>>, length: u64 },
-}
-
 /// A body and its type.
 struct Prepared {
     body: Outgoing,
@@ -309,49 +302,20 @@ struct Prepared {
 /// What is read while a request is sent, and where it goes.
 type Streamed = (mpsc::Sender<io::Result<Bytes>>, Box<dyn Read + Send>);
 
-impl Outgoing {
+impl Prepared {
     fn split(payload: Payload) -> (Prepared, Option<Streamed>) {
         match payload {
-            Payload::Empty => (Prepared { body: Outgoing::Whole(None), content_type: None }, None),
+            Payload::Empty => (Prepared { body: Outgoing::Empty, content_type: None }, None),
             Payload::Json(bytes) => {
                 let content_type = Some(HeaderValue::from_static("application/json"));
-                (Prepared { body: Outgoing::Whole(Some(bytes)), content_type }, None)
+                (Prepared { body: Outgoing::Whole(bytes), content_type }, None)
             }
             Payload::Stream { content_type, length, reader } => {
-                let (sender, receiver) = mpsc::channel(CHUNKS);
+                let (sender, rest) = mpsc::channel(CHUNKS);
                 let content_type = HeaderValue::from_str(&content_type).ok();
-                (
-                    Prepared { body: Outgoing::Chunks { receiver, length }, content_type },
-                    Some((sender, reader)),
-                )
+                let body = Outgoing::Chunks(http::Chunks { first: None, rest, length: Some(length) });
+                (Prepared { body, content_type }, Some((sender, reader)))
             }
-        }
-    }
-}
-
-impl HttpBody for Outgoing {
-    type Data = Bytes;
-    type Error = io::Error;
-
-    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        match self.get_mut() {
-            Outgoing::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Outgoing::Chunks { receiver, .. } => {
-                receiver.poll_recv(context).map(|chunk| chunk.map(|chunk| chunk.map(Frame::data)))
-            }
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        matches!(self, Outgoing::Whole(None))
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match self {
-            Outgoing::Whole(bytes) => {
-                SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
-            }
-            Outgoing::Chunks { length, .. } => SizeHint::with_exact(*length),
         }
     }
 }

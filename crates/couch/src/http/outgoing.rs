@@ -1,0 +1,58 @@
+//! A body on its way to a socket: a response's to a client, or a request's to a peer.
+
+use hyper::body::{Body as HttpBody, Bytes, Frame, SizeHint};
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::sync::mpsc;
+
+/// A body, whole or as it is written.
+pub enum Outgoing {
+    /// There is nothing, or nothing more.
+    Empty,
+    /// It is there.
+    Whole(Bytes),
+    /// It is being written.
+    Chunks(Chunks),
+}
+
+/// A body that is still being written.
+pub struct Chunks {
+    /// What is there already.
+    pub first: Option<Bytes>,
+    /// What comes.
+    pub rest: mpsc::Receiver<io::Result<Bytes>>,
+    /// How long all of it is, if that is known.
+    pub length: Option<u64>,
+}
+
+impl HttpBody for Outgoing {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let body = self.get_mut();
+        if let Outgoing::Chunks(chunks) = body {
+            return match chunks.first.take() {
+                Some(first) => Poll::Ready(Some(Ok(Frame::data(first)))),
+                None => chunks.rest.poll_recv(context).map(|chunk| chunk.map(|chunk| chunk.map(Frame::data))),
+            };
+        }
+        Poll::Ready(match std::mem::replace(body, Outgoing::Empty) {
+            Outgoing::Whole(bytes) => Some(Ok(Frame::data(bytes))),
+            _ => None,
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Outgoing::Empty)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Outgoing::Empty => SizeHint::with_exact(0),
+            Outgoing::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Outgoing::Chunks(chunks) => chunks.length.map_or_else(SizeHint::default, SizeHint::with_exact),
+        }
+    }
+}
