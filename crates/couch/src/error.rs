@@ -40,8 +40,6 @@ constructors! {
     bad_request => 400 "bad_request";
     /// A parameter that does not read as what it should be.
     query_parse_error => 400 "query_parse_error";
-    /// Parameters of a view that do not go together.
-    invalid_parameters => 400 "query_parse_error";
     /// A document id that is not allowed.
     illegal_docid => 400 "illegal_docid";
     /// A database name that is not allowed.
@@ -52,8 +50,6 @@ constructors! {
     doc_validation => 400 "doc_validation";
     /// A digest that is not that of what came.
     content_md5_mismatch => 400 "content_md5_mismatch";
-    /// A function of a design document that does not compile.
-    compilation_error => 400 "compilation_error";
     /// Not logged in, or a `validate_doc_update` that threw `unauthorized`.
     unauthorized => 401 "unauthorized";
     /// Not allowed, or a `validate_doc_update` that threw `forbidden`.
@@ -62,8 +58,6 @@ constructors! {
     not_found => 404 "not_found";
     /// A method that a path does not know.
     method_not_allowed => 405 "method_not_allowed";
-    /// A content type that cannot be given.
-    not_acceptable => 406 "not_acceptable";
     /// A body that came too slowly.
     request_timeout => 408 "timeout";
     /// A body, or one document in it, that is too large.
@@ -76,8 +70,6 @@ constructors! {
     bad_content_type => 415 "bad_content_type";
     /// A range outside the attachment.
     bad_range => 416 "requested_range_not_satisfiable";
-    /// Something asked for that cannot be met.
-    expectation_failed => 417 "expectation_failed";
     /// The server's fault.
     internal => 500 "internal_server_error";
     /// A known part that is not built.

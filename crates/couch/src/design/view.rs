@@ -102,9 +102,8 @@ impl<'a> ViewWriter<'a> {
     }
 
     /// Ends the answer, without its last newline.
-    pub fn finish(self) -> Result<()> {
+    pub fn finish(self) {
         self.out.buffer().extend_from_slice(b"\r\n]}");
-        Ok(())
     }
 }
 

@@ -52,7 +52,7 @@ pub fn post_temporary(request: &mut Request) -> Result<Response> {
     Response::tried_rows(move |out| {
         let mut writer = ViewWriter::new(out, &collection, query.include_docs);
         couch.views.temporary(&collection, &view, &query, &ViewDocuments, &mut writer)?;
-        writer.finish()?;
+        writer.finish();
         out.buffer().push(b'\n');
         Ok(())
     })
@@ -91,7 +91,7 @@ fn answer(request: &Request, queries: Vec<ViewQuery>, are_several: bool) -> Resu
             }
             let mut writer = ViewWriter::new(out, &collection, query.include_docs);
             couch.views.query(&collection, &design, &view, query, &ViewDocuments, &mut writer)?;
-            writer.finish()?;
+            writer.finish();
         }
         out.buffer().extend_from_slice(if are_several { b"\r\n]}\n" } else { b"\n" });
         Ok(())

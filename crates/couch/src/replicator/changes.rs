@@ -106,16 +106,8 @@ pub fn follow_documents(
         escape(&text_of(since))
     );
     let answer = source.demand(Call { gzip: false, ..Call::get(path) })?;
-    let mut reader = BufReader::new(answer.body);
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        let count =
-            (&mut reader).take(LINE).read_until(b'\n', &mut line).map_err(|error| source.broken(&error))?;
-        if count == 0 {
-            return Ok(());
-        }
-        let text = line.trim_ascii();
+    let mut lines = Lines::new(source, answer);
+    while let Some(text) = lines.next()? {
         if text.is_empty() {
             if take(None) {
                 continue;
@@ -133,6 +125,34 @@ pub fn follow_documents(
             return Ok(());
         }
         *since = row.remove("seq").unwrap_or_default();
+    }
+    Ok(())
+}
+
+/// The lines of a feed, without what ends them. A heartbeat is an empty one.
+struct Lines<'a> {
+    source: &'a Database,
+    reader: BufReader<Box<dyn Read + Send>>,
+    line: Vec<u8>,
+}
+
+impl Lines<'_> {
+    fn new(source: &Database, answer: Answer) -> Lines<'_> {
+        Lines { source, reader: BufReader::with_capacity(32 << 10, answer.body), line: Vec::new() }
+    }
+
+    /// The next one; `None` at the end of the feed. One that is not ended is none: the feed broke off in it.
+    fn next(&mut self) -> Result<Option<&[u8]>, Failure> {
+        self.line.clear();
+        let read = (&mut self.reader).take(LINE).read_until(b'\n', &mut self.line);
+        if read.map_err(|error| self.source.broken(&error))? == 0 {
+            return Ok(None);
+        }
+        if self.line.last() != Some(&b'\n') {
+            let reason = format!("{}: the feed broke off", self.source.uri());
+            return Err(Failure::passing("connection_closed", reason));
+        }
+        Ok(Some(self.line.trim_ascii()))
     }
 }
 
@@ -169,24 +189,10 @@ fn follow(
     since: &mut Value,
     push: Push<'_>,
 ) -> Result<Option<Value>, Failure> {
-    let mut reader = BufReader::with_capacity(32 << 10, answer.body);
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        let count =
-            (&mut reader).take(LINE).read_until(b'\n', &mut line).map_err(|error| source.broken(&error))?;
-        if count == 0 {
-            return Ok(None);
-        }
-        let text = line.trim_ascii();
+    let mut lines = Lines::new(source, answer);
+    while let Some(text) = lines.next()? {
         if text.is_empty() {
             continue;
-        }
-        if line.last() != Some(&b'\n') {
-            return Err(Failure::passing(
-                "connection_closed",
-                format!("{}: the feed broke off", source.uri()),
-            ));
         }
         match row(source, text)? {
             Some(row) => {
@@ -197,9 +203,10 @@ fn follow(
                 *since = seq;
             }
             // The peer ends the feed, by its own limit of time or because the database is gone.
-            None => return Ok(None),
+            None => break,
         }
     }
+    Ok(None)
 }
 
 /// A row as text; `None` for what is no row, such as the end of a feed.
