@@ -31,7 +31,6 @@ pub fn post_design(request: &mut Request) -> Result<Response> {
 /// Removes the indexes of views that no design document has any more, in the background.
 pub fn view_cleanup(request: &mut Request) -> Result<Response> {
     let collection = request.database()?;
-    request.require_json()?;
     let couch = request.couch.clone();
     tokio::task::spawn_blocking(move || {
         if let Err(error) = couch.views.cleanup(&collection) {

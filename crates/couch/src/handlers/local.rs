@@ -1,12 +1,13 @@
 //! `_local/{local}` and `_local_docs`: documents that are not replicated, in which replicators note how far they are.
 
-use super::all_docs::each_query;
+use super::all_docs::{Edge, Interval, Members, Parameters, each_query};
 use crate::error::{Error, Result};
 use crate::http::{Request, Response, RowWriter};
 use diwan_kv::Direction;
 use diwan_store::{Collection, LocalDocument};
 use diwan_value::json::{write_couch_members, write_string};
 use serde_json::{Map, Value};
+use std::cmp::Ordering;
 use std::io::{self, Write};
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -43,8 +44,7 @@ pub fn refuse_unnamed(request: &mut Request) -> Result<Response> {
 /// All local documents, by the parameters of the URL.
 pub fn list(request: &mut Request) -> Result<Response> {
     let collection = request.database()?;
-    let keys = request.query.json("keys")?;
-    rows(request, &collection, keys, &Map::new())
+    rows(request, collection, None)
 }
 
 /// The same, by the parameters of the body too.
@@ -52,19 +52,17 @@ pub fn list_post(request: &mut Request) -> Result<Response> {
     let collection = request.database()?;
     request.require_json()?;
     let body = request.read_object()?;
-    rows(request, &collection, body.get("keys").cloned(), &body)
+    rows(request, collection, Some(&body))
 }
 
 /// Several lists in one answer.
 pub fn queries(request: &mut Request) -> Result<Response> {
     let collection = request.database()?;
-    request.require_json()?;
     let body = request.read_object()?;
     let listings = each_query(&body)?
         .into_iter()
-        .map(|query| Listing::read(request, query.get("keys").cloned(), query))
+        .map(|query| Listing::read(request, Some(query)))
         .collect::<Result<Vec<_>>>()?;
-    let collection = collection.clone();
     Ok(Response::rows(move |out| {
         out.write_all(b"{\"results\":[")?;
         for (at, listing) in listings.iter().enumerate() {
@@ -78,80 +76,28 @@ pub fn queries(request: &mut Request) -> Result<Response> {
 /// What all ids of local documents begin with.
 const PREFIX: &str = "_local/";
 
-/// Which rows are asked for.
-struct Wanted {
-    start: Option<String>,
-    end: Option<String>,
-    inclusive_end: bool,
-    descending: bool,
-    skip: u64,
-    limit: u64,
-    include_docs: bool,
+/// The names between which they lie; nothing if none can.
+fn bounds(interval: &Interval) -> Option<(Bound<&str>, Bound<&str>)> {
+    Some((bound(interval.low.as_ref(), Ordering::Less)?, bound(interval.high.as_ref(), Ordering::Greater)?))
 }
 
-impl Wanted {
-    fn read(request: &Request, body: &Map<String, Value>) -> Result<Wanted> {
-        let query = &request.query;
-        let text = |names: &[&str]| -> Result<Option<String>> {
-            for name in names {
-                match query.json(name)?.or_else(|| body.get(*name).cloned()) {
-                    None | Some(Value::Null) => {}
-                    Some(Value::String(text)) => return Ok(Some(text)),
-                    Some(_) => return Err(Error::query_parse_error(format!("`{name}` must be a string"))),
-                }
-            }
-            Ok(None)
-        };
-        let flag = |name: &str, default: bool| -> Result<bool> {
-            match (query.get(name), body.get(name)) {
-                (None, Some(Value::Bool(flag))) => Ok(*flag),
-                _ => query.flag_or(name, default),
-            }
-        };
-        let number = |name: &str| -> Result<Option<u64>> {
-            Ok(query.number(name)?.or_else(|| body.get(name).and_then(Value::as_u64)))
-        };
-        let key = text(&["key"])?;
-        Ok(Wanted {
-            start: text(&["startkey", "start_key"])?.or_else(|| key.clone()),
-            end: text(&["endkey", "end_key"])?.or(key),
-            inclusive_end: flag("inclusive_end", true)?,
-            descending: flag("descending", false)?,
-            skip: number("skip")?.unwrap_or(0),
-            limit: number("limit")?.unwrap_or(u64::MAX),
-            include_docs: flag("include_docs", false)?,
-        })
+/// One of them. A text that names no local document lies before or behind all of them: on the `open` side it bounds
+/// nothing, on the other it leaves nothing.
+fn bound(edge: Option<&Edge>, open: Ordering) -> Option<Bound<&str>> {
+    let Some(edge) = edge else { return Some(Bound::Unbounded) };
+    match edge.text.strip_prefix(PREFIX) {
+        Some(name) if edge.inclusive => Some(Bound::Included(name)),
+        Some(name) => Some(Bound::Excluded(name)),
+        None => (edge.text.as_str().cmp(PREFIX) == open).then_some(Bound::Unbounded),
     }
-
-    /// The names between which they lie, smaller first; nothing if none can.
-    fn bounds(&self) -> Option<(Bound<&str>, Bound<&str>)> {
-        let (low, high) = if self.descending { (&self.end, &self.start) } else { (&self.start, &self.end) };
-        let is_end = |is_low: bool| is_low == self.descending;
-        let bound = |key: Option<&'_ String>, is_low: bool| -> Option<Bound<usize>> {
-            let Some(key) = key else { return Some(Bound::Unbounded) };
-            match key.starts_with(PREFIX) {
-                true if is_end(is_low) && !self.inclusive_end => Some(Bound::Excluded(PREFIX.len())),
-                true => Some(Bound::Included(PREFIX.len())),
-                // A key before all local documents bounds nothing below, and leaves nothing above it.
-                false => ((key.as_str() < PREFIX) == is_low).then_some(Bound::Unbounded),
-            }
-        };
-        Some((cut(low, bound(low.as_ref(), true)?), cut(high, bound(high.as_ref(), false)?)))
-    }
-}
-
-fn cut(key: &Option<String>, bound: Bound<usize>) -> Bound<&str> {
-    bound.map(|at| key.as_deref().and_then(|key| key.get(at..)).unwrap_or_default())
 }
 
 fn rows(
     request: &Request,
-    collection: &Arc<Collection>,
-    keys: Option<Value>,
-    body: &Map<String, Value>,
+    collection: Arc<Collection>,
+    body: Option<&Map<String, Value>>,
 ) -> Result<Response> {
-    let listing = Listing::read(request, keys, body)?;
-    let collection = collection.clone();
+    let listing = Listing::read(request, body)?;
     Ok(Response::rows(move |out| {
         listing.write(&collection, out)?;
         out.write_all(b"\n")
@@ -160,24 +106,17 @@ fn rows(
 
 /// One list, ready to be written.
 struct Listing {
-    wanted: Wanted,
-    keys: Option<Vec<Value>>,
+    wanted: Parameters,
 }
 
 impl Listing {
-    fn read(request: &Request, keys: Option<Value>, body: &Map<String, Value>) -> Result<Listing> {
-        let wanted = Wanted::read(request, body)?;
-        let keys = match keys {
-            None | Some(Value::Null) => None,
-            Some(Value::Array(keys)) => Some(keys),
-            Some(_) => return Err(Error::bad_request("`keys` body member must be an array.")),
-        };
-        Ok(Listing { wanted, keys })
+    fn read(request: &Request, body: Option<&Map<String, Value>>) -> Result<Listing> {
+        Ok(Listing { wanted: Parameters::read(&Members::new(&request.query, body))? })
     }
 
     fn write(&self, collection: &Arc<Collection>, out: &mut RowWriter) -> io::Result<()> {
         out.write_all(br#"{"total_rows":null,"offset":null,"rows":["#)?;
-        match &self.keys {
+        match &self.wanted.keys {
             Some(keys) => self.write_keys(keys, collection, out)?,
             None => self.write_range(collection, out)?,
         }
@@ -185,8 +124,7 @@ impl Listing {
     }
 
     fn write_keys(&self, keys: &[Value], collection: &Collection, out: &mut RowWriter) -> io::Result<()> {
-        let skip = usize::try_from(self.wanted.skip).unwrap_or(usize::MAX);
-        let limit = usize::try_from(self.wanted.limit).unwrap_or(usize::MAX);
+        let (skip, limit) = self.wanted.page();
         let mut first = true;
         for key in keys.iter().skip(skip).take(limit) {
             let name = key.as_str().and_then(|key| key.strip_prefix(PREFIX));
@@ -206,9 +144,9 @@ impl Listing {
 
     fn write_range(&self, collection: &Arc<Collection>, out: &mut RowWriter) -> io::Result<()> {
         let wanted = &self.wanted;
-        let Some((low, high)) = wanted.bounds() else { return Ok(()) };
+        let Some((low, high)) = bounds(&wanted.interval) else { return Ok(()) };
         let direction = if wanted.descending { Direction::Reverse } else { Direction::Forward };
-        let (mut skip, mut limit) = (wanted.skip, wanted.limit);
+        let (mut skip, mut limit) = wanted.page();
         let (mut first, mut broken) = (true, None);
         collection
             .view()

@@ -33,6 +33,27 @@ fn a_single_node_is_set_up() {
 }
 
 #[test]
+fn databases_are_listed() {
+    let (_server, mut http) = database();
+    for name in ["a", "b", "c"] {
+        http.put(&format!("/{name}"), &json!({}));
+    }
+    for (query, expected) in [
+        ("", json!(["a", "b", "c", "db"])),
+        ("startkey=%22b%22&endkey=%22c%22", json!(["b", "c"])),
+        ("start_key=%22b%22&end_key=%22c%22&inclusive_end=false", json!(["b"])),
+        ("startkey=%22c%22&endkey=%22a%22&descending=true&inclusive_end=false", json!(["c", "b"])),
+        ("skip=1&limit=2", json!(["b", "c"])),
+        ("key=%22b%22", json!(["b"])),
+        ("endkey={}", json!([])),
+    ] {
+        assert_eq!(http.get(&format!("/_all_dbs?{query}")).json(), expected, "{query}");
+    }
+    let infos = http.get("/_dbs_info?limit=1").json();
+    assert_eq!((&infos[0]["key"], &infos[0]["info"]["doc_count"]), (&json!("a"), &json!(0)));
+}
+
+#[test]
 fn a_store_that_takes_no_writes_is_not_up() {
     let (server, mut http) = database();
     let up = http.get("/_up");

@@ -14,7 +14,7 @@ use crate::sequence;
 use diwan_kv::Direction;
 use diwan_store::{Collection, Record};
 use diwan_value::{Value as Bson, json};
-use order::{Edge, Interval};
+pub use order::{Edge, Interval};
 pub use parameters::{Members, Parameters};
 use serde_json::{Map, Value};
 use std::io::{self, Write};
@@ -81,7 +81,13 @@ pub fn post_partition(request: &mut Request) -> Result<Response> {
 
 fn list(request: &mut Request, namespace: Namespace, has_body: bool) -> Result<Response> {
     let collection = request.database()?;
-    let body = if has_body { Some(request.read_object()?) } else { None };
+    let body = match has_body {
+        true => {
+            request.require_json()?;
+            Some(request.read_object()?)
+        }
+        false => None,
+    };
     let parameters = Parameters::read(&Members::new(&request.query, body.as_ref()))?;
     let listing = Listing::new(collection, namespace, parameters);
     Ok(Response::rows(move |out| {
@@ -246,8 +252,7 @@ impl Listing {
         let mut view = self.collection.view();
         self.write_head(out, self.collection.count(), None, None);
         let mut begun = Instant::now();
-        let (skip, limit) =
-            (as_usize(self.parameters.skip), as_usize(self.parameters.limit.unwrap_or(u64::MAX)));
+        let (skip, limit) = self.parameters.page();
         let forward = keys.iter();
         let backward = keys.iter().rev();
         let chosen: Box<dyn Iterator<Item = &Value>> = match self.direction() {
@@ -399,8 +404,4 @@ fn count(view: &diwan_store::ReadView, interval: &Interval, most: u64) -> Result
         if count < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
     Ok(count)
-}
-
-fn as_usize(number: u64) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
 }

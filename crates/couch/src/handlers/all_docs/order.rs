@@ -45,6 +45,13 @@ impl Interval {
         Interval { low: Some(Edge::new(prefix, true)), high: Some(Edge::new(end, false)) }
     }
 
+    /// Whether a text lies within.
+    pub fn contains(&self, text: &str) -> bool {
+        let above = |edge: &Edge| text > edge.text.as_str() || (edge.inclusive && text == edge.text);
+        let below = |edge: &Edge| text < edge.text.as_str() || (edge.inclusive && text == edge.text);
+        self.low.as_ref().is_none_or(above) && self.high.as_ref().is_none_or(below)
+    }
+
     /// What both hold.
     pub fn within(self, outer: &Interval) -> Interval {
         let low = match (self.low, outer.low.clone()) {

@@ -135,6 +135,12 @@ impl Parameters {
             deleted_docs: members.text("deleted") == Some("ok"),
         })
     }
+
+    /// How many are passed over and how many come at most, of what lies in memory.
+    pub fn page(&self) -> (usize, usize) {
+        let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        (count(self.skip), self.limit.map_or(usize::MAX, count))
+    }
 }
 
 /// The end of a range. What is no string, null included, lies before all ids, as it does where CouchDB keeps them.
