@@ -96,7 +96,7 @@ pub const ROUTES: &[Route] = &[
     route(GET, "/_stats", node::stats),
     route(GET, "/_stats/{rest*}", node::branch),
     // Databases.
-    quick(GET, "/{db}", database::get),
+    route(GET, "/{db}", database::get),
     route(PUT, "/{db}", database::put),
     route(DELETE, "/{db}", database::delete),
     quick(POST, "/{db}/_ensure_full_commit", ensure_full_commit::post),

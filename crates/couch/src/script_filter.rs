@@ -61,7 +61,7 @@ impl ScriptFilter {
             sandbox: request.couch.scripts.clone(),
             design,
             function: Function::Filter(filter.to_owned()),
-            request: design::request_object(request, collection, None, body.as_bytes()),
+            request: design::request_object(request, collection, None, body.as_bytes())?,
         })
     }
 

@@ -1,5 +1,6 @@
 //! What functions of design documents see of a request.
 
+use crate::error::Result;
 use crate::handlers::database;
 use crate::http::Request;
 use diwan_store::Collection;
@@ -14,7 +15,7 @@ pub fn request_object(
     collection: &Collection,
     doc_id: Option<&str>,
     body: &[u8],
-) -> String {
+) -> Result<String> {
     let path = parts(&request.path);
     let requested = request.named_header(REQUESTED_PATH).unwrap_or(&request.path);
     let query: Map<String, Value> =
@@ -38,7 +39,7 @@ pub fn request_object(
     }
     let name = request.param("db");
     let object = json!({
-        "info": database::info(name, collection),
+        "info": database::info(name, collection)?,
         "id": doc_id,
         "uuid": request.couch.uuids.next(),
         "method": request.method.as_str(),
@@ -54,7 +55,7 @@ pub fn request_object(
         "userCtx": { "db": name, "name": null, "roles": ["_admin"] },
         "secObj": serde_json::from_slice::<Value>(&security).unwrap_or_default()
     });
-    object.to_string()
+    Ok(object.to_string())
 }
 
 /// The header that holds the path before it was rewritten.

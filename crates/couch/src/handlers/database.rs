@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 /// What there is to know of it.
 pub fn get(request: &mut Request) -> Result<Response> {
     let collection = request.database()?;
-    Ok(Response::json(200, &info(request.param("db"), &collection)))
+    Ok(Response::json(200, &info(request.param("db"), &collection)?))
 }
 
 /// Creates it.
@@ -73,12 +73,12 @@ pub fn delete(request: &mut Request) -> Result<Response> {
     Ok(Response::ok(200))
 }
 
-/// The description of a database.
-pub fn info(name: &str, collection: &Collection) -> Value {
-    let bytes = collection.data_bytes();
+/// The description of a database. Attachments are counted when it is asked for first.
+pub fn info(name: &str, collection: &Collection) -> Result<Value> {
+    let bytes = collection.data_bytes() + collection.blob_totals()?.bytes;
     let props =
         if partition::is_partitioned(collection) { json!({ "partitioned": true }) } else { json!({}) };
-    json!({
+    Ok(json!({
         "instance_start_time": "0",
         "db_name": name,
         "purge_seq": purge::count(collection).to_string(),
@@ -90,5 +90,5 @@ pub fn info(name: &str, collection: &Collection) -> Value {
         "disk_format_version": 8,
         "compact_running": false,
         "cluster": { "q": 1, "n": 1, "w": 1, "r": 1 }
-    })
+    }))
 }

@@ -11,11 +11,12 @@ const MOST: usize = 100;
 /// Of those that the parameters choose.
 pub fn get(request: &mut Request) -> Result<Response> {
     let names = all_dbs::select(request)?;
-    Ok(describe(request, &names))
+    describe(request, &names)
 }
 
 /// Of those in `keys`.
 pub fn post(request: &mut Request) -> Result<Response> {
+    request.require_json()?;
     let object = request.read_object()?;
     let Some(Value::Array(keys)) = object.get("keys") else {
         return Err(Error::bad_request("`keys` member must exist."));
@@ -34,16 +35,18 @@ pub fn post(request: &mut Request) -> Result<Response> {
                 .ok_or_else(|| Error::bad_request("`keys` must be an array of strings"))
         })
         .collect::<Result<Vec<_>>>()?;
-    Ok(describe(request, &names))
+    describe(request, &names)
 }
 
-fn describe(request: &Request, names: &[String]) -> Response {
-    let rows: Vec<Value> = names
+fn describe(request: &Request, names: &[String]) -> Result<Response> {
+    let rows = names
         .iter()
-        .map(|name| match request.couch.database(name) {
-            Ok(collection) => json!({ "key": name, "info": database::info(name, &collection) }),
-            Err(_) => json!({ "key": name, "error": "not_found" }),
+        .map(|name| {
+            Ok(match request.couch.database(name) {
+                Ok(collection) => json!({ "key": name, "info": database::info(name, &collection)? }),
+                Err(_) => json!({ "key": name, "error": "not_found" }),
+            })
         })
-        .collect();
-    Response::json(200, &Value::Array(rows))
+        .collect::<Result<Vec<Value>>>()?;
+    Ok(Response::json(200, &Value::Array(rows)))
 }

@@ -37,7 +37,7 @@ pub fn call(request: &mut Request) -> Result<Response> {
     };
     let text = std::str::from_utf8(&body).map_err(|_| Error::bad_request("invalid UTF-8 JSON"))?;
     let query = read_query(request, Some(text).filter(|text| !text.is_empty()))?;
-    let object = request_object(request, &collection, None, &body);
+    let object = request_object(request, &collection, None, &body)?;
     let call = request.couch.scripts.list(&design, request.param("list"), &object)?;
     let (start, started) = sync_channel(1);
     let couch = request.couch.clone();

@@ -176,7 +176,7 @@ fn by_function(
     collection: &diwan_store::Collection,
 ) -> Result<Response> {
     let body = request.read_body()?;
-    let object = request_object(request, collection, None, &body);
+    let object = request_object(request, collection, None, &body)?;
     let text = request.couch.scripts.rewrite(design, &object)?;
     let answered: Value = serde_json::from_str(&text).map_err(|error| Error::internal(error.to_string()))?;
     let target = match &answered {

@@ -19,7 +19,7 @@ pub fn call(request: &mut Request) -> Result<Response> {
     if request.header(IF_NONE_MATCH).is_some_and(|known| known.split(',').any(|known| known.trim() == tag)) {
         return Ok(Response::new(304, "application/json", Vec::new()).with_header(ETAG, tag));
     }
-    let object = request_object(request, &collection, id.as_deref(), &body);
+    let object = request_object(request, &collection, id.as_deref(), &body)?;
     let text = request.couch.scripts.show(&design, request.param("show"), &doc, &object)?;
     // A function that named its own tag would have to run before it could be compared.
     Ok(answer(&text, 200)?.with_header(ETAG, tag).with_header(VARY, "Accept"))

@@ -27,7 +27,7 @@ pub fn call(request: &mut Request) -> Result<Response> {
     let design = request.design(&collection)?;
     let body = request.read_body()?;
     let (doc, id) = show::document(request, &collection)?;
-    let object = request_object(request, &collection, id.as_deref(), &body);
+    let object = request_object(request, &collection, id.as_deref(), &body)?;
     let (written, text) = request.couch.scripts.update(&design, request.param("update"), &doc, &object)?;
     let Some(written) = written else { return answer(&text, 200) };
     let (id, rev) = store(request, &collection, &written)?;
