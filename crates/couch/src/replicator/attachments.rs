@@ -32,6 +32,12 @@ pub fn list(text: &[u8]) -> Option<Map<String, Value>> {
     list.as_object().filter(|list| !list.is_empty()).cloned()
 }
 
+/// Whether the source keeps one of them compressed: within a document it would come without that, and the target would
+/// compress it anew, perhaps to other bytes of another digest.
+pub fn has_packed(list: &Map<String, Value>) -> bool {
+    list.values().any(|entry| entry.get("encoding").is_some())
+}
+
 /// How many bytes the attachments have.
 pub fn total(list: &Map<String, Value>) -> u64 {
     list.values().map(|entry| entry.get("length").and_then(Value::as_u64).unwrap_or(u64::MAX / 1024)).sum()

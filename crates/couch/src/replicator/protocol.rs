@@ -310,7 +310,11 @@ impl Database {
         mut take: impl FnMut(Fetched) -> Result<(), Failure>,
     ) -> Result<Option<()>, Failure> {
         let docs: Vec<Value> = wanted.iter().map(|(id, rev)| json!({ "id": id, "rev": rev })).collect();
-        let path = format!("_bulk_get?revs=true&latest=true&attachments={attachments}");
+        // With attachments as stubs it is told which of them are kept compressed.
+        let path = format!(
+            "_bulk_get?revs=true&latest=true&attachments={attachments}&att_encoding_info={}",
+            !attachments
+        );
         let answer = self.send(Call::post(path, json!({ "docs": docs }).to_string()))?;
         match answer.status {
             200 => {}
@@ -351,8 +355,10 @@ impl Database {
         mut take: impl FnMut(Fetched) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let list = escape(&json!(revs).to_string());
-        let answer =
-            self.send(Call::get(format!("{}?revs=true&latest=true&open_revs={list}", escape(id))))?;
+        let answer = self.send(Call::get(format!(
+            "{}?revs=true&latest=true&att_encoding_info=true&open_revs={list}",
+            escape(id)
+        )))?;
         if !answer.is_success() {
             if answer.status == 404 {
                 self.info()?;

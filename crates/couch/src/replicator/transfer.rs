@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const SEND_BYTES: usize = 2 << 20;
 /// How many documents are.
 const SEND_DOCS: usize = 500;
-/// Attachments of one document up to this many bytes travel within it.
+/// Attachments of one document up to this many bytes travel within it, unless they are kept compressed.
 const SMALL: u64 = 64 << 10;
 /// The longest text of a document with large attachments, for peers that take them in no other way.
 const INLINE: usize = 48 << 20;
@@ -142,7 +142,8 @@ impl Run<'_> {
                 let rev = Members::parse(&text).ok().and_then(|members| members.string("_rev"));
                 let Some(rev) = rev else { return self.keep(text) };
                 let total = attachments::total(&list);
-                if total <= SMALL {
+                let carried = self.transfer.takes_encoded && attachments::has_packed(&list);
+                if total <= SMALL && !carried {
                     self.small.push((id, rev));
                     self.small_bytes += total;
                     if self.small_bytes >= SMALL_BYTES { self.fetch_small() } else { Ok(()) }

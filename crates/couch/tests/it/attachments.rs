@@ -1,7 +1,9 @@
 //! Attachments: by themselves, inline, as stubs, in parts.
 
 use crate::setup::{database, rev};
+use diwan_testkit::HttpClient;
 use serde_json::json;
+use std::io::Write;
 
 const PLAIN: (&str, &str) = ("Content-Type", "image/png");
 
@@ -97,6 +99,43 @@ fn text_is_stored_packed_and_given_as_asked() {
     assert_eq!(http.send("GET", "/db/d/u", &[("Accept-Encoding", "gzip")], b"").body, packed.body);
     let damaged = http.send("PUT", "/db/e/u", &sent, b"no gzip at all, but long enough to look");
     assert_eq!(damaged.status, 400);
+}
+
+/// A replication hands packed bytes on as they are, whoever packed them, also those of small attachments.
+#[test]
+fn packed_attachments_keep_their_digests() {
+    let (_server, mut http) = database();
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::none());
+    encoder.write_all(b"some words of a client that packs badly").unwrap();
+    let packed = encoder.finish().unwrap();
+    let sent = [("Content-Type", "text/plain"), ("Content-Encoding", "gzip")];
+    let first = rev(&http.send("PUT", "/db/d/by%20client", &sent, &packed));
+    let second = rev(&http.send("PUT", &format!("/db/d/plain?rev={first}"), &[PLAIN], b"no text"));
+    rev(&http.send(
+        "PUT",
+        &format!("/db/d/by%20server?rev={second}"),
+        &[("Content-Type", "text/plain")],
+        b"text",
+    ));
+    for (target, bulk) in [("bulk", true), ("single", false)] {
+        let body = json!({ "source": "db", "target": target, "create_target": true, "use_bulk_get": bulk });
+        assert_eq!(http.post("/_replicate", &body).json()["ok"], true);
+        let described =
+            |http: &mut HttpClient, db: &str| http.get(&format!("/{db}/d?att_encoding_info=true")).json();
+        assert_eq!(described(&mut http, target), described(&mut http, "db"));
+        let got = http.send("GET", &format!("/{target}/d/by%20client"), &[("Accept-Encoding", "gzip")], b"");
+        assert_eq!(got.body, packed);
+    }
+}
+
+#[test]
+fn sizes_count_attachments() {
+    let (_server, mut http) = database();
+    let before = http.get("/db").json()["sizes"]["external"].as_u64().unwrap();
+    rev(&http.send("PUT", "/db/d/a", &[PLAIN], &[7; 100_000]));
+    let after = http.get("/db").json()["sizes"].take();
+    assert!(after["external"].as_u64().unwrap() > before + 100_000, "{after}");
+    assert_eq!((&after["active"], &after["file"]), (&after["external"], &after["external"]));
 }
 
 #[test]
