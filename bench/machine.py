@@ -3,8 +3,21 @@
 import datetime
 import os
 import platform
-from importlib.metadata import version
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+
+
+# The libraries that speak to the servers; their own cost is in every wall time.
+CLIENTS = ("pymongo", "couchdb", "couchbase", "psycopg", "mysql-connector-python", "pymssql", "redis", "hiredis")
+
+
+def _versions() -> Iterator[tuple[str, str]]:
+    for name in CLIENTS:
+        try:
+            yield name, version(name)
+        except PackageNotFoundError:
+            continue  # the targets that need it say so
 
 
 def describe() -> dict:
@@ -22,7 +35,7 @@ def describe() -> dict:
         # What else ran: a busy machine spoils even CPU times, since cores share caches and execution units.
         "load_before": os.getloadavg()[0],
         "python": platform.python_version(),
-        "clients": {name: version(name) for name in ("pymongo", "psycopg")},
+        "clients": dict(_versions()),
         "started": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
     }
 
