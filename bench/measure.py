@@ -318,6 +318,8 @@ class LineUp:
     def _write(self, stage: Stage, number: int, target: Target, told: Fields) -> None:
         for fields in told if isinstance(told, list) else [told or {}]:
             record = {"record": stage.record, "operation": stage.operation, **fields}
+            if record["operation"] != stage.operation:
+                record["stage"] = stage.operation
             self._recorder.write(record.pop("record"), **self._about, target=target.name, kind=target.kind, round=number, **record)
 
     def __exit__(self, *_) -> None:

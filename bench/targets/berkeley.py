@@ -16,12 +16,11 @@ from pathlib import Path
 from bench.data import Key, Query, Row, Table
 from bench.targets import debian
 from bench.targets.base import RELAXED, SYNCED, Client, NotGiven, Target, Unsupported
-from bench.targets.texts import from_key, to_json, to_key
+from bench.targets.texts import ONLY_KEYS, found, from_key, to_json, to_key
 
 PACKAGE = "berkeleydb==18.1.17"
 CACHE = 64 << 20  # the default is 256 KB, which no application keeps
 LOCKS = 100_000  # pages that one command may touch; the default is 1,000
-ONLY_KEYS = "a key-value store finds records by their keys alone"
 
 
 def binding():
@@ -112,10 +111,10 @@ class BerkeleyAdapter(Client):
         database = self._database(table)
 
         def work(transaction) -> None:
-            found = database.get(to_key(key), txn=transaction, flags=self._db.DB_RMW)
-            if found is None:
+            before = database.get(to_key(key), txn=transaction, flags=self._db.DB_RMW)
+            if before is None:
                 raise LookupError(f"no document {key!r} to update")
-            database.put(to_key(key), to_json({**json.loads(found), field: value}), txn=transaction)
+            database.put(to_key(key), to_json({**json.loads(before), field: value}), txn=transaction)
 
         self._write(work)
 
@@ -134,8 +133,8 @@ class BerkeleyAdapter(Client):
         raise Unsupported(ONLY_KEYS)
 
     def find_by_id(self, table: Table, key: Key) -> dict | None:
-        found = self._database(table).get(to_key(key))
-        return None if found is None else json.loads(found)
+        value = self._database(table).get(to_key(key))
+        return None if value is None else json.loads(value)
 
     def count(self, table: Table, query: Query) -> int:
         if query.conditions:
@@ -147,10 +146,9 @@ class BerkeleyAdapter(Client):
             raise Unsupported(ONLY_KEYS)
         return islice(self._all(table, query.fields), query.limit)
 
-    def _all(self, table: Table, fields: tuple[str, ...]) -> Iterator[tuple[Key, dict]]:
+    def _all(self, table: Table, fields: tuple[str, ...]) -> Iterator[dict]:
         for key, value in self._records(table, b""):
-            document = json.loads(value)
-            yield from_key(table, key), {name: document[name] for name in fields or document if name in document}
+            yield found(from_key(table, key), json.loads(value), fields)
 
     def _records(self, table: Table, start: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Records in the order of their keys."""
@@ -164,8 +162,8 @@ class BerkeleyAdapter(Client):
             cursor.close()
 
     def read_range(self, table: Table, start: Key, limit: int) -> int:
-        found = islice(self._records(table, to_key(start)), limit)
-        return sum(isinstance(json.loads(value), dict) for _, value in found)
+        records = islice(self._records(table, to_key(start)), limit)
+        return sum(isinstance(json.loads(value), dict) for _, value in records)
 
     def maintain(self, table: Table) -> str:
         self._database(table).compact(flags=self._db.DB_FREE_SPACE)

@@ -10,9 +10,8 @@ from redis.retry import Retry
 
 from bench.data import Key, Query, Row, Table
 from bench.targets.base import SYNCED, Client, Unsupported
-from bench.targets.texts import from_key, from_texts, kind_of, to_key, to_text, to_texts
+from bench.targets.texts import ONLY_KEYS, found, from_key, from_texts, kind_of, to_key, to_text, to_texts
 
-ONLY_KEYS = "a key-value store finds documents by their keys alone"
 REWRITE_SECONDS = 600
 BATCH = 1000
 
@@ -20,8 +19,8 @@ BATCH = 1000
 class RedisAdapter(Client):
     """One connection. A table is the keys that begin with its name.
 
-    Redis' commands set fields whether or not there is a document: an insert learns afterwards that it was not one, by the number of
-    fields that are new; an update of a document that is not there makes one.
+    Redis' commands set fields whether or not there is a document. Whether it was an insert or an update is learnt afterwards, from the
+    number of fields that were new.
     """
 
     def __init__(self, port: int, durability: str | None) -> None:
@@ -67,7 +66,13 @@ class RedisAdapter(Client):
             raise ValueError(f"there was a document {row[0]!r} before")
 
     def update_field(self, table: Table, key: Key, field: str, value: object) -> None:
-        self._redis.hset(self._key(table, to_key(key)), field, to_text(kind_of(table, field), value))
+        name = self._key(table, to_key(key))
+        if self._redis.hset(name, field, to_text(kind_of(table, field), value)) and self._is_only_field(name):
+            self._redis.delete(name)
+            raise LookupError(f"no document {key!r} to update")
+
+    def _is_only_field(self, name: bytes) -> bool:
+        return self._redis.hlen(name) == 1
 
     def delete_one(self, table: Table, key: Key) -> None:
         if self._redis.delete(self._key(table, to_key(key))) != 1:
@@ -77,8 +82,8 @@ class RedisAdapter(Client):
         raise Unsupported(ONLY_KEYS)
 
     def find_by_id(self, table: Table, key: Key) -> dict | None:
-        found = self._redis.hgetall(self._key(table, to_key(key)))
-        return _decoded(table, found) if found else None
+        texts = self._redis.hgetall(self._key(table, to_key(key)))
+        return _decoded(table, texts) if texts else None
 
     def count(self, table: Table, query: Query) -> int:
         if query.conditions:
@@ -90,15 +95,14 @@ class RedisAdapter(Client):
             raise Unsupported(ONLY_KEYS)
         return islice(self._all(table, query.fields), query.limit)
 
-    def _all(self, table: Table, fields: tuple[str, ...]) -> Iterator[tuple[Key, dict]]:
+    def _all(self, table: Table, fields: tuple[str, ...]) -> Iterator[dict]:
         start = len(self._key(table, b""))
         for keys in _batches(iter(set(self._keys(table)))):
             pipeline = self._redis.pipeline(transaction=False)
             for key in keys:
                 pipeline.hgetall(key)
-            for key, found in zip(keys, pipeline.execute(), strict=True):
-                document = _decoded(table, found)
-                yield from_key(table, key[start:]), {name: document[name] for name in fields or document if name in document}
+            for key, texts in zip(keys, pipeline.execute(), strict=True):
+                yield found(from_key(table, key[start:]), _decoded(table, texts), fields)
 
     def read_range(self, table: Table, start: Key, limit: int) -> int:
         raise Unsupported("keeps its keys in no order")
@@ -125,5 +129,5 @@ def _batches(keys: Iterator[bytes]) -> Iterator[list[bytes]]:
         yield batch
 
 
-def _decoded(table: Table, found: dict[bytes, bytes]) -> dict:
-    return from_texts(table, {name.decode(): text.decode() for name, text in found.items()})
+def _decoded(table: Table, texts: dict[bytes, bytes]) -> dict:
+    return from_texts(table, {name.decode(): text.decode() for name, text in texts.items()})

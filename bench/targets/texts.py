@@ -9,6 +9,7 @@ NUMBERS = (INTEGER, FLOAT, DATE)
 EPOCH = datetime(1970, 1, 1)
 MILLISECOND = timedelta(milliseconds=1)
 SIGN = 1 << 63
+ONLY_KEYS = "a key-value store finds records by their keys alone"
 
 
 def to_key(key: Key) -> bytes:
@@ -28,6 +29,11 @@ def from_key(table: Table, key: bytes) -> Key:
 def to_json(document: dict) -> bytes:
     """A document in one value."""
     return json.dumps(plain(document), separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def found(key: Key, document: dict, fields: tuple[str, ...]) -> dict:
+    """What a search gives: the id with the wanted fields, all of them if none is named."""
+    return {"_id": key, **({field: document[field] for field in fields if field in document} if fields else document)}
 
 
 def kind_of(table: Table, field: str) -> str:

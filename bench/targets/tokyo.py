@@ -12,11 +12,10 @@ from pathlib import Path
 from bench.data import Key, Query, Row, Table
 from bench.targets import debian, tokyo_library
 from bench.targets.base import RELAXED, SYNCED, Client, Target, Unsupported
-from bench.targets.texts import from_key, to_json, to_key
+from bench.targets.texts import ONLY_KEYS, found, from_key, to_json, to_key
 from bench.targets.tokyo_library import HASH, SETTINGS, TABLE, TREE, Database
 from bench.targets.tokyo_query import from_columns, to_columns, to_conditions, to_index, to_order
 
-ONLY_KEYS = "a key-value store finds records by their keys alone"
 ENDINGS = {HASH: "tch", TREE: "tcb", TABLE: "tct"}
 
 
@@ -85,8 +84,8 @@ class TokyoAdapter(Client):
         raise Unsupported(ONLY_KEYS)
 
     def find_by_id(self, table: Table, key: Key) -> dict | None:
-        found = self._database(table).get(to_key(key))
-        return None if found is None else self._decoded(table, found)
+        value = self._database(table).get(to_key(key))
+        return None if value is None else self._decoded(table, value)
 
     def count(self, table: Table, query: Query) -> int:
         if query.conditions:
@@ -98,16 +97,16 @@ class TokyoAdapter(Client):
             raise Unsupported(ONLY_KEYS)
         return islice(self._all(table, query.fields), query.limit)
 
-    def _all(self, table: Table, fields: tuple[str, ...]) -> Iterator[tuple[Key, dict]]:
+    def _all(self, table: Table, fields: tuple[str, ...]) -> Iterator[dict]:
         database = self._database(table)
         for key, value in database.records_from(b"") if self._kind == TREE else database.records():
-            yield from_key(table, key), _wanted(self._decoded(table, value), fields)
+            yield found(from_key(table, key), self._decoded(table, value), fields)
 
     def read_range(self, table: Table, start: Key, limit: int) -> int:
         if self._kind != TREE:
             raise Unsupported("keeps its records in no order")
-        found = islice(self._database(table).records_from(to_key(start)), limit)
-        return sum(isinstance(self._decoded(table, value), dict) for _, value in found)
+        records = islice(self._database(table).records_from(to_key(start)), limit)
+        return sum(isinstance(self._decoded(table, value), dict) for _, value in records)
 
     def maintain(self, table: Table) -> str:
         self._database(table).optimize()
@@ -122,18 +121,14 @@ class TokyoAdapter(Client):
             self._open.popitem()[1].close()
 
 
-def _wanted(document: dict, fields: tuple[str, ...]) -> dict:
-    return {field: document[field] for field in fields if field in document} if fields else document
-
-
 class TokyoTableAdapter(TokyoAdapter):
     """Documents as columns of texts, with the library's own conditions, orders and indexes, each of one column."""
 
     def _encoded(self, table: Table, document: dict) -> bytes:
-        return to_columns(table, document)
+        return b"\0".join(to_columns(table, document))
 
     def _decoded(self, table: Table, value: bytes) -> dict:
-        return from_columns(table, value)
+        return from_columns(table, value.split(b"\0")) if value else {}
 
     def create_index(self, table: Table, *fields: str) -> None:
         for field in fields:
@@ -154,7 +149,7 @@ class TokyoTableAdapter(TokyoAdapter):
         order = (query.order, to_order(table, query.order)) if query.order else None
         with database.query(to_conditions(table, query), order, query.limit) as prepared:
             for key in database.search(prepared):
-                yield from_key(table, key), _wanted(from_columns(table, database.get(key)), query.fields)
+                yield found(from_key(table, key), self._decoded(table, database.get(key)), query.fields)
 
 
 class _Tokyo(Target):

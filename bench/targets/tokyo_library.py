@@ -20,7 +20,7 @@ WRITER, CREATE, LOCK_OR_FAIL, SYNCED_TRANSACTIONS = 1 << 1, 1 << 2, 1 << 5, 1 <<
 LARGE, DEFLATE = 1 << 0, 1 << 1
 KEEP_OPTIONS = 0xFF
 
-OPEN_HERE, LOCKED, ABSENT = 1, 17, 22  # error codes that are answers
+OPEN_HERE, LOCKED, ABSENT = 1, 16, 22  # error codes that are answers
 
 LEAVES = 10_000
 # Without `l` a file ends at 2 GB. The tree is as in the post on short reads, less its million buckets: 8 MB in however small a file.
