@@ -17,12 +17,13 @@ from bench.targets.redis_server import Redis
 from bench.targets.sqlite import SQLite
 from bench.targets.sqlserver import SqlServer
 from bench.targets.tokyo import TokyoHash, TokyoTable, TokyoTree
+from bench.targets.tyrant import Tyrant, TyrantTable
 
 _ALL: tuple[type[Target], ...] = (
     *(Diwan, DiwanHttp, MongoDB, MongoDBLike, FerretDB, CouchDB, Couchbase),
     *(Postgres, PostgresRelational),
     *(MariaDB, MariaDBJson, MySQL, MySQLJson, SqlServer),
-    Redis,
+    *(Redis, Tyrant, TyrantTable),
     *(SQLite, TokyoHash, TokyoTree, TokyoTable, BerkeleyDB),
     *(NullMongo, NullHttp, NullPostgres, NullPostgresRelational, NullMySQL, NullMySQLJson, NullRedis),
 )
