@@ -254,13 +254,13 @@ def run_clients(
     contestant: Contestant,
     roles: list[Role],
     seconds: float | None = None,
-    meanwhile: Callable[[], object] | None = None,
+    meanwhile: Callable[["Watch"], object] | None = None,
     slot_seconds: float = 0.5,
     limit: float = 7200.0,
 ) -> Told:
     """Runs the roles' client processes together, started before the clock, and gathers what they recorded and returned.
 
-    They are told to stop after `seconds`, or when `meanwhile` (run here, in this process) returns; with both, when both have
+    They are told to stop after `seconds`, or when `meanwhile` (run here, in this process, with a `Watch`) returns; with both, when both have
     passed; with neither they end by themselves. Roles have different names; one that fails stops all. Processes, not threads:
     Python's threads take turns.
     """
@@ -283,7 +283,7 @@ def run_clients(
         began = signals.start.value = time.perf_counter()
         go.set()
         if meanwhile:
-            told.meanwhile = meanwhile()
+            told.meanwhile = meanwhile(Watch(workers, results, told, roles))
         if seconds is not None:
             _gather(workers, results, told, roles, began + seconds)
         if meanwhile is None and seconds is None:
@@ -301,6 +301,19 @@ def run_clients(
             if worker.pid is not None:
                 worker.terminate()
                 worker.join(10)
+
+
+class Watch:
+    """What has come of the client processes so far, for work beside them that would wait for them in vain."""
+
+    def __init__(self, workers: list, results, told: Told, roles: list[Role]) -> None:
+        self._sources = workers, results, told, roles
+        self._told = told
+
+    def ended(self, role: str) -> list:
+        """What those of the role's processes returned that have ended; a process that failed is an error."""
+        _gather(*self._sources, time.perf_counter() + 0.001)
+        return [one for one in self._told.returned[role] if one is not _PENDING]
 
 
 def _ended(told: Told, roles: list[Role]) -> bool:

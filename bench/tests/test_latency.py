@@ -3,7 +3,6 @@
 import os
 import pickle
 import time
-from functools import partial
 
 import pytest
 from hdrh.histogram import HdrHistogram
@@ -113,7 +112,7 @@ def test_roles_stop_after_the_time_or_the_work_meanwhile(contestant):
     told = run_clients(contestant, roles, seconds=0.5, slot_seconds=0.1)
     assert 0.4 < told.wall_seconds < 1.5 and 20 <= told.latencies("read").count <= 60
     assert len(told.timelines["read"].fields()["count"]) >= 5
-    told = run_clients(contestant, roles, meanwhile=partial(contestant.client.read_range, TABLE, 0, 10))
+    told = run_clients(contestant, roles, meanwhile=lambda _: contestant.client.read_range(TABLE, 0, 10))
     assert told.meanwhile == 0
 
 
@@ -121,6 +120,18 @@ def test_an_attendant_goes_on_until_the_others_have_ended(contestant):
     roles = [Role("readers", read_while_going, argument=100, attendant=True), Role("writers", insert_share)]
     told = run_clients(contestant, roles)
     assert told.returned["writers"] == [100] and len(told.returned["readers"]) == 1
+
+
+def test_work_beside_the_roles_sees_that_they_have_ended_or_failed(contestant):
+    def wait(watch) -> list:
+        while not (ended := watch.ended("writers")):
+            pass
+        return ended
+
+    told = run_clients(contestant, [Role("writers", insert_share)], meanwhile=wait)
+    assert told.meanwhile == told.returned["writers"] == [100]
+    with pytest.raises(RuntimeError, match="no document"):
+        run_clients(contestant, [Role("writers", fail)], meanwhile=wait)
 
 
 def refuse(_station) -> None:

@@ -14,7 +14,7 @@ from functools import partial
 from itertools import islice
 
 from bench.data import Query, Row, Table
-from bench.latency import Role, Station, Told, run_clients
+from bench.latency import Role, Station, Told, Watch, run_clients
 from bench.measure import Contestant, Stage
 from bench.workloads.checks import await_count
 from bench.workloads.monitoring_data import BEGAN, CHECKS, INDEX, VALUES, range_query, value_row, value_rows
@@ -127,7 +127,7 @@ class Locks:
         return self._records(told, name)
 
     @staticmethod
-    def _timed(work: Callable[[Contestant], None], contestant: Contestant) -> float:
+    def _timed(work: Callable[[Contestant], None], contestant: Contestant, _watch: Watch) -> float:
         began = time.perf_counter()
         work(contestant)
         return time.perf_counter() - began

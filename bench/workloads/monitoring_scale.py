@@ -9,7 +9,7 @@ from itertools import islice
 from json import dumps
 
 from bench.data import ALL, INTEGER, TEXT, Row, Table
-from bench.latency import Latencies, Role, Station, run_clients
+from bench.latency import Latencies, Role, Station, Watch, run_clients
 from bench.measure import Contestant, Stage, settle
 from bench.targets import Client
 from bench.workloads.checks import await_count
@@ -161,13 +161,14 @@ class Replica:
         ]
 
     @staticmethod
-    def _probe(contestant: Contestant) -> tuple[float, Latencies]:
+    def _probe(contestant: Contestant, watch: Watch) -> tuple[float, Latencies]:
         directory = contestant.directory / "replica"
         directory.mkdir()
         began = time.perf_counter()
         contestant.target.start_replica(directory, [VALUES])
         replica = contestant.target.replica_connector()()
         _await_probe(contestant.client, replica, 0)
+        watch.ended("writers")  # an error if one has failed: nobody catches up with a master that stands still
         caught_up = time.perf_counter() - began
         lags = Latencies()
         for number in range(1, PROBES + 1):
