@@ -213,7 +213,7 @@ class CouchAdapter(Client):
 
     def find(self, table: Table, query: Query) -> Iterator[object]:
         if query == ALL:
-            return iter(self._documents(table, {"include_docs": "true"}))
+            return (row["doc"] for row in self._documents(table, {"include_docs": "true"}))
         rows = self._view(table, query, "doc")
         return iter(self._find(table, to_mango(query)) if rows is None else rows)
 
