@@ -24,6 +24,7 @@ STEPS = 10_000_000  # of 100 ns, a second
 _PENDING = object()  # in the place of what a process has not returned yet
 LONGEST = 3600 * 1_000_000_000  # what the written histogram can tell, in nanoseconds
 READY_LIMIT = 120.0
+LEAVE_LIMIT = 10.0
 
 
 class Latencies:
@@ -294,6 +295,7 @@ def run_clients(
             raise RuntimeError("client processes did not end in time")
         now = contestant.server_cpu()
         told.server_cpu_seconds = None if now is None or server is None else now - server
+        _await_end(workers)
         return told
     finally:
         signals.stopped.value = 1
@@ -318,6 +320,13 @@ class Watch:
 
 def _ended(told: Told, roles: list[Role]) -> bool:
     return not any(one is _PENDING for role in roles for one in told.returned[role.name])
+
+
+def _await_end(workers: list) -> None:
+    """Lets processes whose results are there take their leave: a store that processes share would keep the locks of a killed one."""
+    end = time.monotonic() + LEAVE_LIMIT
+    for worker in workers:
+        worker.join(max(0.0, end - time.monotonic()))
 
 
 def _gather(workers: list, results, told: Told, roles: list[Role], until: float) -> None:
