@@ -6,10 +6,11 @@ from bench.workloads.events import EventsExperiment
 from bench.workloads.monitoring import Monitoring
 from bench.workloads.persons import Persons
 from bench.workloads.records import Records
+from bench.workloads.short_reads import ShortReads
 from bench.workloads.washers import Washers
 from bench.workloads.ycsb import Ycsb
 
-_ALL: tuple[type[Experiment], ...] = (Persons, Comments, Monitoring, Washers, Records, Ycsb, EventsExperiment)
+_ALL: tuple[type[Experiment], ...] = (Persons, Comments, Monitoring, ShortReads, Washers, Records, Ycsb, EventsExperiment)
 EXPERIMENTS: dict[str, type[Experiment]] = {experiment.name: experiment for experiment in _ALL}
 
 __all__ = ["EXPERIMENTS", "Experiment"]
