@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from hdrh.histogram import HdrHistogram
 
-from bench.measure import Contestant, Sample, client_context
+from bench.measure import Contestant, Sample, client_context, take_leave
 from bench.targets import Client
 from bench.targets.base import Unsupported
 
@@ -224,8 +224,10 @@ class Told:
 
 
 def _client_process(connect: Callable[[], Client], role: Role, number: int, signals: _Signals, ready, go, results) -> None:
+    client = None
     try:
-        station = Station(connect(), connect, role, number, signals)
+        client = connect()
+        station = Station(client, connect, role, number, signals)
         if role.prepare:
             role.prepare(station)
         gc.collect()
@@ -236,19 +238,14 @@ def _client_process(connect: Callable[[], Client], role: Role, number: int, sign
         returned = role.work(station)
         end, cpu = time.perf_counter(), time.process_time() - cpu
         results.put((role.name, number, station.timelines, returned, start, end, cpu))
-    except Unsupported as refusal:
-        results.put(refusal)
-        ready.release()
-        return
     except Exception as failure:
         # A driver's exception need not survive pickling; its text does.
-        results.put(RuntimeError(f"a client of the role {role.name!r} failed: {type(failure).__name__}: {failure}"))
+        told = RuntimeError(f"a client of the role {role.name!r} failed: {type(failure).__name__}: {failure}")
         ready.release()
-        return
-    try:
-        station.client.close()
-    except Exception:
-        pass  # the work is told; a server that was killed under the connection cannot take its leave
+        take_leave(client)
+        results.put(failure if isinstance(failure, Unsupported) else told)
+    else:
+        take_leave(client)  # the work is told; a server that was killed under the connection cannot hear it
 
 
 def run_clients(
@@ -295,14 +292,14 @@ def run_clients(
             raise RuntimeError("client processes did not end in time")
         now = contestant.server_cpu()
         told.server_cpu_seconds = None if now is None or server is None else now - server
-        _await_end(workers)
         return told
     finally:
         signals.stopped.value = 1
-        for worker in workers:
-            if worker.pid is not None:
-                worker.terminate()
-                worker.join(10)
+        begun = [worker for worker in workers if worker.pid is not None]
+        _await_end(begun)
+        for worker in begun:
+            worker.terminate()
+            worker.join(10)
 
 
 class Watch:
@@ -323,7 +320,7 @@ def _ended(told: Told, roles: list[Role]) -> bool:
 
 
 def _await_end(workers: list) -> None:
-    """Lets processes whose results are there take their leave: a store that processes share would keep the locks of a killed one."""
+    """Lets processes that are told to stop take their leave: a store that processes share would keep the locks of a killed one."""
     end = time.monotonic() + LEAVE_LIMIT
     for worker in workers:
         worker.join(max(0.0, end - time.monotonic()))
