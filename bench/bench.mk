@@ -1,34 +1,43 @@
-# The bench. Variables: SIZES SHAPES TARGETS DURABILITY ROUNDS SLICES CLIENTS SYNCED_INSERTS SCALE, DIWAN_URI MONGODB_URI COUCHDB_URL.
-# A shorter run: make bench-persons SIZES=5000,50000 TARGETS=diwan,postgres
+# The bench. The commonest options of `python -m bench run` are variables of the same names; all others go into OPTIONS:
+#   make bench SCALE=0.1 EXPERIMENTS="persons washers" TARGETS=diwan,postgres OPTIONS="--slices 3 --mysql-uri mysql://…"
+#   make bench RESUME=bench/runs/<date>-<machine>      goes on with an interrupted run, with its settings
+#   make bench-profile WORKLOAD=persons OPERATION="count Q1" DATA_SET=flat
 
 PYTHON ?= python3
 BENCH_PYTHON := .venv/bin/python
 BENCH_READY := .venv/bench-ready
+INFERNO := 0.12.4
 
-bench_option = $(if $($(1)),--$(2) $($(1)))
-BENCH_TARGET_OPTIONS = $(call bench_option,TARGETS,targets) $(call bench_option,DIWAN_URI,diwan-uri) \
-	$(call bench_option,MONGODB_URI,mongodb-uri) $(call bench_option,COUCHDB_URL,couchdb-url)
-BENCH_PERSONS_OPTIONS = $(call bench_option,SIZES,sizes) $(call bench_option,SHAPES,shapes) \
-	$(call bench_option,DURABILITY,durability) $(call bench_option,ROUNDS,rounds) $(call bench_option,SLICES,slices) \
-	$(call bench_option,CLIENTS,clients) $(call bench_option,SYNCED_INSERTS,synced-inserts)
+bench_option = $(if $($(1)),--$(2) "$($(1))")
+BENCH_OPTIONS = $(call bench_option,SCALE,scale) $(call bench_option,TARGETS,targets) $(call bench_option,ROUNDS,rounds) \
+	$(call bench_option,CLIENTS,clients) $(call bench_option,DIWAN_URI,diwan-uri) $(call bench_option,MONGODB_URI,mongodb-uri) \
+	$(call bench_option,COUCHDB_URL,couchdb-url) $(OPTIONS)
 
-.PHONY: bench-persons bench-washers bench-program test-bench
+.PHONY: bench bench-persons bench-washers bench-profile bench-program test-bench
 
-# Experiment P: table and plots under bench/runs/<date>-<machine>/.
-bench-persons: $(BENCH_READY) bench-program
-	$(BENCH_PYTHON) -m bench persons $(BENCH_PERSONS_OPTIONS) $(BENCH_TARGET_OPTIONS)
+bench: $(BENCH_READY) bench-program ## Measure EXPERIMENTS (all) at SCALE (1) on TARGETS (all): a report under bench/runs/.
+	$(BENCH_PYTHON) -m bench run $(EXPERIMENTS) $(call bench_option,RESUME,resume) $(BENCH_OPTIONS)
 
-# Experiment W, at SCALE times the published numbers of documents.
-bench-washers: $(BENCH_READY) bench-program
-	$(BENCH_PYTHON) -m bench washers $(call bench_option,SCALE,scale) $(BENCH_TARGET_OPTIONS)
+bench-persons: ## Experiment P alone, in the same way.
+	$(MAKE) bench EXPERIMENTS=persons
+
+bench-washers: ## Experiment W alone.
+	$(MAKE) bench EXPERIMENTS=washers
+
+bench-profile: $(BENCH_READY) target/fast/diwan target/tools/bin/inferno-flamegraph ## Flame graphs of Diwan's server under WORKLOAD (and OPERATION).
+	$(BENCH_PYTHON) -m bench profile $(WORKLOAD) --diwan-program target/fast/diwan $(call bench_option,OPERATION,operation) \
+		$(call bench_option,DATA_SET,data-set) $(call bench_option,SCALE,scale) $(call bench_option,TARGETS,targets) \
+		$(call bench_option,ROUNDS,rounds) $(OPTIONS)
+
+target/tools/bin/inferno-flamegraph:
+	$(CARGO) install --quiet --locked --root target/tools inferno@$(INFERNO)
 
 # Neither a given server nor a run without Diwan needs the program.
 BENCH_TARGETS = $(or $(TARGETS),diwan)
 bench-program:
-	$(if $(DIWAN_URI),,$(if $(findstring diwan,$(BENCH_TARGETS)),cargo build --release --bin diwan))
+	$(if $(DIWAN_URI),,$(if $(findstring diwan,$(BENCH_TARGETS)),$(CARGO) build --release --bin diwan))
 
-# The bench's own tests.
-test-bench: $(BENCH_READY)
+test-bench: target/fast/diwan $(BENCH_READY) ## The bench's own tests: every adapter, every experiment at the smallest scale.
 	$(BENCH_PYTHON) -m pytest -q bench/tests
 
 $(BENCH_READY): bench/requirements.txt

@@ -106,6 +106,7 @@ def repeated(contestant: Contestant, work: Callable[[], int]) -> Sample:
 
 
 def _client_process(connect: Callable[[], Client], work: Callable, share: list, ready, go, results) -> None:
+    client = None
     try:
         client = connect()
         work(client, share[:1], True)
@@ -118,8 +119,18 @@ def _client_process(connect: Callable[[], Client], work: Callable, share: list, 
         client.close()
         results.put((start, end, cpu, None))
     except Exception as failure:
-        results.put((0.0, 0.0, 0.0, failure if isinstance(failure, Unsupported) else f"{type(failure).__name__}: {failure}"))
         ready.release()
+        take_leave(client)
+        results.put((0.0, 0.0, 0.0, failure if isinstance(failure, Unsupported) else f"{type(failure).__name__}: {failure}"))
+
+
+def take_leave(client: Client | None) -> None:
+    """Closes a connection that has failed or is done. Processes are not just ended: a store that they share would keep their locks."""
+    try:
+        if client:
+            client.close()
+    except Exception:
+        pass
 
 
 def client_context():
@@ -211,15 +222,14 @@ class Stage:
     run: Callable[[Contestant, int], Fields]
     record: str = "sample"
     null: bool = False  # whether the null servers take part
+    founding: bool = False  # whether the stages after it build on it; on what prepares they always do
+
+    def __post_init__(self) -> None:
+        self.founding = self.founding or self.record == "prepared"
 
     def admits(self, target: Target) -> bool:
         """Whether a target takes part."""
         return self.null or target.kind != "null"
-
-    @property
-    def founding(self) -> bool:
-        """Whether the stages after it build on it."""
-        return self.record == "prepared"
 
 
 class LineUp:
@@ -265,7 +275,7 @@ class LineUp:
             self._recorder.write("target", **base, status=f"not given: {absence}")
             self._stop(target)
         except Unsupported as lack:
-            self._recorder.write("target", **base, status=f"not offered: {lack}")
+            self._recorder.write("target", **base, status=f"unsupported: {lack}")
             self._stop(target)
         except Exception as failure:
             self._recorder.write("target", **base, status="failed")

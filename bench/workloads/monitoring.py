@@ -51,14 +51,14 @@ class Monitoring(Experiment):
 
     def data_sets(self) -> list[DataSet]:
         scale = self.options.scale
-        named = self.scaled(NAMED_ROWS, least=1_000)
+        named, killed_after = self.scaled(NAMED_ROWS, least=1_000), self.scaled(kills.DOCUMENTS)
         return [
             DataSet("reports", RELAXED, partial(_make, agents.Reports, scale, stages=(self.options.rounds,))),
             DataSet("short names", RELAXED, partial(_make, agents.Names, False, named)),
             DataSet("long names", RELAXED, partial(_make, agents.Names, True, named)),
             DataSet("locks", RELAXED, partial(_make, locks.Locks, self.scaled(locks.ROWS), _seconds(locks.QUIET_SECONDS, scale))),
             *(
-                DataSet(f"kills · {durability}", durability, partial(_make, kills.Kills, self.scaled(kills.DOCUMENTS)))
+                DataSet(f"kills · {durability}", durability, partial(_make, kills.Kills, killed_after, stages=(self.options.rounds,)))
                 for durability in (RELAXED, SYNCED)
             ),
             DataSet("databases", RELAXED, partial(_make, many.Databases, self.scaled(many.DATABASES, least=3))),

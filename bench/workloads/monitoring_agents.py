@@ -81,7 +81,7 @@ class Reports:
         return [
             Stage("prepare", 1, self._prepare, record="prepared"),
             Stage("index", 1, lambda contestant, _: contestant.client.create_index(VALUES, *INDEX), record="indexed"),
-            Stage(REPORT, 1, self._report),
+            Stage(REPORT, 1, self._report, founding=True),
             Stage("size", 1, lambda contestant, _: sizes(contestant, SNAPSHOTS), record="size"),
             Stage("range read", rounds, self._read),
         ]
@@ -98,7 +98,7 @@ class Reports:
             [Role("agents", report, AGENTS, scope, prepare=draw_lists), Role("reader", read_ranges, 1, scope, attendant=True)],
         )
         reports = Sample(sum(told.returned["agents"]), told.wall_seconds, told.client_cpu_seconds, told.server_cpu_seconds)
-        records = [asdict(reports) | {"operation": REPORT}]
+        records = [{"operation": REPORT} | asdict(reports)]
         for operation, timeline in sorted(told.timelines.items()):
             whole = timeline.whole()
             fields = (whole.corrected(1 / READS_A_SECOND) if operation == READ_BESIDE else whole).fields()

@@ -17,7 +17,6 @@ from bench.targets.base import Unsupported
 TABLE = Table("log", (("writer", INTEGER), ("number", INTEGER), ("text", TEXT)))
 DOCUMENTS, LEAST_DOCUMENTS = 100_000, 800  # written before each kill, about
 WRITERS = 4
-KILLS = 3
 CHECKERS = 2
 
 
@@ -60,9 +59,9 @@ class Kills:
         self._acknowledged: dict[str, list[list[int]]] = {}  # by target, kill and writer
         self.about = {"workload": "monitoring", "shape": "kills", "size": self._size}
 
-    def stages(self) -> list[Stage]:
+    def stages(self, kills: int) -> list[Stage]:
         """An empty table, then the kills."""
-        return [Stage("prepare", 1, self._prepare, record="prepared"), Stage("kill", KILLS, self._kill, record="figure")]
+        return [Stage("prepare", 1, self._prepare, record="prepared"), Stage("kill", kills, self._kill, record="figure")]
 
     def _prepare(self, contestant: Contestant, _round: int) -> None:
         contestant.client.create(TABLE)

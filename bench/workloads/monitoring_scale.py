@@ -96,7 +96,7 @@ class Databases:
             latencies.timed(self._read_one, contestant.client, number)
         every = time.perf_counter() - began
         return [
-            {"operation": "until the first database answers after a kill", "value": serves, "unit": "s"},
+            {"operation": "until the first database answers again", "value": serves, "unit": "s"},
             {"operation": "until every database has answered", "value": every, "unit": "s"},
             {"record": "latency", "operation": "first read of a database"} | latencies.fields(),
         ]

@@ -90,7 +90,7 @@ def selects_of_the_mix(station: Station) -> int:
 
 def _records(told: Told, operation: str) -> Iterator[dict]:
     """An operation's records: the stretch with its distribution, and the same over time."""
-    yield asdict(told.sample(operation)) | told.latencies(operation).fields() | {"operation": operation}
+    yield {"operation": operation} | asdict(told.sample(operation)) | told.latencies(operation).fields()
     if operation in told.timelines:
         yield {"record": "timeline", "operation": operation} | told.timelines[operation].fields()
 
@@ -111,7 +111,7 @@ class Programs:
         """The whole order of things."""
         return [
             Stage("prepare", 1, self._prepare, record="prepared"),
-            Stage(INSERTS, 1, self._inserts),
+            Stage(INSERTS, 1, self._inserts, founding=True),
             Stage("size", 1, lambda contestant, _: sizes(contestant, TABLE), record="size"),
             Stage(SELECTS, 1, self._selects),
             Stage("inserts and selects together", 1, self._mix),
