@@ -3,11 +3,12 @@
 What an experiment says and shows of itself it declares (`bench.measure.Experiment`); the tables are the same for all.
 """
 
+import re
 import shutil
 from pathlib import Path
 
 from bench import results
-from bench.report import general, measured, ratios
+from bench.report import general, measured, ratios, standing
 from bench.report.figures import Figures
 from bench.report.page import page
 from bench.report.plots import Plotter
@@ -17,36 +18,44 @@ from bench.workloads import EXPERIMENTS
 def write(directory: Path, publish: Path | None = None) -> Path:
     """Writes the reports beside `results.jsonl`, and the Markdown one also as `publish`; returns the page's path."""
     figures = Figures(results.read(directory))
-    title = f"Benchmarks: {directory.resolve().name}"
-    text = _markdown(figures, title, directory / "plots", "plots")
+    plots = directory / "plots"
+    shutil.rmtree(plots, ignore_errors=True)
+    plots.mkdir(parents=True)
+    text = _markdown(figures, f"Benchmarks: {directory.resolve().name}", plots)
     (directory / "report.md").write_text(text, encoding="utf-8")
     html = directory / "report.html"
     html.write_text(page(text, directory), encoding="utf-8")
     if publish:
-        plots = publish.with_suffix("")
-        publish.write_text(_markdown(figures, title, plots, plots.name), encoding="utf-8")
+        _publish(text, plots, publish)
     return html
 
 
-def _markdown(figures: Figures, title: str, plots: Path, place: str) -> str:
-    shutil.rmtree(plots, ignore_errors=True)
-    plots.mkdir(parents=True)
-    lines = [f"# {title}", "", *general.run_part(figures), general.READING]
+def _publish(text: str, plots: Path, file: Path) -> None:
+    """The report as a document among others: what a reader would have to unfold is left to the page, and the plots are beside it."""
+    beside = file.with_suffix("")
+    shutil.rmtree(beside, ignore_errors=True)
+    shutil.copytree(plots, beside)
+    shorter = re.sub(r"<details>.*?</details>\n\n", "", text, flags=re.DOTALL)
+    file.write_text(shorter.replace(f"]({plots.name}/", f"]({beside.name}/"), encoding="utf-8")
+
+
+def _markdown(figures: Figures, title: str, plots: Path) -> str:
+    lines = [f"# {title}", "", *general.run_part(figures), *standing.summary_part(figures), general.READING]
     lines += general.failures_part(figures)
     for workload in figures.workloads():
-        lines += _experiment_part(figures, workload, plots, place)
+        lines += _experiment_part(figures, workload, plots)
     return "\n".join([*lines, *general.systems_part(figures)])
 
 
-def _experiment_part(figures: Figures, workload: str, plots: Path, place: str) -> list[str]:
+def _experiment_part(figures: Figures, workload: str, plots: Path) -> list[str]:
     experiment = EXPERIMENTS[workload]
     drawn = Plotter(figures, workload, experiment.whole, experiment.published, plots).draw(experiment.charts)
     return [
         f"## {experiment.title}",
         "",
         *(text for text in (experiment.about.strip(), "") if experiment.about),
-        *ratios.standing_part(figures, workload),
-        *(line for title, file in drawn for line in (f"**{title}**", "", f"![{title}]({place}/{file.name})", "")),
+        *standing.standing_part(figures, workload),
+        *(line for title, file in drawn for line in (f"**{title}**", "", f"![{title}]({plots.name}/{file.name})", "")),
         *ratios.published_part(figures, workload, experiment.published, experiment.whole),
         *ratios.ratio_part(figures, workload),
         *measured.latencies_part(figures, workload),

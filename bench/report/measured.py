@@ -10,7 +10,7 @@ PERCENTILES = ("p50_us", "p99_us", "p999_us", "max_us")
 
 
 def operations_part(figures: Figures, workload: str) -> list[str]:
-    """A folded table for each data set: each operation of each system, null servers and what is not offered included."""
+    """A folded table for each data set: each operation of each system, null servers and what is unsupported included."""
     lines = []
     for key in figures.sets(workload, "sample"):
         lines += folded(f"Every figure: {key.label}", _operations(figures, key))
@@ -25,7 +25,7 @@ def _operations(figures: Figures, key: Set) -> list[str]:
             if target in samples.get(operation, {}):
                 rows.append(_operation(figures, key, operation, target))
             elif target in lacking.get(operation, {}):
-                rows.append((operation, target, f"not offered: {lacking[operation][target][0]['reason']}", *[NONE] * 6))
+                rows.append((operation, target, f"unsupported: {lacking[operation][target][0]['reason']}", *[NONE] * 6))
     head = ("operation", "system", "wall", "spread", "less null", "server CPU", "client CPU", "per second", "rows")
     return table(head, rows)
 
@@ -70,7 +70,7 @@ def _percentiles(told: list[dict]) -> list[str]:
 
 
 def figures_part(figures: Figures, workload: str) -> list[str]:
-    """Figures of other kinds, and what is not offered where there is no sample beside which it could stand."""
+    """Figures of other kinds, and what is unsupported where there is no sample beside which it could stand."""
     rows = []
     for key in figures.sets(workload, "figure"):
         for operation, by_target in figures.found("figure", key).items():
@@ -84,7 +84,7 @@ def figures_part(figures: Figures, workload: str) -> list[str]:
         for operation, by_target in figures.found("unsupported", key).items():
             if operation not in figures.found("sample", key):
                 for target, told in by_target.items():
-                    rows.append((key.label, operation, target, NONE, f"not offered: {told[0]['reason']}", NONE))
+                    rows.append((key.label, operation, target, NONE, f"unsupported: {told[0]['reason']}", NONE))
     head = ("data set", "what", "system", "figure", "unit", "spread")
     return ["### Other figures", "", *table(head, rows)] if rows else []
 

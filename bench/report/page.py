@@ -11,9 +11,13 @@ body { font: 15px/1.5 system-ui, sans-serif; max-width: 90rem; margin: 2rem auto
 table { border-collapse: collapse; margin: 1rem 0; font-size: 13px; display: block; overflow-x: auto }
 th, td { border: 1px solid #ccc; padding: 2px 8px; text-align: left } th { background: #eee }
 td { font-variant-numeric: tabular-nums } tr:nth-child(even) td { background: #f7f7f7 }
-img { max-width: 49%; min-width: 30rem; height: auto } summary { cursor: pointer; color: #555 }
+figure { display: inline-block; vertical-align: top; width: calc(50% - 1.5rem); min-width: 26rem; margin: 0 1rem 1.5rem 0 }
+figcaption { font-weight: 600; margin-bottom: .3rem } figure img { width: 100%; height: auto; max-height: 30rem; object-position: left }
+summary { cursor: pointer; color: #555; margin: .5rem 0 }
 nav a { margin-right: 1rem }
 """
+
+PLOT = re.compile(r"<p><strong>([^<]*)</strong></p>\s*<p>(<img [^>]*>)</p>")
 
 
 def page(markdown: str, directory: Path) -> str:
@@ -27,6 +31,7 @@ def page(markdown: str, directory: Path) -> str:
         return f'<h2 id="part{number}">{match[1]}</h2>'
 
     html = re.sub(r"<h2>(.*?)</h2>", anchored, html)
+    html = PLOT.sub(r"<figure><figcaption>\1</figcaption>\2</figure>", html)
     html = re.sub(r'src="([^":]+\.svg)"', lambda match: f'src="{_embedded(directory / match[1])}"', html)
     title = re.search(r"<h1>(.*?)</h1>", html)
     head = f'<meta charset="utf-8"><title>{title[1] if title else "Report"}</title><style>{STYLE}</style>'

@@ -1,5 +1,6 @@
 """Draws charts as SVG, a file each. Text stays text, so that the files are small and can be searched."""
 
+import io
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -8,6 +9,7 @@ import matplotlib
 
 matplotlib.use("Agg")
 from matplotlib import pyplot  # noqa: E402  (the backend is chosen first)
+from matplotlib.ticker import LogLocator, NullFormatter  # noqa: E402
 
 from bench.exhibits import BYTES, SECONDS, SIZE, Bars, BySize, Chart, OverTime, Published, Quotient  # noqa: E402
 from bench.report.figures import CLIENT, SERVER, WALL, Figures, Set  # noqa: E402
@@ -40,7 +42,7 @@ class Plotter:
             for title, figure in self._figures_of(chart):
                 name = re.sub(r"[^a-z0-9]+", "-", f"{self._workload} {title}".lower()).strip("-")
                 file = self._directory / f"{name}.svg"
-                figure.savefig(file, metadata={"Date": None})
+                file.write_text(_svg(figure), encoding="utf-8")
                 pyplot.close(figure)
                 drawn.append((f"{title} ({chart.caption})" if chart.caption else title, file))
         return drawn
@@ -79,8 +81,12 @@ class Plotter:
             today.set(title="today")
             for number, (system, points) in enumerate(then.items()):
                 panels[0][0].plot(*zip(*points), label=system, color=f"C{number}", marker=MARKERS[number % len(MARKERS)], markersize=4)
-        for axes in panels[0]:
-            axes.set(xlabel="documents", ylabel=unit, xscale="log", yscale="log")
+        for axes, drawn in zip(panels[0][::-1], (lines, then)):
+            axes.set(xlabel="documents", ylabel=unit, xscale="log")
+            sizes = sorted({size for points in drawn.values() for size, _ in points})
+            axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
+            axes.minorticks_off()
+            _logarithmic(axes)
             axes.grid(alpha=0.3)
             _legend(axes)
         return figure
@@ -149,7 +155,7 @@ class Plotter:
             bars = axes.bar([place + number * width for place in places], values, width, label=target, color=self._looks[target]["color"])
             axes.bar_label(bars, labels=[f"{value:.3g}" for value in values], fontsize=6, rotation=90, padding=2)
         if every and max(every) > 50 * min(every):
-            axes.set_yscale("log")
+            _logarithmic(axes)
         axes.margins(y=0.15)
         if line is not None:
             axes.axhline(line, color="grey", linewidth=0.8)
@@ -176,10 +182,30 @@ class Plotter:
                 axes.axvline(second, color=self._looks[target]["color"], linewidth=0.6, linestyle=":")
                 axes.annotate(text, (second, 1), xycoords=("data", "axes fraction"), fontsize=6, rotation=90, va="top")
         unit = "operations a second" if chart.measure == "count" else f"ms, {MICROSECONDS[chart.measure]} of a slot"
-        axes.set(xlabel="seconds", ylabel=unit, yscale="linear" if chart.measure == "count" else "log")
+        axes.set(xlabel="seconds", ylabel=unit)
+        if chart.measure != "count":
+            _logarithmic(axes)
         axes.grid(alpha=0.3)
         _legend(axes)
         return figure
+
+
+def _logarithmic(axes) -> None:
+    """A logarithmic axis upwards, with plain numbers at it."""
+    axes.set_yscale("log")
+    low, high = axes.dataLim.intervaly
+    narrow = low > 0 and high < 1_000 * low
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if narrow else (1,)))
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _svg(figure) -> str:
+    """The figure in half the letters: comments left out, coordinates to a hundredth of a point."""
+    drawn = io.StringIO()
+    figure.savefig(drawn, format="svg", metadata={"Date": None})
+    shorter = re.sub(r"\s*<!--.*?-->|(?<=\n) +", "", drawn.getvalue(), flags=re.DOTALL)
+    return re.sub(r'(?<==)"[^"]*"', lambda value: re.sub(r"(\.\d\d)\d+", r"\1", value[0]), shorter)
 
 
 def _looks(kinds: dict[str, str]) -> dict[str, dict]:

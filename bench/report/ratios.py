@@ -1,27 +1,11 @@
-"""Ratios: every system over Diwan, where Diwan does not lead, and published figures beside today's."""
+"""Ratios: every system over Diwan, and published figures beside today's."""
 
 import math
-from collections.abc import Callable, Iterator
 
 from bench.exhibits import BYTES, RATE, SECONDS, SIZE, Published
-from bench.report.figures import SERVER, Figures, Set
+from bench.report.figures import Figures, Set
+from bench.report.standing import DIWAN, Value, measures
 from bench.report.text import NONE, duration, folded, number, table
-
-DIWAN = "diwan"
-CLOSE = 1.2  # a peer within this factor of Diwan is named
-
-Value = Callable[[Set, str, str], float | None]
-
-
-def _measures(figures: Figures) -> dict[str, Value]:
-    def wall(key: Set, operation: str, target: str) -> float | None:
-        less = figures.less_null(key, operation, target)
-        return figures.typical(key, operation, target) if less is None else less
-
-    return {
-        "server CPU": lambda key, operation, target: figures.typical(key, operation, target, SERVER),
-        "wall less null": wall,
-    }
 
 
 def _quotient(value: float | None, one: float | None) -> str:
@@ -33,7 +17,7 @@ def ratio_part(figures: Figures, workload: str) -> list[str]:
     keys = figures.sets(workload, "sample")
     largest = {key[:3]: key for key in keys}  # sorted by size, so the last of each stays
     lines = []
-    for measure, value in _measures(figures).items():
+    for measure, value in measures(figures).items():
         head, rows = _ratios(figures, [key for key in keys if key in largest.values()], value)
         if rows:
             lines += [f"### {measure.capitalize()}, Diwan = 1", "", *table(head, rows)]
@@ -53,45 +37,6 @@ def _ratios(figures: Figures, keys: list[Set], value: Value) -> tuple[list[str],
             if one is not None and any(ratio != NONE for ratio in ratios):
                 rows.append([key.label, operation, duration(one), *ratios])
     return ["data set", "operation", "Diwan", *targets], rows
-
-
-def standing_part(figures: Figures, workload: str) -> list[str]:
-    """The rows where a server is ahead of Diwan or close behind; each face against the servers that it can be compared with."""
-    rows, total = [], 0
-    for key, operation in _rows(figures, workload):
-        for measure, value in _measures(figures).items():
-            for face in (DIWAN, "diwan-http"):
-                one, peers = value(key, operation, face), _peers(figures, face)
-                told = [(value(key, operation, peer), peer) for peer in peers]
-                told = [(figure, peer) for figure, peer in told if figure is not None]
-                if one is None or not told:
-                    continue
-                total += 1
-                best, peer = min(told)
-                if one * CLOSE > best:
-                    place = "behind" if best < one else "close"
-                    told = (duration(one), f"{peer} {duration(best)}", _quotient(best, one))
-                    rows.append((place, key.label, operation, measure, face, *told))
-    if not total:
-        return []
-    ahead = sum(row[0] == "behind" for row in rows)
-    close = len(rows) - ahead
-    said = f"Of {total} comparisons with the servers of this run Diwan leads {total - ahead}, {close} of them by less than a fifth."
-    head = ("", "data set", "operation", "measure", "face", "Diwan", "best peer", "peer ÷ Diwan")
-    return ["### Standing", "", said, "", *table(head, sorted(rows))]
-
-
-def _rows(figures: Figures, workload: str) -> Iterator[tuple[Set, str]]:
-    for key in figures.sets(workload, "sample"):
-        for operation in figures.found("sample", key):
-            yield key, operation
-
-
-def _peers(figures: Figures, face: str) -> list[str]:
-    servers = [name for name, kind in figures.kinds.items() if kind == "server" and not name.startswith(DIWAN)]
-    if face == DIWAN:
-        return servers
-    return [name for name in servers if figures.baselines.get(name) == figures.baselines.get(face)]
 
 
 def published_part(figures: Figures, workload: str, published: tuple[Published, ...], whole: tuple[str, ...]) -> list[str]:
