@@ -1,5 +1,5 @@
-"""The command line: `python -m bench run [EXPERIMENT …]` measures, `report DIRECTORY` writes a run's report again, `profile` draws
-a flame graph of Diwan under one experiment.
+"""The command line: `python -m bench run [EXPERIMENT …]` measures, `report DIRECTORY` writes a run's report again, `profile EXPERIMENT`
+draws flame graphs of Diwan's server under it.
 """
 
 import argparse
@@ -9,15 +9,17 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from bench import machine, report, results
+from bench import machine, profile, report, results
 from bench.options import list_of, positive, scale
 from bench.targets import TARGETS
 from bench.workloads import EXPERIMENTS
 
 ROOT = Path(__file__).resolve().parent
+DIWAN = ["diwan", "diwan-http"]
 
 # Where things are on this machine; the rest of the options are a run's settings, which stand in its results and hold when it goes on.
-PLACES = ("command", "experiments", "resume", "diwan_program", "diwan_uri", "temporary", "runs")
+PLACES = ("command", "experiments", "experiment", "resume", "diwan_program", "diwan_uri", "inferno", "temporary", "runs")
+COLUMNS = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
 
 
 def parsers() -> tuple[argparse.ArgumentParser, argparse.ArgumentParser]:
@@ -27,28 +29,35 @@ def parsers() -> tuple[argparse.ArgumentParser, argparse.ArgumentParser]:
     run = commands.add_parser("run", help="measures experiments, all of them if none is named")
     run.add_argument("experiments", nargs="*", metavar="EXPERIMENT", help=", ".join(EXPERIMENTS))
     run.add_argument("--resume", type=Path, metavar="DIRECTORY", help="goes on with an interrupted run, with its settings")
-    _add_settings(run)
+    real = [name for name, target in TARGETS.items() if target.kind != "null"]
+    _add_settings(run, real, real)
+    for option, purpose in _addresses().items():
+        run.add_argument(f"--{option.replace('_', '-')}", help=purpose)
     again = commands.add_parser("report", help="writes the report of a run's results again")
     again.add_argument("directory", type=Path)
     again.add_argument("--publish", type=Path, metavar="FILE", help="also as this Markdown file, with its plots in a directory beside it")
+    graphs = commands.add_parser("profile", help="draws flame graphs of Diwan's server under an experiment")
+    graphs.add_argument("experiment", choices=EXPERIMENTS)
+    graphs.add_argument("--operation", default="", help="only those whose names contain this text")
+    graphs.add_argument("--data-set", default="", help="only those whose names contain this text")
+    graphs.add_argument("--inferno", type=Path, default=ROOT.parent / "target/tools/bin", help="where inferno's programs are")
+    _add_settings(graphs, DIWAN, DIWAN[:1])
+    graphs.set_defaults(scale=0.1)
     return main, run
 
 
-def _add_settings(run: argparse.ArgumentParser) -> None:
-    real = tuple(name for name, target in TARGETS.items() if target.kind != "null")
-    run.add_argument("--scale", type=scale, default=1.0, help="times the published numbers of documents")
-    run.add_argument("--targets", type=list_of(real), default=list(real), help="by commas; all of them by default")
-    run.add_argument("--rounds", type=positive, default=3, help="how often each read is measured")
-    run.add_argument("--clients", type=positive, default=16, help="client processes of concurrent inserts")
+def _add_settings(parser, names: list[str], default: list[str]) -> None:
+    parser.add_argument("--scale", type=scale, default=1.0, help="times the published numbers of documents")
+    parser.add_argument("--targets", type=list_of(names), default=default, help=f"by commas, of {', '.join(names)}")
+    parser.add_argument("--rounds", type=positive, default=3, help="how often each read is measured")
+    parser.add_argument("--clients", type=positive, default=16, help="client processes of concurrent inserts")
     for experiment in EXPERIMENTS.values():
-        experiment.add_arguments(run.add_argument_group(f"{experiment.name} ({experiment.title})"))
-    systems = run.add_argument_group("systems")
-    systems.add_argument("--diwan-program", type=Path, default=ROOT.parent / "target/release/diwan")
-    systems.add_argument("--diwan-uri", help="a running Diwan instead of one started here")
-    for option, purpose in _addresses().items():
-        systems.add_argument(f"--{option.replace('_', '-')}", help=purpose)
-    run.add_argument("--temporary", type=Path, default=ROOT / "tmp", help="where servers keep data: a real disk, or fsync means nothing")
-    run.add_argument("--runs", type=Path, default=ROOT / "runs")
+        experiment.add_arguments(parser.add_argument_group(f"{experiment.name} ({experiment.title})"))
+    places = parser.add_argument_group("places and systems")
+    places.add_argument("--temporary", type=Path, default=ROOT / "tmp", help="where servers keep data: a real disk, or fsync means nothing")
+    places.add_argument("--runs", type=Path, default=ROOT / "runs", help="where the directory with the results is made")
+    places.add_argument("--diwan-program", type=Path, default=ROOT.parent / "target/release/diwan")
+    places.add_argument("--diwan-uri", help="a running Diwan instead of one started here")
 
 
 def _addresses() -> dict[str, str]:
@@ -90,9 +99,8 @@ def _measure(options, done: dict[str, set[str]], console: Console) -> int:
     recorder = results.Recorder(directory)
     recorder.write("run", experiments=options.experiments, machine=machine.describe(), settings=_settings(options))
     temporary = options.temporary.absolute() / directory.name
-    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
     try:
-        with Progress(*columns, console=console) as progress:
+        with Progress(*COLUMNS, console=console) as progress:
             for name in options.experiments:
                 EXPERIMENTS[name](options, targets, recorder, temporary).run(progress, done)
     except KeyboardInterrupt:
@@ -100,11 +108,41 @@ def _measure(options, done: dict[str, set[str]], console: Console) -> int:
     finally:
         recorder.close()
     console.print(f"report: {report.write(directory)}")
+    return _failures(directory, console)
+
+
+def _failures(directory: Path, console: Console) -> int:
+    """Shows what failed; the exit code."""
     failures = [record for record in results.read(directory) if record["record"] == "failure"]
     for failure in failures:
         told = " · ".join(str(failure[key]) for key in ("target", "workload", "operation", "error"))
         console.print(f"FAILED {told[:400]}", style="red", markup=False)
     return 1 if failures else 0
+
+
+def _profile(options, console: Console) -> int:
+    try:
+        profile.perf()
+        tools = profile.inferno(options.inferno.absolute())
+    except profile.Unusable as lack:
+        console.print(f"no profile: {lack}", style="red", markup=False, soft_wrap=True)
+        return 2
+    targets = [TARGETS[name].configured(options) for name in options.targets]
+    directory = results.new_directory(options.runs, f"profile-{machine.label()}")
+    recorder = results.Recorder(directory)
+    recorder.write("run", experiments=[options.experiment], machine=machine.describe(), settings=_settings(options))
+    temporary = options.temporary.absolute() / directory.name
+    experiment = EXPERIMENTS[options.experiment](options, targets, recorder, temporary)
+    try:
+        with Progress(*COLUMNS, console=console) as progress:
+            graphs = profile.Profile(experiment, targets, recorder, temporary, tools).run(progress, options.data_set, options.operation)
+    finally:
+        recorder.close()
+    for what, graph, samples in graphs:
+        console.print(f"{what}: {graph} ({samples:,} samples)", markup=False, soft_wrap=True)
+    if not graphs:
+        console.print("no operation of that name used the server's processor for long enough to be seen", style="red")
+    return _failures(directory, console) or (0 if graphs else 1)
 
 
 def main() -> int:
@@ -114,4 +152,4 @@ def main() -> int:
     if options.command == "report":
         console.print(f"report: {report.write(options.directory, options.publish)}")
         return 0
-    return _measure(options, done, console)
+    return _profile(options, console) if options.command == "profile" else _measure(options, done, console)
