@@ -3,6 +3,7 @@ draws flame graphs of Diwan's server under it.
 """
 
 import argparse
+import signal
 import sys
 from pathlib import Path
 
@@ -99,6 +100,7 @@ def _measure(options, done: dict[str, set[str]], console: Console) -> int:
     recorder = results.Recorder(directory)
     recorder.write("run", experiments=options.experiments, machine=machine.describe(), settings=_settings(options))
     temporary = options.temporary.absolute() / directory.name
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with Progress(*COLUMNS, console=console) as progress:
             for name in options.experiments:

@@ -7,6 +7,7 @@ Invariants: generating data, connecting and starting client processes stand outs
 import gc
 import multiprocessing
 import shutil
+import signal
 import time
 import traceback
 from collections.abc import Callable
@@ -108,6 +109,7 @@ def repeated(contestant: Contestant, work: Callable[[], int]) -> Sample:
 def _client_process(connect: Callable[[], Client], work: Callable, share: list, ready, go, results) -> None:
     client = None
     try:
+        leave_interrupts()
         client = connect()
         work(client, share[:1], True)
         ready.release()
@@ -122,6 +124,11 @@ def _client_process(connect: Callable[[], Client], work: Callable, share: list, 
         ready.release()
         take_leave(client)
         results.put((0.0, 0.0, 0.0, failure if isinstance(failure, Unsupported) else f"{type(failure).__name__}: {failure}"))
+
+
+def leave_interrupts() -> None:
+    """An interrupt at the terminal reaches all processes, and is the first one's to handle."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def take_leave(client: Client | None) -> None:
@@ -248,6 +255,9 @@ class LineUp:
         self._unoffered: set[tuple[str, str]] = set()
 
     def __enter__(self) -> "LineUp":
+        # All that is there by now, the data above all, need not be looked through before each stretch.
+        gc.collect()
+        gc.freeze()
         try:
             for target in self._targets:
                 self._start(target)
@@ -343,6 +353,7 @@ class LineUp:
             except Exception as failure:
                 self._fail(contestant.target, "stop", failure)
         self._contestants.clear()
+        gc.unfreeze()
         shutil.rmtree(self._temporary, ignore_errors=True)
 
 
@@ -417,6 +428,8 @@ class Experiment:
         task = progress.add_task(f"{name} · generating", total=None)
         try:
             about, stages = data.make()
+            if not any(stage.null for stage in stages):
+                targets = [target for target in targets if target.kind != "null"]
             total = sum(stage.rounds * sum(map(stage.admits, targets)) for stage in stages)
             progress.update(task, description=f"{name} · starting", total=total)
             for target in targets:

@@ -4,6 +4,7 @@ One thread and one poll loop, as a real server's cheapest path would be. It answ
 OP_QUERY greeting), CouchDB's or PostgreSQL's, well enough for the bench's own clients.
 """
 
+import os
 import selectors
 import socket
 import struct
@@ -12,6 +13,7 @@ import sys
 import bson
 
 OP_REPLY, OP_QUERY, OP_MSG = 1, 2004, 2013
+ORPHANED_SECONDS = 5.0
 PERSON = {"_id": bson.ObjectId(b"\0" * 12), "name": "abcdefghij", "salary": 20000, "age": 40, "telephone": "0123456789"}
 
 
@@ -184,12 +186,16 @@ PROTOCOLS = {"http": HttpProtocol, "mongo": MongoProtocol, "postgres": PostgresP
 
 
 def serve(protocol: type, port: int) -> None:
-    """Serves connections until the process ends."""
+    """Serves connections until the process ends, or the one that started it has."""
+    parent = os.getppid()
     selector = selectors.DefaultSelector()
     listening = socket.create_server(("127.0.0.1", port), backlog=128)
     selector.register(listening, selectors.EVENT_READ)
     while True:
-        for key, _ in selector.select():
+        ready = selector.select(ORPHANED_SECONDS)
+        if not ready and os.getppid() != parent:
+            return
+        for key, _ in ready:
             if key.fileobj is listening:
                 connection, _ = listening.accept()
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -15,7 +15,7 @@ from bench.data import Table
 from bench.targets import debian
 from bench.targets.base import RELAXED, SYNCED, Client, NotGiven, Target
 from bench.targets.mysql_client import MySQLAdapter, MySQLJsonAdapter
-from bench.targets.server import ServerProcess
+from bench.targets.server import ServerProcess, fill
 
 SERVER = Path("/usr/sbin/mariadbd")
 # What Debian's configuration sets, without reading that of the machine at hand.
@@ -40,19 +40,22 @@ class Instance:
 
     def make(self) -> None:
         """Fills the data directory."""
-        self.data.mkdir(mode=0o700)
-        if self._user:
-            shutil.chown(self.data, self._user, self._user)
-        options = [f"--datadir={self.data}", "--auth-root-authentication-method=normal", "--skip-test-db"]
-        users = [f"--user={self._user}"] if self._user else []
-        made = subprocess.run(["mariadb-install-db", "--no-defaults", *options, *users], capture_output=True, text=True, cwd="/")
-        if made.returncode:
-            raise RuntimeError(f"mariadb-install-db: {(made.stdout + made.stderr).strip()[-400:]}")
+        fill(self.data, "mariadb", self._install)
         first = self._directory / "users.sql"
         first.write_text(MAKE_USER.replace("; ", ";\n") + "\n")
         first.chmod(0o644)
         # From now on the files belong to the server alone, and so does what it listens on.
         self._settings += (f"--init-file={first}",)
+
+    def _install(self, data: Path) -> None:
+        data.mkdir(mode=0o700)
+        if self._user:
+            shutil.chown(data, self._user, self._user)
+        options = [f"--datadir={data}", "--auth-root-authentication-method=normal", "--skip-test-db"]
+        users = [f"--user={self._user}"] if self._user else []
+        made = subprocess.run(["mariadb-install-db", "--no-defaults", *options, *users], capture_output=True, text=True, cwd="/")
+        if made.returncode:
+            raise RuntimeError(f"mariadb-install-db: {(made.stdout + made.stderr).strip()[-400:]}")
 
     def launch(self) -> float:
         """Starts the server and returns after how many seconds it served."""

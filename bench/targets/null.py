@@ -1,5 +1,6 @@
 """Servers that do nothing: the same client loop against them is what the client itself costs."""
 
+import atexit
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -32,19 +33,19 @@ class Null(Target):
         return cls()
 
     def start(self, directory: Path) -> None:
+        """Starts it once a run: it keeps nothing, so no data set leaves anything to the next."""
+        if self._server and self._server.running:
+            return
         self.port = free_port()
         start = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from {self.module} import main; main()"
-        self._server = ServerProcess(
-            [sys.executable, "-c", start, self.protocol, str(self.port)], directory / "server.log"
-        )
+        command = [sys.executable, "-c", start, self.protocol, str(self.port)]
+        self._server = ServerProcess(command, directory / "server.log")
+        atexit.register(self._server.stop)
         self._server.wait_ready(self.port)
         self.pid = self._server.pid
 
     def stop(self) -> None:
-        if self._server:
-            self._server.stop()
-        self._server = None
-        self.pid = None
+        """Leaves it to the end of the run."""
 
     def describe(self) -> dict:
         return {"version": self.protocol, "settings": "answers every request alike"}

@@ -17,7 +17,7 @@ from bench.data import Table
 from bench.targets import debian
 from bench.targets.base import RELAXED, SYNCED, Client, NotGiven, Target
 from bench.targets.postgres_client import PostgresAdapter, RelationalAdapter
-from bench.targets.server import ServerProcess
+from bench.targets.server import ServerProcess, fill
 
 PAGE = 8192
 LONGEST_PAGE_HEADER = 40
@@ -36,19 +36,28 @@ class Cluster:
         self.port = process.free_port()
         self.address = f"host=127.0.0.1 port={self.port} user=bench dbname=postgres"
 
-    def make(self, program: str, *arguments: str) -> None:
-        """Fills the data directory by a program."""
-        self.data.mkdir(mode=0o700)
+    def make(self) -> None:
+        """A new, empty cluster. Texts are compared by code point, as all systems here do."""
+        options = ("-U", "bench", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")
+        fill(self.data, "postgres", lambda data: self._by("initdb", data, *options))
+
+    def copy(self, port: int) -> None:
+        """A copy of a running one, which it will follow. The slot keeps the log that it has not got yet; -R writes down whom it follows."""
+        source = ("-h", "127.0.0.1", "-p", str(port), "-U", "bench")
+        self._by("pg_basebackup", self.data, *source, "-X", "stream", "-c", "fast", "-C", "-S", "bench", "-R", "--no-sync")
+
+    def _by(self, program: str, data: Path, *arguments: str) -> None:
+        data.mkdir(mode=0o700)
         if self._user:
-            shutil.chown(self.data, self._user, self._user)
+            shutil.chown(data, self._user, self._user)
         made = subprocess.run(
-            [self._programs / program, "-D", self.data, *arguments],
+            [self._programs / program, "-D", data, *arguments],
             capture_output=True,
             text=True,
             user=self._user,
             group=self._user,
             extra_groups=[] if self._user else None,
-            cwd=self.data,
+            cwd=data,
         )
         if made.returncode:
             raise RuntimeError(f"{program}: {made.stderr.strip()[-400:]}")
@@ -104,8 +113,7 @@ class Postgres(Target):
     def start(self, directory: Path) -> None:
         self._primary = Cluster(directory, find_programs() or _install())
         self.data = self._primary.data
-        # Texts are compared by code point, as all systems here do.
-        self._primary.make("initdb", "-U", "bench", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")
+        self._primary.make()
         self.restart()
 
     def restart(self) -> None:
@@ -127,9 +135,7 @@ class Postgres(Target):
 
     def start_replica(self, directory: Path, tables: list[Table]) -> None:
         self._standby = Cluster(directory, find_programs())
-        source = ["-h", "127.0.0.1", "-p", str(self._primary.port), "-U", "bench"]
-        # The slot keeps the log that the standby has not got yet; -R writes down whom it follows.
-        self._standby.make("pg_basebackup", *source, "-X", "stream", "-c", "fast", "-C", "-S", "bench", "-R", "--no-sync")
+        self._standby.copy(self._primary.port)
         self._standby.launch()
 
     def replica_connector(self) -> Callable[[], Client]:

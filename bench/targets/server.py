@@ -1,12 +1,34 @@
 """A server process of ours: started with its output in a log file, known by pid, stopped by that pid."""
 
+import atexit
 import os
+import shutil
 import signal
 import subprocess
+import tempfile
 import time
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 from bench import process
+
+
+@cache
+def _templates() -> Path:
+    directory = Path(tempfile.mkdtemp(prefix="bench-templates-"))
+    directory.chmod(0o755)  # servers run as other users when we are root
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return directory
+
+
+def fill(data: Path, name: str, make: Callable[[Path], None]) -> None:
+    """Fills a new data directory as `make` does, which is asked once a run and copied from then on: some systems take seconds for it."""
+    template = _templates() / name
+    if not template.exists():
+        make(part := template.with_suffix(".part"))
+        part.rename(template)
+    subprocess.run(["cp", "-a", template, data], check=True)
 
 
 class ServerProcess:
@@ -28,10 +50,15 @@ class ServerProcess:
             )
         self.pid = self._child.pid
 
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return self._child.poll() is None
+
     def wait_ready(self, port: int) -> None:
         """Returns when the port answers; an ended server is an error that shows its last words."""
         try:
-            process.wait_for_port(port, lambda: self._child.poll() is None)
+            process.wait_for_port(port, lambda: self.running)
         except RuntimeError as failure:
             raise RuntimeError(f"{failure}: {self.last_words()}") from None
 
@@ -41,7 +68,7 @@ class ServerProcess:
 
     def kill(self) -> None:
         """Ends the process and its descendants as a power cut would: no handler of theirs runs. Returns when all are gone."""
-        members = process.family(self.pid) if self._child.poll() is None else []
+        members = process.family(self.pid) if self.running else []
         for member in members:
             try:
                 os.kill(member, signal.SIGKILL)
@@ -53,7 +80,7 @@ class ServerProcess:
 
     def stop(self, how: signal.Signals = signal.SIGTERM, patience: float = 60.0) -> None:
         """Asks the process to end, and ends it when it does not within `patience` seconds."""
-        if self._child.poll() is not None:
+        if not self.running:
             return
         os.kill(self.pid, how)
         try:

@@ -27,7 +27,8 @@ TABLE, BATCHED, SHARED, SCRATCH = (
 SIZES = (5_000, 50_000, 500_000)
 SYNCED_INSERTS = 5_000
 BATCH = 1000
-POINT_READS = 5_000
+POINT_READS, LEAST_READS = 5_000, 500
+FEW = 1_000  # what is less is loaded in one slice
 CHEAP = ("insert, 1 client", f"insert, {BATCH} a command", "find by _id")
 
 
@@ -105,7 +106,8 @@ class Loads:
         return sizes(contestant, TABLE)
 
     def _find(self, contestant: Contestant, number: int) -> dict:
-        chosen = random.Random(number).choices(self._rows, k=min(POINT_READS, len(self._rows)))
+        reads = min(POINT_READS, max(LEAST_READS, len(self._rows) // 10))
+        chosen = random.Random(number).choices(self._rows, k=reads)
 
         def work() -> int:
             find = contestant.client.find_by_id
@@ -175,7 +177,7 @@ call; the size on disk; five queries without a secondary index, every result ite
         parser.add_argument("--sizes", type=sizes_of, help="numbers of documents, by commas, instead of the scaled ones")
         parser.add_argument("--shapes", type=list_of(SHAPES), default=list(SHAPES))
         parser.add_argument("--durability", type=list_of((RELAXED, SYNCED)), default=[RELAXED, SYNCED])
-        parser.add_argument("--slices", type=positive, help="into how many measured parts a load is cut: 5, at a scale below 0.1 only 2")
+        parser.add_argument("--slices", type=positive, help="into how many measured parts a load is cut: 5, at a scale below 0.1 only 2, small ones not")
         parser.add_argument("--synced-inserts", type=positive, help="most documents inserted where each waits for the disk")
 
     def _plan(self) -> Iterator[tuple[str, int, str]]:
@@ -190,7 +192,7 @@ call; the size on disk; five queries without a secondary index, every result ite
 
     def _make(self, shape: str, size: int, durability: str) -> tuple[dict, list[Stage]]:
         rows = list(zip(keys(size), persons(size, shape)))
-        slices = self.options.slices or (5 if self.options.scale >= 0.1 else 2)
+        slices = self.options.slices or (5 if self.options.scale >= 0.1 else 2 if size >= FEW else 1)
         loads = Loads(shape, rows, self.options.rounds, slices, self.options.clients)
         return loads.about, loads.stages(reads=durability == RELAXED)
 
