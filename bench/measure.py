@@ -22,6 +22,7 @@ from bench.targets import Client, NotGiven, Target
 from bench.targets.base import Unsupported
 
 
+BRIEF = 0.1  # scales below are for a look
 IDLE = 0.04  # a server that uses less than this part of a core is at rest
 
 
@@ -371,7 +372,7 @@ class Experiment:
     """Data sets, one after another, each on a line-up of its own; what the command line runs and the report shows.
 
     A subclass in `bench/workloads/` fills in the attributes below, of which only `name` and `title` are needed, and `data_sets`; a row
-    in `bench/workloads/__init__.py` makes it known. Common options: `scale` (1: the published sizes), `rounds`, `clients`.
+    in `bench/workloads/__init__.py` makes it known. Common options: `scale` (1: the published sizes), `clients`, and those behind `rounds`.
 
     A data set's `about` has `workload` (the experiment's name), `shape` (any short text: the variant) and `size` (the number of
     documents), which with the durability identify it in the report. Records that the report shows, by what a stage returns:
@@ -406,6 +407,16 @@ class Experiment:
     def data_sets(self) -> list[DataSet]:
         """The data sets that the options ask for."""
         raise NotImplementedError
+
+    @property
+    def brief(self) -> bool:
+        """Whether the scale is so small that the run is a look at everything: then all is measured once unless options say otherwise."""
+        return self.options.scale < BRIEF
+
+    @property
+    def rounds(self) -> int:
+        """How often reads are measured."""
+        return self.options.rounds or (1 if self.brief else 3)
 
     def scaled(self, size: int, least: int = 1) -> int:
         """A published number of documents at the run's scale."""

@@ -1,10 +1,15 @@
 """A whole run at the smallest scale: every row is there, and a failing target is shown without ending it."""
 
+import subprocess
+import sys
+import time
+
 import pytest
 
 from bench import results
 from bench.command import main
 from bench.targets.sqlite import SQLiteAdapter
+from bench.tests.systems import ROOT
 
 
 def run(monkeypatch, tmp_path, *extra: str) -> int:
@@ -38,6 +43,28 @@ def test_a_wrong_answer_is_a_failure(monkeypatch, tmp_path):
     failures = [record for record in results.read(directory) if record["record"] == "failure"]
     assert {failure["operation"] for failure in failures} == {"count Q1"}
     assert "returned 1 rows" in (directory / "report.md").read_text()
+
+
+def test_an_interrupted_run_goes_on(tmp_path):
+    places = ["--temporary", str(tmp_path / "tmp"), "--runs", str(tmp_path / "runs")]
+    command = [sys.executable, "-m", "bench", "run", "washers", "--scale", "0.001", "--targets", "sqlite", *places]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL) as interrupted:
+        while interrupted.poll() is None and not completed(tmp_path):
+            time.sleep(0.01)
+        interrupted.terminate()
+    (directory,) = (tmp_path / "runs").iterdir()
+    before = completed(tmp_path)
+    assert 1 <= len(before) < 7 and (directory / "report.html").exists() and not list((tmp_path / "tmp").iterdir())
+    subprocess.run([*command[:4], "--resume", str(directory), *places[:2]], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    after = completed(tmp_path)
+    assert after[: len(before)] == before and len(after) == len(set(after)) == 7
+    assert {record["target"] for record in results.read(directory) if record["record"] == "sample"} == {"sqlite"}, "with its settings"
+
+
+def completed(tmp_path) -> list[str]:
+    """The data sets that are measured."""
+    directories = [directory for directory in (tmp_path / "runs").glob("*") if (directory / "results.jsonl").exists()]
+    return [record["name"] for directory in directories for record in results.read(directory) if record["record"] == "complete"]
 
 
 @pytest.mark.parametrize("wrong", [["--sizes", "0"], ["--targets", "null-mongo"], ["--shapes", ""]])

@@ -226,7 +226,7 @@ class Comments(Experiment):
     """The whole experiment, as the command line wants it."""
 
     name = "comments"
-    title = "R, replicated CRUD of comments"
+    title = "R. Replicated comments"
     about = """
 A batch inserts comments of 1 KB, one a call from one client, updates the content of each by its id, selects the comments of one article
 (100, without an index), and deletes each by its id. With an asynchronous replica, a second instance on this machine, each of the writes
@@ -358,10 +358,10 @@ measured time.
 
     @classmethod
     def add_arguments(cls, parser) -> None:
-        parser.add_argument("--batches", type=positive, default=3, help="how often each batch is repeated; published: 50")
+        parser.add_argument("--batches", type=positive, help="how often each batch is repeated: 3 times, at a scale below 0.1 once; published: 50")
 
     def _make(self, size: int, replicated: bool) -> tuple[dict, list[Stage]]:
-        batches = Batches(size, self.options.batches, replicated)
+        batches = Batches(size, self.options.batches or (1 if self.brief else 3), replicated)
         return batches.about, batches.stages()
 
     def data_sets(self) -> list[DataSet]:

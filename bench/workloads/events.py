@@ -141,7 +141,7 @@ index over kind, operation, collection, user and time.
     whole = tuple(question.name for question in QUESTIONS)
 
     def _make(self, count: int) -> tuple[dict, list[Stage]]:
-        queries = Queries(count, self.options.rounds)
+        queries = Queries(count, self.rounds)
         return queries.about, queries.stages()
 
     def data_sets(self) -> list[DataSet]:

@@ -23,7 +23,7 @@ class Monitoring(Experiment):
     """The whole experiment, as the command line wants it."""
 
     name = "monitoring"
-    title = "Monitoring: the load of a monitoring service, and its complaints"
+    title = "M. A monitoring service, and its complaints"
     about = (
         "Agents of servers report values and nested process lists each simulated minute, with ranges read beside them. Then: what long "
         "field names cost on disk; single requests at a steady rate while an index is built and while half of the rows is deleted, on "
@@ -53,12 +53,12 @@ class Monitoring(Experiment):
         scale = self.options.scale
         named, killed_after = self.scaled(NAMED_ROWS, least=1_000), self.scaled(kills.DOCUMENTS)
         return [
-            DataSet("reports", RELAXED, partial(_make, agents.Reports, scale, stages=(self.options.rounds,))),
+            DataSet("reports", RELAXED, partial(_make, agents.Reports, scale, stages=(self.rounds,))),
             DataSet("short names", RELAXED, partial(_make, agents.Names, False, named)),
             DataSet("long names", RELAXED, partial(_make, agents.Names, True, named)),
             DataSet("locks", RELAXED, partial(_make, locks.Locks, self.scaled(locks.ROWS), _seconds(locks.QUIET_SECONDS, scale))),
             *(
-                DataSet(f"kills · {durability}", durability, partial(_make, kills.Kills, killed_after, stages=(self.options.rounds,)))
+                DataSet(f"kills · {durability}", durability, partial(_make, kills.Kills, killed_after, stages=(self.rounds,)))
                 for durability in (RELAXED, SYNCED)
             ),
             DataSet("databases", RELAXED, partial(_make, many.Databases, self.scaled(many.DATABASES, least=3))),

@@ -27,8 +27,8 @@ TABLE, BATCHED, SHARED, SCRATCH = (
 SIZES = (5_000, 50_000, 500_000)
 SYNCED_INSERTS = 5_000
 BATCH = 1000
-POINT_READS, LEAST_READS = 5_000, 500
-FEW = 1_000  # what is less is loaded in one slice
+POINT_READS, LEAST_READS = 5_000, 200
+FEW, FEW_CLIENTS = 1_000, 4  # to start many clients for few documents would take longer than all else
 CHEAP = ("insert, 1 client", f"insert, {BATCH} a command", "find by _id")
 
 
@@ -177,7 +177,7 @@ call; the size on disk; five queries without a secondary index, every result ite
         parser.add_argument("--sizes", type=sizes_of, help="numbers of documents, by commas, instead of the scaled ones")
         parser.add_argument("--shapes", type=list_of(SHAPES), default=list(SHAPES))
         parser.add_argument("--durability", type=list_of((RELAXED, SYNCED)), default=[RELAXED, SYNCED])
-        parser.add_argument("--slices", type=positive, help="into how many measured parts a load is cut: 5, at a scale below 0.1 only 2, small ones not")
+        parser.add_argument("--slices", type=positive, help="into how many measured parts a load is cut: 5, at a scale below 0.1 only 1")
         parser.add_argument("--synced-inserts", type=positive, help="most documents inserted where each waits for the disk")
 
     def _plan(self) -> Iterator[tuple[str, int, str]]:
@@ -192,8 +192,9 @@ call; the size on disk; five queries without a secondary index, every result ite
 
     def _make(self, shape: str, size: int, durability: str) -> tuple[dict, list[Stage]]:
         rows = list(zip(keys(size), persons(size, shape)))
-        slices = self.options.slices or (5 if self.options.scale >= 0.1 else 2 if size >= FEW else 1)
-        loads = Loads(shape, rows, self.options.rounds, slices, self.options.clients)
+        slices = self.options.slices or (1 if self.brief else 5)
+        clients = min(FEW_CLIENTS, self.options.clients) if self.brief and size < FEW else self.options.clients
+        loads = Loads(shape, rows, self.rounds, slices, clients)
         return loads.about, loads.stages(reads=durability == RELAXED)
 
     def data_sets(self) -> list[DataSet]:

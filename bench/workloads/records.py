@@ -22,6 +22,7 @@ TABLE = Table("records", (("field1", TEXT), ("field2", TEXT), ("date", DATE), ("
 INDEXED = ("field1", "field2", "n")
 BEGAN = datetime(2009, 7, 1)
 MIX_SECONDS = 60.0
+SELECTED = 10  # one record in so many is selected
 INSERTS, SELECTS = "insert, 2 programs", "select, 2 programs"
 MIXED_INSERTS, MIXED_SELECTS = "insert beside selects", "select beside inserts"
 MYSQL, MONGODB, TYRANT = "MySQL 5.4 (MyISAM)", "MongoDB 0.9.1", "Tokyo Tyrant (table)"
@@ -68,7 +69,7 @@ def _select(station: Station, operation: str, number: int) -> None:
 
 
 def select_program(station: Station) -> int:
-    """Both queries for each record of a half."""
+    """Both queries for records from all over a half."""
     for number in station.argument:
         _select(station, SELECTS, number)
     return 2 * len(station.argument)
@@ -129,7 +130,7 @@ class Programs:
         return list(_records(told, INSERTS))
 
     def _selects(self, contestant: Contestant, _round: int) -> list[dict]:
-        halves = (self._up, self._down)
+        halves = (self._up[::SELECTED], self._down[::SELECTED])
         roles = [Role(f"half {number}", select_program, argument=half) for number, half in enumerate(halves)]
         return list(_records(run_clients(contestant, roles, slot_seconds=self._slot), SELECTS))
 
@@ -150,14 +151,15 @@ class Records(Experiment):
     """The whole experiment, as the command line wants it."""
 
     name = "records"
-    title = "Records: five million with three indexes, inserted and selected by several programs"
+    title = "D. Five million records, by several programs at once"
     about = (
         "Records of two indexed texts, a date and an indexed number. Two programs insert one document a call, one upward and one "
-        "downward; then two programs look up every record by each of its texts; then two of each run together, over time."
+        "downward; then two programs look up one record in ten by each of its texts; then two of each run together, over time."
     )
     notes = (
         "The published MongoDB select figure is of one program, Tokyo Tyrant's of two at once (counted together here), MySQL's of a run "
-        "that was ended early. The published programs also read each record from the MySQL that it came from; here it is computed."
+        "that was ended early. There every record was selected, here one in ten from all over: what is compared is what a query takes. The "
+        "published programs also read each record from the MySQL that it came from; here it is computed."
     )
     published = (
         Published(

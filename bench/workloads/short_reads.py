@@ -239,7 +239,7 @@ here 100, which one in a hundred has, without and with an index.
     )
 
     def _in_batches(self, size: int) -> tuple[dict, list[Stage]]:
-        loaded = InBatches(size, self.scaled(RETRIEVED), self.options.rounds)
+        loaded = InBatches(size, self.scaled(RETRIEVED), self.rounds)
         return loaded.about, loaded.stages()
 
     @staticmethod
