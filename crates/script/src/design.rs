@@ -4,9 +4,23 @@
 //! what is wrong with one that is about to be stored.
 
 use crate::error::{Error, Result};
+use diwan_kv::{Direction, KeyRange};
+use diwan_store::{ReadView, Record, id_key};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
+
+/// Shows the design documents of a collection, in the order of their ids.
+pub fn design_documents(view: &ReadView, show: &mut dyn FnMut(Record<'_>)) -> Result<()> {
+    let bound = |text: &str| id_key(diwan_value::Value::String(text));
+    let range = KeyRange::half_open(bound("_design/")?, bound("_design0")?);
+    view.documents(&range, Direction::Forward, &mut |_, record| {
+        show(record);
+        ControlFlow::Continue(())
+    })?;
+    Ok(())
+}
 
 /// A view of a design document.
 #[derive(Clone, Debug, PartialEq, Eq)]

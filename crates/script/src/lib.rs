@@ -19,7 +19,7 @@ mod sandbox;
 mod tree;
 mod view;
 
-pub use design::{Design, DesignOptions, ViewDefinition};
+pub use design::{Design, DesignOptions, ViewDefinition, design_documents};
 pub use error::{Error, Result};
 pub use sandbox::{Limits, ListCall, ListEvent, Sandbox};
 pub use view::{

@@ -50,14 +50,7 @@ pub(super) fn build(
     progress.done.store(mapped, Ordering::Relaxed);
     progress.total.store(index.collection.count(), Ordering::Relaxed);
     let mappers = index.take_mappers(threads(), limits, design)?;
-    let plan = Plan {
-        design,
-        layouts: header.views.iter().map(|view| view.layout).collect(),
-        ranges: None,
-        keeps_records: true,
-        ended,
-        mapped: &progress.done,
-    };
+    let plan = Plan::kept(design, &header, ended, &progress.done);
     let walk = Walk::new(&view, after.clone());
     // While one round's rows are written the next one is mapped.
     let (rounds, to_write) = sync_channel::<(Vec<Mapped>, Header)>(1);

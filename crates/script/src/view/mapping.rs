@@ -1,6 +1,7 @@
 //! Mapping many documents with all cores: each thread has a context of its own and takes runs of documents in turn.
 
 use super::document;
+use super::header::Header;
 use super::rows::Rows;
 use crate::design::Design;
 use crate::error::{Error, Result};
@@ -159,7 +160,18 @@ pub(super) fn read_record(mut bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8
     })
 }
 
-impl Plan<'_> {
+impl<'a> Plan<'a> {
+    /// The work for views that are kept.
+    pub fn kept(
+        design: &'a Design,
+        header: &Header,
+        ended: &'a AtomicBool,
+        mapped: &'a AtomicU64,
+    ) -> Plan<'a> {
+        let layouts = header.views.iter().map(|view| view.layout).collect();
+        Plan { design, layouts, ranges: None, keeps_records: true, ended, mapped }
+    }
+
     /// Maps the documents of a block.
     pub fn map_block(&self, mapper: &Mapper, view: &ReadView, block: &Block, out: &mut Mapped) -> Result<()> {
         if self.ended.load(Ordering::Relaxed) {

@@ -16,19 +16,17 @@ mod update;
 
 pub use parameters::{GroupLevel, Update, ViewQuery};
 
-use crate::design::{Design, DesignOptions, ViewDefinition};
+use crate::design::{Design, DesignOptions, ViewDefinition, design_documents};
 use crate::error::{Error, Result};
 use crate::sandbox::Sandbox;
 use answer::Source;
-use diwan_kv::{Direction, KeyRange};
 use diwan_store::keys::IndexId;
-use diwan_store::{Collection, Namespace, ReadView, id_key};
+use diwan_store::{Collection, Namespace, ReadView};
 use header::Header;
 use index::{Index, Waiting};
 use nodes::StoredNodes;
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tasks::Tasks;
@@ -439,12 +437,9 @@ fn is_partitioned(collection: &Collection, design: &Design) -> bool {
 
 /// The signatures of all design documents of a collection.
 fn signatures(collection: &Arc<Collection>) -> Result<HashSet<[u8; 16]>> {
-    let view = collection.view();
-    let bound = |text: &str| id_key(diwan_value::Value::String(text));
-    let range = KeyRange::half_open(bound("_design/")?, bound("_design0")?);
     let mut signatures = HashSet::new();
     let mut text = Vec::new();
-    view.documents(&range, Direction::Forward, &mut |_, record| {
+    design_documents(&collection.view(), &mut |record| {
         text.clear();
         text.extend_from_slice(b"{\"_id\":\"_design/\"");
         diwan_value::json::write_couch_members(&mut text, record.doc);
@@ -452,7 +447,6 @@ fn signatures(collection: &Arc<Collection>) -> Result<HashSet<[u8; 16]>> {
         if let Ok(design) = Design::parse(&text) {
             signatures.insert(design.signature());
         }
-        ControlFlow::Continue(())
     })?;
     Ok(signatures)
 }

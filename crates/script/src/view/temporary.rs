@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::json;
 use crate::reduce::{Reduce, ReduceRow};
 use crate::sandbox::{Limits, Mapper};
-use crate::tree::{Builder, Layout, MemoryNodes};
+use crate::tree::{Builder, Layout, MemoryNodes, Nodes};
 use diwan_kv::{Batch, Direction, KeyRange, Space};
 use diwan_store::keys::Key;
 use diwan_store::{Collection, TemporaryNumber};
@@ -117,6 +117,11 @@ pub(super) fn answer(
     let parts = plan.map_walk(&mappers, &walk, &|part| spill.watch(part))?;
     drop(mappers);
     let mut runs: Vec<Run<'_>> = parts.iter().flat_map(|part| &part.views).map(Run::of).collect();
+    let answer = |nodes: &dyn Nodes, tree, sink: &mut dyn ViewSink| {
+        let (reduce, view) = (reduce.as_ref(), &view);
+        let source = Source { nodes, tree, layout, has_reduce: reduce.is_some(), reduce, view, sequence };
+        source.answer(query, documents, sink)
+    };
     let number = spill.number.into_inner();
     let Some(number) = number else {
         let mut nodes = MemoryNodes::default();
@@ -124,16 +129,7 @@ pub(super) fn answer(
         merge(runs, &mut |entry| builder.push(entry))?;
         let tree = builder.finish()?;
         drop(parts);
-        let source = Source {
-            nodes: &nodes,
-            tree,
-            layout,
-            has_reduce: reduce.is_some(),
-            reduce: reduce.as_ref(),
-            view: &view,
-            sequence,
-        };
-        return source.answer(query, documents, sink);
+        return answer(&nodes, tree, sink);
     };
     let stored = collection.view();
     for run in 0..spill.runs.into_inner() {
@@ -150,16 +146,7 @@ pub(super) fn answer(
     drop(parts);
     let stored = collection.view();
     let nodes = StoredNodes { snapshot: stored.snapshot(), index: number.number(), view: 0 };
-    let source = Source {
-        nodes: &nodes,
-        tree,
-        layout,
-        has_reduce: reduce.is_some(),
-        reduce: reduce.as_ref(),
-        view: &view,
-        sequence,
-    };
-    source.answer(query, documents, sink)
+    answer(&nodes, tree, sink)
 }
 
 /// Moves rows into the store when memory has enough of them.

@@ -138,14 +138,7 @@ impl Changes {
         progress: &Progress,
     ) -> Result<Vec<Mapped>> {
         progress.done.fetch_add(self.deleted, Ordering::Relaxed);
-        let plan = Plan {
-            design,
-            layouts: header.views.iter().map(|view| view.layout).collect(),
-            ranges: None,
-            keeps_records: true,
-            ended,
-            mapped: &progress.done,
-        };
+        let plan = Plan::kept(design, header, ended, &progress.done);
         let mappers = index.take_mappers(threads().min(self.documents.len()), limits, design)?;
         let work = |mapper: &Mapper, nth: usize| {
             let mut out = Mapped::new(plan.layouts.len());
