@@ -5,6 +5,7 @@ use crate::document::Validators;
 use crate::error::{Error, Result};
 use crate::feed::{self, Hubs};
 use crate::http::{self, Inline};
+use crate::mango;
 use crate::replicator::Replicator;
 use crate::uuids::{self, Uuids};
 use diwan_script::{Limits, Sandbox, Views};
@@ -36,8 +37,10 @@ pub struct Couch {
     pub feeds: Hubs,
     /// Places for threads that read the store for such feeds.
     pub feed_readers: Arc<Semaphore>,
-    /// Held by whoever changes a setting by what it was.
-    pub index_names: Mutex<()>,
+    /// Held by whoever counts documents that were purged.
+    pub purge_counts: Mutex<()>,
+    /// How far the indexes of each database follow its design documents.
+    pub followed_designs: mango::Followed,
     /// Where functions of design documents run.
     pub scripts: Arc<Sandbox>,
     /// The indexes of views.
@@ -68,7 +71,8 @@ impl Couch {
             requests: AtomicU64::new(0),
             feeds: Hubs::default(),
             feed_readers: Arc::new(Semaphore::new(feed::READERS)),
-            index_names: Mutex::new(()),
+            purge_counts: Mutex::new(()),
+            followed_designs: mango::Followed::default(),
             views: Views::new(scripts.clone()),
             scripts,
             validators: Validators::default(),
@@ -92,6 +96,7 @@ impl Couch {
     /// Ends what goes on beside requests. To be called from a thread that may block.
     pub fn close(&self) {
         self.views.stop();
+        self.followed_designs.stop();
         if let Some(replicator) = self.replicator.get() {
             replicator.close();
         }

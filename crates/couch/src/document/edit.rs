@@ -6,15 +6,21 @@ use super::revs::{Rev, push_rev};
 use super::validate::Validation;
 use crate::error::{Error, Result};
 use crate::http::Request;
+use crate::mango;
+use crate::server::Couch;
 use diwan_kv::CommitId;
 use diwan_store::blob::{Attachment, StagedBlob};
-use diwan_store::{Base, Collection, RevisionEdit, RevisionOutcome, id_key};
+use diwan_store::{
+    Base, Collection, Error as StoreError, RevisionEdit, RevisionOutcome, RevisionReport, id_key,
+};
 use diwan_value::json::{CouchDoc, ErrorKind, JsonError, Limits, id_from_text, parse_couch};
 use diwan_value::{DocBuf, ValueBuf};
 use hyper::header::{HOST, IF_MATCH};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::sync::Arc;
 
+/// MongoDB's code for a document that an index of several fields cannot hold.
+const PARALLEL_ARRAYS: i32 = 171;
 /// An id of up to so many bytes is never too long for the store.
 const SHORT_ID: usize = 1000;
 
@@ -228,14 +234,14 @@ impl Written {
 }
 
 /// Stores one document.
-pub fn edit_one(collection: &Arc<Collection>, draft: Draft, validation: &Validation) -> Result<Written> {
+pub fn edit_one(couch: &Couch, collection: &Arc<Collection>, draft: Draft) -> Result<Written> {
     if let Target::Local { name, previous } = &draft.target {
         let (count, commit) = write_local(collection, name, &draft, *previous)?;
         return Ok(Written { rev: format!("0-{count}"), id: draft.id, commit });
     }
-    validation.check(collection, &draft)?;
+    Validation::of(couch, collection)?.check(collection, &draft)?;
     let edit = draft.edit().ok_or_else(Error::conflict)?;
-    let mut report = collection.edit_revisions(&[edit], true)?;
+    let mut report = edit_all(couch, collection, &[edit])?;
     let outcome = report.outcomes.pop().unwrap_or(RevisionOutcome::Conflict);
     let revision = match outcome {
         RevisionOutcome::Written(revision) | RevisionOutcome::Known(revision) => revision,
@@ -245,6 +251,33 @@ pub fn edit_one(collection: &Arc<Collection>, draft: Draft, validation: &Validat
     push_rev(&mut rev, &revision);
     let rev = String::from_utf8_lossy(&rev).into_owned();
     Ok(Written { id: draft.id, rev, commit: report.commit })
+}
+
+/// Makes edits. An index of queries that cannot hold a document gives way to it.
+pub fn edit_all(
+    couch: &Couch,
+    collection: &Arc<Collection>,
+    edits: &[RevisionEdit<'_>],
+) -> Result<RevisionReport> {
+    let mut report = collection.edit_revisions(edits, true)?;
+    let outcomes = report.outcomes.iter().enumerate();
+    let refused: Vec<usize> =
+        outcomes.filter(|(_, outcome)| no_index_holds(outcome)).map(|(at, _)| at).collect();
+    if !refused.is_empty() {
+        let again: Vec<_> = refused.iter().map(|at| edits[*at].clone()).collect();
+        mango::give_way(couch, collection, &again.iter().map(|edit| edit.doc).collect::<Vec<_>>())?;
+        let second = collection.edit_revisions(&again, true)?;
+        report.commit = second.commit.max(report.commit);
+        for (at, outcome) in refused.into_iter().zip(second.outcomes) {
+            report.outcomes[at] = outcome;
+        }
+    }
+    Ok(report)
+}
+
+/// Whether a document was refused because two of its fields are arrays.
+fn no_index_holds(outcome: &RevisionOutcome) -> bool {
+    matches!(outcome, RevisionOutcome::Refused(StoreError::Query(error)) if error.code == PARALLEL_ARRAYS)
 }
 
 /// Stores or deletes a local document; its new count.

@@ -8,15 +8,12 @@ use crate::error::{Error, Result};
 use crate::http::blocking;
 use crate::replicator::{check_document, is_replicator};
 use crate::server::Couch;
-use diwan_kv::{Direction, KeyRange};
-use diwan_script::{Design, Sandbox};
+use diwan_script::{Design, Sandbox, design_documents};
 use diwan_store::{Base, Collection, ReadView, RevisedDocument, Revision, id_key};
-use diwan_value::Value;
 use diwan_value::json::{Mode, push_hash, write_couch_members, write_string, write_value};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::io::Write;
-use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 /// The field that holds the function.
@@ -61,18 +58,14 @@ impl Validation {
     }
 
     fn read(couch: &Couch, collection: &Arc<Collection>, version: u64) -> Result<Arc<Vec<Design>>> {
-        let view = collection.view();
         let mut revisions = Vec::new();
         let mut texts = Vec::new();
-        let (low, high) = (id_key(Value::String("_design/"))?, id_key(Value::String("_design0"))?);
-        let range = KeyRange::new(Bound::Included(low.into()), Bound::Excluded(high.into()));
-        view.documents(&range, Direction::Forward, &mut |_, record| {
+        design_documents(&collection.view(), &mut |record| {
             if record.doc.contains_key(FUNCTION) {
                 revisions.push(record.revision());
                 let mut text = Vec::new();
                 texts.push(write_record(&mut text, &record).map(|()| text));
             }
-            ControlFlow::Continue(())
         })?;
         couch.validators.designs(collection, version, revisions, texts)
     }

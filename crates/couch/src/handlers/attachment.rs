@@ -6,8 +6,7 @@ pub use get::get;
 
 use super::document::{copy::without_id, find, id_of};
 use crate::document::{
-    Attaching, Draft, Named, Rev, Validation, Written, check_name, check_new, edit_one, location, parse_id,
-    stream,
+    Attaching, Draft, Named, Rev, Written, check_name, check_new, edit_one, location, parse_id, stream,
 };
 use crate::error::{Error, Result};
 use crate::http::{Request, Response};
@@ -126,5 +125,5 @@ fn edit(
         }
     }
     let draft = Draft::new(id, Some(base), deleted, body, attaching)?;
-    edit_one(collection, draft, &Validation::of(&request.couch, collection)?)
+    edit_one(&request.couch, collection, draft)
 }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 /// Lists them.
 pub fn get(request: &mut Request) -> Result<Response> {
     let collection = request.database()?;
+    mango::follow(&request.couch, &collection)?;
     let bound = |name: &str| -> Result<Option<i64>> {
         let Some(text) = request.query.get(name) else { return Ok(None) };
         text.parse().map(Some).map_err(|_| bad_range())
@@ -34,7 +35,7 @@ pub fn post(request: &mut Request) -> Result<Response> {
     let collection = request.database()?;
     let body = mango::read_body(request)?;
     let wanted = mango::IndexRequest::read(body.as_doc())?;
-    let (existed, ddoc, name) = mango::create(&request.couch, &collection, wanted)?;
+    let (existed, ddoc, name) = mango::create(&request.couch, &collection, &wanted)?;
     let result = if existed { "exists" } else { "created" };
     Ok(Response::json(200, &json!({ "result": result, "id": ddoc, "name": name })))
 }

@@ -48,7 +48,7 @@ pub fn post(request: &mut Request) -> Result<Response> {
         purged.insert(id.clone(), Value::Array(gone));
     }
     if documents > 0 {
-        let _counting = request.couch.index_names.lock();
+        let _counting = request.couch.purge_counts.lock();
         collection.set_setting(SETTING, Some(Bson::Int64(count(&collection) + documents)))?;
     }
     let engine = request.couch.store.engine();

@@ -2,7 +2,7 @@
 
 use super::show;
 use crate::design::{answer, request_object};
-use crate::document::{Context, Draft, Named, Validation, edit_one};
+use crate::document::{Context, Draft, Named, edit_one};
 use crate::error::{Error, Result};
 use crate::http::{Request, Response};
 use diwan_store::Collection;
@@ -40,7 +40,7 @@ fn store(request: &Request, collection: &Arc<Collection>, text: &str) -> Result<
     let couch = &request.couch;
     let context = Context { collection, max_bytes: couch.config.max_document_bytes, replicated: false };
     let draft = Draft::read(&context, text.as_bytes(), None, &Named::default(), String::new, None)?;
-    let written = edit_one(collection, draft, &Validation::of(couch, collection)?)?;
+    let written = edit_one(couch, collection, draft)?;
     if let Some(commit) = written.commit {
         couch.store.engine().wait_durable(commit)?;
     }

@@ -1,6 +1,7 @@
 //! How a query would be answered.
 
-use super::indexes::{self, as_json, required_fields};
+use super::follow::follow;
+use super::indexes::{self, Listed, as_json, required_fields};
 use super::request::{FindRequest, selector_of};
 use super::run::choose;
 use crate::error::Result;
@@ -11,13 +12,15 @@ use diwan_query::sort::Sort;
 use diwan_store::plan::{Access, Shape, explain_plan};
 use diwan_value::{ArrayBuilder, Doc, DocBuf, DocBuilder, Value, doc, key};
 use serde_json::{Value as Json, json};
+use std::collections::BTreeSet;
 
 /// Explains a query; `within` is the partition of the request's path.
 pub fn explain(request: &mut Request, within: Option<String>) -> Result<Response> {
     let collection = request.database()?;
     let body = super::read_body(request)?;
     let asked = FindRequest::read(body, within)?;
-    let chosen = choose(&asked, &collection, None)?;
+    follow(&request.couch, &collection)?;
+    let chosen = choose(&asked, &request.couch, &collection, None)?;
     let plan = collection.plan_query(&chosen.query)?;
     let all = indexes::list(&collection);
     // The names that the client asked by come before others of the same index.
@@ -38,7 +41,20 @@ pub fn explain(request: &mut Request, within: Option<String>) -> Result<Response
     };
     let is_partitioned = partition::is_partitioned(&collection);
     let required = required_fields(selector.as_doc());
-    let candidates: Vec<Json> = all
+    let read = read_fields(selector.as_doc(), &fields);
+    let covers = |listed: &Listed| read.as_ref().is_some_and(|read| listed.has_all(read));
+    let special = winner.is_some().then(|| {
+        json!({
+            "index": indexes::special(),
+            "analysis": {
+                "usable": true,
+                "reasons": [{ "name": "unfavored_type" }],
+                "ranking": 1,
+                "covering": null
+            }
+        })
+    });
+    let others = all
         .iter()
         .filter(|listed| {
             winner.is_none_or(|winner| (&winner.ddoc, &winner.name) != (&listed.ddoc, &listed.name))
@@ -56,11 +72,12 @@ pub fn explain(request: &mut Request, within: Option<String>) -> Result<Response
                     "usable": usable && listed.definition.partial.is_none(),
                     "reasons": [{ "name": reason }],
                     "ranking": 1,
-                    "covering": false
+                    "covering": covers(listed)
                 }
             })
-        })
-        .collect();
+        });
+    let candidates: Vec<Json> = special.into_iter().chain(others).collect();
+    let covering = winner.is_some_and(covers);
     let sort_doc = asked.sort.as_ref().map(sort_as_document);
     let shape = Shape {
         sort: sort_doc.as_ref().map(DocBuf::as_doc).filter(|_| !plan.sorted),
@@ -106,7 +123,7 @@ pub fn explain(request: &mut Request, within: Option<String>) -> Result<Response
             "unindexable_fields": []
         }],
         "mrargs": {
-            "include_docs": true,
+            "include_docs": !covering,
             "view_type": "map",
             "reduce": false,
             "partition": asked.partition,
@@ -115,11 +132,32 @@ pub fn explain(request: &mut Request, within: Option<String>) -> Result<Response
             "update": member("update", json!(true)),
             "conflicts": asked.conflicts
         },
-        "covering": false,
+        "covering": covering,
         // Not in CouchDB: the plan in the words that MongoDB's clients get.
         "winning_plan": as_json(explain_plan(&plan, selector.as_doc(), &shape, None).as_doc())
     });
     Ok(Response::json(200, &reply))
+}
+
+/// The fields that are looked at, of a normalized selector and of a list of those that are shown; `None` for all.
+fn read_fields(selector: Doc<'_>, shown: &Json) -> Option<BTreeSet<String>> {
+    fn add(selector: Doc<'_>, all: &mut BTreeSet<String>) {
+        for element in selector.iter() {
+            match element.value() {
+                Value::Array(branches) if element.key_str().starts_with('$') => {
+                    branches.iter().filter_map(Value::as_doc).for_each(|branch| add(branch, all));
+                }
+                Value::Document(inner) if element.key_str() == "$not" => add(inner, all),
+                _ => {
+                    all.insert(element.key_str().to_owned());
+                }
+            }
+        }
+    }
+    let shown = shown.as_array().filter(|shown| !shown.is_empty())?;
+    let mut all: BTreeSet<String> = shown.iter().filter_map(Json::as_str).map(str::to_owned).collect();
+    add(selector, &mut all);
+    Some(all)
 }
 
 fn shown_sort(sort: &Sort) -> Json {

@@ -1,25 +1,16 @@
 //! Indexes for queries: the store's own, with the names that CouchDB gives them.
 //!
-//! CouchDB keeps an index as a view of a design document, so it has two names. A setting of the collection remembers
-//! them for each index made over HTTP; two such names may stand for one index of the store, which goes with the last of
-//! them, unless a MongoDB client made it. Indexes that MongoDB clients made have no design document.
+//! CouchDB keeps an index as a view of a design document, so it has two names; [`Names`] remembers them. Indexes that
+//! MongoDB clients made have no design document.
 
-use super::request::{IndexRequest, as_filter};
+use super::names::Names;
 use super::selector::Selector;
 use crate::error::Result;
-use crate::partition;
-use crate::server::Couch;
-use diwan_query::Interrupt;
 use diwan_query::filter::Filter;
-use diwan_store::{BuildProgress, Collection, FieldOrder, IndexKind, IndexSpec, Revision};
-use diwan_value::key::Direction;
-use diwan_value::{ArrayBuilder, Doc, DocBuf, DocBuilder, Value, doc, json};
+use diwan_store::{Collection, FieldOrder, IndexKind, IndexSpec};
+use diwan_value::{Doc, DocBuf, Value, json};
 use serde_json::json;
 use std::collections::BTreeSet;
-use std::sync::Arc;
-
-/// The setting that holds the names.
-const SETTING: &str = "mango_indexes";
 
 /// What an index consists of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,17 +36,6 @@ pub struct Listed {
     pub index: String,
 }
 
-/// A remembered pair of names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Names {
-    ddoc: String,
-    name: String,
-    index: String,
-    partitioned: bool,
-    /// The store's index was made for these names, or others like them.
-    own: bool,
-}
-
 impl Listed {
     /// The form in which it is shown.
     pub fn to_json(&self) -> serde_json::Value {
@@ -76,8 +56,15 @@ impl Listed {
             .all(|(field, _)| field == "_id" || field == "_rev" || required.contains(field))
     }
 
+    /// Whether it holds all of these fields.
+    pub fn has_all(&self, fields: &BTreeSet<String>) -> bool {
+        fields
+            .iter()
+            .all(|field| field == "_id" || self.definition.fields.iter().any(|(own, _)| own == field))
+    }
+
     /// Whether it is named so in a query.
-    pub fn is_called(&self, ddoc: &str, name: Option<&str>) -> bool {
+    fn is_called(&self, ddoc: &str, name: Option<&str>) -> bool {
         match &self.ddoc {
             Some(own) => {
                 own.strip_prefix("_design/") == Some(ddoc) && name.is_none_or(|name| name == self.name)
@@ -134,7 +121,7 @@ pub fn as_json(doc: Doc<'_>) -> serde_json::Value {
 }
 
 /// A stored field's name over HTTP.
-fn shown_name(path: &str) -> String {
+pub fn shown_name(path: &str) -> String {
     if json::is_metadata_member(path.split('.').next().unwrap_or_default()) {
         format!("${path}")
     } else {
@@ -155,7 +142,7 @@ pub fn special() -> serde_json::Value {
 /// All indexes but the special one, in the order of their names.
 pub fn list(collection: &Collection) -> Vec<Listed> {
     let schema = collection.schema();
-    let names = read_names(collection);
+    let names = Names::existing(collection);
     let mut all = Vec::new();
     for index in schema.indexes.iter().filter(|index| index.is_ready() && !index.spec.is_id_index()) {
         let Some(definition) = Definition::of(&index.spec) else { continue };
@@ -184,154 +171,11 @@ pub fn list(collection: &Collection) -> Vec<Listed> {
     all
 }
 
-/// Makes an index. Says whether there was the same one, and its names.
-pub fn create(
-    couch: &Couch,
-    collection: &Arc<Collection>,
-    request: IndexRequest,
-) -> Result<(bool, String, String)> {
-    let is_partitioned = partition::is_partitioned(collection);
-    let partitioned = request.partitioned.unwrap_or(is_partitioned);
-    if partitioned && !is_partitioned {
-        return Err(partition::cannot_be_partitioned());
-    }
-    // Names that nobody gave are made of what the index consists of, so that the same index has the same names.
-    let hash = {
-        let bytes = doc! { "index": request.definition.as_doc(), "partitioned": partitioned };
-        Revision::first(bytes.as_doc()).to_string().split_off(2)
-    };
-    let ddoc = request.ddoc.clone().unwrap_or_else(|| format!("_design/{hash}"));
-    let name = request.name.clone().unwrap_or(hash);
-    let mut key = DocBuilder::new();
-    for part in request.fields.parts() {
-        key.append(part.path.as_str(), if part.direction == Direction::Ascending { 1 } else { -1 });
-    }
-    let key = key.finish();
-    let partial = request.partial.as_ref().map(|selector| as_filter(selector.as_doc()));
-
-    let _indexes = couch.index_names.lock();
-    let mut names = read_names(collection);
-    let schema = collection.schema();
-    let same = schema.indexes.iter().find(|index| {
-        let spec = &index.spec;
-        let plain = !spec.unique && !spec.sparse && !spec.hidden && spec.expire_after_seconds.is_none();
-        plain
-            && spec.kind == IndexKind::Ordinary
-            && spec.key == key
-            && spec.collation.is_none()
-            && spec.to_doc().get_doc("partialFilterExpression").map(Doc::to_owned) == partial
-    });
-    let before = names.iter().position(|names| names.ddoc == ddoc && names.name == name);
-    let (index, own) = match same {
-        Some(index) => {
-            let index = index.spec.name.clone();
-            if let Some(before) = before
-                && names[before].index == index
-                && names[before].partitioned == partitioned
-            {
-                return Ok((true, ddoc, name));
-            }
-            let own = names.iter().any(|names| names.index == index && names.own);
-            (index, own)
-        }
-        None => {
-            let taken = |wanted: &str| schema.indexes.iter().any(|index| index.spec.name == wanted);
-            let index = match taken(&name) {
-                false => name.clone(),
-                true => free_name(&format!("{}/{name}", ddoc.trim_start_matches("_design/")), taken),
-            };
-            let mut spec = DocBuilder::new();
-            spec.append("key", &key).append("name", index.as_str());
-            if let Some(partial) = &partial {
-                spec.append("partialFilterExpression", partial);
-            }
-            let spec = IndexSpec::parse(spec.finish().as_doc(), None)?;
-            collection.create_indexes(vec![spec], &Interrupt::new(), &BuildProgress::default())?;
-            (index, true)
-        }
-    };
-    let new = Names { ddoc: ddoc.clone(), name: name.clone(), index, partitioned, own };
-    let replaced = before.map(|before| names.remove(before));
-    names.push(new);
-    write_names(couch, collection, &names)?;
-    if let Some(replaced) = replaced {
-        drop_unnamed(collection, &names, &replaced)?;
-    }
-    Ok((false, ddoc, name))
-}
-
-fn free_name(wanted: &str, taken: impl Fn(&str) -> bool) -> String {
-    let mut name = wanted.to_owned();
-    let mut number = 1;
-    while taken(&name) {
-        number += 1;
-        name = format!("{wanted} {number}");
-    }
-    name
-}
-
-/// Removes the names of a design document's index, or of all of them, and the index with its last name. Says whether
-/// there was one.
-pub fn remove(couch: &Couch, collection: &Collection, ddoc: &str, name: Option<&str>) -> Result<bool> {
-    let ddoc = if ddoc.starts_with("_design/") { ddoc.to_owned() } else { format!("_design/{ddoc}") };
-    let _indexes = couch.index_names.lock();
-    let names = read_names(collection);
-    let (gone, left): (Vec<Names>, Vec<Names>) =
-        names.into_iter().partition(|names| names.ddoc == ddoc && name.is_none_or(|name| names.name == name));
-    if gone.is_empty() {
-        return Ok(false);
-    }
-    // First the index, so that a stop between the two leaves names of nothing rather than an index without names.
-    for names in &gone {
-        drop_unnamed(collection, &left, names)?;
-    }
-    write_names(couch, collection, &left)?;
-    Ok(true)
-}
-
-/// Drops an index that was made over HTTP and has lost its last name.
-fn drop_unnamed(collection: &Collection, left: &[Names], gone: &Names) -> Result<()> {
-    if gone.own && !left.iter().any(|names| names.index == gone.index) {
-        collection.remove_indexes(|index| index.spec.name == gone.index)?;
-    }
-    Ok(())
-}
-
-/// The names of indexes that are there.
-fn read_names(collection: &Collection) -> Vec<Names> {
-    let Some(setting) = collection.setting(SETTING) else { return Vec::new() };
-    let Value::Array(list) = setting.as_value() else { return Vec::new() };
-    let schema = collection.schema();
-    list.iter()
-        .filter_map(Value::as_doc)
-        .filter_map(|doc| {
-            Some(Names {
-                ddoc: doc.get_str("ddoc")?.to_owned(),
-                name: doc.get_str("name")?.to_owned(),
-                index: doc.get_str("index")?.to_owned(),
-                partitioned: doc.get("partitioned") == Some(Value::Boolean(true)),
-                own: doc.get("own") == Some(Value::Boolean(true)),
-            })
-        })
-        .filter(|names| schema.indexes.iter().any(|index| index.spec.name == names.index))
-        .collect()
-}
-
-fn write_names(couch: &Couch, collection: &Collection, names: &[Names]) -> Result<()> {
-    let mut list = ArrayBuilder::new();
-    for names in names {
-        list.push(doc! {
-            "ddoc": names.ddoc.as_str(),
-            "name": names.name.as_str(),
-            "index": names.index.as_str(),
-            "partitioned": names.partitioned,
-            "own": names.own
-        });
-    }
-    let holder = doc! { "list": list };
-    let commit = collection.set_setting(SETTING, holder.as_doc().get("list"))?;
-    couch.store.engine().wait_durable(commit)?;
-    Ok(())
+/// Those that a query names so.
+pub fn called(collection: &Collection, ddoc: &str, name: Option<&str>) -> Vec<Listed> {
+    let mut all = list(collection);
+    all.retain(|listed| listed.is_called(ddoc, name));
+    all
 }
 
 /// The fields that each document must have to match a selector.

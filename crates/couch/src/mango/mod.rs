@@ -4,14 +4,18 @@
 //! they are answered by, how a page goes on where the one before ended, and how all of that is told.
 
 mod bookmark;
+mod design;
 mod explain;
+mod follow;
 mod indexes;
+mod names;
 mod request;
 mod run;
 mod selector;
 
 pub use explain::explain;
-pub use indexes::{Listed, create, list, remove, special};
+pub use follow::{Followed, create, follow, follow_soon, give_way, remove};
+pub use indexes::{Listed, list, special};
 pub use request::{IndexRequest, bulk_delete_names, read_body};
 pub use run::find;
 pub use selector::{Fields, Selector};

@@ -1,12 +1,14 @@
 //! Answering a query.
 
 use super::bookmark;
+use super::follow::{follow, keep_following};
 use super::indexes::{self, Listed, required_fields};
 use super::request::{FindRequest, selector_of};
 use super::selector::{in_partition, no_design_documents, write_found};
 use crate::document::{self, Show};
 use crate::error::{Error, Result};
 use crate::http::{Request, Response, RowWriter};
+use crate::server::Couch;
 use diwan_query::Interrupt;
 use diwan_query::filter::Filter;
 use diwan_query::mango;
@@ -34,7 +36,8 @@ pub(super) struct Chosen {
 /// Chooses the index and makes the store's query.
 pub(super) fn choose(
     request: &FindRequest,
-    collection: &Collection,
+    couch: &Couch,
+    collection: &Arc<Collection>,
     temporary: Option<std::path::PathBuf>,
 ) -> Result<Chosen> {
     let mut filters = vec![request.selector.stored(), no_design_documents()?];
@@ -57,10 +60,12 @@ pub(super) fn choose(
     let mut index = None;
     let mut warning = None;
     if let Some((ddoc, name)) = &request.use_index {
-        let called: Vec<Listed> = indexes::list(collection)
-            .into_iter()
-            .filter(|listed| listed.is_called(ddoc, name.as_deref()))
-            .collect();
+        let mut called = indexes::called(collection, ddoc, name.as_deref());
+        // Only who asks for an index that is not there waits until design documents have been followed.
+        if called.is_empty() {
+            follow(couch, collection)?;
+            called = indexes::called(collection, ddoc, name.as_deref());
+        }
         index = called.into_iter().find(|listed| listed.is_usable(&required));
         if index.is_none() {
             let named = match name {
@@ -121,7 +126,9 @@ pub fn find(request: &mut Request, within: Option<String>) -> Result<Response> {
     let begun = Instant::now();
     let body = super::read_body(request)?;
     let asked = FindRequest::read(body, within)?;
-    let chosen = choose(&asked, &collection, request.couch.config.temporary.clone())?;
+    keep_following(&request.couch, &collection);
+    let temporary = request.couch.config.temporary.clone();
+    let chosen = choose(&asked, &request.couch, &collection, temporary)?;
     // The plan and a sort come before the answer's head, so that what is wrong with them is told as an error.
     let running = collection.query(&chosen.query)?;
     Ok(Response::rows(move |out| {

@@ -1,8 +1,12 @@
 //! Queries, their indexes, and pipelines.
 
 use crate::setup::{database, rev};
-use diwan_testkit::HttpClient;
+use diwan_query::Interrupt;
+use diwan_store::{BuildProgress, Collection, IndexSpec, Namespace, WriteOptions};
+use diwan_testkit::{HttpClient, TestCouch};
+use diwan_value::doc;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 fn fill(client: &mut HttpClient) {
     let docs: Vec<Value> = (0..40)
@@ -100,8 +104,7 @@ fn indexes_are_listed_and_deleted() {
     let made = client.post("/db/_index", &json!({"index": partial, "ddoc": "p", "name": "big"}));
     assert_eq!(made.status, 200, "{}", made.text());
     // An index of a MongoDB client, and another name for the same one.
-    let namespace = diwan_store::Namespace::new("test", "db").unwrap();
-    let collection = server.store().collection(&namespace).unwrap().unwrap();
+    let collection = collection(&server);
     let spec = diwan_value::doc! { "key": diwan_value::doc! { "group": 1 }, "name": "group_1" };
     let spec = diwan_store::IndexSpec::parse(spec.as_doc(), None).unwrap();
     collection
@@ -184,5 +187,254 @@ fn pipelines_are_answered() {
         json!([{"$project": {"x": {"$divide": [1, 0]}}}]),
     ] {
         assert_eq!(client.post("/db/_aggregate", &bad).status, 400, "{bad}");
+    }
+}
+
+/// The names of the database's indexes, as `_index` lists them.
+fn listed(client: &mut HttpClient, database: &str) -> Vec<String> {
+    let list = client.get(&format!("/{database}/_index")).json();
+    let indexes = list["indexes"].as_array().unwrap().iter().skip(1);
+    indexes
+        .map(|index| format!("{} {}", index["ddoc"].as_str().unwrap_or("-"), index["name"].as_str().unwrap()))
+        .collect()
+}
+
+#[test]
+fn indexes_are_design_documents() {
+    let (server, mut client) = database();
+    let partial = json!({ "n": { "$gt": 2 } });
+    let index = json!({ "fields": ["a.b", { "$_c": "asc" }], "partial_filter_selector": partial });
+    let made = client.post("/db/_index", &json!({ "index": index, "ddoc": "d", "name": "n" })).json();
+    assert_eq!(made, json!({ "result": "created", "id": "_design/d", "name": "n" }));
+    let design = client.get("/db/_design/d").json();
+    let view = json!({
+        "map": { "fields": { "a.b": "asc", "$_c": "asc" }, "partial_filter_selector": partial },
+        "reduce": "_count",
+        "options": { "def": index }
+    });
+    assert_eq!((&design["language"], &design["views"]), (&json!("query"), &json!({ "n": view })));
+    let all = client.get("/db/_all_docs?startkey=%22_design/%22").json();
+    assert_eq!(all["rows"][0]["id"], "_design/d");
+    let again = client.post("/db/_index", &json!({ "index": index, "ddoc": "d", "name": "n" })).json();
+    assert_eq!(again["result"], "exists");
+    client.post("/db/_index", &json!({ "index": { "fields": ["x"] }, "ddoc": "d", "name": "m" }));
+    assert_eq!(listed(&mut client, "db"), ["_design/d m", "_design/d n"]);
+    // It is replicated, and makes the indexes there.
+    let body = json!({ "source": "db", "target": "copy", "create_target": true });
+    assert_eq!(client.post("/_replicate", &body).json()["ok"], true);
+    assert_eq!(listed(&mut client, "copy"), ["_design/d m", "_design/d n"]);
+    let namespace = Namespace::new("test", "copy").unwrap();
+    let copy = server.store().collection(&namespace).unwrap().unwrap();
+    assert_eq!(copy.schema().indexes.len(), 3);
+    // An index that goes leaves the document to the others; the last one takes it along.
+    assert_eq!(client.send("DELETE", "/copy/_index/d/json/m", &[], b"").status, 200);
+    assert_eq!(client.get("/copy/_design/d").json()["views"], json!({ "n": view }));
+    assert_eq!(client.send("DELETE", "/copy/_index/_design/d/json/n", &[], b"").status, 200);
+    assert_eq!(client.get("/copy/_design/d").refusal().2, "deleted");
+    assert_eq!(copy.schema().indexes.len(), 1);
+    // Who deletes the document drops its indexes.
+    let rev = client.get("/db/_design/d").json()["_rev"].as_str().unwrap().to_owned();
+    client.send("DELETE", &format!("/db/_design/d?rev={rev}"), &[], b"");
+    assert_eq!(listed(&mut client, "db"), [""; 0]);
+    assert_eq!(client.get("/db").json()["doc_count"], 0);
+    assert_eq!(client.get("/db/_all_docs").json()["rows"], json!([]));
+}
+
+#[test]
+fn design_documents_that_are_written_make_indexes() {
+    let (server, mut client) = database();
+    fill(&mut client);
+    let view = |field: &str| json!({ "map": { "fields": { field: "asc" } }, "reduce": "_count" });
+    let design =
+        json!({ "language": "query", "views": { "v": view("n"), "odd": { "map": { "fields": 7 } } } });
+    let put = client.put("/db/_design/d", &design);
+    assert_eq!(put.status, 201, "{}", put.text());
+    // It is made without being asked for.
+    let collection = collection(&server);
+    let begun = std::time::Instant::now();
+    while collection.schema().indexes.len() < 2 {
+        assert!(begun.elapsed().as_secs() < 20, "no index was made");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    assert_eq!(listed(&mut client, "db"), ["_design/d v"]);
+    let query = json!({ "selector": { "n": { "$gt": 10 } }, "use_index": "d" });
+    let explained = client.post("/db/_explain", &query).json();
+    assert_eq!(
+        (&explained["index"]["ddoc"], &explained["index"]["name"]),
+        (&json!("_design/d"), &json!("v"))
+    );
+    let rev = put.json()["rev"].take();
+    let changed =
+        json!({ "_id": "_design/d", "_rev": rev, "language": "query", "views": { "v": view("group") } });
+    assert_eq!(client.post("/db/_bulk_docs", &json!({ "docs": [changed] })).status, 201);
+    let explained =
+        client.post("/db/_explain", &json!({ "selector": { "group": 1 }, "use_index": "d" })).json();
+    assert_eq!(explained["index"]["def"], json!({ "fields": [{ "group": "asc" }] }));
+    assert_eq!(collection.schema().indexes.len(), 2);
+    client.put("/db/_design/js", &json!({ "views": {} }));
+    let index = json!({ "index": { "fields": ["x"] }, "ddoc": "js" });
+    assert_eq!(client.post("/db/_index", &index).refusal().1, "invalid_ddoc_lang");
+    assert_eq!(collection.schema().indexes.len(), 2);
+}
+
+/// The collection `db`.
+fn collection(server: &TestCouch) -> Arc<Collection> {
+    server.store().collection(&Namespace::new("test", "db").unwrap()).unwrap().unwrap()
+}
+
+#[test]
+fn an_index_that_is_dropped_elsewhere_leaves_its_design_document() {
+    let (server, mut client) = database();
+    for name in ["m", "n"] {
+        client.post("/db/_index", &json!({ "index": { "fields": [name] }, "ddoc": "d", "name": name }));
+    }
+    let collection = collection(&server);
+    collection.remove_indexes(|index| index.spec.name == "m").unwrap();
+    assert_eq!(listed(&mut client, "db"), ["_design/d n"]);
+    let design = client.get("/db/_design/d").json();
+    assert_eq!(design["views"].as_object().unwrap().keys().collect::<Vec<_>>(), ["n"]);
+    // A document that has become one of views in JavaScript keeps its views, whatever they are called.
+    let views = json!({ "n": { "map": "function (doc) { emit(1); }" } });
+    let design = json!({ "_rev": design["_rev"], "views": views });
+    collection.remove_indexes(|index| index.spec.name == "n").unwrap();
+    assert_eq!(client.put("/db/_design/d", &design).status, 201);
+    assert_eq!(listed(&mut client, "db"), [""; 0]);
+    assert_eq!(client.get("/db/_design/d").json()["views"], views);
+    // An index that a MongoDB client made serves a design document, and stays when that goes.
+    let spec = doc! { "key": { "x": 1 }, "name": "theirs" };
+    let spec = IndexSpec::parse(spec.as_doc(), None).unwrap();
+    collection.create_indexes(vec![spec], &Interrupt::new(), &BuildProgress::default()).unwrap();
+    client.post("/db/_index", &json!({ "index": { "fields": ["x"] }, "ddoc": "e", "name": "ours" }));
+    assert_eq!(listed(&mut client, "db"), ["- theirs", "_design/e ours"]);
+    let design = client.get("/db/_design/e").json();
+    let gone = json!({ "_id": "_design/e", "_rev": design["_rev"], "_deleted": true });
+    assert_eq!(client.post("/db/_bulk_docs", &json!({ "docs": [gone] })).status, 201);
+    assert_eq!(listed(&mut client, "db"), ["- theirs"]);
+}
+
+#[test]
+fn design_documents_that_come_otherwise_are_followed_by_whoever_asks() {
+    let (server, mut client) = database();
+    fill(&mut client);
+    let collection = collection(&server);
+    let design = |field: &str| {
+        doc! { "_id": "_design/d", "language": "query", "views": { "v": { "map": { "fields": { field: "asc" } } } } }
+    };
+    collection.insert(&[design("n").as_doc()], true, WriteOptions::default()).unwrap();
+    let query = json!({ "selector": { "n": 3 }, "use_index": ["d", "v"] });
+    let found = find(&mut client, &query);
+    assert_eq!((numbers(&found), found.get("warning")), (vec![3], None));
+    assert_eq!(collection.schema().indexes.len(), 2);
+    // A purge leaves nothing of the document, nor of its indexes.
+    let design = client.get("/db/_design/d").json();
+    client.post("/db/_purge", &json!({ "_design/d": [design["_rev"]] }));
+    assert_eq!(listed(&mut client, "db"), [""; 0]);
+    assert_eq!(collection.schema().indexes.len(), 1);
+}
+
+#[test]
+fn design_documents_say_whether_indexes_are_of_partitions() {
+    let (_server, mut client) = database();
+    assert_eq!(client.send("PUT", "/parts?partitioned=true", &[], b"").status, 201);
+    let mut index = |ddoc: &str, name: &str, partitioned: Option<bool>| {
+        let mut body = json!({ "index": { "fields": ["a"] }, "ddoc": ddoc, "name": name });
+        if let Some(partitioned) = partitioned {
+            body["partitioned"] = json!(partitioned);
+        }
+        client.post("/parts/_index", &body)
+    };
+    assert_eq!(index("d", "n", None).json()["result"], "created");
+    assert_eq!(index("g", "n", Some(false)).json()["result"], "created");
+    let refused = index("d", "m", Some(false)).refusal();
+    assert_eq!((refused.0, refused.1.as_str()), (400, "invalid_partitioned_option"));
+    assert_eq!(index("g", "m", None).refusal().1, "invalid_partitioned_option");
+    assert_eq!(index("g", "m", Some(false)).json()["result"], "created");
+    let list = client.get("/parts/_index").json();
+    let partitioned: Vec<&Value> =
+        list["indexes"].as_array().unwrap().iter().map(|index| &index["partitioned"]).collect();
+    assert_eq!(partitioned, [&Value::Null, &json!(true), &json!(false), &json!(false)]);
+    assert_eq!(client.get("/parts/_design/d").json().get("options"), None);
+    assert_eq!(client.get("/parts/_design/g").json()["options"], json!({ "partitioned": false }));
+    // What the document says beside its indexes stays.
+    for name in ["m", "n"] {
+        assert_eq!(client.send("DELETE", &format!("/parts/_index/g/json/{name}"), &[], b"").status, 200);
+    }
+    let left = client.get("/parts/_design/g").json();
+    assert_eq!((left.get("views"), &left["language"]), (None, &json!("query")));
+}
+
+#[test]
+fn indexes_survive_a_restart() {
+    let server = TestCouch::on_disk();
+    let mut client = server.client().with_header("Accept", "application/json");
+    client.put("/db", &json!({}));
+    fill(&mut client);
+    client.post("/db/_index", &json!({ "index": { "fields": ["n"] }, "ddoc": "d", "name": "n" }));
+    client.post("/db/_index", &json!({ "index": { "fields": ["group"] }, "ddoc": "d", "name": "g" }));
+    // One goes, one comes without anybody who follows them before the end.
+    let collection_before = collection(&server);
+    collection_before.remove_indexes(|index| index.spec.name == "g").unwrap();
+    let design = doc! { "_id": "_design/e", "language": "query", "views": { "v": { "map": { "fields": { "m": "asc" } } } } };
+    collection_before.insert(&[design.as_doc()], true, WriteOptions::default()).unwrap();
+    drop(collection_before);
+    let server = server.restart();
+    let mut client = server.client().with_header("Accept", "application/json");
+    assert_eq!(listed(&mut client, "db"), ["_design/d n", "_design/e v"]);
+    let query = json!({ "selector": { "n": 7 }, "use_index": ["d", "n"], "execution_stats": true });
+    assert_eq!(find(&mut client, &query)["execution_stats"]["total_docs_examined"], 1);
+    let index = json!({ "index": { "fields": ["n"] }, "ddoc": "d", "name": "n" });
+    assert_eq!(client.post("/db/_index", &index).json()["result"], "exists");
+    client.send("DELETE", "/db/_index/d/json/n", &[], b"");
+    assert_eq!(collection(&server).schema().indexes.len(), 2);
+}
+
+#[test]
+fn indexes_give_way_to_documents_that_they_cannot_hold() {
+    let (server, mut client) = database();
+    let index = json!({ "index": { "fields": ["a", "b"] }, "ddoc": "d", "name": "n" });
+    let doc = json!({ "a": [1, 2], "b": [3] });
+    client.put("/db/before", &doc);
+    assert_eq!(client.post("/db/_index", &index).status, 400);
+    assert_eq!(client.get("/db/_design/d").status, 404);
+    let before = client.get("/db/before").json();
+    rev(&client.put("/db/before", &json!({ "_rev": before["_rev"] })));
+    let made = |client: &mut HttpClient| client.post("/db/_index", &index).json()["result"].clone();
+    assert_eq!(made(&mut client), "created");
+    client.post("/db/_index", &json!({ "index": { "fields": ["a"] }, "ddoc": "d", "name": "m" }));
+    let bulk = json!({ "docs": [{ "_id": "x", "a": [1, 2], "b": [3] }, { "_id": "y" }] });
+    let rows = client.post("/db/_bulk_docs", &bulk).json();
+    assert_eq!((&rows[0]["ok"], &rows[1]["ok"]), (&json!(true), &json!(true)));
+    // The index that can hold it stays, and so does the design document.
+    assert_eq!(listed(&mut client, "db"), ["_design/d m"]);
+    assert!(client.get("/db/_design/d").json()["views"]["n"].is_object());
+    assert_eq!(find(&mut client, &json!({ "selector": { "b": [3] } }))["docs"][0]["_id"], "x");
+    // One that a MongoDB client made is his.
+    let spec = doc! { "key": { "c": 1, "d": 1 }, "name": "theirs" };
+    let spec = IndexSpec::parse(spec.as_doc(), None).unwrap();
+    let collection = collection(&server);
+    collection.create_indexes(vec![spec], &Interrupt::new(), &BuildProgress::default()).unwrap();
+    assert_eq!(client.put("/db/z", &json!({ "c": [1, 2], "d": [3, 4] })).status, 400);
+    assert_eq!(collection.schema().indexes.len(), 3);
+}
+
+#[test]
+fn explanations_tell_whether_the_index_has_all() {
+    let (_server, mut client) = database();
+    client.post("/db/_index", &json!({ "index": { "fields": ["a", "b"] }, "ddoc": "d", "name": "n" }));
+    let mut explained = |body: Value| {
+        let explained = client.post("/db/_explain", &body).json();
+        assert_eq!(explained["mrargs"]["include_docs"], !explained["covering"].as_bool().unwrap());
+        (explained["covering"].clone(), explained["index_candidates"].clone())
+    };
+    let (covering, others) = explained(json!({ "selector": { "a": 1, "b": 2 }, "fields": ["_id", "b"] }));
+    assert_eq!((covering, others.as_array().unwrap().len()), (json!(true), 1));
+    assert_eq!(others[0]["analysis"]["reasons"], json!([{ "name": "unfavored_type" }]));
+    let not = json!({ "selector": { "a": 1, "b": { "$gt": 0 }, "$not": { "c": 1 } }, "fields": ["b"] });
+    for query in [
+        not,
+        json!({ "selector": { "a": 1, "b": 2 } }),
+        json!({ "selector": { "a": 1, "b": 2 }, "fields": ["c"] }),
+    ] {
+        assert_eq!(explained(query.clone()).0, false, "{query}");
     }
 }

@@ -7,9 +7,10 @@
 
 mod spool;
 
-use crate::document::{Context, Draft, Named, Validation, Written, edit_one, error_of, push_rev};
+use crate::document::{Context, Draft, Named, Validation, Written, edit_all, edit_one, error_of, push_rev};
 use crate::error::{Error, Result};
 use crate::http::{Request, Response};
+use crate::mango;
 use crate::server::Couch;
 use diwan_kv::CommitId;
 use diwan_store::{Base, Collection, RevisionOutcome};
@@ -228,8 +229,11 @@ impl Bulk {
                 places.push(at);
             }
         }
-        let report = self.collection.edit_revisions(&edits, true)?;
+        let report = edit_all(&self.couch, &self.collection, &edits)?;
         drop(edits);
+        if batch.iter().any(|draft| draft.id.starts_with("_design/")) {
+            mango::follow_soon(&self.couch, &self.collection);
+        }
         self.commit = report.commit.max(self.commit);
         for (at, outcome) in places.into_iter().zip(report.outcomes) {
             outcomes[at] = Some(Ok(outcome));
@@ -253,7 +257,7 @@ impl Bulk {
     /// Local documents do not go through revisions.
     fn store_local(&mut self, draft: Draft) -> Result<()> {
         let id = draft.id.clone();
-        match edit_one(&self.collection, draft, &self.validation) {
+        match edit_one(&self.couch, &self.collection, draft) {
             Ok(Written { rev, commit, .. }) => {
                 self.commit = commit.max(self.commit);
                 self.write_ok(&id, |out| out.extend_from_slice(rev.as_bytes()))
@@ -300,12 +304,9 @@ impl Bulk {
         Ok(self.results.row_done()?)
     }
 
-    /// The answer, when all that was stored is durable.
+    /// The answer, to be given when all that was stored is durable.
     fn answer(self) -> Result<Response> {
-        if let Some(commit) = self.commit {
-            self.couch.store.engine().wait_durable(commit)?;
-        }
-        Ok(self.results.into_response()?.with_status(StatusCode::CREATED))
+        Ok(self.results.into_response()?.with_status(StatusCode::CREATED).after(self.commit))
     }
 }
 

@@ -16,9 +16,10 @@ pub use patch::patch;
 pub use post::post;
 pub use put::put;
 
-use crate::document::{Draft, IdKey, Rev, Validation, edit_one, location};
+use crate::document::{Draft, IdKey, Rev, edit_one, location};
 use crate::error::{Error, Result};
 use crate::http::{Request, Response};
+use crate::mango;
 use diwan_store::{Collection, ReadView, RevisedDocument};
 use diwan_value::json::write_string;
 use hyper::header::{ETAG, IF_NONE_MATCH, LOCATION};
@@ -71,7 +72,10 @@ pub(super) fn store(
     status: u16,
 ) -> Result<Response> {
     let is_batch = request.query.get("batch") == Some("ok");
-    let written = edit_one(collection, draft, &Validation::of(&request.couch, collection)?)?;
+    let written = edit_one(&request.couch, collection, draft)?;
+    if written.id.starts_with("_design/") {
+        mango::follow_soon(&request.couch, collection);
+    }
     if is_batch {
         let mut text = br#"{"ok":true,"id":"#.to_vec();
         write_string(&mut text, &written.id);

@@ -4,7 +4,7 @@
 //! update is made of that one or refused as a conflict; without one, of whatever is there.
 
 use super::id_of;
-use crate::document::{Attaching, Draft, Named, Validation, edit_one, location, parse_id};
+use crate::document::{Attaching, Draft, Named, edit_one, location, parse_id};
 use crate::error::{Error, Result};
 use crate::http::{Request, Response, blocking};
 use diwan_query::Interrupt;
@@ -77,7 +77,7 @@ pub fn patch(request: &mut Request) -> Result<Response> {
             return Ok(answer(request, &text, &found.revision.to_string(), 200));
         };
         let draft = draft(&collection, &text, &found, &changed)?;
-        match edit_one(&collection, draft, &Validation::of(&request.couch, &collection)?) {
+        match edit_one(&request.couch, &collection, draft) {
             Ok(written) => {
                 return Ok(answer(request, &written.id, &written.rev, 201).after(written.commit));
             }
