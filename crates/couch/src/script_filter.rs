@@ -40,7 +40,8 @@ impl ScriptFilter {
             return Err(missing_key(view));
         }
         let function = Function::View(view.to_owned());
-        Ok(ScriptFilter { sandbox: request.couch.scripts.clone(), design, function, request: String::new() })
+        let sandbox = request.couch.scripts.clone();
+        ScriptFilter { sandbox, design, function, request: String::new() }.compiled()
     }
 
     /// `filter=ddoc/name`.
@@ -57,12 +58,19 @@ impl ScriptFilter {
             return Err(missing_key(filter));
         }
         let body = body.map(|body| Value::Object(body.clone()).to_string()).unwrap_or_default();
-        Ok(ScriptFilter {
+        let filter = ScriptFilter {
             sandbox: request.couch.scripts.clone(),
             design,
             function: Function::Filter(filter.to_owned()),
             request: design::request_object(request, collection, None, body.as_bytes())?,
-        })
+        };
+        filter.compiled()
+    }
+
+    /// Refuses a function that does not compile, before there is a feed that it would break off.
+    fn compiled(self) -> Result<ScriptFilter> {
+        self.ask(&[])?;
+        Ok(self)
     }
 
     /// Whether the function lets a document through.
@@ -70,12 +78,15 @@ impl ScriptFilter {
         let mut text = Vec::new();
         let show = Show { conflicts: true, ..Show::default() };
         document::write_doc(&mut text, view, id, found, &show)?;
-        let text = String::from_utf8_lossy(&text);
-        let passes = match &self.function {
-            Function::Filter(name) => self.sandbox.filter(&self.design, name, &[&text], &self.request)?,
-            Function::View(name) => self.sandbox.filter_by_view(&self.design, name, &[&text])?,
-        };
-        Ok(passes.first() == Some(&true))
+        Ok(self.ask(&[&String::from_utf8_lossy(&text)])?.first() == Some(&true))
+    }
+
+    /// What the function says of each document.
+    fn ask(&self, docs: &[&str]) -> Result<Vec<bool>> {
+        Ok(match &self.function {
+            Function::Filter(name) => self.sandbox.filter(&self.design, name, docs, &self.request)?,
+            Function::View(name) => self.sandbox.filter_by_view(&self.design, name, docs)?,
+        })
     }
 }
 

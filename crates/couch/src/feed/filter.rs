@@ -87,6 +87,11 @@ impl Filter {
         matches!(self.wanted, Wanted::All)
     }
 
+    /// Whether it is a function, which may fail.
+    pub fn is_script(&self) -> bool {
+        matches!(self.wanted, Wanted::Script(_))
+    }
+
     /// Whether documents have to be read to say what is let through.
     pub fn needs_documents(&self) -> bool {
         matches!(self.wanted, Wanted::Selector(..) | Wanted::Script(_))

@@ -18,7 +18,7 @@ pub use hub::Hubs;
 pub use parameters::{Kind, Parameters};
 pub use waiting::READERS;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::http::{Request, Response};
 use crate::sequence::SequenceWriter;
 use diwan_store::Collection;
@@ -40,10 +40,13 @@ pub struct Feed {
 /// Answers a request for changes.
 pub fn answer(request: &mut Request) -> Result<Response> {
     let collection = request.database()?;
-    if request.method == hyper::Method::POST {
-        request.require_json()?;
-    }
-    let body = read_body(request)?;
+    let body = match request.method {
+        hyper::Method::POST => {
+            request.require_json()?;
+            request.read_object_if_any()?
+        }
+        _ => None,
+    };
     let parameters = Parameters::read(request, &collection)?;
     let filter = Filter::read(request, &collection, body.as_ref(), parameters.all_leaves)?;
     let writing = RowWriting {
@@ -56,21 +59,5 @@ pub fn answer(request: &mut Request) -> Result<Response> {
     match feed.parameters.kind {
         Kind::Normal => normal::answer(feed),
         _ => waiting::answer(&request.couch, feed),
-    }
-}
-
-/// The body of a POST; there need not be one.
-fn read_body(request: &mut Request) -> Result<Option<serde_json::Map<String, serde_json::Value>>> {
-    if request.method != hyper::Method::POST {
-        return Ok(None);
-    }
-    let bytes = request.read_body()?;
-    if bytes.iter().all(u8::is_ascii_whitespace) {
-        return Ok(None);
-    }
-    match serde_json::from_slice(&bytes) {
-        Ok(serde_json::Value::Object(object)) => Ok(Some(object)),
-        Ok(_) => Err(Error::bad_request("Request body must be a JSON object")),
-        Err(error) => Err(Error::invalid_json(bytes.len().min(error.column()), error)),
     }
 }

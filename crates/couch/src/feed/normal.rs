@@ -17,20 +17,26 @@ const MOST_COUNTED: u64 = 100_000;
 
 /// Answers with all changes at once.
 pub(super) fn answer(feed: Feed) -> Result<Response> {
-    Ok(Response::rows(move |out| {
-        out.write_all(b"{\"results\":[\n")?;
-        let beat = match feed.parameters.patience {
-            Patience::Heartbeat(beat) => Some(beat),
-            Patience::Timeout(_) => None,
-        };
-        let mut writer =
-            Writer { feed: &feed, left: feed.parameters.limit, written: 0, beat, last_sent: Instant::now() };
-        let told = writer.write(out).map_err(|error| out.failure(error))?;
-        let buffer = out.buffer();
-        buffer.extend_from_slice(b"\n],\n\"last_seq\":");
-        feed.writing.sequences.write(buffer, told.last);
-        writeln!(buffer, ",\"pending\":{}}}", told.pending)
-    }))
+    match feed.filter.is_script() {
+        true => Response::tried_rows(move |out| write(&feed, out)),
+        false => Ok(Response::rows(move |out| write(&feed, out).map_err(|error| out.failure(error)))),
+    }
+}
+
+fn write(feed: &Feed, out: &mut RowWriter) -> Result<()> {
+    out.write_all(b"{\"results\":[\n")?;
+    let beat = match feed.parameters.patience {
+        Patience::Heartbeat(beat) => Some(beat),
+        Patience::Timeout(_) => None,
+    };
+    let mut writer =
+        Writer { feed, left: feed.parameters.limit, written: 0, beat, last_sent: Instant::now() };
+    let told = writer.write(out)?;
+    let buffer = out.buffer();
+    buffer.extend_from_slice(b"\n],\n\"last_seq\":");
+    feed.writing.sequences.write(buffer, told.last);
+    writeln!(buffer, ",\"pending\":{}}}", told.pending)?;
+    Ok(())
 }
 
 /// How far a feed came.

@@ -90,19 +90,21 @@ impl Request {
 
     /// The whole body as JSON; an empty one is an error as CouchDB has it.
     pub fn read_json(&mut self) -> Result<serde_json::Value> {
-        let bytes = self.read_body()?;
-        serde_json::from_slice(&bytes).map_err(|error| {
-            let position = position_of(&bytes, error.line(), error.column());
-            Error::invalid_json(position, error)
-        })
+        parse_json(&self.read_body()?)
     }
 
     /// The same, for a body that must be an object.
     pub fn read_object(&mut self) -> Result<serde_json::Map<String, serde_json::Value>> {
-        match self.read_json()? {
-            serde_json::Value::Object(object) => Ok(object),
-            _ => Err(Error::bad_request("Request body must be a JSON object")),
+        object(self.read_json()?)
+    }
+
+    /// The same, for a body that need not be there.
+    pub fn read_object_if_any(&mut self) -> Result<Option<serde_json::Map<String, serde_json::Value>>> {
+        let bytes = self.read_body()?;
+        if bytes.iter().all(u8::is_ascii_whitespace) {
+            return Ok(None);
         }
+        parse_json(&bytes).and_then(object).map(Some)
     }
 
     /// Refuses a body that is not declared to be JSON, as CouchDB does.
@@ -111,6 +113,20 @@ impl Request {
             Some("application/json") => Ok(()),
             _ => Err(Error::bad_content_type("Content-Type must be application/json")),
         }
+    }
+}
+
+fn parse_json(bytes: &[u8]) -> Result<serde_json::Value> {
+    serde_json::from_slice(bytes).map_err(|error| {
+        let position = position_of(bytes, error.line(), error.column());
+        Error::invalid_json(position, error)
+    })
+}
+
+fn object(value: serde_json::Value) -> Result<serde_json::Map<String, serde_json::Value>> {
+    match value {
+        serde_json::Value::Object(object) => Ok(object),
+        _ => Err(Error::bad_request("Request body must be a JSON object")),
     }
 }
 

@@ -66,6 +66,12 @@ fn ranges_are_answered() {
     assert_eq!((part.status, part.body.as_slice()), (206, &b"234"[..]));
     assert_eq!(part.header("content-range"), Some("bytes 2-4/10"));
     assert_eq!(http.send("GET", "/db/d/a", &[("Range", "bytes=-3")], b"").body, b"789");
+    // Who has some of other bytes gets all.
+    let tag = part.header("etag").unwrap().to_owned();
+    for (condition, status) in [(tag.as_str(), 206), ("\"other\"", 200)] {
+        let rest = http.send("GET", "/db/d/a", &[("Range", "bytes=2-4"), ("If-Range", condition)], b"");
+        assert_eq!(rest.status, status, "{condition}");
+    }
     assert_eq!(http.send("GET", "/db/d/a", &[("Range", "bytes=0-")], b"").status, 200);
     let bad = http.send("GET", "/db/d/a", &[("Range", "bytes=10-12")], b"");
     assert_eq!(bad.refusal().1, "requested_range_not_satisfiable");

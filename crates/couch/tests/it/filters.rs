@@ -53,3 +53,17 @@ fn filters_of_replications_are_there() {
         json!({ "source": "db", "target": "copy", "filter": "_view", "query_params": { "view": "d/none" } });
     assert_eq!(client.post("/_replicate", &view).status, 404);
 }
+
+#[test]
+fn filters_that_fail_are_told_as_errors() {
+    let (_server, mut client) = database();
+    client.put("/db/a", &json!({ "n": 1 }));
+    let filters = json!({ "no": "function (doc) { throw({ forbidden: 'not you' }); }", "bad": "function (" });
+    client.put("/db/_design/f", &json!({ "filters": filters }));
+    let thrown = client.get("/db/_changes?filter=f/no").refusal();
+    assert_eq!(thrown, (403, "forbidden".to_owned(), "not you".to_owned()));
+    for feed in ["normal", "longpoll", "continuous", "eventsource"] {
+        let wrong = client.get(&format!("/db/_changes?filter=f/bad&feed={feed}&since=now")).refusal();
+        assert_eq!((wrong.0, wrong.1.as_str()), (400, "compilation_error"), "{feed}");
+    }
+}

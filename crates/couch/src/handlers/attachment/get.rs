@@ -11,7 +11,7 @@ use diwan_store::blob::{Attachment, BlobForm};
 use hyper::StatusCode;
 use hyper::header::{
     ACCEPT_ENCODING, ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE,
-    CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, RANGE,
+    CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, IF_RANGE, RANGE,
 };
 use std::io::Write;
 use std::ops::Range;
@@ -36,7 +36,9 @@ pub fn get(request: &mut Request) -> Result<Response> {
     let packed = attachment.encoding.is_some();
     let as_stored = packed && accepts_gzip(request.header(ACCEPT_ENCODING).unwrap_or_default());
     let ranges = match request.header(RANGE) {
-        Some(text) if !packed => parse_ranges(text, attachment.length)?,
+        Some(text) if !packed && is_same(request.header(IF_RANGE), &tag) => {
+            parse_ranges(text, attachment.length)?
+        }
         _ => None,
     };
     let response = match ranges.as_deref() {
@@ -106,6 +108,11 @@ fn several(collection: Arc<Collection>, attachment: Attachment, ranges: Vec<Rang
 
 fn content_range(range: &Range<u64>, length: u64) -> String {
     format!("bytes {}-{}/{length}", range.start, range.end - 1)
+}
+
+/// Whether a client that has some of the bytes has them of this attachment: it gets the rest, and else everything.
+fn is_same(condition: Option<&str>, tag: &str) -> bool {
+    condition.is_none_or(|condition| condition.trim().trim_matches('"') == tag)
 }
 
 /// Whether the client would take gzip.
