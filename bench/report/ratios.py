@@ -12,6 +12,10 @@ def _quotient(value: float | None, one: float | None) -> str:
     return NONE if value is None or not one or one < 0 or value < 0 else number(value / one)
 
 
+def _title(measure: str) -> str:
+    return measure[0].upper() + measure[1:]
+
+
 def ratio_part(figures: Figures, workload: str) -> list[str]:
     """A table for each measure: operations down, systems across, Diwan is 1; what is above 1 costs more than Diwan."""
     keys = figures.sets(workload, "sample")
@@ -20,9 +24,9 @@ def ratio_part(figures: Figures, workload: str) -> list[str]:
     for measure, value in measures(figures).items():
         head, rows = _ratios(figures, [key for key in keys if key in largest.values()], value)
         if rows:
-            lines += [f"### {measure.capitalize()}, Diwan = 1", "", *table(head, rows)]
+            lines += [f"### {_title(measure)}, Diwan = 1", "", *table(head, rows)]
             head, rows = _ratios(figures, [key for key in keys if key not in largest.values()], value)
-            lines += folded(f"{measure.capitalize()} at the smaller sizes", table(head, rows))
+            lines += folded(f"{_title(measure)} at the smaller sizes", table(head, rows))
     return lines
 
 

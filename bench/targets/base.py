@@ -143,7 +143,7 @@ class Target(ABC):
     def start_replica(self, directory: Path, tables: list[Table]) -> None:
         """Starts a second instance below the empty directory that follows this one asynchronously.
 
-        `tables` exist already; systems that replicate single tables are told them. It may still be catching up on return.
+        `tables` exist already, and do on the replica when this returns; it may still be catching up on what is in them.
         """
         raise Unsupported("the bench starts no replica of it")
 

@@ -14,7 +14,7 @@ from bench import process
 from bench.data import Table
 from bench.targets import debian
 from bench.targets.base import RELAXED, SYNCED, Client, NotGiven, Target
-from bench.targets.mysql_client import MySQLAdapter, MySQLJsonAdapter
+from bench.targets.mysql_client import MySQLAdapter, MySQLJsonAdapter, database_name
 from bench.targets.server import ServerProcess, fill
 
 SERVER = Path("/usr/sbin/mariadbd")
@@ -23,6 +23,7 @@ DEBIAN = ("--bind-address=127.0.0.1", "--character-set-server=utf8mb4", "--colla
 USER = "bench"
 MAKE_USER = f"set sql_log_bin = 0; create user if not exists {USER}@'%'; grant all on *.* to {USER}@'%' with grant option;"
 FLUSH = {RELAXED: 2, SYNCED: 1}
+TABLE_SECONDS = 120.0
 
 
 class Instance:
@@ -156,7 +157,19 @@ class MariaDB(Target):
         source = f"master_host = '127.0.0.1', master_port = {self._primary.port}, master_user = '{USER}'"
         client.ask(f"change master to {source}, master_use_gtid = slave_pos")
         client.ask("start slave")
+        for table in tables:
+            self._await_table(client, table)
         client.close()
+
+    @staticmethod
+    def _await_table(client: MySQLAdapter, table: Table) -> None:
+        """Returns when the replica has come as far as the table's creation, without which it could not be asked."""
+        end = time.monotonic() + TABLE_SECONDS
+        there = "select count(*) from information_schema.tables where table_schema = %s and table_name = %s"
+        while client.ask(there, (database_name(table), table.name)) != [(1,)]:
+            if time.monotonic() > end:
+                raise TimeoutError(f"the replica has no table {table.name} after {TABLE_SECONDS:.0f} s: {client.ask('show all slaves status')}"[:2000])
+            time.sleep(0.005)
 
     def replica_connector(self) -> Callable[[], Client]:
         return partial(self.adapter, self._replica.uri, RELAXED)

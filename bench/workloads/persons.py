@@ -154,7 +154,8 @@ call; the size on disk; five queries without a secondary index, every result ite
 - Published as graphs only, without figures: MongoDB faster than CouchDB on every insert and query and smaller on disk, everything
   linear in the number of documents. Its charts 4–10 are redrawn here for today's systems; the table of growth shows what is linear.
 - Every system gets the same documents and the same 12-byte ids, has no secondary index, and returns whole documents that the client
-  decodes to dictionaries. "As published" sends a count before it iterates, and its Q5 asks for a key that no document has.
+  decodes to dictionaries. "As published" sends a count before it iterates, and its Q5 asks for a key that no document has:
+  systems with columns know that without a look at the rows.
 - With several clients wall time is shared: both server and clients want the same cores. Server CPU is what a server is judged by.
 - A system that splits a count over parallel workers can use more CPU than wall time. Relational systems keep no change log and no
   revisions.
