@@ -51,7 +51,7 @@ def _add_settings(parser, names: list[str], default: list[str]) -> None:
     parser.add_argument("--scale", type=scale, default=1.0, help="times the published numbers of documents")
     parser.add_argument("--targets", type=list_of(names), default=default, help=f"by commas, of {', '.join(names)}")
     parser.add_argument("--rounds", type=positive, help="how often each read is measured: 3 times, at a scale below 0.1 once")
-    parser.add_argument("--clients", type=positive, default=16, help="client processes of concurrent inserts")
+    parser.add_argument("--clients", type=positive, help="client processes of concurrent inserts: 16, at a scale below 0.1 only 4")
     for experiment in EXPERIMENTS.values():
         experiment.add_arguments(parser.add_argument_group(f"{experiment.name} ({experiment.title})"))
     places = parser.add_argument_group("places and systems")

@@ -372,7 +372,7 @@ class Experiment:
     """Data sets, one after another, each on a line-up of its own; what the command line runs and the report shows.
 
     A subclass in `bench/workloads/` fills in the attributes below, of which only `name` and `title` are needed, and `data_sets`; a row
-    in `bench/workloads/__init__.py` makes it known. Common options: `scale` (1: the published sizes), `clients`, and those behind `rounds`.
+    in `bench/workloads/__init__.py` makes it known. Common options: `scale` (1: the published sizes), and those behind `rounds` and `clients`.
 
     A data set's `about` has `workload` (the experiment's name), `shape` (any short text: the variant) and `size` (the number of
     documents), which with the durability identify it in the report. Records that the report shows, by what a stage returns:
@@ -417,6 +417,11 @@ class Experiment:
     def rounds(self) -> int:
         """How often reads are measured."""
         return self.options.rounds or (1 if self.brief else 3)
+
+    @property
+    def clients(self) -> int:
+        """How many client processes insert at once; to start many for few documents would take longer than all else."""
+        return self.options.clients or (4 if self.brief else 16)
 
     def scaled(self, size: int, least: int = 1) -> int:
         """A published number of documents at the run's scale."""

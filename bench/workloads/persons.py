@@ -28,7 +28,6 @@ SIZES = (5_000, 50_000, 500_000)
 SYNCED_INSERTS = 5_000
 BATCH = 1000
 POINT_READS, LEAST_READS = 5_000, 200
-FEW, FEW_CLIENTS = 1_000, 4  # to start many clients for few documents would take longer than all else
 CHEAP = ("insert, 1 client", f"insert, {BATCH} a command", "find by _id")
 
 
@@ -194,8 +193,7 @@ call; the size on disk; five queries without a secondary index, every result ite
     def _make(self, shape: str, size: int, durability: str) -> tuple[dict, list[Stage]]:
         rows = list(zip(keys(size), persons(size, shape)))
         slices = self.options.slices or (1 if self.brief else 5)
-        clients = min(FEW_CLIENTS, self.options.clients) if self.brief and size < FEW else self.options.clients
-        loads = Loads(shape, rows, self.rounds, slices, clients)
+        loads = Loads(shape, rows, self.rounds, slices, self.clients)
         return loads.about, loads.stages(reads=durability == RELAXED)
 
     def data_sets(self) -> list[DataSet]:

@@ -287,7 +287,7 @@ load, A, B, C, F, D, load again, E. Writes are acknowledged before they are on d
     )
 
     def _make(self, records: int, operations: int) -> tuple[dict, list[Stage]]:
-        workloads = Workloads(records, operations, self.options.clients, self.rounds)
+        workloads = Workloads(records, operations, self.clients, self.rounds)
         return workloads.about, workloads.stages()
 
     def data_sets(self) -> list[DataSet]:
