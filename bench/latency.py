@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from hdrh.histogram import HdrHistogram
 
-from bench.measure import Contestant, Sample, client_context, leave_interrupts, take_leave
+from bench.measure import Contestant, Sample, begin_client_process, client_context, take_leave
 from bench.targets import Client
 from bench.targets.base import Unsupported
 
@@ -226,7 +226,7 @@ class Told:
 def _client_process(connect: Callable[[], Client], role: Role, number: int, signals: _Signals, ready, go, results) -> None:
     client = None
     try:
-        leave_interrupts()
+        begin_client_process()
         client = connect()
         station = Station(client, connect, role, number, signals)
         if role.prepare:

@@ -110,7 +110,7 @@ def repeated(contestant: Contestant, work: Callable[[], int]) -> Sample:
 def _client_process(connect: Callable[[], Client], work: Callable, share: list, ready, go, results) -> None:
     client = None
     try:
-        leave_interrupts()
+        begin_client_process()
         client = connect()
         work(client, share[:1], True)
         ready.release()
@@ -127,9 +127,10 @@ def _client_process(connect: Callable[[], Client], work: Callable, share: list, 
         results.put((0.0, 0.0, 0.0, failure if isinstance(failure, Unsupported) else f"{type(failure).__name__}: {failure}"))
 
 
-def leave_interrupts() -> None:
-    """An interrupt at the terminal reaches all processes, and is the first one's to handle."""
+def begin_client_process() -> None:
+    """Interrupts at the terminal are the first process' to handle; what a process was forked with is not garbage to be looked through."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.freeze()
 
 
 def take_leave(client: Client | None) -> None:
