@@ -15,6 +15,7 @@ from bench.exhibits import BYTES, SECONDS, SIZE, Bars, BySize, Chart, OverTime, 
 from bench.report.figures import CLIENT, SERVER, WALL, Figures, Set  # noqa: E402
 
 matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "bench", "font.size": 9})
+matplotlib.rcParams.update({"font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans"]})  # a text names all of these
 matplotlib.rcParams.update({"axes.spines.top": False, "axes.spines.right": False})
 
 MARKERS = "osD^vP*X<>hp"
@@ -203,7 +204,7 @@ def _logarithmic(axes) -> None:
 def _svg(figure) -> str:
     """The figure in half the letters: comments left out, coordinates to a hundredth of a point."""
     drawn = io.StringIO()
-    figure.savefig(drawn, format="svg", metadata={"Date": None})
+    figure.savefig(drawn, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     shorter = re.sub(r"\s*<!--.*?-->|(?<=\n) +", "", drawn.getvalue(), flags=re.DOTALL)
     return re.sub(r'(?<==)"[^"]*"', lambda value: re.sub(r"(\.\d\d)\d+", r"\1", value[0]), shorter)
 
