@@ -5,9 +5,12 @@
 //!
 //! `cargo bench -p diwan-kv [-- NUMBER_OF_DOCUMENTS]`
 
-use diwan_kv::{Batch, Direction, Engine, FjallEngine, KeyRange, Options, Space};
+mod support;
+
+use diwan_kv::{Direction, Engine, FjallEngine, KeyRange, Options, Space};
 use std::ops::ControlFlow;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use support::{Meter, document, key, scrambled};
 
 fn main() {
     let count = std::env::args().skip(1).find_map(|arg| arg.parse().ok()).unwrap_or(500_000);
@@ -141,36 +144,6 @@ fn after_kill(count: u64) {
     );
 }
 
-/// A document of about 100 bytes, its entry in the change log, and one in an index.
-fn document(numbers: std::ops::Range<u64>) -> Batch {
-    let mut batch = Batch::with_capacity(3 * (numbers.end - numbers.start) as usize);
-    for n in numbers {
-        let random = scrambled(n);
-        let body = format!(
-            "{{\"name\":\"{:x}\",\"age\":{},\"city\":\"city {}\",\"mail\":\"{:x}@example.org\"}}",
-            random >> 20,
-            random % 90,
-            random % 1000,
-            random >> 8
-        );
-        batch.put(Space::Records, key(n), body.into_bytes());
-        batch.put(Space::Log, [b"coll".as_slice(), &n.to_be_bytes()].concat(), key(n)[4..].to_vec());
-        let index = [b"coll/age".as_slice(), &(random % 90).to_be_bytes(), &key(n)[4..]].concat();
-        batch.put(Space::Indexes, index, *b"");
-    }
-    batch
-}
-
-/// Like a collection's prefix and an ObjectId.
-fn key(n: u64) -> Vec<u8> {
-    [b"coll".as_slice(), &[0x65, 0x5f, 0x10, 0x20], &n.to_be_bytes()].concat()
-}
-
-fn scrambled(n: u64) -> u64 {
-    let z = n.wrapping_add(0x9e37_79b9_7f4a_7c15).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z ^ (z >> 29)
-}
-
 fn sizes(engine: &FjallEngine) {
     let stats = engine.stats();
     let mb = |bytes: u64| bytes as f64 / 1e6;
@@ -190,31 +163,4 @@ fn memory(when: &str) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = |name| status.lines().find(|line| line.starts_with(name)).unwrap_or_default();
     println!("  {when}: {} {}", line("VmRSS"), line("VmHWM"));
-}
-
-/// Measures wall and CPU time from `start` to `report`.
-struct Meter {
-    begun: Instant,
-    cpu: Duration,
-}
-
-impl Meter {
-    fn start() -> Self {
-        Self { begun: Instant::now(), cpu: cpu_time() }
-    }
-
-    fn report(self, what: &str, operations: u64) {
-        let (wall, cpu) = (self.begun.elapsed(), cpu_time() - self.cpu);
-        let each = |time: Duration| time.as_secs_f64() * 1e6 / operations as f64;
-        println!("{what:<40} {:>12.3} µs wall {:>12.3} µs CPU  ×{operations}", each(wall), each(cpu));
-    }
-}
-
-/// The process's CPU time so far, where the system tells it in /proc; in ticks of 10 ms.
-fn cpu_time() -> Duration {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let after_name = stat.rsplit(')').next().unwrap_or_default();
-    let ticks: u64 =
-        after_name.split_whitespace().skip(11).take(2).filter_map(|n| n.parse::<u64>().ok()).sum();
-    Duration::from_millis(ticks * 10)
 }

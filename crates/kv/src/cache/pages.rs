@@ -67,6 +67,11 @@ impl Pages {
         }
     }
 
+    /// About how many bytes a page holds.
+    pub fn page_bytes(&self) -> usize {
+        self.page_bytes
+    }
+
     /// Bytes that the pages take.
     pub fn bytes(&self) -> usize {
         self.map.read().bytes
@@ -197,26 +202,31 @@ impl Pages {
         }
     }
 
-    /// Puts in what was read from a snapshot of this moment: in the place of one page, or where there is none.
-    pub fn put(&self, drafts: Vec<Draft>, instead_of: Option<&Arc<Page>>, moment: Moment) {
+    /// Puts in what was read from a snapshot of this moment: in the place of one page, or where there is none. Returns
+    /// whether all found a place.
+    pub fn put(&self, drafts: Vec<Draft>, instead_of: Option<&Arc<Page>>, moment: Moment) -> bool {
         let mut map = self.map.write();
         let marks: Option<Vec<Vec<Bytes>>> = {
             let recent = self.recent.lock();
             let written = |draft: &Draft| recent.written(moment.settled, &draft.low, draft.high.as_deref());
             drafts.iter().map(|draft| written(draft).filter(|keys| keys.len() <= MOST_MARKS)).collect()
         };
-        let Some(marks) = marks else { return };
+        let Some(marks) = marks else { return false };
         if instead_of.is_some_and(|page| !map.remove_same(page)) {
-            return;
+            return false;
         }
         let since = self.time.fetch_add(1, Ordering::SeqCst) + 1;
+        let mut all = true;
         for (draft, marks) in drafts.into_iter().zip(marks) {
             let page = draft.placed(since, marks);
             if page.covers(&page.low) && map.is_free(&page) && map.make_room(page.cost(), self.budget) {
                 map.bytes += page.cost();
                 map.pages.insert(page.low.clone(), Arc::new(page));
+            } else {
+                all = false;
             }
         }
+        all
     }
 }
 

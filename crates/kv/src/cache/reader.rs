@@ -50,7 +50,7 @@ impl Snapshot for CachedSnapshot {
         }
         let (from, to) = half_open(range);
         let mut rest = Rest { from, to };
-        let mut filled = false;
+        let mut progress = Progress::default();
         while !rest.is_empty() {
             let (flow, end) = match self.shared.pages.find(&rest.from, self.shared.moment) {
                 Found::Page(page) => (self.shared.visit_page(&page, &rest, visitor)?, page.high.clone()),
@@ -64,7 +64,7 @@ impl Snapshot for CachedSnapshot {
                     (flow, end)
                 }
                 Found::Gap(end) => {
-                    (self.shared.visit_gap(rest.up_to(end.as_ref()), &mut filled, visitor)?, end)
+                    (self.shared.visit_gap(rest.up_to(end.as_ref()), &mut progress, visitor)?, end)
                 }
             };
             match end {
@@ -108,8 +108,13 @@ impl Shared {
     }
 
     /// Shows what the engine has in a part without pages, and leaves pages behind.
-    fn visit_gap(&self, part: Rest, filled: &mut bool, visitor: &mut Visitor<'_>) -> Result<ControlFlow<()>> {
-        let mut filler = Filler::new(self, &part, *filled);
+    fn visit_gap(
+        &self,
+        part: Rest,
+        progress: &mut Progress,
+        visitor: &mut Visitor<'_>,
+    ) -> Result<ControlFlow<()>> {
+        let mut filler = Filler::new(self, &part, *progress);
         let mut flow = ControlFlow::Continue(());
         self.inner.visit(CACHED, part.range(), &mut |key, value| {
             filler.push(self, key, value);
@@ -117,7 +122,7 @@ impl Shared {
             flow
         })?;
         if flow.is_continue() {
-            *filled |= filler.finish(self, part.to);
+            *progress = filler.finish(self, part.to);
         }
         Ok(flow)
     }
@@ -146,19 +151,40 @@ impl Fresh {
     }
 }
 
-/// Makes pages of what a scan reads from the engine.
-struct Filler {
-    packer: Option<Packer>,
+/// After a page found no room, so many pages' bytes pass by before a scan makes another one: packing costs, and what is kept
+/// gives way slowly.
+const PAUSE_PAGES: usize = 16;
+
+/// How a scan has come along with making pages.
+#[derive(Clone, Copy, Default)]
+struct Progress {
     /// Pages have been made, so that the rest is worth a small one.
     filled: bool,
+    /// How many bytes pass by before the next page.
+    pause: usize,
+}
+
+/// Makes pages of what a scan reads from the engine.
+struct Filler {
+    /// `None` during a pause, and where no page is ever made.
+    packer: Option<Packer>,
+    progress: Progress,
 }
 
 impl Filler {
-    fn new(shared: &Shared, part: &Rest, filled: bool) -> Filler {
-        Filler { packer: shared.pages.packer(part.from.clone()), filled }
+    fn new(shared: &Shared, part: &Rest, progress: Progress) -> Filler {
+        let packer = if progress.pause == 0 { shared.pages.packer(part.from.clone()) } else { None };
+        Filler { packer, progress }
     }
 
     fn push(&mut self, shared: &Shared, key: &[u8], value: &[u8]) {
+        if self.progress.pause > 0 {
+            self.progress.pause = self.progress.pause.saturating_sub(key.len() + value.len());
+            if self.progress.pause > 0 {
+                return;
+            }
+            self.packer = shared.pages.packer(key.into());
+        }
         let Some(packer) = &mut self.packer else { return };
         let draft = if packer.takes(key, value) {
             packer.push(key, value)
@@ -167,20 +193,27 @@ impl Filler {
             Some(packer.skip(key)).filter(|_| worthwhile)
         };
         if let Some(draft) = draft {
-            shared.pages.put(vec![draft], None, shared.moment);
-            self.filled = true;
+            self.put(shared, draft);
         }
     }
 
-    /// The part has been read to its end. Returns whether pages have been made.
-    fn finish(mut self, shared: &Shared, high: Option<Bytes>) -> bool {
-        if let Some(packer) = &mut self.packer
-            && (self.filled || shared.pages.worthwhile(packer.pending()))
-        {
-            shared.pages.put(vec![packer.cut(high)], None, shared.moment);
-            return true;
+    fn put(&mut self, shared: &Shared, draft: Draft) {
+        if shared.pages.put(vec![draft], None, shared.moment) {
+            self.progress.filled = true;
+        } else {
+            self.progress.pause = shared.pages.page_bytes() * PAUSE_PAGES;
+            self.packer = None;
         }
-        self.filled
+    }
+
+    /// The part has been read to its end.
+    fn finish(mut self, shared: &Shared, high: Option<Bytes>) -> Progress {
+        if let Some(mut packer) = self.packer.take()
+            && (self.progress.filled || shared.pages.worthwhile(packer.pending()))
+        {
+            self.put(shared, packer.cut(high));
+        }
+        self.progress
     }
 }
 
@@ -314,7 +347,7 @@ impl Scan {
             Direction::Reverse => self.rest.from_on(end),
         };
         let pairs = self.shared.inner.scan(CACHED, part.range(), self.direction);
-        let filler = fills.then(|| (Filler::new(&self.shared, &part, false), part.to));
+        let filler = fills.then(|| (Filler::new(&self.shared, &part, Progress::default()), part.to));
         Current::Engine(pairs, filler)
     }
 }

@@ -1,8 +1,10 @@
 //! How fjall is set up: measured choices, one place.
 //!
-//! - Small write buffers: they bound memory, the time to replay journals, and how much a flush delays.
+//! - Write buffers so large that [settling](super::settle) mostly comes first: it bounds memory and the time to replay
+//!   journals. Who flushes often makes writers wait often: fjall syncs files while it holds locks that they need.
 //! - Large compressed blocks where whole ranges are read, small ones where single keys are.
 //! - Filters where absent keys are asked for; none on the change log and on attachments, which are read by position.
+//!   They stay in memory, about a byte for each key: where one is dropped from the cache, every read of a key fetches it again.
 //! - No compression of attachments: what can be packed is, before it comes here.
 //! - Journals uncompressed: their checksums then do not depend on what a compressor makes of a value.
 //!
@@ -55,16 +57,15 @@ struct Tuning {
 
 const fn tuning(space: Space) -> Tuning {
     const COMMON: Tuning = Tuning {
-        memtable_bytes: 8 << 20,
+        memtable_bytes: 32 << 20,
         block_bytes: 16 << 10,
         filter: true,
         compression: CompressionType::Lz4,
     };
     match space {
         Space::Meta => Tuning { memtable_bytes: 4 << 20, block_bytes: 4 << 10, ..COMMON },
-        Space::Records | Space::Indexes => Tuning { memtable_bytes: 16 << 20, ..COMMON },
+        Space::Records | Space::Indexes | Space::Revisions => COMMON,
         Space::Log => Tuning { filter: false, ..COMMON },
-        Space::Revisions => COMMON,
         Space::Attachments => Tuning {
             memtable_bytes: 16 << 20,
             block_bytes: 128 << 10,
@@ -86,6 +87,6 @@ pub(super) fn keyspace(space: Space) -> KeyspaceCreateOptions {
         .data_block_size_policy(BlockSizePolicy::all(tuning.block_bytes))
         .data_block_compression_policy(CompressionPolicy::all(tuning.compression))
         .index_block_pinning_policy(PinningPolicy::all(true))
-        .filter_block_pinning_policy(PinningPolicy::new([true, true, false]))
+        .filter_block_pinning_policy(PinningPolicy::all(true))
         .filter_policy(filter)
 }
