@@ -30,7 +30,9 @@ fn main() {
         engine.close().expect("closing succeeds");
     }
     let records = count * 130;
-    for (fits, memory) in [("all fit", records * 2), ("a third fits", records / 3), ("a tenth fits", records / 10)] {
+    for (fits, memory) in
+        [("all fit", records * 2), ("a third fits", records / 3), ("a tenth fits", records / 10)]
+    {
         println!("{fits}: {:.0} MB of memory", memory as f64 / 1e6);
         let engines = [("alone", alone(dirs[0].path(), memory)), ("cached", cached(dirs[1].path(), memory))];
         for (name, engine) in &engines {
