@@ -181,7 +181,7 @@ fn last_piece(feed: &Feed, progress: Progress, windows: &watch::Receiver<Arc<Win
     let window = windows.borrow();
     let pending = match progress.since < window.start {
         true => window.end.saturating_sub(progress.since),
-        false => window.after(progress.since).len() as u64,
+        false => window.after(progress.since).count() as u64,
     };
     match feed.parameters.kind {
         Kind::EventSource => return out,

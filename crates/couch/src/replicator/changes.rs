@@ -12,6 +12,8 @@ use std::time::Duration;
 const BEATS: u128 = 3;
 /// The longest line of a feed.
 const LINE: u64 = 64 << 20;
+/// How many rows are handed on together at most.
+const TOGETHER: usize = 1024;
 
 /// A changed document.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,8 +26,8 @@ pub struct Row {
     pub revs: Vec<String>,
 }
 
-/// Where the rows go. `false` when no more are wanted.
-pub type Push<'a> = &'a mut dyn FnMut(Row) -> bool;
+/// Where the rows go that are there at the same time. `false` when no more are wanted.
+pub type Push<'a> = &'a mut dyn FnMut(Vec<Row>) -> bool;
 
 /// Reads the changes after `since`: the last sequence, when there are no more. A continuous feed has no end but failure.
 pub fn read(source: &Database, spec: &Spec, since: Value, push: Push<'_>) -> Result<Value, Failure> {
@@ -154,6 +156,11 @@ impl Lines<'_> {
         }
         Ok(Some(self.line.trim_ascii()))
     }
+
+    /// Whether the next one need not be waited for.
+    fn is_next_there(&self) -> bool {
+        memchr::memchr(b'\n', self.reader.buffer()).is_some()
+    }
 }
 
 /// Reads `{"results":[…],"last_seq":…}`.
@@ -167,7 +174,7 @@ fn list(
     let others = source.elements(answer, "results", |element| {
         if let Some(row) = row(source, element)? {
             let seq = row.seq.clone();
-            if !push(row) {
+            if !push(vec![row]) {
                 wanted = false;
                 return Err(Failure::stopped());
             }
@@ -190,20 +197,26 @@ fn follow(
     push: Push<'_>,
 ) -> Result<Option<Value>, Failure> {
     let mut lines = Lines::new(source, answer);
-    while let Some(text) = lines.next()? {
-        if text.is_empty() {
-            continue;
+    let mut rows = Vec::new();
+    let mut ended = false;
+    while !ended {
+        match lines.next()? {
+            None => ended = true,
+            Some([]) => {}
+            Some(text) => match row(source, text)? {
+                Some(row) => rows.push(row),
+                // The peer ends the feed, by its own limit of time or because the database is gone.
+                None => ended = true,
+            },
         }
-        match row(source, text)? {
-            Some(row) => {
-                let seq = row.seq.clone();
-                if !push(row) {
-                    return Err(Failure::stopped());
-                }
-                *since = seq;
+        if (ended || rows.len() == TOGETHER || !lines.is_next_there())
+            && let Some(last) = rows.last()
+        {
+            let seq = last.seq.clone();
+            if !push(std::mem::take(&mut rows)) {
+                return Err(Failure::stopped());
             }
-            // The peer ends the feed, by its own limit of time or because the database is gone.
-            None => break,
+            *since = seq;
         }
     }
     Ok(None)

@@ -397,7 +397,8 @@ impl Database {
     }
 
     /// Writes revisions as they are; those that were refused. `None` when the peer finds them too large together.
-    pub fn bulk_docs(&self, docs: &[Vec<u8>]) -> Result<Option<Vec<Refused>>, Failure> {
+    /// `relaxed` is who makes sure of the disk later.
+    pub fn bulk_docs(&self, docs: &[Vec<u8>], relaxed: bool) -> Result<Option<Vec<Refused>>, Failure> {
         let length = docs.iter().map(|doc| doc.len() + 1).sum::<usize>() + 32;
         let mut body = Vec::with_capacity(length);
         body.extend_from_slice(br#"{"new_edits":false,"docs":["#);
@@ -408,7 +409,7 @@ impl Database {
             body.extend_from_slice(doc);
         }
         body.extend_from_slice(b"]}");
-        let call = Call::post("_bulk_docs", body);
+        let call = Call { relaxed, ..Call::post("_bulk_docs", body) };
         let answer = self.send(call)?;
         match answer.status {
             413 => return Ok(None),

@@ -107,7 +107,9 @@ pub fn run(task: &Task<'_>, open: Open<'_>) -> Result<Map<String, Value>, Failur
         spec,
         transfer,
         queue: Mutex::new(Queue { through: start.clone(), workers: 1, ..Queue::default() }),
-        moved: Condvar::new(),
+        filled: Condvar::new(),
+        emptied: Condvar::new(),
+        over: Condvar::new(),
     };
     (task.started)();
     let mut result = Ok(());
@@ -163,8 +165,12 @@ struct Flow<'a> {
     spec: &'a Spec,
     transfer: Transfer,
     queue: Mutex<Queue>,
-    /// Something in the queue has changed.
-    moved: Condvar,
+    /// There is something to copy, or will never be.
+    filled: Condvar,
+    /// There is room for more.
+    emptied: Condvar,
+    /// All is done, or the run has failed.
+    over: Condvar,
 }
 
 #[derive(Default)]
@@ -227,7 +233,9 @@ impl Flow<'_> {
         let mut queue = self.queue.lock();
         queue.failure.get_or_insert(failure);
         drop(queue);
-        self.moved.notify_all();
+        for waiting in [&self.filled, &self.emptied, &self.over] {
+            waiting.notify_all();
+        }
     }
 
     /// Reads the changes into the queue.
@@ -235,24 +243,24 @@ impl Flow<'_> {
         let _fuse = Fuse(self);
         let room = self.spec.batch * (self.spec.workers + 1);
         let progress = &self.transfer.progress;
-        let result = changes::read(feed, self.spec, since, &mut |row| {
-            progress.update(|positions| {
-                positions.source = row.seq.clone();
-                positions.pending = positions.pending.map(|pending| pending.saturating_sub(1));
-            });
+        let result = changes::read(feed, self.spec, since, &mut |rows| {
+            if let Some(last) = rows.last() {
+                progress.update(|positions| {
+                    positions.source = last.seq.clone();
+                    let count = rows.len() as u64;
+                    positions.pending = positions.pending.map(|pending| pending.saturating_sub(count));
+                });
+            }
             let mut queue = self.queue.lock();
             while queue.rows.len() >= room && queue.failure.is_none() {
-                self.moved.wait(&mut queue);
+                self.emptied.wait(&mut queue);
             }
             if queue.failure.is_some() {
                 return false;
             }
-            queue.rows.push_back(row);
-            let wake = queue.idle > 0;
+            queue.rows.extend(rows);
             drop(queue);
-            if wake {
-                self.moved.notify_all();
-            }
+            self.filled.notify_one();
             true
         });
         match result {
@@ -262,9 +270,10 @@ impl Flow<'_> {
                 queue.ended = Some(last.clone());
                 if queue.is_done() {
                     queue.through = last;
+                    self.over.notify_all();
                 }
                 drop(queue);
-                self.moved.notify_all();
+                self.filled.notify_all();
             }
             Err(failure) => self.fail(failure),
         }
@@ -277,7 +286,7 @@ impl Flow<'_> {
             let mut queue = self.queue.lock();
             while queue.rows.is_empty() && queue.failure.is_none() && queue.ended.is_none() {
                 queue.idle += 1;
-                self.moved.wait(&mut queue);
+                self.filled.wait(&mut queue);
                 queue.idle -= 1;
             }
             if queue.failure.is_some() || queue.rows.is_empty() {
@@ -289,12 +298,16 @@ impl Flow<'_> {
             queue.next += 1;
             let last = rows.last().map(|row| row.seq.clone()).unwrap_or_default();
             queue.batches.insert(number, Batch { last, done: false });
-            let help = !queue.rows.is_empty() && queue.idle == 0 && queue.workers < self.spec.workers;
+            let is_more = !queue.rows.is_empty();
+            let help = is_more && queue.idle == 0 && queue.workers < self.spec.workers;
             if help {
                 queue.workers += 1;
             }
             drop(queue);
-            self.moved.notify_all();
+            self.emptied.notify_one();
+            if is_more {
+                self.filled.notify_one();
+            }
             // Without another thread the work goes on with those there are.
             if help && spawn(scope, "replication worker", || self.work(scope)).is_err() {
                 self.queue.lock().workers -= 1;
@@ -305,9 +318,12 @@ impl Flow<'_> {
             let mut queue = self.queue.lock();
             queue.finish(number);
             let through = queue.through.clone();
+            let is_done = queue.is_done();
             drop(queue);
             self.transfer.progress.update(|positions| positions.through = through);
-            self.moved.notify_all();
+            if is_done {
+                self.over.notify_all();
+            }
         }
     }
 
@@ -323,7 +339,7 @@ impl Flow<'_> {
         loop {
             let mut queue = self.queue.lock();
             while queue.failure.is_none() && !queue.is_done() {
-                if self.moved.wait_until(&mut queue, due).timed_out() {
+                if self.over.wait_until(&mut queue, due).timed_out() {
                     break;
                 }
             }

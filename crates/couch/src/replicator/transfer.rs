@@ -32,6 +32,8 @@ pub struct Transfer {
     pub progress: Arc<Progress>,
     /// Whether the target takes attachments compressed.
     takes_encoded: bool,
+    /// Whether checkpoints make sure that what was written is on disk, so that writes need not wait for it.
+    relaxed: bool,
     /// Whether the source knows requests for many revisions.
     bulk_get: AtomicBool,
 }
@@ -45,7 +47,14 @@ impl Transfer {
         takes_encoded: bool,
         progress: Arc<Progress>,
     ) -> Transfer {
-        Transfer { source, target, progress, takes_encoded, bulk_get: AtomicBool::new(spec.use_bulk_get) }
+        Transfer {
+            source,
+            target,
+            progress,
+            takes_encoded,
+            relaxed: spec.use_checkpoints,
+            bulk_get: AtomicBool::new(spec.use_bulk_get),
+        }
     }
 
     /// Copies what is missing of these. When this returns, the target has all that it takes.
@@ -264,7 +273,7 @@ impl Run<'_> {
     /// What is too large together is written in halves.
     fn write(&mut self, docs: &[Vec<u8>]) -> Result<(), Failure> {
         let progress = &self.transfer.progress;
-        match self.transfer.target.bulk_docs(docs)? {
+        match self.transfer.target.bulk_docs(docs, self.transfer.relaxed)? {
             Some(refused) => {
                 let failures = refused.len().min(docs.len()) as u64;
                 progress.add(Count::Written, docs.len() as u64 - failures);

@@ -91,7 +91,8 @@ impl Peer for Local {
                     body,
                 };
                 let response = (found.handler)(&mut request).unwrap_or_else(Response::from);
-                match response.after.map(|commit| request.couch.store.engine().wait_durable(commit)) {
+                let after = response.after.filter(|_| !call.relaxed);
+                match after.map(|commit| request.couch.store.engine().wait_durable(commit)) {
                     Some(Err(error)) => Error::from(error).into(),
                     _ => response,
                 }

@@ -40,6 +40,8 @@ pub struct Call {
     pub payload: Payload,
     /// Whether the body of the answer is compressed on the way if the peer can; not for feeds that wait.
     pub gzip: bool,
+    /// Whether a database of this server answers before what it has written is on disk.
+    pub relaxed: bool,
 }
 
 /// The body of a request.
@@ -62,7 +64,14 @@ pub enum Payload {
 impl Call {
     /// A request without a body.
     pub fn new(method: Method, path: impl Into<String>) -> Call {
-        Call { method, path: path.into(), headers: Vec::new(), payload: Payload::Empty, gzip: true }
+        Call {
+            method,
+            path: path.into(),
+            headers: Vec::new(),
+            payload: Payload::Empty,
+            gzip: true,
+            relaxed: false,
+        }
     }
 
     /// A GET.
