@@ -3,11 +3,12 @@
 use crate::change::Change;
 use crate::error::{Error, Result};
 use crate::keys::{self, CollectionId, Key, RevisionKey, read_number, write_number};
+use crate::locks::lock;
 use crate::record;
 use diwan_kv::{Direction, Engine, KeyRange, Snapshot, Space};
-use parking_lot::{Mutex, MutexGuard};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
 
 /// Gives out sequences. Whoever commits changes holds [`Sequence::lock`] meanwhile.
 pub(crate) struct Sequence {
@@ -83,13 +84,13 @@ impl Sequence {
             other_bodies: AtomicBool::new(state.tombstones),
             state: Mutex::new(state),
         };
-        sequence.publish(&sequence.state.lock());
+        sequence.publish(&lock(&sequence.state));
         Ok(sequence)
     }
 
     /// The state, held until its change is committed; [`Sequence::publish`] makes it known.
     pub fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
+        lock(&self.state)
     }
 
     /// Shows readers the state after a commit.
@@ -134,7 +135,7 @@ impl Sequence {
 
     /// The note of what the change log does not tell: bytes and the capped position, and as of which sequence.
     pub fn note(&self) -> Vec<u8> {
-        let state = self.state.lock();
+        let state = lock(&self.state);
         let mut out = Vec::new();
         write_number(&mut out, state.bytes);
         write_number(&mut out, state.position);

@@ -10,8 +10,8 @@ use diwan_kv::CommitId;
 use diwan_value::{Doc, doc};
 use std::sync::Arc;
 
-/// How many documents are deleted in one batch.
-const BATCH: usize = 128;
+/// How many documents are deleted in one batch: few, since other writers wait for it.
+const BATCH: usize = 16;
 
 /// A delete statement.
 #[derive(Clone, Default)]
@@ -49,7 +49,7 @@ impl Collection {
     pub fn delete(self: &Arc<Self>, request: &Delete<'_>) -> Result<Deleted> {
         let ready = request.scope.ready(self.schema().options.collator.as_ref())?;
         let filter = ready.filter(request.filter)?;
-        let mut targets = Targets::find(self, &filter, None, &request.hint, &ready)?;
+        let mut targets = Targets::find(self, request.filter, &filter, None, &request.hint, &ready)?;
         let mut deleted = Deleted::default();
         let result = doc! { "n": 1i64 };
         let retry = request.retry.map(|retry| RetryRecord { result: Some(result.as_doc()), ..retry });

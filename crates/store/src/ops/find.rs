@@ -2,7 +2,8 @@
 
 use super::aggregate::Aggregate;
 use super::scope::{Ready, Scope};
-use crate::collection::{Collection, id_key};
+use super::target::only_id;
+use crate::collection::Collection;
 use crate::error::{Error, Result};
 use crate::exec::{FoundKeys, Keys, Projected, Scan, Single, Sorted, Window};
 use crate::namespace::Namespace;
@@ -15,7 +16,7 @@ use diwan_query::filter::{Filter, FilterEnv};
 use diwan_query::pipeline::{DocList, DocSource};
 use diwan_query::projection::{Projection, ProjectionEnv};
 use diwan_query::sort::Sort;
-use diwan_value::{Array, ArrayBuilder, Doc, DocBuf, Path, Type, Value, doc};
+use diwan_value::{Array, ArrayBuilder, Doc, DocBuf, Path, doc};
 use std::sync::Arc;
 
 /// A find.
@@ -98,24 +99,9 @@ impl Find<'_> {
         Ok(Prepared { filter, sort, projection, plan, ready, view })
     }
 
-    /// The `_id` that is all the request asks for: the most frequent find, answered without a plan.
-    fn only_id(&self) -> Option<Value<'_>> {
-        let mut fields = self.filter.iter();
-        let (only, rest) = (fields.next()?, fields.next());
-        let is_scalar = matches!(
-            only.raw.tag,
-            Type::ObjectId
-                | Type::String
-                | Type::Int32
-                | Type::Int64
-                | Type::Double
-                | Type::Binary
-                | Type::DateTime
-        );
-        let plain = only.key == b"_id"
-            && rest.is_none()
-            && is_scalar
-            && self.sort.is_none_or(|sort| sort.is_empty())
+    /// The key of the `_id` that is all the request asks for: the most frequent find, answered without a plan.
+    fn only_id(&self, collated: bool) -> Option<Vec<u8>> {
+        let plain = self.sort.is_none_or(|sort| sort.is_empty())
             && self.projection.is_none_or(|projection| projection.is_empty())
             && self.skip == 0
             && self.hint == Hint::None
@@ -124,7 +110,7 @@ impl Find<'_> {
             && !self.tailable
             && self.scope.collation.is_none()
             && self.scope.variables.is_none();
-        plain.then(|| only.value())
+        plain.then(|| only_id(self.filter, collated)).flatten()
     }
 
     /// Which keys a scan by `plan` remembers.
@@ -223,10 +209,8 @@ impl Store {
             ));
         }
         let collated = collection.schema().options.collator.is_some();
-        if let Some(id) = request.only_id()
-            && !(collated && matches!(id, Value::String(_)))
-        {
-            let found = collection.get(&id_key(id)?)?.filter(|_| request.limit != Some(0));
+        if let Some(id) = request.only_id(collated) {
+            let found = collection.get(&id)?.filter(|_| request.limit != Some(0));
             return Ok(Box::new(Single::new(found)));
         }
         let prepared = request.prepare(&collection)?;

@@ -157,8 +157,14 @@ impl Collection {
         };
         for _ in 0..ATTEMPTS {
             statement.ready.interrupt.check()?;
-            let mut targets =
-                Targets::find(self, &statement.filter, request.sort, &request.hint, &statement.ready)?;
+            let mut targets = Targets::find(
+                self,
+                request.filter,
+                &statement.filter,
+                request.sort,
+                &request.hint,
+                &statement.ready,
+            )?;
             while let Some(id) = targets.next(&statement.ready)? {
                 let mut outcome: Option<Modified> = None;
                 let written = self.edit(&[id], options, |_, record| {

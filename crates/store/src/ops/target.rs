@@ -8,7 +8,7 @@ use crate::plan::{Access, Hint, Plan, Planner};
 use diwan_query::filter::Filter;
 use diwan_query::pipeline::DocSource;
 use diwan_query::sort::Sort;
-use diwan_value::{Doc, Value};
+use diwan_value::{Doc, Type, Value};
 use std::sync::Arc;
 
 /// The documents that match a write's filter, as of the moment of its beginning: each is seen once, whatever the write
@@ -24,8 +24,10 @@ enum Source {
 }
 
 impl Targets {
+    /// `filter` is what `asked` says.
     pub fn find(
         collection: &Arc<Collection>,
+        asked: Doc<'_>,
         filter: &Arc<Filter>,
         sort: Option<Doc<'_>>,
         hint: &Hint,
@@ -33,6 +35,12 @@ impl Targets {
     ) -> Result<Targets> {
         let sort =
             sort.map(Sort::parse).transpose()?.filter(|sort| !sort.is_empty() || sort.natural().is_some());
+        if sort.is_none()
+            && *hint == Hint::None
+            && let Some(id) = only_id(asked, ready.collator().is_some())
+        {
+            return Ok(Targets { source: Source::One(Some(id)) });
+        }
         let view = collection.view();
         let plan = Planner {
             view: &view,
@@ -81,4 +89,17 @@ impl Targets {
         }
         Ok(ids)
     }
+}
+
+/// The key of the `_id` that is all a filter asks for: then there is nothing to plan. With a collation, strings are not
+/// such.
+pub(super) fn only_id(filter: Doc<'_>, collated: bool) -> Option<Vec<u8>> {
+    let mut fields = filter.iter();
+    let (only, rest) = (fields.next()?, fields.next());
+    let is_exact = match only.raw.tag {
+        Type::ObjectId | Type::Int32 | Type::Int64 | Type::Double | Type::Binary | Type::DateTime => true,
+        Type::String => !collated,
+        _ => false,
+    };
+    (only.key == b"_id" && rest.is_none() && is_exact).then(|| id_key(only.value()).ok()).flatten()
 }

@@ -15,8 +15,8 @@ use diwan_value::{Array, Doc, DocBuf, Value, ValueBuf, doc};
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// How many documents are updated in one batch.
-const BATCH: usize = 64;
+/// How many documents are updated in one batch: few, since other writers wait for it.
+const BATCH: usize = 16;
 
 /// An update statement.
 #[derive(Clone, Default)]
@@ -156,8 +156,14 @@ impl Collection {
     fn update_one(self: &Arc<Self>, request: &Update<'_>, statement: &Statement) -> Result<Updated> {
         for _ in 0..ATTEMPTS {
             statement.ready.interrupt.check()?;
-            let mut targets =
-                Targets::find(self, &statement.filter, request.sort, &request.hint, &statement.ready)?;
+            let mut targets = Targets::find(
+                self,
+                request.filter,
+                &statement.filter,
+                request.sort,
+                &request.hint,
+                &statement.ready,
+            )?;
             while let Some(id) = targets.next(&statement.ready)? {
                 let updated = self.update_these(&[id], request, statement)?;
                 if updated.matched > 0 {
@@ -179,7 +185,8 @@ impl Collection {
 
     fn update_many(self: &Arc<Self>, request: &Update<'_>, statement: &Statement) -> Result<Updated> {
         let mut total = Updated::default();
-        let mut targets = Targets::find(self, &statement.filter, None, &request.hint, &statement.ready)?;
+        let mut targets =
+            Targets::find(self, request.filter, &statement.filter, None, &request.hint, &statement.ready)?;
         loop {
             let ids = targets.next_many(BATCH, &statement.ready)?;
             if ids.is_empty() {

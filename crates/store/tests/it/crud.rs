@@ -3,7 +3,7 @@
 use crate::setup::*;
 use diwan_kv::MemoryEngine;
 use diwan_query::Interrupt;
-use diwan_store::ops::{Aggregate, Count, Distinct, Find, FindAndModify, Modify, Scope};
+use diwan_store::ops::{Aggregate, Count, Delete, Distinct, Find, FindAndModify, Modify, Scope};
 use diwan_store::plan::Hint;
 use diwan_store::{ChangeKind, Error, RetryRecord, Store, WriteOptions, id_key};
 use diwan_value::{Doc, DocBuf, Value, array, doc};
@@ -236,4 +236,24 @@ fn dropped_names_are_gone_at_once_and_renames_keep_documents() {
     assert!(!store.drop_collection(&to).unwrap());
     assert!(old.insert(&[doc! { "_id": 2 }.as_doc()], true, WriteOptions::default()).is_err());
     assert!(store.databases().is_empty());
+}
+
+#[test]
+fn an_id_alone_finds_what_equals_it_also_under_a_collation() {
+    let store = store();
+    let collection = collection(&store);
+    insert(&collection, &[doc! { "_id": 1 }, doc! { "_id": "a" }, doc! { "_id": "b" }]);
+    assert_eq!(
+        update(&collection, &doc! { "_id": 1.0 }, &doc! { "$set": { "n": 1 } }, false, false).modified,
+        1
+    );
+    assert_eq!(delete(&collection, &doc! { "_id": "A" }, false), 0);
+    let insensitive = doc! { "locale": "en", "strength": 2 };
+    let scope = Scope { collation: Some(insensitive.as_doc()), ..Scope::default() };
+    let filter = doc! { "_id": "A" };
+    let request = Delete { filter: filter.as_doc(), scope, ..Delete::default() };
+    assert_eq!(collection.delete(&request).unwrap().count, 1);
+    let long = "x".repeat(20_000);
+    assert_eq!(delete(&collection, &doc! { "_id": long }, false), 0);
+    assert_eq!(collection.count(), 2);
 }
