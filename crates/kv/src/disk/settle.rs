@@ -20,7 +20,7 @@ use std::time::Duration;
 /// Less than this waits for [`LONG_IDLE`] ticks, so that a trickle of writes does not become a trickle of tables.
 const SMALL: u64 = 256 << 10;
 /// More than this waits for nothing.
-const LARGE: u64 = 8 << 20;
+const LARGE: u64 = 16 << 20;
 const TICK: Duration = Duration::from_millis(250);
 const IDLE: u32 = 4;
 const LONG_IDLE: u32 = 40;

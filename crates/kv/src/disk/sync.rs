@@ -18,12 +18,11 @@ use super::journal::{self, Stop, Walk};
 use super::mark::{Mark, Synced};
 use super::poison::Poison;
 use crate::{CommitId, DurableCallback, Error, Result};
-use parking_lot::{Condvar, Mutex};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -94,7 +93,7 @@ impl Syncer {
                 own.give_up();
             }
             // Whoever gave an order that was not carried out learns so when its reply channel goes.
-            own.orders.lock().release = None;
+            lock(&own.orders).release = None;
         };
         let thread = std::thread::Builder::new().name("kv-sync".into()).spawn(run);
         let thread = thread.map_err(|e| Error::io(context, e))?;
@@ -106,7 +105,7 @@ impl Syncer {
         let shared = &self.shared;
         let id = shared.completed.fetch_add(1, Ordering::SeqCst) + 1;
         if !shared.due.swap(true, Ordering::SeqCst) {
-            let _orders = shared.orders.lock();
+            let _orders = lock(&shared.orders);
             shared.wake.notify_one();
         }
         CommitId(id)
@@ -123,7 +122,7 @@ impl Syncer {
     pub fn on_durable(&self, commit: CommitId, callback: DurableCallback) {
         let shared = &self.shared;
         if self.durable() < commit {
-            let mut orders = shared.orders.lock();
+            let mut orders = lock(&shared.orders);
             if self.durable() < commit && shared.alive(&orders).is_ok() {
                 orders.requested = orders.requested.max(commit.0);
                 orders.waiting.push((commit.0, callback));
@@ -137,13 +136,13 @@ impl Syncer {
     pub fn wait(&self, commit: CommitId) -> Result<()> {
         let shared = &self.shared;
         if self.durable() < commit {
-            let mut orders = shared.orders.lock();
+            let mut orders = lock(&shared.orders);
             while self.durable() < commit && shared.alive(&orders).is_ok() {
                 if orders.requested < commit.0 {
                     orders.requested = commit.0;
                     shared.wake.notify_one();
                 }
-                shared.done.wait(&mut orders);
+                orders = shared.done.wait(orders).unwrap_or_else(PoisonError::into_inner);
             }
         }
         shared.outcome(commit.0)
@@ -151,7 +150,7 @@ impl Syncer {
 
     /// How far the journals are synced: at least as far as the last durable commit.
     pub fn synced(&self) -> Point {
-        *self.shared.synced.lock()
+        *lock(&self.shared.synced)
     }
 
     /// How many bytes the journals hold that have not been released.
@@ -164,7 +163,7 @@ impl Syncer {
     pub fn release(&self, point: Point) -> Result<()> {
         let (sender, receiver) = std::sync::mpsc::sync_channel(1);
         {
-            let mut orders = self.shared.orders.lock();
+            let mut orders = lock(&self.shared.orders);
             self.shared.alive(&orders)?;
             orders.release = Some((point, sender));
             self.shared.wake.notify_one();
@@ -174,10 +173,10 @@ impl Syncer {
 
     /// Syncs everything, answers everybody and ends the thread.
     pub fn stop(&self) -> Result<()> {
-        let Some(thread) = self.thread.lock().take() else { return Ok(()) };
+        let Some(thread) = lock(&self.thread).take() else { return Ok(()) };
         let last = self.last_completed();
         let outcome = self.wait(last);
-        self.shared.orders.lock().stop = true;
+        lock(&self.shared.orders).stop = true;
         self.shared.wake.notify_one();
         // What it panics with, it has answered itself.
         let _ = thread.join();
@@ -216,7 +215,7 @@ impl Shared {
             Error::io("syncing the journal", e)
         });
         if outcome.is_ok() {
-            *self.synced.lock() = journals.point();
+            *lock(&self.synced) = journals.point();
             self.held.store(journals.held(), Ordering::SeqCst);
             self.durable.store(group, Ordering::SeqCst);
         }
@@ -246,7 +245,7 @@ impl Shared {
     /// Waits until a sync is asked for, or due. `None`: the thread is to stop.
     fn next_order(&self) -> Option<Option<Release>> {
         let mut deadline: Option<Instant> = None;
-        let mut orders = self.orders.lock();
+        let mut orders = lock(&self.orders);
         loop {
             if orders.release.is_some() || orders.requested > self.durable.load(Ordering::SeqCst) {
                 return Some(orders.release.take());
@@ -255,23 +254,32 @@ impl Shared {
                 return None;
             }
             if !self.due.load(Ordering::SeqCst) {
-                self.wake.wait(&mut orders);
+                orders = self.wake.wait(orders).unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
             let deadline = *deadline.get_or_insert_with(|| Instant::now() + LAZY);
-            if self.wake.wait_until(&mut orders, deadline).timed_out() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let timeout;
+            (orders, timeout) = self.wake.wait_timeout(orders, left).unwrap_or_else(PoisonError::into_inner);
+            if timeout.timed_out() {
                 return Some(orders.release.take());
             }
         }
     }
 
     fn take_answered(&self, group: u64, all: bool) -> Vec<(u64, DurableCallback)> {
-        let mut orders = self.orders.lock();
+        let mut orders = lock(&self.orders);
         let waiting = std::mem::take(&mut orders.waiting);
         let (answered, waiting) = waiting.into_iter().partition(|(id, _)| all || *id <= group);
         orders.waiting = waiting;
         answered
     }
+}
+
+/// Locks, whether or not a holder has panicked. The standard library's locks: who waits for them sleeps, where
+/// parking_lot's would first yield the processor to whoever computes.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The journals on disk as the sync thread knows them.
