@@ -6,15 +6,19 @@
 //! has come again.
 
 use crate::client::Client;
+use crate::deferred::Parked;
 use crate::dispatch::{self, Wait};
 use crate::input::Input;
 use crate::server::Server;
+use crate::wire::HEADER_LEN;
+use diwan_kv::CommitId;
 use std::io::{self, Read, Write};
 use std::net;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
+use tokio::runtime::Handle;
 use tokio::time::{sleep_until, timeout_at};
 
 /// How long a conversation keeps its thread without a message.
@@ -123,6 +127,9 @@ struct Conversation {
     output: Vec<u8>,
     /// The length of the message whose command waits, and until when it does.
     waiting: Option<(usize, Instant)>,
+    /// The reply that waits for the disk.
+    parked: Option<Parked>,
+    runtime: Handle,
 }
 
 impl Conversation {
@@ -145,6 +152,8 @@ impl Conversation {
             scratch: Vec::new(),
             output: Vec::new(),
             waiting: None,
+            parked: None,
+            runtime: Handle::current(),
         })
     }
 
@@ -161,6 +170,7 @@ impl Conversation {
     fn run(mut self) -> (Conversation, io::Result<Pause>) {
         self.server.conversations.begin();
         let pause = self.converse();
+        self.settle();
         self.server.conversations.end();
         (self, pause)
     }
@@ -183,24 +193,18 @@ impl Conversation {
                 &mut self.scratch,
                 &mut self.output,
             );
-            match wait {
-                Wait::Nothing => {}
-                Wait::Durable(commit) => {
-                    if let Err(error) = self.server.engine.wait_durable(commit) {
-                        dispatch::fail(&self.server, message, error.into(), &mut self.output);
-                    }
-                }
+            let header = *message.first_chunk().ok_or(io::ErrorKind::InvalidData)?;
+            let commit = match wait {
+                Wait::Nothing => None,
+                Wait::Durable(commit) => Some(commit),
                 Wait::Change { until, changed } => {
                     self.waiting = Some((length, until));
                     return Ok(Pause::Change { until, changed });
                 }
                 Wait::Close => return Ok(Pause::End),
-            }
-            if !self.output.is_empty() {
-                (&*self.stream).write_all(&self.output)?;
-            }
+            };
             self.server.metrics.bytes_in.add(length as u64);
-            self.server.metrics.bytes_out.add(self.output.len() as u64);
+            self.reply(header, commit)?;
             self.input.consume(length);
             self.shrink();
             if self.server.is_draining() {
@@ -209,6 +213,33 @@ impl Conversation {
             if self.server.conversations.are_too_many() {
                 return Ok(Pause::Silence);
             }
+        }
+    }
+
+    /// Sends the reply to the message with this header, or parks it until a commit is durable.
+    fn reply(&mut self, header: [u8; HEADER_LEN], commit: Option<CommitId>) -> io::Result<()> {
+        if self.output.is_empty() {
+            return Ok(());
+        }
+        self.settle();
+        match commit {
+            None => {
+                self.server.metrics.bytes_out.add(self.output.len() as u64);
+                (&*self.stream).write_all(&self.output)
+            }
+            Some(commit) => {
+                let output = std::mem::take(&mut self.output);
+                let (server, stream, runtime) = (&self.server, &self.stream, &self.runtime);
+                self.parked = Some(Parked::new(server, stream, runtime, commit, header, output));
+                Ok(())
+            }
+        }
+    }
+
+    /// Waits until the reply that is parked, if one is, is out of the way.
+    fn settle(&mut self) {
+        if let Some(parked) = self.parked.take() {
+            parked.wait();
         }
     }
 

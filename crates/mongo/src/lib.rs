@@ -11,6 +11,7 @@ mod commands;
 mod concerns;
 mod connection;
 mod cursors;
+mod deferred;
 mod dispatch;
 mod error;
 mod fields;

@@ -1,7 +1,7 @@
 //! Connections that misbehave, and many at once.
 
 use diwan_testkit::TestServer;
-use diwan_value::{Value, doc};
+use diwan_value::{ArrayBuilder, Value, doc};
 use std::io::ErrorKind;
 
 #[test]
@@ -60,4 +60,53 @@ fn silent_connections_leave_room_for_others() {
     }
     assert!(server.client().run("test", doc! { "ping": 1 }).is_ok());
     assert!(server.connections() >= silent.len() + half.len());
+}
+
+#[test]
+fn replies_that_wait_for_the_disk_keep_their_order() {
+    let server = TestServer::on_disk();
+    let mut client = server.client();
+    for id in 0..100 {
+        let insert = doc! { "insert": "c", "documents": [{ "_id": id }], "writeConcern": { "j": true } };
+        client.send("test", insert, 0).unwrap();
+        client.send("test", doc! { "count": "c" }, 0).unwrap();
+    }
+    for id in 0..100 {
+        let inserted = client.receive().unwrap();
+        assert_eq!(inserted.as_doc().get("ok"), Some(Value::Double(1.0)));
+        assert_eq!(inserted.as_doc().get("n"), Some(Value::Int32(1)), "{id}");
+        assert!(inserted.as_doc().get("writeErrors").is_none());
+        assert_eq!(client.receive().unwrap().as_doc().get("n"), Some(Value::Int32(id + 1)));
+    }
+}
+
+#[test]
+fn who_takes_no_reply_holds_up_nobody_else() {
+    const MANY: i32 = 80_000;
+    let server = TestServer::on_disk();
+    let (mut slow, mut quick) = (server.client(), server.client());
+    quick.run("test", doc! { "insert": "c", "documents": [{ "_id": 0 }] }).unwrap();
+    let mut documents = ArrayBuilder::new();
+    documents.push(doc! { "_id": 1 });
+    for _ in 0..MANY {
+        documents.push(doc! { "_id": 0 });
+    }
+    let insert = doc! {
+        "insert": "c", "documents": documents, "ordered": false, "writeConcern": { "j": true },
+    };
+    slow.send("test", insert, 0).unwrap();
+    for id in 2..50 {
+        let insert = doc! { "insert": "c", "documents": [{ "_id": id }], "writeConcern": { "j": true } };
+        let inserted = quick.run("test", insert).unwrap();
+        assert_eq!(inserted.as_doc().get("n"), Some(Value::Int32(1)));
+    }
+    while quick.run("test", doc! { "count": "c", "query": { "_id": 1 } }).unwrap().as_doc().get("n")
+        != Some(Value::Int32(1))
+    {}
+    let insert = doc! { "insert": "c", "documents": [{ "_id": 50 }], "writeConcern": { "j": true } };
+    assert_eq!(quick.run("test", insert).unwrap().as_doc().get("n"), Some(Value::Int32(1)));
+    let reply = slow.receive().unwrap();
+    assert_eq!(reply.as_doc().get("n"), Some(Value::Int32(1)));
+    let errors = reply.as_doc().get_array("writeErrors").unwrap();
+    assert_eq!(errors.iter().count(), MANY as usize);
 }
