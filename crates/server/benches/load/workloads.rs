@@ -1,0 +1,247 @@
+//! What is asked of the server.
+
+use crate::client::{Client, Outcome};
+use crate::report::Report;
+use crate::server::{Server, own_cpu};
+use diwan_value::{ArrayBuilder, DocBuf, doc};
+use std::cell::{Cell, RefCell};
+use std::ops::Range;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use tokio::task::{JoinSet, LocalSet};
+
+/// One kind of load: some clients that do the same thing, perhaps beside something big.
+pub struct Workload {
+    pub name: &'static str,
+    clients: usize,
+    operation: Operation,
+    beside: Option<Big>,
+}
+
+/// A small request.
+#[derive(Clone, Copy)]
+enum Operation {
+    Ping,
+    Insert { synced: bool },
+    Find,
+    Update,
+    Delete,
+    Post,
+    Get,
+}
+
+/// A request that works on [`MANY`] documents of a collection while the small ones go on.
+#[derive(Clone, Copy)]
+enum Big {
+    DeleteMany(&'static str),
+    UpdateMany(&'static str),
+    CreateIndex(&'static str),
+}
+
+/// How many documents there are to find, update and delete one by one.
+const FEW: i64 = 100_000;
+/// How many documents there are for the big requests.
+const MANY: i64 = 300_000;
+/// How long tables may settle after loading.
+const SETTLING: Duration = Duration::from_secs(3);
+
+const fn alone(name: &'static str, clients: usize, operation: Operation) -> Workload {
+    Workload { name, clients, operation, beside: None }
+}
+
+const fn updates_beside(name: &'static str, big: Big) -> Workload {
+    Workload { name, clients: 1, operation: Operation::Update, beside: Some(big) }
+}
+
+pub const WORKLOADS: [Workload; 19] = [
+    alone("ping", 1, Operation::Ping),
+    alone("ping, 16 clients", 16, Operation::Ping),
+    alone("insert", 1, Operation::Insert { synced: false }),
+    alone("insert, 16 clients", 16, Operation::Insert { synced: false }),
+    alone("synced insert", 1, Operation::Insert { synced: true }),
+    alone("synced insert, 16 clients", 16, Operation::Insert { synced: true }),
+    alone("find", 1, Operation::Find),
+    alone("update", 1, Operation::Update),
+    alone("update, 16 clients", 16, Operation::Update),
+    alone("delete", 1, Operation::Delete),
+    alone("POST", 1, Operation::Post),
+    alone("POST, 16 clients", 16, Operation::Post),
+    alone("GET", 1, Operation::Get),
+    updates_beside("update beside deleteMany", Big::DeleteMany("few")),
+    updates_beside("update beside deleteMany elsewhere", Big::DeleteMany("many")),
+    updates_beside("update beside updateMany", Big::UpdateMany("few")),
+    updates_beside("update beside updateMany elsewhere", Big::UpdateMany("many")),
+    updates_beside("update beside createIndex", Big::CreateIndex("few")),
+    updates_beside("update beside createIndex elsewhere", Big::CreateIndex("many")),
+];
+
+/// What the clients of a workload share.
+struct Load {
+    operation: Operation,
+    next: Cell<i64>,
+    end: Cell<Option<Instant>>,
+    took: RefCell<Vec<Duration>>,
+}
+
+impl Load {
+    /// The number of the next operation; nothing when the time is over.
+    fn next(&self) -> Option<i64> {
+        let number = self.next.replace(self.next.get() + 1);
+        let over = self.end.get().is_some_and(|end| Instant::now() >= end);
+        // Documents can be deleted once.
+        (!over && (number < FEW || !matches!(self.operation, Operation::Delete))).then_some(number)
+    }
+
+    async fn work(self: Rc<Load>, mut client: Client) -> Outcome<()> {
+        while let Some(number) = self.next() {
+            let begun = Instant::now();
+            self.operation.run(&mut client, number).await?;
+            self.took.borrow_mut().push(begun.elapsed());
+        }
+        Ok(())
+    }
+}
+
+impl Workload {
+    /// Loads the server for so long, or until the big request is answered.
+    pub async fn run(&self, server: &Server, stretch: Duration) -> Outcome<Report> {
+        self.prepare(server).await?;
+        let address = match self.operation {
+            Operation::Post | Operation::Get => server.http,
+            _ => server.mongo,
+        };
+        let mut clients = Vec::new();
+        for _ in 0..self.clients {
+            clients.push(Client::connect(address).await?);
+        }
+        let load = Rc::new(Load {
+            operation: self.operation,
+            next: Cell::new(0),
+            end: Cell::new(None),
+            took: RefCell::default(),
+        });
+        let (cpu, own, begun) = (server.cpu(), own_cpu(), Instant::now());
+        load.end.set(self.beside.is_none().then(|| begun + stretch));
+        LocalSet::new().run_until(self.together(server, &load, clients)).await?;
+        let wall = begun.elapsed();
+        let mut took = load.took.take();
+        took.sort_unstable();
+        Ok(Report { took, wall, server: server.cpu() - cpu, clients: own_cpu() - own })
+    }
+
+    async fn together(&self, server: &Server, load: &Rc<Load>, clients: Vec<Client>) -> Outcome<()> {
+        let mut tasks = JoinSet::new();
+        for client in clients {
+            tasks.spawn_local(load.clone().work(client));
+        }
+        if let Some(big) = self.beside {
+            let outcome = Client::connect(server.mongo).await?.run(&big.command()).await;
+            load.end.set(Some(Instant::now()));
+            outcome?;
+        }
+        while let Some(outcome) = tasks.join_next().await {
+            outcome??;
+        }
+        Ok(())
+    }
+
+    /// Stores what the workload needs.
+    async fn prepare(&self, server: &Server) -> Outcome<()> {
+        let mut client = Client::connect(server.mongo).await?;
+        match self.operation {
+            Operation::Post => {
+                return Client::connect(server.http).await?.request(&http("PUT", "/few", "")).await;
+            }
+            Operation::Find | Operation::Update | Operation::Delete | Operation::Get => {}
+            Operation::Ping | Operation::Insert { .. } => {
+                return client.run(&insert("few", -1..0, false)).await;
+            }
+        }
+        fill(&mut client, "few", 0..FEW).await?;
+        if let Some(Big::DeleteMany(name) | Big::UpdateMany(name) | Big::CreateIndex(name)) = self.beside {
+            fill(&mut client, name, FEW..FEW + MANY).await?;
+        }
+        tokio::time::sleep(SETTLING).await;
+        Ok(())
+    }
+}
+
+impl Operation {
+    async fn run(self, client: &mut Client, number: i64) -> Outcome<()> {
+        // Some other document each time, and each once before any comes again.
+        let id = number.wrapping_mul(7919).rem_euclid(FEW);
+        match self {
+            Operation::Ping => client.run(&doc! { "ping": 1, "$db": "admin" }).await,
+            Operation::Insert { synced } => client.run(&insert("few", number..number + 1, synced)).await,
+            Operation::Find => {
+                client.run(&doc! { "find": "few", "filter": { "_id": id }, "limit": 1, "$db": "test" }).await
+            }
+            Operation::Update => {
+                let statement = doc! { "q": { "_id": id }, "u": { "$set": { "amount": number } } };
+                client.run(&write("update", "few", "updates", statement)).await
+            }
+            Operation::Delete => {
+                let statement = doc! { "q": { "_id": id }, "limit": 1 };
+                client.run(&write("delete", "few", "deletes", statement)).await
+            }
+            Operation::Post => {
+                let body =
+                    format!(r#"{{"name":"client number {number}","group":{},"amount":0}}"#, number % 100);
+                client.request(&http("POST", "/few", &body)).await
+            }
+            Operation::Get => {
+                client
+                    .request(&http("GET", &format!("/few/~%7B%22%24numberLong%22%3A%22{id}%22%7D"), ""))
+                    .await
+            }
+        }
+    }
+}
+
+impl Big {
+    fn command(self) -> DocBuf {
+        let many = || doc! { "_id": { "$gte": FEW } };
+        match self {
+            Big::DeleteMany(name) => write("delete", name, "deletes", doc! { "q": many(), "limit": 0 }),
+            Big::UpdateMany(name) => {
+                let statement = doc! { "q": many(), "u": { "$inc": { "amount": 1 } }, "multi": true };
+                write("update", name, "updates", statement)
+            }
+            Big::CreateIndex(name) => {
+                let index = doc! { "key": { "group": 1, "name": 1 }, "name": "groups" };
+                doc! { "createIndexes": name, "indexes": [index], "$db": "test" }
+            }
+        }
+    }
+}
+
+/// A write of one statement, acknowledged before it is synced.
+fn write(command: &str, collection: &str, list: &str, statement: DocBuf) -> DocBuf {
+    let concern = doc! { "w": 1 };
+    doc! { command: collection, list: [statement], "writeConcern": concern, "$db": "test" }
+}
+
+/// An insert of some documents, acknowledged before they are synced or after.
+fn insert(collection: &str, numbers: Range<i64>, synced: bool) -> DocBuf {
+    let mut documents = ArrayBuilder::new();
+    for number in numbers {
+        let name = format!("client number {number}");
+        documents.push(doc! { "_id": number, "name": name, "group": number % 100, "amount": 0i64 });
+    }
+    doc! { "insert": collection, "documents": documents, "writeConcern": { "w": 1, "j": synced }, "$db": "test" }
+}
+
+async fn fill(client: &mut Client, collection: &str, numbers: Range<i64>) -> Outcome<()> {
+    for from in numbers.clone().step_by(1000) {
+        client.run(&insert(collection, from..(from + 1000).min(numbers.end), false)).await?;
+    }
+    Ok(())
+}
+
+fn http(method: &str, path: &str, body: &str) -> String {
+    let length = body.len();
+    format!(
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+         Content-Length: {length}\r\n\r\n{body}"
+    )
+}
