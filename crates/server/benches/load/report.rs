@@ -12,7 +12,8 @@ pub struct Report {
 }
 
 impl Report {
-    pub const HEADING: &str = "workload                          binary             ops/s  CPU µs: server client      p50       p99       max";
+    pub const HEADING: &str = "workload                          binary             ops/s  \
+                               CPU µs: server client       p50       p99       max";
 
     fn per_operation(&self, time: Duration) -> f64 {
         time.as_secs_f64() * 1e6 / self.took.len().max(1) as f64
