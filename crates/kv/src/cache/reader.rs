@@ -238,7 +238,7 @@ impl Rest {
     }
 
     /// The part of it from a key on.
-    fn from_on(&self, start: Option<&Bytes>) -> Rest {
+    fn beginning_at(&self, start: Option<&Bytes>) -> Rest {
         let from = start.map_or(&self.from, |start| start.max(&self.from)).clone();
         Rest { from, to: self.to.clone() }
     }
@@ -344,7 +344,7 @@ impl Scan {
     fn engine(&self, end: Option<&Bytes>, fills: bool) -> Current {
         let part = match self.direction {
             Direction::Forward => self.rest.up_to(end),
-            Direction::Reverse => self.rest.from_on(end),
+            Direction::Reverse => self.rest.beginning_at(end),
         };
         let pairs = self.shared.inner.scan(CACHED, part.range(), self.direction);
         let filler = fills.then(|| (Filler::new(&self.shared, &part, Progress::default()), part.to));
