@@ -79,11 +79,18 @@ fn missing(view: &ReadView, id: &str, revs: Vec<Rev>) -> Result<Option<Missing>>
     Ok(Some(Missing { missing, possible_ancestors }))
 }
 
-/// The tree; nothing if the winner alone tells that nothing is missing.
+/// As much of the tree as tells what is missing; nothing if the winner alone tells that nothing is.
 fn tree_for(view: &ReadView, id: &[u8], revs: &[Rev]) -> Result<Option<RevisionTree>> {
     let Some(winner) = view.document(id)? else { return Ok(Some(RevisionTree::new())) };
     if revs.iter().all(|rev| rev.own() == Some(winner.revision)) {
         return Ok(None);
+    }
+    // Without branches nothing is newer than the winner, and what is older is none of the leaves.
+    let generation = u64::from(winner.revision.generation);
+    if !winner.has_branches && revs.iter().all(|rev| rev.generation() > generation) {
+        let mut tree = RevisionTree::new();
+        tree.merge(winner.revision, winner.deleted, &[]);
+        return Ok(Some(tree));
     }
     Ok(Some(view.tree(id)?.unwrap_or_default()))
 }

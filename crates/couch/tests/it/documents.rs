@@ -83,6 +83,11 @@ fn revisions_of_another_make_are_kept() {
     let asked = json!({"d": ["1-a", "1-b", "1-c"], "e": ["2-x", "3-foo"]});
     let missing = http.post("/db/_revs_diff", &asked).json();
     assert_eq!(missing, json!({"d": {"missing": ["1-c"]}}));
+    // What is newer than all that is here, and what is not only that.
+    let newer = json!({"missing": ["4-y", "5-z"], "possible_ancestors": ["3-foo"]});
+    for (asked, told) in [(json!(["4-y", "5-z"]), &newer), (json!(["4-y", "2-x", "5-z"]), &newer)] {
+        assert_eq!(http.post("/db/_revs_diff", &json!({"e": asked})).json()["e"], *told);
+    }
     let rows = http.get("/db/_changes?style=all_docs").json()["results"].take();
     let of =
         |id: &str| rows.as_array().unwrap().iter().find(|row| row["id"] == id).unwrap()["changes"].clone();
