@@ -8,8 +8,8 @@ use diwan_kv::{KeyRange, Space};
 use diwan_query::Interrupt;
 use diwan_query::filter::Filter;
 use std::ops::ControlFlow;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{LazyLock, Mutex};
 use std::thread;
 
 /// Below so many documents one thread is as fast.
@@ -24,7 +24,7 @@ pub fn count_matches(view: &ReadView, plan: &Plan, interrupt: &Interrupt) -> Res
     let Access::Collection { ids, .. } = &plan.access else { return Ok(None) };
     let prefix = keys::collection_prefix(view.collection().id);
     let ranges: Vec<KeyRange> = ids.as_slice().iter().map(|one| one.range(&prefix)).collect();
-    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let threads = cores();
     if threads == 1 || view.collection().count() < PARALLEL_FROM {
         let mut total = 0;
         for range in ranges {
@@ -61,6 +61,12 @@ pub fn count_matches(view: &ReadView, plan: &Plan, interrupt: &Interrupt) -> Res
         Ok(Some(error)) => Err(error),
         _ => Ok(Some(total.into_inner())),
     }
+}
+
+/// How many cores this process may use. Asked once: the answer takes reading several files.
+pub fn cores() -> usize {
+    static CORES: LazyLock<usize> = LazyLock::new(|| thread::available_parallelism().map_or(1, usize::from));
+    *CORES
 }
 
 /// The inner loop: one range, forward.

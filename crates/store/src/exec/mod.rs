@@ -6,7 +6,7 @@ mod single;
 mod sorted;
 mod window;
 
-pub use count::count_matches;
+pub use count::{cores, count_matches};
 pub use scan::{Keys, Scan, ScanStats};
 pub(crate) use single::Single;
 pub(crate) use sorted::Sorted;

@@ -7,6 +7,7 @@
 use crate::change::{Change, ChangeKind};
 use crate::collection::{Collection, ReadView};
 use crate::error::{Error, Result};
+use crate::exec;
 use crate::keys::{self, Key, read_number, write_number};
 use crate::record::{Record, Tombstone};
 use crate::revision::Revision;
@@ -14,7 +15,7 @@ use diwan_kv::{Bytes, Direction, KeyRange, Space};
 use diwan_value::key;
 use diwan_value::{ValueBuf, key::Decoder};
 use std::ops::{Bound, ControlFlow};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 /// How many entries of the log are read at a time.
 const RUN: usize = 4096;
@@ -175,7 +176,7 @@ fn rows_of(view: &ReadView, run: &Run, rows: &mut Vec<ChangeRow>) -> Result<()> 
 /// The rows of documents that are there, in the order of their ids. Of many, a second thread reads the second half: most
 /// of the time goes into documents and their revisions, not into the log.
 fn read_live(view: &ReadView, run: &Run, live: &[u32]) -> Result<Vec<ChangeRow>> {
-    if live.len() < MANY || !has_second_core() {
+    if live.len() < MANY || exec::cores() == 1 {
         return read_part(view, run, live);
     }
     let (first, second) = live.split_at(live.len() / 2);
@@ -190,12 +191,6 @@ fn read_live(view: &ReadView, run: &Run, live: &[u32]) -> Result<Vec<ChangeRow>>
         rows.append(&mut others);
         Ok(rows)
     })
-}
-
-fn has_second_core() -> bool {
-    static CORES: LazyLock<usize> =
-        LazyLock::new(|| std::thread::available_parallelism().map_or(1, |cores| cores.get()));
-    *CORES > 1
 }
 
 fn read_part(view: &ReadView, run: &Run, live: &[u32]) -> Result<Vec<ChangeRow>> {
