@@ -202,10 +202,10 @@ def _logarithmic(axes) -> None:
 
 
 def _svg(figure) -> str:
-    """The figure in half the letters: comments left out, coordinates to a hundredth of a point."""
+    """The figure in half the letters: comments and white space left out, coordinates to a hundredth of a point."""
     drawn = io.StringIO()
     figure.savefig(drawn, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
-    shorter = re.sub(r"\s*<!--.*?-->|(?<=\n) +", "", drawn.getvalue(), flags=re.DOTALL)
+    shorter = re.sub(r"\s*<!--.*?-->|(?<=\n) +| +(?=\n)", "", drawn.getvalue(), flags=re.DOTALL)
     return re.sub(r'(?<==)"[^"]*"', lambda value: re.sub(r"(\.\d\d)\d+", r"\1", value[0]), shorter)
 
 
