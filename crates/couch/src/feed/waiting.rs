@@ -6,7 +6,7 @@
 
 use super::Feed;
 use super::hub::{Hub, Window};
-use super::parameters::{Kind, Patience};
+use super::parameters::{Kind, LONGEST_SILENCE, Patience};
 use crate::error::{Error, Result};
 use crate::http::Response;
 use crate::sequence::Since;
@@ -33,10 +33,12 @@ const PIECES: usize = 2;
 pub(super) fn answer(couch: &Arc<Couch>, feed: Feed) -> Result<Response> {
     let (sender, receiver) = mpsc::channel(PIECES);
     let hub = couch.feeds.of(&feed.collection);
+    let end = hub.subscribe().borrow().end;
+    let begun = begin(&feed, end)?;
     // The handler runs on a thread of the runtime.
     let runtime = tokio::runtime::Handle::current();
     let kind = feed.parameters.kind;
-    runtime.spawn(run(Arc::new(feed), hub, couch.feed_readers.clone(), sender));
+    runtime.spawn(run(Arc::new(feed), hub, couch.feed_readers.clone(), sender, begun));
     let response = Response::feed(receiver);
     Ok(match kind {
         Kind::EventSource => {
@@ -66,31 +68,59 @@ struct Piece {
     progress: Progress,
 }
 
-async fn run(feed: Arc<Feed>, hub: Arc<Hub>, readers: Arc<Semaphore>, sender: Sender) {
-    match follow(&feed, &hub, &readers, &sender).await {
-        Ok(()) => {}
-        Err(error) => {
-            tracing::warn!(%error, "a feed broke off");
-            let _ = sender.send(Err(io::Error::other(error))).await;
-        }
+/// Where a feed begins. A function that fails does so with the first documents as a rule: as long as nothing has been
+/// told, its error can still be the answer, so the first piece is read before there is one.
+fn begin(feed: &Feed, end: u64) -> Result<Piece> {
+    let since = match feed.parameters.since {
+        Since::Sequence(since) if !feed.parameters.descending => since,
+        _ => end,
+    };
+    let mut piece =
+        Piece { bytes: Vec::new(), progress: Progress { since, left: feed.parameters.limit, written: 0 } };
+    if !feed.filter.is_script() {
+        return Ok(piece);
+    }
+    let latest = Instant::now()
+        + match feed.parameters.patience {
+            Patience::Heartbeat(beat) => beat,
+            Patience::Timeout(_) => LONGEST_SILENCE,
+        };
+    let is_late = || Instant::now() >= latest;
+    while piece.bytes.is_empty() && piece.progress.left > 0 && piece.progress.since < end && !is_late() {
+        piece = read_log(feed, piece.progress, &is_late)?;
+    }
+    Ok(piece)
+}
+
+async fn run(feed: Arc<Feed>, hub: Arc<Hub>, readers: Arc<Semaphore>, sender: Sender, begun: Piece) {
+    if let Err(error) = follow(&feed, &hub, &readers, &sender, begun).await {
+        // The head has been sent: to break the connection off is all that is left.
+        tracing::warn!(%error, namespace = %feed.collection.namespace(), "a feed broke off");
+        let _ = sender.send(Err(io::Error::other(error))).await;
     }
 }
 
-async fn follow(feed: &Arc<Feed>, hub: &Hub, readers: &Semaphore, sender: &Sender) -> Result<()> {
+async fn follow(
+    feed: &Arc<Feed>,
+    hub: &Hub,
+    readers: &Semaphore,
+    sender: &Sender,
+    begun: Piece,
+) -> Result<()> {
     let kind = feed.parameters.kind;
     let mut windows = hub.subscribe();
-    let since = match feed.parameters.since {
-        Since::Sequence(since) if !feed.parameters.descending => since,
-        _ => windows.borrow().end,
-    };
-    let mut progress = Progress { since, left: feed.parameters.limit, written: 0 };
-    if kind == Kind::Longpoll && send(sender, b"{\"results\":[\n".to_vec()).await.is_err() {
+    let Piece { bytes, mut progress } = begun;
+    let mut first = if kind == Kind::Longpoll { b"{\"results\":[\n".to_vec() } else { Vec::new() };
+    first.extend(bytes);
+    if !first.is_empty() && send(sender, first).await.is_err() {
         return Ok(());
     }
     let mut last_sent = Instant::now();
     // What is known one by one is looked up one by one, the first time.
     if feed.filter.ids().is_some() {
-        let piece = read(feed, readers, progress, true).await?;
+        let Some(piece) = read(feed, readers, progress, true, sender, &mut last_sent).await? else {
+            return Ok(());
+        };
         progress = piece.progress;
         if !piece.bytes.is_empty() {
             last_sent = Instant::now();
@@ -111,7 +141,10 @@ async fn follow(feed: &Arc<Feed>, hub: &Hub, readers: &Semaphore, sender: &Sende
             }
             let piece = match progress.since >= window.start && !feed.needs_view() {
                 true => from_window(feed, &window, progress)?,
-                false => read(feed, readers, progress, false).await?,
+                false => match read(feed, readers, progress, false, sender, &mut last_sent).await? {
+                    Some(piece) => piece,
+                    None => return Ok(()),
+                },
             };
             progress = piece.progress;
             if !piece.bytes.is_empty() {
@@ -161,11 +194,7 @@ async fn wait(
             () = tokio::time::sleep_until(until) => match patience {
                 Patience::Timeout(_) => return Ok(false),
                 Patience::Heartbeat(_) => {
-                    let beat: &[u8] = match feed.parameters.kind {
-                        Kind::EventSource => b"event: heartbeat\ndata: \n\n",
-                        _ => b"\n",
-                    };
-                    if send(sender, beat.to_vec()).await.is_err() {
+                    if beat(feed, sender).await.is_err() {
                         return Ok(false);
                     }
                     *last_sent = Instant::now();
@@ -173,6 +202,15 @@ async fn wait(
             }
         }
     }
+}
+
+/// Shows a client that its feed lives.
+async fn beat(feed: &Feed, sender: &Sender) -> Sent {
+    let beat: &[u8] = match feed.parameters.kind {
+        Kind::EventSource => b"event: heartbeat\ndata: \n\n",
+        _ => b"\n",
+    };
+    send(sender, beat.to_vec()).await
 }
 
 /// What ends a feed.
@@ -207,26 +245,53 @@ fn from_window(feed: &Feed, window: &Window, progress: Progress) -> Result<Piece
     Ok(piece)
 }
 
-/// The next piece from the store, read by one of the few threads for it.
-async fn read(feed: &Arc<Feed>, readers: &Semaphore, progress: Progress, by_ids: bool) -> Result<Piece> {
+/// The next piece from the store, read by one of the few threads for it; nothing if the client goes away. A filter may
+/// take long over many changes and let none through: meanwhile the client has its heartbeats.
+async fn read(
+    feed: &Arc<Feed>,
+    readers: &Semaphore,
+    progress: Progress,
+    by_ids: bool,
+    sender: &Sender,
+    last_sent: &mut Instant,
+) -> Result<Option<Piece>> {
     let closing = || Error::internal("The server is closing.");
-    let _place = readers.acquire().await.map_err(|_| closing())?;
-    let feed = feed.clone();
-    let work = move || match by_ids {
-        true => read_ids(&feed, progress),
-        false => read_log(&feed, progress),
+    let reading = async {
+        let _place = readers.acquire().await.map_err(|_| closing())?;
+        let (feed, sender) = (feed.clone(), sender.clone());
+        let work = move || match by_ids {
+            true => read_ids(&feed, progress),
+            false => read_log(&feed, progress, &|| sender.is_closed()),
+        };
+        tokio::task::spawn_blocking(work).await.map_err(|_| closing())?
     };
-    tokio::task::spawn_blocking(work).await.map_err(|_| closing())?
+    tokio::pin!(reading);
+    let patience = feed.parameters.patience;
+    loop {
+        tokio::select! {
+            piece = &mut reading => return piece.map(Some),
+            () = sender.closed() => return Ok(None),
+            () = tokio::time::sleep_until(*last_sent + patience.period()),
+                if matches!(patience, Patience::Heartbeat(_)) =>
+            {
+                if beat(feed, sender).await.is_err() {
+                    return Ok(None);
+                }
+                *last_sent = Instant::now();
+            }
+        }
+    }
 }
 
-fn read_log(feed: &Feed, progress: Progress) -> Result<Piece> {
+/// The next changes of the log, fewer if `is_ended` says so.
+fn read_log(feed: &Feed, progress: Progress, is_ended: &dyn Fn() -> bool) -> Result<Piece> {
     let mut piece = Piece { bytes: Vec::new(), progress };
     let end = feed.collection.last_sequence();
     let rows = feed.collection.changes(progress.since, BATCH, Direction::Forward)?;
     let view = feed.needs_view().then(|| feed.collection.view());
     for row in &rows {
         piece.row(feed, view.as_ref(), row)?;
-        if piece.is_full() {
+        if piece.is_full() || is_ended() {
             return Ok(piece);
         }
     }
@@ -293,9 +358,9 @@ impl Piece {
     }
 }
 
-async fn send(
-    sender: &Sender,
-    bytes: Vec<u8>,
-) -> std::result::Result<(), mpsc::error::SendError<io::Result<Bytes>>> {
+/// Whether somebody still takes pieces.
+type Sent = std::result::Result<(), mpsc::error::SendError<io::Result<Bytes>>>;
+
+async fn send(sender: &Sender, bytes: Vec<u8>) -> Sent {
     sender.send(Ok(bytes.into())).await
 }

@@ -1,10 +1,8 @@
 //! Feeds: what there is, and what comes.
 
-use crate::setup::{database, graft, made, rev};
-use diwan_testkit::{HttpClient, TestCouch};
+use crate::setup::{Lines, database, graft, made, rev};
+use diwan_testkit::HttpClient;
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 fn put(client: &mut HttpClient, id: &str) -> String {
@@ -13,46 +11,6 @@ fn put(client: &mut HttpClient, id: &str) -> String {
 
 fn ids(reply: &Value) -> Vec<&str> {
     reply["results"].as_array().unwrap().iter().map(|row| row["id"].as_str().unwrap()).collect()
-}
-
-/// A feed that waits, line by line.
-struct Lines {
-    reader: BufReader<TcpStream>,
-}
-
-impl Lines {
-    fn open(server: &TestCouch, path: &str) -> Lines {
-        let mut stream = TcpStream::connect(server.address()).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").unwrap();
-        let mut lines = Lines { reader: BufReader::new(stream) };
-        while !lines.raw().is_empty() {}
-        lines
-    }
-
-    fn raw(&mut self) -> String {
-        let mut line = String::new();
-        self.reader.read_line(&mut line).unwrap();
-        line.trim_end().to_owned()
-    }
-
-    /// The next line that is no heartbeat.
-    fn next(&mut self) -> String {
-        loop {
-            let line = self.raw();
-            if !line.is_empty() {
-                return line;
-            }
-        }
-    }
-
-    fn json(&mut self) -> Value {
-        serde_json::from_str(&self.next()).unwrap()
-    }
-
-    fn is_at_end(&mut self) -> bool {
-        self.reader.fill_buf().unwrap().is_empty()
-    }
 }
 
 #[test]

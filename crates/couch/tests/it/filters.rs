@@ -1,6 +1,6 @@
 //! Feeds that functions of design documents filter.
 
-use crate::setup::database;
+use crate::setup::{Lines, database};
 use serde_json::{Value, json};
 
 fn ids(reply: &Value) -> Vec<&str> {
@@ -65,5 +65,97 @@ fn filters_that_fail_are_told_as_errors() {
     for feed in ["normal", "longpoll", "continuous", "eventsource"] {
         let wrong = client.get(&format!("/db/_changes?filter=f/bad&feed={feed}&since=now")).refusal();
         assert_eq!((wrong.0, wrong.1.as_str()), (400, "compilation_error"), "{feed}");
+    }
+}
+
+#[test]
+fn a_filter_that_fails_before_anything_is_told_is_an_error_of_every_feed() {
+    let (server, mut client) = database();
+    let picky = "function (doc) { if (doc.bad) throw { forbidden: 'not you' }; return doc.n > 1; }";
+    let map = "function (doc) { if (doc.bad) throw new TypeError('no'); emit(doc.n); }";
+    let design = json!({ "filters": { "picky": picky }, "views": { "v": { "map": map } } });
+    client.put("/db/_design/f", &design);
+    client.put("/db/a", &json!({ "n": 1 }));
+    client.put("/db/b", &json!({ "bad": true }));
+    for feed in ["longpoll", "continuous", "eventsource"] {
+        let thrown = client.get(&format!("/db/_changes?filter=f/picky&feed={feed}")).refusal();
+        assert_eq!(thrown, (403, "forbidden".to_owned(), "not you".to_owned()), "{feed}");
+        let path = format!("/db/_changes?filter=_view&view=f/v&feed={feed}&since=2");
+        assert_eq!(
+            client.get(&path).status,
+            client.get("/db/_changes?filter=_view&view=f/v").status,
+            "{feed}"
+        );
+    }
+
+    // What has begun is broken off where it is, without the end that a feed has.
+    let mut waiting = Lines::open(&server, "/db/_changes?filter=f/picky&feed=continuous&since=now");
+    client.put("/db/c", &json!({ "n": 2 }));
+    assert_eq!(waiting.json()["id"], "c");
+    client.put("/db/d", &json!({ "bad": true }));
+    assert!(waiting.is_at_end());
+    let mut poll = Lines::open(&server, "/db/_changes?filter=f/picky&feed=longpoll&since=now");
+    assert_eq!(poll.next(), "{\"results\":[");
+    client.put("/db/e", &json!({ "bad": true }));
+    assert!(poll.is_at_end());
+}
+
+/// A filter that takes a tenth of a second for each document and lets only the one called `last` through.
+const SLOW: &str = "function (doc) { var begun = Date.now(); while (Date.now() - begun < 100); \
+                    return doc._id == 'last'; }";
+
+#[test]
+fn a_feed_whose_filter_is_slow_shows_that_it_lives() {
+    let (server, mut client) = database();
+    client.put("/db/_design/f", &json!({ "filters": { "slow": SLOW } }));
+    for n in 0..20 {
+        client.put(&format!("/db/{n:02}"), &json!({}));
+    }
+    client.put("/db/last", &json!({}));
+    let mut feed = Lines::open(&server, "/db/_changes?filter=f/slow&feed=continuous&heartbeat=50");
+    let mut beats = 0;
+    let row = loop {
+        let line = feed.raw();
+        match line.is_empty() {
+            true => beats += 1,
+            false => break line,
+        }
+    };
+    assert!(row.contains("\"last\"") && beats >= 5, "{beats} heartbeats before {row}");
+}
+
+#[test]
+fn nobody_filters_for_a_client_that_went_away() {
+    let (server, mut client) = database();
+    client.put("/db/_design/f", &json!({ "filters": { "slow": SLOW } }));
+    let docs: Vec<Value> = (0..400).map(|n| json!({ "_id": format!("{n:03}") })).collect();
+    client.post("/db/_bulk_docs", &json!({ "docs": docs }));
+    // More than may read at the same time; each would filter for most of a minute.
+    let path = "/db/_changes?filter=f/slow&feed=continuous&heartbeat=50";
+    let gone: Vec<Lines> = (0..6).map(|_| Lines::open(&server, path)).collect();
+    drop(gone);
+    let mut docs =
+        Lines::open(&server, "/db/_changes?feed=continuous&include_docs=true&limit=1&heartbeat=60000");
+    assert_eq!(docs.json()["id"], "_design/f");
+}
+
+#[test]
+fn filtered_feeds_tell_what_comes_while_they_wait() {
+    let (server, mut client) = database();
+    let design = json!({
+        "filters": { "even": "function (doc) { return doc.n % 2 == 0; }" },
+        "views": { "odd": { "map": "function (doc) { if (doc.n % 2) emit(doc.n); }" } }
+    });
+    client.put("/db/_design/d", &design);
+    let feed = |filter: &str| {
+        Lines::open(&server, &format!("/db/_changes?{filter}&feed=continuous&since=now&heartbeat=100"))
+    };
+    let mut feeds = [feed("filter=d/even"), feed("filter=_view&view=d/odd"), feed("filter=_design")];
+    assert!(feeds.iter_mut().all(|feed| feed.raw().is_empty()), "heartbeats come first");
+    client.put("/db/two", &json!({ "n": 2 }));
+    client.put("/db/one", &json!({ "n": 1 }));
+    client.put("/db/_design/new", &json!({}));
+    for (feed, expected) in feeds.iter_mut().zip(["two", "one", "_design/new"]) {
+        assert_eq!(feed.json()["id"], expected);
     }
 }

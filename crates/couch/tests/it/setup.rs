@@ -2,6 +2,9 @@
 
 use diwan_testkit::{HttpClient, HttpReply, TestCouch};
 use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::time::Duration;
 
 /// A server in memory, a connection to it, and a database called `db`.
 pub fn database() -> (TestCouch, HttpClient) {
@@ -33,4 +36,48 @@ pub fn graft(client: &mut HttpClient, id: &str, start: u32, digits: &str, mut fi
     fields["_revisions"] = json!({"start": start, "ids": digits.chars().map(hash).collect::<Vec<_>>()});
     let reply = client.post("/db/_bulk_docs", &json!({"new_edits": false, "docs": [fields]}));
     assert_eq!((reply.status, reply.json()), (201, json!([])));
+}
+
+/// A feed that waits, line by line.
+pub struct Lines {
+    reader: BufReader<TcpStream>,
+}
+
+impl Lines {
+    /// Asks, and reads the head.
+    pub fn open(server: &TestCouch, path: &str) -> Lines {
+        let mut stream = TcpStream::connect(server.address()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").unwrap();
+        let mut lines = Lines { reader: BufReader::new(stream) };
+        while !lines.raw().is_empty() {}
+        lines
+    }
+
+    /// The next line; none at the end.
+    pub fn raw(&mut self) -> String {
+        let mut line = String::new();
+        self.reader.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    /// The next line that is no heartbeat.
+    pub fn next(&mut self) -> String {
+        loop {
+            let line = self.raw();
+            if !line.is_empty() {
+                return line;
+            }
+        }
+    }
+
+    /// The same, read.
+    pub fn json(&mut self) -> Value {
+        serde_json::from_str(&self.next()).unwrap()
+    }
+
+    /// Whether nothing more comes.
+    pub fn is_at_end(&mut self) -> bool {
+        self.reader.fill_buf().unwrap().is_empty()
+    }
 }
