@@ -55,6 +55,14 @@ impl<E: Engine> Engine for ContractEngine<E> {
         self.inner.on_durable(commit, callback);
     }
 
+    fn sync_here(&self, commit: CommitId) -> Option<Result<()>> {
+        let outcome = self.inner.sync_here(commit);
+        if let Some(Ok(())) = outcome {
+            assert!(self.durable() >= commit, "{commit:?} was synced and is not durable");
+        }
+        outcome
+    }
+
     fn wait_durable(&self, commit: CommitId) -> Result<()> {
         self.inner.wait_durable(commit)?;
         assert!(self.durable() >= commit, "{commit:?} was waited for and is not durable");

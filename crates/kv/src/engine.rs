@@ -51,6 +51,10 @@ pub trait Engine: Send + Sync {
     /// another thread, which it must not hold up.
     fn on_durable(&self, commit: CommitId, callback: DurableCallback);
 
+    /// Makes the commit durable in this thread, which spares a switch to another; `None` if others are at it, and
+    /// it is better to wait for them.
+    fn sync_here(&self, commit: CommitId) -> Option<Result<()>>;
+
     /// Blocks until the commit is durable.
     fn wait_durable(&self, commit: CommitId) -> Result<()>;
 

@@ -106,6 +106,13 @@ impl<E: Engine> Engine for FaultEngine<E> {
         }
     }
 
+    fn sync_here(&self, commit: CommitId) -> Option<Result<()>> {
+        match self.faults.writing(Fault::Sync) {
+            Ok(()) => self.inner.sync_here(commit),
+            Err(error) => Some(Err(error)),
+        }
+    }
+
     fn wait_durable(&self, commit: CommitId) -> Result<()> {
         self.faults.writing(Fault::Sync)?;
         self.inner.wait_durable(commit)

@@ -81,6 +81,10 @@ impl Engine for MemoryEngine {
         callback(Ok(()));
     }
 
+    fn sync_here(&self, _commit: CommitId) -> Option<Result<()>> {
+        Some(Ok(()))
+    }
+
     fn wait_durable(&self, _commit: CommitId) -> Result<()> {
         Ok(())
     }

@@ -216,24 +216,25 @@ impl Conversation {
         }
     }
 
-    /// Sends the reply to the message with this header, or parks it until a commit is durable.
+    /// Sends the reply to the message with this header when the commit is durable: makes it so, or, where others sync
+    /// already, parks the reply until they have.
     fn reply(&mut self, header: [u8; HEADER_LEN], commit: Option<CommitId>) -> io::Result<()> {
         if self.output.is_empty() {
             return Ok(());
         }
         self.settle();
-        match commit {
-            None => {
-                self.server.metrics.bytes_out.add(self.output.len() as u64);
-                (&*self.stream).write_all(&self.output)
-            }
-            Some(commit) => {
+        match commit.map(|commit| self.server.engine.sync_here(commit).ok_or(commit)) {
+            None | Some(Ok(Ok(()))) => {}
+            Some(Ok(Err(error))) => dispatch::fail(&self.server, &header, error.into(), &mut self.output),
+            Some(Err(commit)) => {
                 let output = std::mem::take(&mut self.output);
                 let (server, stream, runtime) = (&self.server, &self.stream, &self.runtime);
                 self.parked = Some(Parked::new(server, stream, runtime, commit, header, output));
-                Ok(())
+                return Ok(());
             }
         }
+        self.server.metrics.bytes_out.add(self.output.len() as u64);
+        (&*self.stream).write_all(&self.output)
     }
 
     /// Waits until the reply that is parked, if one is, is out of the way.

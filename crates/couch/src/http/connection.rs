@@ -170,11 +170,16 @@ async fn receive(headers: &HeaderMap, incoming: Incoming, next: &Next) -> Result
     }
 }
 
-/// Waits until a commit is on disk.
+/// Waits until a commit is on disk; syncs it in this task, if there is a place for what blocks and nobody else does.
 async fn durable(couch: &Couch, commit: CommitId) -> Result<(), Error> {
     let engine = couch.store.engine();
     if engine.durable() >= commit {
         return Ok(());
+    }
+    if let Some(_place) = couch.inline.enter()
+        && let Some(outcome) = engine.sync_here(commit)
+    {
+        return Ok(outcome?);
     }
     let (sender, outcome) = oneshot::channel();
     engine.on_durable(commit, Box::new(move |outcome| drop(sender.send(outcome))));

@@ -80,6 +80,10 @@ impl<E: Engine> Engine for CachedEngine<E> {
         self.inner.on_durable(commit, callback);
     }
 
+    fn sync_here(&self, commit: CommitId) -> Option<Result<()>> {
+        self.inner.sync_here(commit)
+    }
+
     fn wait_durable(&self, commit: CommitId) -> Result<()> {
         self.inner.wait_durable(commit)
     }

@@ -17,8 +17,12 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_64;
+
+/// fjall begins the next journal only when it finds one longer than this.
+pub(super) const KEPT_UP_TO: u64 = 64_000_000;
 
 /// Why a walk did not go further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +61,11 @@ impl Walk {
         &self.file
     }
 
+    /// Whether the file has lost its name, and so will not be found at the next start.
+    pub fn is_removed(&self) -> io::Result<bool> {
+        Ok(self.file.metadata()?.nlink() == 0)
+    }
+
     /// Reads on until `limit`, or as far as whole batches go.
     pub fn advance(&mut self, limit: u64) -> io::Result<Stop> {
         let mut want = Self::FIRST_READ;
@@ -64,9 +73,7 @@ impl Walk {
             return Ok(Stop::Limit);
         }
         loop {
-            self.file.seek(SeekFrom::Start(self.position))?;
-            self.buffer.clear();
-            let got = Read::by_ref(&mut self.file).take(want as u64).read_to_end(&mut self.buffer)?;
+            let got = self.read(want)?;
             let mut used = 0;
             while let Some(batch) = parse(&self.buffer[used..]) {
                 let (len, link) = match batch {
@@ -86,6 +93,22 @@ impl Walk {
             }
             want = if used == 0 { want * 4 } else { want.max(Self::NEXT_READ) };
         }
+    }
+
+    /// Fills the buffer with up to `want` bytes from the position on.
+    fn read(&mut self, want: usize) -> io::Result<usize> {
+        self.buffer.resize(want, 0);
+        let mut got = 0;
+        while got < want {
+            match self.file.read_at(&mut self.buffer[got..], self.position + got as u64) {
+                Ok(0) => break,
+                Ok(more) => got += more,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        self.buffer.truncate(got);
+        Ok(got)
     }
 
     /// Whether only zeros follow the walk's position.

@@ -16,7 +16,8 @@
 
 use crate::{Error, Result};
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -75,8 +76,7 @@ impl Mark {
         let entries = &entries[entries.len().saturating_sub(MAX_ENTRIES)..];
         self.generation += 1;
         let slot = self.generation % 2 * SLOT_LEN as u64;
-        self.file.seek(SeekFrom::Start(slot))?;
-        self.file.write_all(&encode(self.generation, entries))
+        self.file.write_all_at(&encode(self.generation, entries), slot)
     }
 
     pub fn sync(&self) -> io::Result<()> {

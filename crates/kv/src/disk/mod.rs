@@ -286,6 +286,10 @@ impl Engine for FjallEngine {
         self.core.syncer.on_durable(commit, callback);
     }
 
+    fn sync_here(&self, commit: CommitId) -> Option<Result<()>> {
+        self.core.syncer.sync_here(commit)
+    }
+
     fn wait_durable(&self, commit: CommitId) -> Result<()> {
         self.core.syncer.wait(commit)
     }

@@ -1,15 +1,18 @@
-//! Durability: one thread that syncs the journal for everybody.
+//! Durability: the journal is synced for all who wait at once.
 //!
 //! fjall writes a commit to its journal in the committing thread, which leaves the bytes with the operating
 //! system. Asking fjall to sync would hold its journal's lock for as long as the disk takes, and stall every
-//! writer. So this thread syncs through a file handle of its own: it takes the number of the last completed
-//! commit, syncs the newest journal, and thereby all commits up to that number; all who waited for one of them
-//! are answered together. While the disk works, the next group gathers.
+//! writer. So we sync through a file handle of our own: take the number of the last completed commit, sync the
+//! newest journal, and thereby all commits up to that number; all who waited for one of them are answered
+//! together. While the disk works, the next group gathers.
+//!
+//! Who wants a commit durable while nobody syncs does it in its own thread, which costs no switch to another.
+//! Whoever comes while the disk works is served by the sync thread, with all who came meanwhile.
 //!
 //! Older journals need no sync: fjall syncs a journal before it begins the next one.
 //!
-//! Before each sync the thread reads what was added to the journal, which checks that it is what was committed
-//! and tells how far it goes; after the sync that is noted in the [mark](super::mark).
+//! Before each sync what was added to the journal is read, which checks that it is what was committed and tells
+//! how far it goes; after the sync that is noted in the [mark](super::mark).
 //!
 //! Commits that nobody waits for are synced within [`LAZY`]. A failed sync poisons the engine: after it, nobody
 //! can know which bytes the disk holds.
@@ -22,9 +25,9 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long a commit that nobody waits for stays unsynced.
 const LAZY: Duration = Duration::from_millis(100);
@@ -37,6 +40,8 @@ pub(super) struct Syncer {
 
 struct Shared {
     poison: Arc<Poison>,
+    /// Held by whoever syncs.
+    journals: Mutex<Journals>,
     /// How many commits have completed: the id of the last.
     completed: AtomicU64,
     durable: AtomicU64,
@@ -46,6 +51,8 @@ struct Shared {
     held: AtomicU64,
     /// Set by the first commit after a sync began: another is due within [`LAZY`].
     due: AtomicBool,
+    /// Whether the sync thread sleeps until it is woken; else it looks every [`LAZY`] whether a sync is due.
+    resting: AtomicBool,
     orders: Mutex<Orders>,
     wake: Condvar,
     done: Condvar,
@@ -67,6 +74,8 @@ struct Orders {
     requested: u64,
     waiting: Vec<(u64, DurableCallback)>,
     release: Option<Release>,
+    /// How many threads wait for the next sync to end.
+    blocked: usize,
     stop: bool,
 }
 
@@ -74,24 +83,23 @@ impl Syncer {
     /// Starts the thread over the journals of `dir`, of which `synced` is known.
     pub fn start(dir: PathBuf, mark: Mark, synced: Vec<Synced>, poison: Arc<Poison>) -> Result<Self> {
         let context = "starting the sync thread";
-        let mut journals = Journals::open(dir, mark, synced).map_err(|e| Error::io(context, e))?;
+        let journals = Journals::open(dir, mark, synced).map_err(|e| Error::io(context, e))?;
         let shared = Arc::new(Shared {
             poison,
             completed: AtomicU64::new(0),
             durable: AtomicU64::new(0),
             synced: Mutex::new(journals.point()),
             held: AtomicU64::new(journals.held()),
+            journals: Mutex::new(journals),
             due: AtomicBool::new(false),
+            resting: AtomicBool::new(false),
             orders: Mutex::default(),
             wake: Condvar::new(),
             done: Condvar::new(),
         });
         let own = Arc::clone(&shared);
         let run = move || {
-            let rounds = AssertUnwindSafe(|| while own.round(&mut journals) {});
-            if catch_unwind(rounds).is_err() {
-                own.give_up();
-            }
+            while own.round() {}
             // Whoever gave an order that was not carried out learns so when its reply channel goes.
             lock(&own.orders).release = None;
         };
@@ -104,7 +112,7 @@ impl Syncer {
     pub fn completed(&self) -> CommitId {
         let shared = &self.shared;
         let id = shared.completed.fetch_add(1, Ordering::SeqCst) + 1;
-        if !shared.due.swap(true, Ordering::SeqCst) {
+        if !shared.due.swap(true, Ordering::SeqCst) && shared.resting.load(Ordering::SeqCst) {
             let _orders = lock(&shared.orders);
             shared.wake.notify_one();
         }
@@ -117,6 +125,31 @@ impl Syncer {
 
     pub fn durable(&self) -> CommitId {
         CommitId(self.shared.durable.load(Ordering::SeqCst))
+    }
+
+    /// Makes a commit durable in this thread, unless others are at it: then `None`, and it is for
+    /// [`Self::on_durable`] or [`Self::wait`].
+    pub fn sync_here(&self, commit: CommitId) -> Option<Result<()>> {
+        let shared = &self.shared;
+        if self.durable() < commit {
+            let mut journals = match shared.journals.try_lock() {
+                Ok(journals) => journals,
+                Err(TryLockError::Poisoned(journals)) => journals.into_inner(),
+                Err(TryLockError::WouldBlock) => return None,
+            };
+            {
+                let orders = lock(&shared.orders);
+                let asked = orders.requested > shared.durable.load(Ordering::SeqCst);
+                if asked && shared.alive(&orders).is_ok() {
+                    return None;
+                }
+            }
+            // What closes the engine syncs for the last time, and waits for nobody who comes later.
+            if self.durable() < commit && shared.poison.check().is_ok() {
+                shared.sync(&mut journals, None);
+            }
+        }
+        Some(shared.outcome(commit.0))
     }
 
     pub fn on_durable(&self, commit: CommitId, callback: DurableCallback) {
@@ -134,6 +167,9 @@ impl Syncer {
     }
 
     pub fn wait(&self, commit: CommitId) -> Result<()> {
+        if let Some(outcome) = self.sync_here(commit) {
+            return outcome;
+        }
         let shared = &self.shared;
         if self.durable() < commit {
             let mut orders = lock(&shared.orders);
@@ -142,7 +178,9 @@ impl Syncer {
                     orders.requested = commit.0;
                     shared.wake.notify_one();
                 }
+                orders.blocked += 1;
                 orders = shared.done.wait(orders).unwrap_or_else(PoisonError::into_inner);
+                orders.blocked -= 1;
             }
         }
         shared.outcome(commit.0)
@@ -199,9 +237,26 @@ impl Shared {
         Err(Error::Closed)
     }
 
-    /// Waits for work, syncs once, answers; false when the thread is to end.
-    fn round(&self, journals: &mut Journals) -> bool {
+    /// The sync thread's: waits for work and does it; false when the thread is to end.
+    fn round(&self) -> bool {
         let Some(release) = self.next_order() else { return false };
+        let mut journals = lock(&self.journals);
+        // Whoever synced before may have failed, and then nobody must try again.
+        if self.poison.check().is_ok() {
+            self.sync(&mut journals, release);
+        }
+        true
+    }
+
+    /// Syncs once and answers all whose commits are durable now. A panic, be it a callback's, poisons the engine.
+    fn sync(&self, journals: &mut Journals, release: Option<Release>) {
+        let group = catch_unwind(AssertUnwindSafe(|| self.sync_and_answer(journals, release)));
+        if group.is_err() {
+            self.give_up();
+        }
+    }
+
+    fn sync_and_answer(&self, journals: &mut Journals, release: Option<Release>) {
         // First the flag, then the number: a commit after this number raises the flag again.
         self.due.store(false, Ordering::SeqCst);
         let group = self.completed.load(Ordering::SeqCst);
@@ -219,23 +274,18 @@ impl Shared {
             self.held.store(journals.held(), Ordering::SeqCst);
             self.durable.store(group, Ordering::SeqCst);
         }
-        let answered = self.take_answered(group, outcome.is_err());
-        self.done.notify_all();
-        for (_, callback) in answered {
+        for (_, callback) in self.take_answered(group, outcome.is_err()) {
             callback(outcome.clone());
         }
         if let Some((_, reply)) = release {
-            let _ = reply.send(outcome.clone());
+            let _ = reply.send(outcome);
         }
-        outcome.is_ok()
     }
 
     /// After a panic, be it a callback's: nobody must wait for ever.
     fn give_up(&self) {
-        self.poison.set("the sync thread panicked");
-        let unanswered = self.take_answered(0, true);
-        self.done.notify_all();
-        for (_, callback) in unanswered {
+        self.poison.set("a sync of the journal panicked");
+        for (_, callback) in self.take_answered(0, true) {
             let outcome = self.poison.check();
             // A second panic changes nothing.
             let _ = catch_unwind(AssertUnwindSafe(|| callback(outcome)));
@@ -244,31 +294,40 @@ impl Shared {
 
     /// Waits until a sync is asked for, or due. `None`: the thread is to stop.
     fn next_order(&self) -> Option<Option<Release>> {
-        let mut deadline: Option<Instant> = None;
         let mut orders = lock(&self.orders);
         loop {
+            self.poison.check().ok()?;
             if orders.release.is_some() || orders.requested > self.durable.load(Ordering::SeqCst) {
                 return Some(orders.release.take());
             }
             if orders.stop {
                 return None;
             }
-            if !self.due.load(Ordering::SeqCst) {
-                orders = self.wake.wait(orders).unwrap_or_else(PoisonError::into_inner);
+            if self.due.load(Ordering::SeqCst) {
+                // Commits under way set the flag again and again: a look now and then costs them no wake-up.
+                let timeout;
+                (orders, timeout) =
+                    self.wake.wait_timeout(orders, LAZY).unwrap_or_else(PoisonError::into_inner);
+                if timeout.timed_out() && self.due.load(Ordering::SeqCst) {
+                    return Some(orders.release.take());
+                }
                 continue;
             }
-            let deadline = *deadline.get_or_insert_with(|| Instant::now() + LAZY);
-            let left = deadline.saturating_duration_since(Instant::now());
-            let timeout;
-            (orders, timeout) = self.wake.wait_timeout(orders, left).unwrap_or_else(PoisonError::into_inner);
-            if timeout.timed_out() {
-                return Some(orders.release.take());
+            // First this flag, then the other again: a commit sets them in the opposite order.
+            self.resting.store(true, Ordering::SeqCst);
+            if !self.due.load(Ordering::SeqCst) {
+                orders = self.wake.wait(orders).unwrap_or_else(PoisonError::into_inner);
             }
+            self.resting.store(false, Ordering::SeqCst);
         }
     }
 
+    /// Takes the callbacks of those who are to be answered, and wakes the threads that wait.
     fn take_answered(&self, group: u64, all: bool) -> Vec<(u64, DurableCallback)> {
         let mut orders = lock(&self.orders);
+        if orders.blocked > 0 {
+            self.done.notify_all();
+        }
         let waiting = std::mem::take(&mut orders.waiting);
         let (answered, waiting) = waiting.into_iter().partition(|(id, _)| all || *id <= group);
         orders.waiting = waiting;
@@ -282,7 +341,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The journals on disk as the sync thread knows them.
+/// The journals on disk as far as they have been read back.
 struct Journals {
     dir: PathBuf,
     mark: Mark,
@@ -306,17 +365,20 @@ impl Journals {
 
     /// Makes the first `group` commits of this run durable, and notes it.
     fn sync(&mut self, group: u64) -> io::Result<()> {
-        loop {
-            // First look for the next journal, then read this one: once the next exists, this is complete.
-            let next = self.next_journal()?;
-            let before = self.current.batches;
-            let stop = self.current.advance(u64::MAX)?;
-            self.seen = self.seen.map(|seen| seen + self.current.batches - before);
-            let Some(next) = next else { break };
-            if let Stop::Broken(why) = stop {
+        self.read_on()?;
+        // A shorter journal was the newest while it was read, and so held all that had been committed.
+        while self.current.position > journal::KEPT_UP_TO
+            && let Some(next) = self.next_journal()?
+        {
+            // Now that the next exists, this one is complete.
+            if let Stop::Broken(why) = self.read_on()? {
                 return Err(io::Error::other(format!("a finished journal does not read back: {why}")));
             }
             self.move_to(next)?;
+            self.read_on()?;
+        }
+        if self.current.is_removed()? {
+            return Err(io::Error::other("the current journal is gone"));
         }
         if let Some(seen) = self.seen.filter(|seen| *seen < group) {
             let why = format!("of {group} commits only {seen} read back from the journal");
@@ -328,6 +390,14 @@ impl Journals {
             self.mark.write(&self.entries())?;
         }
         Ok(())
+    }
+
+    /// Reads what has been added to the current journal.
+    fn read_on(&mut self) -> io::Result<Stop> {
+        let before = self.current.batches;
+        let stop = self.current.advance(u64::MAX)?;
+        self.seen = self.seen.map(|seen| seen + self.current.batches - before);
+        Ok(stop)
     }
 
     /// The journal after the current one, if it has been begun.

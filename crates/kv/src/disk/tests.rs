@@ -175,9 +175,15 @@ fn durability_is_reported_in_order_and_in_time() {
                     let mut batch = Batch::new();
                     batch.put(Space::Log, [writer, n], *b"x");
                     let id = engine.commit(batch).unwrap();
-                    if n % 2 == 0 {
+                    let synced_here = if n % 3 == 0 { engine.sync_here(id) } else { None };
+                    if let Some(outcome) = synced_here {
+                        outcome.unwrap();
+                        assert!(engine.durable() >= id);
+                        sender.send((id, Ok(()))).unwrap();
+                    } else if n % 3 == 1 {
                         engine.wait_durable(id).unwrap();
                         assert!(engine.durable() >= id);
+                        sender.send((id, Ok(()))).unwrap();
                     } else {
                         let sender = sender.clone();
                         engine.on_durable(id, Box::new(move |outcome| sender.send((id, outcome)).unwrap()));
@@ -188,11 +194,15 @@ fn durability_is_reported_in_order_and_in_time() {
     });
     drop(sender);
     let answers: Vec<_> = receiver.into_iter().collect();
-    assert_eq!(answers.len(), 8 * 25);
+    assert_eq!(answers.len(), 8 * 50);
     assert!(answers.iter().all(|(_, outcome)| outcome.is_ok()));
-    // Nobody asks for this one; it becomes durable by itself.
+    // While nobody else syncs, this thread can.
     let mut batch = Batch::new();
-    batch.put(Space::Log, *b"lazy", *b"x");
+    batch.put(Space::Log, *b"here", *b"x");
+    let id = engine.commit(batch.clone()).unwrap();
+    assert!(matches!(engine.sync_here(id), Some(Ok(()))));
+    assert!(engine.durable() >= id);
+    // Nobody asks for this one; it becomes durable by itself.
     let id = engine.commit(batch).unwrap();
     while engine.durable() < id {
         std::thread::sleep(std::time::Duration::from_millis(5));
@@ -501,6 +511,24 @@ fn a_failed_sync_refuses_writes_until_opened_anew() {
     assert_eq!(content(&engine).unwrap().len(), 31);
     drop(engine);
     assert!(matches!(open(dir.path()), Err(Error::LostWrites(_))));
+}
+
+#[test]
+fn a_failed_sync_in_the_callers_thread_answers_everybody() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path()).unwrap();
+    fill(&engine, 0..10);
+    std::fs::remove_file(dir.path().join("data/0.jnl")).unwrap();
+    let mut batch = Batch::new();
+    batch.put(Space::Records, *b"lost", *b"x");
+    let id = engine.commit(batch.clone()).unwrap();
+    // The sync thread may come first, because such commits do not stay unsynced.
+    let here = engine.sync_here(id);
+    assert!(here.is_none_or(|outcome| outcome.is_err()));
+    assert!(engine.wait_durable(id).is_err());
+    assert!(engine.sync_here(id).is_some_and(|outcome| outcome.is_err()), "a second try must not succeed");
+    assert!(engine.durable() < id);
+    assert!(matches!(engine.commit(batch), Err(Error::Poisoned(_))));
 }
 
 #[test]
