@@ -4,6 +4,7 @@
 //! panic.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 
 /// How many levels of arrays and objects may lie in one another.
 pub const MAX_DEPTH: usize = 500;
@@ -98,6 +99,31 @@ impl Number {
         }
     }
 
+    /// Reads a value that counts as a number: one, or a whole number beyond those of JavaScript in Extended JSON.
+    pub fn of(value: &str) -> Option<Number> {
+        match kind(value)? {
+            Kind::Number => Number::parse(value),
+            Kind::Object => {
+                let mut members = members(value);
+                let (name, whole) = members.next()?;
+                let is_long = name == "\"$numberLong\"" && members.next().is_none();
+                let whole: i64 = unquote(whole).parse().ok().filter(|_| is_long)?;
+                Some(Number::Integer(whole.into()))
+            }
+            _ => None,
+        }
+    }
+
+    /// How two numbers compare, exactly; what is no number is equal to all.
+    pub fn compare(self, other: Number) -> Ordering {
+        match (self, other) {
+            (Number::Integer(one), Number::Integer(other)) => one.cmp(&other),
+            (Number::Real(one), Number::Real(other)) => one.partial_cmp(&other).unwrap_or(Ordering::Equal),
+            (Number::Integer(whole), Number::Real(real)) => compare_mixed(whole, real),
+            (Number::Real(real), Number::Integer(whole)) => compare_mixed(whole, real).reverse(),
+        }
+    }
+
     /// The number as a double.
     pub fn as_f64(self) -> f64 {
         match self {
@@ -116,6 +142,13 @@ impl Number {
             Number::Real(_) => write!(out, "null"),
         };
     }
+}
+
+fn compare_mixed(whole: i128, real: f64) -> Ordering {
+    // The conversion is exact, or stays at the end of the range, which is behind all doubles.
+    let floor = real.floor();
+    let is_less = real > floor || floor >= i128::MAX as f64;
+    whole.cmp(&(floor as i128)).then(if is_less { Ordering::Less } else { Ordering::Equal })
 }
 
 /// The elements of an array's text.
@@ -387,6 +420,23 @@ mod tests {
         }
         assert!(check(&format!("{}{}", "[".repeat(MAX_DEPTH), "]".repeat(MAX_DEPTH))));
         assert!(!check(&"[".repeat(100_000)));
+    }
+
+    #[test]
+    fn numbers_compare_exactly() {
+        let large = 1_i128 << 60;
+        for (one, other, expected) in [
+            (Number::Integer(large), Number::Integer(large + 1), Ordering::Less),
+            (Number::Integer(large + 1), Number::Real(large as f64), Ordering::Greater),
+            (Number::Integer(large), Number::Real(large as f64), Ordering::Equal),
+            (Number::Integer(2), Number::Real(2.5), Ordering::Less),
+            (Number::Integer(-2), Number::Real(-2.5), Ordering::Greater),
+            (Number::Integer(i128::MAX), Number::Real(1e300), Ordering::Less),
+            (Number::Real(0.5), Number::Real(0.25), Ordering::Greater),
+        ] {
+            assert_eq!(one.compare(other), expected, "{one:?} {other:?}");
+            assert_eq!(other.compare(one), expected.reverse(), "{other:?} {one:?}");
+        }
     }
 
     #[test]

@@ -80,21 +80,20 @@ fn shape(value: &str) -> std::result::Result<Option<Shape>, String> {
 }
 
 fn one(value: &str) -> std::result::Result<Option<Stats>, String> {
+    if let Some(number) = Number::of(value) {
+        let squares = match number {
+            Number::Integer(whole) => whole
+                .checked_mul(whole)
+                .map_or(Number::Real((whole as f64) * (whole as f64)), Number::Integer),
+            Number::Real(real) => Number::Real(real * real),
+        };
+        return Ok(Some(Stats { sum: number, count: Number::Integer(1), min: number, max: number, squares }));
+    }
     match json::kind(value) {
-        Some(Kind::Number) => {
-            let number = Number::parse(value).unwrap_or(Number::Integer(0));
-            let squares = match number {
-                Number::Integer(whole) => whole
-                    .checked_mul(whole)
-                    .map_or(Number::Real((whole as f64) * (whole as f64)), Number::Integer),
-                Number::Real(real) => Number::Real(real * real),
-            };
-            Ok(Some(Stats { sum: number, count: Number::Integer(1), min: number, max: number, squares }))
-        }
         Some(Kind::Object) => {
             let member = |name: &str| match json::member(value, name) {
                 None => Err(format!("user _stats input missing required field {name} ({})", term(value))),
-                Some(text) => Number::parse(text)
+                Some(text) => Number::of(text)
                     .ok_or_else(|| format!("non-numeric _stats input received for {name}: {}", term(text))),
             };
             Ok(Some(Stats {
@@ -110,8 +109,8 @@ fn one(value: &str) -> std::result::Result<Option<Stats>, String> {
 }
 
 fn join(one: Stats, other: Stats) -> Stats {
-    let least = |a: Number, b: Number| if b.as_f64() < a.as_f64() { b } else { a };
-    let greatest = |a: Number, b: Number| if b.as_f64() > a.as_f64() { b } else { a };
+    let least = |a: Number, b: Number| if b.compare(a).is_lt() { b } else { a };
+    let greatest = |a: Number, b: Number| if b.compare(a).is_gt() { b } else { a };
     Stats {
         sum: plus(one.sum, other.sum),
         count: plus(one.count, other.count),

@@ -46,7 +46,7 @@ fn all<'a>(values: impl Iterator<Item = &'a str>) -> Sum {
     let mut total = Sum::Number(Number::Integer(0));
     for value in values {
         // The short way for what most values are.
-        if let (Sum::Number(sum), Some(number)) = (&mut total, Number::parse(value)) {
+        if let (Sum::Number(sum), Some(number)) = (&mut total, Number::of(value)) {
             *sum = plus(*sum, number);
             continue;
         }
@@ -61,17 +61,16 @@ fn all<'a>(values: impl Iterator<Item = &'a str>) -> Sum {
 /// Adds a value, given as JSON, to a sum. An error is an object as JSON.
 fn add(total: Sum, value: &str) -> Result<Sum, String> {
     let refuse = || Err(error_object(REASON, Some(value)));
+    if let Some(number) = Number::of(value) {
+        return match total {
+            Sum::Number(sum) => Ok(Sum::Number(plus(sum, number))),
+            Sum::Array(sums) => Ok(Sum::Array(add_arrays(sums, vec![number]))),
+            _ => refuse(),
+        };
+    }
     match json::kind(value) {
-        Some(Kind::Number) => {
-            let number = Number::parse(value).unwrap_or(Number::Integer(0));
-            match total {
-                Sum::Number(sum) => Ok(Sum::Number(plus(sum, number))),
-                Sum::Array(sums) => Ok(Sum::Array(add_arrays(sums, vec![number]))),
-                _ => refuse(),
-            }
-        }
         Some(Kind::Array) => {
-            let numbers: Option<Vec<Number>> = json::elements(value).map(Number::parse).collect();
+            let numbers: Option<Vec<Number>> = json::elements(value).map(Number::of).collect();
             match (total, numbers) {
                 (Sum::Number(sum), Some(numbers)) => Ok(Sum::Array(add_arrays(vec![sum], numbers))),
                 (Sum::Array(sums), Some(numbers)) => Ok(Sum::Array(add_arrays(sums, numbers))),

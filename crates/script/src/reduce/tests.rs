@@ -72,6 +72,28 @@ fn counts_and_stats() {
 }
 
 #[test]
+fn large_whole_numbers_are_exact() {
+    let long = |whole: i64| format!("{{\"$numberLong\":\"{whole}\"}}");
+    let (one, two) = (long((1 << 53) + 1), long(i64::MAX));
+    assert_eq!(builtin("_sum", &[&one, "1", &one]), "18014398509481987");
+    assert_eq!(builtin("_sum", &[&two, &two, &two]), "27670116110564327421");
+    assert_eq!(builtin("_sum", &[&format!("[1,{one}]"), &two]), "[9223372036854775808,9007199254740993]");
+    assert_eq!(builtin("_sum", &[&format!("{{\"a\":{one}}}"), "{\"a\":1}"]), r#"{"a":9007199254740994}"#);
+    assert_eq!(
+        builtin("_stats", &["9007199254740992", &one]),
+        "{\"sum\":18014398509481985,\"count\":2,\"min\":9007199254740992,\"max\":9007199254740993,\
+         \"sumsqr\":162259276829213381405976519770113}"
+    );
+    // What does not fit any more is a double.
+    let top = "170141183460469231731687303715884105727";
+    assert_eq!(builtin("_sum", &[top, top]), "3.402823669209385e38");
+    // Of what else looks like one, no number is made.
+    for other in [r#"{"$numberLong":"x"}"#, r#"{"$numberLong":"1","b":2}"#] {
+        assert!(builtin("_sum", &[other]).contains("builtin_reduce_error"), "{other}");
+    }
+}
+
+#[test]
 fn distinct_keys_are_estimated() {
     let distinct = Reduce::Builtin(Builtin::Distinct);
     for (total, repeats) in [(1, 1), (10, 3), (1000, 2), (50_000, 1)] {

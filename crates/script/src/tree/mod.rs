@@ -6,6 +6,7 @@
 //!
 //! Invariants:
 //! - Rows are ordered by their places, which are unique. All leaves are at the same depth. No node is empty.
+//! - A node that loses rows and becomes small is joined with a neighbour under the same parent, if both fit into one.
 //! - An entry of an inner node holds the greatest place below it, the number of rows and, if the view is reduced, their
 //!   reduction.
 

@@ -3,7 +3,7 @@
 //! An entry of a leaf: place, key, value, each with its length in front. Of an inner node: the child's number, its
 //! greatest place with its length, the number of its rows, their reduction with its length.
 
-use super::damaged;
+use super::{FEWEST_CHILDREN, GOOD_BYTES, damaged};
 use crate::error::Result;
 use diwan_store::keys::{read_number, write_number};
 
@@ -137,6 +137,33 @@ pub(super) fn inner(children: &[ChildBuf]) -> Vec<u8> {
         out.extend_from_slice(&child.reduction);
     }
     out
+}
+
+/// Whether a node is so small that it is joined with a neighbour, if both fit into one.
+pub(super) fn is_small(bytes: &[u8]) -> Result<bool> {
+    Ok(bytes.len() < GOOD_BYTES / 2 || child_count(bytes)?.is_some_and(|count| count < FEWEST_CHILDREN / 2))
+}
+
+/// A node with the entries of both, of the same kind, if it is not too large to be one.
+pub(super) fn joined(one: &[u8], other: &[u8]) -> Result<Option<Vec<u8>>> {
+    let counts = child_count(one)?.zip(child_count(other)?);
+    let is_short = counts.is_some_and(|(one, other)| one + other <= FEWEST_CHILDREN);
+    if one.len() + other.len() > GOOD_BYTES && !is_short {
+        return Ok(None);
+    }
+    let [kind, entries @ ..] = other else { return Err(damaged()) };
+    if one.first() != Some(kind) {
+        return Err(damaged());
+    }
+    Ok(Some([one, entries].concat()))
+}
+
+/// How many entries an inner node has.
+fn child_count(bytes: &[u8]) -> Result<Option<usize>> {
+    Ok(match Node::parse(bytes)? {
+        Node::Inner(children) => Some(children.len()),
+        Node::Leaf(_) => None,
+    })
 }
 
 fn read_bytes(bytes: &[u8]) -> Option<(&[u8], &[u8])> {

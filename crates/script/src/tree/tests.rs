@@ -217,6 +217,70 @@ fn a_large_tree_is_shallow() {
     assert!(counting.1.get() < 12, "{} nodes were read", counting.1.get());
 }
 
+/// How many levels a tree has.
+fn height(tree: &Tree, nodes: &MemoryNodes) -> usize {
+    let mut height = 0;
+    let mut next = tree.root;
+    while let Some(number) = next {
+        height += 1;
+        next = match node::Node::parse(&nodes.read(number).unwrap()).unwrap() {
+            node::Node::Inner(children) => Some(children[0].node),
+            node::Node::Leaf(_) => None,
+        };
+    }
+    height
+}
+
+#[test]
+fn a_tree_that_loses_its_rows_loses_its_nodes() {
+    // With reductions of some kilobytes, too, of which a node holds few whatever it loses.
+    for reduce in [Reduce::Builtin(Builtin::Count), Reduce::Builtin(Builtin::Top(50))] {
+        let mut random = Random(4711);
+        let (mut nodes, mut model) = (MemoryNodes::default(), Model::new());
+        for number in 0..20_000 {
+            let key = number.to_string();
+            let value = format!("\"{number:040}\"");
+            model.insert(place(&key, "id", 0), (key, value));
+        }
+        let mut builder = Builder::new(&mut nodes, LAYOUT, Some(&reduce));
+        for (place, (key, value)) in &model {
+            builder.push(Entry { place, key, value }).unwrap();
+        }
+        let mut tree = builder.finish().unwrap();
+        let (full, tall) = (nodes.nodes.len(), height(&tree, &nodes));
+        // One of two hundred stays, the others go in no order, some at a time.
+        let mut gone: Vec<Vec<u8>> = model.keys().cloned().collect();
+        for at in (1..gone.len()).rev() {
+            gone.swap(at, random.below(at as u64 + 1) as usize);
+        }
+        gone.truncate(gone.len() - gone.len() / 200);
+        for some in gone.chunks(500) {
+            let some: std::collections::BTreeSet<_> = some.iter().cloned().collect();
+            some.iter().for_each(|place| drop(model.remove(place)));
+            let changes: Vec<Change> = some.into_iter().map(|place| Change { place, row: None }).collect();
+            tree.apply(&mut nodes, LAYOUT, Some(&reduce), &changes).unwrap();
+            check_nodes(&tree, &nodes);
+        }
+        assert!(nodes.nodes.len() * 50 < full, "{} nodes of {full} are left", nodes.nodes.len());
+        assert!(height(&tree, &nodes) < tall, "{} levels as before", tall);
+        let mut left = Vec::new();
+        tree.scan(&nodes, &Range::default(), false, 0, &mut |entry| {
+            left.push((entry.place.to_vec(), (entry.key.to_owned(), entry.value.to_owned())));
+            Ok(true)
+        })
+        .unwrap();
+        assert!(left.into_iter().eq(model.clone()));
+        let whole: Vec<_> = model.iter().map(|(place, (key, value))| Entry { place, key, value }).collect();
+        let expected = super::write::reduce_entries(&reduce, LAYOUT, &whole).unwrap();
+        let mut fold = GroupFold::new(&nodes, LAYOUT, &reduce, Grouping::All, false);
+        fold.run(&tree, &Range::default(), &mut |_, reduction| {
+            assert_eq!(reduce.finish(reduction).unwrap(), reduce.finish(&expected).unwrap());
+            Ok(true)
+        })
+        .unwrap();
+    }
+}
+
 #[test]
 fn damaged_nodes_are_errors() {
     let mut nodes = MemoryNodes::default();

@@ -2,7 +2,7 @@
 
 use super::node::{self, Child, ChildBuf, Entry, Node};
 use super::{FEWEST_CHILDREN, GOOD_BYTES, Layout, MOST_BYTES, NodesMut, Tree};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::reduce::{Reduce, ReduceRow};
 use std::cmp::Ordering;
 
@@ -80,6 +80,8 @@ impl Writer<'_> {
     ) -> Result<Option<Vec<ChildBuf>>> {
         let mut is_changed = false;
         let mut level = Vec::with_capacity(children.len() + 4);
+        // Whether rows went from where an entry is.
+        let mut shrunk = Vec::with_capacity(children.len() + 4);
         for (index, child) in children.iter().enumerate() {
             // What lies behind everything goes into the last child.
             let is_last = index + 1 == children.len();
@@ -94,9 +96,14 @@ impl Writer<'_> {
             match changed {
                 Some(mut entries) => {
                     is_changed = true;
+                    let is_less = entries.iter().map(|entry| entry.rows).sum::<u64>() < child.rows;
+                    shrunk.resize(shrunk.len() + entries.len(), is_less);
                     level.append(&mut entries);
                 }
-                None => level.push(child.to_buf()),
+                None => {
+                    shrunk.push(false);
+                    level.push(child.to_buf());
+                }
             }
         }
         if !is_changed {
@@ -106,7 +113,54 @@ impl Writer<'_> {
             self.nodes.remove(number)?;
             return Ok(Some(level));
         }
+        let level = self.join(level, &shrunk)?;
         self.write_inner(Some(number), &level).map(Some)
+    }
+
+    /// Joins neighbours of which one has shrunk, where both fit into one node: else a tree that loses most of its rows
+    /// would keep most of its nodes.
+    fn join(&mut self, level: Vec<ChildBuf>, shrunk: &[bool]) -> Result<Vec<ChildBuf>> {
+        let mut joined: Vec<ChildBuf> = Vec::with_capacity(level.len());
+        let mut before_shrunk = false;
+        for (child, &is_shrunk) in level.into_iter().zip(shrunk) {
+            if let Some(before) = joined.last_mut()
+                && self.join_two(before, before_shrunk, &child, is_shrunk)?
+            {
+                before_shrunk = true;
+            } else {
+                joined.push(child);
+                before_shrunk = is_shrunk;
+            }
+        }
+        Ok(joined)
+    }
+
+    /// Adds a node to the one before it, if one of them has shrunk and has become small. Says whether it did.
+    fn join_two(
+        &mut self,
+        one: &mut ChildBuf,
+        one_shrunk: bool,
+        other: &ChildBuf,
+        other_shrunk: bool,
+    ) -> Result<bool> {
+        // A node that was not changed is read only if the other one is small.
+        let is_small = |writer: &Self, child: &ChildBuf, shrunk: bool| {
+            Ok::<_, Error>(shrunk && node::is_small(&writer.nodes.read(child.node)?)?)
+        };
+        if !is_small(self, one, one_shrunk)? && !is_small(self, other, other_shrunk)? {
+            return Ok(false);
+        }
+        let Some(both) = node::joined(&self.nodes.read(one.node)?, &self.nodes.read(other.node)?)? else {
+            return Ok(false);
+        };
+        if let Some(reduce) = self.reduce {
+            one.reduction = reduce.merge(&[&one.reduction, &other.reduction])?;
+        }
+        one.last.clone_from(&other.last);
+        one.rows += other.rows;
+        self.nodes.remove(other.node)?;
+        self.nodes.write(one.node, both)?;
+        Ok(true)
     }
 
     fn change_leaf(
