@@ -18,7 +18,7 @@ pub fn get(request: &mut Request) -> Result<Response> {
         return Err(bad_range());
     }
     let mut all: Vec<Value> = vec![mango::special()];
-    all.extend(mango::list(&collection).iter().map(mango::Listed::to_json));
+    all.extend(mango::list(&request.couch, &collection).iter().map(mango::Listed::to_json));
     let total = all.len();
     let as_usize = |number: i64| usize::try_from(number).unwrap_or(usize::MAX);
     let shown: Vec<Value> =

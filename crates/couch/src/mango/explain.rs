@@ -22,7 +22,7 @@ pub fn explain(request: &mut Request, within: Option<String>) -> Result<Response
     follow(&request.couch, &collection)?;
     let chosen = choose(&asked, &request.couch, &collection, None)?;
     let plan = collection.plan_query(&chosen.query)?;
-    let all = indexes::list(&collection);
+    let all = indexes::list(&request.couch, &collection);
     // The names that the client asked by come before others of the same index.
     let winner = chosen.index.as_ref().or_else(|| {
         let name = plan.index_name()?;
@@ -62,6 +62,7 @@ pub fn explain(request: &mut Request, within: Option<String>) -> Result<Response
         .map(|listed| {
             let usable = listed.is_usable(&required);
             let reason = match (usable, listed.definition.partial.is_some()) {
+                _ if listed.failure.is_some() => "build_failed",
                 (_, true) => "is_partial",
                 (true, _) => "less_overlap",
                 (false, _) => "field_mismatch",

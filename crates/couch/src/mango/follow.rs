@@ -5,6 +5,7 @@
 //! changes its design document in the same way.
 
 use super::design;
+use super::indexes::{Definition, Listed};
 use super::names::Names;
 use super::request::{IndexRequest, as_filter};
 use crate::error::Result;
@@ -44,12 +45,22 @@ struct Seen {
     designs: u64,
     /// The store's indexes that they need.
     indexes: Vec<String>,
+    /// Those that they define and that cannot be made.
+    unmade: Vec<Listed>,
 }
 
 impl Followed {
     /// Ends what is being built, and everything that would be later.
     pub fn stop(&self) {
         self.ended.kill();
+    }
+
+    /// The indexes that design documents of a database define and that could not be made when they were followed last.
+    pub fn unmade(&self, collection: &Collection) -> Vec<Listed> {
+        let following = self.of(collection);
+        let seen = following.seen.lock();
+        let seen = seen.as_ref().filter(|seen| seen.designs == collection.design_version());
+        seen.map_or_else(Vec::new, |seen| seen.unmade.clone())
     }
 
     fn of(&self, collection: &Collection) -> Arc<Following> {
@@ -115,6 +126,7 @@ fn follow_locked(couch: &Couch, collection: &Arc<Collection>, following: &Follow
     }
     let before = names.clone();
     let mut defined = Vec::new();
+    let mut unmade = Vec::new();
     let requests = design::defined(collection)?;
     for request in &requests {
         let wanted = Wanted::of(request, collection);
@@ -122,8 +134,16 @@ fn follow_locked(couch: &Couch, collection: &Arc<Collection>, following: &Follow
             Ok(_) => defined.push(wanted),
             // The document stays, for who can use it; it may have come from another server.
             Err(error) => {
-                let Wanted { ddoc, name, .. } = wanted;
+                let Wanted { ddoc, name, partitioned, .. } = wanted;
                 tracing::warn!(%error, ddoc, name, "the index of a design document cannot be made");
+                unmade.push(Listed {
+                    ddoc: Some(ddoc),
+                    name,
+                    partitioned,
+                    definition: Definition::asked(request),
+                    index: String::new(),
+                    failure: Some(error.reason.into_owned()),
+                });
             }
         }
     }
@@ -135,7 +155,7 @@ fn follow_locked(couch: &Couch, collection: &Arc<Collection>, following: &Follow
         drop_unnamed(collection, &names, &before)?;
     }
     let indexes = names.into_iter().map(|names| names.index).collect();
-    *following.seen.lock() = Some(Seen { designs, indexes });
+    *following.seen.lock() = Some(Seen { designs, indexes, unmade });
     Ok(())
 }
 
@@ -174,10 +194,13 @@ pub fn remove(couch: &Couch, collection: &Arc<Collection>, ddoc: &str, name: Opt
     let _changing = following.changing.lock();
     follow_locked(couch, collection, &following)?;
     let mut found = false;
-    for names in Names::existing(collection) {
-        if names.ddoc == ddoc
-            && name.is_none_or(|name| names.name == name)
-            && let Some(edit) = design::without_index(collection, &ddoc, &names.name)?
+    let made = Names::existing(collection).into_iter().map(|names| (Some(names.ddoc), names.name));
+    let unmade =
+        couch.followed_designs.unmade(collection).into_iter().map(|listed| (listed.ddoc, listed.name));
+    for (of, own) in made.chain(unmade) {
+        if of.as_ref() == Some(&ddoc)
+            && name.is_none_or(|name| own == name)
+            && let Some(edit) = design::without_index(collection, &ddoc, &own)?
         {
             edit.write(couch, collection)?;
             found = true;

@@ -4,10 +4,13 @@
 //! MongoDB clients made have no design document.
 
 use super::names::Names;
+use super::request::IndexRequest;
 use super::selector::Selector;
 use crate::error::Result;
+use crate::server::Couch;
 use diwan_query::filter::Filter;
 use diwan_store::{Collection, FieldOrder, IndexKind, IndexSpec};
+use diwan_value::key::Direction as Order;
 use diwan_value::{Doc, DocBuf, Value, json};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -34,26 +37,30 @@ pub struct Listed {
     pub definition: Definition,
     /// The store's name of it.
     pub index: String,
+    /// Why a design document defines it and it is not there. Then it has no name in the store.
+    pub failure: Option<String>,
 }
 
 impl Listed {
     /// The form in which it is shown.
     pub fn to_json(&self) -> serde_json::Value {
-        json!({
+        let mut out = json!({
             "ddoc": self.ddoc,
             "name": self.name,
             "type": "json",
             "partitioned": self.partitioned,
             "def": self.definition.to_json()
-        })
+        });
+        if let Some(failure) = &self.failure {
+            out["error"] = failure.as_str().into();
+        }
+        out
     }
 
-    /// Whether each document that can match has all fields of the index.
+    /// Whether it is there, and each document that can match has all fields of the index.
     pub fn is_usable(&self, required: &BTreeSet<String>) -> bool {
-        self.definition
-            .fields
-            .iter()
-            .all(|(field, _)| field == "_id" || field == "_rev" || required.contains(field))
+        let is_required = |field: &str| field == "_id" || field == "_rev" || required.contains(field);
+        self.failure.is_none() && self.definition.fields.iter().all(|(field, _)| is_required(field))
     }
 
     /// Whether it holds all of these fields.
@@ -86,6 +93,13 @@ impl Definition {
             out["partial_filter_selector"] = as_json(partial.as_doc());
         }
         out
+    }
+
+    /// Of an index that is asked for.
+    pub fn asked(request: &IndexRequest) -> Definition {
+        let fields = request.fields.parts().iter();
+        let fields = fields.map(|part| (shown_name(part.path.as_str()), part.direction == Order::Descending));
+        Definition { fields: fields.collect(), partial: request.partial.clone() }
     }
 
     fn of(spec: &IndexSpec) -> Option<Definition> {
@@ -139,11 +153,11 @@ pub fn special() -> serde_json::Value {
     })
 }
 
-/// All indexes but the special one, in the order of their names.
-pub fn list(collection: &Collection) -> Vec<Listed> {
+/// All indexes but the special one, in the order of their names; with them those that design documents define in vain.
+pub fn list(couch: &Couch, collection: &Collection) -> Vec<Listed> {
     let schema = collection.schema();
     let names = Names::existing(collection);
-    let mut all = Vec::new();
+    let mut all = couch.followed_designs.unmade(collection);
     for index in schema.indexes.iter().filter(|index| index.is_ready() && !index.spec.is_id_index()) {
         let Some(definition) = Definition::of(&index.spec) else { continue };
         let mut named = false;
@@ -155,6 +169,7 @@ pub fn list(collection: &Collection) -> Vec<Listed> {
                 partitioned: names.partitioned,
                 definition: definition.clone(),
                 index: names.index.clone(),
+                failure: None,
             });
         }
         if !named {
@@ -164,6 +179,7 @@ pub fn list(collection: &Collection) -> Vec<Listed> {
                 partitioned: false,
                 definition,
                 index: index.spec.name.clone(),
+                failure: None,
             });
         }
     }
@@ -172,8 +188,8 @@ pub fn list(collection: &Collection) -> Vec<Listed> {
 }
 
 /// Those that a query names so.
-pub fn called(collection: &Collection, ddoc: &str, name: Option<&str>) -> Vec<Listed> {
-    let mut all = list(collection);
+pub fn called(couch: &Couch, collection: &Collection, ddoc: &str, name: Option<&str>) -> Vec<Listed> {
+    let mut all = list(couch, collection);
     all.retain(|listed| listed.is_called(ddoc, name));
     all
 }

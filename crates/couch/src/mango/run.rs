@@ -60,29 +60,32 @@ pub(super) fn choose(
     let mut index = None;
     let mut warning = None;
     if let Some((ddoc, name)) = &request.use_index {
-        let mut called = indexes::called(collection, ddoc, name.as_deref());
+        let mut called = indexes::called(couch, collection, ddoc, name.as_deref());
         // Only who asks for an index that is not there waits until design documents have been followed.
         if called.is_empty() {
             follow(couch, collection)?;
-            called = indexes::called(collection, ddoc, name.as_deref());
+            called = indexes::called(couch, collection, ddoc, name.as_deref());
         }
+        let failure = called.iter().find_map(|listed| listed.failure.clone());
         index = called.into_iter().find(|listed| listed.is_usable(&required));
         if index.is_none() {
+            let because =
+                failure.map_or_else(String::new, |failure| format!(" It cannot be built: {failure}"));
             let named = match name {
                 Some(name) => format!("_design/{ddoc}, {name}"),
                 None => format!("_design/{ddoc}"),
             };
             if !request.allow_fallback {
-                let text =
-                    format!("{named} specified by `use_index` could not be found or it is not suitable.");
+                let text = format!(
+                    "{named} specified by `use_index` could not be found or it is not suitable.{because}"
+                );
                 return Err(Error::new(400, "invalid_index", text));
             }
-            warning = Some(match name {
-                Some(_) => format!("{named} was not used because it is not a valid index for this query."),
-                None => {
-                    format!("{named} was not used because it does not contain a valid index for this query.")
-                }
-            });
+            let why = match name {
+                Some(_) => "is not a valid index for this query.",
+                None => "does not contain a valid index for this query.",
+            };
+            warning = Some(format!("{named} was not used because it {why}{because}"));
         }
     }
     let mut hint = Hint::None;

@@ -405,7 +405,9 @@ fn indexes_give_way_to_documents_that_they_cannot_hold() {
     let rows = client.post("/db/_bulk_docs", &bulk).json();
     assert_eq!((&rows[0]["ok"], &rows[1]["ok"]), (&json!(true), &json!(true)));
     // The index that can hold it stays, and so does the design document.
-    assert_eq!(listed(&mut client, "db"), ["_design/d m"]);
+    let list = client.get("/db/_index").json();
+    assert_eq!((&list["indexes"][1]["name"], list["indexes"][1].get("error")), (&json!("m"), None));
+    assert!(list["indexes"][2]["name"] == "n" && list["indexes"][2]["error"].is_string());
     assert!(client.get("/db/_design/d").json()["views"]["n"].is_object());
     assert_eq!(find(&mut client, &json!({ "selector": { "b": [3] } }))["docs"][0]["_id"], "x");
     // One that a MongoDB client made is his.
@@ -415,6 +417,49 @@ fn indexes_give_way_to_documents_that_they_cannot_hold() {
     collection.create_indexes(vec![spec], &Interrupt::new(), &BuildProgress::default()).unwrap();
     assert_eq!(client.put("/db/z", &json!({ "c": [1, 2], "d": [3, 4] })).status, 400);
     assert_eq!(collection.schema().indexes.len(), 3);
+}
+
+#[test]
+fn an_index_that_cannot_be_built_is_listed_with_the_reason() {
+    let (_server, mut client) = database();
+    client.put("/db/x", &json!({ "a": [1, 2], "b": [3] }));
+    let view = |fields: Value| json!({ "map": { "fields": fields }, "reduce": "_count" });
+    let design = json!({ "_id": "_design/d", "language": "query", "views": {
+        "bad": view(json!({ "a": "asc", "b": "asc" })), "good": view(json!({ "b": "asc" })) } });
+    // As it comes by replication.
+    let design = json!({ "docs": [design] });
+    assert_eq!(client.post("/db/_bulk_docs", &design).status, 201);
+    let list = client.get("/db/_index").json();
+    assert_eq!(list["total_rows"], 3);
+    let bad = &list["indexes"][1];
+    assert_eq!((&bad["ddoc"], &bad["name"]), (&json!("_design/d"), &json!("bad")));
+    assert_eq!(bad["def"]["fields"], json!([{ "a": "asc" }, { "b": "asc" }]));
+    let reason = bad["error"].as_str().unwrap().to_owned();
+    assert!(reason.contains("parallel arrays"), "{reason}");
+    assert_eq!((&list["indexes"][2]["name"], list["indexes"][2].get("error")), (&json!("good"), None));
+
+    let mut query = json!({ "selector": { "a": 1, "b": 3 }, "use_index": ["d", "bad"] });
+    let found = find(&mut client, &query);
+    let warning = format!(
+        "_design/d, bad was not used because it is not a valid index for this query. It cannot \
+                           be built: {reason}"
+    );
+    assert!(found["warning"].as_str().unwrap().starts_with(&warning), "{found}");
+    let explained = client.post("/db/_explain", &query).json();
+    let candidates = explained["index_candidates"].as_array().unwrap();
+    let bad = candidates.iter().find(|candidate| candidate["index"]["name"] == "bad").unwrap();
+    let analysis = (&bad["analysis"]["usable"], &bad["analysis"]["reasons"]);
+    assert_eq!(analysis, (&json!(false), &json!([{ "name": "build_failed" }])));
+    query["allow_fallback"] = json!(false);
+    let refused = client.post("/db/_find", &query).refusal();
+    assert_eq!((refused.0, refused.1.as_str()), (400, "invalid_index"));
+    assert!(refused.2.ends_with(&reason), "{}", refused.2);
+
+    // It goes as any other does.
+    assert_eq!(client.send("DELETE", "/db/_index/d/json/bad", &[], b"").status, 200);
+    assert_eq!(client.get("/db/_index").json()["total_rows"], 2);
+    assert_eq!(client.send("DELETE", "/db/_index/d/json/bad", &[], b"").status, 404);
+    assert!(client.get("/db/_design/d").json()["views"]["good"].is_object());
 }
 
 #[test]

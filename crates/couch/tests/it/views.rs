@@ -201,3 +201,19 @@ fn views_of_partitions() {
         assert_eq!((refused.0, refused.2.as_str()), (400, reason), "{path}");
     }
 }
+
+#[test]
+fn large_integers_are_summed() {
+    let (_server, mut client) = database();
+    let map = "function (doc) { emit(null, doc.n); }";
+    let view = |reduce: &str| json!({ "map": map, "reduce": reduce });
+    client.put("/db/_design/d", &json!({ "views": { "sum": view("_sum"), "stats": view("_stats") } }));
+    for (id, n) in [("a", 9_007_199_254_740_993_i64), ("b", 9_007_199_254_740_995), ("c", 1)] {
+        client.put(&format!("/db/{id}"), &json!({ "n": n }));
+    }
+    let mut value =
+        |view: &str| client.get(&format!("/db/_design/d/_view/{view}")).json()["rows"][0]["value"].take();
+    assert_eq!(value("sum"), json!(18_014_398_509_481_989_i64));
+    let stats = value("stats");
+    assert_eq!((&stats["count"], &stats["max"]), (&json!(3), &json!(9_007_199_254_740_995_i64)));
+}
