@@ -118,6 +118,11 @@ impl Error {
         Error::bad_request("Invalid rev format")
     }
 
+    /// A body that is JSON, and no object.
+    pub fn no_object() -> Error {
+        Error::bad_request("Request body must be a JSON object")
+    }
+
     /// JSON that does not read: where, and why.
     pub fn invalid_json(position: usize, message: impl fmt::Display) -> Error {
         Error::bad_request(format!("invalid UTF-8 JSON at byte {position}: {message}"))

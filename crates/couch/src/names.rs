@@ -53,7 +53,7 @@ pub fn check_new(name: &str) -> Result<Namespace> {
         return Err(Error::new(
             400,
             "database_name_too_long",
-            format!("The database name '{name}' is longer than 238 bytes."),
+            format!("At least one path segment of `{name}` is too long."),
         ));
     }
     if !legal {

@@ -5,7 +5,7 @@ use crate::document::{
     DocOptions, IdKey, OpenRevs, Rev, Show, parse_id, parse_list, push_rev, send_related, write_doc,
 };
 use crate::error::{Error, Result};
-use crate::http::{Request, Response, RowWriter, multipart};
+use crate::http::{Request, Response, RowWriter, begins_as_object, multipart};
 use diwan_store::ReadView;
 use diwan_value::json::{ArraySplitter, write_string};
 use hyper::header::CONTENT_TYPE;
@@ -78,6 +78,9 @@ fn read(request: &mut Request, show: &Show) -> Result<Vec<Asked>> {
         let count = body.read(&mut piece)?;
         if count == 0 {
             break;
+        }
+        if length == 0 {
+            begins_as_object(&piece[..count])?;
         }
         length += count;
         if length > limit {

@@ -16,6 +16,6 @@ mod target;
 pub use body::Body;
 pub use inline::{Inline, blocking};
 pub use outgoing::{Chunks, Outgoing};
-pub use query::Query;
-pub use request::Request;
+pub use query::{Query, whole};
+pub use request::{Request, begins_as_object};
 pub use response::{Feed, Response, ResponseBody, RowWriter};

@@ -64,15 +64,7 @@ impl Query {
     /// A parameter that is a whole number from 0.
     pub fn number(&self, name: &str) -> Result<Option<u64>> {
         let Some(text) = self.get(name) else { return Ok(None) };
-        match text.parse::<i64>() {
-            Ok(number) if number >= 0 => Ok(Some(number as u64)),
-            Ok(_) => Err(Error::query_parse_error(format!(
-                "Invalid value for positive integer parameter: \"{text}\""
-            ))),
-            Err(_) => {
-                Err(Error::query_parse_error(format!("Invalid value for integer parameter: \"{text}\"")))
-            }
-        }
+        whole(text, &format!("\"{text}\"")).map(Some)
     }
 
     /// A parameter that is JSON.
@@ -80,6 +72,15 @@ impl Query {
         let Some(text) = self.get(name) else { return Ok(None) };
         let value = serde_json::from_str(text).map_err(|_| Error::bad_request("invalid UTF-8 JSON"))?;
         Ok(Some(value))
+    }
+}
+
+/// A whole number from 0; one that is too large is the greatest. `shown` is how an error shows it.
+pub fn whole(text: &str, shown: &str) -> Result<u64> {
+    match text.parse::<i128>() {
+        Ok(number) if number >= 0 => Ok(u64::try_from(number).unwrap_or(u64::MAX)),
+        Ok(_) => Err(Error::query_parse_error(format!("Invalid value for positive integer: {shown}"))),
+        Err(_) => Err(Error::query_parse_error(format!("Invalid value for integer: {shown}"))),
     }
 }
 

@@ -126,7 +126,15 @@ fn parse_json(bytes: &[u8]) -> Result<serde_json::Value> {
 fn object(value: serde_json::Value) -> Result<serde_json::Map<String, serde_json::Value>> {
     match value {
         serde_json::Value::Object(object) => Ok(object),
-        _ => Err(Error::bad_request("Request body must be a JSON object")),
+        _ => Err(Error::no_object()),
+    }
+}
+
+/// Refuses a body that begins as another JSON value than an object. What is wrong with other text is told by its reader.
+pub fn begins_as_object(text: &[u8]) -> Result<()> {
+    match text.iter().find(|byte| !byte.is_ascii_whitespace()) {
+        Some(b'[' | b'"' | b'-' | b'0'..=b'9' | b't' | b'f' | b'n') => Err(Error::no_object()),
+        _ => Ok(()),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::bookmark;
 use super::selector::{Fields, Selector};
 use crate::error::{Error, Result};
-use crate::http::Request;
+use crate::http::{Request, begins_as_object};
 use crate::partition;
 use diwan_query::mango::parse_sort;
 use diwan_query::sort::Sort;
@@ -86,6 +86,7 @@ pub struct IndexRequest {
 pub fn read_body(request: &mut Request) -> Result<DocBuf> {
     request.require_json()?;
     let bytes = request.read_body()?;
+    begins_as_object(&bytes)?;
     json::parse_document(&bytes, Limits::default())
         .map_err(|error| Error::invalid_json(error.position, error.message))
 }

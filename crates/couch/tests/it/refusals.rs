@@ -96,3 +96,66 @@ fn what_is_not_below_indexes() {
         assert_eq!(http.send(method, path, &[], b"").status, status, "{method} {path}");
     }
 }
+
+#[test]
+fn bodies_that_are_no_objects() {
+    let (_server, mut http) = database();
+    let paths =
+        ["_bulk_docs", "_bulk_get", "_find", "_explain", "_index", "_all_docs", "_revs_diff", "_purge"];
+    for path in paths {
+        for body in ["[]", " 1", "\"{}\"", "null", "true"] {
+            let refused = http.send("POST", &format!("/db/{path}"), &JSON, body.as_bytes()).refusal();
+            let expected = (400, "bad_request", "Request body must be a JSON object");
+            assert_eq!((refused.0, refused.1.as_str(), refused.2.as_str()), expected, "{path} {body}");
+        }
+        let refused = http.send("POST", &format!("/db/{path}"), &JSON, b"{\"a\":").refusal();
+        assert!(refused.0 == 400 && refused.2.starts_with("invalid UTF-8 JSON"), "{path}: {}", refused.2);
+    }
+}
+
+const JSON: [(&str, &str); 1] = [("Content-Type", "application/json")];
+
+#[test]
+fn listings_check_parameters_as_views_do() {
+    let (_server, mut http) = database();
+    let design = json!({ "views": { "v": { "map": "function (doc) { emit(doc._id); }" } } });
+    http.put("/db/_design/d", &design);
+    for (query, reason) in [
+        ("limit=-1", "Invalid value for positive integer: \"-1\""),
+        ("skip=x", "Invalid value for integer: \"x\""),
+        ("limit=1.5", "Invalid value for integer: \"1.5\""),
+        ("reduce=true", "Reduce is invalid for map-only views."),
+        ("reduce=x", "Invalid boolean parameter: \"x\""),
+        ("group=true", "Invalid use of grouping on a map view."),
+        ("group_level=1", "Invalid use of grouping on a map view."),
+        ("stale=x", "Invalid value for `stale`."),
+        ("update=x", "Invalid value for `update`."),
+        ("stable=x", "Invalid value for `stable`."),
+        ("sorted=x", "Invalid boolean parameter: \"x\""),
+    ] {
+        for listing in ["_all_docs", "_design/d/_view/v"] {
+            let refused = http.get(&format!("/db/{listing}?{query}")).refusal();
+            assert_eq!(
+                (refused.0, refused.1.as_str(), refused.2.as_str()),
+                (400, "query_parse_error", reason)
+            );
+        }
+    }
+    for query in
+        ["limit=99999999999999999999", "reduce=false&group=false", "stale=ok&stable=true&sorted=false"]
+    {
+        for listing in ["_all_docs", "_design/d/_view/v"] {
+            assert_eq!(http.get(&format!("/db/{listing}?{query}")).status, 200, "{listing}?{query}");
+        }
+    }
+    assert_eq!(http.get("/db/_all_docs?keys=[]&startkey=%22a%22").json()["rows"], json!([]));
+}
+
+#[test]
+fn names_of_databases_that_are_too_long() {
+    let (_server, mut http) = database();
+    let name = "a".repeat(239);
+    let refused = http.put(&format!("/{name}"), &json!({})).refusal();
+    let reason = format!("At least one path segment of `{name}` is too long.");
+    assert_eq!(refused, (400, "database_name_too_long".to_owned(), reason));
+}

@@ -2,8 +2,10 @@
 
 use super::order::{Edge, Interval};
 use crate::error::{Error, Result};
-use crate::http::Query;
+use crate::http::{Query, whole};
+use diwan_script::ViewQuery;
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 
 /// What is asked of a listing of documents by their ids.
 #[derive(Clone, Debug, Default)]
@@ -73,25 +75,29 @@ impl<'a> Members<'a> {
     /// A value that is a whole number from 0.
     pub fn number(&self, name: &str) -> Result<Option<u64>> {
         let Some(value) = self.body.and_then(|body| body.get(name)) else { return self.query.number(name) };
-        let number = match value {
-            Value::String(text) => text.parse().ok(),
-            value => value.as_u64(),
-        };
-        match number {
-            Some(number) => Ok(Some(number)),
-            None if value.as_i64().is_some() => Err(Error::query_parse_error(format!(
-                "Invalid value for positive integer parameter: {value}"
-            ))),
-            None => Err(Error::query_parse_error(format!("Invalid value for integer parameter: {value}"))),
+        let shown = value.to_string();
+        whole(value.as_str().unwrap_or(&shown), &shown).map(Some)
+    }
+
+    /// A member as text, of whatever kind it is.
+    pub fn text(&self, name: &str) -> Option<Cow<'_, str>> {
+        match self.body.and_then(|body| body.get(name)) {
+            Some(Value::String(text)) => Some(text.into()),
+            Some(other) => Some(other.to_string().into()),
+            None => self.query.get(name).map(Cow::Borrowed),
         }
     }
 
-    /// A member that has no default.
-    pub fn text(&self, name: &str) -> Option<&str> {
-        match self.body.and_then(|body| body.get(name)) {
-            Some(Value::String(text)) => Some(text),
-            _ => self.query.get(name),
+    /// Checks what only views make use of as one without a reduce function does: a listing is such a view, too.
+    fn check_others(&self) -> Result<()> {
+        let mut view = ViewQuery::default();
+        for name in ["reduce", "group", "group_level", "stable", "update", "stale", "sorted"] {
+            if let Some(text) = self.text(name) {
+                view.set_url(name, &text)?;
+            }
         }
+        view.check(false)?;
+        Ok(())
     }
 }
 
@@ -111,11 +117,14 @@ impl Parameters {
         let start = edge(members, &["startkey", "start_key"], true)?;
         let end = edge(members, &["endkey", "end_key"], inclusive)?;
         let key = edge(members, &["key"], true)?;
-        if keys.is_some() && (start.is_some() || end.is_some() || key.is_some()) {
+        if keys.as_ref().is_some_and(|keys| !keys.is_empty())
+            && (start.is_some() || end.is_some() || key.is_some())
+        {
             return Err(Error::query_parse_error(
                 "`keys` is incompatible with `key`, `start_key` and `end_key`",
             ));
         }
+        members.check_others()?;
         let interval = match (key, descending) {
             (Some(key), _) => Interval { low: Some(key.clone()), high: Some(key) },
             (None, false) => Interval { low: start, high: end },
@@ -132,7 +141,7 @@ impl Parameters {
             attachments: members.flag("attachments", false)?,
             att_encoding_info: members.flag("att_encoding_info", false)?,
             update_seq: members.flag("update_seq", false)?,
-            deleted_docs: members.text("deleted") == Some("ok"),
+            deleted_docs: members.text("deleted").as_deref() == Some("ok"),
         })
     }
 
@@ -173,6 +182,8 @@ mod tests {
         assert_eq!(both.interval.high, Some(Edge::new("b", true)));
         let key = read("key=%22x%22&inclusive_end=false", None).unwrap();
         assert_eq!(key.interval.low, key.interval.high);
+        let huge = read("limit=99999999999999999999&reduce=false&group_level=0&sorted=false", None).unwrap();
+        assert_eq!(huge.limit, Some(u64::MAX));
     }
 
     #[test]
@@ -180,6 +191,10 @@ mod tests {
         for (query, body, error) in [
             ("limit=x", None, "query_parse_error"),
             ("limit=-1", None, "query_parse_error"),
+            ("reduce=true", None, "query_parse_error"),
+            ("group=true", None, "query_parse_error"),
+            ("stale=x", None, "query_parse_error"),
+            ("", Some(json!({"group_level": 1})), "query_parse_error"),
             ("startkey=a", None, "bad_request"),
             ("keys=7", None, "bad_request"),
             ("", Some(json!({"keys": "a"})), "bad_request"),

@@ -9,7 +9,7 @@ mod spool;
 
 use crate::document::{Context, Draft, Named, Validation, Written, edit_all, edit_one, error_of, push_rev};
 use crate::error::{Error, Result};
-use crate::http::{Request, Response};
+use crate::http::{Request, Response, begins_as_object};
 use crate::mango;
 use crate::server::Couch;
 use diwan_kv::CommitId;
@@ -97,10 +97,14 @@ impl Bulk {
     fn run(&mut self, body: &mut impl Read) -> Result<()> {
         let mut splitter = ArraySplitter::new("docs", self.couch.config.max_request_bytes);
         let mut piece = vec![0; PIECE];
+        let mut begun = false;
         loop {
             let count = body.read(&mut piece)?;
             if count == 0 {
                 break;
+            }
+            if !std::mem::replace(&mut begun, true) {
+                begins_as_object(&piece[..count])?;
             }
             splitter.feed(&piece[..count]);
             loop {
