@@ -58,6 +58,10 @@ pub fn answer(request: &mut Request) -> Result<Response> {
     let feed = Feed { collection, parameters, filter, writing };
     match feed.parameters.kind {
         Kind::Normal => normal::answer(feed),
+        // It begins with what there is, and where there is something that is all.
+        Kind::Longpoll if feed.parameters.descending && feed.collection.last_sequence() > 0 => {
+            normal::answer(feed)
+        }
         _ => waiting::answer(&request.couch, feed),
     }
 }

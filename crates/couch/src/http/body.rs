@@ -110,13 +110,21 @@ impl Read for Body {
                 *self = Body::Gzip(Box::new(flate2::read::MultiGzDecoder::new(packed)));
                 self.read(buffer)
             }
-            Body::Gzip(decoder) => decoder.read(buffer),
+            Body::Gzip(decoder) => decoder.read(buffer).map_err(unpacking),
             Body::Encoded(name, _) => {
                 let reason = format!("{name} is not a supported content encoding.");
                 Err(Error::bad_content_type(reason).into())
             }
         }
     }
+}
+
+/// What is told of a body that could not be decompressed, unless it broke off before.
+fn unpacking(error: io::Error) -> io::Error {
+    let inner = error.get_ref();
+    let is_other = error.kind() == io::ErrorKind::TimedOut
+        || inner.is_some_and(|inner| inner.is::<hyper::Error>() || inner.is::<Error>());
+    if is_other { error } else { Error::bad_request("Request body is not properly gzipped.").into() }
 }
 
 impl Read for Stream {
@@ -157,11 +165,13 @@ mod tests {
         encoder.write_all(&[7; 100_000]).unwrap();
         let packed = Bytes::from(encoder.finish().unwrap());
         assert_eq!(Body::Bytes(packed.clone()).gunzip().read_all(100_000).unwrap().len(), 100_000);
-        assert_eq!(Body::Bytes(packed).gunzip().read_all(99_999).unwrap_err().status, 413);
-        assert_eq!(
-            Body::Bytes(Bytes::from_static(b"no gzip")).gunzip().read_all(100).unwrap_err().status,
-            400
-        );
+        assert_eq!(Body::Bytes(packed.clone()).gunzip().read_all(99_999).unwrap_err().status, 413);
+        for damaged in [&b"no gzip"[..], b"no gzip, but longer than the head of one", &packed[..50]] {
+            let refused =
+                Body::Bytes(Bytes::copy_from_slice(damaged)).gunzip().read_all(200_000).unwrap_err();
+            let expected = (400, "Request body is not properly gzipped.");
+            assert_eq!((refused.status, refused.reason.as_ref()), expected);
+        }
         let refused = body().encoded("br").read_all(100).unwrap_err();
         assert_eq!(
             (refused.status, refused.reason.as_ref()),

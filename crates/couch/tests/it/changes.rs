@@ -37,6 +37,7 @@ fn changes_are_told_once_a_document() {
     assert_eq!((ids(&reply), &reply["pending"]), (vec![], &json!(2)));
     assert_eq!(ids(&client.get("/db/_changes?since=now").json()), [""; 0]);
     assert_eq!(ids(&client.get("/db/_changes?descending=true&limit=2").json()), ["b", "a"]);
+    assert_eq!(ids(&client.get("/db/_changes?descending=true&feed=longpoll").json()), ["b", "a", "c"]);
     let reply = client.get("/db/_changes?include_docs=true").json();
     assert_eq!(reply["results"][2]["doc"], json!({"_id": "b", "_rev": gone, "_deleted": true}));
     let reply = client.get("/db/_changes?seq_interval=2").json();
