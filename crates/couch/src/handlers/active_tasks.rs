@@ -11,11 +11,12 @@ use serde_json::{Value, json};
 pub fn get(request: &mut Request) -> Result<Response> {
     let mut tasks = request.couch.replicator()?.tasks();
     tasks.extend(request.couch.views.tasks().iter().map(indexer));
+    tasks.extend(request.couch.followed_designs.tasks().iter().map(indexer));
     tasks.sort_by_key(|task| std::cmp::Reverse(task.get("started_on").and_then(Value::as_i64)));
     Ok(Response::json(200, &Value::Array(tasks)))
 }
 
-/// The index of a design document's views, being built or brought up to date.
+/// The index of a design document's views, being built or brought up to date, or of its queries, being built.
 fn indexer(task: &Task) -> Value {
     json!({
         "type": "indexer",

@@ -4,6 +4,7 @@
 //! soon after a request that wrote one, and else when somebody asks for an index. A MongoDB client that drops an index
 //! changes its design document in the same way.
 
+use super::builds::Builds;
 use super::design;
 use super::indexes::{Definition, Listed};
 use super::names::Names;
@@ -13,7 +14,8 @@ use crate::http::blocking;
 use crate::partition;
 use crate::server::Couch;
 use diwan_query::Interrupt;
-use diwan_store::{BuildProgress, Collection, IndexKind, IndexSpec, Revision};
+use diwan_script::Task;
+use diwan_store::{Collection, IndexKind, IndexSpec, Revision};
 use diwan_value::key::Direction;
 use diwan_value::{Doc, DocBuilder, doc};
 use parking_lot::{Mutex, ReentrantMutex};
@@ -27,6 +29,8 @@ const REMEMBERED: usize = 1024;
 #[derive(Default)]
 pub struct Followed {
     known: Mutex<HashMap<[u8; 16], Arc<Following>>>,
+    /// What is being built.
+    builds: Builds,
     /// Ends what is being built when the server closes.
     ended: Interrupt,
 }
@@ -53,6 +57,11 @@ impl Followed {
     /// Ends what is being built, and everything that would be later.
     pub fn stop(&self) {
         self.ended.kill();
+    }
+
+    /// The indexes that are being built.
+    pub fn tasks(&self) -> Vec<Task> {
+        self.builds.tasks()
     }
 
     /// The indexes that design documents of a database define and that could not be made when they were followed last.
@@ -298,8 +307,9 @@ impl<'a> Wanted<'a> {
                     spec.append("partialFilterExpression", partial);
                 }
                 let spec = IndexSpec::parse(spec.finish().as_doc(), None)?;
-                let ended = &couch.followed_designs.ended;
-                collection.create_indexes(vec![spec], ended, &BuildProgress::default())?;
+                let Followed { builds, ended, .. } = &couch.followed_designs;
+                let build = builds.begin(collection, &self.ddoc);
+                collection.create_indexes(vec![spec], ended, &build.progress)?;
                 (index, true)
             }
         };

@@ -141,6 +141,10 @@ impl Replicator {
             Phase::Running { ready } => continuous && *ready,
             phase => matches!(phase, Phase::Crashing(_)),
         });
+        // Its thread may not have come to that yet, and who is answered must not see it any more.
+        if matches!(phase, Phase::Completed(_) | Phase::Failed(_)) {
+            self.forget(&job);
+        }
         match phase {
             Phase::Completed(answer) => Ok(Outcome::Finished(answer)),
             Phase::Failed(failure) => Err(failure.into_error()),
