@@ -2,6 +2,7 @@
 //!
 //! A violation is a bug in the engine or in its caller, so it panics and says what was violated:
 //! - a batch writes each key at most once;
+//! - pairs that are ingested come in order, each key once;
 //! - a conflict names a condition of the batch;
 //! - scans and visits yield keys of their range, in order, each once;
 //! - a snapshot gives for a key what it gave before (checked for a sample of keys);
@@ -9,7 +10,7 @@
 
 use crate::{
     Batch, Bytes, CommitId, Direction, DurableCallback, Engine, Error, KeyRange, Pairs, Result, Snapshot,
-    Space, Stats, Visitor,
+    SortedPairs, Space, Stats, Visitor,
 };
 use parking_lot::Mutex;
 use std::collections::HashSet;
@@ -49,6 +50,15 @@ impl<E: Engine> Engine for ContractEngine<E> {
             assert!(*i < conditions, "conflict with condition {i} of {conditions}");
         }
         outcome
+    }
+
+    fn ingest(&self, space: Space, pairs: SortedPairs<'_>) -> Result<()> {
+        let mut last: Option<&[u8]> = None;
+        let checked = pairs.inspect(move |(key, _)| {
+            let before = last.replace(key);
+            assert!(before < Some(key), "{key:?} is ingested into {space} after {before:?}");
+        });
+        self.inner.ingest(space, Box::new(checked))
     }
 
     fn on_durable(&self, commit: CommitId, callback: DurableCallback) {

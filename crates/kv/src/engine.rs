@@ -35,6 +35,9 @@ pub type SpaceVisitor<'a> = dyn FnMut(Space, &[u8], &[u8]) -> ControlFlow<()> + 
 /// The pairs of a scan, in its order.
 pub type Pairs = Box<dyn Iterator<Item = Result<(Bytes, Bytes)>> + Send>;
 
+/// Pairs in ascending order of their keys, no key twice.
+pub type SortedPairs<'a> = Box<dyn Iterator<Item = (&'a [u8], &'a [u8])> + 'a>;
+
 /// An ordered key-value store of a few fixed spaces.
 pub trait Engine: Send + Sync {
     /// The state of all spaces as of now.
@@ -46,6 +49,13 @@ pub trait Engine: Send + Sync {
     /// Applies the batch if all its conditions hold, else changes nothing and returns
     /// [`Error::Conflict`](crate::Error::Conflict).
     fn commit(&self, batch: Batch) -> Result<CommitId>;
+
+    /// Puts many pairs at once, for much less than commits of them cost, and returns when they are durable.
+    ///
+    /// They take effect together, at one moment before this returns, as one commit would: they replace what was there
+    /// under their keys, and what is committed later replaces them. Commits of others wait at that moment, but not while
+    /// the pairs are taken from `pairs`.
+    fn ingest(&self, space: Space, pairs: SortedPairs<'_>) -> Result<()>;
 
     /// Calls `callback` when the commit is durable or has failed to become so; perhaps at once, perhaps from
     /// another thread, which it must not hold up.

@@ -5,7 +5,7 @@
 
 use crate::{
     Batch, Bytes, CommitId, Direction, DurableCallback, Engine, Error, KeyRange, Pairs, Result, Snapshot,
-    Space, Stats, Visitor,
+    SortedPairs, Space, Stats, Visitor,
 };
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// What is to fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Writing a batch.
+    /// Writing a batch, or ingesting.
     Commit,
     /// Making a commit durable.
     Sync,
@@ -97,6 +97,11 @@ impl<E: Engine> Engine for FaultEngine<E> {
     fn commit(&self, batch: Batch) -> Result<CommitId> {
         self.faults.writing(Fault::Commit)?;
         self.inner.commit(batch)
+    }
+
+    fn ingest(&self, space: Space, pairs: SortedPairs<'_>) -> Result<()> {
+        self.faults.writing(Fault::Commit)?;
+        self.inner.ingest(space, pairs)
     }
 
     fn on_durable(&self, commit: CommitId, callback: DurableCallback) {

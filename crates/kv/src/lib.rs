@@ -4,6 +4,8 @@
 //! [`Snapshot`], which shows one state of all spaces together, and written by committing a [`Batch`], which is
 //! applied as a whole or not at all. What lies in keys and values is the caller's business.
 //!
+//! Much that is in order already goes in by [`Engine::ingest`], past the journal.
+//!
 //! A commit is acknowledged in two steps: when [`Engine::commit`] returns, the batch is visible and survives a
 //! kill of the process; once the engine reports its [`CommitId`] durable, it also survives a loss of power.
 //!
@@ -28,7 +30,8 @@ pub use cache::CachedEngine;
 pub use contract::ContractEngine;
 pub use disk::{FjallEngine, Options};
 pub use engine::{
-    CommitId, Direction, DurableCallback, Engine, Pairs, Snapshot, SpaceStats, SpaceVisitor, Stats, Visitor,
+    CommitId, Direction, DurableCallback, Engine, Pairs, Snapshot, SortedPairs, SpaceStats, SpaceVisitor,
+    Stats, Visitor,
 };
 pub use error::{Error, LostJournal, Result};
 pub use fault::{Fault, FaultEngine};

@@ -5,7 +5,7 @@
 
 use crate::{
     Batch, Bytes, CommitId, Direction, DurableCallback, Engine, Error, KeyRange, Pairs, Result, Snapshot,
-    Space, SpaceStats, Stats, Visitor,
+    SortedPairs, Space, SpaceStats, Stats, Visitor,
 };
 use imbl::OrdMap;
 use parking_lot::RwLock;
@@ -75,6 +75,18 @@ impl Engine for MemoryEngine {
         state.apply(batch);
         state.commits += 1;
         Ok(CommitId(state.commits))
+    }
+
+    fn ingest(&self, space: Space, pairs: SortedPairs<'_>) -> Result<()> {
+        let mut batch = Batch::new();
+        pairs.for_each(|(key, value)| batch.put(space, key, value));
+        batch.check_keys()?;
+        let mut state = self.state.write();
+        if state.closed {
+            return Err(Error::Closed);
+        }
+        state.apply(batch);
+        Ok(())
     }
 
     fn on_durable(&self, _commit: CommitId, callback: DurableCallback) {

@@ -69,7 +69,7 @@ pub(crate) fn behaves_like_a_map(
     let mut views: Vec<(Box<dyn Snapshot>, Model)> = Vec::new();
     for _ in 0..steps {
         match dice.below(100) {
-            0..70 => {
+            0..66 => {
                 let mut batch = Batch::new();
                 let mut after = model.clone();
                 let mut written = std::collections::BTreeSet::new();
@@ -116,6 +116,13 @@ pub(crate) fn behaves_like_a_map(
                     (Err(Error::Conflict(i)), Some(expected)) if i == expected => {}
                     (outcome, expected) => panic!("{outcome:?} where {expected:?} was expected"),
                 }
+            }
+            66..70 => {
+                let space = Space::ALL[dice.below(5) as usize];
+                let pairs: BTreeMap<_, _> =
+                    (0..dice.below(20)).map(|_| (dice.bytes(5), dice.bytes(40))).collect();
+                engine.ingest(space, Box::new(pairs.iter().map(|(k, v)| (&**k, &**v)))).unwrap();
+                model[space.index()].extend(pairs);
             }
             70..90 => {
                 compare(&*engine.snapshot(), &model, &mut dice);
@@ -224,9 +231,41 @@ fn ranges_and_splits(engine: &dyn Engine) {
     assert_eq!(seen, 50);
 }
 
+fn put(engine: &dyn Engine, key: &[u8], value: &[u8]) {
+    let mut batch = Batch::new();
+    batch.put(Space::Indexes, key, value);
+    engine.commit(batch).unwrap();
+}
+
+fn ingest(engine: &dyn Engine, pairs: &[(&[u8], &[u8])]) -> Result<()> {
+    engine.ingest(Space::Indexes, Box::new(pairs.iter().copied()))
+}
+
+fn ingested_pairs_stand_between_earlier_and_later_commits(engine: &dyn Engine) {
+    put(engine, b"b", b"before");
+    put(engine, b"x", b"before");
+    let view = engine.snapshot();
+    ingest(engine, &[(b"a", b"ingested"), (b"b", b"ingested"), (b"c", b"ingested")]).unwrap();
+    put(engine, b"c", b"after");
+    ingest(engine, &[]).unwrap();
+    let shown = |view: &dyn Snapshot| {
+        let pairs = view.scan(Space::Indexes, KeyRange::all(), Direction::Forward);
+        let pair = |(key, value): (Bytes, Bytes)| (key[0] as char, value[0] as char);
+        pairs.map(|found| pair(found.unwrap())).collect::<Vec<_>>()
+    };
+    assert_eq!(shown(&*view), [('b', 'b'), ('x', 'b')]);
+    assert_eq!(shown(&*engine.snapshot()), [('a', 'i'), ('b', 'i'), ('c', 'a'), ('x', 'b')]);
+    assert_eq!(engine.get(Space::Indexes, b"b").unwrap().as_deref(), Some(&b"ingested"[..]));
+    let long = vec![7; MAX_KEY_LEN + 1];
+    assert!(matches!(ingest(engine, &[(b"d", b""), (&long, b"")]), Err(Error::KeyLength(_))));
+    assert_eq!(engine.delete_range(Space::Indexes, KeyRange::all()).unwrap(), 4);
+    assert_eq!(view.scan(Space::Indexes, KeyRange::all(), Direction::Forward).count(), 2);
+}
+
 pub(crate) fn contract(engine: &dyn Engine) {
     conditions_hold_or_nothing_happens(engine);
     keys_have_a_length(engine);
+    ingested_pairs_stand_between_earlier_and_later_commits(engine);
     ranges_and_splits(engine);
 }
 
@@ -309,4 +348,10 @@ fn the_contract_forbids_writing_a_key_twice() {
     batch.put(Space::Meta, *b"k", *b"1");
     batch.delete(Space::Meta, *b"k");
     let _ = ContractEngine::new(MemoryEngine::new()).commit(batch);
+}
+
+#[test]
+#[should_panic(expected = "is ingested into indexes after")]
+fn the_contract_forbids_ingesting_out_of_order() {
+    let _ = ingest(&ContractEngine::new(MemoryEngine::new()), &[(b"b", b""), (b"a", b"")]);
 }

@@ -24,7 +24,9 @@ mod recent;
 #[cfg(test)]
 mod tests;
 
-use crate::{Batch, Bytes, CommitId, DurableCallback, Engine, KeyRange, Result, Snapshot, Space, Stats};
+use crate::{
+    Batch, Bytes, CommitId, DurableCallback, Engine, KeyRange, Result, Snapshot, SortedPairs, Space, Stats,
+};
 use pages::Pages;
 use reader::CachedSnapshot;
 use std::sync::Arc;
@@ -72,6 +74,14 @@ impl<E: Engine> Engine for CachedEngine<E> {
     fn commit(&self, batch: Batch) -> Result<CommitId> {
         let under_way = self.pages.begin(&batch);
         let outcome = self.inner.commit(batch);
+        drop(under_way);
+        outcome
+    }
+
+    fn ingest(&self, space: Space, pairs: SortedPairs<'_>) -> Result<()> {
+        // Which keys they are is known when they have been written; nobody ingests records beside readers of them.
+        let under_way = (space == CACHED).then(|| self.pages.begin_range(&KeyRange::all()));
+        let outcome = self.inner.ingest(space, pairs);
         drop(under_way);
         outcome
     }

@@ -13,6 +13,7 @@
 //! Opening: take the lock; check the [manifests](manifest), and the journals against the [mark]; let fjall
 //! replay them; start the [sync thread](sync) and the one that [settles](settle).
 
+mod ingest;
 mod journal;
 mod keyspaces;
 mod locks;
@@ -29,8 +30,8 @@ mod tuning;
 mod tests;
 
 use crate::{
-    Batch, Bytes, CommitId, DurableCallback, Engine, Error, KeyRange, MAX_KEY_LEN, Result, Snapshot, Space,
-    SpaceStats, Stats,
+    Batch, Bytes, CommitId, DurableCallback, Engine, Error, KeyRange, MAX_KEY_LEN, Result, Snapshot,
+    SortedPairs, Space, SpaceStats, Stats,
 };
 use fjall::{AbstractTree, Database, OwnedWriteBatch, PersistMode};
 use keyspaces::Keyspaces;
@@ -58,8 +59,10 @@ struct Core {
     path: PathBuf,
     db: Database,
     keyspaces: Arc<Keyspaces>,
-    /// Held shared by each commit; held alone to wait for those under way.
+    /// Held shared by each commit; held alone to wait for those under way, and while pairs are ingested.
     gate: RwLock<()>,
+    /// Set while somebody holds the gate alone and no commit is under way.
+    alone: AtomicBool,
     closed: AtomicBool,
     /// Held while settling.
     settling: Mutex<()>,
@@ -89,6 +92,7 @@ impl FjallEngine {
             db,
             keyspaces,
             gate: RwLock::new(()),
+            alone: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             settling: Mutex::new(()),
             locks: KeyLocks::new(),
@@ -192,7 +196,7 @@ impl Core {
         // A flush may raise the visible sequence number above that of a commit that is still being applied. A
         // commit is applied under the journal's lock, so having passed it, all below the view is complete.
         fence(Ordering::SeqCst);
-        if self.gate.is_locked() {
+        if self.gate.is_locked() && !self.alone.load(Ordering::SeqCst) {
             // A failure concerns writing; the view is as good as it can be.
             let _ = guarded(|| self.db.persist(PersistMode::Buffer));
         }
@@ -280,6 +284,10 @@ impl Engine for FjallEngine {
 
     fn commit(&self, batch: Batch) -> Result<CommitId> {
         self.core.commit(batch)
+    }
+
+    fn ingest(&self, space: Space, pairs: SortedPairs<'_>) -> Result<()> {
+        self.core.ingest(space, pairs)
     }
 
     fn on_durable(&self, commit: CommitId, callback: DurableCallback) {

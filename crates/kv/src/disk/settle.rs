@@ -38,7 +38,7 @@ impl Core {
     }
 
     /// Moves what is in a keyspace's memory now into tables.
-    fn flush(&self, keyspace: &Keyspace) -> Result<()> {
+    pub(super) fn flush(&self, keyspace: &Keyspace) -> Result<()> {
         let Some(newest) = keyspace.tree.get_highest_memtable_seqno() else { return Ok(()) };
         guarded(|| keyspace.rotate_memtable()).map_err(|e| self.poisoned_by(e))?;
         let flushed = || {

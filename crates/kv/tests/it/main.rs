@@ -1,0 +1,3 @@
+//! The engine on disk as a process of its own has it.
+
+mod ingest;
