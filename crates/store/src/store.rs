@@ -34,6 +34,8 @@ pub(crate) struct Shared {
     catalog: Mutex<u32>,
     /// Numbers of dropped collections and indexes whose keys are still there.
     dropped: Mutex<Vec<u32>>,
+    /// Numbers of indexes that are being filled: should one be dropped, its keys are deleted afterwards.
+    filling: Mutex<Vec<u32>>,
 }
 
 /// A view: it reads a collection through a pipeline.
@@ -118,6 +120,7 @@ impl Store {
             databases: DatabaseFeed::new(),
             catalog: Mutex::new(next),
             dropped: Mutex::new(Vec::new()),
+            filling: Mutex::new(Vec::new()),
         });
         let mut entries = BTreeMap::new();
         let snapshot = shared.engine.snapshot();
@@ -491,7 +494,28 @@ impl Shared {
 
     /// One number whose keys are to be deleted.
     pub fn take_dropped(&self) -> Option<u32> {
-        self.dropped.lock().pop()
+        let mut dropped = self.dropped.lock();
+        let filling = self.filling.lock();
+        let at = dropped.iter().rposition(|number| !filling.contains(number))?;
+        Some(dropped.swap_remove(at))
+    }
+
+    /// Puts off the deletion of what lies under these numbers until what is returned is dropped.
+    pub fn fill(&self, numbers: &[u32]) -> Filling<'_> {
+        self.filling.lock().extend(numbers);
+        Filling { shared: self, numbers: numbers.to_vec() }
+    }
+}
+
+/// Indexes that are being filled.
+pub(crate) struct Filling<'a> {
+    shared: &'a Shared,
+    numbers: Vec<u32>,
+}
+
+impl Drop for Filling<'_> {
+    fn drop(&mut self) {
+        self.shared.filling.lock().retain(|number| !self.numbers.contains(number));
     }
 }
 

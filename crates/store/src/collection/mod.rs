@@ -71,7 +71,7 @@ pub struct Collection {
     name: RwLock<Namespace>,
     pub(crate) schema: RwLock<Arc<Schema>>,
     pub(crate) sequence: Sequence,
-    /// Held by whoever builds indexes.
+    /// Held by whoever builds indexes, or removes deletions from the change log.
     pub(crate) building: Mutex<()>,
     /// The greatest id that was ever inserted, or one above it, as key bytes.
     greatest_id: Mutex<Vec<u8>>,

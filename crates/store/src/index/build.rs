@@ -1,10 +1,14 @@
 //! Building indexes beside traffic.
 //!
-//! The index is set into the schema first, so that every write from then on maintains it. Then the builder walks the
-//! documents: for a run of ids it takes their locks, reads them as they are now, and adds their entries. A document
-//! inserted meanwhile needs nothing: its writer has added its entries. Readers use the index when the walk is done.
+//! The index is set into the schema first, so that every write from then on maintains it. Then the builder adds the
+//! entries of all documents, in one of two ways. A document inserted meanwhile needs nothing: its writer has added its
+//! entries. Readers use the index when all are there.
+//!
+//! Large collections: [in bulk](super::bulk), which takes no locks while the documents are read. Unique indexes, and
+//! collections so small that it does not pay: by a walk, which for a run of ids takes their locks, reads them as they are
+//! now, and commits their entries like any writer. Two documents with one key are found that way.
 
-use crate::collection::{Collection, unique_value};
+use crate::collection::{Collection, Schema, unique_value};
 use crate::error::{Error, Result};
 use crate::index::{Index, IndexSpec};
 use crate::keys::{self, IndexId, Key};
@@ -19,6 +23,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How many documents are locked at a time: few enough that a writer waits for microseconds.
 const RUN: usize = 64;
+
+/// From how many documents on an index is built in bulk: below, syncing its tables would cost more than it saves.
+const BULK: u64 = 10_000;
 
 /// The most indexes of a collection, the one on `_id` counted.
 const MAX_INDEXES: usize = 64;
@@ -71,7 +78,9 @@ impl Collection {
             return Err(self.dropped_error());
         }
         self.shared.save_collection(self, Numbers::default())?;
-        let outcome = self.walk(&built, interrupt, progress);
+        let filling = self.shared.fill(&numbers);
+        let outcome = self.add_all_entries(&built, interrupt, progress);
+        drop(filling);
         match outcome {
             Ok(()) => {
                 self.set_schema(|schema| {
@@ -108,6 +117,36 @@ impl Collection {
     }
 
     /// Adds the entries of all documents to the new indexes.
+    fn add_all_entries(
+        self: &Arc<Self>,
+        built: &[Arc<Index>],
+        interrupt: &Interrupt,
+        progress: &BuildProgress,
+    ) -> Result<()> {
+        let is_small = self.count() < BULK;
+        let (walked, bulk): (Vec<_>, Vec<_>) =
+            built.iter().cloned().partition(|index| index.spec.unique || is_small);
+        if !bulk.is_empty() {
+            self.add_in_bulk(&bulk, interrupt, progress)?;
+        }
+        if !walked.is_empty() {
+            self.walk(&walked, interrupt, progress)?;
+        }
+        Ok(())
+    }
+
+    /// Refuses to go on with indexes that were dropped meanwhile.
+    pub(super) fn check_building(&self, schema: &Schema, built: &[Arc<Index>]) -> Result<()> {
+        if schema.dropped {
+            return Err(self.dropped_error());
+        }
+        if !built.iter().all(|index| schema.indexes.iter().any(|other| other.id == index.id)) {
+            return Err(Error::refused(276, "Index build aborted: the index was dropped"));
+        }
+        Ok(())
+    }
+
+    /// Adds the entries of all documents, a run of documents at a time.
     fn walk(&self, built: &[Arc<Index>], interrupt: &Interrupt, progress: &BuildProgress) -> Result<()> {
         let prefix = keys::collection_prefix(self.id);
         let mut rest = KeyRange::prefix(&prefix);
@@ -128,12 +167,7 @@ impl Collection {
     /// Adds the entries of a run of documents, as they are now.
     fn add_entries(&self, built: &[Arc<Index>], ids: &[Vec<u8>]) -> Result<()> {
         let guard = self.schema.read();
-        if guard.dropped {
-            return Err(self.dropped_error());
-        }
-        if !built.iter().all(|index| guard.indexes.iter().any(|other| other.id == index.id)) {
-            return Err(Error::refused(276, "Index build aborted: the index was dropped"));
-        }
+        self.check_building(&guard, built)?;
         let _ids = self.shared.documents.lock_many(ids.iter().map(|id| (self.id.0, id.as_slice())));
         let mut documents = Vec::with_capacity(ids.len());
         for id in ids {

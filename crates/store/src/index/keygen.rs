@@ -19,7 +19,13 @@ pub struct IndexKeys {
 impl IndexKeys {
     /// Whether there is an entry with these key bytes.
     pub fn contains(&self, key: &[u8]) -> bool {
-        self.entries.binary_search_by(|(other, _)| other.as_slice().cmp(key)).is_ok()
+        self.types_of(key).is_some()
+    }
+
+    /// The type bytes of the entry with these key bytes.
+    pub fn types_of(&self, key: &[u8]) -> Option<&[u8]> {
+        let at = self.entries.binary_search_by(|(other, _)| other.as_slice().cmp(key)).ok()?;
+        Some(&self.entries[at].1)
     }
 
     fn push(&mut self, key: Vec<u8>, types: key::Types) {
@@ -96,7 +102,10 @@ fn single_keys(spec: &IndexSpec, doc: Doc<'_>) -> Result<IndexKeys> {
                 push_tuple(spec, &[value], &mut keys)?;
             }
         }
-        value => push_tuple(spec, &[value.unwrap_or(Value::Null)], &mut keys)?,
+        value => {
+            keys.entries.reserve_exact(1);
+            push_tuple(spec, &[value.unwrap_or(Value::Null)], &mut keys)?;
+        }
     }
     Ok(keys)
 }

@@ -1,7 +1,9 @@
 //! Secondary indexes: their specification, the keys a document has in them, and building one beside traffic.
 
 mod build;
+mod bulk;
 mod keygen;
+mod run;
 mod spec;
 
 pub use build::BuildProgress;

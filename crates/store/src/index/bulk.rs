@@ -1,0 +1,199 @@
+//! Building indexes in bulk: entries are sorted in memory and [ingested](diwan_kv::Engine::ingest), past the journal.
+//!
+//! The documents are read as one snapshot shows them, without their locks, and their entries are sorted and ingested a
+//! run at a time; the engine merges the runs. Writers maintain the index meanwhile, but what is ingested replaces what
+//! they wrote before: it may bring back an entry that a writer deleted, or the older of two values of one. So at the end
+//! the documents that changed since the snapshot are taken from the change log, and their entries set right under their
+//! locks, like a writer would. What the log shows is complete once the last run is ingested: a later write meets every
+//! ingested entry, and its writer maintains the index by itself. The log keeps deletions until then.
+//!
+//! Writers wait for the builder only while a run takes effect, which takes some syncs of files, and for the locks of the
+//! documents that are set right.
+
+use super::run::Run;
+use super::{BuildProgress, Index};
+use crate::collection::Collection;
+use crate::error::{Error, Result};
+use crate::keys::{self, Key};
+use crate::record::Record;
+use diwan_kv::{Batch, Bytes, KeyRange, Snapshot, Space};
+use diwan_query::Interrupt;
+use diwan_value::Doc;
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// After how many documents the builder looks whether it is to end.
+const LOOK_EVERY: u64 = 1024;
+
+/// How many changed documents are locked at a time.
+const REPAIRED: usize = 64;
+
+/// Reads the documents of a snapshot and gathers their entries.
+struct Gatherer<'a> {
+    collection: &'a Collection,
+    built: &'a [Arc<Index>],
+    snapshot: &'a dyn Snapshot,
+    /// The documents still to be read.
+    rest: KeyRange,
+    run: Run,
+    /// Which fields met arrays, for each index.
+    multikey: Vec<u64>,
+    interrupt: &'a Interrupt,
+    progress: &'a BuildProgress,
+}
+
+impl Collection {
+    /// Adds the entries of all documents to indexes that are not unique.
+    pub(super) fn add_in_bulk(
+        self: &Arc<Self>,
+        built: &[Arc<Index>],
+        interrupt: &Interrupt,
+        progress: &BuildProgress,
+    ) -> Result<()> {
+        // First the sequence, then the snapshot: a change after this one may be in both.
+        let since = self.last_sequence();
+        let snapshot = self.shared.engine.snapshot();
+        let mut gatherer = Gatherer {
+            collection: self,
+            built,
+            snapshot: snapshot.as_ref(),
+            rest: KeyRange::prefix(&keys::collection_prefix(self.id)),
+            run: Run::new(built),
+            multikey: vec![0; built.len()],
+            interrupt,
+            progress,
+        };
+        loop {
+            let more = gatherer.gather()?;
+            self.shared.engine.ingest(Space::Indexes, Box::new(gatherer.run.sorted()))?;
+            gatherer.run.clear();
+            if !more {
+                break;
+            }
+        }
+        for (index, bits) in built.iter().zip(gatherer.multikey) {
+            if index.is_news(bits) {
+                self.shared.save_multikey(self, index, bits)?;
+            }
+        }
+        self.repair_changed(built, snapshot.as_ref(), since, interrupt)
+    }
+
+    /// Sets the entries right of all documents that changed after `since`.
+    fn repair_changed(
+        self: &Arc<Self>,
+        built: &[Arc<Index>],
+        ingested: &dyn Snapshot,
+        mut since: u64,
+        interrupt: &Interrupt,
+    ) -> Result<()> {
+        // As of now, after the last run was ingested.
+        let view = self.view();
+        loop {
+            interrupt.check()?;
+            let mut ids = Vec::with_capacity(REPAIRED);
+            view.changes(since, |change| {
+                ids.push(change.id.to_vec());
+                since = change.sequence;
+                Ok(ids.len() < REPAIRED)
+            })?;
+            if ids.is_empty() {
+                return Ok(());
+            }
+            self.repair(built, ingested, &ids)?;
+        }
+    }
+
+    /// Takes away what was ingested of these documents and is no longer so, and gives entries their present values.
+    fn repair(&self, built: &[Arc<Index>], ingested: &dyn Snapshot, ids: &[Vec<u8>]) -> Result<()> {
+        let guard = self.schema.read();
+        self.check_building(&guard, built)?;
+        let _ids = self.shared.documents.lock_many(ids.iter().map(|id| (self.id.0, id.as_slice())));
+        let mut batch = Batch::new();
+        for id in ids {
+            let key = Key::Record(self.id, id).bytes();
+            // Of a document that was not there, nothing was ingested.
+            let Some(old) = ingested.get(Space::Records, &key)? else { continue };
+            let new = self.shared.engine.get(Space::Records, &key)?;
+            for index in built {
+                // What has no entries was ingested without.
+                let old = index.keys_of(Record::parse(&old)?.doc).unwrap_or_default();
+                let new = match &new {
+                    Some(new) => index.keys_of(Record::parse(new)?.doc)?,
+                    None => Default::default(),
+                };
+                for (key, types) in old.entries {
+                    let entry = Key::Entry(index.id, &key, id).bytes();
+                    match new.types_of(&key) {
+                        None => batch.delete(Space::Indexes, entry),
+                        Some(present) if present != types => batch.put(Space::Indexes, entry, present),
+                        Some(_) => {}
+                    }
+                }
+            }
+        }
+        if !batch.is_empty() {
+            self.shared.engine.commit(batch)?;
+        }
+        Ok(())
+    }
+}
+
+impl Gatherer<'_> {
+    /// Fills the run; false when no document is left.
+    fn gather(&mut self) -> Result<bool> {
+        let prefix = keys::collection_prefix(self.collection.id).len();
+        let (mut outcome, mut last) = (Ok(()), None);
+        let (snapshot, rest) = (self.snapshot, self.rest.clone());
+        snapshot.visit(Space::Records, rest, &mut |key, value| {
+            outcome = self.step(&key[prefix..], value);
+            if outcome.is_ok() && !self.run.is_full() {
+                return ControlFlow::Continue(());
+            }
+            last = Some(Bytes::from(key));
+            ControlFlow::Break(())
+        })?;
+        outcome?;
+        let more = last.is_some();
+        if let Some(last) = last {
+            self.rest.start = Bound::Excluded(last);
+        }
+        Ok(more)
+    }
+
+    fn step(&mut self, id: &[u8], value: &[u8]) -> Result<()> {
+        if self.progress.done.fetch_add(1, Ordering::Relaxed).is_multiple_of(LOOK_EVERY) {
+            self.interrupt.check()?;
+            self.collection.check_building(&self.collection.schema(), self.built)?;
+        }
+        self.add(id, value)
+    }
+
+    /// Adds the entries of one document.
+    fn add(&mut self, id: &[u8], value: &[u8]) -> Result<()> {
+        let doc = Record::parse(value)?.doc;
+        for (at, index) in self.built.iter().enumerate() {
+            match index.keys_of(doc) {
+                Ok(keys) => {
+                    self.multikey[at] |= keys.multikey;
+                    for (key, types) in &keys.entries {
+                        self.run.push(at, key, id, types);
+                    }
+                }
+                Err(error) => self.excuse(id, doc, error)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// A document that the index cannot take is no obstacle if it has gone or changed meanwhile: its writer has seen to it
+    /// that the index can take it as it is now.
+    fn excuse(&self, id: &[u8], doc: Doc<'_>, error: Error) -> Result<()> {
+        let now = self.collection.get(id)?;
+        match now.filter(|now| now.doc().as_bytes() == doc.as_bytes()) {
+            Some(_) => Err(error),
+            None => Ok(()),
+        }
+    }
+}
