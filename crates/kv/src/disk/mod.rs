@@ -15,6 +15,7 @@
 
 mod ingest;
 mod journal;
+mod journals;
 mod keyspaces;
 mod locks;
 mod manifest;

@@ -17,13 +17,12 @@
 //! Commits that nobody waits for are synced within [`LAZY`]. A failed sync poisons the engine: after it, nobody
 //! can know which bytes the disk holds.
 
-use super::journal::{self, Stop, Walk};
+use super::journals::{Journals, Point};
 use super::mark::{Mark, Synced};
 use super::poison::Poison;
 use crate::{CommitId, DurableCallback, Error, Result};
-use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
@@ -56,13 +55,6 @@ struct Shared {
     orders: Mutex<Orders>,
     wake: Condvar,
     done: Condvar,
-}
-
-/// A place in the journals.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Point {
-    journal: u64,
-    position: u64,
 }
 
 /// An order to release the journals up to a point, and where to answer.
@@ -339,181 +331,4 @@ impl Shared {
 /// parking_lot's would first yield the processor to whoever computes.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The journals on disk as far as they have been read back.
-struct Journals {
-    dir: PathBuf,
-    mark: Mark,
-    /// Those before the current one, oldest first; complete, and synced by fjall.
-    sealed: Vec<Synced>,
-    current_id: u64,
-    current: Walk,
-    synced_to: u64,
-    /// How many commits of this run have been read back; unknown once a journal was gone before it was read.
-    seen: Option<u64>,
-}
-
-impl Journals {
-    fn open(dir: PathBuf, mark: Mark, mut synced: Vec<Synced>) -> io::Result<Self> {
-        let newest = synced.pop().ok_or_else(|| io::Error::other("there is no journal"))?;
-        let mut current = Walk::open(&journal::path(&dir, newest.journal), newest.base)?;
-        (current.position, current.chain) = (newest.end, newest.chain);
-        let current_id = newest.journal;
-        Ok(Self { dir, mark, sealed: synced, current_id, current, synced_to: newest.end, seen: Some(0) })
-    }
-
-    /// Makes the first `group` commits of this run durable, and notes it.
-    fn sync(&mut self, group: u64) -> io::Result<()> {
-        self.read_on()?;
-        // A shorter journal was the newest while it was read, and so held all that had been committed.
-        while self.current.position > journal::KEPT_UP_TO
-            && let Some(next) = self.next_journal()?
-        {
-            // Now that the next exists, this one is complete.
-            if let Stop::Broken(why) = self.read_on()? {
-                return Err(io::Error::other(format!("a finished journal does not read back: {why}")));
-            }
-            self.move_to(next)?;
-            self.read_on()?;
-        }
-        if self.current.is_removed()? {
-            return Err(io::Error::other("the current journal is gone"));
-        }
-        if let Some(seen) = self.seen.filter(|seen| *seen < group) {
-            let why = format!("of {group} commits only {seen} read back from the journal");
-            return Err(io::Error::other(why));
-        }
-        if self.current.position > self.synced_to {
-            self.current.file().sync_data()?;
-            self.synced_to = self.current.position;
-            self.mark.write(&self.entries())?;
-        }
-        Ok(())
-    }
-
-    /// Reads what has been added to the current journal.
-    fn read_on(&mut self) -> io::Result<Stop> {
-        let before = self.current.batches;
-        let stop = self.current.advance(u64::MAX)?;
-        self.seen = self.seen.map(|seen| seen + self.current.batches - before);
-        Ok(stop)
-    }
-
-    /// The journal after the current one, if it has been begun.
-    fn next_journal(&self) -> io::Result<Option<u64>> {
-        let exists = |id| journal::path(&self.dir, id).try_exists();
-        if exists(self.current_id + 1)? {
-            return Ok(Some(self.current_id + 1));
-        }
-        // Journals go from the oldest on: only if this one is gone can the next have come and gone.
-        if exists(self.current_id)? {
-            return Ok(None);
-        }
-        self.oldest_after(self.current_id).map(Some)
-    }
-
-    fn oldest_after(&self, id: u64) -> io::Result<u64> {
-        let next = journal::list(&self.dir)?.into_iter().find(|other| *other > id);
-        next.ok_or_else(|| io::Error::other("the current journal is gone"))
-    }
-
-    fn move_to(&mut self, mut next: u64) -> io::Result<()> {
-        self.sealed.push(self.entry());
-        self.forget_removed();
-        self.current = loop {
-            match Walk::open(&journal::path(&self.dir, next), 0) {
-                Err(e) if e.kind() == io::ErrorKind::NotFound => next = self.oldest_after(next)?,
-                opened => break opened?,
-            }
-        };
-        if next != self.current_id + 1 {
-            self.seen = None;
-        }
-        (self.current_id, self.synced_to) = (next, 0);
-        Ok(())
-    }
-
-    fn forget_removed(&mut self) {
-        let dir = &self.dir;
-        self.sealed.retain(|e| journal::path(dir, e.journal).exists());
-    }
-
-    fn entry(&self) -> Synced {
-        let Walk { base, position, chain, .. } = self.current;
-        Synced { journal: self.current_id, base, end: position, chain }
-    }
-
-    fn entries(&self) -> Vec<Synced> {
-        self.sealed.iter().copied().chain([self.entry()]).collect()
-    }
-
-    fn point(&self) -> Point {
-        Point { journal: self.current_id, position: self.current.position }
-    }
-
-    fn held(&self) -> u64 {
-        self.entries().iter().map(|e| e.end - e.base).sum()
-    }
-
-    /// Declares what lies before a point as no longer needed, and returns its space to the file system. A point
-    /// may come late, when more has been released already.
-    fn release(&mut self, point: Point) -> io::Result<()> {
-        self.forget_removed();
-        let before = self.entries();
-        for entry in &mut self.sealed {
-            if entry.journal < point.journal {
-                (entry.base, entry.chain) = (entry.end, 0);
-            } else if entry.journal == point.journal && entry.base < point.position {
-                let rest = Self::walk(&self.dir, point, entry.end)?;
-                (entry.base, entry.chain) = (rest.base, rest.chain);
-            }
-        }
-        if self.current_id == point.journal && self.current.base < point.position {
-            self.current = Self::walk(&self.dir, point, self.current.position)?;
-        }
-        let after = self.entries();
-        if after == before {
-            return Ok(());
-        }
-        // The mark must be durable first: a hole under an old mark would look like a loss.
-        self.mark.write(&after)?;
-        self.mark.sync()?;
-        for (old, new) in before.iter().zip(&after).filter(|(old, new)| old.base < new.base) {
-            release_space(&journal::path(&self.dir, new.journal), old.base, new.base)?;
-        }
-        Ok(())
-    }
-
-    /// Walks again what lies between a point and the end of what was read.
-    fn walk(dir: &Path, from: Point, end: u64) -> io::Result<Walk> {
-        let mut walk = Walk::open(&journal::path(dir, from.journal), from.position)?;
-        walk.advance(end)?;
-        if walk.position == end {
-            Ok(walk)
-        } else {
-            Err(io::Error::other("a journal changed behind its end"))
-        }
-    }
-}
-
-/// Turns a part of a file into a hole, where the file system can; elsewhere the space is merely kept.
-#[cfg(target_os = "linux")]
-fn release_space(path: &Path, from: u64, to: u64) -> io::Result<()> {
-    use rustix::fs::{FallocateFlags, fallocate};
-    let file = match std::fs::OpenOptions::new().write(true).open(path) {
-        Ok(file) => file,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(e) => return Err(e),
-    };
-    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    match fallocate(&file, flags, from, to - from) {
-        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => Ok(()),
-        outcome => outcome.map_err(Into::into),
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn release_space(_path: &Path, _from: u64, _to: u64) -> io::Result<()> {
-    Ok(())
 }
