@@ -21,7 +21,7 @@ use crate::sort::Sort;
 use bumpalo::Bump;
 pub(crate) use collected::overlay;
 use collected::{Distinct, Merged, Recent};
-use diwan_value::{Array, ArrayBuilder, Doc, DocBuilder, Value};
+use diwan_value::{Array, ArrayBuilder, Doc, DocBuilder, Path, Value};
 use kept::Kept;
 use ranking::{Keep, Ranking};
 use std::cmp::Ordering;
@@ -154,6 +154,15 @@ impl Accumulator {
     /// The operator's name with its `$`.
     pub fn operator(&self) -> &'static str {
         self.operator
+    }
+
+    /// The paths of documents that it ranks by.
+    pub fn sort_paths(&self) -> impl Iterator<Item = &Path> {
+        let sort = match &self.kind {
+            Kind::Ranked { sort, .. } => Some(sort),
+            _ => None,
+        };
+        sort.into_iter().flat_map(|sort| sort.parts().iter().map(|part| &part.path))
     }
 
     /// The expressions inside.

@@ -48,6 +48,21 @@ impl AddFields {
         apply(&self.fields, doc, env, out)
     }
 
+    /// All that is computed.
+    pub fn expressions(&self) -> Vec<&Expr> {
+        fn collect<'a>(fields: &'a [(String, Node)], found: &mut Vec<&'a Expr>) {
+            for (_, node) in fields {
+                match node {
+                    Node::Expr(expr) => found.push(expr),
+                    Node::Fields(inner) => collect(inner, found),
+                }
+            }
+        }
+        let mut found = Vec::new();
+        collect(&self.fields, &mut found);
+        found
+    }
+
     /// The top-level fields that are set or changed.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.fields.iter().map(|(name, _)| name.as_str())

@@ -19,6 +19,7 @@ mod group;
 mod lookup;
 mod match_filter;
 mod merge;
+pub(crate) mod needed;
 mod out;
 mod sample;
 mod set_path;
@@ -51,7 +52,7 @@ pub use unwind::Unwind;
 
 use crate::error::{Error, Result, code};
 use crate::filter::Filter;
-use diwan_value::{Array, DocBuf, Value};
+use diwan_value::{Array, DocBuf, Path, Value};
 use std::sync::Arc;
 
 /// The longest pipeline.
@@ -137,6 +138,11 @@ impl Pipeline {
     /// The pipeline without its first `count` stages.
     pub fn after(&self, count: usize) -> Pipeline {
         Pipeline { stages: self.stages.get(count..).unwrap_or_default().to_vec() }
+    }
+
+    /// The paths of documents that the stages from this one on depend on; `None` if that may be any.
+    pub fn needed_paths(&self, from: usize) -> Option<Vec<Path>> {
+        needed::by_stages(self.stages.get(from..)?)
     }
 
     /// Whether the pipeline reads a collection: its first stage does not make the documents itself.

@@ -16,7 +16,8 @@ pub use parse::ProjectionEnv;
 use crate::error::Result;
 use crate::expr::{EvalEnv, Expr, ParseEnv, Variable};
 use crate::filter::Filter;
-use diwan_value::{Doc, DocBuf, DocBuilder, Value};
+use crate::pipeline::needed::by_expression;
+use diwan_value::{Doc, DocBuf, DocBuilder, Path, Value};
 use std::collections::HashMap;
 
 /// A projection, ready to be applied to documents.
@@ -174,6 +175,22 @@ impl Projection {
         self.covered_paths().is_some_and(|kept| kept.iter().all(|path| paths.contains(&path.as_str())))
     }
 
+    /// The paths that the projected document depends on, or the part of it that is `wanted`; `None` means all.
+    pub fn needed_paths(&self, wanted: Option<&[Path]>) -> Option<Vec<Path>> {
+        if !self.inclusion {
+            // What is left out is not there to be read.
+            return wanted.map(<[Path]>::to_vec);
+        }
+        let mut paths = Vec::new();
+        needed_paths(&self.root, "", &mut paths)?;
+        // What is computed may fail, so it counts even if nobody wants it.
+        let kept = paths.into_iter().filter(|(path, computed)| {
+            let is_wanted = |wanted: &Path| wanted.name(0) == path.name(0);
+            *computed || wanted.is_none_or(|wanted| wanted.iter().any(is_wanted))
+        });
+        Some(kept.map(|(path, _)| path).collect())
+    }
+
     /// The top-level fields that the projected document depends on; `None` means all.
     pub fn required_fields(&self) -> Option<Vec<&str>> {
         if !self.inclusion {
@@ -232,6 +249,29 @@ fn kept_paths(branch: &Branch, prefix: &str, paths: &mut Vec<String>) -> bool {
             _ => return false,
         }
         true
+    })
+}
+
+/// Collects the paths that stay, and with `true` those that are computed from; `None` if there is anything else.
+fn needed_paths(branch: &Branch, prefix: &str, paths: &mut Vec<(Path, bool)>) -> Option<()> {
+    branch.fields.iter().try_for_each(|(name, entry)| {
+        let path = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
+        match entry {
+            Entry::Keep => paths.push((Path::new(&path), false)),
+            Entry::Drop => {}
+            Entry::Branch(inner) => {
+                // Whether the object around is there is told by the object alone.
+                paths.extend(inner.computed.then(|| (Path::new(&path), true)));
+                needed_paths(inner, &path, paths)?;
+            }
+            Entry::Computed(expr) => {
+                let mut read = Vec::new();
+                by_expression(expr, &mut read)?;
+                paths.extend(read.into_iter().map(|path| (path, true)));
+            }
+            Entry::ElemMatch(_) | Entry::Slice(_) | Entry::Positional => return None,
+        }
+        Some(())
     })
 }
 

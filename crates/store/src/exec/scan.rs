@@ -6,13 +6,14 @@
 use super::as_query_error;
 use crate::collection::{Collection, ReadView, StoredDocument, id_key};
 use crate::error::{Error, Result};
+use crate::index::IndexField;
 use crate::keys::{self, read_number};
-use crate::plan::{Access, IndexScan, Plan};
+use crate::plan::{Access, IndexScan, Plan, shared_objects};
 use diwan_kv::{Bytes, Direction, KeyRange, Pairs, Space};
 use diwan_query::filter::Filter;
 use diwan_query::pipeline::DocSource;
 use diwan_query::{Interrupt, code};
-use diwan_value::{Doc, DocBuf, DocBuilder, Value, doc, key};
+use diwan_value::{Doc, DocBuf, DocBuilder, Path, Value, doc, key};
 use std::collections::HashSet;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -108,6 +109,8 @@ pub struct Scan {
     /// Ids already found, where a document may be found twice.
     seen: Option<HashSet<Vec<u8>>>,
     current: Current,
+    /// Where the next document is rebuilt.
+    spare: Vec<u8>,
     stats: ScanStats,
     ticks: u32,
     tailable: bool,
@@ -147,6 +150,7 @@ impl Scan {
             open: Some(Open { view, pairs: None }),
             seen: several.then(HashSet::new),
             current: Current::None,
+            spare: Vec::new(),
             stats: ScanStats::default(),
             ticks: 0,
             tailable: false,
@@ -202,8 +206,18 @@ impl Scan {
         }
     }
 
+    /// Keeps the buffer of a document that is no longer needed.
+    fn reuse(&mut self, done: Current) {
+        if let Current::Built(doc) = done {
+            self.spare = doc.into_bytes();
+            self.spare.clear();
+        }
+    }
+
     /// Goes to the next match.
     pub fn step(&mut self, interrupt: &Interrupt) -> Result<bool> {
+        let before = std::mem::replace(&mut self.current, Current::None);
+        self.reuse(before);
         loop {
             self.ticks += 1;
             if self.ticks.is_multiple_of(TICKS) {
@@ -225,6 +239,7 @@ impl Scan {
                         self.current = candidate;
                         return Ok(true);
                     }
+                    self.reuse(candidate);
                 }
             }
         }
@@ -302,7 +317,14 @@ impl Scan {
                                 let entry = open.view.split_entry(&scan.index, &key, &value)?;
                                 self.key = entry_document(scan, entry.key, entry.types, &key)?;
                             }
-                            Some(from_entry(open, scan, *bounded, &key, &value)?)
+                            Some(from_entry(
+                                open,
+                                scan,
+                                *bounded,
+                                &key,
+                                &value,
+                                std::mem::take(&mut self.spare),
+                            )?)
                         }
                     }
                 }
@@ -447,7 +469,14 @@ fn check_position(open: &Open, collection: &Collection, after: Option<u64>) -> R
 }
 
 /// The document of an index entry, or what the entry tells of it.
-fn from_entry(open: &Open, scan: &IndexScan, bounded: usize, raw: &[u8], value: &[u8]) -> Result<Current> {
+fn from_entry(
+    open: &Open,
+    scan: &IndexScan,
+    bounded: usize,
+    raw: &[u8],
+    value: &[u8],
+    spare: Vec<u8>,
+) -> Result<Current> {
     let entry = open.view.split_entry(&scan.index, raw, value)?;
     if !scan.admits(entry.key, bounded) {
         return Ok(Current::None);
@@ -455,7 +484,36 @@ fn from_entry(open: &Open, scan: &IndexScan, bounded: usize, raw: &[u8], value: 
     if !scan.covered {
         return Ok(open.view.get(entry.id)?.map_or(Current::None, Current::Stored));
     }
-    entry_document(scan, entry.key, entry.types, raw).map(Current::Built)
+    match rebuilt(scan, entry.key, entry.types, spare).ok_or_else(|| damaged_entry(raw))? {
+        Some(doc) => Ok(Current::Built(doc)),
+        None => Ok(open.view.get(entry.id)?.map_or(Current::None, Current::Stored)),
+    }
+}
+
+/// The document that the key of a covering index tells of, in a buffer that may be used again; nothing if it does not tell
+/// whether a field that is asked for is null or missing. The outer `None`: the key is damaged.
+fn rebuilt(scan: &IndexScan, key: &[u8], types: &[u8], spare: Vec<u8>) -> Option<Option<DocBuf>> {
+    let mut decoder = key::Decoder::new(key, types);
+    let mut doc = DocBuilder::with_buffer(spare);
+    let mut before: Option<&Path> = None;
+    for (at, IndexField { path, .. }) in scan.index.spec.fields.iter().enumerate() {
+        // The objects around the field before this one end, but for those that are around this one, too.
+        let last = path.depth() - 1;
+        let around = before.map_or(0, |before| before.depth() - 1);
+        let shared = before.map_or(0, |before| shared_objects(before, path));
+        for _ in shared..around {
+            doc.end();
+        }
+        for depth in shared..last {
+            doc.begin_document(path.name(depth));
+        }
+        before = Some(path);
+        let is_null = decoder.append_next(scan.field_direction(at), path.name(last), &mut doc)?;
+        if is_null && (scan.told >> at) & 1 == 1 {
+            return Some(None);
+        }
+    }
+    Some(Some(doc.finish()))
 }
 
 /// The values of an entry's key under the names of the index's fields.
@@ -463,10 +521,11 @@ fn entry_document(scan: &IndexScan, key: &[u8], types: &[u8], raw: &[u8]) -> Res
     let mut decoder = key::Decoder::new(key, types);
     let mut doc = DocBuilder::new();
     for (at, name) in scan.field_names().enumerate() {
-        let value = decoder
-            .next(scan.field_direction(at))
-            .ok_or_else(|| Error::Damaged(keys::describe(Space::Indexes, raw)))?;
-        doc.append(name, value);
+        decoder.append_next(scan.field_direction(at), name, &mut doc).ok_or_else(|| damaged_entry(raw))?;
     }
     Ok(doc.finish())
+}
+
+fn damaged_entry(raw: &[u8]) -> Error {
+    Error::Damaged(keys::describe(Space::Indexes, raw))
 }

@@ -355,6 +355,8 @@ impl Leading {
         hint: &Hint,
     ) -> Result<(Plan, crate::collection::ReadView)> {
         let view = collection.view();
+        // Without conditions the documents themselves are read faster than an index.
+        let is_bound = self.sort.is_some() || !matches!(*self.filter, Filter::AlwaysTrue);
         let counts = pipeline.stages.get(self.matches).and_then(Counting::of).is_some();
         let plan = Planner {
             view: &view,
@@ -362,7 +364,11 @@ impl Leading {
             sort: self.sort.as_ref(),
             collator: execution.context.collator.clone(),
             hint: hint.clone(),
-            needed: counts.then(Vec::new),
+            needed: match counts {
+                true => Some(Vec::new()),
+                false if is_bound => pipeline.needed_paths(self.matches),
+                false => None,
+            },
         }
         .plan()?;
         Ok((plan, view))

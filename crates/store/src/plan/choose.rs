@@ -3,10 +3,10 @@
 use super::bounds::{BoundsOf, Condition, conditions_at};
 use super::imply::implies;
 use super::interval::Intervals;
-use super::{Access, IndexScan, Plan};
+use super::{Access, IndexScan, Plan, shared_objects};
 use crate::collection::ReadView;
 use crate::error::{Error, Result};
-use crate::index::{FieldOrder, Index, IndexKind};
+use crate::index::{FieldOrder, Index, IndexKind, IndexSpec};
 use diwan_kv::Direction;
 use diwan_query::code;
 use diwan_query::filter::{Comparison, Filter, Predicate, Relation};
@@ -297,15 +297,23 @@ impl Planner<'_> {
         }
         let order = self.sort_through(index, &bounds, same_collation);
         let direction = order.unwrap_or(Direction::Forward);
-        let covered = self.is_covered(index);
+        let told = self.told_by(index);
+        let covered = told.is_some();
         if !bounded && order.is_none() && !covered && !asked_for {
             return None;
         }
         if !bounded && self.sort.is_none() && !covered && !asked_for {
             return None;
         }
-        let scan =
-            IndexScan { index: index.clone(), direction, bounds, wildcard_path: None, covered, limits: None };
+        let scan = IndexScan {
+            index: index.clone(),
+            direction,
+            bounds,
+            wildcard_path: None,
+            covered,
+            told: told.unwrap_or(0),
+            limits: None,
+        };
         Some(Candidate { access: Access::Index(scan), sorted: order.is_some(), points, bounded })
     }
 
@@ -372,6 +380,7 @@ impl Planner<'_> {
             bounds: vec![Intervals::point(name), values],
             wildcard_path: Some(path.as_str().to_owned()),
             covered: false,
+            told: 0,
             limits: None,
         };
         Some(Candidate { access: Access::Index(scan), sorted: false, points: 1, bounded: true })
@@ -426,18 +435,20 @@ impl Planner<'_> {
         (runs == 0).then_some(direction.unwrap_or(Direction::Forward))
     }
 
-    /// Whether the entries of an index tell all that is needed.
-    fn is_covered(&self, index: &Index) -> bool {
-        let Some(needed) = &self.needed else { return false };
+    /// The needed fields, a bit each, if the entries of an index tell all that is needed.
+    fn told_by(&self, index: &Index) -> Option<u64> {
+        let needed = self.needed.as_ref()?;
         let spec = &index.spec;
-        !index.is_multikey()
-            && spec.collator.is_none()
-            && !spec.sparse
-            && spec.fields.iter().all(|field| field.order != FieldOrder::Hashed && field.path.depth() == 1)
-            && needed.iter().all(|path| spec.fields.iter().any(|field| field.path == *path))
-            && condition_paths_complete(&self.filter).is_some_and(|paths| {
-                paths.iter().all(|path| spec.fields.iter().any(|field| field.path == *path))
-            })
+        let can_tell =
+            !index.is_multikey() && spec.collator.is_none() && !spec.sparse && can_be_rebuilt(spec);
+        let place = |path: &Path| spec.fields.iter().position(|field| field.path == *path);
+        let conditions = condition_paths_complete(&self.filter).filter(|_| can_tell)?;
+        if !conditions.iter().all(|path| place(path).is_some()) {
+            return None;
+        }
+        // What lies inside a field's value is in the key as well.
+        let holder = |path: &Path| spec.fields.iter().position(|field| path.starts_with(&field.path));
+        needed.iter().try_fold(0, |told, path| Some(told | 1 << holder(path)?))
     }
 
     /// One index for each branch of an `$or`.
@@ -553,6 +564,25 @@ impl super::Plan {
     pub fn is_covered(&self) -> bool {
         covers(&self.access)
     }
+}
+
+/// Whether documents can be made of an index's keys: values are kept as they are, no field lies within another one, none
+/// may be an array's element, and those of one object follow each other.
+fn can_be_rebuilt(spec: &IndexSpec) -> bool {
+    let fields = spec.fields.as_slice();
+    fields.len() <= u64::BITS as usize
+        && fields.iter().enumerate().all(|(at, field)| {
+            let path = &field.path;
+            field.order != FieldOrder::Hashed
+                && (0..path.depth()).all(|at| path.index(at).is_none())
+                && fields.iter().enumerate().all(|(other, one)| {
+                    let between = fields.get(other + 1..at).unwrap_or_default();
+                    let shared = shared_objects(&one.path, path);
+                    other == at
+                        || !path.starts_with(&one.path)
+                            && between.iter().all(|field| shared_objects(&field.path, path) >= shared)
+                })
+        })
 }
 
 fn covers(access: &Access) -> bool {

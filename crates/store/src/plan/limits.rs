@@ -61,6 +61,7 @@ impl Planner<'_> {
             bounds,
             wildcard_path: None,
             covered: false,
+            told: 0,
             limits: Some(limits),
         };
         Ok(self.finish(Access::Index(scan), order.is_some(), Vec::new()))

@@ -19,6 +19,7 @@ pub use limits::IndexLimits;
 use crate::index::{FieldOrder, Index};
 use diwan_kv::{Direction, KeyRange};
 use diwan_query::filter::Filter;
+use diwan_value::Path;
 use interval::Cut;
 use std::sync::Arc;
 
@@ -60,6 +61,9 @@ pub struct IndexScan {
     pub wildcard_path: Option<String>,
     /// Whether the entries tell all that the query asks, so that documents are not fetched.
     pub covered: bool,
+    /// The fields that are asked for then, a bit each: where an entry has null, they may be missing, and the document is
+    /// fetched after all.
+    pub told: u64,
     /// The part of the index that `min` and `max` leave; then nothing else bounds the scan.
     pub limits: Option<KeyLimits>,
 }
@@ -146,6 +150,16 @@ impl IndexScan {
             _ => diwan_value::key::Direction::Ascending,
         }
     }
+}
+
+/// How many objects lie around both of two fields.
+pub fn shared_objects(one: &Path, other: &Path) -> usize {
+    let around = |path: &Path| path.depth() - 1;
+    one.names()
+        .take(around(one))
+        .zip(other.names().take(around(other)))
+        .take_while(|(one, other)| one == other)
+        .count()
 }
 
 impl KeyLimits {

@@ -3,6 +3,7 @@
 mod builds;
 mod check;
 mod compat;
+mod covering;
 mod crud;
 mod indexes;
 mod model;

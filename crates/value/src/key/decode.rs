@@ -38,6 +38,32 @@ impl<'a> Decoder<'a> {
         self.value(class, 2 * MAX_DEPTH)
     }
 
+    /// Appends the next value, which was encoded in `direction`, to a document, and tells whether it is null. After a
+    /// `None` neither the decoder nor the document is of more use.
+    pub fn append_next(&mut self, direction: Direction, name: &str, doc: &mut DocBuilder) -> Option<bool> {
+        self.flip = if direction == Direction::Descending { 0xFF } else { 0 };
+        let class = self.byte()?;
+        if class == class::STRING && self.flip == 0 {
+            // Most text lies in a key as it is.
+            let end = memchr::memchr(0, self.rest)?;
+            let (text, rest) = self.rest.split_at(end);
+            if memchr::memchr(1, text).is_none() {
+                self.rest = &rest[1..];
+                let text = std::str::from_utf8(text).ok()?;
+                match self.types.next()? {
+                    None => doc.append(name, text),
+                    Some(Exception::Symbol) => doc.append(name, Value::Symbol(text)),
+                    Some(_) => return None,
+                };
+                return Some(false);
+            }
+        }
+        let value = self.value(class, 2 * MAX_DEPTH)?;
+        let is_null = value.as_value() == Value::Null;
+        doc.append(name, value);
+        Some(is_null)
+    }
+
     /// What follows the values read so far.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
