@@ -177,6 +177,14 @@ impl Expr {
             || self.children().into_iter().any(Expr::reads_document)
     }
 
+    /// Adds the paths of the document that the value may depend on; `None` if it reads the whole document.
+    pub fn read_paths<'e>(&'e self, paths: &mut Vec<&'e Path>) -> Option<()> {
+        if let Expr::Variable { variable: Variable::Root, path } = self {
+            paths.push(path.as_ref()?);
+        }
+        self.children().into_iter().try_for_each(|child| child.read_paths(paths))
+    }
+
     /// The expressions directly inside this one.
     pub fn children(&self) -> Vec<&Expr> {
         match self {

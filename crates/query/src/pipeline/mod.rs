@@ -19,7 +19,7 @@ mod group;
 mod lookup;
 mod match_filter;
 mod merge;
-pub(crate) mod needed;
+mod needed;
 mod out;
 mod sample;
 mod set_path;

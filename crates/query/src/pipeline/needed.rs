@@ -2,7 +2,6 @@
 
 use super::{Operation, Stage, Transform};
 use crate::accumulator::Accumulator;
-use crate::expr::{Expr, Variable};
 use diwan_value::Path;
 
 /// The paths of the input that the result of these stages depends on; `None` if that may be any.
@@ -18,44 +17,39 @@ pub(super) fn by_stages(stages: &[Stage]) -> Option<Vec<Path>> {
         }
         Operation::Group(group) => {
             let mut paths = Vec::new();
-            by_expression(group.id(), &mut paths)?;
+            group.id().read_paths(&mut paths)?;
             for (_, accumulator) in group.fields() {
                 by_accumulator(accumulator, &mut paths)?;
             }
-            Some(paths)
+            Some(owned(paths))
         }
         Operation::Transform(transform) => match &**transform {
             Transform::Project(projection) => projection.needed_paths(by_stages(rest).as_deref()),
             Transform::Replace(expr) => {
                 let mut paths = Vec::new();
-                by_expression(expr, &mut paths)?;
-                Some(paths)
+                expr.read_paths(&mut paths)?;
+                Some(owned(paths))
             }
             Transform::AddFields(fields) => {
-                let mut paths = by_stages(rest)?;
-                paths.retain(|path| fields.expression(path.name(0)).is_none());
+                let mut wanted = by_stages(rest)?;
+                wanted.retain(|path| fields.expression(path.name(0)).is_none());
                 // What is computed may fail, so it counts even if nobody wants it.
-                for expr in fields.expressions() {
-                    by_expression(expr, &mut paths)?;
-                }
-                Some(paths)
+                let mut read = Vec::new();
+                fields.expressions().into_iter().try_for_each(|expr| expr.read_paths(&mut read))?;
+                wanted.extend(owned(read));
+                Some(wanted)
             }
         },
         _ => None,
     }
 }
 
-fn by_accumulator(accumulator: &Accumulator, paths: &mut Vec<Path>) -> Option<()> {
-    paths.extend(accumulator.sort_paths().cloned());
-    accumulator.expressions().try_for_each(|expr| by_expression(expr, paths))
+/// Adds what an accumulator reads; `None` if that is the whole document.
+fn by_accumulator<'a>(accumulator: &'a Accumulator, paths: &mut Vec<&'a Path>) -> Option<()> {
+    paths.extend(accumulator.sort_paths());
+    accumulator.expressions().try_for_each(|expr| expr.read_paths(paths))
 }
 
-/// Adds the paths that an expression reads; `None` if it reads the whole document.
-pub(crate) fn by_expression(expr: &Expr, paths: &mut Vec<Path>) -> Option<()> {
-    match expr {
-        Expr::Variable { variable: Variable::Root, path: None } => return None,
-        Expr::Variable { variable: Variable::Root, path: Some(path) } => paths.push(path.clone()),
-        _ => {}
-    }
-    expr.children().into_iter().try_for_each(|child| by_expression(child, paths))
+fn owned(paths: Vec<&Path>) -> Vec<Path> {
+    paths.into_iter().cloned().collect()
 }

@@ -14,9 +14,8 @@ mod tests;
 pub use parse::ProjectionEnv;
 
 use crate::error::Result;
-use crate::expr::{EvalEnv, Expr, ParseEnv, Variable};
+use crate::expr::{EvalEnv, Expr, ParseEnv};
 use crate::filter::Filter;
-use crate::pipeline::needed::by_expression;
 use diwan_value::{Doc, DocBuf, DocBuilder, Path, Value};
 use std::collections::HashMap;
 
@@ -162,12 +161,8 @@ impl Projection {
     }
 
     /// The paths that stay if that is all the projection does: what an index must hold to answer alone.
-    pub fn covered_paths(&self) -> Option<Vec<String>> {
-        if !self.inclusion {
-            return None;
-        }
-        let mut paths = Vec::new();
-        kept_paths(&self.root, "", &mut paths).then_some(paths)
+    pub fn covered_paths(&self) -> Option<Vec<Path>> {
+        if self.root.computed { None } else { self.needed_paths(None) }
     }
 
     /// Whether documents made of these paths alone give what whole documents would.
@@ -238,20 +233,6 @@ impl Projection {
     }
 }
 
-/// Collects the paths that stay; false if there is anything else.
-fn kept_paths(branch: &Branch, prefix: &str, paths: &mut Vec<String>) -> bool {
-    branch.fields.iter().all(|(name, entry)| {
-        let path = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
-        match entry {
-            Entry::Keep => paths.push(path),
-            Entry::Drop if prefix.is_empty() => {}
-            Entry::Branch(inner) => return kept_paths(inner, &path, paths),
-            _ => return false,
-        }
-        true
-    })
-}
-
 /// Collects the paths that stay, and with `true` those that are computed from; `None` if there is anything else.
 fn needed_paths(branch: &Branch, prefix: &str, paths: &mut Vec<(Path, bool)>) -> Option<()> {
     branch.fields.iter().try_for_each(|(name, entry)| {
@@ -266,8 +247,8 @@ fn needed_paths(branch: &Branch, prefix: &str, paths: &mut Vec<(Path, bool)>) ->
             }
             Entry::Computed(expr) => {
                 let mut read = Vec::new();
-                by_expression(expr, &mut read)?;
-                paths.extend(read.into_iter().map(|path| (path, true)));
+                expr.read_paths(&mut read)?;
+                paths.extend(read.into_iter().map(|path| (path.clone(), true)));
             }
             Entry::ElemMatch(_) | Entry::Slice(_) | Entry::Positional => return None,
         }
@@ -286,10 +267,8 @@ fn branch_fields<'p>(branch: &'p Branch, names: &mut Vec<&'p str>) -> Option<()>
 
 /// Adds the top-level fields that an expression reads; `None` if it reads the whole document.
 fn expression_fields<'e>(expr: &'e Expr, names: &mut Vec<&'e str>) -> Option<()> {
-    match expr {
-        Expr::Variable { variable: Variable::Root, path: None } => return None,
-        Expr::Variable { variable: Variable::Root, path: Some(path) } => names.push(path.name(0)),
-        _ => {}
-    }
-    expr.children().into_iter().try_for_each(|child| expression_fields(child, names))
+    let mut paths = Vec::new();
+    expr.read_paths(&mut paths)?;
+    names.extend(paths.into_iter().map(|path| path.name(0)));
+    Some(())
 }

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::expr::{Context, EvalEnv, ParseEnv};
 use crate::filter::FilterEnv;
 use bumpalo::Bump;
-use diwan_value::{DocBuf, DocBuilder, Value, array, doc};
+use diwan_value::{DocBuf, DocBuilder, Path, Value, array, doc};
 
 fn parse(spec: &DocBuf) -> Result<Projection> {
     let query = doc! { "list": 1, "nested.list": 2 };
@@ -173,7 +173,7 @@ fn unset_stage() {
 #[test]
 fn what_a_projection_needs() {
     let projection = parse(&doc! { "a": 1, "b.c": 1, "_id": 0 }).unwrap();
-    assert_eq!(projection.covered_paths(), Some(vec!["a".to_owned(), "b.c".to_owned()]));
+    assert_eq!(projection.covered_paths(), Some(vec![Path::new("a"), Path::new("b.c")]));
     assert!(projection.changes("b") && projection.changes("x") && !projection.changes("a"));
     assert!(projection.is_covered_by(&["b.c", "a", "x"]));
     assert!(!projection.is_covered_by(&["a"]));

@@ -481,18 +481,17 @@ fn from_entry(
     if !scan.admits(entry.key, bounded) {
         return Ok(Current::None);
     }
-    if !scan.covered {
-        return Ok(open.view.get(entry.id)?.map_or(Current::None, Current::Stored));
-    }
-    match rebuilt(scan, entry.key, entry.types, spare).ok_or_else(|| damaged_entry(raw))? {
+    let fetched = || Ok(open.view.get(entry.id)?.map_or(Current::None, Current::Stored));
+    let Some(asked) = scan.covered else { return fetched() };
+    match rebuilt(scan, asked, entry.key, entry.types, spare).ok_or_else(|| damaged_entry(raw))? {
         Some(doc) => Ok(Current::Built(doc)),
-        None => Ok(open.view.get(entry.id)?.map_or(Current::None, Current::Stored)),
+        None => fetched(),
     }
 }
 
 /// The document that the key of a covering index tells of, in a buffer that may be used again; nothing if it does not tell
 /// whether a field that is asked for is null or missing. The outer `None`: the key is damaged.
-fn rebuilt(scan: &IndexScan, key: &[u8], types: &[u8], spare: Vec<u8>) -> Option<Option<DocBuf>> {
+fn rebuilt(scan: &IndexScan, asked: u64, key: &[u8], types: &[u8], spare: Vec<u8>) -> Option<Option<DocBuf>> {
     let mut decoder = key::Decoder::new(key, types);
     let mut doc = DocBuilder::with_buffer(spare);
     let mut before: Option<&Path> = None;
@@ -509,7 +508,7 @@ fn rebuilt(scan: &IndexScan, key: &[u8], types: &[u8], spare: Vec<u8>) -> Option
         }
         before = Some(path);
         let is_null = decoder.append_next(scan.field_direction(at), path.name(last), &mut doc)?;
-        if is_null && (scan.told >> at) & 1 == 1 {
+        if is_null && (asked >> at) & 1 == 1 {
             return Some(None);
         }
     }

@@ -16,7 +16,7 @@ use diwan_query::filter::{Filter, FilterEnv};
 use diwan_query::pipeline::{DocList, DocSource};
 use diwan_query::projection::{Projection, ProjectionEnv};
 use diwan_query::sort::Sort;
-use diwan_value::{Array, ArrayBuilder, Doc, DocBuf, Path, doc};
+use diwan_value::{Array, ArrayBuilder, Doc, DocBuf, doc};
 use std::sync::Arc;
 
 /// A find.
@@ -70,10 +70,7 @@ impl Find<'_> {
                 Projection::parse(projection, &env)
             })
             .transpose()?;
-        let mut needed = projection
-            .as_ref()
-            .and_then(Projection::covered_paths)
-            .map(|paths| paths.iter().map(|path| Path::new(path)).collect::<Vec<_>>());
+        let mut needed = projection.as_ref().and_then(Projection::covered_paths);
         if let (Some(needed), Some(sort)) = (&mut needed, &sort) {
             needed.extend(sort.parts().iter().map(|part| part.path.clone()));
         }

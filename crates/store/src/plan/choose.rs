@@ -297,23 +297,15 @@ impl Planner<'_> {
         }
         let order = self.sort_through(index, &bounds, same_collation);
         let direction = order.unwrap_or(Direction::Forward);
-        let told = self.told_by(index);
-        let covered = told.is_some();
-        if !bounded && order.is_none() && !covered && !asked_for {
+        let covered = self.told_by(index);
+        if !bounded && order.is_none() && covered.is_none() && !asked_for {
             return None;
         }
-        if !bounded && self.sort.is_none() && !covered && !asked_for {
+        if !bounded && self.sort.is_none() && covered.is_none() && !asked_for {
             return None;
         }
-        let scan = IndexScan {
-            index: index.clone(),
-            direction,
-            bounds,
-            wildcard_path: None,
-            covered,
-            told: told.unwrap_or(0),
-            limits: None,
-        };
+        let scan =
+            IndexScan { index: index.clone(), direction, bounds, wildcard_path: None, covered, limits: None };
         Some(Candidate { access: Access::Index(scan), sorted: order.is_some(), points, bounded })
     }
 
@@ -379,8 +371,7 @@ impl Planner<'_> {
             direction: Direction::Forward,
             bounds: vec![Intervals::point(name), values],
             wildcard_path: Some(path.as_str().to_owned()),
-            covered: false,
-            told: 0,
+            covered: None,
             limits: None,
         };
         Some(Candidate { access: Access::Index(scan), sorted: false, points: 1, bounded: true })
@@ -586,7 +577,7 @@ fn can_be_rebuilt(spec: &IndexSpec) -> bool {
 }
 
 fn covers(access: &Access) -> bool {
-    matches!(access, Access::Index(scan) if scan.covered)
+    matches!(access, Access::Index(scan) if scan.covered.is_some())
 }
 
 fn scan_direction(direction: key::Direction) -> Direction {

@@ -60,8 +60,7 @@ impl Planner<'_> {
             direction: order.unwrap_or(Direction::Forward),
             bounds,
             wildcard_path: None,
-            covered: false,
-            told: 0,
+            covered: None,
             limits: Some(limits),
         };
         Ok(self.finish(Access::Index(scan), order.is_some(), Vec::new()))

@@ -59,11 +59,9 @@ pub struct IndexScan {
     pub bounds: Vec<Intervals>,
     /// The path of a wildcard index's entries.
     pub wildcard_path: Option<String>,
-    /// Whether the entries tell all that the query asks, so that documents are not fetched.
-    pub covered: bool,
-    /// The fields that are asked for then, a bit each: where an entry has null, they may be missing, and the document is
-    /// fetched after all.
-    pub told: u64,
+    /// If the entries tell all that the query asks, so that documents are not fetched: the fields that are asked for, a bit
+    /// each. Where an entry has null for one, it may be missing, and the document is fetched after all.
+    pub covered: Option<u64>,
     /// The part of the index that `min` and `max` leave; then nothing else bounds the scan.
     pub limits: Option<KeyLimits>,
 }
