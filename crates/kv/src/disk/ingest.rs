@@ -27,7 +27,7 @@ impl Core {
         if pairs.peek().is_none() {
             return self.writable();
         }
-        let Some(keyspace) = self.made(space)? else { return Ok(()) };
+        let keyspace = self.made(space)?;
         let first_table = keyspace.tree.next_table_id();
         let written = guarded(|| {
             let mut ingestion = keyspace.start_ingestion()?;
@@ -60,11 +60,10 @@ impl Core {
         finished.map_err(|e| self.poisoned_by(e))
     }
 
-    fn made(&self, space: Space) -> Result<Option<&Keyspace>> {
+    fn made(&self, space: Space) -> Result<&Keyspace> {
         let _gate = self.gate.read();
         self.writable()?;
-        self.keyspaces.make(&self.db, space).map_err(|e| self.poisoned_by(e))?;
-        Ok(self.keyspaces.get(space))
+        self.keyspaces.make(&self.db, space).map_err(|e| self.poisoned_by(e))
     }
 
     fn wait_for_compaction(&self, keyspace: &Keyspace) -> Result<()> {

@@ -51,18 +51,18 @@ impl Keyspaces {
         self.made[space.index()].get()
     }
 
-    /// Makes the keyspace of a space that is about to be written to, if there is none.
-    pub fn make(&self, db: &Database, space: Space) -> Result<()> {
-        if self.get(space).is_some() {
-            return Ok(());
+    /// The keyspace of a space that is about to be written to; makes it if there is none.
+    pub fn make(&self, db: &Database, space: Space) -> Result<&Keyspace> {
+        if let Some(made) = self.get(space) {
+            return Ok(made);
         }
         let _alone = self.making.lock();
-        if self.get(space).is_none() {
-            let keyspace = create(db, space)?;
-            note(&self.directory, space, &keyspace)?;
-            let _ = self.made[space.index()].set(keyspace);
+        if let Some(made) = self.get(space) {
+            return Ok(made);
         }
-        Ok(())
+        let keyspace = create(db, space)?;
+        note(&self.directory, space, &keyspace)?;
+        Ok(self.made[space.index()].get_or_init(|| keyspace))
     }
 
     fn set(&self, db: &Database, space: Space) -> Result<&Keyspace> {

@@ -492,16 +492,22 @@ fn reverse_scans_and_early_ends() {
     );
 }
 
-#[test]
-fn a_failed_sync_refuses_writes_until_opened_anew() {
-    let dir = tempfile::tempdir().unwrap();
-    let engine = open(dir.path()).unwrap();
+/// An engine whose journal has gone from under it, and with it the means to make anything durable; and a batch that it
+/// committed after that.
+fn without_journal(path: &Path) -> (FjallEngine, Batch, CommitId) {
+    let engine = open(path).unwrap();
     fill(&engine, 0..10);
-    // The journal under the engine goes away, and with it the means to make anything durable.
-    std::fs::remove_file(dir.path().join("data/0.jnl")).unwrap();
+    std::fs::remove_file(path.join("data/0.jnl")).unwrap();
     let mut batch = Batch::new();
     batch.put(Space::Records, *b"lost", *b"x");
     let id = engine.commit(batch.clone()).unwrap();
+    (engine, batch, id)
+}
+
+#[test]
+fn a_failed_sync_refuses_writes_until_opened_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let (engine, batch, id) = without_journal(dir.path());
     let (sender, receiver) = std::sync::mpsc::channel();
     engine.on_durable(id, Box::new(move |outcome| sender.send(outcome).unwrap()));
     assert!(receiver.recv().unwrap().is_err());
@@ -517,12 +523,7 @@ fn a_failed_sync_refuses_writes_until_opened_anew() {
 #[test]
 fn a_failed_sync_in_the_callers_thread_answers_everybody() {
     let dir = tempfile::tempdir().unwrap();
-    let engine = open(dir.path()).unwrap();
-    fill(&engine, 0..10);
-    std::fs::remove_file(dir.path().join("data/0.jnl")).unwrap();
-    let mut batch = Batch::new();
-    batch.put(Space::Records, *b"lost", *b"x");
-    let id = engine.commit(batch.clone()).unwrap();
+    let (engine, batch, id) = without_journal(dir.path());
     // The sync thread may come first, because such commits do not stay unsynced.
     let here = engine.sync_here(id);
     assert!(here.is_none_or(|outcome| outcome.is_err()));
