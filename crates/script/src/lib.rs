@@ -23,5 +23,6 @@ pub use design::{Design, DesignOptions, ViewDefinition, design_documents};
 pub use error::{Error, Result};
 pub use sandbox::{Limits, ListCall, ListEvent, Sandbox};
 pub use view::{
-    Documents, GroupLevel, Row, Task, TemporaryView, Update, ViewHead, ViewInfo, ViewQuery, ViewSink, Views,
+    Documents, GroupLevel, Progress, Row, Task, Tasks, TemporaryView, Update, ViewHead, ViewInfo, ViewQuery,
+    ViewSink, Views,
 };

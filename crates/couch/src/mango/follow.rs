@@ -4,7 +4,6 @@
 //! soon after a request that wrote one, and else when somebody asks for an index. A MongoDB client that drops an index
 //! changes its design document in the same way.
 
-use super::builds::Builds;
 use super::design;
 use super::indexes::{Definition, Listed};
 use super::names::Names;
@@ -14,7 +13,7 @@ use crate::http::blocking;
 use crate::partition;
 use crate::server::Couch;
 use diwan_query::Interrupt;
-use diwan_script::Task;
+use diwan_script::{Task, Tasks};
 use diwan_store::{Collection, IndexKind, IndexSpec, Revision};
 use diwan_value::key::Direction;
 use diwan_value::{Doc, DocBuilder, doc};
@@ -30,7 +29,7 @@ const REMEMBERED: usize = 1024;
 pub struct Followed {
     known: Mutex<HashMap<[u8; 16], Arc<Following>>>,
     /// What is being built.
-    builds: Builds,
+    builds: Tasks,
     /// Ends what is being built when the server closes.
     ended: Interrupt,
 }
@@ -61,7 +60,7 @@ impl Followed {
 
     /// The indexes that are being built.
     pub fn tasks(&self) -> Vec<Task> {
-        self.builds.tasks()
+        self.builds.list()
     }
 
     /// The indexes that design documents of a database define and that could not be made when they were followed last.
@@ -308,8 +307,8 @@ impl<'a> Wanted<'a> {
                 }
                 let spec = IndexSpec::parse(spec.finish().as_doc(), None)?;
                 let Followed { builds, ended, .. } = &couch.followed_designs;
-                let build = builds.begin(collection, &self.ddoc);
-                collection.create_indexes(vec![spec], ended, &build.progress)?;
+                let build = builds.begin(collection.namespace(), &self.ddoc, 0, collection.count());
+                collection.create_indexes(vec![spec], ended, &build.work)?;
                 (index, true)
             }
         };

@@ -4,7 +4,6 @@
 //! they are answered by, how a page goes on where the one before ended, and how all of that is told.
 
 mod bookmark;
-mod builds;
 mod design;
 mod explain;
 mod follow;

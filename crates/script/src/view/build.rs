@@ -47,10 +47,10 @@ pub(super) fn build(
         index.collection.delete_view_keys(uncounted)?;
     }
     let view = index.collection.view();
-    progress.done.store(mapped, Ordering::Relaxed);
+    progress.work.done.store(mapped, Ordering::Relaxed);
     progress.total.store(index.collection.count(), Ordering::Relaxed);
     let mappers = index.take_mappers(threads(), limits, design)?;
-    let plan = Plan::kept(design, &header, ended, &progress.done);
+    let plan = Plan::kept(design, &header, ended, &progress.work.done);
     let walk = Walk::new(&view, after.clone());
     // While one round's rows are written the next one is mapped.
     let (rounds, to_write) = sync_channel::<(Vec<Mapped>, Header)>(1);
@@ -74,7 +74,7 @@ pub(super) fn build(
                 // All of it is in memory: there is nothing to go on from, and no run to be read back.
                 return Ok(parts);
             }
-            mapped = progress.done.load(Ordering::Relaxed);
+            mapped = progress.work.done.load(Ordering::Relaxed);
             after = position;
             header.state = State::Building { after: after.clone(), mapped, runs: runs + parts.len() as u64 };
             runs += parts.len() as u64;

@@ -29,7 +29,7 @@ use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tasks::Tasks;
+pub use tasks::{Progress, Tasks};
 
 /// A row of a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

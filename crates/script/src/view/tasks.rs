@@ -1,17 +1,19 @@
 //! What is being built and updated, for `_active_tasks`.
 
 use super::Task;
-use diwan_store::Namespace;
+use diwan_store::{BuildProgress, Namespace};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// How far a piece of work has come.
-pub(super) struct Progress {
+pub struct Progress {
     namespace: Namespace,
     design: String,
-    pub done: AtomicU64,
+    /// How many documents, or changes, have been read.
+    pub work: BuildProgress,
+    /// How many there are to be read.
     pub total: AtomicU64,
     started: u64,
     /// What was seen done last, and when that was.
@@ -20,7 +22,7 @@ pub(super) struct Progress {
 
 /// All pieces of work under way.
 #[derive(Default)]
-pub(super) struct Tasks {
+pub struct Tasks {
     running: Mutex<Vec<Weak<Progress>>>,
 }
 
@@ -31,7 +33,7 @@ impl Tasks {
         let progress = Arc::new(Progress {
             namespace,
             design: design.to_owned(),
-            done: AtomicU64::new(done),
+            work: BuildProgress { done: AtomicU64::new(done) },
             total: AtomicU64::new(total),
             started,
             seen: Mutex::new((done, started)),
@@ -50,7 +52,7 @@ impl Tasks {
 
 impl Progress {
     fn task(&self) -> Task {
-        let done = self.done.load(Ordering::Relaxed);
+        let done = self.work.done.load(Ordering::Relaxed);
         let mut seen = self.seen.lock();
         if seen.0 != done {
             *seen = (done, now());
@@ -68,4 +70,26 @@ impl Progress {
 
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn builds_are_told_while_they_last() {
+        let tasks = Tasks::default();
+        let namespace = Namespace::new("test", "db").unwrap();
+        let one = tasks.begin(namespace.clone(), "_design/a", 0, 200);
+        let other = tasks.begin(namespace, "_design/b", 0, 10);
+        one.work.done.store(50, Ordering::Relaxed);
+        let listed = tasks.list();
+        let told: Vec<_> =
+            listed.iter().map(|task| (task.design_document.as_str(), task.progress())).collect();
+        assert_eq!(told, [("_design/a", 25), ("_design/b", 0)]);
+        drop(one);
+        assert_eq!(tasks.list().len(), 1);
+        drop(other);
+        assert!(tasks.list().is_empty());
+    }
 }

@@ -137,8 +137,8 @@ impl Changes {
         ended: &AtomicBool,
         progress: &Progress,
     ) -> Result<Vec<Mapped>> {
-        progress.done.fetch_add(self.deleted, Ordering::Relaxed);
-        let plan = Plan::kept(design, header, ended, &progress.done);
+        progress.work.done.fetch_add(self.deleted, Ordering::Relaxed);
+        let plan = Plan::kept(design, header, ended, &progress.work.done);
         let mappers = index.take_mappers(threads().min(self.documents.len()), limits, design)?;
         let work = |mapper: &Mapper, nth: usize| {
             let mut out = Mapped::new(plan.layouts.len());
