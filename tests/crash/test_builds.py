@@ -5,9 +5,7 @@ import random
 import threading
 import time
 
-import pytest
 from raw_connection import Connection, Lost
-from server_process import ServerProcess
 from test_crash import SEED, assert_clean
 from workload import DATABASE
 
@@ -20,14 +18,6 @@ INDEXES = {
     "by_tag": {"tags": 1, "text": -1},
     "everything": {"$**": 1},
 }
-
-
-@pytest.fixture
-def server(tmp_path):
-    process = ServerProcess(tmp_path, data=tmp_path / "data")
-    yield process
-    process.kill()
-    assert "panicked" not in process.log.read_text(errors="replace")
 
 
 def document(number: int, n: float) -> dict:

@@ -5,9 +5,8 @@ import subprocess
 import time
 import uuid
 
-import pytest
 from bson import Binary, Int64
-from server_process import ServerProcess, binary
+from server_process import binary
 from raw_connection import Connection
 from workload import DATABASE, ORDERS, Workload
 
@@ -28,14 +27,6 @@ def check(data) -> subprocess.CompletedProcess:
 def assert_clean(data):
     done = check(data)
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-@pytest.fixture
-def server(tmp_path):
-    process = ServerProcess(tmp_path, data=tmp_path / "data")
-    yield process
-    process.kill()
-    assert "panicked" not in process.log.read_text(errors="replace")
 
 
 def test_nothing_acknowledged_is_lost(server):
