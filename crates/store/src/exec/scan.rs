@@ -274,9 +274,23 @@ impl Scan {
                     format!("query plan killed :: caused by :: index '{}' dropped", scan.index.spec.name),
                 ));
             }
+            self.mind_arrays();
             self.open = Some(Open { view, pairs: None });
         }
         self.open.as_mut().ok_or_else(|| Error::refused(code::INTERNAL_ERROR, "a scan without a view"))
+    }
+
+    /// Heeds that arrays may have come into an index since the scan was planned: their entries do not tell the document,
+    /// and there are several for one.
+    fn mind_arrays(&mut self) {
+        for leg in &mut self.legs {
+            if let Leg::Index { scan, .. } = leg
+                && scan.index.is_multikey()
+            {
+                scan.covered = None;
+                self.seen.get_or_insert_default();
+            }
+        }
     }
 
     /// The next document that may match; `Current::None` for one to be passed over.

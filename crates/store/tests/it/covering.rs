@@ -3,7 +3,7 @@
 use crate::setup::*;
 use diwan_query::Interrupt;
 use diwan_store::Store;
-use diwan_store::ops::{Aggregate, Scope, Verbosity};
+use diwan_store::ops::{Aggregate, Find, Scope, Verbosity};
 use diwan_store::plan::Hint;
 use diwan_value::{DocBuf, DocBuilder, ValueBuf, array, doc};
 use std::sync::Arc;
@@ -115,4 +115,24 @@ fn pipelines_over_an_index_alone() {
             assert_eq!(found, run(&store, &bytes, natural()), "{:?}", stages(&bytes));
         }
     }
+}
+
+#[test]
+fn a_cursor_over_an_index_alone_when_arrays_come() {
+    let store = store();
+    let collection = collection(&store);
+    insert(&collection, &(1..=4).map(|n| doc! { "_id": n, "k": "a", "d": n }).collect::<Vec<_>>());
+    index(&collection, doc! { "key": { "k": 1, "d": 1 }, "name": "all" });
+    let (filter, projection) = (doc! { "k": "a" }, doc! { "_id": 0, "d": 1 });
+    let request = Find { filter: filter.as_doc(), projection: Some(projection.as_doc()), ..Find::default() };
+    let mut source = store.find(&name(), &request).unwrap();
+    assert!(source.advance(&Interrupt::new()).unwrap());
+    assert_eq!(source.current(), doc! { "d": 1 }.as_doc());
+    source.suspend();
+    update(&collection, &doc! { "_id": 3 }, &doc! { "$set": { "d": array![7, 3, 8] } }, false, false);
+    let mut rest = Vec::new();
+    while source.advance(&Interrupt::new()).unwrap() {
+        rest.push(source.current().to_owned());
+    }
+    assert_eq!(rest, [doc! { "d": 2 }, doc! { "d": array![7, 3, 8] }, doc! { "d": 4 }]);
 }
