@@ -9,7 +9,7 @@
 //! A commit is acknowledged in two steps: when [`Engine::commit`] returns, the batch is visible and survives a
 //! kill of the process; once the engine reports its [`CommitId`] durable, it also survives a loss of power.
 //!
-//! Engines: [`FjallEngine`] on disk, [`MemoryEngine`] in memory; around any of them [`CachedEngine`] keeps records in
+//! Engines: [`FjallEngine`] on disk, [`MemoryEngine`] in memory; around any of them [`CachedEngine`] keeps pairs in
 //! memory, [`ContractEngine`] checks this contract and [`FaultEngine`] breaks it on purpose, for tests. [`open`] is the
 //! usual way in.
 
@@ -44,7 +44,7 @@ pub use space::Space;
 /// The longest key, in bytes, that an engine takes.
 pub const MAX_KEY_LEN: usize = u16::MAX as usize;
 
-/// Opens the engine on disk in the directory `path`, with a cache of records; in debug builds with its contract checked.
+/// Opens the engine on disk in the directory `path`, with a cache of what queries read; in debug builds with its contract checked.
 ///
 /// [`Options::cache_bytes`] are shared out: a quarter to the engine's blocks, which any read may need, the rest to records.
 pub fn open(path: impl AsRef<std::path::Path>, options: &Options) -> Result<Box<dyn Engine>> {

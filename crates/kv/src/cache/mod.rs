@@ -1,10 +1,12 @@
-//! Records in memory: runs of neighbouring pairs kept packed, so that scans and reads of what is hot never enter the engine.
+//! Records and entries of indexes in memory: runs of neighbouring pairs kept packed, so that scans and reads of what is hot
+//! never enter the engine.
 //!
-//! [`CachedEngine`] stands around an engine and caches one space, [`Space::Records`]. What it keeps are [pages](page): all
-//! pairs of an interval of keys as they lay in one snapshot. Pages come from scans, which have the pairs in their hands
-//! anyway; commits only note in them which keys they write. A reader takes a page's pairs and asks the engine about the
-//! noted keys alone. When there are a few of them, the reader leaves a fresh page behind; a page that is written much and
-//! not read is dropped.
+//! [`CachedEngine`] stands around an engine and caches the spaces [`CACHED`]. What it keeps are [pages](page): all pairs of
+//! an interval of keys as they lay in one snapshot. Pages come from scans, which have the pairs in their hands anyway, and
+//! from some of the short reads that find none, which read on for that, as far as pages have proved [worth it](credit).
+//! Commits only note in pages which keys they write. A reader takes a page's pairs and asks the engine about the noted keys
+//! alone. When there are a few of them, the reader leaves a fresh page behind; a page that is written much and not read is
+//! dropped.
 //!
 //! Why a snapshot sees exactly its own state:
 //! - A page is used by a snapshot only if the page was there before the snapshot was taken. So the snapshot shows all that the
@@ -16,6 +18,8 @@
 //!
 //! The value of a noted key comes from the engine's snapshot, so it does not matter which of the commits it shows.
 
+mod credit;
+mod fill;
 mod page;
 mod pages;
 mod reader;
@@ -29,22 +33,27 @@ use crate::{
 };
 use pages::Pages;
 use reader::CachedSnapshot;
+use std::ops::Bound;
 use std::sync::Arc;
 
-/// The space that is cached.
-const CACHED: Space = Space::Records;
+/// The spaces that are cached: what queries read.
+const CACHED: [Space; 2] = [Space::Records, Space::Indexes];
+
+fn is_cached(space: Space) -> bool {
+    CACHED.contains(&space)
+}
 
 /// About how many bytes a page holds: some hundred small documents, so that finding it costs nothing beside reading it.
 const PAGE_BYTES: usize = 64 << 10;
 
-/// An engine with a cache of records around another.
+/// An engine with a cache of pairs around another.
 pub struct CachedEngine<E> {
     inner: E,
     pages: Arc<Pages>,
 }
 
 impl<E: Engine> CachedEngine<E> {
-    /// Caches at most about `budget` bytes of `inner`'s records.
+    /// Caches at most about `budget` bytes of `inner`'s pairs.
     pub fn new(inner: E, budget: u64) -> Self {
         Self::with_pages_of(inner, budget, PAGE_BYTES)
     }
@@ -63,8 +72,8 @@ impl<E: Engine> Engine for CachedEngine<E> {
     }
 
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
-        if space == CACHED
-            && let Some(known) = self.pages.get(key, self.pages.moment())
+        if is_cached(space)
+            && let Some(known) = self.pages.get(space, key, self.pages.moment())
         {
             return Ok(known);
         }
@@ -79,9 +88,14 @@ impl<E: Engine> Engine for CachedEngine<E> {
     }
 
     fn ingest(&self, space: Space, pairs: SortedPairs<'_>) -> Result<()> {
-        // Which keys they are is known when they have been written; nobody ingests records beside readers of them.
-        let under_way = (space == CACHED).then(|| self.pages.begin_range(&KeyRange::all()));
-        let outcome = self.inner.ingest(space, pairs);
+        // Where they end is known when they have been written.
+        let mut pairs = pairs.peekable();
+        let range = match pairs.peek() {
+            Some((first, _)) => KeyRange::new(Bound::Included((*first).into()), Bound::Unbounded),
+            None => return self.inner.ingest(space, Box::new(pairs)),
+        };
+        let under_way = self.pages.begin_range(space, &range);
+        let outcome = self.inner.ingest(space, Box::new(pairs));
         drop(under_way);
         outcome
     }
@@ -103,7 +117,7 @@ impl<E: Engine> Engine for CachedEngine<E> {
     }
 
     fn delete_range(&self, space: Space, range: KeyRange) -> Result<u64> {
-        let under_way = (space == CACHED).then(|| self.pages.begin_range(&range));
+        let under_way = self.pages.begin_range(space, &range);
         let outcome = self.inner.delete_range(space, range);
         drop(under_way);
         outcome

@@ -194,9 +194,6 @@ impl Packer {
     pub fn push(&mut self, key: &[u8], value: &[u8]) -> Option<Draft> {
         let full = self.bytes.len() + key.len() + value.len() > self.limit;
         let draft = full.then(|| self.cut(Some(key.into())));
-        if self.bytes.capacity() == 0 {
-            self.bytes.reserve(self.limit);
-        }
         self.bytes.extend_from_slice(key);
         let key_end = self.bytes.len() as u32;
         self.bytes.extend_from_slice(value);

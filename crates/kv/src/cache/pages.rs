@@ -1,9 +1,10 @@
 //! All pages, by their keys: finding them, noting writes in them, putting them in and dropping them.
 
-use super::CACHED;
+use super::credit::{Credit, Miss};
 use super::page::{Draft, Packer, Page};
 use super::recent::Recent;
-use crate::{Batch, Bytes, KeyRange};
+use super::{CACHED, is_cached};
+use crate::{Batch, Bytes, KeyRange, Space};
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -14,6 +15,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const MOST_MARKS: usize = 64;
 /// From so many noted keys on, a reader leaves a fresh page behind: making one costs about as much as asking for them.
 pub(super) const STALE_MARKS: usize = 3;
+
+/// The page that a short read leaves is this part of one that a long scan leaves: it has to be read for it.
+const SHORT_READ_PART: usize = 8;
 
 /// When something was, for the cache: see [`Pages::moment`].
 #[derive(Clone, Copy)]
@@ -36,10 +40,11 @@ pub(super) enum Found {
 
 #[derive(Default)]
 struct Map {
-    pages: BTreeMap<Bytes, Arc<Page>>,
+    /// By the space and its keys.
+    pages: [BTreeMap<Bytes, Arc<Page>>; Space::ALL.len()],
     bytes: usize,
     /// Where the next search for a page to drop begins.
-    hand: Bytes,
+    hand: (usize, Bytes),
 }
 
 /// All pages.
@@ -53,6 +58,8 @@ pub(super) struct Pages {
     settled: AtomicU64,
     budget: usize,
     page_bytes: usize,
+    /// What short reads have saved by pages, to be spent on pages for them.
+    credit: Credit,
 }
 
 impl Pages {
@@ -64,6 +71,7 @@ impl Pages {
             settled: AtomicU64::new(0),
             budget,
             page_bytes,
+            credit: Credit::default(),
         }
     }
 
@@ -102,27 +110,39 @@ impl Pages {
         if self.budget < self.page_bytes {
             return None;
         }
-        let keys = || batch.writes().iter().filter(|write| write.space == CACHED).map(|write| &write.key);
+        let keys = || {
+            batch
+                .writes()
+                .iter()
+                .map(|write| (write.space, &write.key))
+                .filter(|(space, _)| is_cached(*space))
+        };
         keys().next()?;
         let number = self.recent.lock().begin(keys());
-        self.mark(keys());
+        for space in CACHED {
+            self.mark(space, keys().filter(|(of, _)| *of == space).map(|(_, key)| key));
+        }
         Some(UnderWay { pages: self, number })
     }
 
-    /// The deletion of a range begins; it has ended when what is returned is dropped.
-    pub fn begin_range(&self, range: &KeyRange) -> UnderWay<'_> {
-        let number = self.recent.lock().begin_range(range.clone());
-        if !range.is_empty() {
-            self.map.write().remove_range(range);
+    /// A range begins to be deleted, or to be filled; it has ended when what is returned is dropped. Nothing if the space is
+    /// not cached.
+    pub fn begin_range(&self, space: Space, range: &KeyRange) -> Option<UnderWay<'_>> {
+        if !is_cached(space) {
+            return None;
         }
-        UnderWay { pages: self, number }
+        let number = self.recent.lock().begin_range(space, range.clone());
+        if !range.is_empty() {
+            self.map.write().remove_range(space, range);
+        }
+        Some(UnderWay { pages: self, number })
     }
 
-    fn mark<'a>(&self, keys: impl Iterator<Item = &'a Bytes>) {
+    fn mark<'a>(&self, space: Space, keys: impl Iterator<Item = &'a Bytes>) {
         let mut overfull: Vec<Arc<Page>> = Vec::new();
         {
             let map = self.map.read();
-            if map.pages.is_empty() {
+            if map.of(space).is_empty() {
                 return;
             }
             // Neighbouring keys often come together: what was found for one is tried for the next.
@@ -133,9 +153,9 @@ impl Pages {
                     if gap.is_some_and(|(low, high)| low <= key && high.is_none_or(|high| key < high)) {
                         continue;
                     }
-                    page = map.covering(key);
+                    page = map.covering(space, key);
                     if page.is_none() {
-                        gap = Some((key, map.after(key)));
+                        gap = Some((key, map.after(space, key)));
                     }
                 }
                 if let Some(page) = page
@@ -149,25 +169,25 @@ impl Pages {
         if !overfull.is_empty() {
             let mut map = self.map.write();
             for page in overfull {
-                map.remove_same(&page);
+                map.remove_same(space, &page);
             }
         }
     }
 
     /// What lies at a key for a snapshot of this moment.
-    pub fn find(&self, key: &[u8], moment: Moment) -> Found {
+    pub fn find(&self, space: Space, key: &[u8], moment: Moment) -> Found {
         let map = self.map.read();
-        match map.covering(key) {
-            Some(page) => Self::usable(page, moment),
-            None => Found::Gap(map.after(key).cloned()),
+        match map.covering(space, key) {
+            Some(page) => self.usable(page, moment),
+            None => Found::Gap(map.after(space, key).cloned()),
         }
     }
 
     /// What lies before a key, or before the end; a gap or a page that is too new with the key where it begins.
-    pub fn find_before(&self, key: Option<&[u8]>, moment: Moment) -> Found {
+    pub fn find_before(&self, space: Space, key: Option<&[u8]>, moment: Moment) -> Found {
         let map = self.map.read();
         let bound = key.map_or(Bound::Unbounded, Bound::Excluded);
-        let Some((_, page)) = map.pages.range::<[u8], _>((Bound::Unbounded, bound)).next_back() else {
+        let Some((_, page)) = map.of(space).range::<[u8], _>((Bound::Unbounded, bound)).next_back() else {
             return Found::Gap(None);
         };
         let reaches = match (&page.high, key) {
@@ -178,16 +198,17 @@ impl Pages {
         if !reaches {
             return Found::Gap(page.high.clone());
         }
-        match Self::usable(page, moment) {
+        match self.usable(page, moment) {
             Found::TooNew(_) => Found::TooNew(Some(page.low.clone())),
             found => found,
         }
     }
 
-    fn usable(page: &Arc<Page>, moment: Moment) -> Found {
+    fn usable(&self, page: &Arc<Page>, moment: Moment) -> Found {
         if page.since > moment.time {
             return Found::TooNew(page.high.clone());
         }
+        self.credit.hit();
         if !page.touched.load(Ordering::Relaxed) {
             page.touched.store(true, Ordering::Relaxed);
         }
@@ -195,33 +216,53 @@ impl Pages {
     }
 
     /// What is known of a key: nothing, or its value, or that it has none.
-    pub fn get(&self, key: &[u8], moment: Moment) -> Option<Option<Bytes>> {
-        match self.find(key, moment) {
+    pub fn get(&self, space: Space, key: &[u8], moment: Moment) -> Option<Option<Bytes>> {
+        match self.find(space, key, moment) {
             Found::Page(page) => page.get(key),
             Found::Gap(_) | Found::TooNew(_) => None,
         }
     }
 
+    /// Notes a short read where there is no page. Returns whether it should leave one of at most so many bytes behind.
+    pub fn missed(&self, miss: Miss) -> Option<usize> {
+        (self.budget >= self.page_bytes && self.credit.miss(miss))
+            .then_some(self.page_bytes / SHORT_READ_PART)
+    }
+
+    /// Puts in the page of a short read.
+    pub fn put_missed(&self, space: Space, draft: Draft, moment: Moment) {
+        let found_room = self.put(space, vec![draft], None, moment);
+        self.credit.spend(found_room);
+    }
+
     /// Puts in what was read from a snapshot of this moment: in the place of one page, or where there is none. Returns
     /// whether all found a place.
-    pub fn put(&self, drafts: Vec<Draft>, instead_of: Option<&Arc<Page>>, moment: Moment) -> bool {
+    pub fn put(
+        &self,
+        space: Space,
+        drafts: Vec<Draft>,
+        instead_of: Option<&Arc<Page>>,
+        moment: Moment,
+    ) -> bool {
         let mut map = self.map.write();
         let marks: Option<Vec<Vec<Bytes>>> = {
             let recent = self.recent.lock();
-            let written = |draft: &Draft| recent.written(moment.settled, &draft.low, draft.high.as_deref());
+            let written =
+                |draft: &Draft| recent.written(moment.settled, space, &draft.low, draft.high.as_deref());
             drafts.iter().map(|draft| written(draft).filter(|keys| keys.len() <= MOST_MARKS)).collect()
         };
         let Some(marks) = marks else { return false };
-        if instead_of.is_some_and(|page| !map.remove_same(page)) {
+        if instead_of.is_some_and(|page| !map.remove_same(space, page)) {
             return false;
         }
         let since = self.time.fetch_add(1, Ordering::SeqCst) + 1;
         let mut all = true;
         for (draft, marks) in drafts.into_iter().zip(marks) {
             let page = draft.placed(since, marks);
-            if page.covers(&page.low) && map.is_free(&page) && map.make_room(page.cost(), self.budget) {
+            if page.covers(&page.low) && map.is_free(space, &page) && map.make_room(page.cost(), self.budget)
+            {
                 map.bytes += page.cost();
-                map.pages.insert(page.low.clone(), Arc::new(page));
+                map.of_mut(space).insert(page.low.clone(), Arc::new(page));
             } else {
                 all = false;
             }
@@ -231,49 +272,60 @@ impl Pages {
 }
 
 impl Map {
+    fn of(&self, space: Space) -> &BTreeMap<Bytes, Arc<Page>> {
+        &self.pages[space.index()]
+    }
+
+    fn of_mut(&mut self, space: Space) -> &mut BTreeMap<Bytes, Arc<Page>> {
+        &mut self.pages[space.index()]
+    }
+
     /// The page whose interval the key lies in.
-    fn covering(&self, key: &[u8]) -> Option<&Arc<Page>> {
-        let (_, page) = self.pages.range::<[u8], _>((Bound::Unbounded, Bound::Included(key))).next_back()?;
+    fn covering(&self, space: Space, key: &[u8]) -> Option<&Arc<Page>> {
+        let (_, page) =
+            self.of(space).range::<[u8], _>((Bound::Unbounded, Bound::Included(key))).next_back()?;
         page.covers(key).then_some(page)
     }
 
     /// Where the next page after a key begins.
-    fn after(&self, key: &[u8]) -> Option<&Bytes> {
-        self.pages.range::<[u8], _>((Bound::Excluded(key), Bound::Unbounded)).next().map(|(low, _)| low)
+    fn after(&self, space: Space, key: &[u8]) -> Option<&Bytes> {
+        self.of(space).range::<[u8], _>((Bound::Excluded(key), Bound::Unbounded)).next().map(|(low, _)| low)
     }
 
     /// Whether no page covers a part of this one's interval.
-    fn is_free(&self, page: &Page) -> bool {
-        let next = self.after(&page.low);
-        self.covering(&page.low).is_none()
+    fn is_free(&self, space: Space, page: &Page) -> bool {
+        let next = self.after(space, &page.low);
+        self.covering(space, &page.low).is_none()
             && next.is_none_or(|next| page.high.as_ref().is_some_and(|high| high <= next))
     }
 
-    fn remove(&mut self, low: &[u8]) {
-        if let Some(page) = self.pages.remove(low) {
+    fn remove(&mut self, space: Space, low: &[u8]) {
+        if let Some(page) = self.of_mut(space).remove(low) {
             self.bytes -= page.cost();
         }
     }
 
     /// Removes all pages that a range, which is not empty, reaches into.
-    fn remove_range(&mut self, range: &KeyRange) {
+    fn remove_range(&mut self, space: Space, range: &KeyRange) {
         let (low, high) = range.as_slices();
         // The page before the range's start may cover it.
         let first = match low {
-            Bound::Included(low) | Bound::Excluded(low) => self.covering(low).map(|page| page.low.clone()),
+            Bound::Included(low) | Bound::Excluded(low) => {
+                self.covering(space, low).map(|page| page.low.clone())
+            }
             Bound::Unbounded => None,
         };
-        let inside = self.pages.range::<[u8], _>((low, high)).map(|(low, _)| low.clone());
+        let inside = self.of(space).range::<[u8], _>((low, high)).map(|(low, _)| low.clone());
         for low in first.into_iter().chain(inside).collect::<Vec<_>>() {
-            self.remove(&low);
+            self.remove(space, &low);
         }
     }
 
     /// Removes this very page; `false` if it has gone already.
-    fn remove_same(&mut self, page: &Arc<Page>) -> bool {
-        let there = self.pages.get(&page.low).is_some_and(|one| Arc::ptr_eq(one, page));
+    fn remove_same(&mut self, space: Space, page: &Arc<Page>) -> bool {
+        let there = self.of(space).get(&page.low).is_some_and(|one| Arc::ptr_eq(one, page));
         if there {
-            self.remove(&page.low);
+            self.remove(space, &page.low);
         }
         there
     }
@@ -284,21 +336,30 @@ impl Map {
     /// page just before it comes to it again.
     fn make_room(&mut self, cost: usize, budget: usize) -> bool {
         while self.bytes + cost > budget {
-            let next = self.after(&self.hand).or_else(|| self.pages.keys().next()).cloned();
-            let Some(page) = next.as_ref().and_then(|low| self.pages.get(low)) else { return false };
+            let Some((space, page)) = self.next_to_go() else { return false };
             let read = page.touched.swap(false, Ordering::Relaxed);
-            self.hand = page.low.clone();
+            self.hand = (space.index(), page.low.clone());
             if read {
                 return false;
             }
-            let low = self.hand.clone();
-            self.remove(&low);
+            self.remove(space, &page.low);
         }
         true
     }
+
+    /// The page behind the hand, in the order of the spaces and from the last one on to the first.
+    fn next_to_go(&self) -> Option<(Space, Arc<Page>)> {
+        let (at, key) = &self.hand;
+        let behind = self.pages[*at].range::<[u8], _>((Bound::Excluded(&**key), Bound::Unbounded)).next();
+        if let Some((_, page)) = behind {
+            return Some((Space::ALL[*at], page.clone()));
+        }
+        let spaces = Space::ALL.iter().cycle().skip(at + 1).take(Space::ALL.len());
+        spaces.copied().find_map(|space| Some((space, self.of(space).values().next()?.clone())))
+    }
 }
 
-/// A commit or deletion that has begun; it ends when this is dropped.
+/// A commit, or a deletion or filling of a range, that has begun; it ends when this is dropped.
 pub(super) struct UnderWay<'a> {
     pages: &'a Pages,
     number: u64,

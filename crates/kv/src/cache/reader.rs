@@ -1,7 +1,9 @@
 //! Reading a snapshot by the pages, and by the engine where there are none.
 
-use super::CACHED;
-use super::page::{Draft, Packer, Page, after};
+use super::credit::Miss;
+use super::fill::{self, Collector, Filler, Fresh, Progress};
+use super::is_cached;
+use super::page::{Page, after};
 use super::pages::{Found, Moment, Pages, STALE_MARKS};
 use crate::{Bytes, Direction, KeyRange, Pairs, Result, Snapshot, Space, Visitor};
 use std::ops::{Bound, ControlFlow, Range};
@@ -12,10 +14,10 @@ pub(super) struct CachedSnapshot {
     shared: Arc<Shared>,
 }
 
-struct Shared {
-    inner: Box<dyn Snapshot>,
-    pages: Arc<Pages>,
-    moment: Moment,
+pub(super) struct Shared {
+    pub inner: Box<dyn Snapshot>,
+    pub pages: Arc<Pages>,
+    pub moment: Moment,
 }
 
 impl CachedSnapshot {
@@ -27,44 +29,57 @@ impl CachedSnapshot {
 impl Snapshot for CachedSnapshot {
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
         let shared = &self.shared;
-        if space == CACHED
-            && let Some(known) = shared.pages.get(key, shared.moment)
-        {
-            return Ok(known);
+        if !is_cached(space) {
+            return shared.inner.get(space, key);
         }
-        shared.inner.get(space, key)
+        match shared.pages.find(space, key, shared.moment) {
+            Found::Page(page) => match page.get(key) {
+                Some(known) => Ok(known),
+                None => shared.inner.get(space, key),
+            },
+            Found::TooNew(_) => shared.inner.get(space, key),
+            Found::Gap(end) => {
+                let value = shared.inner.get(space, key)?;
+                if let Some(bytes) = shared.pages.missed(Miss::Key) {
+                    fill::from(shared, space, key, end, bytes)?;
+                }
+                Ok(value)
+            }
+        }
     }
 
     fn scan(&self, space: Space, range: KeyRange, direction: Direction) -> Pairs {
-        if space != CACHED {
+        if !is_cached(space) {
             return self.shared.inner.scan(space, range, direction);
         }
         let (from, to) = half_open(range);
         let rest = Rest { from, to };
-        Box::new(Scan { shared: self.shared.clone(), rest, direction, current: Current::Nothing })
+        Box::new(Scan { shared: self.shared.clone(), space, rest, direction, current: Current::Nothing })
     }
 
     fn visit(&self, space: Space, range: KeyRange, visitor: &mut Visitor<'_>) -> Result<()> {
-        if space != CACHED {
+        if !is_cached(space) {
             return self.shared.inner.visit(space, range, visitor);
         }
         let (from, to) = half_open(range);
         let mut rest = Rest { from, to };
         let mut progress = Progress::default();
         while !rest.is_empty() {
-            let (flow, end) = match self.shared.pages.find(&rest.from, self.shared.moment) {
-                Found::Page(page) => (self.shared.visit_page(&page, &rest, visitor)?, page.high.clone()),
+            let (flow, end) = match self.shared.pages.find(space, &rest.from, self.shared.moment) {
+                Found::Page(page) => {
+                    (self.shared.visit_page(space, &page, &rest, visitor)?, page.high.clone())
+                }
                 Found::TooNew(end) => {
                     let part = rest.up_to(end.as_ref());
                     let mut flow = ControlFlow::Continue(());
-                    self.shared.inner.visit(CACHED, part.range(), &mut |key, value| {
+                    self.shared.inner.visit(space, part.range(), &mut |key, value| {
                         flow = visitor(key, value);
                         flow
                     })?;
                     (flow, end)
                 }
                 Found::Gap(end) => {
-                    (self.shared.visit_gap(rest.up_to(end.as_ref()), &mut progress, visitor)?, end)
+                    (self.shared.visit_gap(space, &rest, end.as_ref(), &mut progress, visitor)?, end)
                 }
             };
             match end {
@@ -79,6 +94,7 @@ impl Snapshot for CachedSnapshot {
 impl Shared {
     fn visit_page(
         &self,
+        space: Space,
         page: &Arc<Page>,
         rest: &Rest,
         visitor: &mut Visitor<'_>,
@@ -88,21 +104,20 @@ impl Shared {
         if marks.is_empty() {
             return Ok(page.visit(places, visitor));
         }
-        let value_of = |key: &[u8]| self.inner.get(CACHED, key);
+        let value_of = |key: &[u8]| self.inner.get(space, key);
         if marks.len() < STALE_MARKS || !rest.includes(page) {
             return page.visit_marked(places, &marks, value_of, visitor);
         }
-        let Some(packer) = self.pages.packer(page.low.clone()) else {
+        let Some(mut fresh) = Fresh::new(&self.pages, page) else {
             return page.visit_marked(places, &marks, value_of, visitor);
         };
-        let mut fresh = Fresh { packer, drafts: Vec::new() };
         let flow = page.visit_marked(places, &marks, value_of, |key, value| {
             fresh.push(key, value);
             visitor(key, value)
         })?;
         if flow.is_continue() {
             let drafts = fresh.finish(page.high.clone());
-            self.pages.put(drafts, Some(page), self.moment);
+            self.pages.put(space, drafts, Some(page), self.moment);
         }
         Ok(flow)
     }
@@ -110,117 +125,31 @@ impl Shared {
     /// Shows what the engine has in a part without pages, and leaves pages behind.
     fn visit_gap(
         &self,
-        part: Rest,
+        space: Space,
+        rest: &Rest,
+        end: Option<&Bytes>,
         progress: &mut Progress,
         visitor: &mut Visitor<'_>,
     ) -> Result<ControlFlow<()>> {
-        let mut filler = Filler::new(self, &part, *progress);
+        let part = rest.up_to(end);
+        let mut filler = Filler::new(self, space, &part, *progress);
         let mut flow = ControlFlow::Continue(());
-        self.inner.visit(CACHED, part.range(), &mut |key, value| {
+        self.inner.visit(space, part.range(), &mut |key, value| {
             filler.push(self, key, value);
             flow = visitor(key, value);
             flow
         })?;
         if flow.is_continue() {
-            *progress = filler.finish(self, part.to);
+            *progress = filler.finish(self, part.to, end.cloned())?;
         }
         Ok(flow)
     }
 }
 
-/// The pages that will take the place of one.
-struct Fresh {
-    packer: Packer,
-    drafts: Vec<Draft>,
-}
-
-impl Fresh {
-    fn push(&mut self, key: &[u8], value: &[u8]) {
-        if self.packer.takes(key, value) {
-            self.drafts.extend(self.packer.push(key, value));
-        } else {
-            let before = self.packer.skip(key);
-            self.drafts.push(before);
-        }
-    }
-
-    fn finish(mut self, high: Option<Bytes>) -> Vec<Draft> {
-        let last = self.packer.cut(high);
-        self.drafts.push(last);
-        self.drafts
-    }
-}
-
-/// After a page found no room, so many pages' bytes pass by before a scan makes another one: packing costs, and what is kept
-/// gives way slowly.
-const PAUSE_PAGES: usize = 16;
-
-/// How a scan has come along with making pages.
-#[derive(Clone, Copy, Default)]
-struct Progress {
-    /// Pages have been made, so that the rest is worth a small one.
-    filled: bool,
-    /// How many bytes pass by before the next page.
-    pause: usize,
-}
-
-/// Makes pages of what a scan reads from the engine.
-struct Filler {
-    /// `None` during a pause, and where no page is ever made.
-    packer: Option<Packer>,
-    progress: Progress,
-}
-
-impl Filler {
-    fn new(shared: &Shared, part: &Rest, progress: Progress) -> Filler {
-        let packer = if progress.pause == 0 { shared.pages.packer(part.from.clone()) } else { None };
-        Filler { packer, progress }
-    }
-
-    fn push(&mut self, shared: &Shared, key: &[u8], value: &[u8]) {
-        if self.progress.pause > 0 {
-            self.progress.pause = self.progress.pause.saturating_sub(key.len() + value.len());
-            if self.progress.pause > 0 {
-                return;
-            }
-            self.packer = shared.pages.packer(key.into());
-        }
-        let Some(packer) = &mut self.packer else { return };
-        let draft = if packer.takes(key, value) {
-            packer.push(key, value)
-        } else {
-            let worthwhile = shared.pages.worthwhile(packer.pending());
-            Some(packer.skip(key)).filter(|_| worthwhile)
-        };
-        if let Some(draft) = draft {
-            self.put(shared, draft);
-        }
-    }
-
-    fn put(&mut self, shared: &Shared, draft: Draft) {
-        if shared.pages.put(vec![draft], None, shared.moment) {
-            self.progress.filled = true;
-        } else {
-            self.progress.pause = shared.pages.page_bytes() * PAUSE_PAGES;
-            self.packer = None;
-        }
-    }
-
-    /// The part has been read to its end.
-    fn finish(mut self, shared: &Shared, high: Option<Bytes>) -> Progress {
-        if let Some(mut packer) = self.packer.take()
-            && (self.progress.filled || shared.pages.worthwhile(packer.pending()))
-        {
-            self.put(shared, packer.cut(high));
-        }
-        self.progress
-    }
-}
-
 /// What is still to be read: from a key, included, up to another, excluded, or to the end.
-struct Rest {
-    from: Bytes,
-    to: Option<Bytes>,
+pub(super) struct Rest {
+    pub from: Bytes,
+    pub to: Option<Bytes>,
 }
 
 impl Rest {
@@ -243,7 +172,7 @@ impl Rest {
         Rest { from, to: self.to.clone() }
     }
 
-    fn range(&self) -> KeyRange {
+    pub fn range(&self) -> KeyRange {
         let start = if self.from.is_empty() { Bound::Unbounded } else { Bound::Included(self.from.clone()) };
         KeyRange::new(start, self.to.clone().map_or(Bound::Unbounded, Bound::Excluded))
     }
@@ -277,6 +206,7 @@ fn half_open(range: KeyRange) -> (Bytes, Option<Bytes>) {
 /// A scan: a page or a part of the engine after another, from either end.
 struct Scan {
     shared: Arc<Shared>,
+    space: Space,
     rest: Rest,
     direction: Direction,
     current: Current,
@@ -287,9 +217,24 @@ enum Current {
     Page(Arc<Page>, Range<usize>),
     /// What a page and the engine gave together, in the scan's order.
     Pairs(std::vec::IntoIter<(Bytes, Bytes)>),
-    /// The engine's pairs; in a forward scan of a gap with what makes pages of them, and where the gap ends.
-    Engine(Pairs, Option<(Filler, Option<Bytes>)>),
+    Engine(Pairs, Leaves),
     Ended,
+}
+
+/// What the engine's pairs leave behind.
+enum Leaves {
+    Nothing,
+    /// Pages, in a forward scan; with where the part that is read ends, and where the next page begins.
+    Pages {
+        filler: Filler,
+        to: Option<Bytes>,
+        end: Option<Bytes>,
+    },
+    /// One page, in a reverse scan; with where the part that is read begins.
+    Page {
+        collector: Collector,
+        from: Bytes,
+    },
 }
 
 impl Scan {
@@ -300,17 +245,19 @@ impl Scan {
         }
         let forward = self.direction == Direction::Forward;
         let found = if forward {
-            self.shared.pages.find(&self.rest.from, self.shared.moment)
+            self.shared.pages.find(self.space, &self.rest.from, self.shared.moment)
         } else {
-            self.shared.pages.find_before(self.rest.to.as_deref(), self.shared.moment)
+            self.shared.pages.find_before(self.space, self.rest.to.as_deref(), self.shared.moment)
         };
         let (next, end) = match found {
             Found::Page(page) => {
                 let end = if forward { page.high.clone() } else { Some(page.low.clone()) };
                 (self.page(page)?, end)
             }
-            Found::Gap(end) => (self.engine(end.as_ref(), forward), end),
-            Found::TooNew(end) => (self.engine(end.as_ref(), false), end),
+            Found::Gap(end) => (self.gap(end.as_ref()), end),
+            Found::TooNew(end) => {
+                (Current::Engine(self.engine(&self.part(end.as_ref())), Leaves::Nothing), end)
+            }
         };
         self.current = next;
         match end {
@@ -325,13 +272,11 @@ impl Scan {
     fn page(&self, page: Arc<Page>) -> Result<Current> {
         let (from, to) = (&self.rest.from, self.rest.to.as_deref());
         let places = page.places(from, to);
-        let marks = page.marks(from, to);
-        if marks.is_empty() {
+        if page.marks(from, to).is_empty() {
             return Ok(Current::Page(page, places));
         }
         let mut pairs = Vec::with_capacity(places.len());
-        let value_of = |key: &[u8]| self.shared.inner.get(CACHED, key);
-        let _ = page.visit_marked(places, &marks, value_of, |key, value| {
+        let _ = self.shared.visit_page(self.space, &page, &self.rest, &mut |key, value| {
             pairs.push((Bytes::from(key), Bytes::from(value)));
             ControlFlow::Continue(())
         })?;
@@ -341,14 +286,62 @@ impl Scan {
         Ok(Current::Pairs(pairs.into_iter()))
     }
 
-    fn engine(&self, end: Option<&Bytes>, fills: bool) -> Current {
-        let part = match self.direction {
+    /// What is to be read up to the end of a gap.
+    fn part(&self, end: Option<&Bytes>) -> Rest {
+        match self.direction {
             Direction::Forward => self.rest.up_to(end),
             Direction::Reverse => self.rest.beginning_at(end),
+        }
+    }
+
+    fn engine(&self, part: &Rest) -> Pairs {
+        self.shared.inner.scan(self.space, part.range(), self.direction)
+    }
+
+    /// Begins to read a gap from the engine.
+    fn gap(&self, end: Option<&Bytes>) -> Current {
+        let part = self.part(end);
+        let pairs = self.engine(&part);
+        let leaves = match self.direction {
+            Direction::Forward => {
+                let filler = Filler::new(&self.shared, self.space, &part, Progress::default());
+                Leaves::Pages { filler, to: part.to, end: end.cloned() }
+            }
+            Direction::Reverse => match self.shared.pages.missed(Miss::Scan) {
+                Some(bytes) => {
+                    Leaves::Page { collector: Collector::new(self.space, part.to, bytes), from: part.from }
+                }
+                None => Leaves::Nothing,
+            },
         };
-        let pairs = self.shared.inner.scan(CACHED, part.range(), self.direction);
-        let filler = fills.then(|| (Filler::new(&self.shared, &part, Progress::default()), part.to));
-        Current::Engine(pairs, filler)
+        Current::Engine(pairs, leaves)
+    }
+
+    /// The engine's pairs have been read to their end.
+    fn leave_behind(&self, leaves: Leaves) -> Result<()> {
+        match leaves {
+            Leaves::Nothing => {}
+            Leaves::Pages { filler, to, end } => {
+                filler.finish(&self.shared, to, end)?;
+            }
+            Leaves::Page { collector, from } => collector.finish(&self.shared, from),
+        }
+        Ok(())
+    }
+}
+
+/// A scan that is given up early reads on for the page that it may leave behind.
+impl Drop for Scan {
+    fn drop(&mut self) {
+        match std::mem::replace(&mut self.current, Current::Ended) {
+            Current::Engine(pairs, Leaves::Pages { filler, to, .. }) => {
+                filler.read_on(&self.shared, pairs, to);
+            }
+            Current::Engine(pairs, Leaves::Page { collector, from }) => {
+                collector.read_on(&self.shared, pairs, from);
+            }
+            _ => {}
+        }
     }
 }
 
@@ -372,10 +365,17 @@ impl Iterator for Scan {
                         return Some(Ok(pair));
                     }
                 }
-                Current::Engine(pairs, filler) => match pairs.next() {
+                Current::Engine(pairs, leaves) => match pairs.next() {
                     Some(Ok((key, value))) => {
-                        if let Some((filler, _)) = filler {
-                            filler.push(&self.shared, &key, &value);
+                        match leaves {
+                            Leaves::Nothing => {}
+                            Leaves::Pages { filler, .. } => filler.push(&self.shared, &key, &value),
+                            Leaves::Page { collector, .. } => {
+                                if collector.push(&key, &value).is_break() {
+                                    collector.put(&self.shared);
+                                    *leaves = Leaves::Nothing;
+                                }
+                            }
                         }
                         return Some(Ok((key, value)));
                     }
@@ -384,8 +384,10 @@ impl Iterator for Scan {
                         return Some(Err(error));
                     }
                     None => {
-                        if let Some((filler, end)) = filler.take() {
-                            filler.finish(&self.shared, end);
+                        let leaves = std::mem::replace(leaves, Leaves::Nothing);
+                        if let Err(error) = self.leave_behind(leaves) {
+                            self.current = Current::Ended;
+                            return Some(Err(error));
                         }
                     }
                 },

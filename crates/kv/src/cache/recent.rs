@@ -1,6 +1,6 @@
 //! The log of recent writes: which keys the commits of late wrote, and which commits are still under way.
 
-use crate::{Bytes, KeyRange};
+use crate::{Bytes, KeyRange, Space};
 use std::collections::VecDeque;
 
 /// How many keys are remembered: those of a scan's duration under heavy writing.
@@ -11,8 +11,8 @@ const RANGES: usize = 64;
 /// What was begun, and has perhaps ended; numbered from 0 in the order of beginning.
 #[derive(Default)]
 pub(super) struct Recent {
-    keys: VecDeque<(u64, Bytes)>,
-    ranges: VecDeque<(u64, KeyRange)>,
+    keys: VecDeque<(u64, Space, Bytes)>,
+    ranges: VecDeque<(u64, Space, KeyRange)>,
     /// Whether each of the numbers from `settled` on has ended; the first has not.
     under_way: VecDeque<bool>,
     /// All with lower numbers have ended.
@@ -23,21 +23,21 @@ pub(super) struct Recent {
 
 impl Recent {
     /// A commit to these keys begins; returns its number.
-    pub fn begin<'a>(&mut self, keys: impl Iterator<Item = &'a Bytes>) -> u64 {
+    pub fn begin<'a>(&mut self, keys: impl Iterator<Item = (Space, &'a Bytes)>) -> u64 {
         let number = self.next();
-        self.keys.extend(keys.map(|key| (number, key.clone())));
+        self.keys.extend(keys.map(|(space, key)| (number, space, key.clone())));
         while self.keys.len() > KEYS {
-            self.forget(|recent| recent.keys.pop_front().map(|(number, _)| number));
+            self.forget(|recent| recent.keys.pop_front().map(|(number, ..)| number));
         }
         number
     }
 
     /// The deletion of a range begins; returns its number.
-    pub fn begin_range(&mut self, range: KeyRange) -> u64 {
+    pub fn begin_range(&mut self, space: Space, range: KeyRange) -> u64 {
         let number = self.next();
-        self.ranges.push_back((number, range));
+        self.ranges.push_back((number, space, range));
         if self.ranges.len() > RANGES {
-            self.forget(|recent| recent.ranges.pop_front().map(|(number, _)| number));
+            self.forget(|recent| recent.ranges.pop_front().map(|(number, ..)| number));
         }
         number
     }
@@ -65,9 +65,9 @@ impl Recent {
         self.settled
     }
 
-    /// The keys between `low` and `high` that were written under numbers from `since` on, sorted, each once.
-    /// `None` if that is not known, or a part of the interval was deleted as a range.
-    pub fn written(&self, since: u64, low: &[u8], high: Option<&[u8]>) -> Option<Vec<Bytes>> {
+    /// The keys of a space between `low` and `high` that were written under numbers from `since` on, sorted, each once.
+    /// `None` if that is not known, or a part of the interval was deleted or filled as a range.
+    pub fn written(&self, since: u64, space: Space, low: &[u8], high: Option<&[u8]>) -> Option<Vec<Bytes>> {
         let within = |key: &[u8]| key >= low && high.is_none_or(|high| key < high);
         let overlaps = |range: &KeyRange| {
             let (_, end) = range.as_slices();
@@ -84,13 +84,17 @@ impl Recent {
             starts_before_high && ends_after_low
         };
         if since < self.complete
-            || self.ranges.iter().any(|(number, range)| *number >= since && overlaps(range))
+            || self
+                .ranges
+                .iter()
+                .any(|(number, of, range)| *number >= since && *of == space && overlaps(range))
         {
             return None;
         }
-        let first = self.keys.partition_point(|(number, _)| *number < since);
+        let first = self.keys.partition_point(|(number, ..)| *number < since);
+        let wanted = |(_, of, key): &&(u64, Space, Bytes)| *of == space && within(key);
         let mut keys: Vec<Bytes> =
-            self.keys.range(first..).filter(|(_, key)| within(key)).map(|(_, key)| key.clone()).collect();
+            self.keys.range(first..).filter(wanted).map(|(.., key)| key.clone()).collect();
         keys.sort_unstable();
         keys.dedup();
         Some(keys)
@@ -101,22 +105,25 @@ impl Recent {
 mod tests {
     use super::*;
 
+    const RECORDS: Space = Space::Records;
+
     #[test]
     fn what_has_not_ended_and_what_came_later_is_told() {
         let mut recent = Recent::default();
         let keys = |names: &[&str]| names.iter().map(|name| Bytes::from(*name)).collect::<Vec<_>>();
-        let first = recent.begin(keys(&["a", "m"]).iter());
-        let second = recent.begin(keys(&["b", "a"]).iter());
+        let first = recent.begin(keys(&["a", "m"]).iter().map(|key| (RECORDS, key)));
+        let second = recent.begin(keys(&["b", "a"]).iter().map(|key| (RECORDS, key)));
         assert_eq!(recent.end(second), 0);
-        assert_eq!(recent.written(0, b"a", Some(b"m")), Some(keys(&["a", "b"])));
+        assert_eq!(recent.written(0, RECORDS, b"a", Some(b"m")), Some(keys(&["a", "b"])));
+        assert_eq!(recent.written(0, Space::Indexes, b"a", Some(b"m")), Some(vec![]));
         assert_eq!(recent.end(first), 2);
-        assert_eq!(recent.written(1, b"a", None), Some(keys(&["a", "b"])));
-        assert_eq!(recent.written(2, b"a", None), Some(vec![]));
-        let range = recent.begin_range(KeyRange::half_open(*b"c", *b"d"));
-        assert_eq!(recent.written(2, b"a", Some(b"c")), Some(vec![]));
-        assert_eq!(recent.written(2, b"a", Some(b"ca")), None);
-        assert_eq!(recent.written(range + 1, b"a", None), Some(vec![]));
-        assert_eq!(recent.written(2, b"e", None), Some(vec![]));
+        assert_eq!(recent.written(1, RECORDS, b"a", None), Some(keys(&["a", "b"])));
+        assert_eq!(recent.written(2, RECORDS, b"a", None), Some(vec![]));
+        let range = recent.begin_range(RECORDS, KeyRange::half_open(*b"c", *b"d"));
+        assert_eq!(recent.written(2, RECORDS, b"a", Some(b"c")), Some(vec![]));
+        assert_eq!(recent.written(2, RECORDS, b"a", Some(b"ca")), None);
+        assert_eq!(recent.written(range + 1, RECORDS, b"a", None), Some(vec![]));
+        assert_eq!(recent.written(2, RECORDS, b"e", None), Some(vec![]));
     }
 
     #[test]
@@ -124,10 +131,10 @@ mod tests {
         let mut recent = Recent::default();
         let key = [Bytes::from("k")];
         for _ in 0..KEYS + 10 {
-            let number = recent.begin(key.iter());
+            let number = recent.begin(key.iter().map(|key| (RECORDS, key)));
             recent.end(number);
         }
-        assert_eq!(recent.written(9, b"a", None), None);
-        assert_eq!(recent.written(10, b"a", None), Some(key.to_vec()));
+        assert_eq!(recent.written(9, RECORDS, b"a", None), None);
+        assert_eq!(recent.written(10, RECORDS, b"a", None), Some(key.to_vec()));
     }
 }

@@ -6,6 +6,8 @@ use crate::{ContractEngine, Direction, MemoryEngine};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+const RECORDS: Space = Space::Records;
+
 /// Pages of a few pairs, so that few writes meet all that can happen to pages.
 fn small(budget: u64) -> CachedEngine<MemoryEngine> {
     CachedEngine::with_pages_of(MemoryEngine::new(), budget, 64)
@@ -13,7 +15,7 @@ fn small(budget: u64) -> CachedEngine<MemoryEngine> {
 
 fn put(engine: &dyn Engine, key: &str, value: &str) {
     let mut batch = Batch::new();
-    batch.put(CACHED, key, value);
+    batch.put(RECORDS, key, value);
     engine.commit(batch).unwrap();
 }
 
@@ -33,7 +35,7 @@ fn all(snapshot: &dyn Snapshot) -> Vec<(String, String)> {
         found.push((key.into(), value.into()));
         ControlFlow::Continue(())
     };
-    snapshot.visit(CACHED, KeyRange::all(), &mut show).unwrap();
+    snapshot.visit(RECORDS, KeyRange::all(), &mut show).unwrap();
     texts(found)
 }
 
@@ -46,8 +48,10 @@ fn keeps_the_contract() {
 fn behaves_like_the_engine_alone() {
     // Budgets for all, for some, for none.
     for (seed, budget) in [(1, 1 << 20), (2, 1 << 20), (3, 4096), (4, 1024), (5, 0)] {
-        let engine = ContractEngine::new(small(budget));
-        behaves_like_a_map(Box::new(engine), |same| same, seed, 6000);
+        for page_bytes in [64, 512] {
+            let cached = CachedEngine::with_pages_of(MemoryEngine::new(), budget, page_bytes);
+            behaves_like_a_map(Box::new(ContractEngine::new(cached)), |same| same, seed, 6000);
+        }
     }
 }
 
@@ -64,11 +68,75 @@ fn a_second_scan_does_not_enter_the_engine() {
     assert_eq!(all(&*engine.snapshot()), first);
     let snapshot = engine.snapshot();
     for direction in [Direction::Forward, Direction::Reverse] {
-        assert_eq!(snapshot.scan(CACHED, KeyRange::all(), direction).flatten().count(), 100);
+        assert_eq!(snapshot.scan(RECORDS, KeyRange::all(), direction).flatten().count(), 100);
     }
-    assert_eq!(engine.get(CACHED, b"00050").unwrap().as_deref(), Some(&b"value"[..]));
-    assert_eq!(engine.get(CACHED, b"00050x").unwrap(), None);
-    assert!(engine.inner.get(CACHED, b"00050").is_err(), "the engine would have failed");
+    assert_eq!(engine.get(RECORDS, b"00050").unwrap().as_deref(), Some(&b"value"[..]));
+    assert_eq!(engine.get(RECORDS, b"00050x").unwrap(), None);
+    assert!(engine.inner.get(RECORDS, b"00050").is_err(), "the engine would have failed");
+}
+
+#[test]
+fn short_reads_leave_pages_behind() {
+    type Read = fn(&dyn Snapshot, u32);
+    let reads: [Read; 4] = [
+        |snapshot, n| {
+            let found = snapshot.get(RECORDS, number(n).as_bytes()).unwrap();
+            assert_eq!(found.as_deref(), Some(&b"value"[..]));
+        },
+        |snapshot, n| {
+            let range = KeyRange::half_open(number(n).into_bytes(), number(n + 3).into_bytes());
+            let found: Vec<_> = snapshot.scan(RECORDS, range, Direction::Forward).collect();
+            assert_eq!(found.len() as u32, 3.min(1000 - n));
+        },
+        |snapshot, n| {
+            let range = KeyRange::new(Bound::Included(number(n).into_bytes().into()), Bound::Unbounded);
+            let first = snapshot.scan(RECORDS, range, Direction::Forward).next().unwrap().unwrap();
+            assert_eq!(*first.0, *number(n).as_bytes());
+        },
+        |snapshot, n| {
+            let range = KeyRange::new(Bound::Unbounded, Bound::Included(number(n).into_bytes().into()));
+            let last = snapshot.scan(RECORDS, range, Direction::Reverse).next().unwrap().unwrap();
+            assert_eq!(*last.0, *number(n).as_bytes());
+        },
+    ];
+    for (kind, read) in reads.into_iter().enumerate() {
+        let engine = CachedEngine::with_pages_of(crate::FaultEngine::new(MemoryEngine::new()), 1 << 20, 1024);
+        for n in 0..1000 {
+            put(&engine, &number(n), "value");
+        }
+        let mut dice = Dice(kind as u64);
+        for _ in 0..100_000 {
+            read(&*engine.snapshot(), dice.below(1000) as u32);
+        }
+        let snapshot = engine.snapshot();
+        // None of these reads enters the engine.
+        engine.inner.fail(crate::Fault::Read, 1);
+        for n in 0..20 {
+            read(&*snapshot, n * 50);
+        }
+        assert_eq!(all(&*engine.snapshot()).len(), 1000, "kind {kind}");
+    }
+}
+
+#[test]
+fn spaces_have_pages_of_their_own_in_one_budget() {
+    let engine = small(4096);
+    for n in 0..300 {
+        let mut batch = Batch::new();
+        batch.put(RECORDS, number(n), "record");
+        batch.put(Space::Indexes, number(n), "entry");
+        engine.commit(batch).unwrap();
+    }
+    for _ in 0..3 {
+        for (space, value) in [(RECORDS, &b"record"[..]), (Space::Indexes, b"entry")] {
+            let pairs = engine.snapshot().scan(space, KeyRange::all(), Direction::Forward);
+            assert_eq!(pairs.filter(|pair| *pair.as_ref().unwrap().1 == *value).count(), 300);
+        }
+        assert!(engine.pages.bytes() <= 4096);
+    }
+    engine.delete_range(Space::Indexes, KeyRange::all()).unwrap();
+    assert_eq!(engine.snapshot().scan(Space::Indexes, KeyRange::all(), Direction::Forward).count(), 0);
+    assert_eq!(engine.snapshot().scan(RECORDS, KeyRange::all(), Direction::Forward).count(), 300);
 }
 
 #[test]
@@ -86,7 +154,7 @@ fn an_old_snapshot_sees_what_it_saw() {
     let new = all(&*engine.snapshot());
     assert!(new.len() == 51 && new.iter().all(|(_, value)| value == "new"));
     assert_eq!(all(&*before), old);
-    engine.delete_range(CACHED, KeyRange::half_open(*b"00010", *b"00020")).unwrap();
+    engine.delete_range(RECORDS, KeyRange::half_open(*b"00010", *b"00020")).unwrap();
     assert_eq!(all(&*engine.snapshot()).len(), 41);
     assert_eq!(all(&*before), old);
 }
@@ -119,8 +187,13 @@ fn the_budget_is_kept_and_what_is_kept_stays() {
 /// Each commit moves an amount from one key to another, so that every state has the same sum.
 #[test]
 fn beside_writers_every_scan_sees_one_state() {
+    for page_bytes in [64, 1024] {
+        beside_writers(CachedEngine::with_pages_of(MemoryEngine::new(), 1 << 20, page_bytes));
+    }
+}
+
+fn beside_writers(engine: CachedEngine<MemoryEngine>) {
     const KEYS: u32 = 400;
-    let engine = small(1 << 20);
     for n in 0..KEYS {
         put(&engine, &number(n), "100");
     }
@@ -136,14 +209,14 @@ fn beside_writers_every_scan_sees_one_state() {
                         continue;
                     }
                     let values =
-                        keys.each_ref().map(|key| engine.get(CACHED, key.as_bytes()).unwrap().unwrap());
+                        keys.each_ref().map(|key| engine.get(RECORDS, key.as_bytes()).unwrap().unwrap());
                     let amounts = values
                         .each_ref()
                         .map(|value| -> i64 { std::str::from_utf8(value).unwrap().parse().unwrap() });
                     let mut batch = Batch::new();
                     for ((key, value), sum) in keys.iter().zip(values).zip([amounts[0] - 1, amounts[1] + 1]) {
-                        batch.require_equal(CACHED, key.as_str(), value);
-                        batch.put(CACHED, key.as_str(), sum.to_string());
+                        batch.require_equal(RECORDS, key.as_str(), value);
+                        batch.put(RECORDS, key.as_str(), sum.to_string());
                     }
                     match engine.commit(batch) {
                         Ok(_) | Err(crate::Error::Conflict(_)) => {}
@@ -161,8 +234,17 @@ fn beside_writers_every_scan_sees_one_state() {
             };
             assert_eq!(sum(all(&*snapshot)), 100 * i64::from(KEYS), "round {round}");
             let scanned: Vec<_> =
-                snapshot.scan(CACHED, KeyRange::all(), Direction::Reverse).flatten().collect();
+                snapshot.scan(RECORDS, KeyRange::all(), Direction::Reverse).flatten().collect();
             assert_eq!(sum(texts(scanned)), 100 * i64::from(KEYS), "round {round}");
+            let got = (0..KEYS).map(|n| (number(n), snapshot.get(RECORDS, number(n).as_bytes()).unwrap()));
+            let got: Vec<_> = got.map(|(key, value)| (key.into(), value.unwrap())).collect();
+            assert_eq!(sum(texts(got)), 100 * i64::from(KEYS), "round {round}");
+            let runs = (0..KEYS).step_by(4).flat_map(|n| {
+                let range = KeyRange::half_open(number(n).into_bytes(), number(n + 4).into_bytes());
+                let direction = if n % 8 == 0 { Direction::Forward } else { Direction::Reverse };
+                snapshot.scan(RECORDS, range, direction).flatten()
+            });
+            assert_eq!(sum(texts(runs.collect())), 100 * i64::from(KEYS), "round {round}");
         }
     });
 }

@@ -21,7 +21,7 @@ use std::path::Path;
 /// How to open an engine on disk.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The most bytes kept in memory for reading; an engine on disk without a cache of records takes all of them for blocks.
+    /// The most bytes kept in memory for reading; an engine on disk without a cache around it takes all of them for blocks.
     pub cache_bytes: u64,
     /// Go on without writes that the journals lost, after copying the journals aside.
     pub accept_loss: bool,

@@ -24,6 +24,8 @@ enum Operation {
     Ping,
     Insert { synced: bool },
     Find,
+    FindByIndex,
+    FindSeveral,
     Update,
     Delete,
     Post,
@@ -53,7 +55,7 @@ const fn updates_beside(name: &'static str, big: Big) -> Workload {
     Workload { name, clients: 1, operation: Operation::Update, beside: Some(big) }
 }
 
-pub const WORKLOADS: [Workload; 19] = [
+pub const WORKLOADS: [Workload; 21] = [
     alone("ping", 1, Operation::Ping),
     alone("ping, 16 clients", 16, Operation::Ping),
     alone("insert", 1, Operation::Insert { synced: false }),
@@ -61,6 +63,8 @@ pub const WORKLOADS: [Workload; 19] = [
     alone("synced insert", 1, Operation::Insert { synced: true }),
     alone("synced insert, 16 clients", 16, Operation::Insert { synced: true }),
     alone("find", 1, Operation::Find),
+    alone("find by an index", 1, Operation::FindByIndex),
+    alone("find 60 by an index", 1, Operation::FindSeveral),
     alone("update", 1, Operation::Update),
     alone("update, 16 clients", 16, Operation::Update),
     alone("delete", 1, Operation::Delete),
@@ -152,6 +156,13 @@ impl Workload {
             Operation::Post => {
                 return Client::connect(server.http).await?.request(&http("PUT", "/few", "")).await;
             }
+            Operation::FindByIndex | Operation::FindSeveral => {
+                let indexes = diwan_value::array![
+                    doc! { "key": { "name": 1 }, "name": "names" },
+                    doc! { "key": { "group": 1, "_id": 1 }, "name": "groups" },
+                ];
+                client.run(&doc! { "createIndexes": "few", "indexes": indexes, "$db": "test" }).await?;
+            }
             Operation::Find | Operation::Update | Operation::Delete | Operation::Get => {}
             Operation::Ping | Operation::Insert { .. } => {
                 return client.run(&insert("few", -1..0, false)).await;
@@ -175,6 +186,14 @@ impl Operation {
             Operation::Insert { synced } => client.run(&insert("few", number..number + 1, synced)).await,
             Operation::Find => {
                 client.run(&doc! { "find": "few", "filter": { "_id": id }, "limit": 1, "$db": "test" }).await
+            }
+            Operation::FindByIndex => {
+                let name = format!("client number {id}");
+                client.run(&doc! { "find": "few", "filter": { "name": name }, "$db": "test" }).await
+            }
+            Operation::FindSeveral => {
+                let filter = doc! { "group": id % 100, "_id": { "$gte": id / 2 } };
+                client.run(&doc! { "find": "few", "filter": filter, "limit": 60, "$db": "test" }).await
             }
             Operation::Update => {
                 let statement = doc! { "q": { "_id": id }, "u": { "$set": { "amount": number } } };

@@ -67,6 +67,9 @@ pub struct Planner<'a> {
 /// How many entries a trial reads of each candidate.
 const TRIAL_ENTRIES: usize = 101;
 
+/// So many entries that are passed over cost what one does whose document is fetched.
+const PASSED_OVER: usize = 8;
+
 /// A candidate plan.
 struct Candidate {
     access: Access,
@@ -488,19 +491,16 @@ impl Planner<'_> {
             )
         };
         candidates.sort_by_key(|candidate| std::cmp::Reverse(rank(candidate)));
-        let bounded = candidates.iter().filter(|candidate| candidate.bounded).count();
-        if bounded > 1 {
-            let mut costs = Vec::with_capacity(candidates.len());
-            for candidate in &candidates {
+        let others = candidates.iter().skip(1).filter(|candidate| candidate.bounded);
+        if !others.clone().all(|other| self.settles(&candidates[0], other)) {
+            let mut best = (usize::MAX, 0);
+            for (at, candidate) in candidates.iter().enumerate().filter(|(_, candidate)| candidate.bounded) {
                 // What must be sorted afterwards has to be found in full first.
                 let penalty = if candidate.sorted || self.sort.is_none() { 0 } else { 1 };
-                costs.push(match candidate.bounded {
-                    true => self.trial(&candidate.access)? + penalty,
-                    false => usize::MAX,
-                });
+                let cost = self.trial(&candidate.access, TRIAL_ENTRIES.min(best.0))? + penalty;
+                best = best.min((cost, at));
             }
-            let best = (0..costs.len()).min_by_key(|&at| (costs[at], at)).unwrap_or(0);
-            candidates.swap(0, best);
+            candidates.swap(0, best.1);
         }
         let mut candidates = candidates.into_iter();
         let Some(first) = candidates.next() else {
@@ -510,22 +510,46 @@ impl Planner<'_> {
         Ok(self.finish(first.access, first.sorted, rejected.collect()))
     }
 
-    /// How many entries a scan begins with, up to a few.
-    fn trial(&self, access: &Access) -> Result<usize> {
+    /// Whether one candidate reads no more than another whatever is stored, because it bounds all that the other one does.
+    fn settles(&self, one: &Candidate, other: &Candidate) -> bool {
+        let Access::Index(scan) = &one.access else { return false };
+        // Without arrays, and with strings compared as the query does, bounds are as narrow as the filter.
+        let exact = scan.wildcard_path.is_none()
+            && !scan.index.is_multikey()
+            && same_collation(scan.index.spec.collator.as_ref(), self.collator.as_ref());
+        // Fields behind those that bound its ranges pass entries over, but it reads them.
+        let (_, exactly) = scan.ranges(&[]);
+        let bounds = |path: &Path| scan.bounded_paths(exactly).any(|own| own == path);
+        exact
+            && (one.sorted || !other.sorted)
+            && match &other.access {
+                Access::Collection { .. } => bounds(&Path::new("_id")),
+                Access::Index(other) => {
+                    other.wildcard_path.is_none() && other.bounded_paths(other.bounds.len()).all(bounds)
+                }
+                _ => false,
+            }
+    }
+
+    /// What a scan's beginning costs, up to so much: 1 for an entry whose document it fetches.
+    fn trial(&self, access: &Access, most: usize) -> Result<usize> {
         match access {
             Access::Index(scan) => {
                 let prefix = crate::keys::index_prefix(scan.index.id);
                 let (ranges, bounded) = scan.ranges(&prefix);
-                let mut entries = 0;
+                let (mut fetched, mut passed_over) = (0, 0);
                 for range in ranges {
                     for entry in self.view.scan_index(&scan.index, range, scan.direction) {
-                        entries += usize::from(scan.admits(&entry?.key, bounded));
-                        if entries >= TRIAL_ENTRIES {
-                            return Ok(entries);
+                        match scan.admits(&entry?.key, bounded) {
+                            true => fetched += 1,
+                            false => passed_over += 1,
+                        }
+                        if fetched + passed_over / PASSED_OVER >= most {
+                            return Ok(most);
                         }
                     }
                 }
-                Ok(entries)
+                Ok(fetched + passed_over / PASSED_OVER)
             }
             Access::Collection { ids, direction } => {
                 let mut entries = 0;
@@ -535,9 +559,9 @@ impl Planner<'_> {
                         .view
                         .snapshot()
                         .scan(diwan_kv::Space::Records, one.range(&prefix), *direction)
-                        .take(TRIAL_ENTRIES - entries)
+                        .take(most - entries)
                         .count();
-                    if entries >= TRIAL_ENTRIES {
+                    if entries >= most {
                         break;
                     }
                 }
@@ -545,7 +569,7 @@ impl Planner<'_> {
             }
             Access::Ids(ids) => Ok(ids.len()),
             Access::Nothing => Ok(0),
-            Access::Natural { .. } | Access::Union(_) => Ok(TRIAL_ENTRIES),
+            Access::Natural { .. } | Access::Union(_) => Ok(most),
         }
     }
 }

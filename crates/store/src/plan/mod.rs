@@ -112,6 +112,12 @@ impl IndexScan {
         (ranges, (fields + 1).min(self.bounds.len()))
     }
 
+    /// The paths of those of the leading `fields` that are bounded.
+    pub fn bounded_paths(&self, fields: usize) -> impl Iterator<Item = &Path> {
+        let fields = self.index.spec.fields.iter().zip(&self.bounds).take(fields);
+        fields.filter(|(_, set)| !set.is_all()).map(|(field, _)| &field.path)
+    }
+
     /// Whether the fields of an entry's key from `first` on are within their bounds.
     pub fn admits(&self, key: &[u8], first: usize) -> bool {
         if self.bounds[first..].iter().all(Intervals::is_all) {

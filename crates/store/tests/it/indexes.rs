@@ -37,6 +37,38 @@ fn equality_and_ranges_go_through_the_index() {
 }
 
 #[test]
+fn of_several_indexes_the_one_that_reads_least_is_taken() {
+    let store = store();
+    let collection = collection(&store);
+    // `a` has two values, `b` ten, `wide` one for each document.
+    let docs: Vec<_> = (0..2000)
+        .map(|n| doc! { "_id": n, "a": n % 2, "b": n / 200, "wide": n * 7 % 2000, "c": n % 3 })
+        .collect();
+    insert(&collection, &docs);
+    for (key, name) in [
+        (doc! { "a": 1 }, "a"),
+        (doc! { "a": 1, "b": 1 }, "ab"),
+        (doc! { "wide": 1, "b": 1 }, "wide_b"),
+        (doc! { "b": 1 }, "b"),
+    ] {
+        index(&collection, doc! { "key": key, "name": name });
+    }
+    let name_of = |filter: DocBuf| {
+        let find = Find { filter: filter.as_doc(), ..Find::default() };
+        let explained = store.explain_find(&name(), &find, None, Verbosity::QueryPlanner).unwrap();
+        let plan = explained.as_doc().get_doc("queryPlanner").unwrap().get_doc("winningPlan").unwrap();
+        plan.get_doc("inputStage").unwrap().get_str("indexName").unwrap().to_owned()
+    };
+    // It bounds all that the others do.
+    assert_eq!(name_of(doc! { "a": 1, "b": 4 }), "ab");
+    assert_eq!(name_of(doc! { "a": 1, "b": 4, "_id": { "$gt": 3 } }), "ab");
+    // What is tried: few values of `wide`, many, and many of which few are fetched.
+    assert_eq!(name_of(doc! { "wide": { "$lt": 5 }, "b": 0 }), "wide_b");
+    assert_eq!(name_of(doc! { "wide": { "$gte": 0 }, "b": 10, "c": 1 }), "b");
+    assert_eq!(name_of(doc! { "wide": { "$gte": 0 }, "b": { "$gt": 9 } }), "b");
+}
+
+#[test]
 fn an_index_gives_the_sort_and_covers_what_it_holds() {
     let store = store();
     let collection = collection(&store);
