@@ -36,6 +36,17 @@ def test_every_row_is_produced(monkeypatch, tmp_path):
     assert not list((tmp_path / "tmp").iterdir())
 
 
+def test_a_part_of_the_load_can_be_inserted_one_by_one(monkeypatch, tmp_path):
+    assert run(monkeypatch, tmp_path, "--targets", "sqlite", "--durability", "relaxed", "--single-inserts", "60") == 0
+    (directory,) = (tmp_path / "runs").iterdir()
+    samples = [record for record in results.read(directory) if record["record"] == "sample" and record["target"] == "sqlite"]
+    inserted = {operation: [] for operation in ("insert, 1 client", "insert, 2 clients", "insert, 1000 a command")}
+    for sample in samples:
+        inserted.get(sample["operation"], []).append(sample["operations"])
+    assert list(inserted.values()) == [[30, 30], [30, 30], [100, 100]]
+    assert "Failures" not in (directory / "report.md").read_text(), "the queries found all 200"
+
+
 def test_a_wrong_answer_is_a_failure(monkeypatch, tmp_path):
     monkeypatch.setattr(SQLiteAdapter, "count", lambda *_: 1)
     assert run(monkeypatch, tmp_path, "--targets", "sqlite") == 1

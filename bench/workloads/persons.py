@@ -2,7 +2,8 @@
 
 One data set is a shape and a size, loaded into every target anew. The load itself, one document a call from one client, is cut
 into slices that the targets take in turn, so that it is measured several times without being done several times. Reads do not
-depend on durability; synced runs only insert, and fewer documents, since each waits for the disk.
+depend on durability; synced runs only insert, and fewer documents, since each waits for the disk. Where there is no time for so
+many single calls, fewer can be asked for, too: the rest of the load then comes by the thousand, and is not measured.
 """
 
 import random
@@ -36,6 +37,11 @@ def _insert_each(client: Client, table: Table, rows: list[Row]) -> None:
         client.insert_one(table, row)
 
 
+def _insert_many(client: Client, table: Table, rows: list[Row]) -> None:
+    for start in range(0, len(rows), BATCH):
+        client.insert_many(table, rows[start : start + BATCH])
+
+
 def _insert_share(client: Client, share: list[Row], warming: bool) -> None:
     # A first insert elsewhere opens the connection's session and prepares nothing that is measured.
     _insert_each(client, SCRATCH if warming else SHARED, share)
@@ -49,16 +55,17 @@ def _cut(rows: list, pieces: int) -> list[list]:
 class Loads:
     """The stages over one shape and size of persons."""
 
-    def __init__(self, shape: str, rows: list[Row], rounds: int, slices: int, clients: int) -> None:
+    def __init__(self, shape: str, rows: list[Row], singles: int, rounds: int, slices: int, clients: int) -> None:
         self.about = {"workload": "persons", "shape": shape, "size": len(rows)}
         self._rows = rows
-        self._slices = _cut(rows, slices)
+        self._singles, self._rest = _cut(rows[:singles], slices), rows[singles:]
+        self._batches = _cut(rows, slices)
         self._clients = clients
         self._rounds = rounds
 
     def stages(self, reads: bool) -> list[Stage]:
         """Everything, or the inserts alone."""
-        slices = len(self._slices)
+        slices = len(self._singles)
         return [
             Stage("prepare", 1, self._prepare, record="prepared", null=True),
             Stage("insert, 1 client", slices, self._insert, null=True),
@@ -86,20 +93,18 @@ class Loads:
         return {}
 
     def _insert(self, contestant: Contestant, number: int) -> dict:
-        rows = self._slices[number]
-        return checked(stretch(contestant, len(rows), lambda: _insert_each(contestant.client, TABLE, rows)), None)
+        rows = self._singles[number]
+        outcome = checked(stretch(contestant, len(rows), lambda: _insert_each(contestant.client, TABLE, rows)), None)
+        if rows is self._singles[-1]:
+            _insert_many(contestant.client, TABLE, self._rest)
+        return outcome
 
     def _insert_concurrently(self, contestant: Contestant, number: int) -> dict:
-        return checked(concurrent(contestant, self._clients, self._slices[number], _insert_share), None)
+        return checked(concurrent(contestant, self._clients, self._singles[number], _insert_share), None)
 
     def _insert_batches(self, contestant: Contestant, number: int) -> dict:
-        rows = self._slices[number]
-
-        def work() -> None:
-            for start in range(0, len(rows), BATCH):
-                contestant.client.insert_many(BATCHED, rows[start : start + BATCH])
-
-        return checked(stretch(contestant, len(rows), work), None)
+        rows = self._batches[number]
+        return checked(stretch(contestant, len(rows), lambda: _insert_many(contestant.client, BATCHED, rows)), None)
 
     def _size(self, contestant: Contestant, _round: int) -> dict:
         return sizes(contestant, TABLE)
@@ -178,6 +183,7 @@ call; the size on disk; five queries without a secondary index, every result ite
         parser.add_argument("--shapes", type=list_of(SHAPES), default=list(SHAPES))
         parser.add_argument("--durability", type=list_of((RELAXED, SYNCED)), default=[RELAXED, SYNCED])
         parser.add_argument("--slices", type=positive, help="into how many measured parts a load is cut: 5, at a scale below 0.1 only 1")
+        parser.add_argument("--single-inserts", type=positive, help="most documents inserted one by one, from 1 client and from many: all")
         parser.add_argument("--synced-inserts", type=positive, help="most documents inserted where each waits for the disk")
 
     def _plan(self) -> Iterator[tuple[str, int, str]]:
@@ -193,7 +199,8 @@ call; the size on disk; five queries without a secondary index, every result ite
     def _make(self, shape: str, size: int, durability: str) -> tuple[dict, list[Stage]]:
         rows = list(zip(keys(size), persons(size, shape)))
         slices = self.options.slices or (1 if self.brief else 5)
-        loads = Loads(shape, rows, self.rounds, slices, self.clients)
+        singles = self.options.single_inserts or size
+        loads = Loads(shape, rows, singles, self.rounds, slices, self.clients)
         return loads.about, loads.stages(reads=durability == RELAXED)
 
     def data_sets(self) -> list[DataSet]:
