@@ -4,7 +4,7 @@ use super::credit::Miss;
 use super::page::{Draft, Packer, Page};
 use super::pages::Pages;
 use super::reader::{Rest, Shared};
-use crate::{Bytes, Pairs, Result, Space};
+use crate::{Bytes, Pairs, Space};
 use std::ops::ControlFlow;
 
 /// After a page found no room, so many pages' bytes pass by before a scan makes another one: packing costs, and what is kept
@@ -91,18 +91,18 @@ impl Filler {
     }
 
     /// The part has been read to its end, which is `high`; the next page begins at `end`.
-    pub fn finish(mut self, shared: &Shared, high: Option<Bytes>, end: Option<Bytes>) -> Result<Progress> {
+    pub fn finish(mut self, shared: &Shared, high: Option<Bytes>, end: Option<Bytes>) -> Progress {
         if let Some(mut packer) = self.packer.take() {
             if self.progress.filled || shared.pages.worthwhile(packer.pending()) {
                 self.put(shared, packer.cut(high));
             } else if let Some(bytes) = shared.pages.missed(Miss::Scan) {
                 match high {
-                    Some(from) => pack_on(shared, self.space, packer, Rest { from, to: end }, bytes)?,
+                    Some(from) => pack_on(shared, self.space, packer, Rest { from, to: end }, bytes),
                     None => shared.pages.put_missed(self.space, packer.cut(None), shared.moment),
                 }
             }
         }
-        Ok(self.progress)
+        self.progress
     }
 
     /// The part has not been read to its end, and `pairs` are what is left of it.
@@ -127,32 +127,27 @@ impl Filler {
 }
 
 /// Leaves a page of at most so many bytes that begins at a key, where there is none before `end`.
-pub(super) fn from(
-    shared: &Shared,
-    space: Space,
-    key: &[u8],
-    end: Option<Bytes>,
-    bytes: usize,
-) -> Result<()> {
-    match shared.pages.packer(key.into()) {
-        Some(packer) => pack_on(shared, space, packer, Rest { from: key.into(), to: end }, bytes),
-        None => Ok(()),
+pub(super) fn from(shared: &Shared, space: Space, key: &[u8], end: Option<Bytes>, bytes: usize) {
+    if let Some(packer) = shared.pages.packer(key.into()) {
+        pack_on(shared, space, packer, Rest { from: key.into(), to: end }, bytes);
     }
 }
 
 /// Packs what the engine has next, as long as it fits, and leaves the page behind.
-fn pack_on(shared: &Shared, space: Space, mut packer: Packer, part: Rest, bytes: usize) -> Result<()> {
+fn pack_on(shared: &Shared, space: Space, mut packer: Packer, part: Rest, bytes: usize) {
     let mut high = None;
-    shared.inner.visit(space, part.range(), &mut |key, value| {
+    let read = shared.inner.visit(space, part.range(), &mut |key, value| {
         if packer.pending() + key.len() + value.len() > bytes {
             high = Some(Bytes::from(key));
             return ControlFlow::Break(());
         }
         packer.push(key, value);
         ControlFlow::Continue(())
-    })?;
-    shared.pages.put_missed(space, packer.cut(high.or(part.to)), shared.moment);
-    Ok(())
+    });
+    // A failure is for those who ask for these pairs.
+    if read.is_ok() {
+        shared.pages.put_missed(space, packer.cut(high.or(part.to)), shared.moment);
+    }
 }
 
 /// Makes one page of the first pairs that a reverse scan reads from the engine.

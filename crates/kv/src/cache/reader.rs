@@ -41,7 +41,7 @@ impl Snapshot for CachedSnapshot {
             Found::Gap(end) => {
                 let value = shared.inner.get(space, key)?;
                 if let Some(bytes) = shared.pages.missed(Miss::Key) {
-                    fill::from(shared, space, key, end, bytes)?;
+                    fill::from(shared, space, key, end, bytes);
                 }
                 Ok(value)
             }
@@ -140,7 +140,7 @@ impl Shared {
             flow
         })?;
         if flow.is_continue() {
-            *progress = filler.finish(self, part.to, end.cloned())?;
+            *progress = filler.finish(self, part.to, end.cloned());
         }
         Ok(flow)
     }
@@ -318,15 +318,14 @@ impl Scan {
     }
 
     /// The engine's pairs have been read to their end.
-    fn leave_behind(&self, leaves: Leaves) -> Result<()> {
+    fn leave_behind(&self, leaves: Leaves) {
         match leaves {
             Leaves::Nothing => {}
             Leaves::Pages { filler, to, end } => {
-                filler.finish(&self.shared, to, end)?;
+                filler.finish(&self.shared, to, end);
             }
             Leaves::Page { collector, from } => collector.finish(&self.shared, from),
         }
-        Ok(())
     }
 }
 
@@ -385,10 +384,7 @@ impl Iterator for Scan {
                     }
                     None => {
                         let leaves = std::mem::replace(leaves, Leaves::Nothing);
-                        if let Err(error) = self.leave_behind(leaves) {
-                            self.current = Current::Ended;
-                            return Some(Err(error));
-                        }
+                        self.leave_behind(leaves);
                     }
                 },
                 Current::Nothing => {}

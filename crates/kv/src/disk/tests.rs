@@ -18,13 +18,13 @@ fn open(path: &Path) -> Result<FjallEngine> {
 }
 
 /// What a crash of the process leaves behind.
-fn copy(from: &Path, to: &Path) {
+fn copy_files(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
         let target = to.join(entry.file_name());
         if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &target);
+            copy_files(&entry.path(), &target);
         } else if let Err(error) = std::fs::copy(entry.path(), target) {
             // A file that a running engine renames into its place is there under its other name.
             assert_eq!(error.kind(), std::io::ErrorKind::NotFound, "{error}");
@@ -44,10 +44,10 @@ fn files(directory: &Path) -> Vec<PathBuf> {
 }
 
 /// A copy of one moment, of an engine that may still be moving what was written: one during which no file came or went.
-fn copy_of_one_moment(from: &Path, to: &Path) {
+fn copy(from: &Path, to: &Path) {
     loop {
         let before = files(from);
-        copy(from, to);
+        copy_files(from, to);
         if files(from) == before {
             break;
         }
@@ -141,7 +141,7 @@ fn journals_turn_over_and_go() {
     }
     expected.insert((Space::Meta, b"last".to_vec()), 299u32.to_le_bytes().to_vec());
     assert!(most > 1, "the test has to write enough for a second journal");
-    copy_of_one_moment(&here, &crashed);
+    copy(&here, &crashed);
     assert!(content(&engine).unwrap() == expected);
     engine.settle().unwrap();
     let stats = engine.stats();
