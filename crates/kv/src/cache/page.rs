@@ -3,8 +3,9 @@
 use crate::{Bytes, Result};
 use byteview::ByteView;
 use parking_lot::Mutex;
+use std::cmp::Ordering;
 use std::ops::{ControlFlow, Range};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 /// What a page costs beside its pairs.
 const OVERHEAD: usize = 256;
@@ -18,6 +19,7 @@ pub(super) struct Page {
     bytes: ByteView,
     /// For each pair, where its key ends and where its value does.
     ends: Box<[(u32, u32)]>,
+    heads: Heads,
     /// The moment from which on snapshots may use it.
     pub since: u64,
     /// The keys of commits that its snapshot perhaps did not show; sorted.
@@ -33,6 +35,32 @@ pub(super) struct Draft {
     pub high: Option<Bytes>,
     bytes: ByteView,
     ends: Box<[(u32, u32)]>,
+    heads: Heads,
+}
+
+/// What tells most of a page's keys apart, close together: a search among whole keys would wait for memory at each step.
+struct Heads {
+    /// How many first bytes all keys share.
+    shared: usize,
+    /// The next eight bytes of each key, as a number that orders as they do; short keys end in zeros.
+    next: Box<[u64]>,
+}
+
+impl Heads {
+    fn of<'a>(keys: impl DoubleEndedIterator<Item = &'a [u8]> + Clone) -> Heads {
+        let (first, last) = (keys.clone().next(), keys.clone().next_back());
+        let pairs = first.unwrap_or_default().iter().zip(last.unwrap_or_default());
+        let shared = pairs.take_while(|(one, other)| one == other).count();
+        Heads { shared, next: keys.map(|key| head(&key[shared..])).collect() }
+    }
+}
+
+/// The first eight bytes of a key as a number.
+fn head(key: &[u8]) -> u64 {
+    let mut bytes = [0; 8];
+    let length = key.len().min(8);
+    bytes[..length].copy_from_slice(&key[..length]);
+    u64::from_be_bytes(bytes)
 }
 
 impl Draft {
@@ -43,6 +71,7 @@ impl Draft {
             high: self.high,
             bytes: self.bytes,
             ends: self.ends,
+            heads: self.heads,
             since,
             mark_count: AtomicUsize::new(marks.len()),
             marks: Mutex::new(marks),
@@ -59,7 +88,7 @@ impl Page {
 
     /// About how much memory it takes.
     pub fn cost(&self) -> usize {
-        OVERHEAD + self.bytes.len() + self.ends.len() * size_of::<(u32, u32)>()
+        OVERHEAD + self.bytes.len() + self.ends.len() * size_of::<((u32, u32), u64)>()
     }
 
     /// Notes that a key is being written; returns how many keys are noted.
@@ -67,19 +96,19 @@ impl Page {
         let mut marks = self.marks.lock();
         if let Err(place) = marks.binary_search(key) {
             marks.insert(place, key.clone());
-            self.mark_count.store(marks.len(), Ordering::SeqCst);
+            self.mark_count.store(marks.len(), SeqCst);
         }
         marks.len()
     }
 
     fn is_marked(&self, key: &[u8]) -> bool {
-        self.mark_count.load(Ordering::SeqCst) > 0
+        self.mark_count.load(SeqCst) > 0
             && self.marks.lock().binary_search_by(|mark| (**mark).cmp(key)).is_ok()
     }
 
     /// The noted keys from `from` on and before `to`.
     pub fn marks(&self, from: &[u8], to: Option<&[u8]>) -> Vec<Bytes> {
-        if self.mark_count.load(Ordering::SeqCst) == 0 {
+        if self.mark_count.load(SeqCst) == 0 {
             return Vec::new();
         }
         let marks = self.marks.lock();
@@ -112,7 +141,18 @@ impl Page {
 
     /// How many pairs have lesser keys.
     fn place_of(&self, key: &[u8]) -> usize {
-        let (mut low, mut high) = (0, self.ends.len());
+        let Heads { shared, next } = &self.heads;
+        if next.is_empty() {
+            return 0;
+        }
+        match key.get(..*shared).unwrap_or(key).cmp(&self.key(0)[..*shared]) {
+            Ordering::Less => return 0,
+            Ordering::Greater => return next.len(),
+            Ordering::Equal => {}
+        }
+        let head = head(&key[*shared..]);
+        let mut low = next.partition_point(|other| *other < head);
+        let mut high = low + next[low..].partition_point(|other| *other == head);
         while low < high {
             let middle = low + (high - low) / 2;
             if self.key(middle) < key { low = middle + 1 } else { high = middle }
@@ -204,7 +244,13 @@ impl Packer {
     /// The page of what was packed since the last one, up to `high`, from where the next begins.
     pub fn cut(&mut self, high: Option<Bytes>) -> Draft {
         let low = std::mem::replace(&mut self.low, high.clone().unwrap_or_default());
-        let draft = Draft { low, high, bytes: ByteView::new(&self.bytes), ends: self.ends.as_slice().into() };
+        let key = |at: usize| {
+            let begin = if at == 0 { 0 } else { self.ends[at - 1].1 };
+            &self.bytes[begin as usize..self.ends[at].0 as usize]
+        };
+        let heads = Heads::of((0..self.ends.len()).map(key));
+        let draft =
+            Draft { low, high, bytes: ByteView::new(&self.bytes), ends: self.ends.as_slice().into(), heads };
         self.bytes.clear();
         self.ends.clear();
         draft

@@ -521,7 +521,7 @@ impl Planner<'_> {
         let (_, exactly) = scan.ranges(&[]);
         let bounds = |path: &Path| scan.bounded_paths(exactly).any(|own| own == path);
         exact
-            && (one.sorted || !other.sorted)
+            && (one.sorted || !other.sorted || self.sort.is_none())
             && match &other.access {
                 Access::Collection { .. } => bounds(&Path::new("_id")),
                 Access::Index(other) => {
