@@ -68,6 +68,7 @@ impl Core {
 
     fn wait_for_compaction(&self, keyspace: &Keyspace) -> Result<()> {
         while keyspace.tree.l0_run_count() >= MOST_RUNS {
+            self.writable()?;
             // If a compaction failed, fjall says so here.
             guarded(|| self.db.persist(PersistMode::Buffer)).map_err(|e| self.poisoned_by(e))?;
             std::thread::sleep(Duration::from_millis(10));

@@ -165,11 +165,6 @@ impl Projection {
         if self.root.computed { None } else { self.needed_paths(None) }
     }
 
-    /// Whether documents made of these paths alone give what whole documents would.
-    pub fn is_covered_by(&self, paths: &[&str]) -> bool {
-        self.covered_paths().is_some_and(|kept| kept.iter().all(|path| paths.contains(&path.as_str())))
-    }
-
     /// The paths that the projected document depends on, or the part of it that is `wanted`; `None` means all.
     pub fn needed_paths(&self, wanted: Option<&[Path]>) -> Option<Vec<Path>> {
         if !self.inclusion {
@@ -184,30 +179,6 @@ impl Projection {
             *computed || wanted.is_none_or(|wanted| wanted.iter().any(is_wanted))
         });
         Some(kept.map(|(path, _)| path).collect())
-    }
-
-    /// The top-level fields that the projected document depends on; `None` means all.
-    pub fn required_fields(&self) -> Option<Vec<&str>> {
-        if !self.inclusion {
-            return None;
-        }
-        let mut names = Vec::new();
-        for (name, entry) in &self.root.fields {
-            match entry {
-                Entry::Drop => {}
-                Entry::Computed(expr) => expression_fields(expr, &mut names)?,
-                Entry::Branch(branch) => {
-                    names.push(name.as_str());
-                    branch_fields(branch, &mut names)?;
-                }
-                Entry::Keep | Entry::ElemMatch(_) | Entry::Slice(_) | Entry::Positional => {
-                    names.push(name.as_str());
-                }
-            }
-        }
-        names.sort_unstable();
-        names.dedup();
-        Some(names)
     }
 
     /// Whether the top-level field `name` may come out other than it went in.
@@ -254,21 +225,4 @@ fn needed_paths(branch: &Branch, prefix: &str, paths: &mut Vec<(Path, bool)>) ->
         }
         Some(())
     })
-}
-
-/// Adds the top-level fields that a branch's expressions read.
-fn branch_fields<'p>(branch: &'p Branch, names: &mut Vec<&'p str>) -> Option<()> {
-    branch.fields.iter().try_for_each(|(_, entry)| match entry {
-        Entry::Computed(expr) => expression_fields(expr, names),
-        Entry::Branch(inner) => branch_fields(inner, names),
-        _ => Some(()),
-    })
-}
-
-/// Adds the top-level fields that an expression reads; `None` if it reads the whole document.
-fn expression_fields<'e>(expr: &'e Expr, names: &mut Vec<&'e str>) -> Option<()> {
-    let mut paths = Vec::new();
-    expr.read_paths(&mut paths)?;
-    names.extend(paths.into_iter().map(|path| path.name(0)));
-    Some(())
 }
