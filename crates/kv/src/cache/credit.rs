@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 /// What a page for a short read costs, in reads that find a page.
 const PRICE: i64 = 16;
-/// The credit at the beginning, and the most that is saved up.
+/// The credit at the beginning, and the most that is saved up, or owed: what pays again is noticed soon.
 const MOST: i64 = 1024 * PRICE;
 /// When there is no credit, one of 64 short reads that find no page leaves one.
 const SELDOM: u64 = 1;
@@ -63,8 +63,10 @@ impl Credit {
 
     /// A page was made for a short read, and there was room for it or not.
     pub fn spend(&self, found_room: bool) {
-        let price = if found_room { PRICE } else { 16 * PRICE };
-        self.balance.fetch_sub(price, Ordering::Relaxed);
+        if self.balance.load(Ordering::Relaxed) > -MOST {
+            let price = if found_room { PRICE } else { 16 * PRICE };
+            self.balance.fetch_sub(price, Ordering::Relaxed);
+        }
     }
 }
 
@@ -104,5 +106,14 @@ mod tests {
         credit.hit();
         (0..64).for_each(|_| credit.spend(false));
         assert!(pages(&credit, 640) < 20);
+    }
+
+    #[test]
+    fn what_is_owed_has_an_end() {
+        let credit = Credit::default();
+        (0..1_000_000).for_each(|_| credit.spend(false));
+        assert!(pages(&credit, 640) < 20);
+        (0..2 * MOST).for_each(|_| credit.hit());
+        assert!(pages(&credit, 640) > 100);
     }
 }
