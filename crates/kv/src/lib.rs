@@ -46,7 +46,7 @@ pub const MAX_KEY_LEN: usize = u16::MAX as usize;
 
 /// Opens the engine on disk in the directory `path`, with a cache of what queries read; in debug builds with its contract checked.
 ///
-/// [`Options::cache_bytes`] are shared out: a quarter to the engine's blocks, which any read may need, the rest to records.
+/// [`Options::cache_bytes`] are shared out: a quarter to the engine's blocks, which any read may need, the rest to pages of what is cached.
 pub fn open(path: impl AsRef<std::path::Path>, options: &Options) -> Result<Box<dyn Engine>> {
     let blocks = options.cache_bytes / 4;
     let engine = FjallEngine::open(path, &Options { cache_bytes: blocks, ..options.clone() })?;

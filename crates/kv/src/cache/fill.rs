@@ -116,7 +116,7 @@ impl Filler {
         for pair in pairs {
             // A failure is for those who ask for the pair.
             let Ok((key, value)) = pair else { return };
-            if packer.pending() + key.len() + value.len() > bytes {
+            if !packer.fits(&key, &value, bytes) {
                 high = Some(key);
                 break;
             }
@@ -137,7 +137,7 @@ pub(super) fn from(shared: &Shared, space: Space, key: &[u8], end: Option<Bytes>
 fn pack_on(shared: &Shared, space: Space, mut packer: Packer, part: Rest, bytes: usize) {
     let mut high = None;
     let read = shared.inner.visit(space, part.range(), &mut |key, value| {
-        if packer.pending() + key.len() + value.len() > bytes {
+        if !packer.fits(key, value, bytes) {
             high = Some(Bytes::from(key));
             return ControlFlow::Break(());
         }

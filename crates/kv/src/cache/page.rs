@@ -55,6 +55,12 @@ impl Heads {
     }
 }
 
+/// Where the key of a pair lies among the bytes, by the ends of the pairs.
+fn key_place(ends: &[(u32, u32)], at: usize) -> Range<usize> {
+    let begin = if at == 0 { 0 } else { ends[at - 1].1 };
+    begin as usize..ends[at].0 as usize
+}
+
 /// The first eight bytes of a key as a number.
 fn head(key: &[u8]) -> u64 {
     let mut bytes = [0; 8];
@@ -117,15 +123,14 @@ impl Page {
     }
 
     fn key(&self, at: usize) -> &[u8] {
-        let begin = if at == 0 { 0 } else { self.ends[at - 1].1 };
-        &self.bytes[begin as usize..self.ends[at].0 as usize]
+        &self.bytes[key_place(&self.ends, at)]
     }
 
     /// The pair at a place.
     pub fn pair(&self, at: usize) -> (Bytes, Bytes) {
-        let begin = if at == 0 { 0 } else { self.ends[at - 1].1 } as usize;
-        let (key, value) = (self.ends[at].0 as usize, self.ends[at].1 as usize);
-        (self.bytes.slice(begin..key).into(), self.bytes.slice(key..value).into())
+        let key = key_place(&self.ends, at);
+        let value = key.end..self.ends[at].1 as usize;
+        (self.bytes.slice(key).into(), self.bytes.slice(value).into())
     }
 
     /// The places of the pairs from `from` on and before `to`.
@@ -230,9 +235,14 @@ impl Packer {
         key.len() + value.len() <= self.limit / 2
     }
 
+    /// Whether the page under way has at most so many bytes with a pair more.
+    pub fn fits(&self, key: &[u8], value: &[u8], most: usize) -> bool {
+        self.bytes.len() + key.len() + value.len() <= most
+    }
+
     /// The next pair. Returns the page that ends before it, if one is full.
     pub fn push(&mut self, key: &[u8], value: &[u8]) -> Option<Draft> {
-        let full = self.bytes.len() + key.len() + value.len() > self.limit;
+        let full = !self.fits(key, value, self.limit);
         let draft = full.then(|| self.cut(Some(key.into())));
         self.bytes.extend_from_slice(key);
         let key_end = self.bytes.len() as u32;
@@ -244,11 +254,7 @@ impl Packer {
     /// The page of what was packed since the last one, up to `high`, from where the next begins.
     pub fn cut(&mut self, high: Option<Bytes>) -> Draft {
         let low = std::mem::replace(&mut self.low, high.clone().unwrap_or_default());
-        let key = |at: usize| {
-            let begin = if at == 0 { 0 } else { self.ends[at - 1].1 };
-            &self.bytes[begin as usize..self.ends[at].0 as usize]
-        };
-        let heads = Heads::of((0..self.ends.len()).map(key));
+        let heads = Heads::of((0..self.ends.len()).map(|at| &self.bytes[key_place(&self.ends, at)]));
         let draft =
             Draft { low, high, bytes: ByteView::new(&self.bytes), ends: self.ends.as_slice().into(), heads };
         self.bytes.clear();

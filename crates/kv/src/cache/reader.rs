@@ -29,23 +29,19 @@ impl CachedSnapshot {
 impl Snapshot for CachedSnapshot {
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
         let shared = &self.shared;
-        if !is_cached(space) {
-            return shared.inner.get(space, key);
+        let found = is_cached(space).then(|| shared.pages.find(space, key, shared.moment));
+        if let Some(Found::Page(page)) = &found
+            && let Some(known) = page.get(key)
+        {
+            return Ok(known);
         }
-        match shared.pages.find(space, key, shared.moment) {
-            Found::Page(page) => match page.get(key) {
-                Some(known) => Ok(known),
-                None => shared.inner.get(space, key),
-            },
-            Found::TooNew(_) => shared.inner.get(space, key),
-            Found::Gap(end) => {
-                let value = shared.inner.get(space, key)?;
-                if let Some(bytes) = shared.pages.missed(Miss::Key) {
-                    fill::from(shared, space, key, end, bytes);
-                }
-                Ok(value)
-            }
+        let value = shared.inner.get(space, key)?;
+        if let Some(Found::Gap(end)) = found
+            && let Some(bytes) = shared.pages.missed(Miss::Key)
+        {
+            fill::from(shared, space, key, end, bytes);
         }
+        Ok(value)
     }
 
     fn scan(&self, space: Space, range: KeyRange, direction: Direction) -> Pairs {

@@ -518,8 +518,7 @@ impl Planner<'_> {
             && !scan.index.is_multikey()
             && same_collation(scan.index.spec.collator.as_ref(), self.collator.as_ref());
         // Fields behind those that bound its ranges pass entries over, but it reads them.
-        let (_, exactly) = scan.ranges(&[]);
-        let bounds = |path: &Path| scan.bounded_paths(exactly).any(|own| own == path);
+        let bounds = |path: &Path| scan.bounded_paths(scan.ranged_fields()).any(|own| own == path);
         exact
             && (one.sorted || !other.sorted || self.sort.is_none())
             && match &other.access {

@@ -85,19 +85,15 @@ impl IndexScan {
         if let Some(limits) = &self.limits {
             return (vec![limits.range(prefix)], 0);
         }
+        let fields = self.point_fields();
         let mut prefixes = vec![prefix.to_vec()];
-        let mut fields = 0;
-        for set in &self.bounds {
-            if !set.is_points() || prefixes.len() * set.as_slice().len() > MAX_RANGES {
-                break;
-            }
+        for set in &self.bounds[..fields] {
             prefixes = prefixes
                 .iter()
                 .flat_map(|prefix| {
                     set.as_slice().iter().map(|one| [prefix, one.point().unwrap_or_default()].concat())
                 })
                 .collect();
-            fields += 1;
         }
         let mut ranges: Vec<KeyRange> = match self.bounds.get(fields) {
             None => prefixes.iter().map(|prefix| KeyRange::prefix(prefix)).collect(),
@@ -109,7 +105,22 @@ impl IndexScan {
         if self.direction == Direction::Reverse {
             ranges.reverse();
         }
-        (ranges, (fields + 1).min(self.bounds.len()))
+        (ranges, self.ranged_fields())
+    }
+
+    /// How many leading fields are bound to points, of which there are not too many for a range each.
+    fn point_fields(&self) -> usize {
+        let mut ranges = 1;
+        let makes_few = |set: &&Intervals| {
+            ranges *= set.as_slice().len();
+            set.is_points() && ranges <= MAX_RANGES
+        };
+        self.bounds.iter().take_while(makes_few).count()
+    }
+
+    /// How many leading fields the ranges of raw keys bound exactly, where no limits do.
+    pub fn ranged_fields(&self) -> usize {
+        (self.point_fields() + 1).min(self.bounds.len())
     }
 
     /// The paths of those of the leading `fields` that are bounded.
