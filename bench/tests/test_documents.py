@@ -281,14 +281,14 @@ class Brief(Comments):
 
 def test_comments_with_and_without_a_replica(tmp_path):
     settings = options(scale=0.001, batches=2, rounds=1, clients=2)
+    if not settings.diwan_program.is_file():
+        pytest.skip("Diwan is not built (make target/fast/diwan)")
     recorder = Recorder(tmp_path)
     targets = [TARGETS[name].configured(settings) for name in ("diwan", "diwan-http", "sqlite", "null-mongo")]
     Brief(settings, targets, recorder, tmp_path / "tmp").run(Progress(disable=True), {})
     recorder.close()
     records = read(tmp_path)
     assert not [one for one in records if one["record"] == "failure"]
-    if "diwan" not in [one["target"] for one in records if one["record"] == "start"]:
-        pytest.skip("Diwan is not built")
     samples = [one for one in records if one["record"] == "sample" and one["target"] == "diwan"]
     operations = {shape: [one["operation"] for one in samples if one["shape"] == shape] for shape in (SINGLE, REPLICATED)}
     assert operations == {SINGLE: ["insert", "update", "select", "delete"] * 2, REPLICATED: ["insert", "update", "delete"] * 2}
