@@ -1,12 +1,16 @@
 //! Execution: documents found by a plan, sorted, windowed and projected, one pulled after another.
 
+mod ahead;
 mod count;
+mod parallel;
+mod records;
 mod scan;
 mod single;
 mod sorted;
 mod window;
 
-pub use count::{cores, count_matches};
+pub use count::count_matches;
+pub use parallel::cores;
 pub use scan::{Keys, Scan, ScanStats};
 pub(crate) use single::Single;
 pub(crate) use sorted::Sorted;

@@ -1,8 +1,10 @@
 //! Finding documents by a plan's access, and matching them.
 //!
 //! A scan is a position: the leg it is on and the last key it read. The engine's iterator is only its means, let go
-//! between two batches of a cursor and opened again behind the position.
+//! between two batches of a cursor and opened again behind the position. Where few documents match, the matches are found
+//! [ahead](super::ahead).
 
+use super::ahead::Ahead;
 use super::as_query_error;
 use crate::collection::{Collection, ReadView, StoredDocument, id_key};
 use crate::error::{Error, Result};
@@ -89,6 +91,21 @@ impl Ranges {
 struct Open {
     view: ReadView,
     pairs: Option<Pairs>,
+    ahead: Option<Ahead>,
+    /// What the scan had read when this was opened.
+    before: ScanStats,
+}
+
+impl Open {
+    fn new(view: ReadView, before: ScanStats) -> Open {
+        Open { view, pairs: None, ahead: None, before }
+    }
+
+    /// Whether so few of the documents read since match that it pays to look ahead.
+    fn meets_few_matches(&self, stats: ScanStats) -> bool {
+        let examined = stats.docs_examined - self.before.docs_examined;
+        examined >= FEW_FROM && (stats.returned - self.before.returned) * FEW < examined
+    }
 }
 
 /// The document a scan stands on.
@@ -131,6 +148,9 @@ pub enum Keys {
     All,
 }
 
+/// After so many documents a scan knows whether it meets few matches: less than one among so many.
+const FEW_FROM: u64 = 64;
+const FEW: u64 = 4;
 /// How many steps pass between two looks at the interrupt.
 const TICKS: u32 = 256;
 
@@ -147,7 +167,7 @@ impl Scan {
             filter: plan.filter.clone(),
             legs,
             leg: 0,
-            open: Some(Open { view, pairs: None }),
+            open: Some(Open::new(view, ScanStats::default())),
             seen: several.then(HashSet::new),
             current: Current::None,
             spare: Vec::new(),
@@ -223,6 +243,11 @@ impl Scan {
             if self.ticks.is_multiple_of(TICKS) {
                 interrupt.check()?;
             }
+            if let Some(found) = self.next_ahead(interrupt)? {
+                self.stats.returned += 1;
+                self.current = Current::Stored(found);
+                return Ok(true);
+            }
             match self.next_candidate()? {
                 None => {
                     self.current = Current::None;
@@ -275,7 +300,7 @@ impl Scan {
                 ));
             }
             self.mind_arrays();
-            self.open = Some(Open { view, pairs: None });
+            self.open = Some(Open::new(view, self.stats));
         }
         self.open.as_mut().ok_or_else(|| Error::refused(code::INTERNAL_ERROR, "a scan without a view"))
     }
@@ -289,6 +314,37 @@ impl Scan {
             {
                 scan.covered = None;
                 self.seen.get_or_insert_default();
+            }
+        }
+    }
+
+    /// The next match of a scan that looks ahead.
+    fn next_ahead(&mut self, interrupt: &Interrupt) -> Result<Option<StoredDocument>> {
+        let (Some(open), [Leg::Records(ranges)]) = (&mut self.open, self.legs.as_mut_slice()) else {
+            return Ok(None);
+        };
+        let ahead = match &mut open.ahead {
+            Some(ahead) => ahead,
+            None => {
+                let goes_on = ranges.direction == Direction::Forward && self.keys != Keys::All;
+                if !goes_on || !open.meets_few_matches(self.stats) {
+                    return Ok(None);
+                }
+                let Some(rest) = ranges.rest() else { return Ok(None) };
+                open.pairs = None;
+                open.ahead.insert(Ahead::new(rest))
+            }
+        };
+        let found = ahead.next(&open.view, &self.filter, &mut self.stats, interrupt)?;
+        match found {
+            Some(found) => {
+                ranges.after = Some(found.key);
+                Ok(Some(found.document))
+            }
+            None => {
+                open.ahead = None;
+                ranges.next_range();
+                Ok(None)
             }
         }
     }

@@ -1,5 +1,6 @@
 //! The store through its public operations, on the engine in memory.
 
+mod ahead;
 mod builds;
 mod check;
 mod compat;

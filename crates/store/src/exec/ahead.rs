@@ -1,0 +1,173 @@
+//! Few matches among many documents, found before they are asked for.
+//!
+//! Pulling each document out of the engine to look at it costs more than the look. Where a scan meets few matches, it lets
+//! the engine show the documents in place and copies the matches out, some ahead; over a large collection all cores do so,
+//! each a part of the keys at a time. What is ahead is bounded, and is forgotten when the scan lets go of its view: it is
+//! found again from the last match that was asked for.
+
+use super::parallel::{PARALLEL_FROM, cores, on_all_cores};
+use super::records::visit_records;
+use super::scan::ScanStats;
+use crate::collection::{ReadView, StoredDocument};
+use crate::error::{Error, Result};
+use diwan_kv::{Bytes, KeyRange, Space};
+use diwan_query::Interrupt;
+use diwan_query::filter::Filter;
+use std::collections::VecDeque;
+use std::ops::{Bound, ControlFlow};
+
+/// How many matches one core looks for at most; it begins with one, and with twice as many each time.
+const MOST_MATCHES: usize = 512;
+/// So many documents one core reads before the others join in.
+const ALONE: u64 = 4096;
+/// How many documents a part has at least, on average.
+const PART: u64 = 4096;
+/// How many parts each core reads at a time, at most; it begins with one, too.
+const MOST_PARTS: usize = 4;
+/// How many bytes of matches a part keeps before it waits to be asked for them.
+const KEPT_BYTES: usize = 256 << 10;
+
+/// A match.
+pub(super) struct Match {
+    pub key: Bytes,
+    pub document: StoredDocument,
+    /// How many documents were read to find it, itself included, since the match before.
+    read: u64,
+}
+
+/// The matches of a range of records.
+pub(super) struct Ahead {
+    /// In the keys' order.
+    parts: VecDeque<Part>,
+    /// How many matches one core looks for next, or how many parts each core reads.
+    goal: usize,
+    /// How many documents one core has read.
+    read: u64,
+    /// Whether the range has been divided among the cores.
+    divided: bool,
+}
+
+/// Where a look ahead ends.
+struct Most {
+    matches: usize,
+    documents: u64,
+}
+
+impl Ahead {
+    /// What matches in a range.
+    pub fn new(range: KeyRange) -> Ahead {
+        Ahead { parts: VecDeque::from([Part::new(range)]), goal: 1, read: 0, divided: false }
+    }
+
+    /// The next match, and what was read for it; nothing at the end.
+    pub fn next(
+        &mut self,
+        view: &ReadView,
+        filter: &Filter,
+        stats: &mut ScanStats,
+        interrupt: &Interrupt,
+    ) -> Result<Option<Match>> {
+        while let Some(part) = self.parts.front_mut() {
+            if let Some(found) = part.found.pop_front() {
+                stats.docs_examined += found.read;
+                return Ok(Some(found));
+            }
+            stats.docs_examined += std::mem::take(&mut part.read);
+            if let Some(failure) = part.failure.take() {
+                return Err(failure);
+            }
+            if part.rest.is_none() {
+                self.parts.pop_front();
+            } else {
+                interrupt.check()?;
+                self.read_on(view, filter, interrupt)?;
+            }
+        }
+        Ok(None)
+    }
+
+    fn read_on(&mut self, view: &ReadView, filter: &Filter, interrupt: &Interrupt) -> Result<()> {
+        if !self.divided && self.read >= ALONE {
+            self.divide(view)?;
+        }
+        if self.divided {
+            let most = Most { matches: usize::MAX, documents: u64::MAX };
+            let waiting = self.parts.iter_mut().take(cores() * self.goal).filter(|part| part.is_waiting());
+            let waiting: Vec<&mut Part> = waiting.collect();
+            self.goal = MOST_PARTS.min(self.goal * 2);
+            on_all_cores(waiting.into_iter(), |part| {
+                part.read_on(view, filter, &most, interrupt);
+                Ok(())
+            })
+        } else if let Some(part) = self.parts.front_mut() {
+            let most = Most { matches: self.goal, documents: ALONE };
+            self.read += part.read_on(view, filter, &most, interrupt);
+            self.goal = MOST_MATCHES.min(self.goal * 2);
+            Ok(())
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Divides what is left, if that is worth it.
+    fn divide(&mut self, view: &ReadView) -> Result<()> {
+        let left = view.collection().count().saturating_sub(self.read);
+        if cores() == 1 || left < PARALLEL_FROM {
+            return Ok(());
+        }
+        let Some(rest) = self.parts.pop_front().and_then(|part| part.rest) else { return Ok(()) };
+        let parts = view.snapshot().split(Space::Records, rest, (left / PART) as usize)?;
+        self.parts = parts.into_iter().map(Part::new).collect();
+        (self.divided, self.goal) = (true, 1);
+        Ok(())
+    }
+}
+
+/// A part of the range.
+struct Part {
+    /// What has not been read.
+    rest: Option<KeyRange>,
+    found: VecDeque<Match>,
+    /// How many documents were read since the last match that was found.
+    read: u64,
+    /// What comes after the matches that were found.
+    failure: Option<Error>,
+}
+
+impl Part {
+    fn new(range: KeyRange) -> Part {
+        Part { rest: Some(range), found: VecDeque::new(), read: 0, failure: None }
+    }
+
+    /// Whether it has to be read on to give a match.
+    fn is_waiting(&self) -> bool {
+        self.found.is_empty() && self.failure.is_none() && self.rest.is_some()
+    }
+
+    /// Reads on; returns how many documents were read.
+    fn read_on(&mut self, view: &ReadView, filter: &Filter, most: &Most, interrupt: &Interrupt) -> u64 {
+        let Some(range) = self.rest.take() else { return 0 };
+        let (mut documents, mut bytes) = (0, 0);
+        let mut last = None;
+        let (found, read) = (&mut self.found, &mut self.read);
+        let visited = visit_records(view, filter, range.clone(), interrupt, |key, value, matches| {
+            documents += 1;
+            *read += 1;
+            // The record is one: the filter has just read its document.
+            if matches && let Ok(document) = StoredDocument::new(value.into()) {
+                bytes += value.len();
+                found.push_back(Match { key: key.into(), document, read: std::mem::take(read) });
+            }
+            if documents < most.documents && found.len() < most.matches && bytes < KEPT_BYTES {
+                return ControlFlow::Continue(());
+            }
+            last = Some(Bytes::from(key));
+            ControlFlow::Break(())
+        });
+        match visited {
+            Ok(()) => self.rest = last.map(|last| KeyRange::new(Bound::Excluded(last), range.end)),
+            Err(failure) => self.failure = Some(failure),
+        }
+        documents
+    }
+}

@@ -1,0 +1,43 @@
+//! Parts of one read, done by all cores.
+
+use crate::error::{Error, Result};
+use parking_lot::Mutex;
+use std::sync::LazyLock;
+use std::thread;
+
+/// Below so many documents one thread is as fast.
+pub(super) const PARALLEL_FROM: u64 = 20_000;
+
+/// How many cores this process may use. Asked once: the answer takes reading several files.
+pub fn cores() -> usize {
+    static CORES: LazyLock<usize> = LazyLock::new(|| thread::available_parallelism().map_or(1, usize::from));
+    *CORES
+}
+
+/// Does `work` for each of the parts. They are begun in their order, and none after a failure, the first of which is
+/// returned.
+pub(super) fn on_all_cores<T>(
+    parts: impl ExactSizeIterator<Item = T> + Send,
+    work: impl Fn(T) -> Result<()> + Sync,
+) -> Result<()> {
+    let threads = cores().min(parts.len());
+    if threads <= 1 {
+        return parts.into_iter().try_for_each(work);
+    }
+    let parts = Mutex::new(Some(parts));
+    let failure: Mutex<Option<Error>> = Mutex::new(None);
+    let next = || parts.lock().as_mut()?.next();
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(part) = next() {
+                    if let Err(error) = work(part) {
+                        *parts.lock() = None;
+                        failure.lock().get_or_insert(error);
+                    }
+                }
+            });
+        }
+    });
+    failure.into_inner().map_or(Ok(()), Err)
+}
