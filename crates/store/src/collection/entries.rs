@@ -5,7 +5,7 @@ use crate::error::{DuplicateKey, Error, Result};
 use crate::index::{Index, IndexKeys};
 use crate::keys::{self, Key};
 use diwan_kv::{Batch, Space};
-use diwan_value::{Doc, DocBuilder, Value};
+use diwan_value::Doc;
 use std::collections::HashMap;
 
 /// Keys of unique indexes (and ids) as they will be after the changes staged so far.
@@ -87,22 +87,17 @@ impl Collection {
                 None => false,
             },
         };
-        if taken { Err(self.duplicate(index, doc)) } else { Ok(()) }
+        if taken { Err(self.duplicate(index, key, doc)?) } else { Ok(()) }
     }
 
-    /// The error for a document whose key in a unique index is taken.
-    pub(crate) fn duplicate(&self, index: &Index, doc: Doc<'_>) -> Error {
-        let mut value = DocBuilder::new();
-        for field in &index.spec.fields {
-            let found = field.path.get(doc).unwrap_or(Value::Null);
-            value.append(field.path.as_str(), found);
-        }
-        Error::DuplicateKey(Box::new(DuplicateKey {
+    /// The error for a document of which this key in a unique index is taken.
+    pub(crate) fn duplicate(&self, index: &Index, key: &[u8], doc: Doc<'_>) -> Result<Error> {
+        Ok(Error::DuplicateKey(Box::new(DuplicateKey {
             namespace: self.namespace().to_string(),
             index: index.spec.name.clone(),
             key_pattern: index.spec.key.clone(),
-            key_value: value.finish(),
-        }))
+            key_value: index.key_value(doc, key)?,
+        })))
     }
 }
 

@@ -204,7 +204,7 @@ impl Collection {
                         None => taken.get(&full_key).copied(),
                     };
                     if owner.is_some_and(|owner| owner != id.as_slice()) {
-                        return Err(self.duplicate(index, Record::parse(bytes)?.doc));
+                        return Err(self.duplicate(index, key, Record::parse(bytes)?.doc)?);
                     }
                     batch.put(Space::Indexes, full_key.clone(), unique_value(id, types));
                     taken.insert(full_key, id);

@@ -4,8 +4,9 @@
 //! but not cross two (`cannot index parallel arrays`).
 
 use crate::error::{Error, Result};
-use crate::index::spec::{FieldOrder, IndexKind, IndexSpec};
-use diwan_value::{Doc, Path, Value, hash_value, key};
+use crate::index::spec::{FieldOrder, IndexField, IndexKind, IndexSpec};
+use diwan_value::key::{self, Direction};
+use diwan_value::{Doc, DocBuf, DocBuilder, Path, Value, hash_value};
 
 /// A document's entries in one index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,6 +60,29 @@ pub(super) fn keys_of(spec: &IndexSpec, doc: Doc<'_>) -> Result<IndexKeys> {
         IndexKind::Ordinary => compound_keys(spec, doc)?,
     };
     Ok(keys.finish())
+}
+
+/// The values of the document's entry that has these key bytes, as a document with the key's fields as names. Values are
+/// the document's own: under a collation the bytes cannot tell them.
+pub(super) fn key_value(spec: &IndexSpec, doc: Doc<'_>, key: &[u8]) -> Result<DocBuf> {
+    let mut uncollated = spec.clone();
+    uncollated.collator = None;
+    let directions: Vec<Direction> = spec.fields.iter().map(IndexField::direction).collect();
+    let mut shown = DocBuilder::new();
+    for (bytes, types) in keys_of(&uncollated, doc)?.entries {
+        let Some(values) = key::decode(&bytes, &types, &directions) else { continue };
+        let mut collated = Vec::with_capacity(key.len());
+        for (value, direction) in values.iter().zip(&directions) {
+            key::encode_order(&mut collated, value.as_value(), *direction, spec.collator.as_deref());
+        }
+        if collated == key {
+            for (field, value) in spec.fields.iter().zip(&values) {
+                shown.append(field.path.as_str(), value.as_value());
+            }
+            break;
+        }
+    }
+    Ok(shown.finish())
 }
 
 /// Refuses a document with an array on the path of any field: an index with a hashed field has one entry a document.
@@ -209,12 +233,11 @@ fn push_found(spec: &IndexSpec, positions: &[Position<'_>], keys: &mut IndexKeys
 fn push_tuple(spec: &IndexSpec, values: &[Value<'_>], keys: &mut IndexKeys) -> Result<()> {
     let (mut bytes, mut types) = (Vec::with_capacity(16 * values.len()), key::Types::new());
     for (value, field) in values.iter().zip(&spec.fields) {
-        let (value, direction) = match field.order {
-            FieldOrder::Hashed => (Value::Int64(hash_value(*value)), key::Direction::Ascending),
-            FieldOrder::Ascending => (*value, key::Direction::Ascending),
-            FieldOrder::Descending => (*value, key::Direction::Descending),
+        let value = match field.order {
+            FieldOrder::Hashed => Value::Int64(hash_value(*value)),
+            FieldOrder::Ascending | FieldOrder::Descending => *value,
         };
-        key::encode(&mut bytes, &mut types, value, direction, spec.collator.as_deref());
+        key::encode(&mut bytes, &mut types, value, field.direction(), spec.collator.as_deref());
     }
     check_length(spec, &bytes)?;
     keys.push(bytes, types);
@@ -291,8 +314,8 @@ fn wildcard_value(spec: &IndexSpec, value: Value<'_>, path: &str, keys: &mut Ind
 
 fn push_wildcard(spec: &IndexSpec, path: &str, value: Value<'_>, keys: &mut IndexKeys) -> Result<()> {
     let (mut bytes, mut types) = (Vec::new(), key::Types::new());
-    key::encode(&mut bytes, &mut types, Value::String(path), key::Direction::Ascending, None);
-    key::encode(&mut bytes, &mut types, value, key::Direction::Ascending, spec.collator.as_deref());
+    key::encode(&mut bytes, &mut types, Value::String(path), Direction::Ascending, None);
+    key::encode(&mut bytes, &mut types, value, Direction::Ascending, spec.collator.as_deref());
     check_length(spec, &bytes)?;
     keys.push(bytes, types);
     Ok(())
@@ -312,7 +335,7 @@ mod tests {
     fn tuple(values: &[Value<'_>]) -> Vec<u8> {
         let mut bytes = Vec::new();
         for value in values {
-            key::encode_order(&mut bytes, *value, key::Direction::Ascending, None);
+            key::encode_order(&mut bytes, *value, Direction::Ascending, None);
         }
         bytes
     }

@@ -13,7 +13,7 @@ pub(crate) use spec::{check_storage_engine, compile_collation};
 
 use crate::error::Result;
 use crate::keys::IndexId;
-use diwan_value::Doc;
+use diwan_value::{Doc, DocBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// An index of a collection: what was asked for, and what is known of it.
@@ -98,5 +98,10 @@ impl Index {
     /// The entries that `doc` has in the index.
     pub fn keys_of(&self, doc: Doc<'_>) -> Result<IndexKeys> {
         keygen::keys_of(&self.spec, doc)
+    }
+
+    /// The values behind one of these entries' key bytes; none behind others.
+    pub fn key_value(&self, doc: Doc<'_>, key: &[u8]) -> Result<DocBuf> {
+        keygen::key_value(&self.spec, doc, key)
     }
 }

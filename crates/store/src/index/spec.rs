@@ -4,7 +4,8 @@ use crate::error::{Error, Result};
 use diwan_query::code;
 use diwan_query::display::ShownDoc;
 use diwan_query::filter::{Filter, FilterEnv};
-use diwan_value::{Collation, Collator, Doc, DocBuf, DocBuilder, Path, Value, key};
+use diwan_value::key::{self, Direction};
+use diwan_value::{Collation, Collator, Doc, DocBuf, DocBuilder, Path, Value};
 use std::sync::Arc;
 
 /// The order of one field in the key.
@@ -24,6 +25,16 @@ pub struct IndexField {
     pub path: Path,
     /// Its order.
     pub order: FieldOrder,
+}
+
+impl IndexField {
+    /// In which direction its values lie in keys; hashes ascend.
+    pub fn direction(&self) -> Direction {
+        match self.order {
+            FieldOrder::Descending => Direction::Descending,
+            FieldOrder::Ascending | FieldOrder::Hashed => Direction::Ascending,
+        }
+    }
 }
 
 /// How keys are made.

@@ -5,7 +5,7 @@ use diwan_query::Interrupt;
 use diwan_query::code;
 use diwan_store::ops::{Aggregate, Find, Scope, Verbosity};
 use diwan_store::plan::Hint;
-use diwan_store::{Collection, Error, IndexSpec, Store, WriteOptions};
+use diwan_store::{Collection, DuplicateKey, Error, IndexSpec, Store, WriteOptions};
 use diwan_value::{Array, ArrayBuilder, Doc, DocBuf, DocBuilder, Value, doc};
 use std::sync::Arc;
 
@@ -157,17 +157,34 @@ fn compat_9_index_options_of_other_kinds_are_refused() {
 }
 
 #[test]
-fn compat_10_duplicate_keys_tell_the_documents_own_values() {
+fn compat_10_duplicate_keys_under_a_collation_tell_the_documents_own_values() {
     // COMPAT-10
     let store = store();
     let collection = collection(&store);
-    index(&collection, doc! { "key": { "a": 1 }, "name": "a_1", "unique": true });
-    insert(&collection, &[doc! { "_id": 1, "a": 2 }]);
-    let second = doc! { "_id": 2, "a": [1, 2] };
-    let mut report = collection.insert(&[second.as_doc()], true, WriteOptions::default()).unwrap();
+    let collation = doc! { "locale": "en", "strength": 2 };
+    index(&collection, doc! { "key": { "a.b": 1 }, "name": "a", "unique": true, "collation": collation });
+    insert(&collection, &[doc! { "_id": 1, "a": [{ "b": "x" }] }]);
+    let second = doc! { "_id": 2, "a": [{ "b": "y" }, { "b": "X" }] };
+    let error = duplicate(&collection, &second);
+    assert_eq!(error.key_value, doc! { "a.b": "X" });
+}
+
+#[test]
+fn duplicate_keys_tell_the_element_of_an_array_that_was_there() {
+    let store = store();
+    let collection = collection(&store);
+    index(&collection, doc! { "key": { "a.b": -1, "c": 1 }, "name": "a", "unique": true });
+    insert(&collection, &[doc! { "_id": 1, "a": [{ "b": 2 }] }]);
+    let error = duplicate(&collection, &doc! { "_id": 2, "a": [{ "b": 1 }, { "b": 2 }] });
+    assert_eq!(error.key_value, doc! { "a.b": 2, "c": Value::Null });
+    assert_eq!(error.key_pattern, doc! { "a.b": -1, "c": 1 });
+}
+
+/// The error of inserting a document whose key is taken.
+fn duplicate(collection: &Collection, document: &DocBuf) -> DuplicateKey {
+    let mut report = collection.insert(&[document.as_doc()], true, WriteOptions::default()).unwrap();
     let Some((0, Error::DuplicateKey(error))) = report.errors.pop() else { panic!("no duplicate") };
-    assert_eq!(error.key_value, doc! { "a": [1, 2] });
-    assert_eq!(error.key_pattern, doc! { "a": 1 });
+    *error
 }
 
 #[test]
