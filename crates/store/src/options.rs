@@ -105,7 +105,7 @@ impl Default for CollectionOptions {
 }
 
 impl CollectionOptions {
-    /// Parses the options of `create` (without the command's own fields).
+    /// Parses the options of `create` (without the command's own fields). An option of null is none.
     pub fn parse(doc: Doc<'_>) -> Result<CollectionOptions> {
         let mut options = CollectionOptions::default();
         for element in doc.iter() {
@@ -123,6 +123,12 @@ impl CollectionOptions {
                 ));
             }
         }
+        let mut given = DocBuilder::new();
+        doc.iter().filter(|element| element.value() != Value::Null).for_each(|element| {
+            given.append_element(element);
+        });
+        let given = given.finish();
+        let doc = given.as_doc();
         if let Some(engines) = doc.get("storageEngine") {
             check_storage_engine(engines)?;
         }

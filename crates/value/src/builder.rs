@@ -20,8 +20,11 @@ use crate::view::{Array, Doc, Value};
 #[derive(Clone, Debug)]
 pub struct DocBuilder {
     bytes: Vec<u8>,
-    /// Where each open document begins, the outermost first.
-    open: Vec<usize>,
+    /// Where the document begins.
+    start: usize,
+    /// Where the innermost open document begins. In the place of its length stands how far before it the one around it
+    /// begins.
+    open: usize,
 }
 
 impl Default for DocBuilder {
@@ -40,13 +43,13 @@ impl DocBuilder {
     pub fn with_buffer(mut buffer: Vec<u8>) -> DocBuilder {
         let start = buffer.len();
         buffer.extend_from_slice(&[0; 4]);
-        DocBuilder { bytes: buffer, open: vec![start] }
+        DocBuilder { bytes: buffer, start, open: start }
     }
 
     /// Goes on with a finished document's bytes.
     pub(crate) fn reopen(mut bytes: Vec<u8>) -> DocBuilder {
         bytes.pop();
-        DocBuilder { bytes, open: vec![0] }
+        DocBuilder { bytes, start: 0, open: 0 }
     }
 
     /// How many bytes were written so far, other content of the buffer included.
@@ -56,7 +59,7 @@ impl DocBuilder {
 
     /// Whether the document has no element yet, whatever lies before it in the buffer.
     pub fn is_empty(&self) -> bool {
-        self.open.first().is_none_or(|start| self.bytes.len() == start + 4)
+        self.bytes.len() == self.start + 4
     }
 
     /// Appends one element. A key must not contain NUL: callers take keys from validated documents or literals; what
@@ -115,8 +118,11 @@ impl DocBuilder {
 
     /// Closes the innermost open document or array. Closing the outermost is [`DocBuilder::finish`]'s.
     pub fn end(&mut self) -> &mut DocBuilder {
-        if self.open.len() > 1 {
+        if self.open > self.start {
+            let before =
+                self.bytes[self.open..].first_chunk().map_or(0, |before| u32::from_le_bytes(*before));
             self.close();
+            self.open -= before as usize;
         }
         self
     }
@@ -128,25 +134,26 @@ impl DocBuilder {
 
     /// Closes everything and gives the whole buffer, what was before the document included.
     pub fn finish_buffer(mut self) -> Vec<u8> {
-        while !self.open.is_empty() {
-            self.close();
+        while self.open > self.start {
+            self.end();
         }
+        self.close();
         self.bytes
     }
 
     fn begin(&mut self, tag: Type, key: &str) -> &mut DocBuilder {
         self.header(tag, key.as_bytes());
-        self.open.push(self.bytes.len());
-        self.bytes.extend_from_slice(&[0; 4]);
+        let before = (self.bytes.len() - self.open) as u32;
+        self.open = self.bytes.len();
+        self.bytes.extend_from_slice(&before.to_le_bytes());
         self
     }
 
+    /// Ends the innermost open document.
     fn close(&mut self) {
-        if let Some(start) = self.open.pop() {
-            self.bytes.push(0);
-            let length = (self.bytes.len() - start) as u32;
-            self.bytes[start..start + 4].copy_from_slice(&length.to_le_bytes());
-        }
+        self.bytes.push(0);
+        let length = (self.bytes.len() - self.open) as u32;
+        self.bytes[self.open..self.open + 4].copy_from_slice(&length.to_le_bytes());
     }
 
     #[inline]

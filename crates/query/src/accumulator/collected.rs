@@ -5,25 +5,37 @@ use crate::display::Shown;
 use crate::error::{Error, Result};
 use diwan_value::key::{Direction, encode_order};
 use diwan_value::{ArrayBuilder, Collator, Doc, DocBuf, DocBuilder, Value};
-use std::collections::{HashSet, VecDeque};
+use hashbrown::hash_table::Entry;
+use hashbrown::{DefaultHashBuilder, HashTable};
+use std::collections::VecDeque;
+use std::hash::BuildHasher;
+use std::ops::Range;
 
 /// Distinct values in the order in which they were first seen.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Distinct {
-    keys: HashSet<Vec<u8>>,
+    hasher: DefaultHashBuilder,
+    /// Where the keys lie.
+    table: HashTable<Range<usize>>,
+    /// The values' key bytes, one after another.
+    keys: Vec<u8>,
     values: ArrayBuilder,
-    key: Vec<u8>,
-    key_bytes: usize,
 }
 
 impl Distinct {
     pub fn add(&mut self, value: Value<'_>, collator: Option<&Collator>) {
-        self.key.clear();
-        encode_order(&mut self.key, value, Direction::Ascending, collator);
-        if !self.keys.contains(&self.key) {
-            self.key_bytes += self.key.len() + size_of::<Vec<u8>>();
-            self.keys.insert(self.key.clone());
-            self.values.push(value);
+        let Distinct { hasher, table, keys, values } = self;
+        let start = keys.len();
+        encode_order(keys, value, Direction::Ascending, collator);
+        let key = &keys[start..];
+        let same = |other: &Range<usize>| keys[other.clone()] == *key;
+        let hash = |place: &Range<usize>| hasher.hash_one(&keys[place.clone()]);
+        match table.entry(hasher.hash_one(key), same, hash) {
+            Entry::Vacant(vacant) => {
+                vacant.insert(start..keys.len());
+                values.push(value);
+            }
+            Entry::Occupied(_) => keys.truncate(start),
         }
     }
 
@@ -32,7 +44,7 @@ impl Distinct {
     }
 
     pub fn memory(&self) -> usize {
-        self.values.len() + self.key_bytes
+        self.values.len() + self.keys.len() + self.table.capacity() * size_of::<Range<usize>>()
     }
 }
 

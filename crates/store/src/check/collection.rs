@@ -6,7 +6,7 @@ use super::{Watch, damage};
 use crate::blob::BlobId;
 use crate::catalog::CatalogEntry;
 use crate::change::{Change, ChangeKind};
-use crate::collection::{document_id, natural_key, split_entry, split_unique_value, unique_value};
+use crate::collection::{RawEntry, document_id, natural_key, split_unique_value, unique_value};
 use crate::error::Result;
 use crate::index::Index;
 use crate::keys::{self, Key, read_number};
@@ -418,15 +418,16 @@ impl<'a, 'w> CollectionCheck<'a, 'w> {
         }
         for pair in self.snapshot.scan(Space::Indexes, range, Direction::Forward) {
             let (key, value) = pair?;
-            let fault = match split_entry(&index, &key, &value) {
+            let parts = RawEntry::new(&index, &key, &value).and_then(|entry| entry.split(&index));
+            let fault = match parts {
                 Err(_) => Some("does not read".to_owned()),
-                Ok(parts) => {
+                Ok((entry_key, id)) => {
                     let record =
-                        self.snapshot.get(Space::Records, &Key::Record(self.entry.id, parts.id).bytes())?;
-                    match record.as_deref().map(|value| readable(parts.id, value)) {
-                        None => Some(format!("belongs to document {}, which is not there", hex(parts.id))),
+                        self.snapshot.get(Space::Records, &Key::Record(self.entry.id, id).bytes())?;
+                    match record.as_deref().map(|value| readable(id, value)) {
+                        None => Some(format!("belongs to document {}, which is not there", hex(id))),
                         Some(Ok(record))
-                            if !index.keys_of(record.doc).is_ok_and(|k| k.contains(parts.key)) =>
+                            if !index.keys_of(record.doc).is_ok_and(|k| k.contains(entry_key)) =>
                         {
                             Some(format!(
                                 "belongs to document {}, which has no such key",

@@ -107,8 +107,9 @@ impl ReadView {
         let index = index.clone();
         self.snapshot.scan(Space::Indexes, range, direction).map(move |pair| {
             let (key, value) = pair?;
-            let entry = split_entry(&index, &key, &value)?;
-            Ok(IndexEntry { key: entry.key.to_vec(), types: entry.types.to_vec(), id: entry.id.to_vec() })
+            let entry = RawEntry::new(&index, &key, &value)?;
+            let (key, id) = entry.split(&index)?;
+            Ok(IndexEntry { key: key.to_vec(), types: entry.types.to_vec(), id: id.to_vec() })
         })
     }
 
@@ -165,15 +166,6 @@ impl ReadView {
     }
 
     /// Splits a raw pair of an index.
-    pub(crate) fn split_entry<'a>(
-        &self,
-        index: &Index,
-        raw: &'a [u8],
-        value: &'a [u8],
-    ) -> Result<EntryParts<'a>> {
-        split_entry(index, raw, value)
-    }
-
     /// Shows the changes after sequence `since` in their order: for each document its newest only.
     pub fn changes(&self, since: u64, mut show: impl FnMut(Change<'_>) -> Result<bool>) -> Result<()> {
         let range = keys::changes_after(self.collection.id, since);
@@ -193,21 +185,38 @@ impl ReadView {
 
 /// One entry of an index, viewed.
 #[derive(Clone, Copy)]
-pub(crate) struct EntryParts<'a> {
+pub(crate) struct RawEntry<'a> {
+    /// Begins with the key; behind it may be the id.
     pub key: &'a [u8],
+    /// What restores the exact values of the key.
     pub types: &'a [u8],
-    pub id: &'a [u8],
+    /// The id, where it does not lie behind the key.
+    id: Option<&'a [u8]>,
+    raw: &'a [u8],
 }
 
-/// Splits a raw pair of an index.
-pub(crate) fn split_entry<'a>(index: &Index, raw: &'a [u8], value: &'a [u8]) -> Result<EntryParts<'a>> {
-    let damaged = || Error::Damaged(keys::describe(Space::Indexes, raw));
-    let (_, key) = read_number(raw).ok_or_else(damaged)?;
-    if index.spec.unique {
-        let (id, types) = split_unique_value(value)?;
-        return Ok(EntryParts { key, types, id });
+impl<'a> RawEntry<'a> {
+    /// Views a raw pair of an index.
+    pub fn new(index: &Index, raw: &'a [u8], value: &'a [u8]) -> Result<RawEntry<'a>> {
+        let (_, key) = read_number(raw).ok_or_else(|| damaged_entry(raw))?;
+        let (id, types) = match index.spec.unique {
+            true => split_unique_value(value).map(|(id, types)| (Some(id), types))?,
+            false => (None, value),
+        };
+        Ok(RawEntry { key, types, id, raw })
     }
-    let length = index.spec.key_length(key).ok_or_else(damaged)?;
-    let (key, id) = key.split_at_checked(length).ok_or_else(damaged)?;
-    Ok(EntryParts { key, types: value, id })
+
+    /// The key alone, and the id.
+    pub fn split(&self, index: &Index) -> Result<(&'a [u8], &'a [u8])> {
+        if let Some(id) = self.id {
+            return Ok((self.key, id));
+        }
+        let length = index.spec.key_length(self.key);
+        length.and_then(|length| self.key.split_at_checked(length)).ok_or_else(|| damaged_entry(self.raw))
+    }
+}
+
+/// The error of an index's pair that is none.
+pub(crate) fn damaged_entry(raw: &[u8]) -> Error {
+    Error::Damaged(keys::describe(Space::Indexes, raw))
 }

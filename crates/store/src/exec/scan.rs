@@ -6,11 +6,11 @@
 
 use super::ahead::Ahead;
 use super::as_query_error;
-use crate::collection::{Collection, ReadView, StoredDocument, id_key};
+use crate::collection::{Collection, RawEntry, ReadView, StoredDocument, damaged_entry, id_key};
 use crate::error::{Error, Result};
 use crate::index::IndexField;
 use crate::keys::{self, read_number};
-use crate::plan::{Access, IndexScan, Plan, shared_objects};
+use crate::plan::{Access, Coverage, IndexScan, Plan, shared_objects};
 use diwan_kv::{Bytes, Direction, KeyRange, Pairs, Space};
 use diwan_query::filter::Filter;
 use diwan_query::pipeline::DocSource;
@@ -119,6 +119,7 @@ enum Current {
 /// A running scan.
 pub struct Scan {
     collection: Arc<Collection>,
+    /// What is asked of each document that is found.
     filter: Arc<Filter>,
     legs: Vec<Leg>,
     leg: usize,
@@ -162,9 +163,13 @@ impl Scan {
         add_legs(&mut legs, &plan.access, &collection);
         let several = matches!(plan.access, Access::Union(_))
             || legs.iter().any(|leg| matches!(leg, Leg::Index { scan, .. } if scan.index.is_multikey()));
+        let filter = match &plan.access {
+            Access::Index(scan) => scan.rest.clone(),
+            _ => plan.filter.clone(),
+        };
         Scan {
             collection,
-            filter: plan.filter.clone(),
+            filter,
             legs,
             leg: 0,
             open: Some(Open::new(view, ScanStats::default())),
@@ -384,7 +389,7 @@ impl Scan {
                         Some((key, value)) => {
                             self.stats.keys_examined += 1;
                             if self.keys != Keys::None {
-                                let entry = open.view.split_entry(&scan.index, &key, &value)?;
+                                let entry = RawEntry::new(&scan.index, &key, &value)?;
                                 self.key = entry_document(scan, entry.key, entry.types, &key)?;
                             }
                             Some(from_entry(
@@ -547,13 +552,16 @@ fn from_entry(
     value: &[u8],
     spare: Vec<u8>,
 ) -> Result<Current> {
-    let entry = open.view.split_entry(&scan.index, raw, value)?;
+    let entry = RawEntry::new(&scan.index, raw, value)?;
     if !scan.admits(entry.key, bounded) {
         return Ok(Current::None);
     }
-    let fetched = || Ok(open.view.get(entry.id)?.map_or(Current::None, Current::Stored));
-    let Some(asked) = scan.covered else { return fetched() };
-    match rebuilt(scan, asked, entry.key, entry.types, spare).ok_or_else(|| damaged_entry(raw))? {
+    let fetched = || {
+        let (_, id) = entry.split(&scan.index)?;
+        Ok(open.view.get(id)?.map_or(Current::None, Current::Stored))
+    };
+    let Some(told) = scan.covered else { return fetched() };
+    match rebuilt(scan, told, entry.key, entry.types, spare).ok_or_else(|| damaged_entry(raw))? {
         Some(doc) => Ok(Current::Built(doc)),
         None => fetched(),
     }
@@ -561,11 +569,25 @@ fn from_entry(
 
 /// The document that the key of a covering index tells of, in a buffer that may be used again; nothing if it does not tell
 /// whether a field that is asked for is null or missing. The outer `None`: the key is damaged.
-fn rebuilt(scan: &IndexScan, asked: u64, key: &[u8], types: &[u8], spare: Vec<u8>) -> Option<Option<DocBuf>> {
+fn rebuilt(
+    scan: &IndexScan,
+    told: Coverage,
+    key: &[u8],
+    types: &[u8],
+    spare: Vec<u8>,
+) -> Option<Option<DocBuf>> {
     let mut decoder = key::Decoder::new(key, types);
     let mut doc = DocBuilder::with_buffer(spare);
     let mut before: Option<&Path> = None;
     for (at, IndexField { path, .. }) in scan.index.spec.fields.iter().enumerate() {
+        if told.shown >> at == 0 {
+            break;
+        }
+        let direction = scan.field_direction(at);
+        if told.shown >> at & 1 == 0 {
+            decoder.skip(direction)?;
+            continue;
+        }
         // The objects around the field before this one end, but for those that are around this one, too.
         let last = path.depth() - 1;
         let around = before.map_or(0, |before| before.depth() - 1);
@@ -577,8 +599,8 @@ fn rebuilt(scan: &IndexScan, asked: u64, key: &[u8], types: &[u8], spare: Vec<u8
             doc.begin_document(path.name(depth));
         }
         before = Some(path);
-        let is_null = decoder.append_next(scan.field_direction(at), path.name(last), &mut doc)?;
-        if is_null && (asked >> at) & 1 == 1 {
+        let is_null = decoder.append_next(direction, path.name(last), &mut doc)?;
+        if is_null && told.asked >> at & 1 == 1 {
             return Some(None);
         }
     }
@@ -593,8 +615,4 @@ fn entry_document(scan: &IndexScan, key: &[u8], types: &[u8], raw: &[u8]) -> Res
         decoder.append_next(scan.field_direction(at), name, &mut doc).ok_or_else(|| damaged_entry(raw))?;
     }
     Ok(doc.finish())
-}
-
-fn damaged_entry(raw: &[u8]) -> Error {
-    Error::Damaged(keys::describe(Space::Indexes, raw))
 }

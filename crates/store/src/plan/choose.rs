@@ -3,10 +3,10 @@
 use super::bounds::{BoundsOf, Condition, conditions_at};
 use super::imply::implies;
 use super::interval::Intervals;
-use super::{Access, IndexScan, Plan, shared_objects};
+use super::{Access, IndexScan, Plan};
 use crate::collection::ReadView;
 use crate::error::{Error, Result};
-use crate::index::{FieldOrder, Index, IndexKind, IndexSpec};
+use crate::index::{FieldOrder, Index, IndexKind};
 use diwan_kv::Direction;
 use diwan_query::code;
 use diwan_query::filter::{Comparison, Filter, Predicate, Relation};
@@ -300,15 +300,23 @@ impl Planner<'_> {
         }
         let order = self.sort_through(index, &bounds, same_collation);
         let direction = order.unwrap_or(Direction::Forward);
-        let covered = self.told_by(index);
+        let rest = self.unsettled(spec, multikey != 0, &bounds);
+        let covered = self.told_by(index, &rest);
         if !bounded && order.is_none() && covered.is_none() && !asked_for {
             return None;
         }
         if !bounded && self.sort.is_none() && covered.is_none() && !asked_for {
             return None;
         }
-        let scan =
-            IndexScan { index: index.clone(), direction, bounds, wildcard_path: None, covered, limits: None };
+        let scan = IndexScan {
+            index: index.clone(),
+            direction,
+            bounds,
+            wildcard_path: None,
+            rest,
+            covered,
+            limits: None,
+        };
         Some(Candidate { access: Access::Index(scan), sorted: order.is_some(), points, bounded })
     }
 
@@ -374,6 +382,7 @@ impl Planner<'_> {
             direction: Direction::Forward,
             bounds: vec![Intervals::point(name), values],
             wildcard_path: Some(path.as_str().to_owned()),
+            rest: self.filter.clone(),
             covered: None,
             limits: None,
         };
@@ -427,22 +436,6 @@ impl Planner<'_> {
         // Several points before the sorted fields would give several sorted runs.
         let runs = bounds.iter().take(at).filter(|set| set.as_slice().len() > 1 && set.is_points()).count();
         (runs == 0).then_some(direction.unwrap_or(Direction::Forward))
-    }
-
-    /// The needed fields, a bit each, if the entries of an index tell all that is needed.
-    fn told_by(&self, index: &Index) -> Option<u64> {
-        let needed = self.needed.as_ref()?;
-        let spec = &index.spec;
-        let can_tell =
-            !index.is_multikey() && spec.collator.is_none() && !spec.sparse && can_be_rebuilt(spec);
-        let place = |path: &Path| spec.fields.iter().position(|field| field.path == *path);
-        let conditions = condition_paths_complete(&self.filter).filter(|_| can_tell)?;
-        if !conditions.iter().all(|path| place(path).is_some()) {
-            return None;
-        }
-        // What lies inside a field's value is in the key as well.
-        let holder = |path: &Path| spec.fields.iter().position(|field| path.starts_with(&field.path));
-        needed.iter().try_fold(0, |told, path| Some(told | 1 << holder(path)?))
     }
 
     /// One index for each branch of an `$or`.
@@ -580,25 +573,6 @@ impl super::Plan {
     }
 }
 
-/// Whether documents can be made of an index's keys: values are kept as they are, no field lies within another one, none
-/// may be an array's element, and those of one object follow each other.
-fn can_be_rebuilt(spec: &IndexSpec) -> bool {
-    let fields = spec.fields.as_slice();
-    fields.len() <= u64::BITS as usize
-        && fields.iter().enumerate().all(|(at, field)| {
-            let path = &field.path;
-            field.order != FieldOrder::Hashed
-                && (0..path.depth()).all(|at| path.index(at).is_none())
-                && fields.iter().enumerate().all(|(other, one)| {
-                    let between = fields.get(other + 1..at).unwrap_or_default();
-                    let shared = shared_objects(&one.path, path);
-                    other == at
-                        || !path.starts_with(&one.path)
-                            && between.iter().all(|field| shared_objects(&field.path, path) >= shared)
-                })
-        })
-}
-
 fn covers(access: &Access) -> bool {
     matches!(access, Access::Index(scan) if scan.covered.is_some())
 }
@@ -637,26 +611,4 @@ fn condition_paths(filter: &Filter) -> Vec<Path> {
         Filter::Expr(expr) => expr.comparisons().into_iter().map(|one| one.path.clone()).collect(),
         _ => Vec::new(),
     }
-}
-
-/// All paths that decide a filter; `None` if it looks at the document in other ways.
-fn condition_paths_complete(filter: &Filter) -> Option<Vec<Path>> {
-    match filter {
-        Filter::AlwaysTrue | Filter::AlwaysFalse => Some(Vec::new()),
-        Filter::And(all) => collect_complete(all.children()),
-        Filter::Or(all) | Filter::Nor(all) => collect_complete(all),
-        // Whether a field is null or missing is not told by an index.
-        Filter::Path(condition) if !super::bounds::accepts_missing(&condition.predicate) => {
-            Some(vec![condition.path.clone()])
-        }
-        _ => None,
-    }
-}
-
-fn collect_complete(filters: &[Filter]) -> Option<Vec<Path>> {
-    let mut paths = Vec::new();
-    for filter in filters {
-        paths.extend(condition_paths_complete(filter)?);
-    }
-    Some(paths)
 }

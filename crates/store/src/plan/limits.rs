@@ -60,6 +60,7 @@ impl Planner<'_> {
             direction: order.unwrap_or(Direction::Forward),
             bounds,
             wildcard_path: None,
+            rest: self.filter.clone(),
             covered: None,
             limits: Some(limits),
         };

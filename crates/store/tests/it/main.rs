@@ -9,5 +9,6 @@ mod crud;
 mod indexes;
 mod model;
 mod races;
+mod residue;
 mod revisions;
 mod setup;

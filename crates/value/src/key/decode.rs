@@ -64,6 +64,24 @@ impl<'a> Decoder<'a> {
         Some(is_null)
     }
 
+    /// Passes over the next value, which was encoded in `direction`. After a `None` the decoder is of no more use.
+    pub fn skip(&mut self, direction: Direction) -> Option<()> {
+        let flip = if direction == Direction::Descending { 0xFF } else { 0 };
+        match self.rest.first()? ^ flip {
+            // The numbers and strings inside have types of their own.
+            class::DOCUMENT | class::ARRAY | class::JAVASCRIPT_WITH_SCOPE => {
+                self.next(direction)?;
+            }
+            class => {
+                self.rest = &self.rest[super::skip(self.rest, direction)?..];
+                if matches!(class, class::NAN..=class::POSITIVE_INFINITY | class::STRING) {
+                    self.types.next()?;
+                }
+            }
+        }
+        Some(())
+    }
+
     /// What follows the values read so far.
     pub fn rest(&self) -> &'a [u8] {
         self.rest

@@ -1,0 +1,65 @@
+//! Whether the entries of an index tell all that a query needs, so that documents are not fetched.
+
+use super::choose::Planner;
+use super::{Coverage, shared_objects};
+use crate::index::{FieldOrder, Index, IndexSpec};
+use diwan_query::filter::Filter;
+use diwan_value::Path;
+
+impl Planner<'_> {
+    /// What the entries of an index tell, if that is all that is needed and what the `rest` of the filter asks for.
+    pub(super) fn told_by(&self, index: &Index, rest: &Filter) -> Option<Coverage> {
+        let needed = self.needed.as_ref()?;
+        let spec = &index.spec;
+        let can_tell =
+            !index.is_multikey() && spec.collator.is_none() && !spec.sparse && can_be_rebuilt(spec);
+        let place = |path: &Path| spec.fields.iter().position(|field| field.path == *path);
+        let conditions = condition_paths(rest).filter(|_| can_tell)?;
+        let matched = conditions.iter().try_fold(0, |told, path| Some(told | 1 << place(path)?))?;
+        // What lies inside a field's value is in the key as well.
+        let holder = |path: &Path| spec.fields.iter().position(|field| path.starts_with(&field.path));
+        let asked = needed.iter().try_fold(0, |told, path| Some(told | 1 << holder(path)?))?;
+        Some(Coverage { asked, shown: asked | matched })
+    }
+}
+
+/// Whether documents can be made of an index's keys: values are kept as they are, no field lies within another one, none
+/// may be an array's element, and those of one object follow each other.
+fn can_be_rebuilt(spec: &IndexSpec) -> bool {
+    let fields = spec.fields.as_slice();
+    fields.len() <= u64::BITS as usize
+        && fields.iter().enumerate().all(|(at, field)| {
+            let path = &field.path;
+            field.order != FieldOrder::Hashed
+                && (0..path.depth()).all(|at| path.index(at).is_none())
+                && fields.iter().enumerate().all(|(other, one)| {
+                    let between = fields.get(other + 1..at).unwrap_or_default();
+                    let shared = shared_objects(&one.path, path);
+                    other == at
+                        || !path.starts_with(&one.path)
+                            && between.iter().all(|field| shared_objects(&field.path, path) >= shared)
+                })
+        })
+}
+
+/// All paths that decide a filter; `None` if it looks at the document in other ways.
+fn condition_paths(filter: &Filter) -> Option<Vec<Path>> {
+    match filter {
+        Filter::AlwaysTrue | Filter::AlwaysFalse => Some(Vec::new()),
+        Filter::And(all) => all_paths(all.children()),
+        Filter::Or(all) | Filter::Nor(all) => all_paths(all),
+        // Whether a field is null or missing is not told by an index.
+        Filter::Path(condition) if !super::bounds::accepts_missing(&condition.predicate) => {
+            Some(vec![condition.path.clone()])
+        }
+        _ => None,
+    }
+}
+
+fn all_paths(filters: &[Filter]) -> Option<Vec<Path>> {
+    let mut paths = Vec::new();
+    for filter in filters {
+        paths.extend(condition_paths(filter)?);
+    }
+    Some(paths)
+}

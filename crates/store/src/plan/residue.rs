@@ -1,0 +1,68 @@
+//! What is left of a filter for documents whose index entries lie within the bounds that were made of it.
+
+use super::choose::Planner;
+use super::interval::Intervals;
+use crate::index::{FieldOrder, IndexSpec};
+use diwan_query::filter::{Filter, Operand, PathFilter, Predicate};
+use diwan_value::{Type, Value};
+use std::sync::Arc;
+
+impl Planner<'_> {
+    /// The part of the filter that the bounds on an index's fields do not settle.
+    ///
+    /// A document whose field is no array has one key there, and the key is the value, as far as comparison goes: to lie within
+    /// bounds that were made of equality or order alone is to match. An array that comes into the index while it is being
+    /// scanned changes nothing: one of its elements lies within all bounds, and that matches, too.
+    pub(super) fn unsettled(&self, spec: &IndexSpec, multikey: bool, bounds: &[Intervals]) -> Arc<Filter> {
+        // Keys of a collation's are compared by the collation, of which nothing is said here.
+        if multikey || spec.collator.is_some() || self.collator.is_some() {
+            return self.filter.clone();
+        }
+        let is_settled = |condition: &PathFilter| {
+            let bounded = spec.fields.iter().zip(bounds).any(|(field, bounds)| {
+                field.path == condition.path && field.order != FieldOrder::Hashed && !bounds.is_all()
+            });
+            bounded
+                && (0..condition.path.depth()).all(|at| condition.path.index(at).is_none())
+                && is_exact(&condition.predicate)
+        };
+        let mut rest = Vec::new();
+        match collect(&self.filter, &is_settled, &mut rest) {
+            true => Arc::new(Filter::and(rest)),
+            false => self.filter.clone(),
+        }
+    }
+}
+
+/// Collects the conditions that are not settled; tells whether any is.
+fn collect(filter: &Filter, is_settled: &impl Fn(&PathFilter) -> bool, rest: &mut Vec<Filter>) -> bool {
+    let mut any = false;
+    match filter {
+        Filter::And(all) => {
+            for child in all.children() {
+                any |= collect(child, is_settled, rest);
+            }
+        }
+        Filter::Path(condition) if is_settled(condition) => any = true,
+        other => rest.push(other.clone()),
+    }
+    any
+}
+
+/// Whether the bounds made of a predicate hold exactly the keys of the values that satisfy it.
+fn is_exact(predicate: &Predicate) -> bool {
+    let scalar = |operand: &Operand| is_scalar(operand.value());
+    match predicate {
+        Predicate::Eq(operand) | Predicate::Gt(operand) | Predicate::Gte(operand) => scalar(operand),
+        // What is not a number lies below the numbers, within these bounds, yet it is not less than any.
+        Predicate::Lt(operand) | Predicate::Lte(operand) => scalar(operand) && !operand.value().is_number(),
+        Predicate::In(set) => set.patterns().is_empty() && set.values().iter().all(scalar),
+        _ => false,
+    }
+}
+
+/// Whether a value stands for itself alone: neither for missing ones nor for those inside it, and in one place of the order.
+fn is_scalar(value: Value<'_>) -> bool {
+    use Type::{Boolean, DateTime, Double, Int32, Int64, ObjectId, String, Timestamp};
+    matches!(value.tag(), Double | Int32 | Int64 | Boolean | DateTime | Timestamp | String | ObjectId)
+}
