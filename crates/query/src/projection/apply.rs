@@ -27,7 +27,7 @@ impl<'a> Run<'_, 'a> {
             // Once every field has come there is nothing more to find.
             let mut left = branch.fields.len();
             for element in doc {
-                let Some((_, entry)) = find(branch, element.key) else { continue };
+                let Some(entry) = find(branch, element.key) else { continue };
                 match entry {
                     Entry::Keep => {
                         out.append_element(element);
@@ -42,15 +42,14 @@ impl<'a> Run<'_, 'a> {
             }
             return Ok(());
         }
-        let mut seen = vec![false; branch.fields.len()];
         for element in doc {
-            let Some((at, entry)) = find(branch, element.key) else { continue };
-            seen[at] = true;
-            self.field(element, entry, Mode::Include, out)?;
+            if let Some(entry) = find(branch, element.key) {
+                self.field(element, entry, Mode::Include, out)?;
+            }
         }
-        for ((name, entry), seen) in branch.fields.iter().zip(seen) {
+        for (name, entry) in &branch.fields {
             match entry {
-                Entry::Branch(inner) if inner.computed && !seen => {
+                Entry::Branch(inner) if inner.computed && doc.get(name).is_none() => {
                     self.computed_document(name, inner, out)?
                 }
                 Entry::Computed(expr) => {
@@ -78,7 +77,7 @@ impl<'a> Run<'_, 'a> {
         let (mut copied, mut at) = (4, 4);
         for element in doc {
             let end = at + element.key.len() + element.raw.bytes.len() + 2;
-            if let Some((_, entry)) = find(branch, element.key) {
+            if let Some(entry) = find(branch, element.key) {
                 out.append_span(bytes.get(copied..at).unwrap_or_default());
                 copied = end;
                 self.field(element, entry, Mode::Exclude, out)?;
@@ -231,11 +230,10 @@ impl<'a> Run<'_, 'a> {
     }
 }
 
-/// The entry of the field called `key`, and its place.
+/// The entry of the field called `key`.
 #[inline]
-fn find<'b>(branch: &'b Branch, key: &[u8]) -> Option<(usize, &'b Entry)> {
-    let at = branch.position(key)?;
-    Some((at, &branch.fields[at].1))
+fn find<'b>(branch: &'b Branch, key: &[u8]) -> Option<&'b Entry> {
+    branch.position(key).map(|at| &branch.fields[at].1)
 }
 
 /// The first element of the array `value`, the field `name`, that matches `filter`.
