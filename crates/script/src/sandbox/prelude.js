@@ -109,15 +109,14 @@
   // Modules: a path leads from the root, or from the module that requires, through members to a string of source.
 
   function resolve(steps, from, root) {
-    let place = from;
-    let atRoot = steps[0] !== "." && steps[0] !== "..";
-    if (atRoot) place = { value: root, parent: null, id: "" };
+    const isRelative = step => step === "." || step === "..";
+    // A module's own paths are relative to the object in which it lies.
+    let place = isRelative(steps[0]) ? from && from.parent : { value: root, parent: null, id: "" };
     for (const step of steps) {
-      if (step === "." || step === "..") {
-        // The place of a module is its own; what it is relative to is its parent.
-        const up = place && place.parent && (step === "." ? place.parent : place.parent.parent);
-        if (!up) fail("invalid_require_path", "Object has no parent " + stringify(place ? place.value : null));
-        place = { value: up.value, parent: up.parent, id: up.id, opened: true };
+      if (isRelative(step)) {
+        const next = place && (step === "." ? place : place.parent);
+        if (!next) fail("invalid_require_path", "Object has no parent " + stringify(place ? place.value : null));
+        place = next;
         continue;
       }
       const value = place.value;

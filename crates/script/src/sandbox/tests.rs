@@ -124,13 +124,14 @@ fn helpers_help() {
 #[test]
 fn modules_are_required() {
     let members = r#""lib":{"a":"exports.name = 'a'; exports.b = require('./b');","b":"module.exports = {name: 'b', root: require('lib/c/d').name};",
-        "c":{"d":"exports.name = require('../a').name || 'early';"},"bad":"throw new Error('no')","number":1},
+        "c":{"d":"exports.name = require('../a').name || 'early';","e":{"f":"exports.id = require('../.././c/./g').id;"},"g":"exports.id = module.id;"},"bad":"throw new Error('no')","number":1},
         "shows":{"f":"function () { var a = require('lib/a'); return a.name + a.b.name + a.b.root; }",
-        "missing":"function () { require('lib/nothing'); }","bad":"function () { require('lib/bad'); }","number":"function () { require('lib/number'); }"}"#;
+        "far":"function () { return require('lib/c/e/f').id; }","missing":"function () { require('lib/nothing'); }","bad":"function () { require('lib/bad'); }","number":"function () { require('lib/number'); }"}"#;
     let design = design(members);
     let sandbox = sandbox();
     let show = |name: &str| sandbox.show(&design, name, "{}", "{}");
     assert_eq!(show("f").unwrap(), r#"{"body":"aba"}"#);
+    assert_eq!(show("far").unwrap(), r#"{"body":"lib/c/g"}"#);
     for (name, error) in [
         ("missing", "invalid_require_path"),
         ("number", "invalid_require_path"),

@@ -29,15 +29,6 @@ pub(super) fn ranges(query: &ViewQuery, layout: Layout) -> Result<Vec<Range>> {
         collate::write_key(&mut out, key, layout.order);
         out
     };
-    if let Some(keys) = &query.keys {
-        return Ok(keys
-            .iter()
-            .map(|key| {
-                let from = place(key);
-                Range { to: Some([from.as_slice(), &[ABOVE]].concat()), from }
-            })
-            .collect());
-    }
     // The place before, or behind, all rows of a key that are from a document up to an id.
     let bound = |key: &str, id: Option<&str>, behind: bool| {
         let mut out = place(key);
@@ -51,10 +42,20 @@ pub(super) fn ranges(query: &ViewQuery, layout: Layout) -> Result<Vec<Range>> {
     };
     let start_id = query.start_key_docid.as_deref();
     let end_id = query.end_key_docid.as_deref();
-    let start = query.start_key.as_deref().map(|key| bound(key, start_id, query.descending));
-    // An end that is not included lies on the near side of its rows.
-    let end = query.end_key.as_deref().map(|key| bound(key, end_id, query.descending != query.inclusive_end));
-    let (from, to) = if query.descending { (end, start) } else { (start, end) };
+    let ends = |start: Option<&str>, end: Option<&str>| {
+        let start = start.map(|key| bound(key, start_id, query.descending));
+        // An end that is not included lies on the near side of its rows.
+        let end = end.map(|key| bound(key, end_id, query.descending != query.inclusive_end));
+        if query.descending { (end, start) } else { (start, end) }
+    };
+    if let Some(keys) = &query.keys {
+        let range = |key: &String| {
+            let (from, to) = ends(Some(key), Some(key));
+            Range { from: from.unwrap_or_default(), to }
+        };
+        return Ok(keys.iter().map(range).collect());
+    }
+    let (from, to) = ends(query.start_key.as_deref(), query.end_key.as_deref());
     let is_one_key = query.start_key == query.end_key;
     if let (Some(from), Some(to)) = (&from, &to)
         && from > to

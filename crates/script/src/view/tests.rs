@@ -145,6 +145,12 @@ fn rows_of_ranges() {
     );
     assert_eq!(query("startkey=2&endkey=1&descending=true&inclusive_end=false"), ["5 0", "e: 2 5", "d: 2 4"]);
     assert_eq!(query("keys=[2,0,7,2]&limit=4&skip=1"), ["5 4", "e: 2 5", "a: 0 1", "d: 2 4", "e: 2 5"]);
+    assert_eq!(query("keys=[2,1]&startkey_docid=c&endkey_docid=d"), ["5 3", "d: 2 4", "c: 1 3"]);
+    assert_eq!(
+        query("keys=[2,1]&startkey_docid=d&endkey_docid=c&descending=true")[1..],
+        ["d: 2 4", "c: 1 3"]
+    );
+    assert_eq!(query("keys=[2,1]&inclusive_end=false")[1..], [""; 0]);
     assert_eq!(query("limit=0"), ["5 0"]);
     assert_eq!(query("key=9"), ["5 5"]);
     assert_eq!(query("skip=9"), ["5 5"]);
