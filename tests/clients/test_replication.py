@@ -357,6 +357,7 @@ def test_documents_of_replicator(http, client, other, name):
     jobs = http.database("_replicator")
     body = {"source": name, "target": target.url, "create_target": True}
     assert jobs.put(f"{name}-once", json=body).status_code == 201
+    assert http.get(f"_scheduler/docs/_replicator/{name}-once").status_code == 200  # at once
     done = until("it is done", lambda: (doc := jobs.get(f"{name}-once").json()).get("_replication_state") and doc)
     assert done["_replication_state"] == "completed" and done["_replication_stats"]["docs_written"] == 323
     listed = http.get(f"_scheduler/docs/_replicator/{name}-once").json()

@@ -1,7 +1,7 @@
 //! Names of databases: what HTTP calls `cars` is the collection `test.cars`, and `a/b` is `a.b`.
 //!
 //! The first slash splits. A database without one lies in `test`, the database that MongoDB's shell opens by default;
-//! CouchDB's system databases (`_users` and so on) lie in `admin`.
+//! CouchDB's system databases (`_users` and so on) lie in `admin`. MongoDB's names hold no dollar: `a$b` is `test.a＄b`.
 
 use crate::error::{Error, Result};
 use diwan_store::Namespace;
@@ -13,13 +13,19 @@ pub const SYSTEM: [&str; 3] = ["_global_changes", "_replicator", "_users"];
 const DEFAULT: &str = "test";
 /// Where CouchDB's system databases lie.
 const ADMIN: &str = "admin";
+/// What stands for a dollar in a collection's name. CouchDB's names cannot hold it, so each name means one collection.
+const DOLLAR: &str = "＄";
 
 /// The collection that a database's name means. A name that no collection can have means none.
 pub fn namespace(name: &str) -> Option<Namespace> {
-    let (database, collection) = match name.split_once('/') {
+    if name.contains(DOLLAR) {
+        return None;
+    }
+    let stored = name.replace('$', DOLLAR);
+    let (database, collection) = match stored.split_once('/') {
         _ if SYSTEM.contains(&name) => (ADMIN, name),
         Some(pair) => pair,
-        None => (DEFAULT, name),
+        None => (DEFAULT, stored.as_str()),
     };
     Namespace::new(database, collection).ok()
 }
@@ -34,7 +40,8 @@ pub fn database(namespace: &Namespace) -> Option<String> {
         return Some(collection.clone());
     }
     let plain = database == DEFAULT && !collection.contains('/') && !SYSTEM.contains(&collection.as_str());
-    Some(if plain { collection.clone() } else { format!("{database}/{collection}") })
+    let name = if plain { collection.clone() } else { format!("{database}/{collection}") };
+    Some(name.replace(DOLLAR, "$"))
 }
 
 /// Checks a name for a new database by CouchDB's rule.
@@ -74,6 +81,7 @@ mod tests {
             ("a/b/c", "a.b/c"),
             ("_users", "admin._users"),
             ("shop/orders.old", "shop.orders.old"),
+            ("us$/a$b", "us＄.a＄b"),
         ] {
             let namespace = namespace(name).unwrap();
             assert_eq!(namespace.to_string(), expected);
@@ -82,12 +90,13 @@ mod tests {
         let slashed = Namespace::new("test", "x/y").unwrap();
         assert_eq!(database(&slashed).as_deref(), Some("test/x/y"));
         assert_eq!(super::namespace("test/x/y").unwrap(), slashed);
+        assert!(super::namespace("a＄b").is_none());
         assert_eq!(database(&Namespace::new("a", "system.views").unwrap()), None);
     }
 
     #[test]
     fn new_names_follow_couchdb() {
-        assert!(check_new("cars-2_a(b)+/c").is_ok());
+        assert!(check_new("cars-2_a(b)+/c$").is_ok());
         for bad in ["Cars", "1cars", "_cars", "", "c.ars", "a b", "a/"] {
             let error = check_new(bad).unwrap_err();
             assert_eq!((error.status, error.error.as_ref()), (400, "illegal_database_name"), "{bad}");

@@ -1,6 +1,7 @@
 //! `_local/{local}` and `_local_docs`: documents that are not replicated, in which replicators note how far they are.
 
 use super::all_docs::{Edge, Interval, Members, Parameters, each_query};
+use super::document::not_modified;
 use crate::error::{Error, Result};
 use crate::http::{Request, Response, RowWriter};
 use diwan_kv::Direction;
@@ -13,11 +14,13 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 /// A local document.
-pub fn get(collection: &Collection, name: &str) -> Result<Response> {
+pub fn get(request: &Request, collection: &Collection, name: &str) -> Result<Response> {
     let doc = collection.local(name)?.ok_or_else(Error::missing)?;
     let mut text = Vec::new();
     write(&mut text, name, &doc);
-    Ok(Response::json_text(200, text))
+    // One that is made again has its revisions again: they say nothing of what is in it.
+    let tag = &blake3::hash(&text).to_hex()[..32];
+    Ok(not_modified(request, tag).unwrap_or_else(|| Response::json_text(200, text).with_etag(tag)))
 }
 
 /// Appends a local document.

@@ -114,7 +114,7 @@ struct Known {
 enum State {
     /// It has a job.
     Active(Arc<Job>),
-    /// It says itself that it is done, or failed.
+    /// What it says itself: that it is done, or failed, or nothing yet.
     Over { state: String, time: Option<String>, info: Value, id: Option<String> },
 }
 
@@ -136,6 +136,27 @@ impl Documents {
 }
 
 impl Known {
+    /// What a document says itself, and whether it says that its replication is over.
+    fn read(body: &Map<String, Value>, spec: Option<&Spec>) -> (Known, bool) {
+        let text = |name: &str| body.get(name).and_then(Value::as_str).map(str::to_owned);
+        let noted = text("_replication_state");
+        let (info, is_over) = match noted.as_deref() {
+            Some("completed") => (body.get("_replication_stats").cloned().unwrap_or_default(), true),
+            Some("failed") => (json!({ "error": text("_replication_state_reason") }), true),
+            _ => (Value::Null, false),
+        };
+        let state = State::Over {
+            state: noted.filter(|_| is_over).unwrap_or_else(|| "initializing".to_owned()),
+            time: text("_replication_state_time"),
+            info,
+            id: text("_replication_id"),
+        };
+        let shown = |end: fn(&Spec) -> String| spec.map(end);
+        let source = shown(|spec| spec.source.shown());
+        let target = shown(|spec| spec.target.shown());
+        (Known { seen: Timestamp::now(), source, target, state }, is_over)
+    }
+
     fn describe(&self, key: &DocumentKey) -> Value {
         let (id, state, info, errors, updated) = match &self.state {
             State::Active(job) => (
@@ -261,34 +282,11 @@ impl Replicator {
             return;
         }
         let Some(body) = document else { return self.document_gone(&key) };
-        let text = |name: &str| body.get(name).and_then(Value::as_str).map(str::to_owned);
         let parsed = Spec::parse(&body);
-        let (source, target) = match &parsed {
-            Ok(spec) => (Some(spec.source.shown()), Some(spec.target.shown())),
-            Err(_) => (None, None),
-        };
-        let mut over = Known {
-            seen: Timestamp::now(),
-            source,
-            target,
-            state: State::Over {
-                state: "failed".to_owned(),
-                time: text("_replication_state_time"),
-                info: Value::Null,
-                id: text("_replication_id"),
-            },
-        };
-        if let Some(name) = text("_replication_state").filter(|name| name == "completed" || name == "failed")
-        {
+        let (mut known, is_over) = Known::read(&body, parsed.as_ref().ok());
+        if is_over {
             self.document_gone(&key);
-            if let State::Over { state, info, .. } = &mut over.state {
-                *info = match name.as_str() {
-                    "completed" => body.get("_replication_stats").cloned().unwrap_or_default(),
-                    _ => json!({ "error": text("_replication_state_reason") }),
-                };
-                *state = name;
-            }
-            self.documents.known.lock().insert(key, over);
+            self.documents.known.lock().insert(key, known);
             return;
         }
         let spec = match parsed {
@@ -316,8 +314,33 @@ impl Replicator {
                 format!("Replication `{}` specified by document `{}` already started, {by}", job.id, key.id);
             return self.note_failed(&key, &reason);
         }
-        over.state = State::Active(job);
-        self.documents.known.lock().insert(key, over);
+        known.state = State::Active(job);
+        self.documents.known.lock().insert(key, known);
+    }
+
+    /// One document of a database of replications.
+    pub fn document(&self, database: &str, id: &str) -> Option<Value> {
+        let key = DocumentKey { database: database.to_owned(), id: id.to_owned() };
+        self.documents.describe_one(&key).or_else(|| self.describe_new(&key))
+    }
+
+    /// A document that was written, but not looked at yet.
+    fn describe_new(&self, key: &DocumentKey) -> Option<Value> {
+        if key.id.starts_with('_') {
+            return None;
+        }
+        let answer = self.database(key).ok()?.send(Call::get(escape(&key.id))).ok()?;
+        if !answer.is_success() {
+            return None;
+        }
+        let body = serde_json::from_slice(&answer.bytes().ok()?).ok()?;
+        Some(Known::read(&body, Spec::parse(&body).ok().as_ref()).0.describe(key))
+    }
+
+    /// The database in which a document lies.
+    fn database(&self, key: &DocumentKey) -> std::result::Result<Database, Failure> {
+        let stop = self.closing.clone();
+        Ok(Database::new(Box::new(self.local(&key.database, stop.clone())?), 0, stop))
     }
 
     /// Notes in a document that its replication is done.
@@ -355,8 +378,7 @@ impl Replicator {
     }
 
     fn try_note(&self, key: &DocumentKey, change: impl Fn(&mut Members)) -> std::result::Result<(), Failure> {
-        let stop = self.closing.clone();
-        let database = Database::new(Box::new(self.local(&key.database, stop.clone())?), 0, stop);
+        let database = self.database(key)?;
         for _ in 0..ATTEMPTS {
             let answer = database.send(Call::get(escape(&key.id)))?;
             if answer.status == 404 {

@@ -29,7 +29,7 @@ use crate::uuids::push_hex;
 use documents::Documents;
 use endpoint::Endpoint;
 use failure::{Failure, Kind};
-use job::{After, DocumentKey, Job, Phase};
+use job::{After, Job, Phase};
 use parking_lot::{Condvar, Mutex};
 use peer::{Http, Local, Patience, Peer, Remote};
 use protocol::Database;
@@ -187,12 +187,6 @@ impl Replicator {
     /// The documents of a `_replicator` database, by their ids.
     pub fn documents(&self, database: &str) -> Vec<Value> {
         self.documents.describe(database)
-    }
-
-    /// One of them.
-    pub fn document(&self, database: &str, id: &str) -> Option<Value> {
-        let key = DocumentKey { database: database.to_owned(), id: id.to_owned() };
-        self.documents.describe_one(&key)
     }
 
     fn list(&self) -> Vec<Arc<Job>> {

@@ -31,6 +31,10 @@ fn collections_are_databases() {
     assert_eq!(http.get("/_all_dbs").json(), json!(["Cars", "db", "shop/Orders.old"]));
     assert_eq!(http.get("/shop%2FOrders.old/a").json()["_id"], "a");
     assert_eq!(http.put("/Bikes", &json!({})).refusal().1, "illegal_database_name");
+    assert_eq!(http.put("/us$/a$b", &json!({})).status, 404);
+    assert_eq!(http.put("/us$%2Fa$b", &json!({})).status, 201);
+    insert(&collection(&server, "us＄", "a＄b"), &doc! { "_id": "a" });
+    assert_eq!(http.get("/us$%2Fa$b/a").json()["_id"], "a");
 }
 
 // HTTP-2

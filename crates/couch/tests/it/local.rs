@@ -23,6 +23,18 @@ fn local_documents_count_their_revisions() {
 }
 
 #[test]
+fn local_documents_have_tags() {
+    let (_server, mut http) = database();
+    http.put("/db/_local/a", &json!({"n": 1}));
+    let tag = http.send("HEAD", "/db/_local/a", &[], b"").header("etag").expect("a tag").to_owned();
+    assert_eq!(http.send("GET", "/db/_local/a", &[("If-None-Match", &tag)], b"").status, 304);
+    // The same revision of another document.
+    http.send("DELETE", "/db/_local/a", &[], b"");
+    http.put("/db/_local/a", &json!({"n": 2}));
+    assert_eq!(http.send("GET", "/db/_local/a", &[("If-None-Match", &tag)], b"").status, 200);
+}
+
+#[test]
 fn local_documents_are_listed() {
     let (_server, mut http) = database();
     for name in ["a", "b", "c"] {

@@ -18,7 +18,7 @@ pub fn get(request: &mut Request) -> Result<Response> {
     let id = id_of(request);
     let options = DocOptions::parse(&request.query)?;
     if let Some(name) = local_name(&id) {
-        return local::get(&collection, name);
+        return local::get(request, &collection, name);
     }
     // What no document can be called is not there.
     let id = parse_id(&id).map_err(|_| Error::missing())?;
