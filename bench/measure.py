@@ -23,6 +23,7 @@ from bench.targets.base import Unsupported
 
 
 BRIEF = 0.1  # scales below are for a look
+BRIEF_REQUESTS = 5_000  # of a kind, one by one, are enough for a look
 IDLE = 0.04  # a server that uses less than this part of a core is at rest
 
 
@@ -427,6 +428,11 @@ class Experiment:
     def scaled(self, size: int, least: int = 1) -> int:
         """A published number of documents at the run's scale."""
         return max(least, round(size * self.options.scale))
+
+    def singly(self, size: int, least: int = 1) -> int:
+        """The same for requests that are sent one by one, of which a brief run's first thousands tell as much as all."""
+        requests = self.scaled(size, least)
+        return min(requests, BRIEF_REQUESTS) if self.brief else requests
 
     def run(self, progress, done: dict[str, set[str]]) -> None:
         """All data sets; `progress` is a rich display, `done` tells by data set which targets an earlier run has measured."""

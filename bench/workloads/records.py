@@ -199,5 +199,5 @@ class Records(Experiment):
         return programs.about, programs.stages()
 
     def data_sets(self) -> list[DataSet]:
-        size = self.scaled(RECORDS, least=1_000)
+        size = self.singly(RECORDS, least=1_000)
         return [DataSet(f"{size:,}", RELAXED, partial(self._make, size))]

@@ -239,7 +239,7 @@ here 100, which one in a hundred has, without and with an index.
     )
 
     def _in_batches(self, size: int) -> tuple[dict, list[Stage]]:
-        loaded = InBatches(size, self.scaled(RETRIEVED), self.rounds)
+        loaded = InBatches(size, self.singly(RETRIEVED), self.rounds)
         return loaded.about, loaded.stages()
 
     @staticmethod
@@ -248,6 +248,5 @@ here 100, which one in a hundred has, without and with an index.
         return loaded.about, loaded.stages()
 
     def data_sets(self) -> list[DataSet]:
-        size = self.scaled(READS)
-        made = ((EACH, self._one_by_one), (BATCHES, self._in_batches))
-        return [DataSet(f"{manner} · {size:,}", RELAXED, partial(make, size)) for manner, make in made]
+        made = ((EACH, self.singly(READS), self._one_by_one), (BATCHES, self.scaled(READS), self._in_batches))
+        return [DataSet(f"{manner} · {size:,}", RELAXED, partial(make, size)) for manner, size, make in made]
