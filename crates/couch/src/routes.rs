@@ -131,6 +131,7 @@ pub const ROUTES: &[Route] = &[
     route(DELETE, "/{db}/_index/_design/{ddoc}/{kind}/{name}", index::delete),
     route(DELETE, "/{db}/_index/{ddoc}/{kind}/{name}", index::delete),
     route(FUNCTION, "/{db}/_index/{rest*}", index::missing),
+    route(FUNCTION, "/{db}/_partition", partition::unnamed),
     route(GET, "/{db}/_partition/{partition}", partition::get),
     route(GET, "/{db}/_partition/{partition}/_all_docs", all_docs::get_partition),
     route(POST, "/{db}/_partition/{partition}/_all_docs", all_docs::post_partition),

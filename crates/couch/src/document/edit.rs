@@ -386,7 +386,10 @@ const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.'
 
 /// The header `Location` of what these parts of a path name.
 pub fn location(request: &Request, parts: &[&str]) -> String {
-    let scheme = request.named_header("x-forwarded-proto").unwrap_or("http");
+    let scheme = match request.named_header("x-forwarded-ssl") {
+        Some("on") => "https",
+        _ => request.named_header("x-forwarded-proto").unwrap_or("http"),
+    };
     let host =
         request.named_header("x-forwarded-host").or_else(|| request.header(HOST)).unwrap_or("localhost");
     let mut out = format!("{scheme}://{host}");

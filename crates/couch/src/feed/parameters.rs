@@ -57,8 +57,8 @@ impl Patience {
         let beat = match query.get("heartbeat") {
             None | Some("false") => None,
             Some("true") => Some(LONGEST_SILENCE),
-            Some(text) => match text.parse::<u64>() {
-                Ok(millis) if millis > 0 => Some(Duration::from_millis(millis)),
+            Some(text) => match text.parse::<i64>() {
+                Ok(millis @ 1..) => Some(Duration::from_millis(millis.unsigned_abs())),
                 Ok(_) => {
                     return Err(Error::bad_request(
                         "The heartbeat value should be a positive integer (in milliseconds).",

@@ -1,6 +1,6 @@
 //! `GET /{db}/_partition/{partition}`: how much is in a partition.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::http::{Request, Response};
 use crate::partition;
 use diwan_kv::{Bytes, Direction, KeyRange};
@@ -37,4 +37,10 @@ pub fn get(request: &mut Request) -> Result<Response> {
             "sizes": { "active": bytes, "external": bytes }
         }),
     ))
+}
+
+/// A path without the partition's name.
+pub fn unnamed(request: &mut Request) -> Result<Response> {
+    request.database()?;
+    Err(Error::bad_request("invalid_partition_req"))
 }

@@ -1,6 +1,6 @@
 //! `POST /{db}/_purge`: revisions that are to be as if they had never been.
 
-use crate::document::{Rev, parse_id, parse_list};
+use crate::document::{Rev, check_new, parse_id, parse_list};
 use crate::error::{Error, Result};
 use crate::http::{Request, Response};
 use diwan_kv::Batch;
@@ -26,7 +26,10 @@ pub fn post(request: &mut Request) -> Result<Response> {
     let wanted = request.read_object()?;
     let wanted = wanted
         .iter()
-        .map(|(id, revs)| Ok((id, parse_list(revs)?)))
+        .map(|(id, revs)| {
+            check_new(&collection, id)?;
+            Ok((id, parse_list(revs)?))
+        })
         .collect::<Result<Vec<(&String, Vec<Rev>)>>>()?;
     if wanted.len() > MOST_DOCUMENTS {
         return Err(Error::bad_request("Exceeded maximum number of documents."));

@@ -15,7 +15,7 @@ use diwan_query::mango;
 use diwan_store::ops::{Query, Running};
 use diwan_store::plan::Hint;
 use diwan_store::{Collection, RevisedDocument, StoredDocument, id_key};
-use diwan_value::{ArrayBuilder, DocBuf, Value, doc};
+use diwan_value::{ArrayBuilder, Doc, DocBuf, Value, doc};
 use serde_json::json;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -41,8 +41,12 @@ pub(super) fn choose(
     temporary: Option<std::path::PathBuf>,
 ) -> Result<Chosen> {
     let mut filters = vec![request.selector.stored(), no_design_documents()?];
+    let selector = selector_of(request.body.as_doc())?.as_doc().unwrap_or_default();
+    if is_empty_list(selector) {
+        filters.push(Filter::AlwaysFalse);
+    }
     // As in CouchDB, where only an index can sort, a document without the fields of the sort is not found.
-    let mut required = required_fields(selector_of(request.body.as_doc())?.as_doc().unwrap_or_default());
+    let mut required = required_fields(selector);
     if let Some(sort) = &request.sort {
         let mut all = ArrayBuilder::new();
         for part in sort.parts().iter().filter(|part| part.path.as_str() != "_id") {
@@ -108,6 +112,18 @@ pub(super) fn choose(
         temporary,
     };
     Ok(Chosen { query, index, warning })
+}
+
+/// Whether a selector is a list of no conditions. Beside others such a list asks for nothing; alone it finds nothing,
+/// as in CouchDB.
+fn is_empty_list(selector: Doc<'_>) -> bool {
+    let mut members = selector.iter();
+    match (members.next(), members.next()) {
+        (Some(only), None) if matches!(only.key_str(), "$and" | "$or" | "$nor") => {
+            matches!(only.value(), Value::Array(list) if list.is_empty())
+        }
+        _ => false,
+    }
 }
 
 /// The selector of documents that have a field.

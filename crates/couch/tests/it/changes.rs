@@ -54,6 +54,7 @@ fn changes_are_told_once_a_document() {
         ("filter=_selector", "Selector must be specified in POST payload"),
         ("filter=_view", "`view` filter parameter is not provided."),
         ("heartbeat=0", "The heartbeat value should be a positive integer (in milliseconds)."),
+        ("heartbeat=-1", "The heartbeat value should be a positive integer (in milliseconds)."),
     ] {
         let refused = client.get(&format!("/db/_changes?{query}"));
         assert_eq!(refused.refusal(), (400, "bad_request".into(), reason.into()), "{query}");

@@ -16,6 +16,9 @@ fn a_document_lives_dies_and_lives_again() {
     assert_eq!(made.status, 201);
     assert_eq!(made.header("etag"), Some(format!("\"{first}\"").as_str()));
     assert_eq!(made.header("location"), Some("http://localhost/db/a%2Fb"));
+    let proxied =
+        http.send("PUT", "/db/p", &[("X-Forwarded-Host", "proxy"), ("X-Forwarded-Ssl", "on")], b"{}");
+    assert_eq!(proxied.header("location"), Some("https://proxy/db/p"));
     assert_eq!(made.json(), json!({"ok": true, "id": "a/b", "rev": first}));
     let got = http.get("/db/a%2Fb");
     let expected = format!(r#"{{"_id":"a/b","_rev":"{first}","nested":{{"y":[1,2.5,null]}},"x":1}}"#);

@@ -136,6 +136,12 @@ fn partitions_are_databases_of_their_own() {
     let info = client.get("/parts/_partition/p").json();
     assert_eq!((&info["doc_count"], &info["partition"]), (&json!(2), &json!("p")));
     assert_eq!(ids(&client.get("/parts/_partition/p/_all_docs").json()), ["p:1", "p:2"]);
+    assert_eq!(ids(&client.get("/parts/_all_docs?partition=p").json()), ["p:1", "p:2"]);
+    let refused = client.get("/db/_all_docs?partition=p").refusal();
+    assert_eq!(refused.2, "`partition` parameter is not supported on this db");
+    assert_eq!(client.get("/parts/_partition").refusal().2, "invalid_partition_req");
+    let purge = client.post("/parts/_purge", &json!({"whole": ["1-abc"]}));
+    assert_eq!(purge.refusal().2, "Doc id must be of form partition:id");
     let found = client.post("/parts/_partition/p/_find", &json!({"selector": {"v": 1}})).json();
     assert_eq!(found["docs"].as_array().unwrap().len(), 2);
     assert_eq!(client.get("/db/_partition/p").refusal().2, "database is not partitioned");

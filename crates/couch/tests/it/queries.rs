@@ -54,6 +54,12 @@ fn queries_find_with_and_without_an_index() {
     client.put("/db/without", &json!({"group": 1}));
     let sorted = find(&mut client, &json!({"selector": {"group": 1}, "sort": ["n"]}));
     assert_eq!(numbers(&sorted), [1, 5, 9, 13, 17, 21, 25, 29, 33, 37]);
+    // A list of no conditions finds nothing by itself.
+    for list in ["$and", "$or", "$nor"] {
+        assert_eq!(find(&mut client, &json!({"selector": {list: []}}))["docs"], json!([]));
+        let beside = find(&mut client, &json!({"selector": {list: [], "n": 5}}));
+        assert_eq!(numbers(&beside), [5]);
+    }
     let metadata =
         find(&mut client, &json!({"selector": {"_rev": {"$gt": null}, "n": 3}, "fields": ["_rev"]}));
     assert_eq!(metadata["docs"][0]["_rev"], client.get("/db/d03").json()["_rev"]);

@@ -39,12 +39,24 @@ enum Namespace {
 
 /// All documents.
 pub fn get(request: &mut Request) -> Result<Response> {
-    list(request, Namespace::All, false)
+    let namespace = of_query(request)?;
+    list(request, namespace, false)
 }
 
 /// The same, with parameters in the body.
 pub fn post(request: &mut Request) -> Result<Response> {
-    list(request, Namespace::All, true)
+    let namespace = of_query(request)?;
+    list(request, namespace, true)
+}
+
+/// All documents but where the parameters name a partition.
+fn of_query(request: &Request) -> Result<Namespace> {
+    let Some(partition) = request.query.get("partition") else { return Ok(Namespace::All) };
+    if !partition::is_partitioned(&*request.database()?) {
+        return Err(Error::query_parse_error("`partition` parameter is not supported on this db"));
+    }
+    partition::check(partition)?;
+    Ok(Namespace::Partition(partition.to_owned()))
 }
 
 /// Several listings in one answer.
