@@ -1,7 +1,7 @@
 //! The arguments that every command takes: database, session, concerns, limits of time, API version.
 
 use crate::error::{CommandError, Result, code};
-use crate::fields::{Field, int64, wrong_type};
+use crate::fields::{self, Field, int64, wrong_type};
 use diwan_value::{Doc, Value};
 use std::time::Duration;
 
@@ -78,13 +78,12 @@ impl<'a> Arguments<'a> {
         let mut has_database = database.is_some();
         let mut api_deprecation_errors = None;
         let mut api_strict = None;
-        for element in body.iter().skip(1) {
-            let Ok(key) = std::str::from_utf8(element.key) else { continue };
-            if !is_generic(key) {
-                continue;
-            }
-            let field = Field::new(name, key, element.value());
-            match key {
+        let generic = body.iter().skip(1).filter_map(|element| {
+            let key = std::str::from_utf8(element.key).ok().filter(|key| is_generic(key))?;
+            Some(Field::new(name, key, element.value()))
+        });
+        fields::read(generic, |field| {
+            match field.key {
                 "$db" => {
                     arguments.database = field.string()?;
                     has_database = true;
@@ -95,14 +94,15 @@ impl<'a> Arguments<'a> {
                 "startTransaction" => arguments.start_transaction = field.boolean()?,
                 "readConcern" => arguments.read_concern = read_concern(field.document()?)?,
                 "writeConcern" => arguments.write_concern = WriteConcern::parse(field.document()?)?,
-                "maxTimeMS" => arguments.max_time = max_time(element.value())?,
-                "comment" => arguments.comment = Some(element.value()),
+                "maxTimeMS" => arguments.max_time = max_time(field.value())?,
+                "comment" => arguments.comment = Some(field.value()),
                 "apiVersion" => arguments.api_version = Some(field.string()?),
                 "apiStrict" => api_strict = Some(field.boolean()?),
                 "apiDeprecationErrors" => api_deprecation_errors = Some(field.boolean()?),
                 _ => {}
             }
-        }
+            Ok(())
+        })?;
         if !has_database {
             return Err(CommandError::new(40571, "OP_MSG requests require a $db argument"));
         }

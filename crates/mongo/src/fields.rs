@@ -35,6 +35,15 @@ impl<'a> Field<'a> {
         Field { owner, key: sequence.name, content: Content::Sequence(sequence) }
     }
 
+    /// Reads the fields of an argument that is a document.
+    pub(crate) fn read_document(
+        owner: &'a str,
+        document: Doc<'a>,
+        reader: impl FnMut(Field<'a>) -> Result<()>,
+    ) -> Result<()> {
+        read(document.iter().map(|element| Field::new(owner, element.key_str(), element.value())), reader)
+    }
+
     /// The command, or the argument that this one is part of.
     pub(crate) fn owner(&self) -> &'a str {
         self.owner
@@ -46,6 +55,10 @@ impl<'a> Field<'a> {
             Content::Value(value) => value,
             Content::Sequence(_) => Value::Array(Array::EMPTY),
         }
+    }
+
+    fn is_null(&self) -> bool {
+        matches!(self.value(), Value::Null | Value::Undefined)
     }
 
     pub(crate) fn string(&self) -> Result<&'a str> {
@@ -109,6 +122,20 @@ impl<'a> Field<'a> {
     }
 }
 
+/// Reads fields one after the other. Null stands for a field that is not there wherever it is not of the field's type.
+pub(crate) fn read<'a>(
+    fields: impl Iterator<Item = Field<'a>>,
+    mut reader: impl FnMut(Field<'a>) -> Result<()>,
+) -> Result<()> {
+    for field in fields {
+        match reader(field) {
+            Err(error) if error.code == code::TYPE_MISMATCH && field.is_null() => {}
+            outcome => outcome?,
+        }
+    }
+    Ok(())
+}
+
 /// The error of a field of `owner` whose value is not of the `expected` type.
 pub(crate) fn wrong_type(owner: &str, key: &str, value: Value<'_>, expected: &str) -> CommandError {
     let plural = if expected.starts_with('[') { "types" } else { "type" };
@@ -145,6 +172,7 @@ pub(crate) fn int64(value: Value<'_>) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use diwan_value::{DocBuf, doc};
 
     #[test]
     fn errors_read_as_mongodb_says_them() {
@@ -160,5 +188,24 @@ mod tests {
             "BSON field 'find.limit' is the wrong type 'string', expected types '[long, int, decimal, double]'"
         );
         assert_eq!(Field::new("find", "skip", Value::Int32(-1)).natural().unwrap_err().code, 51024);
+    }
+
+    #[test]
+    fn null_is_no_value() {
+        let read = |document: DocBuf| {
+            let mut limit = 7;
+            let outcome = Field::read_document("find", document.as_doc(), |field| {
+                match field.key {
+                    "limit" => limit = field.natural()?,
+                    _ => return Err(field.unknown()),
+                }
+                Ok(())
+            });
+            outcome.map(|()| limit).map_err(|error| error.code)
+        };
+        assert_eq!(read(doc! { "limit": Value::Null }), Ok(7));
+        assert_eq!(read(doc! { "limit": Value::Undefined }), Ok(7));
+        assert_eq!(read(doc! { "limit": "1" }), Err(code::TYPE_MISMATCH));
+        assert_eq!(read(doc! { "other": Value::Null }), Err(code::IDL_UNKNOWN_FIELD));
     }
 }

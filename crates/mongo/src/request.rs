@@ -2,7 +2,7 @@
 
 use crate::arguments::{Arguments, is_generic};
 use crate::error::{CommandError, Result, code};
-use crate::fields::Field;
+use crate::fields::{self, Field};
 use crate::wire::Sequence;
 use diwan_store::Namespace;
 use diwan_value::{Doc, Value};
@@ -44,6 +44,11 @@ impl<'a> Request<'a> {
                 format!("collection name has invalid type {}", other.tag().alias()),
             )),
         }
+    }
+
+    /// Reads the arguments that are the command's own, one after the other; a null is none.
+    pub(crate) fn read(&self, reader: impl FnMut(Field<'a>) -> Result<()>) -> Result<()> {
+        fields::read(self.fields(), reader)
     }
 
     /// The arguments that are the command's own.

@@ -223,7 +223,7 @@ impl CollectionOptions {
         for element in doc.iter() {
             match element.key_str() {
                 "flags" | "autoIndexId" => {}
-                "capped" | "size" | "max" if self.capped.is_none() => {}
+                "capped" if self.capped.is_none() => {}
                 "size" => {
                     let bytes = self.capped.map_or(0, |capped| capped.max_bytes);
                     match i32::try_from(bytes) {
@@ -267,10 +267,10 @@ fn parse_capped(doc: Doc<'_>) -> Result<Option<Capped>> {
         Some(value) => value.as_i64_exact().ok_or_else(|| wrong_type("capped", "bool"))? != 0,
     };
     if !capped {
-        return match doc.contains_key("max") {
+        return match doc.contains_key("max") || doc.contains_key("size") {
             true => Err(Error::refused(
                 code::INVALID_OPTIONS,
-                "the 'max' field must not be specified without 'capped': true",
+                "the 'capped' field needs to be true when either the 'size' or 'max' fields are present",
             )),
             false => Ok(None),
         };

@@ -97,7 +97,7 @@ pub(super) fn parse<'a>(
         bypass_validation: false,
     };
     let (mut explain, mut size, mut disk_use) = (false, None, true);
-    for field in request.fields() {
+    request.read(|field| {
         match field.key {
             "pipeline" => pipeline = Some(field.array()?),
             "cursor" => size = Some(batch_size(field)?),
@@ -110,7 +110,8 @@ pub(super) fn parse<'a>(
             "fromMongos" | "needsMerge" | "collectionUUID" | "encryptionInformation" | "querySettings" => {}
             _ => return Err(field.unknown()),
         }
-    }
+        Ok(())
+    })?;
     aggregate.pipeline = pipeline.ok_or_else(|| missing("aggregate", "pipeline"))?;
     if disk_use {
         aggregate.scope.temporary = temporary.cloned();

@@ -6,7 +6,7 @@ use super::{delete, find, update};
 use crate::cursors::{Cursor, FIRST_BATCH};
 use crate::dispatch::Context;
 use crate::error::{CommandError, Result, code};
-use crate::fields::{Field, missing};
+use crate::fields::{self, Field, missing};
 use crate::metrics::Kind;
 use diwan_query::pipeline::DocList;
 use diwan_store::ops::{Delete, Scope, Update};
@@ -35,7 +35,7 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     let (mut operations, mut namespaces) = (None, None);
     let (mut ordered, mut errors_only, mut bypass_validation) = (true, false, false);
     let (mut size, mut variables, mut first) = (FIRST_BATCH, None, None);
-    for field in context.request.fields() {
+    context.request.read(|field| {
         match field.key {
             "ops" => operations = Some(field.documents()?),
             "nsInfo" => namespaces = Some(field.documents()?),
@@ -47,7 +47,8 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
             "stmtId" => first = Some(field.integer()?),
             _ => return Err(field.unknown()),
         }
-    }
+        Ok(())
+    })?;
     let scope = Scope { variables, interrupt: context.interrupt.clone(), ..Scope::default() };
     let namespaces = namespaces
         .ok_or_else(|| missing("bulkWrite", "nsInfo"))?
@@ -186,7 +187,10 @@ fn insert(
     let mut errors = Vec::new();
     match context.server.store.collection_or_create(namespace) {
         Ok(collection) => {
-            let options = WriteOptions { bypass_validation, ..WriteOptions::default() };
+            let server = context.server;
+            let tick = || server.clock.tick();
+            let options =
+                WriteOptions { bypass_validation, timestamps: Some(&tick), ..WriteOptions::default() };
             super::insert::insert(
                 context,
                 &collection,
@@ -231,14 +235,14 @@ fn delete_one(
 
 fn namespace(info: Doc<'_>) -> Result<Namespace> {
     let mut namespace = None;
-    for element in info {
-        let field = Field::new("bulkWrite.nsInfo", element.key_str(), element.value());
+    Field::read_document("bulkWrite.nsInfo", info, |field| {
         match field.key {
             "ns" => namespace = Some(Namespace::parse(field.string()?)?),
             "collectionUUID" | "encryptionInformation" => {}
             _ => return Err(field.unknown()),
         }
-    }
+        Ok(())
+    })?;
     namespace.ok_or_else(|| missing("bulkWrite.nsInfo", "ns"))
 }
 
@@ -263,19 +267,20 @@ fn parse<'a>(
     match first.key {
         "insert" => {
             let mut document = None;
-            for field in fields {
+            fields::read(fields, |field| {
                 match field.key {
                     "document" => document = Some(field.document()?),
                     _ => return Err(field.unknown()),
                 }
-            }
+                Ok(())
+            })?;
             let document = document.ok_or_else(|| missing("bulkWrite.ops", "document"))?;
             Ok(Operation::Insert(place, document))
         }
         "update" => {
             let mut update = Update { scope: scope.clone(), bypass_validation, ..Update::default() };
             let mut filter = None;
-            for field in fields {
+            fields::read(fields, |field| {
                 match field.key {
                     "filter" => filter = Some(field.document()?),
                     "updateMods" => update.update = Some(update::mods(field)?),
@@ -290,7 +295,8 @@ fn parse<'a>(
                     "constants" => return Err(CommandError::not_implemented("bulkWrite.ops.constants")),
                     _ => return Err(field.unknown()),
                 }
-            }
+                Ok(())
+            })?;
             update.filter = filter.ok_or_else(|| missing("bulkWrite.ops", "filter"))?;
             if update.update.is_none() {
                 return Err(missing("bulkWrite.ops", "updateMods"));
@@ -301,7 +307,7 @@ fn parse<'a>(
         "delete" => {
             let mut delete = Delete { scope: scope.clone(), ..Delete::default() };
             let mut filter = None;
-            for field in fields {
+            fields::read(fields, |field| {
                 match field.key {
                     "filter" => filter = Some(field.document()?),
                     "multi" => delete.multi = field.flag()?,
@@ -311,7 +317,8 @@ fn parse<'a>(
                     }
                     _ => return Err(field.unknown()),
                 }
-            }
+                Ok(())
+            })?;
             delete.filter = filter.ok_or_else(|| missing("bulkWrite.ops", "filter"))?;
             Ok(Operation::Delete(place, Box::new(delete)))
         }

@@ -13,7 +13,7 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     let namespace = request.namespace()?;
     let mut changes = DocBuilder::new();
     let mut index = None;
-    for field in request.fields() {
+    request.read(|field| {
         match field.key {
             "index" => index = Some(field.document()?),
             "validator" | "validationLevel" | "validationAction" | "viewOn" | "pipeline" => {
@@ -31,7 +31,8 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
             }
             _ => return Err(field.unknown()),
         }
-    }
+        Ok(())
+    })?;
     let store = &context.server.store;
     if store.entry(&namespace).is_none() {
         return Err(CommandError::new(code::NAMESPACE_NOT_FOUND, format!("ns does not exist: {namespace}")));
@@ -56,8 +57,7 @@ fn modify_index(
     reply: &mut DocBuilder,
 ) -> Result<()> {
     let (mut name, mut key, mut hidden, mut expire) = (None, None, None, None);
-    for element in argument {
-        let field = Field::new("collMod.index", element.key_str(), element.value());
+    Field::read_document("collMod.index", argument, |field| {
         match field.key {
             "name" => name = Some(field.string()?),
             "keyPattern" => key = Some(field.document()?),
@@ -68,7 +68,8 @@ fn modify_index(
             }
             _ => return Err(field.unknown()),
         }
-    }
+        Ok(())
+    })?;
     if name.is_some() == key.is_some() {
         let text = if name.is_some() {
             "Cannot specify both key pattern and name."

@@ -9,12 +9,13 @@ use diwan_value::{DocBuilder, doc};
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
     let namespace = context.request.namespace()?;
     let mut factor = 1;
-    for field in context.request.fields() {
+    context.request.read(|field| {
         match field.key {
             "scale" => factor = scale(field)?,
             _ => return Err(field.unknown()),
         }
-    }
+        Ok(())
+    })?;
     reply.append("ns", namespace.to_string());
     match context.server.store.collection(&namespace)? {
         Some(collection) => {

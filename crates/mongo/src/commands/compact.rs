@@ -7,13 +7,14 @@ use diwan_value::DocBuilder;
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
     let namespace = context.request.namespace()?;
     let mut dry_run = false;
-    for field in context.request.fields() {
+    context.request.read(|field| {
         match field.key {
             "dryRun" => dry_run = field.flag()?,
             "force" | "freeSpaceTargetMB" => {}
             _ => return Err(field.unknown()),
         }
-    }
+        Ok(())
+    })?;
     if dry_run {
         return Err(CommandError::not_implemented("compact.dryRun"));
     }

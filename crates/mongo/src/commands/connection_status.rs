@@ -6,12 +6,13 @@ use diwan_value::{DocBuilder, array};
 
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
     let mut privileges = false;
-    for field in context.request.fields() {
+    context.request.read(|field| {
         match field.key {
             "showPrivileges" => privileges = field.flag()?,
             _ => return Err(field.unknown()),
         }
-    }
+        Ok(())
+    })?;
     reply.begin_document("authInfo");
     reply.append("authenticatedUsers", array![]).append("authenticatedUserRoles", array![]);
     if privileges {

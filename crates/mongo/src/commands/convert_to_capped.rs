@@ -17,14 +17,15 @@ pub(super) fn run(context: &mut Context<'_>, _: &mut DocBuilder) -> Result<()> {
     let from = request.namespace()?;
     let clones = request.name == "cloneCollectionAsCapped";
     let (mut to, mut size) = (None, None);
-    for field in request.fields() {
+    request.read(|field| {
         match field.key {
             "toCollection" if clones => to = Some(field.string()?),
             "size" => size = Some(field.integer()?),
             "temp" => {}
             _ => return Err(field.unknown()),
         }
-    }
+        Ok(())
+    })?;
     let size = size.ok_or_else(|| missing(request.name, "size"))?;
     if size <= 0 {
         return Err(CommandError::new(

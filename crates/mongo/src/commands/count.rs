@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::request::Request;
 use diwan_query::Interrupt;
 use diwan_store::ops::{Count, Scope};
-use diwan_value::{DocBuilder, Value};
+use diwan_value::DocBuilder;
 
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
     let namespace = context.request.namespace()?;
@@ -22,9 +22,8 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
 pub(super) fn parse<'a>(request: &Request<'a>, interrupt: &Interrupt) -> Result<Count<'a>> {
     let mut count =
         Count { scope: Scope { interrupt: interrupt.clone(), ..Scope::default() }, ..Count::default() };
-    for field in request.fields() {
+    request.read(|field| {
         match field.key {
-            "query" if field.value() == Value::Null => {}
             "query" => count.filter = field.document()?,
             // A negative limit means the same as its opposite.
             "limit" => count.limit = Some(field.integer()?.unsigned_abs()).filter(|limit| *limit > 0),
@@ -34,6 +33,7 @@ pub(super) fn parse<'a>(request: &Request<'a>, interrupt: &Interrupt) -> Result<
             "fields" | "collectionUUID" | "encryptionInformation" => {}
             _ => return Err(field.unknown()),
         }
-    }
+        Ok(())
+    })?;
     Ok(count)
 }

@@ -9,7 +9,7 @@ use diwan_value::{DocBuf, DocBuilder};
 pub(super) fn run(context: &mut Context<'_>, _: &mut DocBuilder) -> Result<()> {
     let namespace = context.request.namespace()?;
     let mut options = DocBuilder::new();
-    for field in context.request.fields() {
+    context.request.read(|field| {
         match field.key {
             // What the index on _id is like is not for clients to say; its specification is only repeated.
             "idIndex" => {
@@ -19,7 +19,8 @@ pub(super) fn run(context: &mut Context<'_>, _: &mut DocBuilder) -> Result<()> {
                 options.append(key, field.value());
             }
         }
-    }
+        Ok(())
+    })?;
     let options: DocBuf = options.finish();
     let store = &context.server.store;
     match store.create(&namespace, options.as_doc()) {

@@ -11,14 +11,15 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     let request = context.request;
     let namespace = request.namespace()?;
     let mut indexes = None;
-    for field in request.fields() {
+    request.read(|field| {
         match field.key {
             "indexes" => indexes = Some(field.documents()?),
             "commitQuorum" => check_commit_quorum(field.value())?,
             "ignoreUnknownIndexOptions" | "v" | "returnOnStart" => {}
             _ => return Err(field.unknown()),
         }
-    }
+        Ok(())
+    })?;
     let indexes: Vec<_> = indexes.ok_or_else(|| missing("createIndexes", "indexes"))?.collect();
     if indexes.is_empty() {
         return Err(CommandError::bad_value("Must specify at least one index to create"));

@@ -8,7 +8,7 @@ use diwan_value::{ArrayBuilder, DocBuilder};
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
     let mut own = false;
     let mut filter = DocBuilder::new();
-    for field in context.request.fields() {
+    context.request.read(|field| {
         match field.key {
             "$all" | "truncateOps" => {}
             "$ownOps" => own = field.flag()?,
@@ -16,7 +16,8 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
                 filter.append(key, field.value());
             }
         }
-    }
+        Ok(())
+    })?;
     let filter = filter.finish();
     let filter = Filter::parse(filter.as_doc(), &FilterEnv::default())?;
     let mut running = ArrayBuilder::new();

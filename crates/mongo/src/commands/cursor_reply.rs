@@ -9,13 +9,13 @@ use diwan_value::DocBuilder;
 /// Reads the `batchSize` of a `cursor: {…}` argument.
 pub(super) fn batch_size(cursor: Field<'_>) -> Result<u64> {
     let mut size = FIRST_BATCH;
-    for element in cursor.document()? {
-        let field = Field::new("cursor", element.key_str(), element.value());
+    Field::read_document("cursor", cursor.document()?, |field| {
         match field.key {
             "batchSize" => size = field.natural()?,
             _ => return Err(field.unknown()),
         }
-    }
+        Ok(())
+    })?;
     Ok(size)
 }
 

@@ -13,7 +13,7 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         Value::String(name) => name,
         other => return Err(Field::new(request.name, "dataSize", other).wrong("string")),
     };
-    for field in request.fields() {
+    request.read(|field| {
         match field.key {
             "estimate" => {
                 field.flag()?;
@@ -23,7 +23,8 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
             }
             _ => return Err(field.unknown()),
         }
-    }
+        Ok(())
+    })?;
     let started = Instant::now();
     let collection = context.server.store.collection(&Namespace::parse(name)?)?;
     let (bytes, count) =

@@ -10,13 +10,14 @@ use std::time::Instant;
 
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
     let mut wanted = None;
-    for field in context.request.fields() {
+    context.request.read(|field| {
         match field.key {
             "collections" => wanted = Some(field.array()?),
             "skipTempCollections" => {}
             _ => return Err(field.unknown()),
         }
-    }
+        Ok(())
+    })?;
     let started = Instant::now();
     let mut all = Md5::new();
     let (mut hashes, mut uuids, mut capped) = (DocBuilder::new(), DocBuilder::new(), Vec::new());
@@ -58,6 +59,7 @@ fn hash(context: &Context<'_>, namespace: &Namespace) -> Result<String> {
     Ok(hex(&hash.finalize()))
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// Bytes as hexadecimal digits.
+pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -8,7 +8,7 @@ use diwan_value::DocBuilder;
 
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
     let mut factor = 1;
-    for field in context.request.fields() {
+    context.request.read(|field| {
         match field.key {
             "scale" => factor = scale(field)?,
             "freeStorage" => {
@@ -16,7 +16,8 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
             }
             _ => return Err(field.unknown()),
         }
-    }
+        Ok(())
+    })?;
     let database = context.request.arguments.database;
     let (mut collections, mut views, mut objects, mut bytes) = (0i64, 0i64, 0u64, 0u64);
     let (mut storage, mut indexes, mut index_size) = (0u64, 0i64, 0u64);

@@ -15,7 +15,7 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     let request = context.request;
     let namespace = request.namespace()?;
     let (mut statements, mut ordered, mut variables, mut first) = (None, true, None, None);
-    for field in request.fields() {
+    request.read(|field| {
         match field.key {
             "deletes" => statements = Some(batch(field)?),
             "ordered" => ordered = field.flag()?,
@@ -24,7 +24,8 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
             "bypassDocumentValidation" | "collectionUUID" | "encryptionInformation" => {}
             _ => return Err(field.unknown()),
         }
-    }
+        Ok(())
+    })?;
     let statements = statements.ok_or_else(|| missing("delete", "deletes"))?;
     let scope = Scope { variables, interrupt: context.interrupt.clone(), ..Scope::default() };
     let deletes = statements.iter().map(|doc| parse(*doc, &scope)).collect::<Result<Vec<_>>>()?;
@@ -85,8 +86,7 @@ pub(super) fn run_one(
 pub(super) fn parse<'a>(statement: Doc<'a>, scope: &Scope<'a>) -> Result<Delete<'a>> {
     let mut delete = Delete { scope: scope.clone(), ..Delete::default() };
     let (mut filter, mut limit) = (None, None);
-    for element in statement {
-        let field = Field::new("delete.deletes", element.key_str(), element.value());
+    Field::read_document("delete.deletes", statement, |field| {
         match field.key {
             "q" => filter = Some(field.document()?),
             "limit" => limit = Some(field.integer()?),
@@ -95,7 +95,8 @@ pub(super) fn parse<'a>(statement: Doc<'a>, scope: &Scope<'a>) -> Result<Delete<
             "sampleId" => {}
             _ => return Err(field.unknown()),
         }
-    }
+        Ok(())
+    })?;
     delete.filter = filter.ok_or_else(|| missing("delete.deletes", "q"))?;
     delete.multi = match limit.ok_or_else(|| missing("delete.deletes", "limit"))? {
         0 => true,

@@ -7,7 +7,7 @@ use crate::fields::missing;
 use crate::request::Request;
 use diwan_query::Interrupt;
 use diwan_store::ops::{Distinct, Scope};
-use diwan_value::{DocBuilder, Value};
+use diwan_value::DocBuilder;
 
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
     let namespace = context.request.namespace()?;
@@ -20,17 +20,17 @@ pub(super) fn parse<'a>(request: &Request<'a>, interrupt: &Interrupt) -> Result<
     let scope = Scope { interrupt: interrupt.clone(), ..Scope::default() };
     let mut distinct = Distinct { scope, ..Distinct::default() };
     let mut key = None;
-    for field in request.fields() {
+    request.read(|field| {
         match field.key {
             "key" => key = Some(field.string()?),
-            "query" if field.value() == Value::Null => {}
             "query" => distinct.filter = field.document()?,
             "hint" => distinct.hint = hint(field.value())?,
             "collation" => distinct.scope.collation = Some(field.document()?).filter(|doc| !doc.is_empty()),
             "collectionUUID" | "encryptionInformation" => {}
             _ => return Err(field.unknown()),
         }
-    }
+        Ok(())
+    })?;
     distinct.key = key.ok_or_else(|| missing("distinct", "key"))?;
     Ok(distinct)
 }

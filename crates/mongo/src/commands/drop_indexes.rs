@@ -11,13 +11,14 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     let request = context.request;
     let namespace = request.namespace()?;
     let mut index = None;
-    for field in request.fields() {
+    request.read(|field| {
         match field.key {
             "index" => index = Some(field),
             "collectionUUID" => {}
             _ => return Err(field.unknown()),
         }
-    }
+        Ok(())
+    })?;
     let index = index.ok_or_else(|| missing("dropIndexes", "index"))?;
     let collection =
         context.server.store.collection(&namespace)?.ok_or_else(|| {

@@ -18,12 +18,13 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     let own = Field::new("explain", "explain", request.target());
     let body = own.document()?;
     let mut verbosity = "allPlansExecution";
-    for field in request.fields() {
+    request.read(|field| {
         match field.key {
             "verbosity" => verbosity = field.string()?,
             _ => return Err(field.unknown()),
         }
-    }
+        Ok(())
+    })?;
     let level = level(verbosity)?;
     let arguments = Arguments { database: request.arguments.database, ..Arguments::default() };
     let name = body.iter().next().map(|element| element.key_str()).unwrap_or_default();

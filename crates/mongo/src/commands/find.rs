@@ -50,7 +50,7 @@ pub(super) fn parse<'a>(
     let (mut batch_size, mut single_batch, mut no_timeout, mut await_data) =
         (FIRST_BATCH, false, false, false);
     let mut disk_use = true;
-    for field in request.fields() {
+    request.read(|field| {
         match field.key {
             "filter" => find.filter = field.document()?,
             "sort" => find.sort = Some(field.document()?),
@@ -79,7 +79,8 @@ pub(super) fn parse<'a>(
             "collectionUUID" | "encryptionInformation" | "querySettings" => {}
             _ => return Err(field.unknown()),
         }
-    }
+        Ok(())
+    })?;
     if disk_use {
         find.scope.temporary = temporary.cloned();
     }

@@ -4,12 +4,11 @@ use super::find::hint;
 use super::write::Retry;
 use crate::dispatch::Context;
 use crate::error::{CommandError, Result, code};
-use crate::fields::Field;
 use crate::request::Request;
 use diwan_query::Interrupt;
 use diwan_store::ops::{FindAndModify, Modified, Modify, Scope};
 use diwan_store::plan::Hint;
-use diwan_value::{Doc, DocBuilder, Value};
+use diwan_value::{Doc, DocBuilder};
 
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
     let request = context.request;
@@ -69,15 +68,11 @@ pub(super) fn parse<'a>(
         retry: None,
     };
     let (mut remove, mut update, mut upsert, mut return_new, mut first) = (false, None, false, false, None);
-    let given = |field: Field<'a>| match field.value() {
-        Value::Null => Ok(None),
-        _ => field.document().map(Some),
-    };
-    for field in request.fields() {
+    request.read(|field| {
         match field.key {
-            "query" => parsed.filter = given(field)?.unwrap_or(Doc::EMPTY),
-            "sort" => parsed.sort = given(field)?,
-            "fields" => parsed.projection = given(field)?,
+            "query" => parsed.filter = field.document()?,
+            "sort" => parsed.sort = Some(field.document()?),
+            "fields" => parsed.projection = Some(field.document()?),
             "remove" => remove = field.flag()?,
             "update" => update = Some(super::update::mods(field)?),
             "upsert" => upsert = field.flag()?,
@@ -91,7 +86,8 @@ pub(super) fn parse<'a>(
             "collectionUUID" | "encryptionInformation" | "sampleId" => {}
             _ => return Err(field.unknown()),
         }
-    }
+        Ok(())
+    })?;
     let refuse = |text: &str| Err(CommandError::new(code::FAILED_TO_PARSE, text));
     parsed.modify = match (remove, update) {
         (true, Some(_)) => return refuse("Cannot specify both an update and remove=true"),

@@ -10,12 +10,13 @@ use diwan_value::{Doc, DocBuilder, Value, doc};
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
     check_topology(context)?;
     let mut in_memory = false;
-    for field in context.request.fields() {
+    context.request.read(|field| {
         match field.key {
             "inMemory" => in_memory = field.flag()?,
             _ => return Err(field.unknown()),
         }
-    }
+        Ok(())
+    })?;
     if !in_memory {
         context.server.concerns.refresh(&context.server.store)?;
     }

@@ -18,14 +18,15 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     };
     let mut collection = None;
     let mut batch_size = u64::MAX;
-    for field in request.fields() {
+    request.read(|field| {
         match field.key {
             "collection" => collection = Some(field.string()?),
             "batchSize" => batch_size = Some(field.natural()?).filter(|size| *size > 0).unwrap_or(u64::MAX),
             "term" | "lastKnownCommittedOpTime" => {}
             _ => return Err(field.unknown()),
         }
-    }
+        Ok(())
+    })?;
     let collection = collection.ok_or_else(|| missing("getMore", "collection"))?;
     let started = Instant::now();
     let cursors = &context.server.cursors;

@@ -2,6 +2,7 @@
 
 use crate::dispatch::Context;
 use crate::error::{CommandError, Result, code};
+use crate::fields::Field;
 use crate::parameters;
 use diwan_value::{DocBuilder, Value, doc};
 
@@ -10,15 +11,15 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     match context.request.target() {
         Value::String("*") => all = true,
         Value::Document(options) => {
-            for element in options {
-                let field = crate::fields::Field::new("getParameter", element.key_str(), element.value());
+            Field::read_document("getParameter", options, |field| {
                 match field.key {
                     "allParameters" => all = field.flag()?,
                     "showDetails" => details = field.flag()?,
                     "setAt" => {}
                     _ => return Err(field.unknown()),
                 }
-            }
+                Ok(())
+            })?;
         }
         _ => {}
     }

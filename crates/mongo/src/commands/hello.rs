@@ -17,7 +17,7 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     let old = context.request.name != "hello";
     let mut compressors = ArrayBuilder::new();
     let mut mechanisms = false;
-    for field in context.request.fields() {
+    context.request.read(|field| {
         match field.key {
             "helloOk" if old && field.flag()? => {
                 reply.append("helloOk", true);
@@ -28,7 +28,8 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
             // Everything else asks for what is answered anyway, or for what this server does not have.
             _ => {}
         }
-    }
+        Ok(())
+    })?;
     let options = &context.server.options;
     let primary = if old { "ismaster" } else { "isWritablePrimary" };
     match options.topology {

@@ -6,22 +6,25 @@ use crate::error::{CommandError, Result};
 use crate::fields::missing;
 use crate::metrics::Kind;
 use diwan_store::{Collection, WriteOptions, check_insert};
-use diwan_value::{Doc, DocBuilder};
+use diwan_value::{Doc, DocBuilder, Timestamp};
 
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
     let request = context.request;
     let namespace = request.namespace()?;
-    let (mut docs, mut ordered, mut bypass_validation, mut first) = (None, true, false, None);
-    for field in request.fields() {
+    let (mut docs, mut ordered, mut first) = (None, true, None);
+    let (mut bypass_validation, mut keep_timestamps) = (false, false);
+    request.read(|field| {
         match field.key {
             "documents" => docs = Some(batch(field)?),
             "ordered" => ordered = field.flag()?,
             "bypassDocumentValidation" => bypass_validation = field.flag()?,
             "stmtId" => first = Some(field.integer()?),
-            "collectionUUID" | "encryptionInformation" | "bypassEmptyTsReplacement" => {}
+            "bypassEmptyTsReplacement" => keep_timestamps = field.boolean()?,
+            "collectionUUID" | "encryptionInformation" => {}
             _ => return Err(field.unknown()),
         }
-    }
+        Ok(())
+    })?;
     let docs = docs.ok_or_else(|| missing("insert", "documents"))?;
     context.server.metrics.count(Kind::Insert, docs.len() as u64 - 1);
     let retry = Retry::begin(context, first)?;
@@ -40,7 +43,10 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         // Documents that nothing would take make no collection.
         None => 0,
         Some(Ok(collection)) => {
-            let options = WriteOptions { bypass_validation, ..WriteOptions::default() };
+            let server = context.server;
+            let tick = || server.clock.tick();
+            let timestamps = (!keep_timestamps).then_some(&tick as &dyn Fn() -> Timestamp);
+            let options = WriteOptions { bypass_validation, timestamps, ..WriteOptions::default() };
             insert(context, &collection, &docs, 0, ordered, options, &retry, &mut errors)?
         }
         Some(Err(error)) => {

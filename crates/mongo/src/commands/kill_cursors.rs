@@ -10,12 +10,13 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     let request = context.request;
     let namespace = request.namespace()?;
     let mut ids = None;
-    for field in request.fields() {
+    request.read(|field| {
         match field.key {
             "cursors" => ids = Some(field.array()?),
             _ => return Err(field.unknown()),
         }
-    }
+        Ok(())
+    })?;
     let ids = ids.ok_or_else(|| missing("killCursors", "cursors"))?;
     let (mut killed, mut missing) = (ArrayBuilder::new(), ArrayBuilder::new());
     for id in ids.iter() {

@@ -7,12 +7,13 @@ use diwan_value::DocBuilder;
 
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
     let mut operation = None;
-    for field in context.request.fields() {
+    context.request.read(|field| {
         match field.key {
             "op" => operation = Some(field.value()),
             _ => return Err(field.unknown()),
         }
-    }
+        Ok(())
+    })?;
     let operation = operation.ok_or_else(|| missing("killOp", "op"))?;
     let Some(id) = int64(operation).and_then(|id| i32::try_from(id).ok()) else {
         return Err(CommandError::new(code::TYPE_MISMATCH, "Expected field \"op\" to have numeric type"));

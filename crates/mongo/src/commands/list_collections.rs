@@ -11,7 +11,7 @@ use diwan_value::{Doc, DocBuf, DocBuilder, Value, doc};
 
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
     let (mut filter, mut name_only, mut size) = (Doc::EMPTY, false, FIRST_BATCH);
-    for field in context.request.fields() {
+    context.request.read(|field| {
         match field.key {
             "filter" => filter = field.document()?,
             "nameOnly" => name_only = field.flag()?,
@@ -21,7 +21,8 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
             "cursor" => size = batch_size(field)?,
             _ => return Err(field.unknown()),
         }
-    }
+        Ok(())
+    })?;
     let filter = Filter::parse(filter, &FilterEnv::default())?;
     let database = context.request.arguments.database;
     let mut listed = Vec::new();

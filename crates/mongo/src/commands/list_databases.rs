@@ -8,7 +8,7 @@ use diwan_value::{ArrayBuilder, Doc, DocBuilder, doc};
 
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
     let (mut filter, mut name_only) = (Doc::EMPTY, false);
-    for field in context.request.fields() {
+    context.request.read(|field| {
         match field.key {
             "filter" => filter = field.document()?,
             "nameOnly" => name_only = field.flag()?,
@@ -17,7 +17,8 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
             }
             _ => return Err(field.unknown()),
         }
-    }
+        Ok(())
+    })?;
     let filter = Filter::parse(filter, &FilterEnv::default())?;
     let store = &context.server.store;
     let mut databases = ArrayBuilder::new();

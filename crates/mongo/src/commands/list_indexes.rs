@@ -10,7 +10,7 @@ use diwan_value::DocBuilder;
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
     let namespace = context.request.namespace()?;
     let mut size = FIRST_BATCH;
-    for field in context.request.fields() {
+    context.request.read(|field| {
         match field.key {
             "cursor" => size = batch_size(field)?,
             "includeIndexBuildInfo" | "includeBuildUUIDs" => {
@@ -18,7 +18,8 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
             }
             _ => return Err(field.unknown()),
         }
-    }
+        Ok(())
+    })?;
     let collection = context.server.store.collection(&namespace)?.ok_or_else(|| {
         CommandError::new(code::NAMESPACE_NOT_FOUND, format!("ns does not exist: {namespace}"))
     })?;

@@ -27,6 +27,7 @@ mod drop_indexes;
 mod end_sessions;
 mod end_transaction;
 mod explain;
+mod file_md5;
 mod find;
 mod find_and_modify;
 mod fsync;
@@ -198,6 +199,7 @@ const TABLE: &[Command] = &[
     row("dbStats", db_stats::run, 0),
     row("dbstats", db_stats::run, 0),
     counted("delete", delete::run, Kind::Delete, LOOKUP | WRITE | API | RETRY),
+    row("deleteIndexes", drop_indexes::run, WRITE),
     row("distinct", distinct::run, LOOKUP | READ),
     row("drop", drop::run, WRITE | API),
     missing("dropAllRolesFromDatabase"),
@@ -210,7 +212,7 @@ const TABLE: &[Command] = &[
     missing("dropUser"),
     row("endSessions", end_sessions::run, API),
     row("explain", explain::run, LONG | API),
-    missing("filemd5"),
+    row("filemd5", file_md5::run, LONG | READ),
     counted("find", find::run, Kind::Query, LOOKUP | READ | API),
     row("findAndModify", find_and_modify::run, LOOKUP | WRITE | API | RETRY),
     row("findandmodify", find_and_modify::run, LOOKUP | WRITE | RETRY),

@@ -13,7 +13,7 @@ pub(super) fn run(context: &mut Context<'_>, _: &mut DocBuilder) -> Result<()> {
         return Err(CommandError::new(code::TYPE_MISMATCH, text));
     };
     let (mut to, mut replace) = (None, false);
-    for field in request.fields() {
+    request.read(|field| {
         match field.key {
             "to" => to = Some(field.string()?),
             "dropTarget" => {
@@ -25,7 +25,8 @@ pub(super) fn run(context: &mut Context<'_>, _: &mut DocBuilder) -> Result<()> {
             "stayTemp" | "collectionUUID" => {}
             _ => return Err(field.unknown()),
         }
-    }
+        Ok(())
+    })?;
     let to = to.ok_or_else(|| missing("renameCollection", "to"))?;
     let (from, to) = (Namespace::parse(from)?, Namespace::parse(to)?);
     if from.collection.starts_with("system.") || to.collection.starts_with("system.") {

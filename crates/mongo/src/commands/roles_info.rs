@@ -23,13 +23,14 @@ const ADMIN: &[&str] = &[
 
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
     let mut all = false;
-    for field in context.request.fields() {
+    context.request.read(|field| {
         match field.key {
             "showBuiltinRoles" => all = field.flag()?,
             "showPrivileges" | "showAuthenticationRestrictions" => {}
             _ => return Err(field.unknown()),
         }
-    }
+        Ok(())
+    })?;
     let database = context.request.arguments.database;
     let mut roles = ArrayBuilder::new();
     let mut add = |name: &str, database: &str| {

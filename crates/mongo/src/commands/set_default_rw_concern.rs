@@ -8,13 +8,14 @@ use diwan_value::DocBuilder;
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
     check_topology(context)?;
     let (mut read, mut write) = (None, None);
-    for field in context.request.fields() {
+    context.request.read(|field| {
         match field.key {
             "defaultReadConcern" => read = Some(field.document()?),
             "defaultWriteConcern" => write = Some(field.document()?),
             _ => return Err(field.unknown()),
         }
-    }
+        Ok(())
+    })?;
     let server = context.server;
     if let Some(commit) = server.concerns.set(&server.store, read, write, server.clock.now())? {
         context.committed(commit);

@@ -15,17 +15,22 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     let namespace = request.namespace()?;
     let (mut statements, mut ordered, mut variables, mut first) = (None, true, None, None);
     let mut bypass_validation = false;
-    for field in request.fields() {
+    request.read(|field| {
         match field.key {
             "updates" => statements = Some(batch(field)?),
             "ordered" => ordered = field.flag()?,
             "let" => variables = Some(field.document()?),
             "bypassDocumentValidation" => bypass_validation = field.flag()?,
             "stmtId" => first = Some(field.integer()?),
-            "collectionUUID" | "encryptionInformation" | "bypassEmptyTsReplacement" => {}
+            "bypassEmptyTsReplacement" if !field.boolean()? => {}
+            "bypassEmptyTsReplacement" => {
+                return Err(CommandError::not_implemented("update.bypassEmptyTsReplacement"));
+            }
+            "collectionUUID" | "encryptionInformation" => {}
             _ => return Err(field.unknown()),
         }
-    }
+        Ok(())
+    })?;
     let statements = statements.ok_or_else(|| missing("update", "updates"))?;
     let scope = Scope { variables, interrupt: context.interrupt.clone(), ..Scope::default() };
     let updates = statements
@@ -99,8 +104,7 @@ pub(super) fn run_one(
 pub(super) fn parse<'a>(statement: Doc<'a>, scope: &Scope<'a>) -> Result<Update<'a>> {
     let mut update = Update { scope: scope.clone(), ..Update::default() };
     let (mut filter, mut modification) = (None, None);
-    for element in statement {
-        let field = Field::new("update.updates", element.key_str(), element.value());
+    Field::read_document("update.updates", statement, |field| {
         match field.key {
             "q" => filter = Some(field.document()?),
             "u" => modification = Some(mods(field)?),
@@ -114,7 +118,8 @@ pub(super) fn parse<'a>(statement: Doc<'a>, scope: &Scope<'a>) -> Result<Update<
             "upsertSupplied" | "sampleId" | "allowShardKeyUpdatesWithoutFullShardKeyInQuery" => {}
             _ => return Err(field.unknown()),
         }
-    }
+        Ok(())
+    })?;
     update.filter = filter.ok_or_else(|| missing("update.updates", "q"))?;
     update.update = Some(modification.ok_or_else(|| missing("update.updates", "u"))?);
     check_multi(&update)?;

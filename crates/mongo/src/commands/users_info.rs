@@ -5,7 +5,7 @@ use crate::error::Result;
 use diwan_value::{DocBuilder, array};
 
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
-    for field in context.request.fields() {
+    context.request.read(|field| {
         match field.key {
             "showAuthenticationRestrictions"
             | "showCredentials"
@@ -14,7 +14,8 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
             | "filter" => {}
             _ => return Err(field.unknown()),
         }
-    }
+        Ok(())
+    })?;
     reply.append("users", array![]);
     Ok(())
 }

@@ -11,7 +11,7 @@ const LISTED: usize = 100;
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
     let namespace = context.request.namespace()?;
     let (mut full, mut background) = (false, false);
-    for field in context.request.fields() {
+    context.request.read(|field| {
         match field.key {
             // There is one depth of check, the full one, and it always runs beside traffic.
             "full" => full = field.flag()?,
@@ -26,7 +26,8 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
             }
             _ => return Err(field.unknown()),
         }
-    }
+        Ok(())
+    })?;
     if full && background {
         let text = "Running the validate command with both { background: true } and { full: true } is not supported.";
         return Err(CommandError::new(code::INVALID_OPTIONS, text));

@@ -2,7 +2,7 @@
 
 use diwan_mongo::{Options, Topology};
 use diwan_testkit::{TestClient, TestServer};
-use diwan_value::{Doc, DocBuf, Value, array, doc};
+use diwan_value::{Doc, DocBuf, Timestamp, Value, array, doc};
 
 /// Runs a command that must succeed.
 fn ok(client: &mut TestClient, command: DocBuf) -> DocBuf {
@@ -207,4 +207,64 @@ fn a_pipeline_that_writes_does_not_read_linearizably() {
     };
     assert_eq!(number(client.run("test", out).unwrap().as_doc(), "code"), Some(72));
     ok(client, doc! { "aggregate": "c", "pipeline": [], "cursor": {}, "readConcern": linearizable });
+}
+
+#[test]
+fn null_is_an_argument_that_was_not_given() {
+    let server = TestServer::in_memory();
+    let client = &mut server.client();
+    ok(client, doc! { "insert": "c", "documents": [{ "_id": 1 }], "ordered": null, "writeConcern": null });
+    let statement = doc! { "q": { "_id": 1 }, "u": { "$set": { "a": 1 } }, "multi": null, "upsert": null, "collation": null };
+    let reply = ok(client, doc! { "update": "c", "updates": [statement], "let": null });
+    assert_eq!(number(reply.as_doc(), "nModified"), Some(1));
+    ok(client, doc! { "find": "c", "filter": null, "sort": null, "limit": null, "readConcern": null });
+    ok(client, doc! { "aggregate": "c", "pipeline": [], "cursor": { "batchSize": null } });
+    ok(client, doc! { "create": "d", "capped": null, "size": null, "collation": null });
+    assert_eq!(code(client, "test", doc! { "find": "c", "colour": null }), 40415);
+    assert_eq!(code(client, "test", doc! { "create": "e", "colour": null }), 40415);
+    assert_eq!(code(client, "test", doc! { "find": "c", "hint": null }), 9);
+    assert_eq!(code(client, "test", doc! { "aggregate": "c", "pipeline": null, "cursor": {} }), 40414);
+}
+
+#[test]
+fn bounds_are_for_capped_collections() {
+    let server = TestServer::in_memory();
+    let client = &mut server.client();
+    for bound in ["size", "max"] {
+        assert_eq!(code(client, "test", doc! { "create": "c", bound: 100 }), 72, "{bound}");
+    }
+}
+
+#[test]
+fn empty_timestamps_are_filled_in() {
+    let server = TestServer::in_memory();
+    let client = &mut server.client();
+    let empty = Timestamp { seconds: 0, increment: 0 };
+    let document = doc! { "at": empty, "_id": 1, "then": empty, "inner": { "at": empty } };
+    ok(client, doc! { "insert": "c", "documents": [&document] });
+    let found = ok(client, doc! { "find": "c" });
+    let batch = found.as_doc().get_doc("cursor").and_then(|cursor| cursor.get_array("firstBatch"));
+    let Some(Value::Document(stored)) = batch.and_then(|batch| batch.get(0)) else { panic!("{found:?}") };
+    let time = |name| match stored.get(name) {
+        Some(Value::Timestamp(time)) => time,
+        other => panic!("{name}: {other:?}"),
+    };
+    assert!(empty < time("at") && time("at") < time("then"));
+    assert_eq!(stored.get_doc("inner"), document.as_doc().get_doc("inner"));
+    let kept = doc! { "_id": 2, "at": empty };
+    ok(client, doc! { "insert": "c", "documents": [&kept], "bypassEmptyTsReplacement": true });
+    assert_eq!(number(ok(client, doc! { "count": "c", "query": { "at": empty } }).as_doc(), "n"), Some(1));
+}
+
+#[test]
+fn a_file_of_gridfs_has_an_md5() {
+    let server = TestServer::in_memory();
+    let client = &mut server.client();
+    let chunk = |n: i32, bytes| doc! { "files_id": "f", "n": n, "data": Value::Binary { subtype: 0, bytes } };
+    ok(client, doc! { "insert": "fs.chunks", "documents": [chunk(1, b"lo"), chunk(0, b"hel")] });
+    let reply = ok(client, doc! { "filemd5": "f", "root": "fs" });
+    assert_eq!(reply.as_doc().get_str("md5"), Some("5d41402abc4b2a76b9719d911017c592"));
+    assert_eq!(number(reply.as_doc(), "numChunks"), Some(2));
+    ok(client, doc! { "delete": "fs.chunks", "deletes": [{ "q": { "n": 0 }, "limit": 1 }] });
+    assert_eq!(code(client, "test", doc! { "filemd5": "f" }), 10040);
 }

@@ -4,7 +4,7 @@ use super::Schema;
 use crate::error::{Error, Result};
 use crate::options::ValidationLevel;
 use diwan_query::code;
-use diwan_value::{Doc, DocBuf, DocBuilder, MAX_DOCUMENT_BYTES, ObjectId, Value};
+use diwan_value::{Doc, DocBuf, DocBuilder, Element, MAX_DOCUMENT_BYTES, ObjectId, Timestamp, Type, Value};
 
 /// A document ready to be inserted: with an `_id`, in front.
 pub(super) struct Prepared<'a> {
@@ -19,10 +19,12 @@ impl Prepared<'_> {
     }
 }
 
-pub(super) fn prepare(doc: Doc<'_>) -> Result<Prepared<'_>> {
+/// Checks a document. With `timestamps` its top-level timestamps of zero are replaced.
+pub(super) fn prepare<'a>(doc: Doc<'a>, timestamps: Option<&dyn Fn() -> Timestamp>) -> Result<Prepared<'a>> {
     check_document(doc)?;
     let first_is_id = doc.iter().next().is_some_and(|element| element.key == b"_id");
-    let rebuilt = (!first_is_id).then(|| with_id_in_front(doc));
+    let timestamps = timestamps.filter(|_| doc.iter().any(|element| is_zero_timestamp(&element)));
+    let rebuilt = (!first_is_id || timestamps.is_some()).then(|| rebuild(doc, timestamps));
     let id = match &rebuilt {
         Some(rebuilt) => document_id(rebuilt.as_doc())?,
         None => document_id(doc)?,
@@ -38,6 +40,14 @@ pub fn check_insert(doc: Doc<'_>) -> Result<()> {
 
 /// The document with its `_id`, a new one if it has none, as the first field.
 pub fn with_id_in_front(doc: Doc<'_>) -> DocBuf {
+    rebuild(doc, None)
+}
+
+fn is_zero_timestamp(element: &Element<'_>) -> bool {
+    element.raw.tag == Type::Timestamp && element.raw.bytes == [0; 8]
+}
+
+fn rebuild(doc: Doc<'_>, timestamps: Option<&dyn Fn() -> Timestamp>) -> DocBuf {
     let mut out = DocBuilder::with_buffer(Vec::with_capacity(doc.as_bytes().len() + 17));
     match doc.get_raw("_id") {
         Some(id) => out.append_raw(b"_id", id),
@@ -48,7 +58,10 @@ pub fn with_id_in_front(doc: Doc<'_>) -> DocBuf {
         if element.key == b"_id" && !std::mem::replace(&mut seen, true) {
             continue;
         }
-        out.append_element(element);
+        match timestamps {
+            Some(next) if is_zero_timestamp(&element) => out.append(element.key_str(), next()),
+            _ => out.append_element(element),
+        };
     }
     out.finish()
 }

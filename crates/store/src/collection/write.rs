@@ -10,7 +10,7 @@ use crate::keys::Key;
 use crate::record::{Marks, Record};
 use crate::retry::RetryRecord;
 use diwan_kv::{Batch, CommitId};
-use diwan_value::{Doc, DocBuf, Value};
+use diwan_value::{Doc, DocBuf, Timestamp, Value};
 use std::borrow::Cow;
 use std::cell::RefCell;
 
@@ -23,6 +23,8 @@ pub struct WriteOptions<'a> {
     pub retry: Option<RetryRecord<'a>>,
     /// The result itself, where only the edit finds it out.
     pub retry_result: Option<&'a RefCell<Option<DocBuf>>>,
+    /// Gives what top-level timestamps of zero become in inserted documents, a new one each.
+    pub timestamps: Option<&'a dyn Fn() -> Timestamp>,
 }
 
 /// What became of an insert.
@@ -107,7 +109,7 @@ impl Collection {
         let mut prepared: Vec<(usize, Prepared<'_>)> = Vec::with_capacity(docs.len());
         let mut errors = Vec::new();
         for (at, doc) in docs.iter().enumerate() {
-            match prepare(*doc).and_then(|ready| {
+            match prepare(*doc, options.timestamps).and_then(|ready| {
                 if !options.bypass_validation {
                     check_validator(schema, ready.doc(), None)?;
                 }

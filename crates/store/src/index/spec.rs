@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use diwan_query::code;
-use diwan_query::display::ShownDoc;
+use diwan_query::display::{Shown, ShownDoc};
 use diwan_query::filter::{Filter, FilterEnv};
 use diwan_value::key::{self, Direction};
 use diwan_value::{Collation, Collator, Doc, DocBuf, DocBuilder, Path, Value};
@@ -431,8 +431,8 @@ fn flag(spec: Doc<'_>, name: &str) -> Result<bool> {
         Some(value) => Err(Error::refused(
             code::TYPE_MISMATCH,
             format!(
-                "The field '{name}' has value {name}: {:?}, which is not convertible to bool",
-                value.tag().alias()
+                "The field '{name}' has value {name}: {}, which is not convertible to bool",
+                Shown(value)
             ),
         )),
     }

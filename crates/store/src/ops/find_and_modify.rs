@@ -154,6 +154,7 @@ impl Collection {
             bypass_validation: request.bypass_validation,
             retry: request.retry,
             retry_result: Some(&result),
+            ..WriteOptions::default()
         };
         for _ in 0..ATTEMPTS {
             statement.ready.interrupt.check()?;

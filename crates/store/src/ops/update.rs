@@ -268,7 +268,8 @@ impl Collection {
         filter: &Filter,
     ) -> Result<Option<CommitId>> {
         let key = document_id(doc.as_doc())?;
-        let options = WriteOptions { bypass_validation, retry, retry_result: Some(result) };
+        let options =
+            WriteOptions { bypass_validation, retry, retry_result: Some(result), ..WriteOptions::default() };
         let mut taken = false;
         let written = self.edit(std::slice::from_ref(&key), options, |_, record| {
             taken = record.is_some();
