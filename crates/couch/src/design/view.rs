@@ -10,31 +10,47 @@ use diwan_value::json::write_string;
 use std::io::Write;
 use std::sync::Arc;
 
-/// The query that the URL's parameters make; `body` adds to it.
+/// The query that a body's members make, and the URL's parameters, which count more.
 pub fn read_query(request: &Request, body: Option<&str>) -> Result<ViewQuery> {
-    let mut query = url_query(request)?;
+    let mut query = ViewQuery::default();
     if let Some(body) = body {
         query.set_body(body)?;
     }
-    if let Some(partition) = request.view_partition()? {
-        query.partition = Some(partition);
-    }
+    add_url(&mut query, request)?;
+    add_partition(&mut query, request)?;
+    Ok(query)
+}
+
+/// One of several queries: what it says itself counts more than the URL, which is for all of them.
+pub fn read_one_query(request: &Request, members: &str) -> Result<ViewQuery> {
+    let mut query = ViewQuery::default();
+    add_url(&mut query, request)?;
+    query.set_body(members)?;
+    add_partition(&mut query, request)?;
     Ok(query)
 }
 
 /// The query of a temporary view, whose functions stand in the body beside the parameters.
 pub fn read_temporary_query(request: &Request, body: &str) -> Result<ViewQuery> {
-    let mut query = url_query(request)?;
+    let mut query = ViewQuery::default();
+    add_url(&mut query, request)?;
     query.set_body_but(body, TemporaryView::MEMBERS)?;
     Ok(query)
 }
 
-fn url_query(request: &Request) -> Result<ViewQuery> {
-    let mut query = ViewQuery::default();
+fn add_url(query: &mut ViewQuery, request: &Request) -> Result<()> {
     for (name, value) in request.query.iter() {
         query.set_url(name, value)?;
     }
-    Ok(query)
+    Ok(())
+}
+
+/// The partition of the path counts more than any that is named elsewhere.
+fn add_partition(query: &mut ViewQuery, request: &Request) -> Result<()> {
+    if let Some(partition) = request.view_partition()? {
+        query.partition = Some(partition);
+    }
+    Ok(())
 }
 
 /// Documents beside rows, with what the query asks of them.

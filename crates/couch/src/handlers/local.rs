@@ -64,7 +64,7 @@ pub fn queries(request: &mut Request) -> Result<Response> {
     let body = request.read_object()?;
     let listings = each_query(&body)?
         .into_iter()
-        .map(|query| Listing::read(request, Some(query)))
+        .map(|query| Listing::read(&Members::of_one(&request.query, query)))
         .collect::<Result<Vec<_>>>()?;
     Ok(Response::rows(move |out| {
         out.write_all(b"{\"results\":[")?;
@@ -100,7 +100,7 @@ fn rows(
     collection: Arc<Collection>,
     body: Option<&Map<String, Value>>,
 ) -> Result<Response> {
-    let listing = Listing::read(request, body)?;
+    let listing = Listing::read(&Members::new(&request.query, body))?;
     Ok(Response::rows(move |out| {
         listing.write(&collection, out)?;
         out.write_all(b"\n")
@@ -113,8 +113,8 @@ struct Listing {
 }
 
 impl Listing {
-    fn read(request: &Request, body: Option<&Map<String, Value>>) -> Result<Listing> {
-        Ok(Listing { wanted: Parameters::read(&Members::new(&request.query, body))? })
+    fn read(members: &Members<'_>) -> Result<Listing> {
+        Ok(Listing { wanted: Parameters::read(members)? })
     }
 
     fn write(&self, collection: &Arc<Collection>, out: &mut RowWriter) -> io::Result<()> {

@@ -1,6 +1,6 @@
 //! `/{db}/_design/{ddoc}/_view/{view}`: the rows of a view, stored or temporary.
 
-use crate::design::{ViewDocuments, ViewWriter, body_text, read_query, read_temporary_query};
+use crate::design::{ViewDocuments, ViewWriter, body_text, read_one_query, read_query, read_temporary_query};
 use crate::error::{Error, Result};
 use crate::http::{Request, Response};
 use diwan_script::{Design, TemporaryView, ViewQuery};
@@ -69,7 +69,7 @@ fn several(request: &Request, queries: &Value) -> Result<Response> {
     if queries.len() > MOST_QUERIES {
         return Err(Error::bad_request(format!("at most {MOST_QUERIES} queries are allowed in one request")));
     }
-    let queries = queries.iter().map(|query| read_query(request, Some(&query.to_string())));
+    let queries = queries.iter().map(|query| read_one_query(request, &query.to_string()));
     let queries = queries.collect::<Result<Vec<_>>>()?;
     answer(request, queries, true)
 }

@@ -57,6 +57,11 @@ fn rows_are_chosen_by_parameters() {
     assert!(page["update_seq"].is_string());
     let posted = client.post(&format!("{VIEW}/n?descending=true"), &json!({"limit": 2}));
     assert_eq!(keys(&posted.json()), [9, 8]);
+    // The URL counts more than the body, but less than one of several queries.
+    let posted = client.post(&format!("{VIEW}/n?limit=1"), &json!({"limit": 2, "skip": 3}));
+    assert_eq!(keys(&posted.json()), [3]);
+    let both = client.post(&format!("{VIEW}/n/queries?limit=1"), &json!({"queries": [{"limit": 2}, {}]}));
+    assert_eq!((keys(&both.json()["results"][0]), keys(&both.json()["results"][1])), (vec![0, 1], vec![0]));
     let several =
         client.post(&format!("{VIEW}/n/queries"), &json!({"queries": [{"key": 1}, {"keys": [3, 2]}]})).json();
     assert_eq!((keys(&several["results"][0]), keys(&several["results"][1])), (vec![1], vec![3, 2]));

@@ -115,7 +115,7 @@ fn several(request: &mut Request, namespace: Namespace) -> Result<Response> {
     let listings = each_query(&body)?
         .into_iter()
         .map(|query| {
-            let parameters = Parameters::read(&Members::new(&request.query, Some(query)))?;
+            let parameters = Parameters::read(&Members::of_one(&request.query, query))?;
             Ok(Listing::new(collection.clone(), namespace.clone(), parameters))
         })
         .collect::<Result<Vec<_>>>()?;

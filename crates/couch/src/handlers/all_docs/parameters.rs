@@ -1,4 +1,4 @@
-//! What is asked of a listing: by the query string, and by a body whose members count more.
+//! What is asked of a listing: by the query string, and by a body.
 
 use super::order::{Edge, Interval};
 use crate::error::{Error, Result};
@@ -34,24 +34,37 @@ pub struct Parameters {
     pub deleted_docs: bool,
 }
 
-/// The members of a body over the parameters of a URL.
+/// The parameters of a URL and the members of a body, or of one of its `queries`.
 pub struct Members<'a> {
     query: &'a Query,
     body: Option<&'a Map<String, Value>>,
+    /// Whether the URL's parameters count more.
+    url_first: bool,
 }
 
 impl<'a> Members<'a> {
-    /// Both.
+    /// Those of a request: its URL counts more than its body.
     pub fn new(query: &'a Query, body: Option<&'a Map<String, Value>>) -> Members<'a> {
-        Members { query, body }
+        Members { query, body, url_first: true }
+    }
+
+    /// Those of one of several queries: what it says itself counts more than the URL, which is for all of them.
+    pub fn of_one(query: &'a Query, members: &'a Map<String, Value>) -> Members<'a> {
+        Members { query, body: Some(members), url_first: false }
+    }
+
+    /// What the body says under one of these names, if that counts.
+    fn of_body(&self, names: &[&str]) -> Option<&'a Value> {
+        if self.url_first && names.iter().any(|name| self.query.get(name).is_some()) {
+            return None;
+        }
+        self.body.and_then(|body| names.iter().find_map(|name| body.get(*name)))
     }
 
     /// A value that may be any JSON. The text of a URL's parameter is JSON.
     pub fn json(&self, names: &[&str]) -> Result<Option<Value>> {
-        for name in names {
-            if let Some(value) = self.body.and_then(|body| body.get(*name)) {
-                return Ok(Some(value.clone()));
-            }
+        if let Some(value) = self.of_body(names) {
+            return Ok(Some(value.clone()));
         }
         for name in names {
             if let Some(value) = self.query.json(name)? {
@@ -63,7 +76,7 @@ impl<'a> Members<'a> {
 
     /// A value that is `true` or `false`, perhaps as text.
     pub fn flag(&self, name: &str, default: bool) -> Result<bool> {
-        match self.body.and_then(|body| body.get(name)) {
+        match self.of_body(&[name]) {
             None => self.query.flag_or(name, default),
             Some(Value::Bool(flag)) => Ok(*flag),
             Some(Value::String(text)) if text == "true" => Ok(true),
@@ -74,14 +87,14 @@ impl<'a> Members<'a> {
 
     /// A value that is a whole number from 0.
     pub fn number(&self, name: &str) -> Result<Option<u64>> {
-        let Some(value) = self.body.and_then(|body| body.get(name)) else { return self.query.number(name) };
+        let Some(value) = self.of_body(&[name]) else { return self.query.number(name) };
         let shown = value.to_string();
         whole(value.as_str().unwrap_or(&shown), &shown).map(Some)
     }
 
     /// A member as text, of whatever kind it is.
     pub fn text(&self, name: &str) -> Option<Cow<'_, str>> {
-        match self.body.and_then(|body| body.get(name)) {
+        match self.of_body(&[name]) {
             Some(Value::String(text)) => Some(text.into()),
             Some(other) => Some(other.to_string().into()),
             None => self.query.get(name).map(Cow::Borrowed),
@@ -107,7 +120,7 @@ impl Parameters {
         let keys = match members.json(&["keys"])? {
             None | Some(Value::Null) => None,
             Some(Value::Array(keys)) => Some(keys),
-            Some(_) if members.body.is_some_and(|body| body.contains_key("keys")) => {
+            Some(_) if members.of_body(&["keys"]).is_some() => {
                 return Err(Error::bad_request("`keys` body member must be an array."));
             }
             Some(_) => return Err(Error::bad_request("`keys` parameter must be an array.")),
@@ -173,13 +186,16 @@ mod tests {
     }
 
     #[test]
-    fn members_of_the_body_count_more() {
-        let both =
-            read("limit=3&descending=true&startkey=%22b%22", Some(json!({"limit": 5, "end_key": "a"})))
-                .unwrap();
-        assert_eq!((both.limit, both.descending), (Some(5), true));
+    fn the_url_counts_more_than_a_body_and_less_than_one_of_several_queries() {
+        let body = json!({"limit": 5, "end_key": "a", "start_key": "z"});
+        let both = read("limit=3&descending=true&startkey=%22b%22", Some(body)).unwrap();
+        assert_eq!((both.limit, both.descending), (Some(3), true));
         assert_eq!(both.interval.low, Some(Edge::new("a", true)));
         assert_eq!(both.interval.high, Some(Edge::new("b", true)));
+        let query = Query::parse("limit=3&skip=1");
+        let one = json!({"limit": 5}).as_object().cloned().unwrap_or_default();
+        let one = Parameters::read(&Members::of_one(&query, &one)).unwrap();
+        assert_eq!((one.limit, one.skip), (Some(5), 1));
         let key = read("key=%22x%22&inclusive_end=false", None).unwrap();
         assert_eq!(key.interval.low, key.interval.high);
         let huge = read("limit=99999999999999999999&reduce=false&group_level=0&sorted=false", None).unwrap();
