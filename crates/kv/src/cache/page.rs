@@ -40,8 +40,8 @@ pub(super) struct Draft {
 
 /// What tells most of a page's keys apart, close together: a search among whole keys would wait for memory at each step.
 struct Heads {
-    /// How many first bytes all keys share.
-    shared: usize,
+    /// The first bytes that all keys share.
+    shared: Bytes,
     /// The next eight bytes of each key, as a number that orders as they do; short keys end in zeros.
     next: Box<[u64]>,
 }
@@ -49,9 +49,9 @@ struct Heads {
 impl Heads {
     fn of<'a>(keys: impl DoubleEndedIterator<Item = &'a [u8]> + Clone) -> Heads {
         let (first, last) = (keys.clone().next(), keys.clone().next_back());
-        let pairs = first.unwrap_or_default().iter().zip(last.unwrap_or_default());
-        let shared = pairs.take_while(|(one, other)| one == other).count();
-        Heads { shared, next: keys.map(|key| head(&key[shared..])).collect() }
+        let (first, last) = (first.unwrap_or_default(), last.unwrap_or_default());
+        let shared = first.iter().zip(last).take_while(|(one, other)| one == other).count();
+        Heads { shared: first[..shared].into(), next: keys.map(|key| head(&key[shared..])).collect() }
     }
 }
 
@@ -150,12 +150,12 @@ impl Page {
         if next.is_empty() {
             return 0;
         }
-        match key.get(..*shared).unwrap_or(key).cmp(&self.key(0)[..*shared]) {
+        match key.get(..shared.len()).unwrap_or(key).cmp(shared) {
             Ordering::Less => return 0,
             Ordering::Greater => return next.len(),
             Ordering::Equal => {}
         }
-        let head = head(&key[*shared..]);
+        let head = head(&key[shared.len()..]);
         let mut low = next.partition_point(|other| *other < head);
         let mut high = low + next[low..].partition_point(|other| *other == head);
         while low < high {
