@@ -2,6 +2,7 @@
 
 mod ahead;
 mod count;
+mod entry;
 mod parallel;
 mod records;
 mod scan;

@@ -6,16 +6,16 @@
 
 use super::ahead::Ahead;
 use super::as_query_error;
-use crate::collection::{Collection, RawEntry, ReadView, StoredDocument, damaged_entry, id_key};
+use super::entry::{entry_document, from_entry};
+use crate::collection::{Collection, ReadView, StoredDocument, id_key};
 use crate::error::{Error, Result};
-use crate::index::IndexField;
 use crate::keys::{self, read_number};
-use crate::plan::{Access, Coverage, IndexScan, Plan, shared_objects};
+use crate::plan::{Access, IndexScan, Plan};
 use diwan_kv::{Bytes, Direction, KeyRange, Pairs, Space};
 use diwan_query::filter::Filter;
 use diwan_query::pipeline::DocSource;
 use diwan_query::{Interrupt, code};
-use diwan_value::{Doc, DocBuf, DocBuilder, Path, Value, doc, key};
+use diwan_value::{Doc, DocBuf, Value, doc};
 use std::collections::HashSet;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -109,7 +109,7 @@ impl Open {
 }
 
 /// The document a scan stands on.
-enum Current {
+pub(super) enum Current {
     None,
     Stored(StoredDocument),
     /// Rebuilt from an entry of a covering index.
@@ -389,11 +389,10 @@ impl Scan {
                         Some((key, value)) => {
                             self.stats.keys_examined += 1;
                             if self.keys != Keys::None {
-                                let entry = RawEntry::new(&scan.index, &key, &value)?;
-                                self.key = entry_document(scan, entry.key, entry.types, &key)?;
+                                self.key = entry_document(scan, &key, &value)?;
                             }
                             Some(from_entry(
-                                open,
+                                &open.view,
                                 scan,
                                 *bounded,
                                 &key,
@@ -541,78 +540,4 @@ fn check_position(open: &Open, collection: &Collection, after: Option<u64>) -> R
         ));
     }
     Ok(())
-}
-
-/// The document of an index entry, or what the entry tells of it.
-fn from_entry(
-    open: &Open,
-    scan: &IndexScan,
-    bounded: usize,
-    raw: &[u8],
-    value: &[u8],
-    spare: Vec<u8>,
-) -> Result<Current> {
-    let entry = RawEntry::new(&scan.index, raw, value)?;
-    if !scan.admits(entry.key, bounded) {
-        return Ok(Current::None);
-    }
-    let fetched = || {
-        let (_, id) = entry.split(&scan.index)?;
-        Ok(open.view.get(id)?.map_or(Current::None, Current::Stored))
-    };
-    let Some(told) = scan.covered else { return fetched() };
-    match rebuilt(scan, told, entry.key, entry.types, spare).ok_or_else(|| damaged_entry(raw))? {
-        Some(doc) => Ok(Current::Built(doc)),
-        None => fetched(),
-    }
-}
-
-/// The document that the key of a covering index tells of, in a buffer that may be used again; nothing if it does not tell
-/// whether a field that is asked for is null or missing. The outer `None`: the key is damaged.
-fn rebuilt(
-    scan: &IndexScan,
-    told: Coverage,
-    key: &[u8],
-    types: &[u8],
-    spare: Vec<u8>,
-) -> Option<Option<DocBuf>> {
-    let mut decoder = key::Decoder::new(key, types);
-    let mut doc = DocBuilder::with_buffer(spare);
-    let mut before: Option<&Path> = None;
-    for (at, IndexField { path, .. }) in scan.index.spec.fields.iter().enumerate() {
-        if told.shown >> at == 0 {
-            break;
-        }
-        let direction = scan.field_direction(at);
-        if told.shown >> at & 1 == 0 {
-            decoder.skip(direction)?;
-            continue;
-        }
-        // The objects around the field before this one end, but for those that are around this one, too.
-        let last = path.depth() - 1;
-        let around = before.map_or(0, |before| before.depth() - 1);
-        let shared = before.map_or(0, |before| shared_objects(before, path));
-        for _ in shared..around {
-            doc.end();
-        }
-        for depth in shared..last {
-            doc.begin_document(path.name(depth));
-        }
-        before = Some(path);
-        let is_null = decoder.append_next(direction, path.name(last), &mut doc)?;
-        if is_null && told.asked >> at & 1 == 1 {
-            return Some(None);
-        }
-    }
-    Some(Some(doc.finish()))
-}
-
-/// The values of an entry's key under the names of the index's fields.
-fn entry_document(scan: &IndexScan, key: &[u8], types: &[u8], raw: &[u8]) -> Result<DocBuf> {
-    let mut decoder = key::Decoder::new(key, types);
-    let mut doc = DocBuilder::new();
-    for (at, name) in scan.field_names().enumerate() {
-        decoder.append_next(scan.field_direction(at), name, &mut doc).ok_or_else(|| damaged_entry(raw))?;
-    }
-    Ok(doc.finish())
 }

@@ -1,0 +1,83 @@
+//! What an entry of an index tells of its document.
+
+use super::scan::Current;
+use crate::collection::{RawEntry, ReadView, damaged_entry};
+use crate::error::Result;
+use crate::index::IndexField;
+use crate::plan::{Coverage, IndexScan, shared_objects};
+use diwan_value::{DocBuf, DocBuilder, Path, key};
+
+/// The document of an index entry, or what the entry tells of it.
+pub(super) fn from_entry(
+    view: &ReadView,
+    scan: &IndexScan,
+    bounded: usize,
+    raw: &[u8],
+    value: &[u8],
+    spare: Vec<u8>,
+) -> Result<Current> {
+    let entry = RawEntry::new(&scan.index, raw, value)?;
+    if !scan.admits(entry.key, bounded) {
+        return Ok(Current::None);
+    }
+    let fetched = || {
+        let (_, id) = entry.split(&scan.index)?;
+        Ok(view.get(id)?.map_or(Current::None, Current::Stored))
+    };
+    let Some(told) = scan.covered else { return fetched() };
+    match rebuilt(scan, told, entry.key, entry.types, spare).ok_or_else(|| damaged_entry(raw))? {
+        Some(doc) => Ok(Current::Built(doc)),
+        None => fetched(),
+    }
+}
+
+/// The document that the key of a covering index tells of, in a buffer that may be used again; nothing if it does not tell
+/// whether a field that is asked for is null or missing. The outer `None`: the key is damaged.
+fn rebuilt(
+    scan: &IndexScan,
+    told: Coverage,
+    key: &[u8],
+    types: &[u8],
+    spare: Vec<u8>,
+) -> Option<Option<DocBuf>> {
+    let mut decoder = key::Decoder::new(key, types);
+    let mut doc = DocBuilder::with_buffer(spare);
+    let mut before: Option<&Path> = None;
+    for (at, IndexField { path, .. }) in scan.index.spec.fields.iter().enumerate() {
+        if told.shown >> at == 0 {
+            break;
+        }
+        let direction = scan.field_direction(at);
+        if told.shown >> at & 1 == 0 {
+            decoder.skip(direction)?;
+            continue;
+        }
+        // The objects around the field before this one end, but for those that are around this one, too.
+        let last = path.depth() - 1;
+        let around = before.map_or(0, |before| before.depth() - 1);
+        let shared = before.map_or(0, |before| shared_objects(before, path));
+        for _ in shared..around {
+            doc.end();
+        }
+        for depth in shared..last {
+            doc.begin_document(path.name(depth));
+        }
+        before = Some(path);
+        let is_null = decoder.append_next(direction, path.name(last), &mut doc)?;
+        if is_null && told.asked >> at & 1 == 1 {
+            return Some(None);
+        }
+    }
+    Some(Some(doc.finish()))
+}
+
+/// The values of an entry's key under the names of the index's fields.
+pub(super) fn entry_document(scan: &IndexScan, raw: &[u8], value: &[u8]) -> Result<DocBuf> {
+    let entry = RawEntry::new(&scan.index, raw, value)?;
+    let mut decoder = key::Decoder::new(entry.key, entry.types);
+    let mut doc = DocBuilder::new();
+    for (at, name) in scan.field_names().enumerate() {
+        decoder.append_next(scan.field_direction(at), name, &mut doc).ok_or_else(|| damaged_entry(raw))?;
+    }
+    Ok(doc.finish())
+}
