@@ -38,7 +38,9 @@ pub use collection::{
 };
 pub use error::{DuplicateKey, Error, Result};
 pub use feed::{ChangeRow, DatabaseEvent, DatabaseEventKind, Subscription};
-pub use index::{BuildProgress, FieldOrder, Index, IndexField, IndexKeys, IndexKind, IndexSpec};
+pub use index::{
+    BuildProgress, FieldOrder, Index, IndexField, IndexKeys, IndexKind, IndexSpec, same_pattern,
+};
 pub use namespace::{Namespace, check_database_name};
 pub use options::{Capped, CollectionOptions, ValidationLevel, View};
 pub use record::Record;

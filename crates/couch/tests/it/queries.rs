@@ -26,6 +26,22 @@ fn numbers(reply: &Value) -> Vec<i64> {
     reply["docs"].as_array().unwrap().iter().map(|doc| doc["n"].as_i64().unwrap()).collect()
 }
 
+#[test]
+fn strings_that_begin_alike_are_sorted_by_what_follows() {
+    let (_server, mut client) = database();
+    for (id, place, n) in [("aaa", "AUS", 1), ("abc", "AND", 2), ("b", "A", 3), ("c", "B", 0)] {
+        client.put(&format!("/db/{id}"), &json!({"place": place, "n": n}));
+    }
+    client.post("/db/_index", &json!({"index": {"fields": ["place", "n"]}}));
+    let mut sorted = |sort: Value| {
+        let selector = json!({"place": {"$beginsWith": "A"}, "n": {"$gt": 0}});
+        numbers(&find(&mut client, &json!({"selector": selector, "sort": sort})))
+    };
+    assert_eq!(sorted(json!([{"place": "desc"}, {"n": "desc"}])), [1, 2, 3]);
+    assert_eq!(sorted(json!(["place"])), [3, 2, 1]);
+    assert_eq!(sorted(json!(["n"])), [1, 2, 3]);
+}
+
 const NO_INDEX: &str = "No matching index found, create an index to optimize query time.";
 
 #[test]

@@ -1,10 +1,9 @@
 //! `collMod`: changes options of a collection, a view, or one of a collection's indexes.
 
-use super::drop_indexes::same_key;
 use crate::dispatch::Context;
 use crate::error::{CommandError, Result, code};
 use crate::fields::Field;
-use diwan_store::{Collection, Index};
+use diwan_store::{Collection, Index, same_pattern};
 use diwan_value::{Doc, DocBuilder, Value};
 use std::sync::Arc;
 
@@ -81,7 +80,7 @@ fn modify_index(
     let schema = collection.schema();
     let wanted = |index: &&Arc<Index>| match (name, key) {
         (Some(name), _) => index.spec.name == name,
-        (None, Some(key)) => same_key(index.spec.key.as_doc(), key),
+        (None, Some(key)) => same_pattern(index.spec.key.as_doc(), key),
         (None, None) => false,
     };
     let index = schema.indexes.iter().find(wanted).ok_or_else(|| {

@@ -4,7 +4,7 @@ use crate::dispatch::Context;
 use crate::error::{CommandError, Result, code};
 use crate::fields::{Field, missing};
 use diwan_query::display::ShownDoc;
-use diwan_store::Schema;
+use diwan_store::{Schema, same_pattern};
 use diwan_value::{Doc, DocBuilder, Value};
 
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
@@ -64,7 +64,7 @@ fn by_name(schema: &Schema, name: &str) -> Result<String> {
 }
 
 fn by_key(schema: &Schema, key: Doc<'_>) -> Result<String> {
-    let mut same = schema.indexes.iter().filter(|index| same_key(index.spec.key.as_doc(), key));
+    let mut same = schema.indexes.iter().filter(|index| same_pattern(index.spec.key.as_doc(), key));
     match (same.next(), same.next()) {
         (Some(index), None) if index.spec.is_id_index() => Err(id_index()),
         (Some(index), None) => Ok(index.spec.name.clone()),
@@ -81,16 +81,6 @@ fn by_key(schema: &Schema, key: Doc<'_>) -> Result<String> {
             format!("can't find index with key: {}", ShownDoc(key)),
         )),
     }
-}
-
-/// Whether two key patterns have the same fields in the same order and direction; `1` and `1.0` are the same.
-pub(super) fn same_key(one: Doc<'_>, other: Doc<'_>) -> bool {
-    let mut others = other.iter();
-    one.iter().all(|a| {
-        others.next().is_some_and(|b| {
-            a.key == b.key && diwan_value::compare(a.value(), b.value()) == std::cmp::Ordering::Equal
-        })
-    }) && others.next().is_none()
 }
 
 fn id_index() -> CommandError {

@@ -8,7 +8,7 @@ mod spec;
 
 pub use build::BuildProgress;
 pub use keygen::IndexKeys;
-pub use spec::{FieldOrder, IndexField, IndexKind, IndexSpec};
+pub use spec::{FieldOrder, IndexField, IndexKind, IndexSpec, same_pattern};
 pub(crate) use spec::{check_storage_engine, compile_collation};
 
 use crate::error::Result;

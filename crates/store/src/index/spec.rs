@@ -5,7 +5,7 @@ use diwan_query::code;
 use diwan_query::display::{Shown, ShownDoc};
 use diwan_query::filter::{Filter, FilterEnv};
 use diwan_value::key::{self, Direction};
-use diwan_value::{Collation, Collator, Doc, DocBuf, DocBuilder, Path, Value};
+use diwan_value::{Collation, Collator, Doc, DocBuf, DocBuilder, Path, Value, compare};
 use std::sync::Arc;
 
 /// The order of one field in the key.
@@ -238,7 +238,7 @@ impl IndexSpec {
     /// Refuses a specification that clashes with an existing index; says whether it is the same one again.
     pub fn compare_with_existing(&self, existing: &IndexSpec) -> Result<bool> {
         // These tell indexes apart: with other options that are equal, both may exist under two names.
-        let same_key = self.key == existing.key
+        let same_key = same_pattern(self.key.as_doc(), existing.key.as_doc())
             && self.collation_doc() == existing.collation_doc()
             && self.unique == existing.unique
             && self.sparse == existing.sparse
@@ -599,6 +599,16 @@ fn wildcard_projection(spec: Doc<'_>, wildcard: bool) -> Result<Option<(bool, Ve
     Ok(Some((inclusive, paths)))
 }
 
+/// Whether two key patterns are alike, numbers of any type compared by value.
+pub fn same_pattern(left: Doc<'_>, right: Doc<'_>) -> bool {
+    let mut theirs = right.iter();
+    left.iter().all(|mine| {
+        theirs
+            .next()
+            .is_some_and(|other| mine.key == other.key && compare(mine.value(), other.value()).is_eq())
+    }) && theirs.next().is_none()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -637,6 +647,7 @@ mod tests {
         let parse = |spec: DocBuf| IndexSpec::parse(spec.as_doc(), None).unwrap();
         let existing = parse(doc! { "key": { "a": 1 }, "name": "a_1" });
         assert!(parse(doc! { "key": { "a": 1 }, "name": "a_1" }).compare_with_existing(&existing).unwrap());
+        assert!(parse(doc! { "key": { "a": 1.0 }, "name": "a_1" }).compare_with_existing(&existing).unwrap());
         let code_of = |spec: DocBuf| match parse(spec).compare_with_existing(&existing) {
             Err(Error::Query(error)) => error.code,
             other => panic!("{other:?}"),

@@ -224,15 +224,21 @@ impl BoundsOf<'_> {
     /// Strings with the pattern's literal prefix, and regular expressions that are stored.
     pub(super) fn regex(&self, pattern: &diwan_query::filter::Pattern) -> Option<Intervals> {
         let strings = match pattern.literal_prefix() {
-            Some((prefix, _)) if self.index_collator.is_none() && !prefix.is_empty() => {
-                let mut key = self.encoded(Value::String(&prefix));
-                // Without its end, a string's key is a prefix of the keys of all strings that begin with it.
-                key.pop();
-                Intervals::between(Cut::Before(key.clone()), Cut::After(key))
-            }
-            _ => of_type(Type::String),
+            Some((prefix, _)) => self.prefixed(&prefix),
+            None => of_type(Type::String),
         };
         Some(strings.union(of_type(Type::Regex)))
+    }
+
+    /// The strings that begin with a prefix.
+    pub(super) fn prefixed(&self, prefix: &str) -> Intervals {
+        if self.index_collator.is_some() || prefix.is_empty() {
+            return of_type(Type::String);
+        }
+        let mut key = self.encoded(Value::String(prefix));
+        // Without its end, a string's key is a prefix of the keys of all strings that begin with it.
+        key.pop();
+        Intervals::prefixed(key)
     }
 
     pub(super) fn point(&self, value: Value<'_>) -> Intervals {

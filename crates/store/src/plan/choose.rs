@@ -6,12 +6,12 @@ use super::interval::Intervals;
 use super::{Access, IndexScan, Plan};
 use crate::collection::ReadView;
 use crate::error::{Error, Result};
-use crate::index::{FieldOrder, Index, IndexKind};
+use crate::index::{FieldOrder, Index, IndexKind, same_pattern};
 use diwan_kv::Direction;
 use diwan_query::code;
 use diwan_query::filter::{Comparison, Filter, Predicate, Relation};
 use diwan_query::sort::Sort;
-use diwan_value::{Collator, Doc, Path, Value, hash_value, key};
+use diwan_value::{Collator, Path, Value, hash_value, key};
 use std::sync::Arc;
 
 /// What a caller insists on.
@@ -591,16 +591,6 @@ pub(super) fn same_collation(index: Option<&Arc<Collator>>, query: Option<&Arc<C
         (Some(index), Some(query)) => index.collation().to_doc() == query.collation().to_doc(),
         _ => false,
     }
-}
-
-/// Whether two key patterns are alike, numbers of any type compared by value.
-fn same_pattern(left: Doc<'_>, right: Doc<'_>) -> bool {
-    let mut theirs = right.iter();
-    left.iter().all(|mine| {
-        theirs.next().is_some_and(|other| {
-            mine.key == other.key && diwan_value::compare(mine.value(), other.value()).is_eq()
-        })
-    }) && theirs.next().is_none()
 }
 
 /// The paths that a filter's top-level conditions name.

@@ -140,6 +140,12 @@ impl Intervals {
         Intervals::between(Cut::Before(bytes.clone()), Cut::After(bytes))
     }
 
+    /// The keys that begin with these bytes, which are no whole value: more than a point.
+    pub fn prefixed(bytes: Vec<u8>) -> Intervals {
+        let end = successor(bytes.clone()).map_or(Cut::Max, Cut::Before);
+        Intervals::between(Cut::Before(bytes), end)
+    }
+
     /// The keys between two cuts.
     pub fn between(start: Cut, end: Cut) -> Intervals {
         if start < end { Intervals(vec![Interval { start, end }]) } else { Intervals::empty() }

@@ -75,17 +75,6 @@ impl BoundsOf<'_> {
         }
         None
     }
-
-    /// The strings that begin with a prefix.
-    fn prefixed(&self, prefix: &str) -> Intervals {
-        if self.index_collator.is_some() || prefix.is_empty() {
-            return of_type(Type::String);
-        }
-        let mut key = self.encoded(Value::String(prefix));
-        // Without its end, a string's key is a prefix of the keys of all strings that begin with it.
-        key.pop();
-        Intervals::between(Cut::Before(key.clone()), Cut::After(key))
-    }
 }
 
 /// The ids that can satisfy a test of their text: strings by themselves, `ObjectId`s by their digits, and all others,
