@@ -16,7 +16,10 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         match field.key {
             "index" => index = Some(field.document()?),
             "validator" | "validationLevel" | "validationAction" | "viewOn" | "pipeline" => {
-                changes.append(field.key, field.value());
+                // What is null is left as it is.
+                if !field.value().is_nullish() {
+                    changes.append(field.key, field.value());
+                }
             }
             "cappedSize" => {
                 changes.append("size", field.integer()?);

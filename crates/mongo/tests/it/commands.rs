@@ -220,6 +220,10 @@ fn null_is_an_argument_that_was_not_given() {
     ok(client, doc! { "find": "c", "filter": null, "sort": null, "limit": null, "readConcern": null });
     ok(client, doc! { "aggregate": "c", "pipeline": [], "cursor": { "batchSize": null } });
     ok(client, doc! { "create": "d", "capped": null, "size": null, "collation": null });
+    ok(client, doc! { "create": "v", "validator": { "x": { "$gt": 0 } } });
+    ok(client, doc! { "collMod": "v", "validator": null, "pipeline": null });
+    let refused = ok(client, doc! { "insert": "v", "documents": [{ "x": -1 }] });
+    assert!(refused.as_doc().contains_key("writeErrors"), "{refused:?}");
     assert_eq!(code(client, "test", doc! { "find": "c", "colour": null }), 40415);
     assert_eq!(code(client, "test", doc! { "create": "e", "colour": null }), 40415);
     assert_eq!(code(client, "test", doc! { "find": "c", "hint": null }), 9);

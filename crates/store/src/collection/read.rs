@@ -165,7 +165,6 @@ impl ReadView {
         Ok(count)
     }
 
-    /// Splits a raw pair of an index.
     /// Shows the changes after sequence `since` in their order: for each document its newest only.
     pub fn changes(&self, since: u64, mut show: impl FnMut(Change<'_>) -> Result<bool>) -> Result<()> {
         let range = keys::changes_after(self.collection.id, since);

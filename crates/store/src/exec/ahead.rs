@@ -20,8 +20,9 @@ use std::ops::{Bound, ControlFlow};
 const MOST_MATCHES: usize = 512;
 /// So many documents one core reads before the others join in.
 const ALONE: u64 = 4096;
-/// How many documents a part has at least, on average.
+/// How many documents a part has on average, and how many parts there are at most.
 const PART: u64 = 4096;
+const MOST_DIVIDED: u64 = 1024;
 /// How many parts each core reads at a time, at most; it begins with one, too.
 const MOST_PARTS: usize = 4;
 /// How many bytes of matches a part keeps before it waits to be asked for them.
@@ -116,7 +117,8 @@ impl Ahead {
             return Ok(());
         }
         let Some(rest) = self.parts.pop_front().and_then(|part| part.rest) else { return Ok(()) };
-        let parts = view.snapshot().split(Space::Records, rest, (left / PART) as usize)?;
+        let parts = (left / PART).min(MOST_DIVIDED) as usize;
+        let parts = view.snapshot().split(Space::Records, rest, parts)?;
         self.parts = parts.into_iter().map(Part::new).collect();
         (self.divided, self.goal) = (true, 1);
         Ok(())

@@ -4,7 +4,7 @@ use super::scan::Current;
 use crate::collection::{RawEntry, ReadView, damaged_entry};
 use crate::error::Result;
 use crate::index::IndexField;
-use crate::plan::{Coverage, IndexScan, shared_objects};
+use crate::plan::{IndexScan, shared_objects};
 use diwan_value::{DocBuf, DocBuilder, Path, key};
 
 /// The document of an index entry, or what the entry tells of it.
@@ -32,23 +32,17 @@ pub(super) fn from_entry(
 }
 
 /// The document that the key of a covering index tells of, in a buffer that may be used again; nothing if it does not tell
-/// whether a field that is asked for is null or missing. The outer `None`: the key is damaged.
-fn rebuilt(
-    scan: &IndexScan,
-    told: Coverage,
-    key: &[u8],
-    types: &[u8],
-    spare: Vec<u8>,
-) -> Option<Option<DocBuf>> {
+/// whether one of the fields is null or missing. The outer `None`: the key is damaged.
+fn rebuilt(scan: &IndexScan, told: u64, key: &[u8], types: &[u8], spare: Vec<u8>) -> Option<Option<DocBuf>> {
     let mut decoder = key::Decoder::new(key, types);
     let mut doc = DocBuilder::with_buffer(spare);
     let mut before: Option<&Path> = None;
     for (at, IndexField { path, .. }) in scan.index.spec.fields.iter().enumerate() {
-        if told.shown >> at == 0 {
+        if told >> at == 0 {
             break;
         }
         let direction = scan.field_direction(at);
-        if told.shown >> at & 1 == 0 {
+        if told >> at & 1 == 0 {
             decoder.skip(direction)?;
             continue;
         }
@@ -64,7 +58,7 @@ fn rebuilt(
         }
         before = Some(path);
         let is_null = decoder.append_next(direction, path.name(last), &mut doc)?;
-        if is_null && told.asked >> at & 1 == 1 {
+        if is_null {
             return Some(None);
         }
     }

@@ -27,17 +27,20 @@ pub(super) fn on_all_cores<T>(
     let parts = Mutex::new(Some(parts));
     let failure: Mutex<Option<Error>> = Mutex::new(None);
     let next = || parts.lock().as_mut()?.next();
-    thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                while let Some(part) = next() {
-                    if let Err(error) = work(part) {
-                        *parts.lock() = None;
-                        failure.lock().get_or_insert(error);
-                    }
-                }
-            });
+    let take_part = || {
+        while let Some(part) = next() {
+            if let Err(error) = work(part) {
+                *parts.lock() = None;
+                failure.lock().get_or_insert(error);
+            }
         }
+    };
+    thread::scope(|scope| {
+        for _ in 1..threads {
+            // Where no thread is to be had, the others do its work.
+            drop(thread::Builder::new().name("diwan-scan".to_owned()).spawn_scoped(scope, take_part));
+        }
+        take_part();
     });
     failure.into_inner().map_or(Ok(()), Err)
 }

@@ -1,5 +1,5 @@
-//! From predicates to the keys of an index field that can satisfy them: always a superset, since every document found
-//! is matched again.
+//! From predicates to the keys of an index field that can satisfy them: a superset, and for those that
+//! [settle](super::residue) it exactly these, since documents are not asked about them again.
 
 use super::interval::{Cut, Intervals};
 use diwan_query::filter::{
@@ -292,15 +292,22 @@ impl Condition<'_> {
 /// Whether a missing field satisfies the predicate: such matches are not in a sparse index.
 pub fn accepts_missing(predicate: &Predicate) -> bool {
     match predicate {
-        Predicate::Eq(operand) | Predicate::Lte(operand) | Predicate::Gte(operand) => {
-            operand.value().is_nullish()
+        Predicate::Eq(operand) => operand.value().is_nullish(),
+        Predicate::Lte(operand) | Predicate::Gte(operand) => {
+            operand.value().is_nullish() || is_an_end(operand)
         }
+        // All that there is, also nothing, lies between the ends of the order.
+        Predicate::Lt(operand) | Predicate::Gt(operand) => is_an_end(operand),
         Predicate::In(set) => set.values().iter().any(|operand| operand.value().is_nullish()),
         Predicate::All(all) => all.iter().all(accepts_missing),
         Predicate::Not(_) => true,
         Predicate::Mango(condition) => condition.test.accepts_missing(),
         _ => false,
     }
+}
+
+fn is_an_end(operand: &Operand) -> bool {
+    matches!(operand.value(), Value::MinKey | Value::MaxKey)
 }
 
 fn wants_scalars(predicate: &Predicate) -> bool {

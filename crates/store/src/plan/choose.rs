@@ -1,7 +1,7 @@
 //! Choosing a plan.
 
 use super::bounds::{BoundsOf, Condition, conditions_at};
-use super::imply::implies;
+use super::imply::{compares_text, implies};
 use super::interval::Intervals;
 use super::{Access, IndexScan, Plan};
 use crate::collection::ReadView;
@@ -134,7 +134,10 @@ impl Planner<'_> {
         self.view.schema.secondary().iter().filter(|index| {
             index.is_ready()
                 && !index.spec.hidden
-                && index.spec.partial_filter.as_ref().is_none_or(|partial| implies(&self.filter, partial))
+                && index.spec.partial_filter.as_ref().is_none_or(|partial| {
+                    let alike = same_collation(index.spec.collator.as_ref(), self.collator.as_ref());
+                    (alike || !compares_text(partial)) && implies(&self.filter, partial)
+                })
         })
     }
 

@@ -1,14 +1,15 @@
 //! Whether the entries of an index tell all that a query needs, so that documents are not fetched.
 
 use super::choose::Planner;
-use super::{Coverage, shared_objects};
+use super::shared_objects;
 use crate::index::{FieldOrder, Index, IndexSpec};
 use diwan_query::filter::Filter;
 use diwan_value::Path;
 
 impl Planner<'_> {
-    /// What the entries of an index tell, if that is all that is needed and what the `rest` of the filter asks for.
-    pub(super) fn told_by(&self, index: &Index, rest: &Filter) -> Option<Coverage> {
+    /// The fields that are needed and those that the `rest` of the filter looks at, a bit each, if the entries of an index
+    /// tell them all.
+    pub(super) fn told_by(&self, index: &Index, rest: &Filter) -> Option<u64> {
         let needed = self.needed.as_ref()?;
         let spec = &index.spec;
         let can_tell =
@@ -18,8 +19,7 @@ impl Planner<'_> {
         let matched = conditions.iter().try_fold(0, |told, path| Some(told | 1 << place(path)?))?;
         // What lies inside a field's value is in the key as well.
         let holder = |path: &Path| spec.fields.iter().position(|field| path.starts_with(&field.path));
-        let asked = needed.iter().try_fold(0, |told, path| Some(told | 1 << holder(path)?))?;
-        Some(Coverage { asked, shown: asked | matched })
+        needed.iter().try_fold(matched, |told, path| Some(told | 1 << holder(path)?))
     }
 }
 

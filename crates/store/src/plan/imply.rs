@@ -1,6 +1,6 @@
 //! Whether a query can only match documents that are in a partial index.
 
-use super::bounds::{Condition, accepts_missing, conditions_at};
+use super::bounds::{Condition, accepts_missing, conditions_at, has_text};
 use diwan_query::filter::Filter;
 use diwan_query::filter::{Operand, Predicate};
 use diwan_query::mango::{self, Test, compare};
@@ -23,6 +23,25 @@ pub fn implies(query: &Filter, partial: &Filter) -> bool {
             }) || matches!(query, Filter::Or(branches) if branches.iter().all(|branch| implies(branch, partial)))
         }
         _ => false,
+    }
+}
+
+/// Whether a filter may compare text, so that what it says depends on the collation.
+pub fn compares_text(filter: &Filter) -> bool {
+    match filter {
+        Filter::AlwaysTrue | Filter::AlwaysFalse => false,
+        Filter::And(all) => all.children().iter().any(compares_text),
+        Filter::Or(any) => any.iter().any(compares_text),
+        Filter::Path(condition) => match condition.predicate.as_ref() {
+            Predicate::Exists | Predicate::Type(_) => false,
+            Predicate::Eq(operand)
+            | Predicate::Lt(operand)
+            | Predicate::Lte(operand)
+            | Predicate::Gt(operand)
+            | Predicate::Gte(operand) => has_text(operand.value()),
+            _ => true,
+        },
+        _ => true,
     }
 }
 

@@ -63,20 +63,11 @@ pub struct IndexScan {
     pub wildcard_path: Option<String>,
     /// What documents must satisfy whose entries are within the bounds.
     pub rest: Arc<Filter>,
-    /// If the entries tell all that the query asks, so that documents are not fetched: what they tell.
-    pub covered: Option<Coverage>,
+    /// If the entries tell all that the query asks, so that documents are not fetched: the fields that it looks at, a bit
+    /// each. Where an entry has null for one, it may be missing, and the document is fetched after all.
+    pub covered: Option<u64>,
     /// The part of the index that `min` and `max` leave; then nothing else bounds the scan.
     pub limits: Option<KeyLimits>,
-}
-
-/// Fields of an index whose entries tell all that a query asks, a bit each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Coverage {
-    /// The fields that are asked for. Where an entry has null for one, it may be missing, and the document is fetched after
-    /// all.
-    pub asked: u64,
-    /// Those, and the fields that the rest of the filter looks at.
-    pub shown: u64,
 }
 
 /// A part of an index: whole keys from one on, up to another that is not in it.

@@ -53,6 +53,12 @@ fn values() -> Vec<DocBuf> {
 }
 
 fn things(store: &Arc<Store>, holders: &[DocBuf]) -> Arc<Collection> {
+    let things = without_index(store, holders);
+    index(&things, doc! { "key": { "a": 1, "b": -1 }, "name": "ab" });
+    things
+}
+
+fn without_index(store: &Arc<Store>, holders: &[DocBuf]) -> Arc<Collection> {
     let things = collection(store);
     let mut docs = Vec::new();
     for (one, a) in holders.iter().enumerate() {
@@ -68,7 +74,6 @@ fn things(store: &Arc<Store>, holders: &[DocBuf]) -> Arc<Collection> {
         }
     }
     insert(&things, &docs);
-    index(&things, doc! { "key": { "a": 1, "b": -1 }, "name": "ab" });
     things
 }
 
@@ -107,7 +112,11 @@ fn compare_all(store: &Arc<Store>, things: &Arc<Collection>, holders: &[DocBuf])
             matches += compare(store, things, &doc! { "a": { operator: value, "$lt": other }, "b": other });
         }
         matches += compare(store, things, &doc! { "a": { "$in": [value, other] }, "b": { "$lte": value } });
-        matches += compare(store, things, &doc! { "a": value, "b": { "$exists": false } });
+        for told in [doc! { "$exists": false }, doc! { "$exists": true }, doc! { "$type": [10, 16] }] {
+            matches += compare(store, things, &doc! { "a": value, "b": told.as_doc() });
+            matches += compare(store, things, &doc! { "a": value, "$nor": [{ "b": told.as_doc() }] });
+            matches += compare(store, things, &doc! { "a": value, "$or": [{ "b": told }, { "b": other }] });
+        }
     }
     assert!(matches > 10_000, "{matches}");
 }
@@ -134,6 +143,39 @@ fn the_same_where_there_are_arrays() {
         ],
     );
     compare_all(&store, &things, &holders);
+}
+
+#[test]
+fn indexes_that_lack_documents() {
+    let store = store();
+    let things = without_index(&store, &values());
+    index(&things, doc! { "key": { "b": 1 }, "name": "sparse", "sparse": true });
+    let partial = doc! { "b": { "$exists": true } };
+    index(&things, doc! { "key": { "a": -1 }, "name": "partial", "partialFilterExpression": partial });
+    for (operator, end) in
+        [("$gt", Value::MinKey), ("$gte", Value::MinKey), ("$lt", Value::MaxKey), ("$lte", Value::MaxKey)]
+    {
+        let filters = [doc! { "a": 1, "b": { operator: end } }, doc! { "b": { operator: end } }];
+        for filter in filters.iter().map(DocBuf::as_doc) {
+            let right = found(&store, filter, Hint::Natural(Direction::Forward));
+            assert_eq!(found(&store, filter, Hint::None), right, "{filter:?}");
+            let sort = doc! { "b": 1 };
+            let sorted = find(&store, &Find { filter, sort: Some(sort.as_doc()), ..Find::default() });
+            assert_eq!(sorted.len(), right.len(), "{filter:?} sorted");
+        }
+    }
+}
+
+#[test]
+fn a_partial_index_of_text_under_another_collation() {
+    let store = store();
+    let things = collection(&store);
+    insert(&things, &["X", "x", "a"].map(|s| doc! { "_id": s, "k": 1, "s": s }));
+    index(&things, doc! { "key": { "k": 1 }, "name": "k", "partialFilterExpression": { "s": "X" } });
+    let (filter, collation) = (doc! { "k": 1, "s": "X" }, doc! { "locale": "en", "strength": 2 });
+    let scope = Scope { collation: Some(collation.as_doc()), ..Scope::default() };
+    let request = Find { filter: filter.as_doc(), scope, ..Find::default() };
+    assert_eq!(find(&store, &request).len(), 2);
 }
 
 #[test]

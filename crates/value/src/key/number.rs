@@ -309,7 +309,8 @@ fn magnitude(class: u8, next: &mut impl FnMut() -> Option<u8>) -> Option<Magnitu
     let flip = if class < class::ZERO { 0xFF } else { 0 };
     let mut next = || Some(next()? ^ flip);
     let length = match class {
-        class::NAN => return Some(Magnitude::Double(f64::NAN)),
+        // The class lies below zero, so it is negated.
+        class::NAN => return Some(Magnitude::Double(-f64::NAN)),
         class::NEGATIVE_INFINITY | class::POSITIVE_INFINITY => return Some(Magnitude::Double(f64::INFINITY)),
         class::ZERO => return Some(Magnitude::Integer(0)),
         class::NEGATIVE_SMALL | class::POSITIVE_SMALL | class::NEGATIVE_LARGE | class::POSITIVE_LARGE => {

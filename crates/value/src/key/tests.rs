@@ -102,6 +102,17 @@ fn keys_give_their_values_back() {
 }
 
 #[test]
+fn what_is_no_number_keeps_its_bits() {
+    for bits in [0x7FF8_0000_0000_0000, 0x7FF8_0000_0000_0001, 0xFFF8_0000_0000_0000] {
+        for direction in [Direction::Ascending, Direction::Descending] {
+            let (bytes, types) = key(Value::Double(f64::from_bits(bits)), direction);
+            let values = decode(&bytes, types.as_bytes(), &[direction]).unwrap();
+            assert!(matches!(values[0].as_value(), Value::Double(number) if number.to_bits() == bits));
+        }
+    }
+}
+
+#[test]
 fn compound_keys_order_part_by_part() {
     let mut rng = Rng::with_seed(5);
     for _ in 0..5_000 {
