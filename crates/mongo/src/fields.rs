@@ -57,10 +57,6 @@ impl<'a> Field<'a> {
         }
     }
 
-    fn is_null(&self) -> bool {
-        matches!(self.value(), Value::Null | Value::Undefined)
-    }
-
     pub(crate) fn string(&self) -> Result<&'a str> {
         self.value().as_str().ok_or_else(|| self.wrong("string"))
     }
@@ -129,7 +125,7 @@ pub(crate) fn read<'a>(
 ) -> Result<()> {
     for field in fields {
         match reader(field) {
-            Err(error) if error.code == code::TYPE_MISMATCH && field.is_null() => {}
+            Err(error) if error.code == code::TYPE_MISMATCH && field.value().is_nullish() => {}
             outcome => outcome?,
         }
     }

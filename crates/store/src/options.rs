@@ -209,11 +209,7 @@ impl CollectionOptions {
                 merged.append_element(element);
             }
         }
-        for element in changes.iter() {
-            if element.value() != Value::Null {
-                merged.append_element(element);
-            }
-        }
+        merged.append_all(changes);
         CollectionOptions::parse(merged.finish().as_doc())
     }
 

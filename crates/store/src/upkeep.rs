@@ -213,14 +213,16 @@ impl Work {
 
     /// Deletes the documents whose date in the index's field is before `oldest`.
     fn expire_through(&self, collection: &Arc<Collection>, index: &Arc<Index>, oldest: i64) -> Result<()> {
-        let descending = index.spec.fields[0].order == crate::FieldOrder::Descending;
-        let direction = if descending { key::Direction::Descending } else { key::Direction::Ascending };
+        let direction = index.spec.fields[0].direction();
         let bound = |millis: i64| {
             let mut out = Vec::new();
             key::encode_order(&mut out, Value::DateTime(millis), direction, None);
             out
         };
-        let (from, to) = if descending { (oldest, i64::MIN) } else { (i64::MIN, oldest) };
+        let (from, to) = match direction {
+            key::Direction::Ascending => (i64::MIN, oldest),
+            key::Direction::Descending => (oldest, i64::MIN),
+        };
         let (from, to) = (bound(from), bound(to));
         loop {
             let view = collection.view();
@@ -262,8 +264,7 @@ impl Work {
 
 fn is_expired(index: &Index, record: &Record<'_>, oldest: i64) -> Result<bool> {
     let keys = index.keys_of(record.doc)?;
-    let descending = index.spec.fields[0].order == crate::FieldOrder::Descending;
-    let direction = if descending { key::Direction::Descending } else { key::Direction::Ascending };
+    let direction = index.spec.fields[0].direction();
     let earliest = keys
         .entries
         .iter()

@@ -40,12 +40,12 @@ pub(super) struct Match {
 pub(super) struct Ahead {
     /// In the keys' order.
     parts: VecDeque<Part>,
-    /// How many matches one core looks for next, or how many parts each core reads.
+    /// How many matches one core looks for next.
     goal: usize,
     /// How many documents one core has read.
     read: u64,
-    /// Whether the range has been divided among the cores.
-    divided: bool,
+    /// How many parts each core reads next, once the range has been divided among them.
+    parts_each: Option<usize>,
 }
 
 /// Where a look ahead ends.
@@ -57,7 +57,7 @@ struct Most {
 impl Ahead {
     /// What matches in a range.
     pub fn new(range: KeyRange) -> Ahead {
-        Ahead { parts: VecDeque::from([Part::new(range)]), goal: 1, read: 0, divided: false }
+        Ahead { parts: VecDeque::from([Part::new(range)]), goal: 1, read: 0, parts_each: None }
     }
 
     /// The next match, and what was read for it; nothing at the end.
@@ -88,14 +88,14 @@ impl Ahead {
     }
 
     fn read_on(&mut self, view: &ReadView, filter: &Filter, interrupt: &Interrupt) -> Result<()> {
-        if !self.divided && self.read >= ALONE {
+        if self.parts_each.is_none() && self.read >= ALONE {
             self.divide(view)?;
         }
-        if self.divided {
+        if let Some(parts_each) = &mut self.parts_each {
             let most = Most { matches: usize::MAX, documents: u64::MAX };
-            let waiting = self.parts.iter_mut().take(cores() * self.goal).filter(|part| part.is_waiting());
+            let waiting = self.parts.iter_mut().take(cores() * *parts_each).filter(|part| part.is_waiting());
             let waiting: Vec<&mut Part> = waiting.collect();
-            self.goal = MOST_PARTS.min(self.goal * 2);
+            *parts_each = MOST_PARTS.min(*parts_each * 2);
             on_all_cores(waiting.into_iter(), |part| {
                 part.read_on(view, filter, &most, interrupt);
                 Ok(())
@@ -120,7 +120,7 @@ impl Ahead {
         let parts = (left / PART).min(MOST_DIVIDED) as usize;
         let parts = view.snapshot().split(Space::Records, rest, parts)?;
         self.parts = parts.into_iter().map(Part::new).collect();
-        (self.divided, self.goal) = (true, 1);
+        self.parts_each = Some(1);
         Ok(())
     }
 }

@@ -17,12 +17,12 @@ pub fn cores() -> usize {
 /// Does `work` for each of the parts. They are begun in their order, and none after a failure, the first of which is
 /// returned.
 pub(super) fn on_all_cores<T>(
-    parts: impl ExactSizeIterator<Item = T> + Send,
+    mut parts: impl ExactSizeIterator<Item = T> + Send,
     work: impl Fn(T) -> Result<()> + Sync,
 ) -> Result<()> {
     let threads = cores().min(parts.len());
     if threads <= 1 {
-        return parts.into_iter().try_for_each(work);
+        return parts.try_for_each(work);
     }
     let parts = Mutex::new(Some(parts));
     let failure: Mutex<Option<Error>> = Mutex::new(None);

@@ -225,10 +225,9 @@ impl IndexSpec {
         let mut length = 0;
         let parts = if self.kind == IndexKind::Wildcard { 2 } else { self.fields.len() };
         for part in 0..parts {
-            let descending = self.fields.get(part).is_some_and(|field| field.order == FieldOrder::Descending);
-            let direction = match self.kind {
-                IndexKind::Ordinary if descending => key::Direction::Descending,
-                _ => key::Direction::Ascending,
+            let direction = match (self.kind, self.fields.get(part)) {
+                (IndexKind::Ordinary, Some(field)) => field.direction(),
+                _ => Direction::Ascending,
             };
             length += key::skip(entry.get(length..)?, direction)?;
         }

@@ -308,9 +308,6 @@ impl Planner<'_> {
         if !bounded && order.is_none() && covered.is_none() && !asked_for {
             return None;
         }
-        if !bounded && self.sort.is_none() && covered.is_none() && !asked_for {
-            return None;
-        }
         let scan = IndexScan {
             index: index.clone(),
             direction,

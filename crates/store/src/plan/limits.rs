@@ -4,7 +4,7 @@ use super::choose::{Planner, same_collation};
 use super::interval::Intervals;
 use super::{Access, IndexScan, KeyLimits, Plan};
 use crate::error::Result;
-use crate::index::{FieldOrder, Index, IndexKind};
+use crate::index::{Index, IndexField, IndexKind};
 use diwan_kv::Direction;
 use diwan_query::code;
 use diwan_value::{Doc, Value, key};
@@ -89,10 +89,7 @@ impl Planner<'_> {
 fn bound(index: &Index, given: Option<Doc<'_>>, ascending: Value<'_>, descending: Value<'_>) -> Vec<u8> {
     let spec = &index.spec;
     let mut bytes = Vec::new();
-    let directions = spec.fields.iter().map(|field| match field.order {
-        FieldOrder::Descending => key::Direction::Descending,
-        FieldOrder::Ascending | FieldOrder::Hashed => key::Direction::Ascending,
-    });
+    let directions = spec.fields.iter().map(IndexField::direction);
     let collator = spec.collator.as_deref().filter(|_| !spec.is_id_index());
     match given {
         Some(given) => given.iter().zip(directions).for_each(|(element, direction)| {

@@ -1,7 +1,7 @@
 //! The planner: from a filter, a sort and a hint to the way in which documents are found.
 //!
 //! There is one for everything that looks documents up. It never changes what is found: a plan names a superset of the
-//! matches and the filter is applied to each. Where several indexes fit, a short trial on their first entries decides.
+//! matches, and each is asked what of the filter the bounds do not settle. Where several indexes fit, a short trial on their first entries decides.
 
 mod bounds;
 mod choose;
@@ -18,7 +18,7 @@ pub use explain::{Shape, explain_plan};
 pub use interval::{Interval, Intervals};
 pub use limits::IndexLimits;
 
-use crate::index::{FieldOrder, Index};
+use crate::index::Index;
 use diwan_kv::{Direction, KeyRange};
 use diwan_query::filter::Filter;
 use diwan_value::Path;
@@ -163,9 +163,7 @@ impl IndexScan {
     /// The order of a field's keys in the index.
     pub fn field_direction(&self, at: usize) -> diwan_value::key::Direction {
         match self.index.spec.fields.get(at) {
-            Some(field) if field.order == FieldOrder::Descending && self.wildcard_path.is_none() => {
-                diwan_value::key::Direction::Descending
-            }
+            Some(field) if self.wildcard_path.is_none() => field.direction(),
             _ => diwan_value::key::Direction::Ascending,
         }
     }
