@@ -23,7 +23,7 @@ from bench.targets.base import Unsupported
 
 
 BRIEF = 0.1  # scales below are for a look
-BRIEF_REQUESTS = 5_000  # of a kind, one by one, are enough for a look
+BRIEF_REQUESTS = 1_000  # of a kind, one by one, are enough for a look
 IDLE = 0.04  # a server that uses less than this part of a core is at rest
 
 
@@ -431,7 +431,10 @@ class Experiment:
 
     def singly(self, size: int, least: int = 1) -> int:
         """The same for requests that are sent one by one, of which a brief run's first thousands tell as much as all."""
-        requests = self.scaled(size, least)
+        return self.one_by_one(self.scaled(size, least))
+
+    def one_by_one(self, requests: int) -> int:
+        """How many of so many requests are sent one by one."""
         return min(requests, BRIEF_REQUESTS) if self.brief else requests
 
     def run(self, progress, done: dict[str, set[str]]) -> None:

@@ -183,7 +183,7 @@ call; the size on disk; five queries without a secondary index, every result ite
         parser.add_argument("--shapes", type=list_of(SHAPES), default=list(SHAPES))
         parser.add_argument("--durability", type=list_of((RELAXED, SYNCED)), default=[RELAXED, SYNCED])
         parser.add_argument("--slices", type=positive, help="into how many measured parts a load is cut: 5, at a scale below 0.1 only 1")
-        parser.add_argument("--single-inserts", type=positive, help="most documents inserted one by one, from 1 client and from many: all")
+        parser.add_argument("--single-inserts", type=positive, help="most documents inserted one by one, from 1 client and from many: all, at a scale below 0.1 a thousand")
         parser.add_argument("--synced-inserts", type=positive, help="most documents inserted where each waits for the disk")
 
     def _plan(self) -> Iterator[tuple[str, int, str]]:
@@ -199,7 +199,7 @@ call; the size on disk; five queries without a secondary index, every result ite
     def _make(self, shape: str, size: int, durability: str) -> tuple[dict, list[Stage]]:
         rows = list(zip(keys(size), persons(size, shape)))
         slices = self.options.slices or (1 if self.brief else 5)
-        singles = self.options.single_inserts or size
+        singles = self.options.single_inserts or self.one_by_one(size)
         loads = Loads(shape, rows, singles, self.rounds, slices, self.clients)
         return loads.about, loads.stages(reads=durability == RELAXED)
 

@@ -291,5 +291,5 @@ load, A, B, C, F, D, load again, E. Writes are acknowledged before they are on d
         return workloads.about, workloads.stages()
 
     def data_sets(self) -> list[DataSet]:
-        records, operations = self.scaled(RECORDS), self.singly(OPERATIONS)
+        records, operations = self.singly(RECORDS), self.singly(OPERATIONS)
         return [DataSet(f"{records:,} records", RELAXED, partial(self._make, records, operations))]

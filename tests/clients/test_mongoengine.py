@@ -5,6 +5,7 @@ import datetime
 import mongoengine
 import pytest
 from mongoengine import fields
+from mongoengine.context_managers import query_counter
 
 
 class Author(mongoengine.Document):
@@ -79,3 +80,17 @@ def test_upserts_and_bulk_inserts(engine):
     assert Author.objects.order_by("-name").skip(1).limit(1).first().name == "a8"
     assert Author.objects(name__in=["a1", "a2"]).delete() == 2
     assert Author.objects.only("name").explain() is not None
+
+
+def test_queries_are_counted_by_the_profiler(engine):
+    Author.objects.insert([Author(name=f"a{i}") for i in range(3)])
+    with query_counter(alias="diwan") as counted:
+        assert counted == 0
+        list(Author.objects(name="a1"))
+        Author.objects.count()
+        assert counted == 2
+        Author(name="b").save()
+        assert counted == 3
+    with query_counter(alias="diwan") as counted:
+        list(Author.objects.batch_size(3))
+        assert counted == 2, "a find and a getMore"

@@ -67,6 +67,8 @@ pub(crate) struct Arguments<'a> {
     pub write_concern: Option<WriteConcern>,
     pub max_time: Option<Duration>,
     pub comment: Option<Value<'a>>,
+    /// What the collection's UUID is expected to be.
+    pub collection_uuid: Option<[u8; 16]>,
     pub api_version: Option<&'a str>,
     pub api_strict: bool,
 }
@@ -79,7 +81,8 @@ impl<'a> Arguments<'a> {
         let mut api_deprecation_errors = None;
         let mut api_strict = None;
         let generic = body.iter().skip(1).filter_map(|element| {
-            let key = std::str::from_utf8(element.key).ok().filter(|key| is_generic(key))?;
+            let is_read_here = |key: &&str| is_generic(key) || *key == "collectionUUID";
+            let key = std::str::from_utf8(element.key).ok().filter(is_read_here)?;
             Some(Field::new(name, key, element.value()))
         });
         fields::read(generic, |field| {
@@ -95,6 +98,7 @@ impl<'a> Arguments<'a> {
                 "readConcern" => arguments.read_concern = read_concern(field.document()?)?,
                 "writeConcern" => arguments.write_concern = WriteConcern::parse(field.document()?)?,
                 "maxTimeMS" => arguments.max_time = max_time(field.value())?,
+                "collectionUUID" => arguments.collection_uuid = Some(uuid(field)?),
                 "comment" => arguments.comment = Some(field.value()),
                 "apiVersion" => arguments.api_version = Some(field.string()?),
                 "apiStrict" => api_strict = Some(field.boolean()?),
@@ -124,6 +128,14 @@ impl<'a> Arguments<'a> {
     /// Whether the command is (or would be) part of a transaction of several statements.
     pub(crate) fn in_transaction(&self) -> bool {
         self.autocommit.is_some() || self.start_transaction
+    }
+}
+
+/// The value of an argument that is a UUID.
+pub(crate) fn uuid(field: Field<'_>) -> Result<[u8; 16]> {
+    match field.value() {
+        Value::Binary { subtype: 4, bytes } => bytes.try_into().map_err(|_| field.wrong("UUID")),
+        _ => Err(field.wrong("UUID")),
     }
 }
 

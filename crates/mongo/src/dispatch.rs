@@ -7,21 +7,20 @@ use crate::error::{CommandError, Result, code};
 use crate::metrics::Class;
 use crate::operations::Operation;
 use crate::options::{Durability, Topology};
+use crate::profiler::{Ended, Trace};
 use crate::request::Request;
 use crate::server::Server;
 use crate::weight::{is_long_message, may_take_long};
 use crate::wire::{self, Content, MESSAGE_PREFIX, REPLY_PREFIX};
 use diwan_kv::{Batch, CommitId};
 use diwan_query::Interrupt;
-use diwan_store::Collection;
-use diwan_value::{Doc, DocBuf, DocBuilder, ObjectId};
+use diwan_store::ops::Scope;
+use diwan_store::{Collection, Namespace};
+use diwan_value::{Doc, DocBuf, DocBuilder, ObjectId, Value, doc};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
-
-/// Commands that take longer are logged (MongoDB's `slowms`).
-const SLOW: Duration = Duration::from_millis(100);
 
 /// What a command sees besides its request.
 pub(crate) struct Context<'a> {
@@ -36,11 +35,27 @@ pub(crate) struct Context<'a> {
     pub operation: Option<i32>,
     /// Until when a command that has waited before may wait.
     pub deadline: Option<Instant>,
+    /// What the profiler is to know of the command, if its database is profiled.
+    pub trace: Option<Trace>,
     /// Set by a command that has no answer yet: it is run again, from the start, after the wait.
     pub wait: Option<Wait>,
 }
 
 impl Context<'_> {
+    /// What every operation of the store is told: here without disk space and collation.
+    pub(crate) fn scope(&self) -> Scope<'static> {
+        Scope {
+            interrupt: self.interrupt.clone(),
+            cluster_time: self.server.keeps_cluster_time().then(|| self.server.clock.now()),
+            ..Scope::default()
+        }
+    }
+
+    /// The same for operations that may use temporary files.
+    pub(crate) fn scope_with_disk(&self) -> Scope<'static> {
+        Scope { temporary: self.server.options.temporary.clone(), ..self.scope() }
+    }
+
     /// Lets the acknowledgement wait for everything that has been committed so far: for commands that do not learn of
     /// their own commits.
     pub(crate) fn fence(&mut self) -> Result<()> {
@@ -48,6 +63,35 @@ impl Context<'_> {
         let last = self.server.engine.commit(Batch::new())?;
         self.committed(last);
         Ok(())
+    }
+
+    /// Tells the profiler how many documents the command was about, under the name of the entry's field.
+    pub(crate) fn count(&mut self, name: &'static str, count: u64) {
+        if let Some(trace) = &mut self.trace {
+            trace.count(name, count);
+        }
+    }
+
+    /// Refuses a command that expects a collection to have another UUID than it has.
+    pub(crate) fn expect_uuid(&self, namespace: &Namespace, uuid: [u8; 16]) -> Result<()> {
+        let store = &self.server.store;
+        if store.entry(namespace).is_some_and(|entry| entry.uuid() == uuid) {
+            return Ok(());
+        }
+        let entries = store.entries_of(&namespace.database);
+        let actual =
+            entries.into_iter().find(|(_, entry)| entry.uuid() == uuid).map(|(name, _)| name.collection);
+        let details = doc! {
+            "db": namespace.database.as_str(),
+            "collectionUUID": Value::Binary { subtype: 4, bytes: &uuid },
+            "expectedCollection": namespace.collection.as_str(),
+            "actualCollection": actual,
+        };
+        let text = "Collection UUID does not match that specified";
+        Err(CommandError {
+            details: Some(details),
+            ..CommandError::new(code::COLLECTION_UUID_MISMATCH, text)
+        })
     }
 
     /// Notes a commit of this command.
@@ -204,13 +248,11 @@ fn answer(
             Wait::Nothing
         }
     };
-    if server.options.topology != Topology::Standalone {
+    if server.keeps_cluster_time() {
         let now = server.clock.now();
         reply.begin_document("$clusterTime").append("clusterTime", now);
         reply.begin_document("signature");
-        reply
-            .append("hash", diwan_value::Value::Binary { subtype: 0, bytes: &[0; 20] })
-            .append("keyId", 0i64);
+        reply.append("hash", Value::Binary { subtype: 0, bytes: &[0; 20] }).append("keyId", 0i64);
         reply.end().end().append("operationTime", now);
     }
     *output = reply.finish_buffer();
@@ -241,12 +283,25 @@ fn run(
     let interrupt = Interrupt::with_deadline(
         request.arguments.max_time.filter(|_| request.name != "getMore").map(|limit| started + limit),
     );
-    let mut context =
-        Context { server, client, request, interrupt, commit: None, operation: None, deadline, wait: None };
+    let trace = server.profiler.follow(command, request);
+    let mut context = Context {
+        server,
+        client,
+        request,
+        interrupt,
+        commit: None,
+        operation: None,
+        deadline,
+        trace,
+        wait: None,
+    };
+    if let Some(uuid) = request.arguments.collection_uuid.filter(|_| command.names_collection()) {
+        context.expect_uuid(&request.namespace()?, uuid)?;
+    }
     let listed = command.is_long()
         || (command.is_bulk() && is_long_message(request))
         || (command.looks_up() && may_take_long(request));
-    if listed {
+    let outcome = if listed {
         let operation = server.operations.start(Operation {
             client: client.clone(),
             database: request.arguments.database.to_owned(),
@@ -257,18 +312,23 @@ fn run(
             interrupt: context.interrupt.clone(),
         });
         context.operation = Some(operation.id);
-        (command.run)(&mut context, reply)?;
-        drop(operation);
+        (command.run)(&mut context, reply)
     } else {
-        (command.run)(&mut context, reply)?;
-    }
+        (command.run)(&mut context, reply)
+    };
     let took = started.elapsed();
+    if let Some(trace) = context.trace.take() {
+        let shown = || shown(request.body);
+        let (error, reply_bytes) = (outcome.as_ref().err(), reply.len());
+        Ended { server, client, command, request, shown: &shown, took, error, reply_bytes }.record(trace);
+    }
+    outcome?;
     server.metrics.count(command.kind, 1);
     server.metrics.took(command.class(), took);
     if let Some(collection) = command.names_collection().then(|| request.target().as_str()).flatten() {
         server.usage.record(request.arguments.database, collection, command.kind, command.class(), took);
     }
-    if took >= SLOW {
+    if server.profiler.slow().includes(took) {
         tracing::info!(
             connection = client.id,
             command = request.name,

@@ -5,6 +5,9 @@ use crate::wire::{Documents, Sequence};
 use diwan_value::decimal::Rounding;
 use diwan_value::{Array, Doc, Value};
 
+/// Arguments of MongoDB's for what is not here: encrypted collections, settings of queries.
+const ELSEWHERE: [&str; 2] = ["encryptionInformation", "querySettings"];
+
 /// The types that stand for a truth value where MongoDB is lenient.
 const FLAG: &str = "[bool, long, int, decimal, double]";
 /// The numeric types.
@@ -108,6 +111,9 @@ impl<'a> Field<'a> {
 
     /// The error of an argument that the command does not have.
     pub(crate) fn unknown(&self) -> CommandError {
+        if ELSEWHERE.contains(&self.key) {
+            return CommandError::not_implemented(format_args!("{}.{}", self.owner, self.key));
+        }
         let text = format!("BSON field '{}.{}' is an unknown field.", self.owner, self.key);
         CommandError::new(code::IDL_UNKNOWN_FIELD, text)
     }

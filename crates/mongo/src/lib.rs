@@ -23,6 +23,7 @@ mod metrics;
 mod operations;
 mod options;
 mod parameters;
+mod profiler;
 mod request;
 mod server;
 mod sessions;

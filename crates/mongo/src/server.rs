@@ -8,8 +8,9 @@ use crate::connection;
 use crate::cursors::Cursors;
 use crate::metrics::{self, Metrics};
 use crate::operations::Operations;
-use crate::options::Options;
+use crate::options::{Options, Topology};
 use crate::parameters::Parameters;
+use crate::profiler::Profiler;
 use crate::sessions::Sessions;
 use crate::usage::Usage;
 use diwan_kv::Engine;
@@ -41,6 +42,7 @@ pub struct Server {
     pub(crate) metrics: Metrics,
     pub(crate) operations: Operations,
     pub(crate) parameters: Parameters,
+    pub(crate) profiler: Profiler,
     pub(crate) sessions: Sessions,
     pub(crate) usage: Usage,
     pub(crate) started: Instant,
@@ -63,6 +65,7 @@ impl Server {
             metrics: Metrics::default(),
             operations: Operations::default(),
             parameters: Parameters::default(),
+            profiler: Profiler::default(),
             sessions: Sessions::default(),
             usage: Usage::default(),
             started: Instant::now(),
@@ -118,6 +121,11 @@ impl Server {
     /// How many connections are open.
     pub fn connections(&self) -> usize {
         self.clients.count()
+    }
+
+    /// Whether replies tell a cluster's time: a server that stands alone has none.
+    pub(crate) fn keeps_cluster_time(&self) -> bool {
+        self.options.topology != Topology::Standalone
     }
 
     pub(crate) fn is_draining(&self) -> bool {

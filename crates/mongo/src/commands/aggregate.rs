@@ -7,12 +7,10 @@ use crate::dispatch::Context;
 use crate::error::{CommandError, Result, code};
 use crate::fields::missing;
 use crate::request::Request;
-use diwan_query::Interrupt;
 use diwan_store::Namespace;
 use diwan_store::ops::{Aggregate, Scope};
 use diwan_store::plan::Hint;
 use diwan_value::{Array, DocBuilder, Value};
-use std::path::PathBuf;
 
 /// The arguments of an aggregate.
 pub(super) struct Arguments<'a> {
@@ -24,7 +22,7 @@ pub(super) struct Arguments<'a> {
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
     let request = context.request;
     let namespace = target(request)?;
-    let arguments = parse(request, &context.interrupt, context.server.options.temporary.as_ref())?;
+    let arguments = parse(request, context.scope_with_disk())?;
     if let Some(stage) = writing_stage(arguments.aggregate.pipeline)
         && request.arguments.read_concern == Some("linearizable")
     {
@@ -84,18 +82,10 @@ pub(super) fn request_writes(request: &Request<'_>) -> bool {
     request.body.get_array("pipeline").and_then(writing_stage).is_some()
 }
 
-pub(super) fn parse<'a>(
-    request: &Request<'a>,
-    interrupt: &Interrupt,
-    temporary: Option<&PathBuf>,
-) -> Result<Arguments<'a>> {
+pub(super) fn parse<'a>(request: &Request<'a>, scope: Scope<'a>) -> Result<Arguments<'a>> {
     let mut pipeline = None;
-    let mut aggregate = Aggregate {
-        pipeline: Array::EMPTY,
-        hint: Hint::None,
-        scope: Scope { interrupt: interrupt.clone(), ..Scope::default() },
-        bypass_validation: false,
-    };
+    let mut aggregate =
+        Aggregate { pipeline: Array::EMPTY, hint: Hint::None, scope, bypass_validation: false };
     let (mut explain, mut size, mut disk_use) = (false, None, true);
     request.read(|field| {
         match field.key {
@@ -107,14 +97,14 @@ pub(super) fn parse<'a>(
             "collation" => aggregate.scope.collation = Some(field.document()?).filter(|doc| !doc.is_empty()),
             "let" => aggregate.scope.variables = Some(field.document()?),
             "bypassDocumentValidation" => aggregate.bypass_validation = field.flag()?,
-            "fromMongos" | "needsMerge" | "collectionUUID" | "encryptionInformation" | "querySettings" => {}
+            "fromMongos" | "needsMerge" | "collectionUUID" => {}
             _ => return Err(field.unknown()),
         }
         Ok(())
     })?;
     aggregate.pipeline = pipeline.ok_or_else(|| missing("aggregate", "pipeline"))?;
-    if disk_use {
-        aggregate.scope.temporary = temporary.cloned();
+    if !disk_use {
+        aggregate.scope.temporary = None;
     }
     if explain && size.is_none() {
         size = Some(FIRST_BATCH);

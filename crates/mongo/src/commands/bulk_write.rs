@@ -1,8 +1,9 @@
 //! `bulkWrite`: inserts, updates and deletes of several collections in one command.
 
 use super::cursor_reply::{batch_size, first_batch};
-use super::write::{Retry, check_size, is_fatal};
+use super::write::{Retry, check_size, check_writable, is_fatal};
 use super::{delete, find, update};
+use crate::arguments::uuid;
 use crate::cursors::{Cursor, FIRST_BATCH};
 use crate::dispatch::Context;
 use crate::error::{CommandError, Result, code};
@@ -12,6 +13,7 @@ use diwan_query::pipeline::DocList;
 use diwan_store::ops::{Delete, Scope, Update};
 use diwan_store::{Namespace, WriteOptions};
 use diwan_value::{Doc, DocBuf, DocBuilder, doc};
+use std::time::Instant;
 
 /// One operation, and the position of its namespace.
 enum Operation<'a> {
@@ -49,11 +51,14 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         }
         Ok(())
     })?;
-    let scope = Scope { variables, interrupt: context.interrupt.clone(), ..Scope::default() };
+    let scope = Scope { variables, ..context.scope() };
     let namespaces = namespaces
         .ok_or_else(|| missing("bulkWrite", "nsInfo"))?
         .map(|info| {
-            namespace(info.map_err(|value| Field::new("bulkWrite", "nsInfo", value).wrong("object"))?)
+            let info = info.map_err(|value| Field::new("bulkWrite", "nsInfo", value).wrong("object"))?;
+            let (namespace, uuid) = namespace(info)?;
+            uuid.map_or(Ok(()), |uuid| context.expect_uuid(&namespace, uuid))?;
+            Ok(namespace)
         })
         .collect::<Result<Vec<_>>>()?;
     let operations = operations
@@ -184,6 +189,7 @@ fn insert(
         })
         .collect();
     context.server.metrics.count(Kind::Insert, docs.len() as u64);
+    let began = Instant::now();
     let mut errors = Vec::new();
     match context.server.store.collection_or_create(namespace) {
         Ok(collection) => {
@@ -203,6 +209,11 @@ fn insert(
             )?;
         }
         Err(error) => errors.push((0, CommandError::from(error))),
+    }
+    if let Some(trace) = &mut context.trace {
+        let inserted = docs.len().saturating_sub(errors.len()) as u64;
+        let shown = doc! { "insert": namespace.collection.as_str(), "ordered": ordered };
+        trace.statement("insert", namespace, shown, began, Ok(vec![("ninserted", inserted)]));
     }
     let mut errors = errors.into_iter().peekable();
     let mut outcomes = Vec::with_capacity(docs.len());
@@ -233,17 +244,20 @@ fn delete_one(
     }
 }
 
-fn namespace(info: Doc<'_>) -> Result<Namespace> {
-    let mut namespace = None;
+/// A collection that operations name, and what its UUID is expected to be.
+fn namespace(info: Doc<'_>) -> Result<(Namespace, Option<[u8; 16]>)> {
+    let (mut namespace, mut expected) = (None, None);
     Field::read_document("bulkWrite.nsInfo", info, |field| {
         match field.key {
             "ns" => namespace = Some(Namespace::parse(field.string()?)?),
-            "collectionUUID" | "encryptionInformation" => {}
+            "collectionUUID" => expected = Some(uuid(field)?),
             _ => return Err(field.unknown()),
         }
         Ok(())
     })?;
-    namespace.ok_or_else(|| missing("bulkWrite.nsInfo", "ns"))
+    let namespace = namespace.ok_or_else(|| missing("bulkWrite.nsInfo", "ns"))?;
+    check_writable(&namespace)?;
+    Ok((namespace, expected))
 }
 
 /// Reads one operation. What it is, its first field says.

@@ -4,13 +4,12 @@ use super::find::hint;
 use crate::dispatch::Context;
 use crate::error::Result;
 use crate::request::Request;
-use diwan_query::Interrupt;
 use diwan_store::ops::{Count, Scope};
 use diwan_value::DocBuilder;
 
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
     let namespace = context.request.namespace()?;
-    let count = parse(context.request, &context.interrupt)?;
+    let count = parse(context.request, context.scope())?;
     let total = context.server.store.count(&namespace, &count)?;
     match i32::try_from(total) {
         Ok(total) => reply.append("n", total),
@@ -19,9 +18,8 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     Ok(())
 }
 
-pub(super) fn parse<'a>(request: &Request<'a>, interrupt: &Interrupt) -> Result<Count<'a>> {
-    let mut count =
-        Count { scope: Scope { interrupt: interrupt.clone(), ..Scope::default() }, ..Count::default() };
+pub(super) fn parse<'a>(request: &Request<'a>, scope: Scope<'a>) -> Result<Count<'a>> {
+    let mut count = Count { scope, ..Count::default() };
     request.read(|field| {
         match field.key {
             "query" => count.filter = field.document()?,
@@ -30,7 +28,7 @@ pub(super) fn parse<'a>(request: &Request<'a>, interrupt: &Interrupt) -> Result<
             "skip" => count.skip = field.natural()?,
             "hint" => count.hint = hint(field.value())?,
             "collation" => count.scope.collation = Some(field.document()?).filter(|doc| !doc.is_empty()),
-            "fields" | "collectionUUID" | "encryptionInformation" => {}
+            "fields" | "collectionUUID" => {}
             _ => return Err(field.unknown()),
         }
         Ok(())

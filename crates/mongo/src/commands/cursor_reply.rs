@@ -28,13 +28,17 @@ pub(super) fn first_batch(
     reply: &mut DocBuilder,
 ) -> Result<()> {
     reply.begin_document("cursor").begin_array("firstBatch");
-    let (_, ended) = cursor.fill(batch_size, &context.interrupt, reply)?;
+    let (count, ended) = cursor.fill(batch_size, &context.interrupt, reply)?;
     reply.end();
     let namespace = cursor.namespace();
     cursor.session = context.request.arguments.session;
     cursor.pause(&context.interrupt);
     let keep = !single && (!ended || cursor.tail.is_some());
     let id = if keep { context.server.cursors.insert(cursor)? } else { 0 };
+    context.count("nreturned", count);
+    if id != 0 {
+        context.count("cursorid", id.unsigned_abs());
+    }
     reply.append("id", id).append("ns", namespace).end();
     Ok(())
 }

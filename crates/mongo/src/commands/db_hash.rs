@@ -2,7 +2,7 @@
 
 use crate::dispatch::Context;
 use crate::error::Result;
-use diwan_store::ops::{Find, Scope};
+use diwan_store::ops::Find;
 use diwan_store::{Entry, Namespace};
 use diwan_value::{DocBuilder, Value, doc};
 use md5::{Digest, Md5};
@@ -46,11 +46,7 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
 /// The hash of a collection's documents in the order of their `_id`s.
 fn hash(context: &Context<'_>, namespace: &Namespace) -> Result<String> {
     let id_index = doc! { "_id": 1 };
-    let find = Find {
-        sort: Some(id_index.as_doc()),
-        scope: Scope { interrupt: context.interrupt.clone(), ..Scope::default() },
-        ..Find::default()
-    };
+    let find = Find { sort: Some(id_index.as_doc()), scope: context.scope(), ..Find::default() };
     let mut source = context.server.store.find(namespace, &find)?;
     let mut hash = Md5::new();
     while source.advance(&context.interrupt)? {

@@ -1,19 +1,20 @@
 //! `delete`: documents go, the first or all that match each statement.
 
 use super::find::hint;
-use super::write::{Retry, append_errors, batch, is_fatal};
+use super::write::{Retry, append_errors, batch, is_fatal, writable};
 use crate::dispatch::Context;
 use crate::error::{CommandError, Result, code};
 use crate::fields::{Field, missing};
 use crate::metrics::Kind;
 use diwan_store::Collection;
 use diwan_store::ops::{Delete, Scope};
-use diwan_value::{Doc, DocBuilder, Value};
+use diwan_value::{Doc, DocBuilder, Value, doc};
 use std::sync::Arc;
+use std::time::Instant;
 
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
     let request = context.request;
-    let namespace = request.namespace()?;
+    let namespace = writable(request)?;
     let (mut statements, mut ordered, mut variables, mut first) = (None, true, None, None);
     request.read(|field| {
         match field.key {
@@ -21,13 +22,13 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
             "ordered" => ordered = field.flag()?,
             "let" => variables = Some(field.document()?),
             "stmtId" => first = Some(field.integer()?),
-            "bypassDocumentValidation" | "collectionUUID" | "encryptionInformation" => {}
+            "bypassDocumentValidation" | "collectionUUID" => {}
             _ => return Err(field.unknown()),
         }
         Ok(())
     })?;
     let statements = statements.ok_or_else(|| missing("delete", "deletes"))?;
-    let scope = Scope { variables, interrupt: context.interrupt.clone(), ..Scope::default() };
+    let scope = Scope { variables, ..context.scope() };
     let deletes = statements.iter().map(|doc| parse(*doc, &scope)).collect::<Result<Vec<_>>>()?;
     context.server.metrics.count(Kind::Delete, deletes.len() as u64 - 1);
     let retry = Retry::begin(context, first)?;
@@ -61,8 +62,25 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     Ok(())
 }
 
-/// Runs one statement unless it was run before; returns how many documents it deleted.
+/// Runs one statement unless it was run before, and tells the profiler; returns how many documents it deleted.
 pub(super) fn run_one(
+    context: &mut Context<'_>,
+    collection: &Arc<Collection>,
+    delete: &Delete<'_>,
+    at: usize,
+    retry: &Retry<'_>,
+) -> Result<u64> {
+    let began = Instant::now();
+    let outcome = run_once(context, collection, delete, at, retry);
+    if let Some(trace) = &mut context.trace {
+        let statement = doc! { "q": delete.filter, "limit": i32::from(!delete.multi) };
+        let counts = outcome.as_ref().map(|deleted| vec![("ndeleted", *deleted)]);
+        trace.statement("remove", &collection.namespace(), statement, began, counts);
+    }
+    outcome
+}
+
+fn run_once(
     context: &mut Context<'_>,
     collection: &Arc<Collection>,
     delete: &Delete<'_>,

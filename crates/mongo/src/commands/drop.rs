@@ -1,7 +1,8 @@
 //! `drop`: a collection or view goes, with its indexes. One that is not there is gone already.
 
 use crate::dispatch::Context;
-use crate::error::Result;
+use crate::error::{CommandError, Result, code};
+use crate::profiler;
 use diwan_store::Entry;
 use diwan_value::DocBuilder;
 
@@ -11,6 +12,10 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         return Err(field.unknown());
     }
     let store = &context.server.store;
+    if profiler::is_profile(&namespace) && context.server.profiler.level(&namespace.database) > 0 {
+        let text = "turn off profiling before dropping system.profile collection";
+        return Err(CommandError::new(code::ILLEGAL_OPERATION, text));
+    }
     match store.entry(&namespace) {
         Some(Entry::Collection(collection)) => {
             reply.append("nIndexesWas", collection.schema().indexes.len() as i32);

@@ -2,6 +2,7 @@
 
 use crate::dispatch::Context;
 use crate::error::{CommandError, Result, code};
+use crate::profiler::Settings;
 use diwan_value::{DocBuilder, Value};
 
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
@@ -19,6 +20,7 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     }
     if context.server.store.drop_database(database)? {
         context.server.usage.forget(database, None);
+        context.server.profiler.set(database, Settings::default());
         reply.append("dropped", database);
     }
     context.fence()

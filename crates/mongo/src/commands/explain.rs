@@ -29,22 +29,20 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     let arguments = Arguments { database: request.arguments.database, ..Arguments::default() };
     let name = body.iter().next().map(|element| element.key_str()).unwrap_or_default();
     let inner = Request { name, body, sequences: &[], arguments };
-    let interrupt = &context.interrupt;
-    let temporary = context.server.options.temporary.as_ref();
     let store = &context.server.store;
     let explain = |find: &Find<'_>, root: Option<&str>| -> Result<DocBuf> {
         Ok(store.explain_find(&inner.namespace()?, find, root, level)?)
     };
     let explained = match name {
-        "find" => explain(&find::parse(&inner, interrupt, temporary)?.find, None)?,
+        "find" => explain(&find::parse(&inner, context.scope_with_disk())?.find, None)?,
         "count" => {
-            let count = count::parse(&inner, interrupt)?;
+            let count = count::parse(&inner, context.scope())?;
             let (skip, limit) = (count.skip, count.limit);
             let find = found(count.filter, None, count.hint, count.scope);
             explain(&Find { skip, limit, ..find }, Some("COUNT"))?
         }
         "distinct" => {
-            let distinct = distinct::parse(&inner, interrupt)?;
+            let distinct = distinct::parse(&inner, context.scope())?;
             explain(&found(distinct.filter, None, distinct.hint, distinct.scope), None)?
         }
         "update" => {
@@ -58,13 +56,13 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
             explain(&found(delete.filter, None, delete.hint, delete.scope), Some("DELETE"))?
         }
         "findAndModify" | "findandmodify" => {
-            let (modify, _) = find_and_modify::parse(&inner, interrupt)?;
+            let (modify, _) = find_and_modify::parse(&inner, context.scope())?;
             let root = if matches!(modify.modify, Modify::Remove) { "DELETE" } else { "UPDATE" };
             explain(&found(modify.filter, modify.sort, modify.hint, modify.scope), Some(root))?
         }
         "aggregate" => {
             let namespace = aggregation::target(&inner)?;
-            let aggregate = aggregation::parse(&inner, interrupt, temporary)?.aggregate;
+            let aggregate = aggregation::parse(&inner, context.scope_with_disk())?.aggregate;
             let database = inner.arguments.database;
             store.explain_aggregate(namespace.as_ref(), database, &aggregate, level)?
         }
@@ -137,5 +135,5 @@ fn found<'a>(filter: Doc<'a>, sort: Option<Doc<'a>>, hint: Hint, scope: Scope<'a
 fn scope<'a>(context: &Context<'_>, request: &Request<'a>) -> Result<Scope<'a>> {
     let variables = request.fields().find(|field| field.key == "let");
     let variables = variables.map(|field| field.document()).transpose()?;
-    Ok(Scope { variables, interrupt: context.interrupt.clone(), ..Scope::default() })
+    Ok(Scope { variables, ..context.scope() })
 }

@@ -4,7 +4,7 @@ use super::db_hash::hex;
 use crate::dispatch::Context;
 use crate::error::{CommandError, Result};
 use diwan_store::Namespace;
-use diwan_store::ops::{Find, Scope};
+use diwan_store::ops::Find;
 use diwan_value::{DocBuilder, Value, doc};
 use md5::{Digest, Md5};
 
@@ -23,8 +23,12 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         Ok(())
     })?;
     let (filter, sort) = (doc! { "files_id": request.target() }, doc! { "files_id": 1, "n": 1 });
-    let scope = Scope { interrupt: context.interrupt.clone(), ..Scope::default() };
-    let find = Find { filter: filter.as_doc(), sort: Some(sort.as_doc()), scope, ..Find::default() };
+    let find = Find {
+        filter: filter.as_doc(),
+        sort: Some(sort.as_doc()),
+        scope: context.scope(),
+        ..Find::default()
+    };
     let chunks = Namespace::new(request.arguments.database, &format!("{root}.chunks"))?;
     let mut source = context.server.store.find(&chunks, &find)?;
     let (mut hash, mut count) = (Md5::new(), 0i32);

@@ -5,11 +5,9 @@ use crate::cursors::{Cursor, FIRST_BATCH, Tail};
 use crate::dispatch::Context;
 use crate::error::{CommandError, Result, code};
 use crate::request::Request;
-use diwan_query::Interrupt;
 use diwan_store::ops::{Find, Scope};
 use diwan_store::plan::Hint;
 use diwan_value::{Doc, DocBuilder, Value};
-use std::path::PathBuf;
 
 /// The arguments of a find.
 pub(super) struct Arguments<'a> {
@@ -23,7 +21,7 @@ pub(super) struct Arguments<'a> {
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
     let request = context.request;
     let namespace = request.namespace()?;
-    let arguments = parse(request, &context.interrupt, context.server.options.temporary.as_ref())?;
+    let arguments = parse(request, context.scope_with_disk())?;
     let store = &context.server.store;
     let source = store.find(&namespace, &arguments.find)?;
     let mut cursor = Cursor::new(source, &namespace.database, &namespace.collection);
@@ -40,13 +38,8 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
 }
 
 /// Reads the arguments of a find: from the command itself, or from one that is to be explained.
-pub(super) fn parse<'a>(
-    request: &Request<'a>,
-    interrupt: &Interrupt,
-    temporary: Option<&PathBuf>,
-) -> Result<Arguments<'a>> {
-    let mut find =
-        Find { scope: Scope { interrupt: interrupt.clone(), ..Scope::default() }, ..Find::default() };
+pub(super) fn parse<'a>(request: &Request<'a>, scope: Scope<'a>) -> Result<Arguments<'a>> {
+    let mut find = Find { scope, ..Find::default() };
     let (mut batch_size, mut single_batch, mut no_timeout, mut await_data) =
         (FIRST_BATCH, false, false, false);
     let mut disk_use = true;
@@ -76,13 +69,13 @@ pub(super) fn parse<'a>(
             "showRecordId" | "$_requestResumeToken" | "$_resumeAfter" => {
                 return Err(CommandError::not_implemented(format_args!("find.{}", field.key)));
             }
-            "collectionUUID" | "encryptionInformation" | "querySettings" => {}
+            "collectionUUID" => {}
             _ => return Err(field.unknown()),
         }
         Ok(())
     })?;
-    if disk_use {
-        find.scope.temporary = temporary.cloned();
+    if !disk_use {
+        find.scope.temporary = None;
     }
     if let (Some(min), Some(max)) = (find.limits.min, find.limits.max)
         && !min.iter().map(|element| element.key).eq(max.iter().map(|element| element.key))

@@ -1,19 +1,18 @@
 //! `findAndModify`: one document changes or goes, and is returned.
 
 use super::find::hint;
-use super::write::Retry;
+use super::write::{Retry, writable};
 use crate::dispatch::Context;
 use crate::error::{CommandError, Result, code};
 use crate::request::Request;
-use diwan_query::Interrupt;
 use diwan_store::ops::{FindAndModify, Modified, Modify, Scope};
 use diwan_store::plan::Hint;
 use diwan_value::{Doc, DocBuilder};
 
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
     let request = context.request;
-    let namespace = request.namespace()?;
-    let (modify, first) = parse(request, &context.interrupt)?;
+    let namespace = writable(request)?;
+    let (modify, first) = parse(request, context.scope())?;
     let retry = Retry::begin(context, first)?;
     let outcome = match retry.remembered(0) {
         Some(result) => Modified::from_doc(result),
@@ -40,6 +39,8 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     if let Some(commit) = outcome.commit {
         context.committed(commit);
     }
+    let name = if outcome.updated_existing.is_some() { "nMatched" } else { "ndeleted" };
+    context.count(name, outcome.count);
     reply.begin_document("lastErrorObject").append("n", outcome.count as i32);
     if let Some(existing) = outcome.updated_existing {
         reply.append("updatedExisting", existing);
@@ -52,10 +53,7 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
 }
 
 /// Reads the command; returns also the number of its statement, if it has one.
-pub(super) fn parse<'a>(
-    request: &Request<'a>,
-    interrupt: &Interrupt,
-) -> Result<(FindAndModify<'a>, Option<i64>)> {
+pub(super) fn parse<'a>(request: &Request<'a>, scope: Scope<'a>) -> Result<(FindAndModify<'a>, Option<i64>)> {
     let mut parsed = FindAndModify {
         filter: Doc::EMPTY,
         sort: None,
@@ -63,7 +61,7 @@ pub(super) fn parse<'a>(
         modify: Modify::Remove,
         array_filters: None,
         hint: Hint::None,
-        scope: Scope { interrupt: interrupt.clone(), ..Scope::default() },
+        scope,
         bypass_validation: false,
         retry: None,
     };
@@ -83,7 +81,7 @@ pub(super) fn parse<'a>(
             "let" => parsed.scope.variables = Some(field.document()?),
             "bypassDocumentValidation" => parsed.bypass_validation = field.flag()?,
             "stmtId" => first = Some(field.integer()?),
-            "collectionUUID" | "encryptionInformation" | "sampleId" => {}
+            "collectionUUID" | "sampleId" => {}
             _ => return Err(field.unknown()),
         }
         Ok(())

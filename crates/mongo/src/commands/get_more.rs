@@ -47,6 +47,8 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         }
     };
     reply.end();
+    context.count("cursorid", id.unsigned_abs());
+    context.count("nreturned", count);
     let namespace = cursor.namespace();
     if ended && cursor.tail.is_none() {
         cursors.remove(id);

@@ -1,6 +1,6 @@
 //! `insert`: new documents into one collection, which is created if it is not there.
 
-use super::write::{Retry, append_errors, batch, is_fatal};
+use super::write::{Retry, append_errors, batch, is_fatal, writable};
 use crate::dispatch::Context;
 use crate::error::{CommandError, Result};
 use crate::fields::missing;
@@ -10,7 +10,7 @@ use diwan_value::{Doc, DocBuilder, Timestamp};
 
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
     let request = context.request;
-    let namespace = request.namespace()?;
+    let namespace = writable(request)?;
     let (mut docs, mut ordered, mut first) = (None, true, None);
     let (mut bypass_validation, mut keep_timestamps) = (false, false);
     request.read(|field| {
@@ -20,7 +20,7 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
             "bypassDocumentValidation" => bypass_validation = field.flag()?,
             "stmtId" => first = Some(field.integer()?),
             "bypassEmptyTsReplacement" => keep_timestamps = field.boolean()?,
-            "collectionUUID" | "encryptionInformation" => {}
+            "collectionUUID" => {}
             _ => return Err(field.unknown()),
         }
         Ok(())
@@ -54,6 +54,7 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
             0
         }
     };
+    context.count("ninserted", inserted as u64);
     reply.append("n", inserted as i32);
     append_errors(&errors, reply);
     Ok(())

@@ -48,6 +48,7 @@ mod list_commands;
 mod list_databases;
 mod list_indexes;
 mod ping;
+mod profile;
 mod refresh_sessions;
 mod rename_collection;
 mod repl_set_get_config;
@@ -146,6 +147,11 @@ impl Command {
     /// Whether the command's own argument is the collection that it works on.
     pub(crate) fn names_collection(&self) -> bool {
         self.flags & (READ | WRITE) != 0 && self.flags & ADMIN == 0
+    }
+
+    /// Whether the profiler follows the command although its own argument is no collection.
+    pub(crate) fn is_profiled_by_database(&self) -> bool {
+        matches!(self.name, "aggregate" | "getMore" | "listCollections")
     }
 
     pub(crate) fn class(&self) -> Class {
@@ -249,7 +255,7 @@ const TABLE: &[Command] = &[
     missing("planCacheClearFilters"),
     missing("planCacheListFilters"),
     missing("planCacheSetFilter"),
-    missing("profile"),
+    row("profile", profile::run, 0),
     missing("reIndex"),
     row("refreshSessions", refresh_sessions::run, API),
     row("renameCollection", rename_collection::run, ADMIN | LONG | WRITE),

@@ -32,6 +32,9 @@ pub(super) fn run(context: &mut Context<'_>, _: &mut DocBuilder) -> Result<()> {
     if from.collection.starts_with("system.") || to.collection.starts_with("system.") {
         return Err(CommandError::new(code::ILLEGAL_OPERATION, "renaming system collections is not allowed"));
     }
+    if let Some(uuid) = request.arguments.collection_uuid {
+        context.expect_uuid(&from, uuid)?;
+    }
     context.server.store.rename(&from, &to, replace)?;
     context.fence()
 }

@@ -1,7 +1,7 @@
 //! `update`: documents change, the first or all that match each statement; where none does, one may be inserted.
 
 use super::find::hint;
-use super::write::{Retry, append_errors, batch, is_fatal};
+use super::write::{Retry, append_errors, batch, is_fatal, writable};
 use crate::dispatch::Context;
 use crate::error::{CommandError, Result, code};
 use crate::fields::{Field, missing};
@@ -9,10 +9,11 @@ use crate::metrics::Kind;
 use diwan_store::Namespace;
 use diwan_store::ops::{Scope, Update, Updated};
 use diwan_value::{Doc, DocBuilder, Value, doc};
+use std::time::Instant;
 
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
     let request = context.request;
-    let namespace = request.namespace()?;
+    let namespace = writable(request)?;
     let (mut statements, mut ordered, mut variables, mut first) = (None, true, None, None);
     let mut bypass_validation = false;
     request.read(|field| {
@@ -26,13 +27,13 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
             "bypassEmptyTsReplacement" => {
                 return Err(CommandError::not_implemented("update.bypassEmptyTsReplacement"));
             }
-            "collectionUUID" | "encryptionInformation" => {}
+            "collectionUUID" => {}
             _ => return Err(field.unknown()),
         }
         Ok(())
     })?;
     let statements = statements.ok_or_else(|| missing("update", "updates"))?;
-    let scope = Scope { variables, interrupt: context.interrupt.clone(), ..Scope::default() };
+    let scope = Scope { variables, ..context.scope() };
     let updates = statements
         .iter()
         .map(|doc| Ok(Update { bypass_validation, ..parse(*doc, &scope)? }))
@@ -67,8 +68,30 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     Ok(())
 }
 
-/// Runs one statement unless it was run before.
+/// Runs one statement unless it was run before, and tells the profiler.
 pub(super) fn run_one(
+    context: &mut Context<'_>,
+    namespace: &Namespace,
+    update: &Update<'_>,
+    at: usize,
+    retry: &Retry<'_>,
+) -> Result<Updated> {
+    let began = Instant::now();
+    let outcome = run_once(context, namespace, update, at, retry);
+    if let Some(trace) = &mut context.trace {
+        let Update { filter, update, multi, upsert, .. } = update;
+        let statement = doc! { "q": filter, "u": *update, "multi": *multi, "upsert": *upsert };
+        let counts = outcome.as_ref().map(|done| {
+            let matched = done.matched - u64::from(done.upserted.is_some());
+            let upserted = u64::from(done.upserted.is_some());
+            vec![("nMatched", matched), ("nModified", done.modified), ("nUpserted", upserted)]
+        });
+        trace.statement("update", namespace, statement, began, counts);
+    }
+    outcome
+}
+
+fn run_once(
     context: &mut Context<'_>,
     namespace: &Namespace,
     update: &Update<'_>,

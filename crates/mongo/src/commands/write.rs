@@ -4,8 +4,25 @@ use crate::dispatch::Context;
 use crate::error::{CommandError, Result, code};
 use crate::fields::Field;
 use crate::identity::MAX_WRITE_BATCH;
-use diwan_store::{RememberedStatement, RetryRecord, SessionTurn};
+use crate::profiler::is_profile;
+use crate::request::Request;
+use diwan_store::{Namespace, RememberedStatement, RetryRecord, SessionTurn};
 use diwan_value::{Doc, DocBuf, DocBuilder};
+
+/// The collection that a command writes to; those that only the server writes are refused.
+pub(super) fn writable(request: &Request<'_>) -> Result<Namespace> {
+    let namespace = request.namespace()?;
+    check_writable(&namespace)?;
+    Ok(namespace)
+}
+
+/// Refuses to write to collections that only the server writes.
+pub(super) fn check_writable(namespace: &Namespace) -> Result<()> {
+    if is_profile(namespace) {
+        return Err(CommandError::new(code::INVALID_NAMESPACE, format!("cannot write to {namespace}")));
+    }
+    Ok(())
+}
 
 /// The documents of a write command's own field, within MongoDB's limits.
 pub(super) fn batch<'a>(field: Field<'a>) -> Result<Vec<Doc<'a>>> {

@@ -213,6 +213,7 @@ pub(crate) mod code {
     pub(crate) const NOT_IMPLEMENTED: i32 = 238;
     pub(crate) const OPERATION_NOT_SUPPORTED_IN_TRANSACTION: i32 = 263;
     pub(crate) const DATA_CORRUPTION_DETECTED: i32 = 301;
+    pub(crate) const COLLECTION_UUID_MISMATCH: i32 = 361;
     pub(crate) const API_VERSION_ERROR: i32 = 322;
     pub(crate) const API_STRICT_ERROR: i32 = 323;
     pub(crate) const UNSUPPORTED_OP_QUERY_COMMAND: i32 = 352;

@@ -272,3 +272,51 @@ fn a_file_of_gridfs_has_an_md5() {
     ok(client, doc! { "delete": "fs.chunks", "deletes": [{ "q": { "n": 0 }, "limit": 1 }] });
     assert_eq!(code(client, "test", doc! { "filemd5": "f" }), 10040);
 }
+
+#[test]
+fn a_collection_of_another_uuid_is_refused() {
+    let server = TestServer::in_memory();
+    let client = &mut server.client();
+    ok(client, doc! { "create": "c" });
+    ok(client, doc! { "create": "other" });
+    let listed = ok(client, doc! { "listCollections": 1, "filter": { "name": "other" } });
+    let batch = listed.as_doc().get_doc("cursor").unwrap().get_array("firstBatch").unwrap();
+    let other = batch.iter().next().unwrap().as_doc().unwrap().get_doc("info").unwrap().get("uuid").unwrap();
+    let reply = client.run("test", doc! { "find": "c", "collectionUUID": other }).unwrap();
+    let reply = reply.as_doc();
+    assert_eq!(
+        (number(reply, "code"), reply.get_str("codeName")),
+        (Some(361), Some("CollectionUUIDMismatch"))
+    );
+    assert_eq!(reply.get_str("expectedCollection"), Some("c"));
+    assert_eq!(reply.get_str("actualCollection"), Some("other"));
+    ok(client, doc! { "find": "other", "collectionUUID": other });
+    assert_eq!(code(client, "test", doc! { "drop": "c", "collectionUUID": other }), 361);
+    let rename = doc! { "renameCollection": "test.c", "to": "test.d", "collectionUUID": other };
+    assert_eq!(code(client, "admin", rename), 361);
+    let infos = array![{ "ns": "test.c", "collectionUUID": other }];
+    let bulk = doc! { "bulkWrite": 1, "ops": [{ "insert": 0, "document": {} }], "nsInfo": infos };
+    assert_eq!(code(client, "admin", bulk), 361);
+    assert_eq!(code(client, "test", doc! { "find": "c", "encryptionInformation": {} }), 238);
+}
+
+#[test]
+fn the_time_of_the_cluster_can_be_asked_for() {
+    let server = TestServer::in_memory();
+    let client = &mut server.client();
+    ok(client, doc! { "insert": "c", "documents": [{ "_id": 1 }] });
+    let update = array![{ "q": {}, "u": [{ "$set": { "at": "$$CLUSTER_TIME" } }] }];
+    let written = ok(client, doc! { "update": "c", "updates": update });
+    let found = ok(client, doc! { "find": "c" });
+    let batch = found.as_doc().get_doc("cursor").unwrap().get_array("firstBatch").unwrap();
+    let Some(Value::Timestamp(at)) = batch.iter().next().unwrap().as_doc().unwrap().get("at") else {
+        panic!()
+    };
+    let Some(Value::Timestamp(time)) = written.as_doc().get("operationTime") else { panic!() };
+    assert!(at.seconds > 0 && at < time);
+    let options = Options { topology: Topology::Standalone, ..Options::default() };
+    let server = TestServer::with_options(options);
+    let pipeline = array![{ "$documents": [{}] }, { "$set": { "at": "$$CLUSTER_TIME" } }];
+    let command = doc! { "aggregate": 1, "pipeline": pipeline, "cursor": {} };
+    assert_eq!(code(&mut server.client(), "test", command), 51144);
+}

@@ -46,7 +46,7 @@ fn compat_22_commands_that_are_not_there_say_so() {
     // COMPAT-22
     let server = TestServer::in_memory();
     let client = &mut server.client();
-    for command in ["applyOps", "createUser", "mapReduce", "profile", "replSetInitiate", "shutdown"] {
+    for command in ["applyOps", "createUser", "mapReduce", "replSetInitiate", "shutdown"] {
         let mut out = DocBuilder::new();
         out.append(command, 1);
         let (code, text) = refused(client, "admin", out.finish());

@@ -4,4 +4,5 @@ mod commands;
 mod compat;
 mod connections;
 mod cursors;
+mod profiler;
 mod retries;

@@ -8,7 +8,7 @@ use diwan_query::expr::{Context, EvalEnv, Expr, ParseEnv};
 use diwan_query::external_sort::{DEFAULT_MEMORY_LIMIT, MemoryBudget};
 use diwan_query::filter::{Filter, FilterEnv};
 use diwan_query::{Interrupt, code};
-use diwan_value::{Collation, Collator, Doc, Value};
+use diwan_value::{Collation, Collator, Doc, Timestamp, Value};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -19,6 +19,8 @@ pub struct Scope<'a> {
     pub collation: Option<Doc<'a>>,
     /// The variables that expressions may name, each an expression without fields.
     pub variables: Option<Doc<'a>>,
+    /// What `$$CLUSTER_TIME` says; `None` where there is no cluster.
+    pub cluster_time: Option<Timestamp>,
     /// When to stop.
     pub interrupt: Interrupt,
     /// Where temporary files may be made; `None` if the client or the server forbids them.
@@ -46,7 +48,7 @@ impl Scope<'_> {
         };
         let mut context = Context {
             now: clock::now_millis(),
-            cluster_time: None,
+            cluster_time: self.cluster_time,
             user_roles: None,
             variables: Vec::new(),
             collator,

@@ -5,19 +5,19 @@
 
 mod binary;
 mod number;
+mod short;
 mod target;
 
 pub(super) use super::date::date_text;
 pub(super) use number::double_text;
+pub(super) use short::*;
 
 use super::coerce::{Evaluated, is_truthy, type_name};
 use super::date::{date_of, parse_date};
-use super::operator::Arity;
-use super::parse::parse_arguments;
 use super::{Args, EvalEnv, Expr, ParseEnv, named};
 use crate::error::{Error, Result, code};
 use binary::{ByteOrder, Format};
-use diwan_value::{Decimal128, ObjectId, Type, Value, ValueBuf, doc};
+use diwan_value::{Decimal128, ObjectId, Type, Value};
 use target::Target;
 
 /// A failure to convert a value.
@@ -45,26 +45,6 @@ pub(super) fn parse_convert(operator: &'static str, value: Value<'_>, env: &Pars
         named::or(on_null, Value::Null),
     ];
     args.extend(on_error);
-    Ok(env.fold(Expr::Call { operator, function: convert, args }))
-}
-
-/// Parses a short form, which is named after its target.
-pub(super) fn parse_short(operator: &'static str, value: Value<'_>, env: &ParseEnv<'_>) -> Result<Expr> {
-    let mut args = parse_arguments(value, env)?;
-    Arity::Exactly(1).check(operator, args.len())?;
-    let uuid = doc! { "type": "binData", "subtype": 4 };
-    let (to, format) = match operator {
-        "$toBool" => (Value::String("bool"), Value::Null),
-        "$toDate" => (Value::String("date"), Value::Null),
-        "$toDecimal" => (Value::String("decimal"), Value::Null),
-        "$toDouble" => (Value::String("double"), Value::Null),
-        "$toInt" => (Value::String("int"), Value::Null),
-        "$toLong" => (Value::String("long"), Value::Null),
-        "$toObjectId" => (Value::String("objectId"), Value::Null),
-        "$toUUID" => (Value::Document(uuid.as_doc()), Value::String("uuid")),
-        _ => (Value::String("string"), Value::String("auto")),
-    };
-    args.extend([to, format, Value::Null, Value::Null].map(|value| Expr::Literal(ValueBuf::new(value))));
     Ok(env.fold(Expr::Call { operator, function: convert, args }))
 }
 

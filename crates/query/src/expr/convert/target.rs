@@ -13,6 +13,14 @@ pub(super) struct Target<'a> {
 }
 
 impl<'a> Target<'a> {
+    /// Binary data that are a UUID.
+    pub const UUID: Target<'static> = Target { tag: Type::Binary, subtype: Value::Int32(4) };
+
+    /// A type that needs no subtype.
+    pub fn of_type(tag: Type) -> Target<'static> {
+        Target { tag, subtype: Value::Int32(0) }
+    }
+
     /// Reads the argument `to`; none if it is null.
     pub fn of(to: Option<Value<'a>>) -> Result<Option<Target<'a>>> {
         let (tag, subtype) = match to {

@@ -1,0 +1,148 @@
+//! The profiler: what of a database's commands is found in its `system.profile`.
+
+use diwan_testkit::{TestClient, TestServer};
+use diwan_value::{DocBuf, Value, array, doc};
+
+fn run(client: &mut TestClient, command: DocBuf) -> DocBuf {
+    let reply = client.run("test", command).unwrap();
+    assert_eq!(reply.as_doc().get("ok"), Some(Value::Double(1.0)), "{reply:?}");
+    reply
+}
+
+fn refused(client: &mut TestClient, command: DocBuf) -> (i64, String) {
+    let reply = client.run("test", command).unwrap();
+    let reply = reply.as_doc();
+    let code = reply.get("code").and_then(Value::as_i64_exact).unwrap();
+    (code, reply.get_str("errmsg").unwrap().to_owned())
+}
+
+/// The entries, oldest first, without those of looking at them.
+fn entries(client: &mut TestClient) -> Vec<DocBuf> {
+    let filter = doc! { "ns": { "$ne": "test.system.profile" } };
+    let found = run(client, doc! { "find": "system.profile", "filter": filter, "sort": { "$natural": 1 } });
+    let batch = found.as_doc().get_doc("cursor").unwrap().get_array("firstBatch").unwrap();
+    batch.iter().map(|entry| entry.as_doc().unwrap().to_owned()).collect()
+}
+
+/// Kind, namespace, and the counts under `names` of every entry.
+fn shown(entries: &[DocBuf], names: &[&str]) -> Vec<String> {
+    let show = |entry: &DocBuf| {
+        let entry = entry.as_doc();
+        let mut shown = format!("{} {}", entry.get_str("op").unwrap(), entry.get_str("ns").unwrap());
+        for name in names {
+            if let Some(count) = entry.get(name).and_then(Value::as_i64_exact) {
+                shown.push_str(&format!(" {name}={count}"));
+            }
+        }
+        shown
+    };
+    entries.iter().map(show).collect()
+}
+
+#[test]
+fn level_2_records_every_command_on_a_collection() {
+    let server = TestServer::in_memory();
+    let client = &mut server.client();
+    let reply = run(client, doc! { "profile": 2 });
+    let reply = reply.as_doc();
+    assert_eq!(reply.get("was").and_then(Value::as_i64_exact), Some(0));
+    assert_eq!(reply.get("slowms").and_then(Value::as_i64_exact), Some(100));
+    assert_eq!(reply.get("sampleRate"), Some(Value::Double(1.0)));
+    run(client, doc! { "insert": "c", "documents": [{ "_id": 1 }, { "_id": 2 }, { "_id": 3 }] });
+    let updates = array![
+        { "q": { "_id": 1 }, "u": { "$set": { "a": 1 } } },
+        { "q": { "_id": 9 }, "u": { "$set": { "a": 1 } }, "upsert": true },
+    ];
+    run(client, doc! { "update": "c", "updates": updates });
+    run(client, doc! { "find": "c", "batchSize": 3, "comment": "all of them" });
+    run(client, doc! { "aggregate": "c", "pipeline": [{ "$limit": 2 }], "cursor": {} });
+    run(client, doc! { "findAndModify": "c", "query": { "_id": 2 }, "remove": true });
+    run(client, doc! { "delete": "c", "deletes": [{ "q": {}, "limit": 0 }] });
+    let (ops, infos) = (array![{ "insert": 0, "document": { "_id": 7 } }], array![{ "ns": "test.c" }]);
+    client.run("admin", doc! { "bulkWrite": 1, "ops": ops, "nsInfo": infos }).unwrap();
+    run(client, doc! { "ping": 1 });
+    assert_eq!(refused(client, doc! { "find": "c", "filter": { "$no": 1 } }).0, 2);
+    run(client, doc! { "profile": 0 });
+    run(client, doc! { "count": "c" });
+    let entries = entries(client);
+    let names = ["ninserted", "nMatched", "nModified", "nUpserted", "nreturned", "ndeleted", "errCode"];
+    let expected = [
+        "insert test.c ninserted=3",
+        "update test.c nMatched=1 nModified=1 nUpserted=0",
+        "update test.c nMatched=0 nModified=0 nUpserted=1",
+        "query test.c nreturned=3",
+        "command test.c nreturned=2",
+        "command test.c ndeleted=1",
+        "remove test.c ndeleted=3",
+        "insert test.c ninserted=1",
+        "query test.c errCode=2",
+    ];
+    assert_eq!(shown(&entries, &names), expected);
+    let find = entries[3].as_doc();
+    assert_eq!(find.get_doc("command").unwrap().get_str("comment"), Some("all of them"));
+    assert!(find.get("cursorid").is_some() && find.get("ts").is_some() && find.get("millis").is_some());
+    let update = entries[2].as_doc().get_doc("command").unwrap();
+    assert_eq!(
+        update,
+        doc! { "q": { "_id": 9 }, "u": { "$set": { "a": 1 } }, "multi": false, "upsert": true }.as_doc()
+    );
+}
+
+#[test]
+fn level_1_records_what_is_slow_or_what_the_filter_says() {
+    let server = TestServer::in_memory();
+    let client = &mut server.client();
+    run(client, doc! { "profile": 1 });
+    run(client, doc! { "count": "quick" });
+    run(client, doc! { "profile": 1, "slowms": -1 });
+    run(client, doc! { "count": "slow" });
+    run(client, doc! { "profile": 1, "sampleRate": 0.0 });
+    run(client, doc! { "count": "left out" });
+    let reply =
+        run(client, doc! { "profile": 1, "filter": { "ns": "test.told", "command.query.a": { "$gt": 1 } } });
+    assert!(
+        reply
+            .as_doc()
+            .get_str("note")
+            .is_some_and(|note| note.starts_with("When a filter expression is set"))
+    );
+    run(client, doc! { "count": "told", "query": { "a": 1 } });
+    run(client, doc! { "count": "told", "query": { "a": 2 } });
+    let reply = run(client, doc! { "profile": -1 });
+    assert_eq!(reply.as_doc().get("was").and_then(Value::as_i64_exact), Some(1));
+    assert!(reply.as_doc().get_doc("filter").is_some());
+    run(client, doc! { "profile": 0, "filter": "unset", "slowms": 100, "sampleRate": 1 });
+    assert_eq!(shown(&entries(client), &[]), ["command test.slow", "command test.told"]);
+    let (code, text) = refused(client, doc! { "profile": 0, "sampleRate": 2 });
+    assert_eq!((code, text.as_str()), (2, "'sampleRate' must be between 0.0 and 1.0 inclusive"));
+    assert_eq!(refused(client, doc! { "profile": 0, "other": 2 }).0, 40415);
+    assert_eq!(refused(client, doc! { "profile": 1, "filter": { "$no": 2 } }).0, 2);
+}
+
+#[test]
+fn entries_are_the_servers_own() {
+    let server = TestServer::in_memory();
+    let client = &mut server.client();
+    run(client, doc! { "profile": 2 });
+    run(client, doc! { "collMod": "system.profile" });
+    for command in [
+        doc! { "insert": "system.profile", "documents": [{ "a": 1 }] },
+        doc! { "update": "system.profile", "updates": [{ "q": {}, "u": { "a": 1 } }] },
+        doc! { "delete": "system.profile", "deletes": [{ "q": {}, "limit": 0 }] },
+        doc! { "findAndModify": "system.profile", "remove": true },
+    ] {
+        let (code, text) = refused(client, command);
+        assert_eq!((code, text.as_str()), (73, "cannot write to test.system.profile"));
+    }
+    let (code, text) = refused(client, doc! { "drop": "system.profile" });
+    assert_eq!((code, text.as_str()), (20, "turn off profiling before dropping system.profile collection"));
+    run(client, doc! { "dropDatabase": 1 });
+    let reply = run(client, doc! { "profile": -1 });
+    assert_eq!(reply.as_doc().get("was").and_then(Value::as_i64_exact), Some(0));
+    let listed = run(client, doc! { "listCollections": 1 });
+    let batch = listed.as_doc().get_doc("cursor").unwrap().get_array("firstBatch").unwrap();
+    assert_eq!(batch.iter().count(), 0, "the database stays dropped");
+    run(client, doc! { "profile": 2 });
+    run(client, doc! { "profile": 0 });
+    run(client, doc! { "drop": "system.profile" });
+}
