@@ -9,6 +9,7 @@ use crate::handlers::*;
 use crate::http::{Request, Response};
 use hyper::Method;
 use percent_encoding::percent_decode_str;
+use std::sync::LazyLock;
 
 /// Answers a request. The handler of a quick route may run in a task of the runtime; all others, on a thread that may
 /// block.
@@ -203,18 +204,34 @@ pub struct Found {
     pub params: Vec<(&'static str, String)>,
 }
 
+/// One part of a pattern.
+enum Part {
+    Literal(&'static str),
+    /// Any one part of a path, and the parameter that it becomes.
+    One(&'static str),
+    /// All parts to the end.
+    Rest(&'static str),
+}
+
+/// The patterns of [`ROUTES`] in their parts, one for each route.
+static PATTERNS: LazyLock<Vec<Vec<Part>>> =
+    LazyLock::new(|| ROUTES.iter().map(|route| parts_of(route.pattern)).collect());
+
 /// Finds the route of a request.
 pub fn find(method: &Method, path: &str) -> Result<Found> {
     let parts = split(path)?;
     let mut allowed: Vec<&str> = Vec::new();
-    let mut pattern = None;
-    for route in ROUTES {
-        let Some(params) = fit(route.pattern, &parts) else { continue };
+    let mut first = None;
+    for (route, pattern) in ROUTES.iter().zip(PATTERNS.iter()) {
+        if !fits(pattern, &parts) {
+            continue;
+        }
         // What is not a method of `_all_docs` is not one of a document called so either.
-        if *pattern.get_or_insert(route.pattern) != route.pattern {
+        if *first.get_or_insert(route.pattern) != route.pattern {
             continue;
         }
         if route.methods.contains(&method.as_str()) {
+            let params = params(pattern, parts);
             return Ok(Found { handler: route.handler, quick: route.quick, params });
         }
         allowed
@@ -226,6 +243,15 @@ pub fn find(method: &Method, path: &str) -> Result<Found> {
     allowed.sort_unstable();
     let list = allowed.join(",");
     Err(Error::method_not_allowed(format!("Only {list} allowed")).with_header("allow", list))
+}
+
+/// The parts of a pattern.
+fn parts_of(pattern: &'static str) -> Vec<Part> {
+    let part = |part: &'static str| match part.strip_prefix('{').and_then(|name| name.strip_suffix('}')) {
+        None => Part::Literal(part),
+        Some(name) => name.strip_suffix('*').map_or(Part::One(name), Part::Rest),
+    };
+    pattern.split('/').filter(|part| !part.is_empty()).map(part).collect()
 }
 
 /// The parts of a path, unescaped. A slash at the end is not a part.
@@ -252,43 +278,52 @@ fn split(path: &str) -> Result<Vec<String>> {
     Ok(parts)
 }
 
-fn fit(pattern: &'static str, parts: &[String]) -> Option<Vec<(&'static str, String)>> {
+/// Whether a path is of a pattern.
+fn fits(pattern: &[Part], parts: &[String]) -> bool {
+    let is_open = matches!(pattern.last(), Some(Part::Rest(_)));
+    let is_long_enough = if is_open { parts.len() >= pattern.len() } else { parts.len() == pattern.len() };
+    is_long_enough
+        && pattern.iter().zip(parts).all(|(expected, part)| match expected {
+            Part::Literal(literal) => literal == part,
+            Part::One(_) | Part::Rest(_) => true,
+        })
+}
+
+/// The parameters of a path that is of a pattern.
+fn params(pattern: &[Part], parts: Vec<String>) -> Vec<(&'static str, String)> {
     let mut params = Vec::new();
-    let mut rest = parts;
-    for expected in pattern.split('/').filter(|part| !part.is_empty()) {
-        let (part, after) = rest.split_first()?;
-        match expected.strip_prefix('{').and_then(|name| name.strip_suffix('}')) {
-            Some(name) => match name.strip_suffix('*') {
-                Some(name) => {
-                    params.push((name, rest.join("/")));
-                    return Some(params);
-                }
-                None => params.push((name, part.clone())),
-            },
-            None if expected == part => {}
-            None => return None,
+    let mut parts = parts.into_iter();
+    for expected in pattern {
+        let Some(part) = parts.next() else { break };
+        match expected {
+            Part::Literal(_) => {}
+            Part::One(name) => params.push((*name, part)),
+            Part::Rest(name) => {
+                let rest = parts.by_ref().fold(part, |path, part| path + "/" + &part);
+                params.push((*name, rest));
+            }
         }
-        rest = after;
     }
-    rest.is_empty().then_some(params)
+    params
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn params(pattern: &'static str, path: &str) -> Option<Vec<(&'static str, String)>> {
-        fit(pattern, &split(path).unwrap())
+    fn fit(pattern: &'static str, path: &str) -> Option<Vec<(&'static str, String)>> {
+        let (pattern, parts) = (parts_of(pattern), split(path).unwrap());
+        fits(&pattern, &parts).then(|| params(&pattern, parts))
     }
 
     #[test]
     fn patterns_fit_paths() {
-        assert_eq!(params("/{db}", "/a%2Fb/").unwrap(), [("db", "a/b".to_owned())]);
-        assert_eq!(params("/", "/").unwrap(), []);
-        assert!(params("/{db}", "/a/b").is_none() && params("/{db}/x", "/a").is_none());
-        let design = params("/{db}/_design/{ddoc}/_view/{view}", "/db/_design%2Fd%20d/_view/v").unwrap();
+        assert_eq!(fit("/{db}", "/a%2Fb/").unwrap(), [("db", "a/b".to_owned())]);
+        assert_eq!(fit("/", "/").unwrap(), []);
+        assert!(fit("/{db}", "/a/b").is_none() && fit("/{db}/x", "/a").is_none());
+        let design = fit("/{db}/_design/{ddoc}/_view/{view}", "/db/_design%2Fd%20d/_view/v").unwrap();
         assert_eq!(design[1..], [("ddoc", "d d".to_owned()), ("view", "v".to_owned())]);
-        let file = params("/{db}/{doc}/{name*}", "/db/doc%2F1/a/b.txt").unwrap();
+        let file = fit("/{db}/{doc}/{name*}", "/db/doc%2F1/a/b.txt").unwrap();
         assert_eq!(file[1..], [("doc", "doc/1".to_owned()), ("name", "a/b.txt".to_owned())]);
     }
 
