@@ -74,7 +74,12 @@ fn access_stage(access: &Access, filter: Doc<'_>, covered: bool, stats: Option<S
             add_stats(&mut out, stats);
         }
         Access::Ids(ids) => {
-            out.append("stage", if ids.len() == 1 { "IDHACK" } else { "CLUSTERED_IXSCAN" });
+            let is_one = ids.len() == 1;
+            out.append("stage", if is_one { "EXPRESS_IXSCAN" } else { "CLUSTERED_IXSCAN" });
+            if is_one {
+                // The pattern is text here, as MongoDB writes it.
+                out.append("keyPattern", "{ _id: 1 }").append("indexName", "_id_");
+            }
             add_stats(&mut out, stats);
             if let Some(stats) = stats {
                 out.append("keysExamined", stats.keys_examined as i64);

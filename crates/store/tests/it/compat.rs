@@ -283,7 +283,7 @@ fn compat_18_explain_names_ways_over_ids() {
         assert!(!plan.contains_key("inputStage"), "one stage");
         plan.get_str("stage").unwrap().to_owned()
     };
-    assert_eq!(stage(doc! { "_id": 3 }, Hint::None), "IDHACK");
+    assert_eq!(stage(doc! { "_id": 3 }, Hint::None), "EXPRESS_IXSCAN");
     assert_eq!(stage(doc! { "_id": { "$gt": 3 } }, Hint::None), "CLUSTERED_IXSCAN");
     assert_eq!(stage(doc! { "_id": { "$in": [3, 4] } }, Hint::None), "CLUSTERED_IXSCAN");
 }
