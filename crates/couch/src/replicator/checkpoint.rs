@@ -167,12 +167,13 @@ impl Checkpoints {
     }
 
     /// What a client of `_replicate` is answered.
-    pub fn result(&self, through: &Value) -> Map<String, Value> {
+    pub fn result(&self, through: &Value, progress: &Progress) -> Map<String, Value> {
         if !self.enabled {
             return Map::from_iter([("use_checkpoints".to_owned(), json!(false))]);
         }
         let mut result = self.latest.clone();
-        if *through == self.start {
+        // Changes that the filter kept back are none.
+        if *through == self.start || progress.counts().is_empty() {
             result.insert("no_changes".into(), json!(true));
         }
         result

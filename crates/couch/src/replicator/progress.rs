@@ -95,6 +95,11 @@ impl Progress {
 }
 
 impl Counts {
+    /// Whether there was nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.0 == [0; 7]
+    }
+
     /// As the history of checkpoints tells it.
     pub fn history(&self) -> Map<String, Value> {
         self.named(&HISTORY)

@@ -205,9 +205,10 @@ impl Database {
         })
     }
 
-    /// Refuses the name of a filter function that the database does not have: its changes could not be read.
-    pub fn require_filter(&self, name: &str) -> Result<(), Failure> {
-        let Some((design, function)) = name.split_once('/') else { return Ok(()) };
+    /// The text of a filter function. One that the database does not have is refused: its changes could not be read.
+    /// Filters that are not functions have no text.
+    pub fn filter_code(&self, name: &str) -> Result<Option<String>, Failure> {
+        let Some((design, function)) = name.split_once('/') else { return Ok(None) };
         self.patiently(|| {
             let answer = self.send(Call::get(format!("_design/{}", escape(design))))?;
             if !answer.is_success() {
@@ -219,7 +220,7 @@ impl Database {
                 return Err(Failure::new("not_found", reason));
             }
             match self.json(answer)?.get("filters").and_then(|filters| filters.get(function)) {
-                Some(Value::String(_)) => Ok(()),
+                Some(Value::String(code)) => Ok(Some(code.clone())),
                 _ => {
                     let reason = format!(
                         "Couldn't parse filter code from document {design} on `{}` Error: missing json key: {function}",

@@ -52,7 +52,7 @@ pub struct Settings {
 pub struct Task<'a> {
     /// What is replicated.
     pub spec: &'a Spec,
-    /// The id of the checkpoints.
+    /// The id of the checkpoints, but for what the source's filter adds to it.
     pub id: &'a str,
     /// Where is counted.
     pub progress: Arc<Progress>,
@@ -70,16 +70,19 @@ pub fn run(task: &Task<'_>, open: Open<'_>) -> Result<Map<String, Value>, Failur
     let source = open(End::Source, opening.clone())?;
     let target = open(End::Target, opening)?;
     let source_info = source.info()?;
-    if let Choice::Filter(name) = &spec.choice {
-        source.require_filter(name)?;
-    }
+    // A function that was edited lets other documents pass: what was noted of the one before is not true of it.
+    let id = match &spec.choice {
+        Choice::Filter(name) => source.filter_code(name)?.map(|code| Spec::filtered_id(task.id, &code)),
+        _ => None,
+    };
+    let id = id.as_deref().unwrap_or(task.id);
     if spec.create_target {
         target.create(&spec.create_target_params)?;
     }
     let target_info = target.info()?;
     let by_ids = matches!(spec.choice, Choice::Ids(_));
     let mut checkpoints =
-        Checkpoints::load([&source, &target], task.id, uuids::random(), spec.use_checkpoints, by_ids)?;
+        Checkpoints::load([&source, &target], id, uuids::random(), spec.use_checkpoints, by_ids)?;
     if let Some(since) = &spec.since_seq {
         checkpoints.start_at(since.clone());
     }
@@ -145,7 +148,7 @@ pub fn run(task: &Task<'_>, open: Open<'_>) -> Result<Map<String, Value>, Failur
     progress.update(|positions| positions.checkpointed = checkpoints.committed().clone());
     result.and(noted)?;
     progress.update(|positions| positions.pending = Some(0));
-    Ok(checkpoints.result(&through))
+    Ok(checkpoints.result(&through, progress))
 }
 
 fn spawn<'scope>(

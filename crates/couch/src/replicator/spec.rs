@@ -139,6 +139,13 @@ impl Spec {
         id
     }
 
+    /// The id of the checkpoints where a function of the source chooses the documents.
+    pub fn filtered_id(base: &str, code: &str) -> String {
+        let mut id = String::with_capacity(32);
+        push_hex(&mut id, &blake3::hash(format!("{base} {}", code.trim()).as_bytes()).as_bytes()[..16]);
+        id
+    }
+
     /// What follows the id of the checkpoints in the id of the job.
     pub fn extension(&self) -> String {
         let mut out = String::new();
@@ -247,6 +254,9 @@ mod tests {
         let spec = parse(json!({ "source": "a", "target": "b", "continuous": true, "create_target": true }))
             .unwrap();
         assert_eq!(spec.extension(), "+continuous+create_target");
+        let filtered = |code| Spec::filtered_id(&plain, code);
+        assert_eq!((filtered("f").len(), filtered(" f\n")), (32, filtered("f")));
+        assert!(filtered("f") != filtered("g") && filtered("f") != plain);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Feeds that functions of design documents filter.
 
-use crate::setup::{Lines, database};
+use crate::setup::{Lines, database, rev};
+use diwan_testkit::HttpClient;
 use serde_json::{Value, json};
 
 fn ids(reply: &Value) -> Vec<&str> {
@@ -52,6 +53,31 @@ fn filters_of_replications_are_there() {
     let view =
         json!({ "source": "db", "target": "copy", "filter": "_view", "query_params": { "view": "d/none" } });
     assert_eq!(client.post("/_replicate", &view).status, 404);
+}
+
+#[test]
+fn a_replication_begins_anew_when_its_filter_was_edited() {
+    let (_server, mut client) = database();
+    client.put("/copy", &json!({}));
+    let mut design = json!({ "filters": { "few": "function (doc, req) { return doc.n < req.query.end; }" } });
+    design["_rev"] = rev(&client.put("/db/_design/d", &design)).into();
+    for n in 0..4 {
+        client.put(&format!("/db/{n}"), &json!({ "n": n }));
+    }
+    let run = |client: &mut HttpClient, end: &str| {
+        let body =
+            json!({ "source": "db", "target": "copy", "filter": "d/few", "query_params": { "end": end } });
+        client.post("/_replicate", &body).json()
+    };
+    assert_eq!(run(&mut client, "0")["no_changes"], true, "no document passed");
+    let first = run(&mut client, "2");
+    assert_eq!((&first["history"][0]["docs_written"], &first["no_changes"]), (&json!(2), &json!(null)));
+    assert_eq!(run(&mut client, "2")["no_changes"], true);
+    design["filters"]["few"] = "function (doc) { return doc.n >= 0; }".into();
+    client.put("/db/_design/d", &design);
+    let history = run(&mut client, "2")["history"].clone();
+    assert_eq!((history.as_array().map(Vec::len), &history[0]["docs_written"]), (Some(1), &json!(2)));
+    assert_eq!(client.get("/copy").json()["doc_count"], 4);
 }
 
 #[test]
