@@ -15,6 +15,9 @@ use crate::json::{self, Kind, Number};
 use diwan_value::{Collation, Collator, doc};
 use std::sync::OnceLock;
 
+/// The version of the order of strings: that of the library which has its table.
+pub const VERSION: &str = "2.4.0";
+
 /// How keys are ordered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
@@ -56,6 +59,13 @@ pub const HIGHEST: &[u8] = &[0xFF];
 pub(crate) fn write_key(out: &mut Vec<u8>, text: &str, order: Order) {
     let text = text.trim();
     let Some(kind) = json::kind(text) else { return };
+    // A whole number beyond those of JavaScript stands among the others, though it comes as an object.
+    if kind == Kind::Object
+        && let Some(number) = Number::of(text)
+    {
+        out.push(order.tag(Kind::Number));
+        return write_number(out, number.as_f64());
+    }
     out.push(order.tag(kind));
     match kind {
         Kind::Null | Kind::False | Kind::True => {}
@@ -195,6 +205,12 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_version_is_that_of_the_library() {
+        let pinned = format!("icu_collator = {{ version = \"={VERSION}\"");
+        assert!(include_str!("../../../Cargo.toml").contains(&pinned));
+    }
+
     /// The order that CouchDB documents.
     #[test]
     fn values_order_as_documented() {
@@ -210,7 +226,9 @@ mod tests {
             "2",
             "3.0",
             "4",
+            r#"{"$numberLong":"9007199254740993"}"#,
             "1e18",
+            r#"{"$numberLong":"9223372036854775807"}"#,
             r#""""#,
             r#""a""#,
             r#""A""#,

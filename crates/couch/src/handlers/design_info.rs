@@ -3,6 +3,7 @@
 use crate::error::Result;
 use crate::http::{Request, Response};
 use crate::sequence;
+use diwan_script::collate;
 use serde_json::json;
 
 /// Tells it.
@@ -23,6 +24,7 @@ pub fn get(request: &mut Request) -> Result<Response> {
                 "compact_running": false,
                 "waiting_commit": false,
                 "waiting_clients": info.waiting_clients,
+                "collator_versions": [collate::VERSION],
                 "update_seq": sequence::text(&collection, info.update_seq),
                 "purge_seq": 0
             }

@@ -4,6 +4,7 @@ use super::membership::NODE;
 use crate::COUCHDB_VERSION;
 use crate::error::{Error, Result};
 use crate::http::{Request, Response};
+use diwan_script::collate;
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
 
@@ -81,6 +82,11 @@ pub fn versions(request: &mut Request) -> Result<Response> {
         &json!({
             "couchdb": { "version": COUCHDB_VERSION },
             "diwan": { "version": request.couch.config.version },
+            "collation_driver": {
+                "name": "icu4x",
+                "library_version": collate::VERSION,
+                "collator_version": collate::VERSION
+            },
             "javascript_engine": { "name": "quickjs" }
         }),
     ))

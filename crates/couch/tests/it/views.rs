@@ -222,3 +222,25 @@ fn large_integers_are_summed() {
     let stats = value("stats");
     assert_eq!((&stats["count"], &stats["max"]), (&json!(3), &json!(9_007_199_254_740_995_i64)));
 }
+
+#[test]
+fn whole_numbers_beyond_those_of_javascript_are_keys_among_the_others() {
+    let (_server, mut client) = database();
+    let map = "function (doc) { emit(doc.n); emit(['in', doc.n]); }";
+    client.put("/db/_design/d", &json!({ "views": { "v": { "map": map } } }));
+    for (id, n) in [("a", "9007199254740993"), ("b", "1e18"), ("c", "9223372036854775807"), ("d", "5")] {
+        let body = format!("{{\"n\":{n}}}");
+        let json = [("Content-Type", "application/json")];
+        assert_eq!(client.send("PUT", &format!("/db/{id}"), &json, body.as_bytes()).status, 201);
+    }
+    let ids = |client: &mut HttpClient, query: &str| -> String {
+        let reply = client.get(&format!("/db/_design/d/_view/v?{query}")).json();
+        reply["rows"].as_array().unwrap().iter().map(|row| row["id"].as_str().unwrap()).collect()
+    };
+    assert_eq!(ids(&mut client, ""), "dabcdabc");
+    assert_eq!(ids(&mut client, "key=9007199254740993"), "a");
+    assert_eq!(ids(&mut client, "startkey=6&endkey=1e18"), "ab");
+    assert_eq!(ids(&mut client, "startkey=[%22in%22,9e17]&endkey=[%22in%22,1e19]"), "bc");
+    let info = client.get("/db/_design/d/_info").json();
+    assert!(info["view_index"]["collator_versions"][0].is_string());
+}
