@@ -73,6 +73,8 @@ pub const ROUTES: &[Route] = &[
     route(GET, "/_scheduler/docs", scheduler::docs),
     route(GET, "/_scheduler/docs/{db}", scheduler::docs_of),
     route(GET, "/_scheduler/docs/{db}/{doc*}", scheduler::doc),
+    route(GET, "/_scheduler", scheduler::missing),
+    route(GET, "/_scheduler/{rest*}", scheduler::missing),
     route(GET, "/_db_updates", db_updates::get),
     quick(GET, "/favicon.ico", favicon::get),
     route(GET, "/_utils", web_interface::get),
@@ -134,10 +136,13 @@ pub const ROUTES: &[Route] = &[
     route(FUNCTION, "/{db}/_index/{rest*}", index::missing),
     route(FUNCTION, "/{db}/_partition", partition::unnamed),
     route(GET, "/{db}/_partition/{partition}", partition::get),
+    route(POST, "/{db}/_partition/{partition}", partition::post),
     route(GET, "/{db}/_partition/{partition}/_all_docs", all_docs::get_partition),
     route(POST, "/{db}/_partition/{partition}/_all_docs", all_docs::post_partition),
     route(POST, "/{db}/_partition/{partition}/_find", find::post_partition),
     route(POST, "/{db}/_partition/{partition}/_explain", find::explain_partition),
+    route(GET, "/{db}/_partition/{partition}/_index", index::get_partition),
+    route(POST, "/{db}/_partition/{partition}/_index", index::post_partition),
     // Documents, many at once.
     quick(POST, "/{db}", document::post),
     route(POST, "/{db}/_bulk_docs", bulk_docs::post),
@@ -174,6 +179,7 @@ pub const ROUTES: &[Route] = &[
     route(FUNCTION, "/{db}/_design/{ddoc}/_update/{update}/{doc*}", update::call),
     route(FUNCTION, "/{db}/_design/{ddoc}/_rewrite", rewrite::call),
     route(FUNCTION, "/{db}/_design/{ddoc}/_rewrite/{path*}", rewrite::call),
+    route(FUNCTION, "/{db}/_partition/{partition}/{rest*}", partition::missing),
     // Documents and attachments. These come last: a document may be called anything.
     quick(GET, "/{db}/_design/{ddoc}", document::get),
     quick(PUT, "/{db}/_design/{ddoc}", document::put),
@@ -192,6 +198,35 @@ pub const ROUTES: &[Route] = &[
     route(GET, "/{db}/{doc}/{name*}", attachment::get),
     route(PUT, "/{db}/{doc}/{name*}", attachment::put),
     route(DELETE, "/{db}/{doc}/{name*}", attachment::delete),
+];
+
+/// The methods that a path's refusal of another one tells of, where CouchDB tells of others than there are, or in
+/// another order.
+const TOLD: &[(&str, &str)] = &[
+    ("/_uuids", "GET"),
+    ("/_membership", "GET"),
+    ("/_cluster_setup", "GET,POST"),
+    ("/_session", "GET,HEAD,POST,DELETE"),
+    ("/_db_updates", "GET"),
+    ("/_node/{node}/_stats", "GET"),
+    ("/_node/{node}/_system", "GET"),
+    ("/_node/{node}/_prometheus", "GET"),
+    ("/_node/{node}/_versions", "GET"),
+    ("/_node/{node}/_config", "GET"),
+    ("/_node/{node}/_config/{section}", "GET"),
+    ("/_node/{node}/_config/{section}/{key}", "GET,PUT,DELETE"),
+    ("/{db}", "DELETE,GET,HEAD,POST"),
+    ("/{db}/_shards", "GET"),
+    ("/{db}/_security", "PUT,GET"),
+    ("/{db}/_revs_limit", "PUT,GET"),
+    ("/{db}/_changes", "GET,POST,HEAD"),
+    ("/{db}/_index", "GET,POST"),
+    ("/{db}/_partition/{partition}", "GET"),
+    ("/{db}/_design/{ddoc}/_view/{view}", "GET,POST,HEAD"),
+    ("/{db}/_partition/{partition}/_design/{ddoc}/_view/{view}", "GET,POST,HEAD"),
+    ("/{db}/_design/{ddoc}/_info", "GET"),
+    ("/{db}/_design/{ddoc}/_list/{list}/{view}", "GET,POST,HEAD"),
+    ("/{db}/_design/{ddoc}/_list/{list}/{source}/{view}", "GET,POST,HEAD"),
 ];
 
 /// A route that fits a request.
@@ -241,7 +276,8 @@ pub fn find(method: &Method, path: &str) -> Result<Found> {
         return Err(Error::missing());
     }
     allowed.sort_unstable();
-    let list = allowed.join(",");
+    let told = TOLD.iter().find(|told| first == Some(told.0)).map(|told| told.1.to_owned());
+    let list = told.unwrap_or_else(|| allowed.join(","));
     Err(Error::method_not_allowed(format!("Only {list} allowed")).with_header("allow", list))
 }
 
@@ -331,6 +367,9 @@ mod tests {
     fn methods_are_told() {
         let error = find(&Method::PATCH, "/_all_dbs").err().unwrap();
         assert_eq!((error.status, error.reason.as_ref()), (405, "Only GET,HEAD allowed"));
+        for (pattern, _) in TOLD {
+            assert!(ROUTES.iter().any(|route| route.pattern == *pattern), "{pattern}");
+        }
         assert!(find(&Method::GET, "/%ff").is_err());
     }
 }

@@ -131,21 +131,28 @@ impl Parameters {
             Some("all_docs") => true,
             Some(_) => return Err(Error::bad_request("`style` must be `main_only` or `all_docs`")),
         };
+        let sequence_interval = match query.get("seq_interval").map(str::parse) {
+            None => 1,
+            Some(Ok(interval @ 1..)) => interval,
+            Some(_) => return Err(Error::bad_request("invalid_seq_interval")),
+        };
+        // Anything but `true` is as good as nothing, here.
+        let is_set = |name: &str| query.get(name) == Some("true");
         Ok(Parameters {
             kind,
             since,
             limit: query.number("limit")?.unwrap_or(u64::MAX),
-            descending: query.flag("descending")? || query.get("dir") == Some("rev"),
+            descending: is_set("descending") || query.get("dir") == Some("rev"),
             patience: Patience::read(request)?,
-            include_docs: query.flag("include_docs")?,
+            include_docs: is_set("include_docs"),
             show: Show {
-                conflicts: query.flag("conflicts")?,
-                attachments: query.flag("attachments")?,
-                att_encoding_info: query.flag("att_encoding_info")?,
+                conflicts: is_set("conflicts"),
+                attachments: is_set("attachments"),
+                att_encoding_info: is_set("att_encoding_info"),
                 ..Show::default()
             },
             all_leaves,
-            sequence_interval: query.number("seq_interval")?.unwrap_or(1).max(1),
+            sequence_interval,
         })
     }
 }

@@ -2,14 +2,16 @@
 
 use super::document::get::{Opened, open, relate};
 use crate::document::{
-    DocOptions, IdKey, OpenRevs, Rev, Show, parse_id, parse_list, push_rev, send_related, write_doc,
+    DocOptions, IdKey, OpenRevs, Rev, Show, check_new, parse_id, parse_list, push_rev, send_related,
+    write_doc,
 };
 use crate::error::{Error, Result};
 use crate::http::{Request, Response, RowWriter, begins_as_object, multipart};
-use diwan_store::ReadView;
+use diwan_store::{Collection, ReadView};
 use diwan_value::json::{ArraySplitter, write_string};
 use hyper::header::CONTENT_TYPE;
 use serde_json::Value;
+use std::borrow::Cow;
 use std::io::{self, Read, Write};
 
 /// How much of the body is read at once.
@@ -41,7 +43,7 @@ pub fn post(request: &mut Request) -> Result<Response> {
     let collection = request.database()?;
     request.require_json()?;
     let options = DocOptions::parse_for_many(&request.query)?;
-    let asked = read(request, &options.show.of_revision())?;
+    let asked = read(request, &collection, &options.show.of_revision())?;
     let latest = options.latest;
     let view = collection.view();
     // Who would take JSON is given JSON.
@@ -67,7 +69,7 @@ pub fn post(request: &mut Request) -> Result<Response> {
 }
 
 /// Reads what is asked for; the body may be long.
-fn read(request: &mut Request, show: &Show) -> Result<Vec<Asked>> {
+fn read(request: &mut Request, collection: &Collection, show: &Show) -> Result<Vec<Asked>> {
     let limit = request.couch.config.max_request_bytes;
     let mut body = request.take_body();
     let mut splitter = ArraySplitter::new("docs", limit);
@@ -90,7 +92,7 @@ fn read(request: &mut Request, show: &Show) -> Result<Vec<Asked>> {
         while let Some(text) = splitter.next_element()? {
             let value: Value = serde_json::from_slice(text)
                 .map_err(|error| Error::bad_request(format!("invalid UTF-8 JSON: {error}")))?;
-            asked.push(parse(&value, show));
+            asked.push(parse(&value, show, &|id| check_new(collection, id)));
         }
     }
     let found = splitter.found();
@@ -101,7 +103,7 @@ fn read(request: &mut Request, show: &Show) -> Result<Vec<Asked>> {
     Ok(asked)
 }
 
-fn parse(value: &Value, show: &Show) -> Asked {
+fn parse(value: &Value, show: &Show, check: &dyn Fn(&str) -> Result<()>) -> Asked {
     let refuse = |id: &Value, rev: Value, error: &'static str, reason: &str| Asked {
         id: id.clone(),
         wanted: Err(Refusal { rev, error, reason: reason.to_owned() }),
@@ -115,8 +117,11 @@ fn parse(value: &Value, show: &Show) -> Asked {
     let Some(text) = given.as_str() else {
         return refuse(given, Value::Null, "illegal_docid", "Document id must be a string");
     };
-    let id = match parse_id(text) {
+    let id = match parse_id(text).and_then(|id| check(text).map(|()| id)) {
         Ok(id) => id,
+        Err(Error { error: Cow::Borrowed(error), reason, .. }) => {
+            return refuse(given, Value::Null, error, &reason);
+        }
         Err(error) => return refuse(given, Value::Null, "illegal_docid", &error.reason),
     };
     let revs = match object.get("rev") {
@@ -276,7 +281,8 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_is_checked_one_by_one() {
-        let refused = |value| match parse(&value, &Show::default()).wanted {
+        let parse = |value| parse(&value, &Show::default(), &|_| Ok(()));
+        let refused = |value| match parse(value).wanted {
             Ok(_) => String::new(),
             Err(refusal) => format!("{} {}: {}", refusal.rev, refusal.error, refusal.reason),
         };
@@ -289,7 +295,7 @@ mod tests {
         assert_eq!(refused(json!({"id": "a", "rev": "x"})), "\"x\" bad_request: Invalid rev format");
         assert!(refused(json!({"id": "a", "atts_since": 1})).contains("array of revs"));
         assert_eq!(refused(json!({"id": "a", "rev": "1-x", "atts_since": []})), "");
-        let asked = parse(&json!({"id": "a", "atts_since": ["1-x"]}), &Show::default());
+        let asked = parse(json!({"id": "a", "atts_since": ["1-x"]}));
         assert!(asked.wanted.is_ok_and(|wanted| wanted.show.attachments && wanted.revs == OpenRevs::All));
     }
 }

@@ -11,40 +11,33 @@ const MOST: usize = 100;
 /// Of those that the parameters choose.
 pub fn get(request: &mut Request) -> Result<Response> {
     let names = all_dbs::select(request)?;
-    describe(request, &names)
+    describe(request, &names.into_iter().map(Value::String).collect::<Vec<_>>())
 }
 
 /// Of those in `keys`.
 pub fn post(request: &mut Request) -> Result<Response> {
     request.require_json()?;
     let object = request.read_object()?;
-    let Some(Value::Array(keys)) = object.get("keys") else {
-        return Err(Error::bad_request("`keys` member must exist."));
+    let keys = match object.get("keys") {
+        None | Some(Value::Null) => return Err(Error::bad_request("`keys` member must exist.")),
+        Some(Value::Array(keys)) => keys,
+        Some(_) => return Err(Error::bad_request("`keys` member must be an array.")),
     };
     if keys.len() > MOST {
-        return Err(Error::bad_request(format!(
-            "`keys` has {} names; at most {MOST} are allowed",
-            keys.len()
-        )));
+        return Err(Error::bad_request("too_many_keys"));
     }
-    let names = keys
-        .iter()
-        .map(|key| {
-            key.as_str()
-                .map(str::to_owned)
-                .ok_or_else(|| Error::bad_request("`keys` must be an array of strings"))
-        })
-        .collect::<Result<Vec<_>>>()?;
-    describe(request, &names)
+    describe(request, keys)
 }
 
-fn describe(request: &Request, names: &[String]) -> Result<Response> {
-    let rows = names
+fn describe(request: &Request, keys: &[Value]) -> Result<Response> {
+    let rows = keys
         .iter()
-        .map(|name| {
+        .map(|key| {
+            // What is no string names no database.
+            let name = key.as_str().unwrap_or_default();
             Ok(match request.couch.database(name) {
-                Ok(collection) => json!({ "key": name, "info": database::info(name, &collection)? }),
-                Err(_) => json!({ "key": name, "error": "not_found" }),
+                Ok(collection) => json!({ "key": key, "info": database::info(name, &collection)? }),
+                Err(_) => json!({ "key": key, "error": "not_found" }),
             })
         })
         .collect::<Result<Vec<Value>>>()?;

@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::http::{Request, Response};
 use crate::mango;
+use crate::partition;
 use serde_json::{Value, json};
 
 /// Lists them.
@@ -54,6 +55,18 @@ pub fn delete(request: &mut Request) -> Result<Response> {
 pub fn missing(request: &mut Request) -> Result<Response> {
     request.database()?;
     Err(Error::missing())
+}
+
+/// Indexes asked for by way of a partition: those of its database.
+pub fn get_partition(request: &mut Request) -> Result<Response> {
+    partition::of(request)?;
+    get(request)
+}
+
+/// The same for one that is made.
+pub fn post_partition(request: &mut Request) -> Result<Response> {
+    partition::of(request)?;
+    post(request)
 }
 
 /// Deletes all indexes of several design documents.

@@ -39,6 +39,21 @@ pub fn get(request: &mut Request) -> Result<Response> {
     ))
 }
 
+/// A request that only looks like one about a partition.
+pub fn post(request: &mut Request) -> Result<Response> {
+    request.database()?;
+    if request.param("partition").starts_with('_') {
+        partition::check(request.param("partition"))?;
+    }
+    Err(Error::method_not_allowed("Only GET allowed").with_header("allow", "GET"))
+}
+
+/// What there is not in a partition.
+pub fn missing(request: &mut Request) -> Result<Response> {
+    partition::of(request)?;
+    Err(Error::missing())
+}
+
 /// A path without the partition's name.
 pub fn unnamed(request: &mut Request) -> Result<Response> {
     request.database()?;

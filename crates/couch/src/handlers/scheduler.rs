@@ -54,6 +54,11 @@ pub fn doc(request: &mut Request) -> Result<Response> {
     one(request, database, id)
 }
 
+/// What the scheduler does not tell of.
+pub fn missing(_: &mut Request) -> Result<Response> {
+    Ok(Response::json(404, &json!({ "error": "not found" })))
+}
+
 fn one(request: &Request, database: &str, id: &str) -> Result<Response> {
     let document = request.couch.replicator()?.document(database, id).ok_or_else(Error::missing)?;
     Ok(Response::json(200, &document))

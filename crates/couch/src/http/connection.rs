@@ -12,7 +12,7 @@ use http_body_util::BodyExt;
 use hyper::Method;
 use hyper::body::{Body as _, Bytes, Incoming};
 use hyper::header::{
-    AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap, HeaderValue, ORIGIN, SERVER,
+    AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue, ORIGIN, SERVER,
 };
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -23,11 +23,15 @@ use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
+/// What tells requests from each other in an answer and in logs.
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-couch-request-id");
+/// How many milliseconds it took to receive a small body.
+const BODY_TIME: HeaderName = HeaderName::from_static("x-couchdb-body-time");
 /// How long a client may take to send a request's head.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Bodies up to this length are read before a thread is taken for the request.
@@ -72,14 +76,32 @@ pub async fn serve(listener: TcpListener, couch: Arc<Couch>) {
     }
 }
 
-/// Answers one request.
+/// Answers one request, with what CouchDB tells of each.
 async fn answer(
     couch: Arc<Couch>,
     peer: IpAddr,
     request: hyper::Request<Incoming>,
     next: &Next,
 ) -> hyper::Response<Outgoing> {
-    couch.requests.fetch_add(1, Ordering::Relaxed);
+    let number = couch.requests.fetch_add(1, Ordering::Relaxed);
+    let id = HeaderValue::from_str(&couch.uuids.of_request(number));
+    let mut body_time = Duration::ZERO;
+    let mut response = respond(couch, peer, request, next, &mut body_time).await;
+    let headers = response.headers_mut();
+    headers.insert(BODY_TIME, u64::try_from(body_time.as_millis()).unwrap_or(u64::MAX).into());
+    if let Ok(id) = id {
+        headers.insert(REQUEST_ID, id);
+    }
+    response
+}
+
+async fn respond(
+    couch: Arc<Couch>,
+    peer: IpAddr,
+    request: hyper::Request<Incoming>,
+    next: &Next,
+    body_time: &mut Duration,
+) -> hyper::Response<Outgoing> {
     let (mut head, incoming) = request.into_parts();
     head.method = overridden(head.method, &head.headers);
     let authority = head.uri.authority().map(|authority| authority.as_str());
@@ -106,11 +128,11 @@ async fn answer(
         Ok(found) => found,
         Err(error) => {
             // A small body may still be on its way: closing on it would cost the client the answer.
-            let _ = receive(&head.headers, incoming, next).await;
+            let _ = receive(&head.headers, incoming, next, body_time).await;
             return finish(&couch, origin, error.into(), None);
         }
     };
-    let body = match receive(&head.headers, incoming, next).await {
+    let body = match receive(&head.headers, incoming, next, body_time).await {
         Ok(body) => body,
         Err(error) => return finish(&couch, origin, error.into(), None),
     };
@@ -147,13 +169,20 @@ fn overridden(method: Method, headers: &HeaderMap) -> Method {
 }
 
 /// Takes a small body as a whole; a large one is read by its handler.
-async fn receive(headers: &HeaderMap, incoming: Incoming, next: &Next) -> Result<Body, Error> {
+async fn receive(
+    headers: &HeaderMap,
+    incoming: Incoming,
+    next: &Next,
+    time: &mut Duration,
+) -> Result<Body, Error> {
     let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     let body = if incoming.is_end_stream() {
         Body::Empty
     } else if length.is_some_and(|length| length <= SMALL_BODY) {
-        let collected = tokio::time::timeout(BODY_PATIENCE, incoming.collect())
-            .await
+        let began = Instant::now();
+        let collected = tokio::time::timeout(BODY_PATIENCE, incoming.collect()).await;
+        *time = began.elapsed();
+        let collected = collected
             .map_err(|_| Error::request_timeout("The request's body came too slowly."))?
             .map_err(|error| Error::bad_request(format!("The request's body broke off: {error}")))?;
         Body::Bytes(collected.to_bytes())
@@ -295,8 +324,8 @@ fn finish(
     };
     let mut out = hyper::Response::new(body);
     *out.status_mut() = response.status;
-    // With room for what hyper adds.
-    out.headers_mut().reserve(response.headers.len() + 3);
+    // With room for what is added, by hyper too.
+    out.headers_mut().reserve(response.headers.len() + 5);
     for (name, value) in response.headers {
         out.headers_mut().append(name, value);
     }

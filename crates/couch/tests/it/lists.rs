@@ -139,6 +139,12 @@ fn partitions_are_databases_of_their_own() {
     assert_eq!(ids(&client.get("/parts/_all_docs?partition=p").json()), ["p:1", "p:2"]);
     let refused = client.get("/db/_all_docs?partition=p").refusal();
     assert_eq!(refused.2, "`partition` parameter is not supported on this db");
+    let body = json!({"partition": "p", "limit": 1});
+    assert_eq!(ids(&client.post("/parts/_all_docs", &body).json()), ["p:1"]);
+    assert_eq!(client.post("/db/_all_docs", &body).refusal(), refused);
+    let several = client.post("/parts/_all_docs/queries", &json!({"queries": [body, {}]})).json();
+    assert_eq!(ids(&several["results"][0]), ["p:1"]);
+    assert!(ids(&several["results"][1]).len() > 2);
     assert_eq!(client.get("/parts/_partition").refusal().2, "invalid_partition_req");
     let purge = client.post("/parts/_purge", &json!({"whole": ["1-abc"]}));
     assert_eq!(purge.refusal().2, "Doc id must be of form partition:id");
@@ -146,6 +152,23 @@ fn partitions_are_databases_of_their_own() {
     assert_eq!(found["docs"].as_array().unwrap().len(), 2);
     assert_eq!(client.get("/db/_partition/p").refusal().2, "database is not partitioned");
     assert_eq!(client.get("/parts/_partition/_p").refusal().1, "illegal_partition");
+    let unnamed = client.post("/db/_partition/_find", &json!({"selector": {}})).refusal();
+    assert_eq!((unnamed.0, unnamed.1.as_str()), (400, "illegal_partition"));
+    assert_eq!(client.post("/parts/_partition/p", &json!({})).refusal().2, "Only GET allowed");
+    for (path, status) in [
+        ("/parts/_partition/p/_none", 404),
+        ("/parts/_partition/p/_design/d", 404),
+        ("/parts/_partition/p/_index", 200),
+        ("/db/_partition/p/_index", 400),
+        ("/db/_partition/p/_none", 400),
+    ] {
+        assert_eq!(client.get(path).status, status, "{path}");
+    }
+    let got = client.post("/parts/_bulk_get", &json!({"docs": [{"id": "x"}, {"id": "_a:b"}, {"id": "p:1"}]}));
+    let got = got.json()["results"].clone();
+    assert_eq!(got[0]["docs"][0]["error"]["reason"], "Doc id must be of form partition:id");
+    assert_eq!(got[1]["docs"][0]["error"]["error"], "illegal_docid");
+    assert_eq!(got[2]["docs"][0]["ok"]["_id"], "p:1");
 }
 
 // HTTP-21

@@ -98,6 +98,47 @@ fn what_is_not_below_indexes() {
 }
 
 #[test]
+fn methods_are_told_in_couchdbs_words() {
+    let (_server, mut http) = database();
+    for (method, path, allowed) in [
+        ("POST", "/", "GET,HEAD"),
+        ("PATCH", "/db", "DELETE,GET,HEAD,POST"),
+        ("DELETE", "/_uuids", "GET"),
+        ("PUT", "/_session", "GET,HEAD,POST,DELETE"),
+        ("PUT", "/db/_changes", "GET,POST,HEAD"),
+        ("PUT", "/db/_index", "GET,POST"),
+        ("PUT", "/db/_all_docs", "GET,HEAD,POST"),
+        ("DELETE", "/db/_security", "PUT,GET"),
+        ("DELETE", "/db/_design/d/_view/v", "GET,POST,HEAD"),
+        ("PUT", "/_scheduler/jobs", "GET,HEAD"),
+        ("PUT", "/_scheduler/none", "GET,HEAD"),
+    ] {
+        let reply = http.send(method, path, &JSON, b"{}");
+        assert_eq!(reply.header("allow"), Some(allowed), "{path}");
+        let expected = (405, "method_not_allowed".to_owned(), format!("Only {allowed} allowed"));
+        assert_eq!(reply.refusal(), expected);
+    }
+    for path in ["/_scheduler", "/_scheduler/none"] {
+        let reply = http.get(path);
+        assert_eq!((reply.status, reply.json()), (404, json!({ "error": "not found" })));
+    }
+}
+
+#[test]
+fn changes_take_odd_flags_for_none() {
+    let (_server, mut http) = database();
+    http.put("/db/a", &json!({}));
+    for query in ["include_docs=1", "include_docs=TRUE", "conflicts=x", "descending=", "attachments=yes"] {
+        let reply = http.get(&format!("/db/_changes?{query}"));
+        assert_eq!((reply.status, &reply.json()["results"][0]["doc"]), (200, &json!(null)), "{query}");
+    }
+    for query in ["seq_interval=0", "seq_interval=-1", "seq_interval=x"] {
+        let refused = http.get(&format!("/db/_changes?{query}")).refusal();
+        assert_eq!((refused.0, refused.2.as_str()), (400, "invalid_seq_interval"), "{query}");
+    }
+}
+
+#[test]
 fn bodies_that_are_no_objects() {
     let (_server, mut http) = database();
     let paths =

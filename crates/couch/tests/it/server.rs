@@ -51,6 +51,40 @@ fn databases_are_listed() {
     }
     let infos = http.get("/_dbs_info?limit=1").json();
     assert_eq!((&infos[0]["key"], &infos[0]["info"]["doc_count"]), (&json!("a"), &json!(0)));
+    let infos = http.post("/_dbs_info", &json!({ "keys": ["b", "none", 1] })).json();
+    assert_eq!((&infos[0]["key"], &infos[0]["info"]["db_name"]), (&json!("b"), &json!("b")));
+    assert_eq!(infos[1], json!({ "key": "none", "error": "not_found" }));
+    assert_eq!(infos[2], json!({ "key": 1, "error": "not_found" }));
+    for (body, reason) in [
+        (json!({}), "`keys` member must exist."),
+        (json!({ "keys": "a" }), "`keys` member must be an array."),
+        (json!({ "keys": vec!["a"; 101] }), "too_many_keys"),
+    ] {
+        let refused = http.post("/_dbs_info", &body).refusal();
+        assert_eq!((refused.0, refused.2.as_str()), (400, reason));
+    }
+}
+
+#[test]
+fn every_answer_has_an_id() {
+    let (_server, mut http) = database();
+    http.put("/db/d", &json!({}));
+    let mut ids = std::collections::HashSet::new();
+    for (method, path) in [
+        ("GET", "/"),
+        ("HEAD", "/db/d"),
+        ("GET", "/db/_all_docs"),
+        ("GET", "/none"),
+        ("PUT", "/db/_changes"),
+        ("POST", "/db"),
+    ] {
+        let reply = http.send(method, path, &[("Content-Type", "application/json")], b"{}");
+        let id = reply.header("x-couch-request-id").unwrap().to_owned();
+        assert!(id.len() == 10 && id.bytes().all(|byte| byte.is_ascii_hexdigit()), "{path}: {id}");
+        assert!(ids.insert(id), "{path}");
+        let time = reply.header("x-couchdb-body-time").map(str::parse::<u32>);
+        assert!(matches!(time, Some(Ok(_))), "{path}: {time:?}");
+    }
 }
 
 #[test]

@@ -39,59 +39,58 @@ enum Namespace {
 
 /// All documents.
 pub fn get(request: &mut Request) -> Result<Response> {
-    let namespace = of_query(request)?;
-    list(request, namespace, false)
+    list(request, None, false)
 }
 
 /// The same, with parameters in the body.
 pub fn post(request: &mut Request) -> Result<Response> {
-    let namespace = of_query(request)?;
-    list(request, namespace, true)
+    list(request, None, true)
 }
 
 /// All documents but where the parameters name a partition.
-fn of_query(request: &Request) -> Result<Namespace> {
-    let Some(partition) = request.query.get("partition") else { return Ok(Namespace::All) };
-    if !partition::is_partitioned(&*request.database()?) {
+fn chosen(collection: &Collection, members: &Members<'_>) -> Result<Namespace> {
+    let Some(partition) = members.text("partition") else { return Ok(Namespace::All) };
+    if !partition::is_partitioned(collection) {
         return Err(Error::query_parse_error("`partition` parameter is not supported on this db"));
     }
-    partition::check(partition)?;
-    Ok(Namespace::Partition(partition.to_owned()))
+    partition::check(&partition)?;
+    Ok(Namespace::Partition(partition.into_owned()))
 }
 
 /// Several listings in one answer.
 pub fn queries(request: &mut Request) -> Result<Response> {
-    several(request, Namespace::All)
+    several(request, None)
 }
 
 /// Design documents.
 pub fn get_design(request: &mut Request) -> Result<Response> {
-    list(request, Namespace::Design, false)
+    list(request, Some(Namespace::Design), false)
 }
 
 /// The same, with parameters in the body.
 pub fn post_design(request: &mut Request) -> Result<Response> {
-    list(request, Namespace::Design, true)
+    list(request, Some(Namespace::Design), true)
 }
 
 /// Several listings of design documents.
 pub fn queries_design(request: &mut Request) -> Result<Response> {
-    several(request, Namespace::Design)
+    several(request, Some(Namespace::Design))
 }
 
 /// The documents of a partition.
 pub fn get_partition(request: &mut Request) -> Result<Response> {
     let partition = partition::of(request)?;
-    list(request, Namespace::Partition(partition), false)
+    list(request, Some(Namespace::Partition(partition)), false)
 }
 
 /// The same, with parameters in the body.
 pub fn post_partition(request: &mut Request) -> Result<Response> {
     let partition = partition::of(request)?;
-    list(request, Namespace::Partition(partition), true)
+    list(request, Some(Namespace::Partition(partition)), true)
 }
 
-fn list(request: &mut Request, namespace: Namespace, has_body: bool) -> Result<Response> {
+/// Lists what is told, or what the parameters choose.
+fn list(request: &mut Request, told: Option<Namespace>, has_body: bool) -> Result<Response> {
     let collection = request.database()?;
     let body = match has_body {
         true => {
@@ -100,7 +99,9 @@ fn list(request: &mut Request, namespace: Namespace, has_body: bool) -> Result<R
         }
         false => None,
     };
-    let parameters = Parameters::read(&Members::new(&request.query, body.as_ref()))?;
+    let members = Members::new(&request.query, body.as_ref());
+    let namespace = told.map_or_else(|| chosen(&collection, &members), Ok)?;
+    let parameters = Parameters::read(&members)?;
     let listing = Listing::new(collection, namespace, parameters);
     Ok(Response::rows(move |out| {
         listing.write(out)?;
@@ -109,14 +110,15 @@ fn list(request: &mut Request, namespace: Namespace, has_body: bool) -> Result<R
     }))
 }
 
-fn several(request: &mut Request, namespace: Namespace) -> Result<Response> {
+fn several(request: &mut Request, told: Option<Namespace>) -> Result<Response> {
     let collection = request.database()?;
     let body = request.read_object()?;
     let listings = each_query(&body)?
         .into_iter()
         .map(|query| {
-            let parameters = Parameters::read(&Members::of_one(&request.query, query))?;
-            Ok(Listing::new(collection.clone(), namespace.clone(), parameters))
+            let members = Members::of_one(&request.query, query);
+            let namespace = told.clone().map_or_else(|| chosen(&collection, &members), Ok)?;
+            Ok(Listing::new(collection.clone(), namespace, Parameters::read(&members)?))
         })
         .collect::<Result<Vec<_>>>()?;
     Ok(Response::rows(move |out| {
