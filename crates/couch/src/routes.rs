@@ -90,6 +90,7 @@ pub const ROUTES: &[Route] = &[
     route(PUT, "/_node/{node}/_config/{section}/{key}", config::refuse),
     route(DELETE, "/_node/{node}/_config/{section}/{key}", config::refuse),
     quick(GET, "/_node/{node}", node::name),
+    quick(FUNCTION, "/_node", node::unnamed),
     // The same where CouchDB 1 had it, for clients of its time.
     route(GET, "/_config", config::all),
     route(GET, "/_config/{section}", config::section),

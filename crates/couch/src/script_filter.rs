@@ -73,10 +73,16 @@ impl ScriptFilter {
         Ok(self)
     }
 
-    /// Whether the function lets a document through.
-    pub fn passes(&self, view: &ReadView, id: &[u8], found: &RevisedDocument) -> Result<bool> {
+    /// Whether the function lets a document through, which it sees with its conflicts or without.
+    pub fn passes(
+        &self,
+        view: &ReadView,
+        id: &[u8],
+        found: &RevisedDocument,
+        conflicts: bool,
+    ) -> Result<bool> {
         let mut text = Vec::new();
-        let show = Show { conflicts: true, ..Show::default() };
+        let show = Show { conflicts, ..Show::default() };
         document::write_doc(&mut text, view, id, found, &show)?;
         Ok(self.ask(&[&String::from_utf8_lossy(&text)])?.first() == Some(&true))
     }

@@ -4,7 +4,7 @@ use super::row::Leaves;
 use crate::document;
 use crate::error::{Error, Result};
 use crate::http::Request;
-use crate::mango::{Fields, Selector};
+use crate::mango::{Fields, Selector, conflicts_of};
 use crate::script_filter::ScriptFilter;
 use diwan_store::{ChangeRow, Collection, ReadView, RevisedDocument};
 use diwan_value::Value as Bson;
@@ -114,32 +114,35 @@ impl Filter {
             Wanted::Design => {
                 matches!(row.id_value.as_value(), Bson::String(id) if id.starts_with("_design/")).then(all)
             }
-            Wanted::Selector(selector, _) => {
-                self.choose(view, row, &mut |_, found| selector.matches_document(found))?
-            }
+            Wanted::Selector(selector, _) => self.choose(view, row, &mut |view, found, alone| {
+                selector.matches_document(found, || match alone {
+                    true => Ok(Vec::new()),
+                    false => conflicts_of(view, &row.id),
+                })
+            })?,
             Wanted::Script(script) => {
-                self.choose(view, row, &mut |view, found| script.passes(view, &row.id, found))?
+                self.choose(view, row, &mut |view, found, alone| script.passes(view, &row.id, found, !alone))?
             }
         })
     }
 
-    /// Asks of each leaf that would be named.
+    /// Asks of each leaf that would be named. One of several is asked about alone: it has no conflicts.
     fn choose(
         &self,
         view: Option<&ReadView>,
         row: &ChangeRow,
-        passes: &mut dyn FnMut(&ReadView, &RevisedDocument) -> Result<bool>,
+        passes: &mut dyn FnMut(&ReadView, &RevisedDocument, bool) -> Result<bool>,
     ) -> Result<Option<Leaves>> {
         let Some(view) = view else { return Ok(None) };
         if !self.all_leaves || row.leaves.len() <= 1 {
             // The document may have changed since: then the change to come will be told in its turn.
             let Some(found) = view.document(&row.id)? else { return Ok(None) };
-            return Ok(passes(view, &found)?.then_some(Leaves::Winner));
+            return Ok(passes(view, &found, false)?.then_some(Leaves::Winner));
         }
         let mut chosen = Vec::new();
         for revision in &row.leaves {
             if let Some(found) = view.revision(&row.id, *revision)?
-                && passes(view, &found)?
+                && passes(view, &found, true)?
             {
                 chosen.push(*revision);
             }

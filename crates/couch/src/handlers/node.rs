@@ -8,6 +8,11 @@ use diwan_script::collate;
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
 
+/// A path that names no node.
+pub fn unnamed(_: &mut Request) -> Result<Response> {
+    Err(Error::bad_request("Incomplete path to _node request"))
+}
+
 /// Refuses a name that is not this node's.
 pub fn check(request: &Request) -> Result<()> {
     match request.param("node") {

@@ -28,6 +28,9 @@ pub fn get(request: &mut Request) -> Result<Response> {
 /// Replaces it.
 pub fn put(request: &mut Request) -> Result<Response> {
     let collection = request.database()?;
+    if request.param("db") == "_users" {
+        return Err(Error::forbidden("You can't edit the security object of the user database."));
+    }
     let object = request.read_object()?;
     for group in ["admins", "members", "readers"] {
         match object.get(group) {

@@ -18,4 +18,4 @@ pub use follow::{Followed, create, follow, follow_soon, give_way, remove};
 pub use indexes::{Listed, list, special};
 pub use request::{IndexRequest, bulk_delete_names, read_body};
 pub use run::find;
-pub use selector::{Fields, Selector};
+pub use selector::{Fields, Selector, conflicts_of};

@@ -4,7 +4,7 @@ use super::bookmark;
 use super::follow::{follow, keep_following};
 use super::indexes::{self, Listed, required_fields};
 use super::request::{FindRequest, selector_of};
-use super::selector::{in_partition, no_design_documents, write_found};
+use super::selector::{conflicts_of, in_partition, no_design_documents, write_found};
 use crate::document::{self, Show};
 use crate::error::{Error, Result};
 use crate::http::{Request, Response, RowWriter};
@@ -194,7 +194,13 @@ impl Answer {
         if !self.asked.selector.names_metadata() {
             return Ok(true);
         }
-        self.asked.selector.matches_document(&revised(stored)?)
+        self.asked.selector.matches_document(&revised(stored)?, || match self.asked.conflicts {
+            true => {
+                let id = id_key(stored.record().doc.get("_id").unwrap_or(Value::Null))?;
+                conflicts_of(&self.collection.view(), &id)
+            }
+            false => Ok(Vec::new()),
+        })
     }
 
     fn write_document(&self, out: &mut RowWriter, stored: &StoredDocument) -> Result<()> {

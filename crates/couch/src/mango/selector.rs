@@ -50,14 +50,24 @@ impl Selector {
         self.parsed.names_metadata()
     }
 
-    /// Whether a document matches.
-    pub fn matches_document(&self, found: &RevisedDocument) -> Result<bool> {
-        let matches = match self.parsed.names_metadata() {
-            true => self.parsed.filter().matches(with_metadata(found, &[]).as_doc()),
-            false => self.parsed.filter().matches(found.doc.as_doc()),
-        };
-        Ok(matches?)
+    /// Whether a document matches. What it conflicts with is asked for only where there may be something.
+    pub fn matches_document(
+        &self,
+        found: &RevisedDocument,
+        conflicts: impl FnOnce() -> Result<Vec<String>>,
+    ) -> Result<bool> {
+        if !self.parsed.names_metadata() {
+            return Ok(self.parsed.filter().matches(found.doc.as_doc())?);
+        }
+        let conflicts = if found.has_branches { conflicts()? } else { Vec::new() };
+        Ok(self.parsed.filter().matches(with_metadata(found, &conflicts).as_doc())?)
     }
+}
+
+/// The revisions that a document's winner conflicts with.
+pub fn conflicts_of(view: &ReadView, id: &[u8]) -> Result<Vec<String>> {
+    let tree = view.tree(id)?;
+    Ok(tree.iter().flat_map(|tree| tree.conflicts()).map(|revision| revision.to_string()).collect())
 }
 
 /// A filter that leaves design documents out.
@@ -148,13 +158,8 @@ impl Fields {
             self.write_stored(out, found.doc.as_doc());
             return Ok(());
         }
-        let mut conflicts = Vec::new();
-        if show.conflicts
-            && found.has_branches
-            && let Some(tree) = view.tree(id)?
-        {
-            conflicts = tree.conflicts().iter().map(ToString::to_string).collect();
-        }
+        let conflicts =
+            if show.conflicts && found.has_branches { conflicts_of(view, id)? } else { Vec::new() };
         let doc = with_metadata(found, &conflicts);
         write_projected(out, self.parsed.project(doc.as_doc()).as_doc());
         Ok(())
@@ -223,12 +228,16 @@ mod tests {
         let live = found(doc! { "_id": "a", "n": 1, "__v": 0 }, false);
         let gone = found(doc! { "_id": "a" }, true);
         let selector = |json: serde_json::Value| Selector::read(&json).unwrap();
+        let matches = |selector: &Selector, found: &RevisedDocument| {
+            selector.matches_document(found, || Ok(vec!["1-x".to_owned()])).unwrap()
+        };
         let not_deleted = selector(serde_json::json!({"_deleted": {"$exists": false}}));
-        assert!(
-            not_deleted.matches_document(&live).unwrap() && !not_deleted.matches_document(&gone).unwrap()
-        );
-        assert!(selector(serde_json::json!({"$__v": 0, "n": 1})).matches_document(&live).unwrap());
-        assert!(selector(serde_json::json!({"_id": "a"})).matches_document(&gone).unwrap());
+        assert!(matches(&not_deleted, &live) && !matches(&not_deleted, &gone));
+        assert!(matches(&selector(serde_json::json!({"$__v": 0, "n": 1})), &live));
+        assert!(matches(&selector(serde_json::json!({"_id": "a"})), &gone));
+        let torn = RevisedDocument { has_branches: true, ..live.clone() };
+        let conflicted = selector(serde_json::json!({"_conflicts": ["1-x"]}));
+        assert!(matches(&conflicted, &torn) && !matches(&conflicted, &live));
         let show = |fields: DocBuf, doc: &RevisedDocument| {
             let fields = Fields::parse(fields.as_doc().get("f").unwrap()).unwrap().unwrap();
             let mut out = Vec::new();

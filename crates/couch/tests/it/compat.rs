@@ -189,6 +189,14 @@ fn indexes_of_queries_are_the_collections() {
     let explained = http.post("/db/_explain", &json!({ "selector": { "a": 1 } })).json();
     assert_eq!(explained["winning_plan"]["stage"], "LIMIT");
     assert!(explained["mrargs"].get("start_key").is_none());
+    http.put("/db/_design/e", &json!({}));
+    http.put("/db/a", &json!({}));
+    let counted = http.post("/db/_find", &json!({ "selector": { "b": 1 }, "execution_stats": true })).json();
+    assert_eq!(counted["execution_stats"]["total_docs_examined"], 2);
+    for name in ["_rev", "_conflicts"] {
+        let refused = http.post("/db/_index", &json!({ "index": { "fields": ["a", name] } })).refusal();
+        assert_eq!((refused.0, refused.1.as_str()), (400, "invalid_sort_field"));
+    }
 }
 
 // HTTP-14

@@ -1,6 +1,6 @@
 //! Feeds that functions of design documents filter.
 
-use crate::setup::{Lines, database, rev};
+use crate::setup::{Lines, database, graft, made, rev};
 use diwan_testkit::HttpClient;
 use serde_json::{Value, json};
 
@@ -53,6 +53,28 @@ fn filters_of_replications_are_there() {
     let view =
         json!({ "source": "db", "target": "copy", "filter": "_view", "query_params": { "view": "d/none" } });
     assert_eq!(client.post("/_replicate", &view).status, 404);
+}
+
+#[test]
+fn conflicts_are_seen_where_the_winner_is_asked_about() {
+    let (_server, mut client) = database();
+    let filter = "function (doc) { return !!doc._conflicts; }";
+    client.put("/db/_design/f", &json!({ "filters": { "torn": filter } }));
+    client.put("/db/whole", &json!({}));
+    graft(&mut client, "torn", 1, "1", json!({}));
+    graft(&mut client, "torn", 1, "2", json!({}));
+    let exists = json!({ "selector": { "_conflicts": { "$exists": true } } });
+    assert_eq!(ids(&client.get("/db/_changes?filter=f/torn").json()), ["torn"]);
+    assert_eq!(ids(&client.post("/db/_changes?filter=_selector", &exists).json()), ["torn"]);
+    // A leaf by itself has none.
+    assert_eq!(ids(&client.get("/db/_changes?filter=f/torn&style=all_docs").json()), [""; 0]);
+    assert_eq!(ids(&client.post("/db/_changes?filter=_selector&style=all_docs", &exists).json()), [""; 0]);
+    // Queries see them if they ask for them.
+    assert_eq!(client.post("/db/_find", &exists).json()["docs"], json!([]));
+    let mut asked = exists;
+    (asked["conflicts"], asked["fields"]) = (json!(true), json!(["_id", "_conflicts"]));
+    let found = client.post("/db/_find", &asked).json();
+    assert_eq!(found["docs"], json!([{ "_id": "torn", "_conflicts": [made(1, '1')] }]));
 }
 
 #[test]

@@ -99,6 +99,7 @@ fn settings_of_a_database_are_kept() {
     assert_eq!(client.put("/db/_security", &admins).status, 200);
     assert_eq!(client.get("/db/_security").json(), admins);
     assert_eq!(client.put("/db/_security", &json!({"admins": {"names": 1}})).status, 400);
+    assert_eq!(client.put("/_users/_security", &admins).status, 403);
     for path in ["_compact", "_view_cleanup", "_sync_shards"] {
         assert_eq!(client.post(&format!("/db/{path}"), &json!({})).status, 202, "{path}");
     }

@@ -118,6 +118,7 @@ fn methods_are_told_in_couchdbs_words() {
         let expected = (405, "method_not_allowed".to_owned(), format!("Only {allowed} allowed"));
         assert_eq!(reply.refusal(), expected);
     }
+    assert_eq!(http.get("/_node").refusal().2, "Incomplete path to _node request");
     for path in ["/_scheduler", "/_scheduler/none"] {
         let reply = http.get(path);
         assert_eq!((reply.status, reply.json()), (404, json!({ "error": "not found" })));
