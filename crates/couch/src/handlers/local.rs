@@ -129,16 +129,18 @@ impl Listing {
     fn write_keys(&self, keys: &[Value], collection: &Collection, out: &mut RowWriter) -> io::Result<()> {
         let (skip, limit) = self.wanted.page();
         let mut first = true;
-        for key in keys.iter().skip(skip).take(limit) {
-            let name = key.as_str().and_then(|key| key.strip_prefix(PREFIX));
-            let found = match name {
-                Some(name) => collection.local(name).map_err(Error::from)?,
-                None => None,
-            };
+        let chosen: Box<dyn Iterator<Item = &Value>> = match self.wanted.descending {
+            false => Box::new(keys.iter().skip(skip).take(limit)),
+            true => Box::new(keys.iter().rev().skip(skip).take(limit)),
+        };
+        for key in chosen {
+            // What can be no local document is no row, though it was counted as one.
+            let Some(name) = key.as_str().and_then(|key| key.strip_prefix(PREFIX)) else { continue };
+            let found = collection.local(name).map_err(Error::from)?;
             begin_row(out.buffer(), &mut first);
-            match (name, found) {
-                (Some(name), Some(doc)) => write_row(out.buffer(), name, &doc, self.wanted.include_docs),
-                _ => write!(out.buffer(), r#"{{"key":{key},"error":"not_found"}}"#)?,
+            match found {
+                Some(doc) => write_row(out.buffer(), name, &doc, self.wanted.include_docs),
+                None => write!(out.buffer(), r#"{{"key":{key},"error":"not_found"}}"#)?,
             }
             out.row_done()?;
         }
@@ -181,7 +183,8 @@ fn begin_row(out: &mut Vec<u8>, first: &mut bool) {
     out.extend_from_slice(if std::mem::take(first) { b"\n" } else { b",\n" });
 }
 
-fn write_row(out: &mut Vec<u8>, name: &str, doc: &LocalDocument, include_docs: bool) {
+/// Appends the row of a local document.
+pub fn write_row(out: &mut Vec<u8>, name: &str, doc: &LocalDocument, include_docs: bool) {
     let id = format!("_local/{name}");
     out.extend_from_slice(br#"{"id":"#);
     write_string(out, &id);

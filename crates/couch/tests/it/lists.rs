@@ -38,6 +38,13 @@ fn ranges_of_ids_are_listed() {
     assert!(reply["update_seq"].as_str().unwrap().starts_with("6-"));
     let reply = client.get("/db/_design_docs").json();
     assert_eq!((ids(&reply), &reply["total_rows"]), (vec!["_design/x"], &json!(1)));
+    let keys = json!({"keys": ["a", "_design/x", "_design/y", "_design/x"], "limit": 3});
+    let reply = client.post("/db/_design_docs", &keys).json();
+    let rows = json!([
+        {"id": "_design/x", "key": "_design/x", "value": reply["rows"][0]["value"]},
+        {"key": "_design/y", "error": "not_found"}
+    ]);
+    assert_eq!((&reply["rows"], &reply["total_rows"]), (&rows, &json!(1)));
     let refused = client.get("/db/_all_docs?limit=x").refusal();
     assert_eq!((refused.0, refused.1.as_str()), (400, "query_parse_error"));
     assert_eq!(client.get("/none/_all_docs").status, 404);

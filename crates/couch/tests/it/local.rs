@@ -56,10 +56,13 @@ fn local_documents_are_listed() {
         ("key=%22_local/c%22", "c"),
         ("startkey=%22a%22", ""),
         ("endkey=%22a%22", "a b c"),
-        ("keys=[%22_local/c%22,%22x%22]", "c -"),
+        ("keys=[%22_local/c%22,%22x%22,%22_local/x%22]", "c -"),
+        ("keys=[%22_local/c%22,%22x%22,%22_local/a%22]&descending=true&limit=2", "a"),
     ] {
         assert_eq!(ids(http.get(&format!("/db/_local_docs?{query}")).json()).join(" "), expected, "{query}");
     }
+    let among = http.post("/db/_all_docs", &json!({"keys": ["_local/b", "_local/x"]})).json();
+    assert_eq!(ids(among), ["b", "-"]);
     let posted = http.post("/db/_local_docs?include_docs=true", &json!({"keys": ["_local/b"]})).json();
     assert_eq!(posted["rows"][0]["doc"]["name"], "b");
     let plain = http.post("/db/_local_docs", &json!({"limit": 1, "descending": true})).json();

@@ -6,6 +6,7 @@
 mod order;
 mod parameters;
 
+use super::local;
 use crate::document::{self, Show};
 use crate::error::{Error, Result};
 use crate::http::{Request, Response, RowWriter};
@@ -207,10 +208,7 @@ impl Listing {
         // The sequence is read first: what is listed is as new as that at least.
         let sequence = self.collection.last_sequence();
         let mut view = self.collection.view();
-        let total = match &self.namespace {
-            Namespace::Design => count(&view, &self.namespace.interval(), u64::MAX)?,
-            _ => self.collection.count(),
-        };
+        let total = self.total(&view)?;
         let offset = self.offset(&view)?.map(|offset| total.min(offset.saturating_add(self.parameters.skip)));
         self.write_head(out, total, offset, Some(sequence));
         let mut rows = Rows {
@@ -246,6 +244,14 @@ impl Listing {
         Ok(())
     }
 
+    /// How many documents there are to list from; those of all partitions where one is listed.
+    fn total(&self, view: &diwan_store::ReadView) -> Result<u64> {
+        match &self.namespace {
+            Namespace::Design => count(view, &self.namespace.interval(), u64::MAX),
+            _ => Ok(self.collection.count()),
+        }
+    }
+
     /// How many documents of the namespace come before the interval.
     fn offset(&self, view: &diwan_store::ReadView) -> Result<Option<u64>> {
         let begin = match self.direction() {
@@ -264,7 +270,7 @@ impl Listing {
 
     fn write_keys(&self, out: &mut RowWriter, keys: &[Value]) -> Result<()> {
         let mut view = self.collection.view();
-        self.write_head(out, self.collection.count(), None, None);
+        self.write_head(out, self.total(&view)?, None, None);
         let mut begun = Instant::now();
         let (skip, limit) = self.parameters.page();
         let forward = keys.iter();
@@ -273,6 +279,11 @@ impl Listing {
             Direction::Forward => Box::new(forward.skip(skip).take(limit)),
             Direction::Reverse => Box::new(backward.skip(skip).take(limit)),
         };
+        // What can be no design document is no row among design documents, though it was counted as one.
+        let chosen = chosen.filter(|key| match &self.namespace {
+            Namespace::Design => key.as_str().is_some_and(|text| self.namespace.has(text)),
+            _ => true,
+        });
         for (at, key) in chosen.enumerate() {
             if begun.elapsed() > VIEW_AGE {
                 view = self.collection.view();
@@ -287,6 +298,12 @@ impl Listing {
     }
 
     fn write_key(&self, out: &mut RowWriter, view: &diwan_store::ReadView, key: &Value) -> Result<()> {
+        if let (Namespace::All, Some(name)) = (&self.namespace, key.as_str().and_then(document::local_name))
+            && let Some(local) = self.collection.local(name)?
+        {
+            local::write_row(out.buffer(), name, &local, self.parameters.include_docs);
+            return Ok(());
+        }
         let id = key
             .as_str()
             .filter(|text| self.namespace.has(text))
