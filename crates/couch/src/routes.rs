@@ -291,15 +291,10 @@ fn parts_of(pattern: &'static str) -> Vec<Part> {
     pattern.split('/').filter(|part| !part.is_empty()).map(part).collect()
 }
 
-/// The parts of a path, unescaped. A slash at the end is not a part.
+/// The parts of a path, unescaped. Between two slashes, and behind the last, there is none.
 fn split(path: &str) -> Result<Vec<String>> {
-    let trimmed = path.strip_prefix('/').unwrap_or(path);
-    let trimmed = trimmed.strip_suffix('/').unwrap_or(trimmed);
-    if trimmed.is_empty() {
-        return Ok(Vec::new());
-    }
     let mut parts = Vec::new();
-    for part in trimmed.split('/') {
+    for part in path.split('/').filter(|part| !part.is_empty()) {
         let decoded = percent_decode_str(part)
             .decode_utf8()
             .map_err(|_| Error::bad_request("The path is not UTF-8 when its escapes are undone"))?;
@@ -357,6 +352,7 @@ mod tests {
     fn patterns_fit_paths() {
         assert_eq!(fit("/{db}", "/a%2Fb/").unwrap(), [("db", "a/b".to_owned())]);
         assert_eq!(fit("/", "/").unwrap(), []);
+        assert_eq!(fit("/{db}/{doc}", "//a//b/").unwrap(), [("db", "a".to_owned()), ("doc", "b".to_owned())]);
         assert!(fit("/{db}", "/a/b").is_none() && fit("/{db}/x", "/a").is_none());
         let design = fit("/{db}/_design/{ddoc}/_view/{view}", "/db/_design%2Fd%20d/_view/v").unwrap();
         assert_eq!(design[1..], [("ddoc", "d d".to_owned()), ("view", "v".to_owned())]);

@@ -71,21 +71,21 @@ pub struct DocOptions {
 impl DocOptions {
     /// Reads the parameters.
     pub fn parse(query: &Query) -> Result<DocOptions> {
-        let meta = query.flag("meta")?;
+        let meta = query.is_set("meta");
         let atts_since = match query.json("atts_since")? {
             Some(list) => Some(parse_list(&list)?),
             None => None,
         };
         let show = Show {
-            attachments: query.flag("attachments")? || atts_since.is_some(),
+            attachments: query.is_set("attachments") || atts_since.is_some(),
             follows: false,
-            att_encoding_info: query.flag("att_encoding_info")?,
+            att_encoding_info: query.is_set("att_encoding_info"),
             atts_since: atts_since.unwrap_or_default().iter().filter_map(Rev::own).collect(),
-            revs: query.flag("revs")?,
-            revs_info: query.flag("revs_info")? || meta,
-            conflicts: query.flag("conflicts")? || meta,
-            deleted_conflicts: query.flag("deleted_conflicts")? || meta,
-            local_seq: query.flag("local_seq")?,
+            revs: query.is_set("revs"),
+            revs_info: query.is_set("revs_info") || meta,
+            conflicts: query.is_set("conflicts") || meta,
+            deleted_conflicts: query.is_set("deleted_conflicts") || meta,
+            local_seq: query.is_set("local_seq"),
         };
         let open_revs = match query.get("open_revs") {
             None => None,
@@ -99,7 +99,7 @@ impl DocOptions {
         Ok(DocOptions {
             rev: query.get("rev").map(Rev::parse).transpose()?,
             open_revs,
-            latest: query.flag("latest")?,
+            latest: query.is_set("latest"),
             show,
         })
     }
@@ -132,9 +132,9 @@ mod tests {
         assert_eq!(show.atts_since.len(), 1);
         assert!(!show.of_revision().has_meta() && show.of_revision().revs);
         assert!(matches!(options.open_revs, Some(OpenRevs::List(revs)) if revs.len() == 2));
-        let plain = DocOptions::parse(&Query::parse("open_revs=[]&other=1")).unwrap();
+        let plain = DocOptions::parse(&Query::parse("open_revs=[]&other=1&meta=yes")).unwrap();
         assert!(plain.open_revs.is_none() && !plain.show.has_meta());
-        for bad in ["rev=x", "revs=maybe", "open_revs={}", "open_revs=[1]", "atts_since=1", "open_revs=x"] {
+        for bad in ["rev=x", "open_revs={}", "open_revs=[1]", "atts_since=1", "open_revs=x"] {
             assert_eq!(DocOptions::parse(&Query::parse(bad)).unwrap_err().status, 400, "{bad}");
         }
         let error = DocOptions::parse_for_many(&Query::parse("rev=1-x")).unwrap_err();

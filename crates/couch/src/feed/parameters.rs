@@ -136,19 +136,17 @@ impl Parameters {
             Some(Ok(interval @ 1..)) => interval,
             Some(_) => return Err(Error::bad_request("invalid_seq_interval")),
         };
-        // Anything but `true` is as good as nothing, here.
-        let is_set = |name: &str| query.get(name) == Some("true");
         Ok(Parameters {
             kind,
             since,
             limit: query.number("limit")?.unwrap_or(u64::MAX),
-            descending: is_set("descending") || query.get("dir") == Some("rev"),
+            descending: query.is_set("descending") || query.get("dir") == Some("rev"),
             patience: Patience::read(request)?,
-            include_docs: is_set("include_docs"),
+            include_docs: query.is_set("include_docs"),
             show: Show {
-                conflicts: is_set("conflicts"),
-                attachments: is_set("attachments"),
-                att_encoding_info: is_set("att_encoding_info"),
+                conflicts: query.is_set("conflicts"),
+                attachments: query.is_set("attachments"),
+                att_encoding_info: query.is_set("att_encoding_info"),
                 ..Show::default()
             },
             all_leaves,

@@ -25,6 +25,9 @@ pub fn post(request: &mut Request) -> Result<Response> {
         && let Ok(Value::Object(members)) = serde_json::from_str(text)
         && let Some(queries) = members.get("queries")
     {
+        if queries.is_array() && members.get("keys").is_some_and(Value::is_array) {
+            return Err(Error::bad_request("`keys` and `queries` are mutually exclusive"));
+        }
         return several(request, queries);
     }
     let query = read_query(request, body.as_deref())?;
@@ -64,7 +67,7 @@ fn one(request: &Request, query: ViewQuery) -> Result<Response> {
 
 fn several(request: &Request, queries: &Value) -> Result<Response> {
     let Value::Array(queries) = queries else {
-        return Err(Error::bad_request("`queries` parameter must be an array."));
+        return Err(Error::bad_request("`queries` member must be an array."));
     };
     if queries.len() > MOST_QUERIES {
         return Err(Error::bad_request(format!("at most {MOST_QUERIES} queries are allowed in one request")));

@@ -46,6 +46,11 @@ impl Query {
         self.pairs.iter().rev().find(|pair| pair.0 == name).map(|pair| pair.1.as_str())
     }
 
+    /// Whether a parameter is `true`, where CouchDB takes any other value for none.
+    pub fn is_set(&self, name: &str) -> bool {
+        self.get(name) == Some("true")
+    }
+
     /// A parameter that is `true` or `false`; absent it is false.
     pub fn flag(&self, name: &str) -> Result<bool> {
         self.flag_or(name, false)
@@ -100,6 +105,7 @@ mod tests {
         assert_eq!((query.get("a"), query.get("c"), query.get("d")), (Some("2"), Some(""), Some("x y")));
         assert_eq!(query.json("b").unwrap(), Some(Value::String("x y".into())));
         assert!(query.flag("flag").unwrap() && !query.flag("none").unwrap());
+        assert!(query.is_set("flag") && !query.is_set("a"));
         assert_eq!(query.flag("a").unwrap_err().error, "query_parse_error");
         assert!(query.number("limit").is_err() && query.number("b").is_err());
         assert_eq!(query.number("a").unwrap(), Some(2));

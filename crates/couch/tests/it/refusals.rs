@@ -133,6 +133,10 @@ fn changes_take_odd_flags_for_none() {
         let reply = http.get(&format!("/db/_changes?{query}"));
         assert_eq!((reply.status, &reply.json()["results"][0]["doc"]), (200, &json!(null)), "{query}");
     }
+    for query in ["revs=1", "conflicts=x", "attachments=", "meta=TRUE", "latest=0"] {
+        assert_eq!(http.get(&format!("/db/a?{query}")).status, 200, "{query}");
+    }
+    assert_eq!(http.put("/db/b?new_edits=no", &json!({})).status, 201);
     for query in ["seq_interval=0", "seq_interval=-1", "seq_interval=x"] {
         let refused = http.get(&format!("/db/_changes?{query}")).refusal();
         assert_eq!((refused.0, refused.2.as_str()), (400, "invalid_seq_interval"), "{query}");

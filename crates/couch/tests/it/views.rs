@@ -100,6 +100,9 @@ fn wrong_queries_are_refused() {
     let post = |client: &mut HttpClient, body: Value| client.post(&format!("{VIEW}/n"), &body).refusal().2;
     assert_eq!(post(&mut client, json!([])), "Request body must be a JSON object");
     assert_eq!(post(&mut client, json!({"keys": 1})), "`keys` member must be an array.");
+    assert_eq!(post(&mut client, json!({"queries": 1})), "`queries` member must be an array.");
+    let both = json!({"keys": [1], "queries": []});
+    assert_eq!(post(&mut client, both), "`keys` and `queries` are mutually exclusive");
     assert_eq!(
         client.send("POST", &format!("{VIEW}/n"), &[("Content-Type", "text/plain")], b"{}").status,
         415

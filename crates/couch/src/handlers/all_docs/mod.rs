@@ -137,7 +137,7 @@ pub(super) fn each_query(body: &Map<String, Value>) -> Result<Vec<&Map<String, V
     let queries = match body.get("queries") {
         None => return Err(Error::bad_request("POST body must include `queries` parameter.")),
         Some(Value::Array(queries)) => queries,
-        Some(_) => return Err(Error::bad_request("`queries` parameter must be an array.")),
+        Some(_) => return Err(Error::bad_request("`queries` member must be an array.")),
     };
     if queries.len() > MOST_QUERIES {
         return Err(Error::bad_request(format!("at most {MOST_QUERIES} queries are allowed in one request")));

@@ -88,6 +88,6 @@ pub(super) fn store(
 }
 
 /// Whether the edits that a request brings were made elsewhere.
-pub(super) fn is_replicated(request: &Request) -> Result<bool> {
-    Ok(!request.query.flag_or("new_edits", true)?)
+pub(super) fn is_replicated(request: &Request) -> bool {
+    request.query.get("new_edits") == Some("false")
 }

@@ -14,7 +14,7 @@ pub fn post(request: &mut Request) -> Result<Response> {
     let context = Context {
         collection: &collection,
         max_bytes: couch.config.max_document_bytes,
-        replicated: super::is_replicated(request)?,
+        replicated: super::is_replicated(request),
     };
     let draft = Draft::read(&context, &body, None, &Named::default(), || couch.uuids.next(), None)?;
     store(request, &collection, draft, 201)

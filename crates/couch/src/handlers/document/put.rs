@@ -16,7 +16,7 @@ pub fn put(request: &mut Request) -> Result<Response> {
     let context = Context {
         collection: &collection,
         max_bytes: request.couch.config.max_document_bytes,
-        replicated: is_replicated(request)?,
+        replicated: is_replicated(request),
     };
     let kind = request.header(CONTENT_TYPE).unwrap_or_default().to_owned();
     let draft = if request.content_type().as_deref() == Some("multipart/related") {
