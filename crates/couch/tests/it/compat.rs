@@ -212,6 +212,10 @@ fn there_is_no_full_text() {
     for path in ["/db/_design/d/_search/i?q=x", "/db/_design/d/_nouveau/i?q=x"] {
         assert_eq!(http.get(path).status, 404, "{path}");
     }
+    for path in ["/_search_analyze", "/_nouveau_analyze"] {
+        let asked = http.post(path, &json!({ "analyzer": "standard", "text": "x" }));
+        assert_eq!(asked.status, 404, "{path}");
+    }
 }
 
 // HTTP-15
@@ -249,6 +253,10 @@ fn the_server_is_alone_and_knows_nobody() {
     assert_eq!(http.get("/_session").json()["userCtx"], json!({ "name": null, "roles": ["_admin"] }));
     let login = json!({ "name": "a", "password": "b" });
     assert_eq!(http.post("/_session", &login).status, 401);
+    let user = json!({ "name": "a", "password": "b", "type": "user", "roles": [] });
+    assert_eq!(http.put("/_users/org.couchdb.user:a", &user).status, 501);
+    assert_eq!(http.put("/_users/any", &json!({ "n": 1 })).status, 201);
+    assert_eq!(http.get("/_users/_design/_auth").status, 404);
     let setting = "/_node/_local/_config/couchdb/max_document_size";
     assert_eq!(
         (http.get(setting).status, http.put(setting, &json!("1")).refusal().1),
