@@ -13,7 +13,7 @@ use crate::server::Server;
 use crate::weight::{is_long_message, may_take_long};
 use crate::wire::{self, Content, MESSAGE_PREFIX, REPLY_PREFIX};
 use diwan_kv::{Batch, CommitId};
-use diwan_query::Interrupt;
+use diwan_query::{Examined, Interrupt};
 use diwan_store::ops::Scope;
 use diwan_store::{Collection, Namespace};
 use diwan_value::{Doc, DocBuf, DocBuilder, ObjectId, Value, doc};
@@ -27,8 +27,10 @@ pub(crate) struct Context<'a> {
     pub server: &'a Arc<Server>,
     pub client: &'a Arc<Client>,
     pub request: &'a Request<'a>,
-    /// Asked by long loops.
+    /// Asked by long loops; it also tallies what they read.
     pub interrupt: Interrupt,
+    /// What had been read when the command began: a cursor's batches share a tally.
+    pub read_before: Examined,
     /// The last commit that the command made: what an acknowledgement may have to wait for.
     pub commit: Option<CommitId>,
     /// The command's number among the running ones, if it is listed there.
@@ -63,6 +65,20 @@ impl Context<'_> {
         let last = self.server.engine.commit(Batch::new())?;
         self.committed(last);
         Ok(())
+    }
+
+    /// Goes on with what a cursor was opened with.
+    pub(crate) fn go_on(&mut self, interrupt: &Interrupt) {
+        self.interrupt = interrupt.clone();
+        self.read_before = interrupt.tally().examined();
+        if let Some(operation) = self.operation {
+            self.server.operations.go_on(operation, interrupt);
+        }
+    }
+
+    /// What the command has read so far.
+    pub(crate) fn examined(&self) -> Examined {
+        self.interrupt.tally().examined().since(self.read_before)
     }
 
     /// Tells the profiler how many documents the command was about, under the name of the entry's field.
@@ -283,16 +299,16 @@ fn run(
     let interrupt = Interrupt::with_deadline(
         request.arguments.max_time.filter(|_| request.name != "getMore").map(|limit| started + limit),
     );
-    let trace = server.profiler.follow(command, request);
     let mut context = Context {
         server,
         client,
         request,
         interrupt,
+        read_before: Examined::default(),
         commit: None,
         operation: None,
         deadline,
-        trace,
+        trace: server.profiler.follow(command, request),
         wait: None,
     };
     if let Some(uuid) = request.arguments.collection_uuid.filter(|_| command.names_collection()) {
@@ -319,8 +335,15 @@ fn run(
     let took = started.elapsed();
     if let Some(trace) = context.trace.take() {
         let shown = || shown(request.body);
-        let (error, reply_bytes) = (outcome.as_ref().err(), reply.len());
-        Ended { server, client, command, request, shown: &shown, took, error, reply_bytes }.record(trace);
+        let ended = Ended {
+            context: &context,
+            command,
+            shown: &shown,
+            took,
+            error: outcome.as_ref().err(),
+            reply_bytes: reply.len(),
+        };
+        ended.record(trace);
     }
     outcome?;
     server.metrics.count(command.kind, 1);
@@ -334,6 +357,9 @@ fn run(
             command = request.name,
             database = request.arguments.database,
             millis = took.as_millis() as u64,
+            plan = context.interrupt.tally().plan_summary(),
+            keys_examined = context.examined().keys,
+            docs_examined = context.examined().documents,
             "slow command"
         );
     }

@@ -55,6 +55,9 @@ impl Operation {
         out.append("secs_running", running.as_secs() as i64);
         out.append("microsecs_running", running.as_micros() as i64);
         out.append("op", kind).append("ns", namespace).append("command", command);
+        if let Some(plan) = self.interrupt.tally().plan_summary() {
+            out.append("planSummary", plan);
+        }
         out.finish()
     }
 }

@@ -1,15 +1,16 @@
 //! The profiler: which commands leave an entry in their database's `system.profile`, and which ones the log calls slow.
 //!
 //! As in MongoDB a level belongs to a database, the threshold and the sample rate belong to the server, and a restart
-//! forgets all of it. An entry says what was asked, how long it took and how many documents it was about.
+//! forgets all of it. An entry says what was asked, how long it took, by which plan documents were found, and how many were read and returned.
 
-use crate::client::Client;
 use crate::clock::unix_millis;
 use crate::commands::Command;
+use crate::dispatch::Context;
 use crate::error::{self, CommandError, Result};
 use crate::metrics::Kind;
 use crate::request::Request;
 use crate::server::Server;
+use diwan_query::Examined;
 use diwan_query::filter::{Filter, FilterEnv};
 use diwan_store::{Namespace, WriteOptions};
 use diwan_value::{Array, Doc, DocBuf, DocBuilder, Value, doc};
@@ -161,6 +162,7 @@ struct Statement {
     collection: String,
     command: DocBuf,
     took: Duration,
+    read: Examined,
     counts: Vec<(&'static str, u64)>,
     error: Option<CommandError>,
 }
@@ -178,6 +180,7 @@ impl Trace {
         namespace: &Namespace,
         command: DocBuf,
         began: Instant,
+        read: Examined,
         outcome: std::result::Result<Vec<(&'static str, u64)>, &CommandError>,
     ) {
         let (counts, error) = match outcome {
@@ -185,24 +188,15 @@ impl Trace {
             Err(error) => (Vec::new(), Some(error.clone())),
         };
         let Namespace { database, collection } = namespace.clone();
-        self.statements.push(Statement {
-            kind,
-            database,
-            collection,
-            command,
-            took: began.elapsed(),
-            counts,
-            error,
-        });
+        let took = began.elapsed();
+        self.statements.push(Statement { kind, database, collection, command, took, read, counts, error });
     }
 }
 
 /// A command that has ended, for its entry.
 pub(crate) struct Ended<'a> {
-    pub server: &'a Server,
-    pub client: &'a Client,
+    pub context: &'a Context<'a>,
     pub command: &'a Command,
-    pub request: &'a Request<'a>,
     /// The command's body, cut short where it is long.
     pub shown: &'a dyn Fn() -> DocBuf,
     pub took: Duration,
@@ -215,7 +209,7 @@ impl Ended<'_> {
     /// Records the command if it is to be recorded. What cannot be recorded is logged: the command itself has ended.
     pub(crate) fn record(self, trace: Trace) {
         if let Err(error) = self.try_record(trace) {
-            tracing::warn!(command = self.request.name, error = %error.message, "cannot write to system.profile");
+            tracing::warn!(command = self.context.request.name, error = %error.message, "cannot write to system.profile");
         }
     }
 
@@ -223,29 +217,32 @@ impl Ended<'_> {
         if trace.statements.is_empty() {
             trace.statements.push(Statement {
                 kind: kind(self.command),
-                database: self.request.arguments.database.to_owned(),
+                database: self.context.request.arguments.database.to_owned(),
                 collection: self.collection(),
                 command: (self.shown)(),
                 took: self.took,
+                read: self.context.examined(),
                 counts: std::mem::take(&mut trace.counts),
                 error: self.error.cloned(),
             });
         }
         for statement in &trace.statements {
             // As of now: the command may have dropped its database.
-            let settings = self.server.profiler.settings(&statement.database);
+            let settings = self.context.server.profiler.settings(&statement.database);
             let Some(settings) = settings.filter(|settings| settings.level > 0) else { continue };
             let entry = self.entry(statement);
             let is_recorded = match &settings.filter {
                 _ if settings.level >= 2 => true,
                 Some((_, filter)) => filter.matches(entry.as_doc())?,
-                None => self.server.profiler.slow().includes(statement.took),
+                None => self.context.server.profiler.slow().includes(statement.took),
             };
             if !is_recorded {
                 continue;
             }
-            create_collection(self.server, &statement.database)?;
-            if let Some(collection) = self.server.store.collection(&collection(&statement.database)?)? {
+            create_collection(self.context.server, &statement.database)?;
+            if let Some(collection) =
+                self.context.server.store.collection(&collection(&statement.database)?)?
+            {
                 collection.insert(&[entry.as_doc()], false, WriteOptions::default())?;
             }
         }
@@ -254,8 +251,8 @@ impl Ended<'_> {
 
     /// The collection that the command is about.
     fn collection(&self) -> String {
-        let Request { name, body, .. } = self.request;
-        match self.request.target() {
+        let Request { name, body, .. } = self.context.request;
+        match self.context.request.target() {
             Value::String(collection) => collection.to_owned(),
             Value::Int64(_) if *name == "getMore" => {
                 body.get_str("collection").unwrap_or_default().to_owned()
@@ -271,6 +268,8 @@ impl Ended<'_> {
         let Statement { database, collection, .. } = statement;
         out.append("op", statement.kind).append("ns", format!("{database}.{collection}"));
         out.append("command", &statement.command);
+        out.append("keysExamined", statement.read.keys as i64);
+        out.append("docsExamined", statement.read.documents as i64);
         for (name, count) in &statement.counts {
             match *name {
                 "cursorid" => out.append(name, *count as i64),
@@ -282,10 +281,14 @@ impl Ended<'_> {
             out.append("errName", error::name(error.code)).append("errCode", error.code);
         }
         out.append("responseLength", i32::try_from(self.reply_bytes).unwrap_or(i32::MAX));
+        if let Some(plan) = self.context.interrupt.tally().plan_summary() {
+            out.append("planSummary", plan);
+        }
         out.append("protocol", "op_msg");
         out.append("millis", i32::try_from(statement.took.as_millis()).unwrap_or(i32::MAX));
-        out.append("ts", Value::DateTime(unix_millis())).append("client", self.client.peer.ip().to_string());
-        if let Some(application) = self.client.application() {
+        out.append("ts", Value::DateTime(unix_millis()))
+            .append("client", self.context.client.peer.ip().to_string());
+        if let Some(application) = self.context.client.application() {
             out.append("appName", application);
         }
         out.append("allUsers", Value::Array(Array::EMPTY)).append("user", "");

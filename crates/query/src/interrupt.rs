@@ -1,6 +1,8 @@
-//! When running work must stop: a deadline (`maxTimeMS`), or somebody's word (`killOp`, a closed connection).
+//! When running work must stop: a deadline (`maxTimeMS`), or somebody's word (`killOp`, a closed connection). As it goes
+//! wherever the work goes, it takes the [tally](Tally) of it along.
 
 use crate::error::{Error, Result, code};
+use crate::tally::Tally;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
@@ -18,11 +20,12 @@ struct State {
     killed: AtomicBool,
     /// In microseconds since [`START`]; [`NEVER`] if there is none.
     deadline: AtomicU64,
+    tally: Tally,
 }
 
 impl Default for State {
     fn default() -> State {
-        State { killed: AtomicBool::new(false), deadline: AtomicU64::new(NEVER) }
+        State { killed: AtomicBool::new(false), deadline: AtomicU64::new(NEVER), tally: Tally::default() }
     }
 }
 
@@ -60,6 +63,11 @@ impl Interrupt {
             u64::try_from(since).unwrap_or(NEVER)
         });
         self.state.deadline.store(micros, Ordering::Relaxed);
+    }
+
+    /// What the work has read so far.
+    pub fn tally(&self) -> &Tally {
+        &self.state.tally
     }
 
     /// Whether [`Interrupt::kill`] was called.

@@ -16,7 +16,9 @@ pub mod mango;
 pub mod pipeline;
 pub mod projection;
 pub mod sort;
+mod tally;
 pub mod update;
 
 pub use error::{Error, Result, code};
 pub use interrupt::Interrupt;
+pub use tally::{Examined, Tally};

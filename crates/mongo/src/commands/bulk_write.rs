@@ -9,6 +9,7 @@ use crate::dispatch::Context;
 use crate::error::{CommandError, Result, code};
 use crate::fields::{self, Field, missing};
 use crate::metrics::Kind;
+use diwan_query::Examined;
 use diwan_query::pipeline::DocList;
 use diwan_store::ops::{Delete, Scope, Update};
 use diwan_store::{Namespace, WriteOptions};
@@ -213,7 +214,14 @@ fn insert(
     if let Some(trace) = &mut context.trace {
         let inserted = docs.len().saturating_sub(errors.len()) as u64;
         let shown = doc! { "insert": namespace.collection.as_str(), "ordered": ordered };
-        trace.statement("insert", namespace, shown, began, Ok(vec![("ninserted", inserted)]));
+        trace.statement(
+            "insert",
+            namespace,
+            shown,
+            began,
+            Examined::default(),
+            Ok(vec![("ninserted", inserted)]),
+        );
     }
     let mut errors = errors.into_iter().peekable();
     let mut outcomes = Vec::with_capacity(docs.len());

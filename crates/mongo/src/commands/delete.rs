@@ -70,12 +70,13 @@ pub(super) fn run_one(
     at: usize,
     retry: &Retry<'_>,
 ) -> Result<u64> {
-    let began = Instant::now();
+    let (began, before) = (Instant::now(), context.examined());
     let outcome = run_once(context, collection, delete, at, retry);
+    let read = context.examined().since(before);
     if let Some(trace) = &mut context.trace {
         let statement = doc! { "q": delete.filter, "limit": i32::from(!delete.multi) };
         let counts = outcome.as_ref().map(|deleted| vec![("ndeleted", *deleted)]);
-        trace.statement("remove", &collection.namespace(), statement, began, counts);
+        trace.statement("remove", &collection.namespace(), statement, began, read, counts);
     }
     outcome
 }

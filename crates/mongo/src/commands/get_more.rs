@@ -33,9 +33,7 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     let mut cursor = cursors.take(id, |cursor| check(context, id, collection, cursor))?;
     // The time that was given to the operation as a whole, not to this batch.
     let interrupt = cursor.resume();
-    if let Some(operation) = context.operation {
-        context.server.operations.go_on(operation, &interrupt);
-    }
+    context.go_on(&interrupt);
     // As of before the reading: what comes while the batch is read is not waited for.
     let seen = cursor.tail.as_ref().map(|tail| tail.collection.last_sequence());
     reply.begin_document("cursor").begin_array("nextBatch");

@@ -76,8 +76,9 @@ pub(super) fn run_one(
     at: usize,
     retry: &Retry<'_>,
 ) -> Result<Updated> {
-    let began = Instant::now();
+    let (began, before) = (Instant::now(), context.examined());
     let outcome = run_once(context, namespace, update, at, retry);
+    let read = context.examined().since(before);
     if let Some(trace) = &mut context.trace {
         let Update { filter, update, multi, upsert, .. } = update;
         let statement = doc! { "q": filter, "u": *update, "multi": *multi, "upsert": *upsert };
@@ -86,7 +87,7 @@ pub(super) fn run_one(
             let upserted = u64::from(done.upserted.is_some());
             vec![("nMatched", matched), ("nModified", done.modified), ("nUpserted", upserted)]
         });
-        trace.statement("update", namespace, statement, began, counts);
+        trace.statement("update", namespace, statement, began, read, counts);
     }
     outcome
 }

@@ -81,6 +81,9 @@ fn level_2_records_every_command_on_a_collection() {
     let find = entries[3].as_doc();
     assert_eq!(find.get_doc("command").unwrap().get_str("comment"), Some("all of them"));
     assert!(find.get("cursorid").is_some() && find.get("ts").is_some() && find.get("millis").is_some());
+    assert_eq!(find.get_str("planSummary"), Some("COLLSCAN"));
+    assert_eq!(find.get("docsExamined").and_then(Value::as_i64_exact), Some(3));
+    assert_eq!(entries[1].as_doc().get_str("planSummary"), Some("EXPRESS_IXSCAN { _id: 1 }"));
     let update = entries[2].as_doc().get_doc("command").unwrap();
     assert_eq!(
         update,
@@ -145,4 +148,46 @@ fn entries_are_the_servers_own() {
     run(client, doc! { "profile": 2 });
     run(client, doc! { "profile": 0 });
     run(client, doc! { "drop": "system.profile" });
+}
+
+#[test]
+fn entries_tell_plans_and_what_was_read() {
+    let server = TestServer::in_memory();
+    let client = &mut server.client();
+    let documents: Vec<DocBuf> = (0..10).map(|n| doc! { "_id": n, "a": n % 2, "b": n }).collect();
+    run(client, doc! { "insert": "c", "documents": documents });
+    run(client, doc! { "createIndexes": "c", "indexes": [{ "key": { "a": 1, "b": -1 }, "name": "ab" }] });
+    run(client, doc! { "profile": 2 });
+    let found =
+        run(client, doc! { "find": "c", "filter": { "a": 1 }, "projection": { "x": 1 }, "batchSize": 2 });
+    let id = found.as_doc().get_doc("cursor").unwrap().get("id").unwrap();
+    run(client, doc! { "getMore": id, "collection": "c" });
+    run(client, doc! { "count": "c", "query": { "b": 1 } });
+    run(
+        client,
+        doc! { "update": "c", "updates": [{ "q": { "a": 0 }, "u": { "$inc": { "c": 1 } }, "multi": true }] },
+    );
+    let or = array![{ "_id": 3 }, { "a": 1, "b": { "$gt": 8 } }];
+    run(client, doc! { "find": "c", "filter": { "$or": or } });
+    let lookup = doc! { "from": "c", "localField": "_id", "foreignField": "_id", "as": "same" };
+    run(client, doc! { "aggregate": "c", "pipeline": [{ "$lookup": lookup }], "cursor": {} });
+    run(client, doc! { "profile": 0 });
+    let shown: Vec<String> = entries(client)
+        .iter()
+        .map(|entry| {
+            let entry = entry.as_doc();
+            let number = |name| entry.get(name).and_then(Value::as_i64_exact).unwrap();
+            let plan = entry.get_str("planSummary").unwrap();
+            format!("{plan} {} {}", number("keysExamined"), number("docsExamined"))
+        })
+        .collect();
+    let expected = [
+        "IXSCAN { a: 1, b: -1 } 2 2",
+        "IXSCAN { a: 1, b: -1 } 3 3",
+        "COLLSCAN 0 10",
+        "IXSCAN { a: 1, b: -1 } 5 5",
+        "EXPRESS_IXSCAN { _id: 1 }, IXSCAN { a: 1, b: -1 } 2 2",
+        "COLLSCAN, EXPRESS_IXSCAN { _id: 1 } 10 20",
+    ];
+    assert_eq!(shown, expected);
 }

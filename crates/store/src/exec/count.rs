@@ -7,8 +7,8 @@ use crate::error::Result;
 use crate::keys;
 use crate::plan::{Access, Plan};
 use diwan_kv::{KeyRange, Space};
-use diwan_query::Interrupt;
 use diwan_query::filter::Filter;
+use diwan_query::{Examined, Interrupt};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,9 +20,11 @@ pub fn count_matches(view: &ReadView, plan: &Plan, interrupt: &Interrupt) -> Res
     let Access::Collection { ids, .. } = &plan.access else { return Ok(None) };
     let prefix = keys::collection_prefix(view.collection().id);
     let ranges: Vec<KeyRange> = ids.as_slice().iter().map(|one| one.range(&prefix)).collect();
-    let total = AtomicU64::new(0);
+    let (total, read) = (AtomicU64::new(0), AtomicU64::new(0));
     let count = |range: KeyRange| {
-        total.fetch_add(count_range(view, &plan.filter, range, interrupt)?, Ordering::Relaxed);
+        let (matches, documents) = count_range(view, &plan.filter, range, interrupt)?;
+        total.fetch_add(matches, Ordering::Relaxed);
+        read.fetch_add(documents, Ordering::Relaxed);
         Ok(())
     };
     if cores() == 1 || view.collection().count() < PARALLEL_FROM {
@@ -34,15 +36,23 @@ pub fn count_matches(view: &ReadView, plan: &Plan, interrupt: &Interrupt) -> Res
         }
         on_all_cores(parts.into_iter(), count)?;
     }
+    plan.access.summaries().iter().for_each(|plan| interrupt.tally().note_plan(plan));
+    interrupt.tally().add(Examined { keys: 0, documents: read.into_inner() });
     Ok(Some(total.into_inner()))
 }
 
-/// One range.
-fn count_range(view: &ReadView, filter: &Filter, range: KeyRange, interrupt: &Interrupt) -> Result<u64> {
-    let mut count = 0;
+/// One range: how many documents match, of how many.
+fn count_range(
+    view: &ReadView,
+    filter: &Filter,
+    range: KeyRange,
+    interrupt: &Interrupt,
+) -> Result<(u64, u64)> {
+    let (mut count, mut read) = (0, 0);
     visit_records(view, filter, range, interrupt, |_, _, matches| {
         count += u64::from(matches);
+        read += 1;
         ControlFlow::Continue(())
     })?;
-    Ok(count)
+    Ok((count, read))
 }

@@ -14,7 +14,7 @@ use crate::plan::{Access, IndexScan, Plan};
 use diwan_kv::{Bytes, Direction, KeyRange, Pairs, Space};
 use diwan_query::filter::Filter;
 use diwan_query::pipeline::DocSource;
-use diwan_query::{Interrupt, code};
+use diwan_query::{Examined, Interrupt, code};
 use diwan_value::{Doc, DocBuf, Value, doc};
 use std::collections::HashSet;
 use std::ops::Bound;
@@ -29,6 +29,12 @@ pub struct ScanStats {
     pub docs_examined: u64,
     /// Documents that matched.
     pub returned: u64,
+}
+
+impl ScanStats {
+    fn examined(&self) -> Examined {
+        Examined { keys: self.keys_examined, documents: self.docs_examined }
+    }
 }
 
 /// One way of a plan's access.
@@ -132,6 +138,8 @@ pub struct Scan {
     stats: ScanStats,
     ticks: u32,
     tailable: bool,
+    /// What the plan is called, until the operation's tally knows.
+    summaries: Vec<Arc<str>>,
     keys: Keys,
     /// The index key that the document was found by, where that is asked for.
     key: DocBuf,
@@ -179,6 +187,7 @@ impl Scan {
             stats: ScanStats::default(),
             ticks: 0,
             tailable: false,
+            summaries: plan.access.summaries(),
             keys: Keys::None,
             key: DocBuf::new(),
         }
@@ -239,8 +248,17 @@ impl Scan {
         }
     }
 
-    /// Goes to the next match.
+    /// Goes to the next match, and has what that took tallied.
     pub fn step(&mut self, interrupt: &Interrupt) -> Result<bool> {
+        let before = self.stats;
+        let found = self.find_next(interrupt);
+        let tally = interrupt.tally();
+        std::mem::take(&mut self.summaries).iter().for_each(|plan| tally.note_plan(plan));
+        tally.add(self.stats.examined().since(before.examined()));
+        found
+    }
+
+    fn find_next(&mut self, interrupt: &Interrupt) -> Result<bool> {
         let before = std::mem::replace(&mut self.current, Current::None);
         self.reuse(before);
         loop {

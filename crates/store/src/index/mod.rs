@@ -13,7 +13,9 @@ pub(crate) use spec::{check_storage_engine, compile_collation};
 
 use crate::error::Result;
 use crate::keys::IndexId;
+use diwan_query::display::ShownDoc;
 use diwan_value::{Doc, DocBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// An index of a collection: what was asked for, and what is known of it.
@@ -23,6 +25,8 @@ pub struct Index {
     pub id: IndexId,
     /// What was asked for.
     pub spec: IndexSpec,
+    /// What `planSummary` calls a scan of it.
+    pub summary: Arc<str>,
     /// Whether it holds every document: writers keep it up to date from its beginning, readers use it from here on.
     /// Not changed in place: a reader's schema must be older than its snapshot in this as well.
     ready: bool,
@@ -41,6 +45,7 @@ impl Index {
     pub(crate) fn new(id: IndexId, spec: IndexSpec, ready: bool, multikey: u64) -> Index {
         Index {
             id,
+            summary: format!("IXSCAN {}", ShownDoc(spec.key.as_doc())).into(),
             spec,
             ready,
             multikey: AtomicU64::new(multikey),

@@ -2,7 +2,7 @@
 
 use super::aggregate::Aggregate;
 use super::scope::{Ready, Scope};
-use super::target::only_id;
+use super::target::{note_look_up, only_id};
 use crate::collection::Collection;
 use crate::error::{Error, Result};
 use crate::exec::{FoundKeys, Keys, Projected, Scan, Single, Sorted, Window};
@@ -208,6 +208,7 @@ impl Store {
         let collated = collection.schema().options.collator.is_some();
         if let Some(id) = request.only_id(collated) {
             let found = collection.get(&id)?.filter(|_| request.limit != Some(0));
+            note_look_up(request.scope.interrupt.tally(), found.is_some());
             return Ok(Box::new(Single::new(found)));
         }
         let prepared = request.prepare(&collection)?;

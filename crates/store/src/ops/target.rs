@@ -4,10 +4,11 @@ use super::scope::Ready;
 use crate::collection::{Collection, id_key};
 use crate::error::Result;
 use crate::exec::{Scan, Sorted};
-use crate::plan::{Access, Hint, Plan, Planner};
+use crate::plan::{Access, BY_ID, Hint, Plan, Planner};
 use diwan_query::filter::Filter;
 use diwan_query::pipeline::DocSource;
 use diwan_query::sort::Sort;
+use diwan_query::{Examined, Tally};
 use diwan_value::{Doc, Type, Value};
 use std::sync::Arc;
 
@@ -69,7 +70,12 @@ impl Targets {
     /// The next id, as key bytes.
     pub fn next(&mut self, ready: &Ready) -> Result<Option<Vec<u8>>> {
         match &mut self.source {
-            Source::One(id) => Ok(id.take()),
+            Source::One(id) => {
+                if id.is_some() {
+                    note_look_up(ready.interrupt.tally(), true);
+                }
+                Ok(id.take())
+            }
             Source::Found(source) => {
                 if !source.advance(&ready.interrupt)? {
                     return Ok(None);
@@ -89,6 +95,12 @@ impl Targets {
         }
         Ok(ids)
     }
+}
+
+/// Has a look-up by `_id` tallied that needs no scan.
+pub(super) fn note_look_up(tally: &Tally, found: bool) {
+    tally.note_plan(&BY_ID);
+    tally.add(Examined { keys: u64::from(found), documents: u64::from(found) });
 }
 
 /// The key of the `_id` that is all a filter asks for: then there is nothing to plan. With a collation, strings are not

@@ -12,11 +12,13 @@ mod interval;
 mod limits;
 mod mango;
 mod residue;
+mod summary;
 
 pub use choose::{Hint, Planner};
 pub use explain::{Shape, explain_plan};
 pub use interval::{Interval, Intervals};
 pub use limits::IndexLimits;
+pub(crate) use summary::BY_ID;
 
 use crate::index::Index;
 use diwan_kv::{Direction, KeyRange};
