@@ -278,16 +278,15 @@ impl WriteConcern {
         }
     }
 
-    /// Whether no reply is wanted.
+    /// Whether no reply is wanted. Who asks for the journal wants one, even of no member.
     pub(crate) fn is_unacknowledged(&self) -> bool {
-        self.w == Some(Acknowledgement::Members(0))
+        self.w == Some(Acknowledgement::Members(0)) && self.journal != Some(true)
     }
 
     /// Whether the reply waits until the write survives a loss of power.
     pub(crate) fn waits_for_sync(&self) -> bool {
         match self.w {
-            Some(Acknowledgement::Members(0)) => false,
-            Some(Acknowledgement::Members(1)) => self.journal == Some(true),
+            Some(Acknowledgement::Members(0 | 1)) => self.journal == Some(true),
             _ => self.journal != Some(false),
         }
     }

@@ -39,6 +39,9 @@ pub(crate) struct Cursor {
     /// Not closed when nobody reads it.
     pub no_timeout: bool,
     pub tail: Option<Tail>,
+    /// How many documents there are still at most: a batch that reaches the limit is the last one, which the source would
+    /// only say if it were asked again.
+    pub left: Option<u64>,
     /// What is left of the operation's `maxTimeMS`. Readers who wait for new documents have limits of their own.
     time_left: Option<Duration>,
     /// What its source was opened with, and is stopped by.
@@ -55,6 +58,7 @@ impl Cursor {
             session: None,
             no_timeout: false,
             tail: None,
+            left: None,
             time_left: None,
             interrupt: Interrupt::new(),
         }
@@ -100,8 +104,11 @@ impl Cursor {
             }
             reply.append_indexed(count as usize, doc);
             count += 1;
+            if let Some(left) = &mut self.left {
+                *left = left.saturating_sub(1);
+            }
         }
-        Ok((count, false))
+        Ok((count, self.left == Some(0)))
     }
 
     /// The namespace as replies name it.

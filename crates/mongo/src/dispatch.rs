@@ -67,6 +67,11 @@ impl Context<'_> {
         Ok(())
     }
 
+    /// Whether the client does not want to know what became of its write: then the reply says nothing of it.
+    pub(crate) fn is_unacknowledged(&self) -> bool {
+        self.server.concerns.of(self.request.arguments.write_concern.as_ref()).is_unacknowledged()
+    }
+
     /// Goes on with what a cursor was opened with.
     pub(crate) fn go_on(&mut self, interrupt: &Interrupt) {
         self.interrupt = interrupt.clone();
@@ -410,7 +415,11 @@ fn check(server: &Server, command: &Command, request: &Request<'_>) -> Result<()
         return Err(CommandError::new(code::UNAUTHORIZED, text));
     }
     if arguments.api_strict && !command.is_in_api() {
-        let text = format!("Provided apiStrict:true, but the command {name} is not in API Version 1");
+        let text = format!(
+            "Provided apiStrict:true, but the command {name} is not in API Version 1. Information on supported \
+             commands and migrations in API Version 1 can be found at \
+             https://dochub.mongodb.org/core/manual-versioned-api."
+        );
         return Err(CommandError::new(code::API_STRICT_ERROR, text));
     }
     if arguments.txn_number.is_none() && !arguments.in_transaction() {

@@ -32,6 +32,9 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         );
         return Err(CommandError::new(code::INVALID_OPTIONS, text));
     }
+    if request.arguments.api_strict {
+        check_strict(arguments.aggregate.pipeline)?;
+    }
     if arguments.explain {
         return super::explain::aggregate(
             context,
@@ -75,6 +78,26 @@ pub(super) fn target(request: &Request<'_>) -> Result<Option<Namespace>> {
 fn writing_stage(pipeline: Array<'_>) -> Option<&str> {
     let last = pipeline.iter().last().and_then(Value::as_doc).and_then(|stage| stage.iter().next())?;
     matches!(last.key, b"$out" | b"$merge").then(|| last.key_str())
+}
+
+/// The stages that are no part of the stable API.
+const UNSTABLE: [&str; 6] =
+    ["$currentOp", "$indexStats", "$listLocalSessions", "$listSessions", "$planCacheStats", "$search"];
+
+/// Refuses what is no part of the stable API; of `$collStats` only `count` is.
+fn check_strict(pipeline: Array<'_>) -> Result<()> {
+    let is_unstable = |name: &str, spec: Value<'_>| match name {
+        "$collStats" => spec.as_doc().is_some_and(|spec| spec.iter().any(|option| option.key != b"count")),
+        name => UNSTABLE.contains(&name),
+    };
+    let stages = pipeline.iter().filter_map(|stage| stage.as_doc()?.iter().next());
+    match stages.map(|stage| (stage.key_str(), stage.value())).find(|(name, spec)| is_unstable(name, *spec)) {
+        None => Ok(()),
+        Some((name, _)) => {
+            let text = format!("{name} is not allowed with 'apiStrict: true' in API Version 1");
+            Err(CommandError::new(code::API_STRICT_ERROR, text))
+        }
+    }
 }
 
 /// Whether the pipeline of a command that is not checked yet ends in a stage that writes.

@@ -57,6 +57,9 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
             }
         }
     }
+    if context.is_unacknowledged() {
+        return Ok(());
+    }
     reply.append("n", i32::try_from(deleted).unwrap_or(i32::MAX));
     append_errors(&errors, reply);
     Ok(())

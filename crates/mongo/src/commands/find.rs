@@ -31,10 +31,8 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     {
         cursor.tail = Some(Tail { await_data: arguments.await_data, collection });
     }
-    let limit = arguments.find.limit.unwrap_or(u64::MAX);
-    // A batch that reaches the limit is the last one, which the source would only say if it were asked again.
-    let single = arguments.single_batch || limit <= arguments.batch_size;
-    first_batch(context, cursor, arguments.batch_size, single, reply)
+    cursor.left = arguments.find.limit.filter(|_| cursor.tail.is_none());
+    first_batch(context, cursor, arguments.batch_size, arguments.single_batch, reply)
 }
 
 /// Reads the arguments of a find: from the command itself, or from one that is to be explained.

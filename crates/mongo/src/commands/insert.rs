@@ -55,6 +55,9 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         }
     };
     context.count("ninserted", inserted as u64);
+    if context.is_unacknowledged() {
+        return Ok(());
+    }
     reply.append("n", inserted as i32);
     append_errors(&errors, reply);
     Ok(())

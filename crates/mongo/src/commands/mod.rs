@@ -198,7 +198,7 @@ const TABLE: &[Command] = &[
     missing("createRole"),
     missing("createSearchIndexes"),
     missing("createUser"),
-    row("currentOp", current_op::run, ADMIN),
+    row("currentOp", current_op::run, ADMIN | LONG),
     row("dataSize", data_size::run, 0),
     missing("dbCheck"),
     row("dbHash", db_hash::run, LONG),

@@ -59,6 +59,9 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
             }
         }
     }
+    if context.is_unacknowledged() {
+        return Ok(());
+    }
     let number = |count: u64| i32::try_from(count).unwrap_or(i32::MAX);
     reply.append("n", number(matched)).append("nModified", number(modified));
     if !upserted.is_empty() {

@@ -320,3 +320,147 @@ fn the_time_of_the_cluster_can_be_asked_for() {
     let command = doc! { "aggregate": 1, "pipeline": pipeline, "cursor": {} };
     assert_eq!(code(&mut server.client(), "test", command), 51144);
 }
+
+#[test]
+fn values_are_distinct_in_their_order() {
+    let server = TestServer::in_memory();
+    let client = &mut server.client();
+    let documents =
+        array![{ "t": "uno" }, { "t": "dos" }, { "t": ["cuatro", 3] }, { "t": "uno" }, { "t": null }, {}];
+    ok(client, doc! { "insert": "c", "documents": documents });
+    let reply = ok(client, doc! { "distinct": "c", "key": "t" });
+    let expected = doc! { "v": [null, 3, "cuatro", "dos", "uno"] };
+    assert_eq!(reply.as_doc().get("values"), expected.as_doc().get("v"));
+}
+
+#[test]
+fn paths_lead_into_references() {
+    let server = TestServer::in_memory();
+    let client = &mut server.client();
+    ok(client, doc! { "insert": "a", "documents": [{ "_id": 1, "l": { "$ref": "b", "$id": 7 } }] });
+    ok(client, doc! { "insert": "b", "documents": [{ "_id": 7, "x": 1 }] });
+    let lookup = doc! { "from": "b", "localField": "l.$id", "foreignField": "_id", "as": "o" };
+    let project = doc! { "o": "$o.x", "to": "$l.$ref" };
+    let pipeline = array![{ "$lookup": lookup }, { "$sort": { "l.$id": 1 } }, { "$project": project }];
+    let found = ok(client, doc! { "aggregate": "a", "pipeline": pipeline, "cursor": {} });
+    let batch = found.as_doc().get_doc("cursor").unwrap().get_array("firstBatch").unwrap();
+    let expected = doc! { "_id": 1, "o": [1], "to": "b" };
+    assert_eq!(batch.iter().next(), Some(Value::Document(expected.as_doc())));
+    let found = ok(client, doc! { "find": "a", "projection": { "l.$id": 1 }, "sort": { "l.$id": -1 } });
+    let batch = found.as_doc().get_doc("cursor").unwrap().get_array("firstBatch").unwrap();
+    let expected = doc! { "_id": 1, "l": { "$id": 7 } };
+    assert_eq!(batch.iter().next(), Some(Value::Document(expected.as_doc())));
+    let pipeline = array![{ "$project": { "x": "$l.$other" } }];
+    assert_eq!(code(client, "test", doc! { "aggregate": "a", "pipeline": pipeline, "cursor": {} }), 16410);
+}
+
+#[test]
+fn the_index_of_ids_has_one_name_and_no_options() {
+    let server = TestServer::in_memory();
+    let client = &mut server.client();
+    ok(client, doc! { "create": "c" });
+    let mut create =
+        |index: DocBuf| client.run("test", doc! { "createIndexes": "c", "indexes": [index] }).unwrap();
+    let reply = create(doc! { "key": { "_id": 1 }, "name": "_id_1" });
+    assert_eq!(reply.as_doc().get_str("note"), Some("all indexes already exist"));
+    for (index, expected) in [
+        (
+            doc! { "key": { "_id": -1 }, "name": "x" },
+            (2, "The field 'key' for an _id index must be {_id: 1}, but got { _id: -1 }"),
+        ),
+        (
+            doc! { "key": { "_id": 1 }, "name": "_id_", "unique": true },
+            (
+                197,
+                "The field 'unique' is not valid for an _id index specification. Specification: \
+                 { key: { _id: 1 }, name: \"_id_\", unique: true }",
+            ),
+        ),
+    ] {
+        let reply = create(index);
+        assert_eq!(
+            (number(reply.as_doc(), "code"), reply.as_doc().get_str("errmsg")),
+            (Some(expected.0), Some(expected.1))
+        );
+    }
+    let reply = create(doc! { "key": { "a": 1 }, "name": "_id_" });
+    assert_eq!(number(reply.as_doc(), "code"), Some(2));
+    assert_eq!(
+        number(create(doc! { "key": { "_id": 1, "a": 1 }, "name": "both" }).as_doc(), "numIndexesAfter"),
+        Some(2)
+    );
+}
+
+#[test]
+fn what_became_of_a_write_is_told_to_those_who_want_to_know() {
+    let server = TestServer::in_memory();
+    let client = &mut server.client();
+    let concern = || doc! { "w": 0 };
+    for command in [
+        doc! { "insert": "c", "documents": [{ "_id": 1 }], "writeConcern": concern() },
+        doc! { "insert": "c", "documents": [{ "_id": 1 }], "writeConcern": concern() },
+        doc! { "update": "c", "updates": [{ "q": {}, "u": { "$set": { "_id": 2 } } }], "writeConcern": concern() },
+        doc! { "delete": "c", "deletes": [{ "q": {}, "limit": 0 }], "writeConcern": concern() },
+    ] {
+        let reply = ok(client, command);
+        let known = ["ok", "$clusterTime", "operationTime"];
+        assert!(reply.as_doc().iter().all(|field| known.contains(&field.key_str())), "{reply:?}");
+    }
+    assert_eq!(number(ok(client, doc! { "count": "c" }).as_doc(), "n"), Some(0));
+    let command = doc! { "insert": "c", "documents": [{ "_id": 1 }], "writeConcern": { "w": 0, "j": true } };
+    assert_eq!(number(ok(client, command).as_doc(), "n"), Some(1));
+}
+
+#[test]
+fn what_is_not_stable_is_refused_to_who_is_strict() {
+    let server = TestServer::in_memory();
+    let client = &mut server.client();
+    ok(client, doc! { "create": "c" });
+    for (stage, allowed) in [
+        (doc! { "$indexStats": {} }, false),
+        (doc! { "$collStats": { "count": {}, "storageStats": {} } }, false),
+        (doc! { "$collStats": { "count": {} } }, true),
+        (doc! { "$match": {} }, true),
+    ] {
+        let command = doc! {
+            "aggregate": "c", "pipeline": [stage], "cursor": {}, "apiVersion": "1", "apiStrict": true
+        };
+        if allowed {
+            ok(client, command);
+        } else {
+            assert_eq!(code(client, "test", command), 323);
+        }
+    }
+}
+
+#[test]
+fn current_op_shows_itself() {
+    let server = TestServer::in_memory();
+    let reply = server.client().run("admin", doc! { "currentOp": 1 }).unwrap();
+    let running = reply.as_doc().get_array("inprog").unwrap();
+    let commands: Vec<_> = running.iter().filter_map(|one| one.as_doc()?.get_doc("command")).collect();
+    assert!(commands.len() == 1 && commands[0].contains_key("currentOp"));
+}
+
+#[test]
+fn a_pipeline_that_a_find_could_do_is_explained_as_one() {
+    let server = TestServer::in_memory();
+    let client = &mut server.client();
+    ok(client, doc! { "insert": "c", "documents": [{ "a": 1 }, { "a": 3 }, { "a": 2 }] });
+    let mut explain = |pipeline: diwan_value::ArrayBuilder| {
+        let aggregate = doc! { "aggregate": "c", "pipeline": pipeline, "cursor": {} };
+        ok(client, doc! { "explain": aggregate, "verbosity": "executionStats" })
+    };
+    let explained = explain(
+        array![{ "$match": { "a": { "$gt": 0 } } }, { "$sort": { "a": 1 } }, { "$skip": 1 }, { "$limit": 5 }],
+    );
+    let plan = explained.as_doc().get_doc("queryPlanner").unwrap().get_doc("winningPlan").unwrap();
+    assert_eq!(plan.get_str("stage"), Some("SKIP"));
+    assert_eq!(plan.get_doc("inputStage").unwrap().get_str("stage"), Some("SORT"));
+    assert_eq!(number(explained.as_doc().get_doc("executionStats").unwrap(), "nReturned"), Some(2));
+    let explained = explain(array![{ "$limit": 5 }, { "$skip": 1 }]);
+    let stages = explained.as_doc().get_array("stages").unwrap();
+    let names: Vec<_> =
+        stages.iter().filter_map(|stage| Some(stage.as_doc()?.iter().next()?.key_str())).collect();
+    assert_eq!(names, ["$cursor", "$skip"]);
+}

@@ -127,3 +127,53 @@ fn what_a_client_asked_for_stops_when_it_is_gone() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
 }
+
+#[test]
+fn a_limit_reached_in_a_later_batch_ends_the_cursor() {
+    let server = TestServer::in_memory();
+    let client = &mut server.client();
+    fill(client, 5);
+    let first = client.run("test", doc! { "find": "c", "limit": 4, "batchSize": 3 }).unwrap();
+    let (id, count) = batch(&first, "firstBatch");
+    assert!(id > 0 && count == 3);
+    let last = client.run("test", doc! { "getMore": id, "collection": "c", "batchSize": 1 }).unwrap();
+    assert_eq!(batch(&last, "nextBatch"), (0, 1));
+}
+
+#[test]
+fn a_tailable_cursor_reads_in_the_order_of_insertion_whatever_its_filter() {
+    let server = TestServer::in_memory();
+    let client = &mut server.client();
+    client.run("test", doc! { "create": "c", "capped": true, "size": 10_000 }).unwrap();
+    client
+        .run("test", doc! { "createIndexes": "c", "indexes": [{ "key": { "x": 1 }, "name": "x" }] })
+        .unwrap();
+    let insert = |client: &mut TestClient, numbers: std::ops::Range<i32>| {
+        let documents: Vec<DocBuf> = numbers.map(|n| doc! { "_id": n, "x": n }).collect();
+        client.run("test", doc! { "insert": "c", "documents": documents }).unwrap();
+    };
+    insert(client, 0..5);
+    let filters = [
+        doc! { "_id": { "$gt": 4 } },
+        doc! { "_id": 7 },
+        doc! { "x": { "$gte": 6 } },
+        doc! { "_id": { "$in": [1, 6] } },
+        doc! { "$or": [{ "_id": 9 }, { "x": 8 }] },
+    ];
+    let mut cursors = Vec::new();
+    for filter in filters {
+        for hint in [doc! {}, doc! { "$natural": 1 }] {
+            let find = doc! { "find": "c", "filter": filter.clone(), "tailable": true, "hint": hint };
+            let reply = client.run("test", find).unwrap();
+            cursors.push(batch(&reply, "firstBatch"));
+        }
+    }
+    insert(client, 5..10);
+    let counts = cursors.into_iter().map(|(id, first)| {
+        assert!(id > 0);
+        let more = client.run("test", doc! { "getMore": id, "collection": "c" }).unwrap();
+        (first, batch(&more, "nextBatch").1)
+    });
+    let expected = [(0, 5), (0, 1), (0, 4), (1, 1), (0, 2)];
+    assert!(counts.eq(expected.into_iter().flat_map(|one| [one, one])));
+}

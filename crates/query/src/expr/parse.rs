@@ -258,12 +258,15 @@ pub(crate) fn field_path(text: &str) -> Result<Path> {
     Ok(path)
 }
 
+/// The fields of a reference to another document (DBRef): names of any path in spite of their `$`.
+const REFERENCE_FIELDS: [&str; 3] = ["$db", "$id", "$ref"];
+
 /// MongoDB's rules for one part of a path.
 fn check_field_name(name: &str) -> Result<()> {
     if name.is_empty() {
         return Err(Error::new(15998, "FieldPath field names may not be empty strings."));
     }
-    if name.starts_with('$') {
+    if name.starts_with('$') && !REFERENCE_FIELDS.contains(&name) {
         let text = "FieldPath field names may not start with '$'. Consider using $getField or $setField.";
         return Err(Error::new(16410, text));
     }

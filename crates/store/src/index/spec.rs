@@ -77,6 +77,37 @@ pub struct IndexSpec {
     document: DocBuf,
 }
 
+/// The options that the specification of the index of ids may have.
+const ID_INDEX_FIELDS: [&str; 5] = ["key", "name", "ns", "v", "collation"];
+
+/// Whether a key is that of the index of ids, in either direction.
+fn is_id_pattern(key: Doc<'_>) -> bool {
+    let mut fields = key.iter();
+    let only = fields.next().filter(|only| only.key == b"_id" && fields.next().is_none());
+    let order = only.and_then(|only| only.value().as_i64_exact());
+    order == Some(1) || order == Some(-1)
+}
+
+/// Refuses what the index of ids cannot be.
+fn check_id_spec(spec: Doc<'_>) -> Result<()> {
+    let key = spec.get_doc("key").unwrap_or(Doc::EMPTY);
+    if key.get("_id").and_then(Value::as_i64_exact) != Some(1) {
+        let text = format!("The field 'key' for an _id index must be {{_id: 1}}, but got {}", ShownDoc(key));
+        return Err(Error::refused(code::BAD_VALUE, text));
+    }
+    match spec.iter().find(|element| !ID_INDEX_FIELDS.contains(&element.key_str())) {
+        None => Ok(()),
+        Some(other) => Err(Error::refused(
+            197,
+            format!(
+                "The field '{}' is not valid for an _id index specification. Specification: {}",
+                other.key_str(),
+                ShownDoc(spec)
+            ),
+        )),
+    }
+}
+
 /// The options that a specification may have, beside `key`.
 const KNOWN_FIELDS: [&str; 16] = [
     "key",
@@ -117,6 +148,10 @@ const REFUSED_FIELDS: [&str; 2] = ["prepareUnique", "clustered"];
 impl IndexSpec {
     /// Parses a specification. `default_collation` is the collection's, for an index that states none.
     pub fn parse(spec: Doc<'_>, default_collation: Option<&Collation>) -> Result<IndexSpec> {
+        let is_of_ids = spec.get_doc("key").is_some_and(is_id_pattern);
+        if is_of_ids {
+            check_id_spec(spec)?;
+        }
         for element in spec.iter() {
             let name = element.key_str();
             if !KNOWN_FIELDS.contains(&name) && !FIELDS_OF_OTHER_KINDS.contains(&name) {
@@ -139,7 +174,9 @@ impl IndexSpec {
             }
         }
         let key = required(spec, "key", "an object", Value::as_doc)?;
-        let name = required(spec, "name", "a string", Value::as_str)?.to_owned();
+        let name = required(spec, "name", "a string", Value::as_str)?;
+        // The index of ids is called so whatever it is asked to be called.
+        let name = if is_of_ids { "_id_" } else { name }.to_owned();
         if name == "*" {
             return Err(Error::refused(code::BAD_VALUE, "The index name '*' is not valid."));
         }
@@ -364,11 +401,14 @@ impl IndexSpec {
         if self.sparse && self.partial_filter.is_some() {
             return Err(cannot_create("cannot mix \"partialFilterExpression\" and \"sparse\" options"));
         }
-        let names_id = self.fields.len() == 1 && self.fields[0].path.as_str() == "_id";
-        if names_id && self.fields[0].order != FieldOrder::Hashed && !self.is_id_index() {
+        if self.is_id_index() && !is_id_pattern(self.key.as_doc()) {
             return Err(Error::refused(
                 code::BAD_VALUE,
-                "The index name '_id_' is required for the index on _id",
+                format!(
+                    "The index name '_id_' is reserved for the _id index, which must have key pattern {{_id: 1}}, found \
+                     key: {}",
+                    ShownDoc(self.key.as_doc())
+                ),
             ));
         }
         Ok(())

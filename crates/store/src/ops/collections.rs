@@ -101,6 +101,7 @@ impl StoreCollections {
                 sort: None,
                 collator: execution.context.collator.clone(),
                 hint: Hint::None,
+                tailable: false,
                 needed: None,
             };
             let plan = planner.plan()?;
@@ -364,6 +365,7 @@ impl Leading {
             sort: self.sort.as_ref(),
             collator: execution.context.collator.clone(),
             hint: hint.clone(),
+            tailable: false,
             needed: match counts {
                 true => Some(Vec::new()),
                 false if is_bound => pipeline.needed_paths(self.matches),

@@ -69,6 +69,7 @@ impl Collection {
             sort: None,
             collator: ready.collator(),
             hint: request.hint.clone(),
+            tailable: false,
             needed: Some(Vec::new()),
         };
         let plan = planner.plan()?;

@@ -7,8 +7,8 @@ use crate::namespace::Namespace;
 use crate::plan::Hint;
 use crate::store::{Entry, Store};
 use diwan_value::key::{Direction, encode_order};
-use diwan_value::{ArrayBuilder, Doc, MAX_DOCUMENT_BYTES, Path, Value};
-use std::collections::HashSet;
+use diwan_value::{ArrayBuilder, Doc, MAX_DOCUMENT_BYTES, Path, Value, ValueBuf};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A distinct.
@@ -25,7 +25,7 @@ pub struct Distinct<'a> {
 }
 
 impl Store {
-    /// The different values, as an array. An array on the path counts by its elements.
+    /// The different values in their order, as an array. An array on the path counts by its elements.
     pub fn distinct(self: &Arc<Self>, namespace: &Namespace, request: &Distinct<'_>) -> Result<ArrayBuilder> {
         let path = Path::new(request.key);
         let collator = match self.entry(namespace) {
@@ -41,24 +41,28 @@ impl Store {
             ..Find::default()
         };
         let mut source = self.find(namespace, &find)?;
-        let mut seen: HashSet<Vec<u8>> = HashSet::new();
-        let mut values = ArrayBuilder::new();
-        let mut key = Vec::new();
+        let mut values: BTreeMap<Vec<u8>, ValueBuf> = BTreeMap::new();
+        let (mut key, mut bytes) = (Vec::new(), 0);
         while source.advance(&request.scope.interrupt)? {
             let mut add = |value: Value<'_>| {
                 key.clear();
                 encode_order(&mut key, value, Direction::Ascending, collator.as_deref());
-                if !seen.contains(&key) {
-                    seen.insert(key.clone());
-                    values.push(value);
+                if !values.contains_key(&key) {
+                    let value = value.to_owned();
+                    bytes += value.as_raw().bytes.len();
+                    values.insert(key.clone(), value);
                 }
             };
             reach(Value::Document(source.current()), &path, 0, &mut add);
-            if values.len() > MAX_DOCUMENT_BYTES {
+            if bytes > MAX_DOCUMENT_BYTES {
                 return Err(Error::refused(17217, "distinct too big, 16mb cap"));
             }
         }
-        Ok(values)
+        let mut sorted = ArrayBuilder::new();
+        for value in values.values() {
+            sorted.push(value);
+        }
+        Ok(sorted)
     }
 }
 

@@ -9,8 +9,8 @@ use crate::namespace::Namespace;
 use crate::plan::{Access, Plan, Shape, explain_plan};
 use crate::store::{Entry, Store};
 use diwan_query::Interrupt;
-use diwan_query::pipeline::DocSource;
-use diwan_value::{Array, ArrayBuilder, Doc, DocBuf, DocBuilder, doc};
+use diwan_query::pipeline::{DocSource, Pipeline};
+use diwan_value::{Array, ArrayBuilder, Doc, DocBuf, DocBuilder, Value, doc};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -82,9 +82,7 @@ impl Store {
         let winning = wrap(explain_plan(&prepared.plan, find.filter, &shape, None));
         let stats = run.map(|(stats, millis)| {
             let stages = wrap(explain_plan(&prepared.plan, find.filter, &shape, Some(stats)));
-            let left = stats.returned.saturating_sub(find.skip);
-            let returned = find.limit.map_or(left, |limit| left.min(limit));
-            (stats, returned, millis, stages)
+            (stats, shape.returned(stats.returned), millis, stages)
         });
         let rejected = rejected_plans(&prepared.plan, find.filter);
         Ok(document(namespace, find.filter, winning, rejected, stats, verbosity))
@@ -118,19 +116,20 @@ impl Store {
                     0 => DocBuf::new(),
                     _ => pipeline.stages[0].spec.as_doc().get_doc("$match").unwrap_or(Doc::EMPTY).to_owned(),
                 };
+                let (shape, done) = absorbed(&pipeline, &leading, &plan);
                 let stats = match verbosity {
                     Verbosity::QueryPlanner => None,
                     _ => {
                         let (stats, millis) =
                             run(Scan::new(view, &plan), None, &execution.context.interrupt)?;
-                        let stages = explain_plan(&plan, filter.as_doc(), &Shape::default(), Some(stats));
-                        Some((stats, stats.returned, millis, stages))
+                        let stages = explain_plan(&plan, filter.as_doc(), &shape, Some(stats));
+                        Some((stats, shape.returned(stats.returned), millis, stages))
                     }
                 };
-                let winning = explain_plan(&plan, filter.as_doc(), &Shape::default(), None);
+                let winning = explain_plan(&plan, filter.as_doc(), &shape, None);
                 let rejected = rejected_plans(&plan, filter.as_doc());
                 planner = document(&name, filter.as_doc(), winning, rejected, stats, verbosity);
-                rest = pipeline.after(leading.matches + usize::from(leading.sort.is_some() && plan.sorted));
+                rest = pipeline.after(done);
             }
             if rest.stages.is_empty() {
                 return Ok(planner);
@@ -142,6 +141,26 @@ impl Store {
         }
         Ok(doc! { "explainVersion": "1", "stages": stages })
     }
+}
+
+/// What of a pipeline a find would do as well, after its plan: a sort, then `$skip`, then `$limit`; and how many stages
+/// that are with those before.
+fn absorbed<'a>(pipeline: &'a Pipeline, leading: &Leading, plan: &Plan) -> (Shape<'a>, usize) {
+    let mut done = leading.matches;
+    let mut next = |name: &str| {
+        let stage = pipeline.stages.get(done)?.spec.as_doc().get(name)?;
+        done += 1;
+        Some(stage)
+    };
+    let sort = leading.sort.is_some().then(|| next("$sort")).flatten();
+    let number = |value: Value<'_>| value.as_i64_exact().map(i64::unsigned_abs);
+    let shape = Shape {
+        sort: sort.and_then(Value::as_doc).filter(|_| !plan.sorted),
+        skip: next("$skip").and_then(number).unwrap_or(0),
+        limit: next("$limit").and_then(number),
+        ..Shape::default()
+    };
+    (shape, done)
 }
 
 /// Reads a scan to its end, or as far as the query would.

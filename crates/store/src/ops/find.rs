@@ -81,6 +81,7 @@ impl Find<'_> {
             sort: sort.as_ref(),
             collator: ready.collator(),
             hint: self.hint.clone(),
+            tailable: self.tailable,
             needed,
         };
         let plan = match self.limits.is_some() {

@@ -82,6 +82,7 @@ impl Collection {
             sort: query.sort.as_ref(),
             collator: self.schema().options.collator.clone(),
             hint,
+            tailable: false,
             needed: None,
         };
         let plan = planner.plan()?;

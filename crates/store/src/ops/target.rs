@@ -49,6 +49,7 @@ impl Targets {
             sort: sort.as_ref(),
             collator: ready.collator(),
             hint: hint.clone(),
+            tailable: false,
             needed: None,
         }
         .plan()?;

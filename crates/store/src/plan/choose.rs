@@ -60,6 +60,8 @@ pub struct Planner<'a> {
     pub collator: Option<Arc<Collator>>,
     /// What the caller insists on.
     pub hint: Hint,
+    /// Whether documents have to come in the order of their insertion, which only a scan of a capped collection gives.
+    pub tailable: bool,
     /// The paths that are all the caller reads, if that is known: an index that holds them need not fetch documents.
     pub needed: Option<Vec<Path>>,
 }
@@ -85,6 +87,10 @@ impl Planner<'_> {
     pub fn plan(&self) -> Result<Plan> {
         if matches!(*self.filter, Filter::AlwaysFalse) {
             return Ok(self.finish(Access::Nothing, true, Vec::new()));
+        }
+        if self.tailable {
+            let access = Access::Natural { direction: Direction::Forward };
+            return Ok(self.finish(access, true, Vec::new()));
         }
         if let Some(candidate) = self.hinted()? {
             return Ok(self.finish(candidate.access, candidate.sorted, Vec::new()));
@@ -459,6 +465,7 @@ impl Planner<'_> {
                 sort: None,
                 collator: self.collator.clone(),
                 hint: Hint::None,
+                tailable: false,
                 needed: None,
             };
             match planner.plan()?.access {

@@ -23,6 +23,14 @@ pub struct Shape<'a> {
     pub return_key: bool,
 }
 
+impl Shape<'_> {
+    /// How many of so many matches are returned.
+    pub fn returned(&self, matches: u64) -> u64 {
+        let left = matches.saturating_sub(self.skip);
+        self.limit.map_or(left, |limit| left.min(limit))
+    }
+}
+
 /// The plan as `winningPlan` shows it; with `stats`, as `executionStages` does.
 pub fn explain_plan(plan: &Plan, filter: Doc<'_>, shape: &Shape<'_>, stats: Option<ScanStats>) -> DocBuf {
     let mut stage = access_stage(&plan.access, filter, plan.is_covered(), stats);

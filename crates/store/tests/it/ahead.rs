@@ -32,7 +32,15 @@ fn things(more: impl Fn(i32) -> i32) -> Arc<Collection> {
 fn scan(things: &Arc<Collection>, filter: &DocBuf) -> Scan {
     let view = things.view();
     let filter = Arc::new(Filter::parse(filter.as_doc(), &FilterEnv::default()).unwrap());
-    let planner = Planner { view: &view, filter, sort: None, collator: None, hint: Hint::None, needed: None };
+    let planner = Planner {
+        view: &view,
+        filter,
+        sort: None,
+        collator: None,
+        hint: Hint::None,
+        tailable: false,
+        needed: None,
+    };
     let plan = planner.plan().unwrap();
     Scan::new(view, &plan)
 }

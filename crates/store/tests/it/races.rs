@@ -27,9 +27,17 @@ fn an_index_that_was_incomplete_in_a_view_hides_no_document_from_it() {
         view
     });
     let filter = Arc::new(Filter::parse(doc! { "a": 1 }.as_doc(), &FilterEnv::default()).unwrap());
-    let plan = Planner { view: &view, filter, sort: None, collator: None, hint: Hint::None, needed: None }
-        .plan()
-        .unwrap();
+    let plan = Planner {
+        view: &view,
+        filter,
+        sort: None,
+        collator: None,
+        hint: Hint::None,
+        tailable: false,
+        needed: None,
+    }
+    .plan()
+    .unwrap();
     let mut scan = Scan::new(view, &plan);
     let mut found = 0;
     while scan.advance(&Interrupt::new()).unwrap() {
