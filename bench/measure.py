@@ -10,7 +10,7 @@ import shutil
 import signal
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from bench.targets.base import Unsupported
 
 BRIEF = 0.1  # scales below are for a look
 BRIEF_REQUESTS = 1_000  # of a kind, one by one, are enough for a look
+BRIEF_LEAST = 100  # documents are worth a look
 IDLE = 0.04  # a server that uses less than this part of a core is at rest
 
 
@@ -429,8 +430,14 @@ class Experiment:
         """A published number of documents at the run's scale."""
         return max(least, round(size * self.options.scale))
 
+    def scaled_sizes(self, sizes: Iterable[int], least: int = 1) -> list[int]:
+        """Several published numbers of documents at the run's scale. A brief run leaves out sets that only start the servers anew."""
+        scaled = sorted({self.scaled(size, least) for size in sizes})
+        telling = [size for size in scaled if size >= BRIEF_LEAST]
+        return (telling or scaled[-1:]) if self.brief else scaled
+
     def singly(self, size: int, least: int = 1) -> int:
-        """The same for requests that are sent one by one, of which a brief run's first thousands tell as much as all."""
+        """The same for requests that are sent one by one, of which a brief run's first thousand tell as much as all."""
         return self.one_by_one(self.scaled(size, least))
 
     def one_by_one(self, requests: int) -> int:

@@ -105,7 +105,7 @@ def test_records_are_inserted_from_both_ends_and_selected(tmp_path):
     records = records_of(Records, tmp_path)
     assert not operations(records, "failure")
     samples = {record["operation"]: record for record in records if record["record"] == "sample"}
-    assert samples["insert, 2 programs"]["operations"] == 1_000 and samples["select, 2 programs"]["operations"] == 1_000
+    assert samples["insert, 2 programs"]["operations"] == 1_000 and samples["select, 2 programs"]["operations"] == 200
     assert samples["insert beside selects"]["operations"] > 0 and samples["select beside inserts"]["client_cpu_seconds"] is None
     assert operations(records, "timeline") == set(samples)
     assert {record["resting_bytes"] > 100_000 for record in records if record["record"] == "size"} == {True}

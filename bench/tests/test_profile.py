@@ -14,6 +14,7 @@ from bench.tests.systems import ROOT, options
 from bench.workloads.washers import EACH, Washers
 
 TOOLS = ROOT / "target/tools/bin"
+PROGRAM = ROOT / "target/fast/diwan"  # the release has no symbols
 
 
 def usable() -> str | None:
@@ -23,11 +24,11 @@ def usable() -> str | None:
         profile.perf()
     except profile.Unusable as lack:
         return str(lack)
-    return None if options().diwan_program.is_file() else "Diwan is not built"
+    return None if PROGRAM.is_file() else "Diwan is not built"
 
 
 def profiled(tmp_path, tools=TOOLS) -> tuple[profile.Profile, results.Recorder]:
-    settings = options(scale=0.002, rounds=1, clients=2)
+    settings = options(scale=0.002, rounds=1, clients=2, diwan_program=PROGRAM)
     targets, recorder = [TARGETS["diwan"].configured(settings)], results.Recorder(tmp_path)
     experiment = Washers(settings, targets, recorder, tmp_path / "tmp")
     return profile.Profile(experiment, targets, recorder, tmp_path / "tmp", tools), recorder

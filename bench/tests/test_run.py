@@ -65,10 +65,10 @@ def test_an_interrupted_run_goes_on(tmp_path):
         interrupted.terminate()
     (directory,) = (tmp_path / "runs").iterdir()
     before = completed(tmp_path)
-    assert 1 <= len(before) < 7 and (directory / "report.html").exists() and not list((tmp_path / "tmp").iterdir())
+    assert 1 <= len(before) < 3 and (directory / "report.html").exists() and not list((tmp_path / "tmp").iterdir())
     subprocess.run([*command[:4], "--resume", str(directory), *places[:2]], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     after = completed(tmp_path)
-    assert after[: len(before)] == before and len(after) == len(set(after)) == 7
+    assert after[: len(before)] == before and len(after) == len(set(after)) == 3
     assert {record["target"] for record in results.read(directory) if record["record"] == "sample"} == {"sqlite"}, "with its settings"
 
 

@@ -34,7 +34,7 @@ def test_every_row_is_produced(monkeypatch, tmp_path):
     def told(kind: str, target: str) -> list[tuple[str, int]]:
         return [(one["operation"], one.get("operations")) for one in records if one["record"] == kind and one["target"] == target]
 
-    both = [(LOAD_EACH, 2_800), (LOAD_BATCHES, 2_800), (RETRIEVE, 250), (RETRIEVE, 250)]
+    both = [(LOAD_EACH, 1_000), (LOAD_BATCHES, 2_800), (RETRIEVE, 250), (RETRIEVE, 250)]
     assert [one for one in told("sample", "sqlite") if not one[0].startswith((SEARCH, INDEX))] == both
     searched = [operation for operation, _ in told("sample", "sqlite")][4:]
     assert searched == [SEARCH, SEARCH, INDEX, SEARCH_INDEXED, SEARCH_INDEXED]

@@ -365,7 +365,7 @@ measured time.
         return batches.about, batches.stages()
 
     def data_sets(self) -> list[DataSet]:
-        sizes = sorted({self.scaled(size, COMMENTS_OF_AN_ARTICLE) for size in SIZES})
+        sizes = self.scaled_sizes(SIZES, COMMENTS_OF_AN_ARTICLE)
         # Where each write waits for the disk, the smallest number says enough.
         plan = [*((size, RELAXED) for size in sizes), (sizes[0], SYNCED)]
         return [

@@ -187,7 +187,7 @@ call; the size on disk; five queries without a secondary index, every result ite
         parser.add_argument("--synced-inserts", type=positive, help="most documents inserted where each waits for the disk")
 
     def _plan(self) -> Iterator[tuple[str, int, str]]:
-        sizes = sorted(self.options.sizes or {self.scaled(size, 20) for size in SIZES})
+        sizes = sorted(self.options.sizes or self.scaled_sizes(SIZES, 20))
         synced = self.options.synced_inserts or self.scaled(SYNCED_INSERTS, 50)
         for shape in self.options.shapes:
             if RELAXED in self.options.durability:

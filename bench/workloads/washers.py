@@ -123,5 +123,5 @@ a loop. Every write waits for the disk.
         return inserts.about, inserts.stages()
 
     def data_sets(self) -> list[DataSet]:
-        scaled = [(manner, size) for manner, sizes in SIZES.items() for size in sorted({self.scaled(size) for size in sizes})]
+        scaled = [(manner, size) for manner, sizes in SIZES.items() for size in self.scaled_sizes(sizes)]
         return [DataSet(f"{manner} · {size:,}", SYNCED, partial(self._make, manner, size)) for manner, size in scaled]

@@ -7,7 +7,7 @@ use crate::error::{CommandError, Result, code};
 use crate::metrics::Class;
 use crate::operations::Operation;
 use crate::options::{Durability, Topology};
-use crate::profiler::{Ended, Trace};
+use crate::profiler::{Ended, Statement, Trace};
 use crate::request::Request;
 use crate::server::Server;
 use crate::weight::{is_long_message, may_take_long};
@@ -113,6 +113,42 @@ impl Context<'_> {
             details: Some(details),
             ..CommandError::new(code::COLLECTION_UUID_MISMATCH, text)
         })
+    }
+
+    /// Begins a statement of the command, of which the profiler records each by itself.
+    pub(crate) fn begin_statement(&self) -> (Instant, Examined) {
+        if self.trace.is_some() {
+            self.interrupt.tally().forget_plans();
+        }
+        (Instant::now(), self.examined())
+    }
+
+    /// Ends a statement: its kind of work, collection and fields, and how many documents it was about.
+    pub(crate) fn end_statement(
+        &mut self,
+        (began, before): (Instant, Examined),
+        kind: &'static str,
+        namespace: &Namespace,
+        fields: &[(&str, Option<Value<'_>>)],
+        outcome: std::result::Result<Vec<(&'static str, u64)>, &CommandError>,
+    ) {
+        if self.trace.is_none() {
+            return;
+        }
+        let statement = Statement {
+            kind,
+            database: namespace.database.clone(),
+            collection: namespace.collection.clone(),
+            command: shown_fields(fields),
+            took: began.elapsed(),
+            read: self.examined().since(before),
+            plan: self.interrupt.tally().plan_summary(),
+            error: outcome.as_ref().err().map(|error| CommandError::clone(error)),
+            counts: outcome.unwrap_or_default(),
+        };
+        if let Some(trace) = &mut self.trace {
+            trace.statements.push(statement);
+        }
     }
 
     /// Notes a commit of this command.
@@ -338,7 +374,8 @@ fn run(
         (command.run)(&mut context, reply)
     };
     let took = started.elapsed();
-    if let Some(trace) = context.trace.take() {
+    // What waits is run again, and recorded when it has its answer.
+    if let Some(trace) = context.trace.take().filter(|_| context.wait.is_none()) {
         let shown = || shown(request.body);
         let ended = Ended {
             context: &context,
@@ -450,9 +487,35 @@ fn check(server: &Server, command: &Command, request: &Request<'_>) -> Result<()
     Ok(())
 }
 
-/// A command as `currentOp` shows it: cut short where it is long.
+/// How long the parts of a command may be that are shown whole.
+const SHOWN_BYTES: usize = 1024;
+
+/// A statement as the profiler shows it: without the parts that are long.
+fn shown_fields(fields: &[(&str, Option<Value<'_>>)]) -> DocBuf {
+    let length = |value: Value<'_>| match value {
+        Value::Document(doc) => doc.as_bytes().len(),
+        Value::Array(array) => array.as_bytes().len(),
+        _ => 0,
+    };
+    let mut out = DocBuilder::new();
+    let mut is_cut = false;
+    for (name, value) in fields.iter().filter_map(|(name, value)| Some((name, (*value)?))) {
+        match length(value) <= SHOWN_BYTES {
+            true => {
+                out.append(name, value);
+            }
+            false => is_cut = true,
+        }
+    }
+    if is_cut {
+        out.append("$truncated", true);
+    }
+    out.finish()
+}
+
+/// A command as `currentOp` and the profiler show it: cut short where it is long.
 fn shown(body: Doc<'_>) -> DocBuf {
-    if body.as_bytes().len() <= 1024 {
+    if body.as_bytes().len() <= SHOWN_BYTES {
         return body.to_owned();
     }
     let mut short = DocBuilder::new();

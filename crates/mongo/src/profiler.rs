@@ -10,15 +10,15 @@ use crate::error::{self, CommandError, Result};
 use crate::metrics::Kind;
 use crate::request::Request;
 use crate::server::Server;
-use diwan_query::Examined;
 use diwan_query::filter::{Filter, FilterEnv};
-use diwan_store::{Namespace, WriteOptions};
+use diwan_query::{Examined, code as query_code};
+use diwan_store::{Entry, Namespace, WriteOptions};
 use diwan_value::{Array, Doc, DocBuf, DocBuilder, Value, doc};
 use parking_lot::{Mutex, RwLock};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The collection of the entries.
 const COLLECTION: &str = "system.profile";
@@ -115,6 +115,7 @@ impl Profiler {
         let is_recorded = match request.target() {
             // Its statements name their collections themselves.
             _ if command.name == "bulkWrite" => true,
+            _ if command.is_admin_only() => false,
             Value::String(_) => self.level(request.arguments.database) > 0,
             _ => command.is_profiled_by_database() && self.level(request.arguments.database) > 0,
         };
@@ -137,13 +138,17 @@ pub(crate) fn is_profile(namespace: &Namespace) -> bool {
     namespace.collection == COLLECTION
 }
 
-/// Creates the collection of a database's entries if there is none.
+/// Creates the collection of a database's entries if there is none; one that grows without end is refused.
 pub(crate) fn create_collection(server: &Server, database: &str) -> Result<()> {
     let (namespace, options) = (collection(database)?, doc! { "capped": true, "size": KEPT_BYTES });
-    match server.store.create(&namespace, options.as_doc()) {
-        // It is there already, or somebody else creates it now.
-        Err(_) if server.store.entry(&namespace).is_some() => Ok(()),
-        outcome => Ok(outcome?),
+    let created = server.store.create(&namespace, options.as_doc());
+    match server.store.entry(&namespace) {
+        Some(Entry::Collection(found)) if found.schema().options.capped.is_some() => Ok(()),
+        Some(_) => {
+            let text = format!("{namespace} exists but isn't capped");
+            Err(CommandError::new(query_code::NAMESPACE_EXISTS, text))
+        }
+        None => Ok(created?),
     }
 }
 
@@ -151,45 +156,29 @@ pub(crate) fn create_collection(server: &Server, database: &str) -> Result<()> {
 #[derive(Default)]
 pub(crate) struct Trace {
     counts: Vec<(&'static str, u64)>,
-    statements: Vec<Statement>,
+    /// The statements that have ended.
+    pub statements: Vec<Statement>,
 }
 
 /// What has an entry: one statement of a command that has several, or else the command.
-struct Statement {
+pub(crate) struct Statement {
     /// What the entry says the kind of work is.
-    kind: &'static str,
-    database: String,
-    collection: String,
-    command: DocBuf,
-    took: Duration,
-    read: Examined,
-    counts: Vec<(&'static str, u64)>,
-    error: Option<CommandError>,
+    pub kind: &'static str,
+    pub database: String,
+    pub collection: String,
+    pub command: DocBuf,
+    pub took: Duration,
+    pub read: Examined,
+    pub plan: Option<String>,
+    /// How many documents it was about, by the entry's field.
+    pub counts: Vec<(&'static str, u64)>,
+    pub error: Option<CommandError>,
 }
 
 impl Trace {
     /// Notes how many documents the command was about, under the name of the entry's field.
     pub(crate) fn count(&mut self, name: &'static str, count: u64) {
         self.counts.push((name, count));
-    }
-
-    /// Notes a statement that has ended.
-    pub(crate) fn statement(
-        &mut self,
-        kind: &'static str,
-        namespace: &Namespace,
-        command: DocBuf,
-        began: Instant,
-        read: Examined,
-        outcome: std::result::Result<Vec<(&'static str, u64)>, &CommandError>,
-    ) {
-        let (counts, error) = match outcome {
-            Ok(counts) => (counts, None),
-            Err(error) => (Vec::new(), Some(error.clone())),
-        };
-        let Namespace { database, collection } = namespace.clone();
-        let took = began.elapsed();
-        self.statements.push(Statement { kind, database, collection, command, took, read, counts, error });
     }
 }
 
@@ -214,6 +203,7 @@ impl Ended<'_> {
     }
 
     fn try_record(&self, mut trace: Trace) -> Result<()> {
+        let server = self.context.server;
         if trace.statements.is_empty() {
             trace.statements.push(Statement {
                 kind: kind(self.command),
@@ -222,28 +212,32 @@ impl Ended<'_> {
                 command: (self.shown)(),
                 took: self.took,
                 read: self.context.examined(),
+                plan: self.context.interrupt.tally().plan_summary(),
                 counts: std::mem::take(&mut trace.counts),
                 error: self.error.cloned(),
             });
         }
+        let mut entries: BTreeMap<&str, Vec<DocBuf>> = BTreeMap::new();
         for statement in &trace.statements {
             // As of now: the command may have dropped its database.
-            let settings = self.context.server.profiler.settings(&statement.database);
+            let settings = server.profiler.settings(&statement.database);
             let Some(settings) = settings.filter(|settings| settings.level > 0) else { continue };
-            let entry = self.entry(statement);
-            let is_recorded = match &settings.filter {
-                _ if settings.level >= 2 => true,
-                Some((_, filter)) => filter.matches(entry.as_doc())?,
-                None => self.context.server.profiler.slow().includes(statement.took),
+            let is_slow = || server.profiler.slow().includes(statement.took);
+            let entry = match &settings.filter {
+                _ if settings.level >= 2 => Some(self.entry(statement)),
+                Some((_, filter)) => {
+                    let entry = self.entry(statement);
+                    filter.matches(entry.as_doc())?.then_some(entry)
+                }
+                None => is_slow().then(|| self.entry(statement)),
             };
-            if !is_recorded {
-                continue;
-            }
-            create_collection(self.context.server, &statement.database)?;
-            if let Some(collection) =
-                self.context.server.store.collection(&collection(&statement.database)?)?
-            {
-                collection.insert(&[entry.as_doc()], false, WriteOptions::default())?;
+            entries.entry(&statement.database).or_default().extend(entry);
+        }
+        for (database, entries) in entries.iter().filter(|(_, entries)| !entries.is_empty()) {
+            // It has been there since the level was set, unless the database was dropped.
+            if let Some(collection) = server.store.collection(&collection(database)?)? {
+                let entries: Vec<Doc<'_>> = entries.iter().map(DocBuf::as_doc).collect();
+                collection.insert(&entries, false, WriteOptions::default())?;
             }
         }
         Ok(())
@@ -281,8 +275,8 @@ impl Ended<'_> {
             out.append("errName", error::name(error.code)).append("errCode", error.code);
         }
         out.append("responseLength", i32::try_from(self.reply_bytes).unwrap_or(i32::MAX));
-        if let Some(plan) = self.context.interrupt.tally().plan_summary() {
-            out.append("planSummary", plan);
+        if let Some(plan) = &statement.plan {
+            out.append("planSummary", plan.as_str());
         }
         out.append("protocol", "op_msg");
         out.append("millis", i32::try_from(statement.took.as_millis()).unwrap_or(i32::MAX));

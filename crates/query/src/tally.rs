@@ -39,7 +39,10 @@ pub struct Examined {
 impl Examined {
     /// What was read since `before`.
     pub fn since(self, before: Examined) -> Examined {
-        Examined { keys: self.keys - before.keys, documents: self.documents - before.documents }
+        Examined {
+            keys: self.keys.saturating_sub(before.keys),
+            documents: self.documents.saturating_sub(before.documents),
+        }
     }
 }
 
@@ -64,6 +67,11 @@ impl Tally {
         } else if plans.more.len() + 1 < MOST_PLANS && !plans.iter().any(|known| known == plan) {
             plans.more.push(plan.clone());
         }
+    }
+
+    /// Forgets the plans so far: another statement of the command begins.
+    pub fn forget_plans(&self) {
+        *self.plans() = Plans::default();
     }
 
     /// What was read so far.
@@ -103,6 +111,8 @@ mod tests {
             tally.note_plan(&plan.into());
         }
         assert_eq!(tally.plan_summary().unwrap(), "COLLSCAN, IXSCAN { a: 1 }");
+        tally.forget_plans();
+        assert_eq!(tally.plan_summary(), None);
         (0..20).for_each(|number| tally.note_plan(&number.to_string().into()));
         assert_eq!(tally.plan_summary().unwrap().split(", ").count(), MOST_PLANS);
     }

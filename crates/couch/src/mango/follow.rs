@@ -8,7 +8,7 @@ use super::design;
 use super::indexes::{Definition, Listed};
 use super::names::Names;
 use super::request::{IndexRequest, as_filter};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::http::blocking;
 use crate::partition;
 use crate::server::Couch;
@@ -266,6 +266,11 @@ impl<'a> Wanted<'a> {
     fn ensure(&self, couch: &Couch, collection: &Arc<Collection>, names: &mut Vec<Names>) -> Result<bool> {
         if self.partitioned && !partition::is_partitioned(collection) {
             return Err(partition::cannot_be_partitioned());
+        }
+        if let [only] = self.request.fields.parts()
+            && only.path.as_str() == "_id"
+        {
+            return Err(Error::bad_request("Documents are in the order of `_id` without an index"));
         }
         let mut key = DocBuilder::new();
         for part in self.request.fields.parts() {

@@ -505,3 +505,15 @@ fn explanations_tell_whether_the_index_has_all() {
         assert_eq!(explained(query.clone()).0, false, "{query}");
     }
 }
+
+#[test]
+fn the_order_of_ids_needs_no_index() {
+    let (_server, mut client) = database();
+    fill(&mut client);
+    let index = json!({"index": {"fields": ["_id"]}, "name": "n", "ddoc": "i"});
+    let refused = client.post("/db/_index", &index);
+    assert_eq!((refused.status, refused.json()["error"].as_str()), (400, Some("bad_request")));
+    assert_eq!(listed(&mut client, "db"), Vec::<String>::new());
+    let both = json!({"index": {"fields": ["_id", "n"]}, "name": "n", "ddoc": "i"});
+    assert_eq!(client.post("/db/_index", &both).json()["result"], "created");
+}

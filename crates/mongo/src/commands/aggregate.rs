@@ -10,7 +10,7 @@ use crate::request::Request;
 use diwan_store::Namespace;
 use diwan_store::ops::{Aggregate, Scope};
 use diwan_store::plan::Hint;
-use diwan_value::{Array, DocBuilder, Value};
+use diwan_value::{Array, Doc, DocBuilder, Value};
 
 /// The arguments of an aggregate.
 pub(super) struct Arguments<'a> {
@@ -84,20 +84,22 @@ fn writing_stage(pipeline: Array<'_>) -> Option<&str> {
 const UNSTABLE: [&str; 6] =
     ["$currentOp", "$indexStats", "$listLocalSessions", "$listSessions", "$planCacheStats", "$search"];
 
-/// Refuses what is no part of the stable API; of `$collStats` only `count` is.
-fn check_strict(pipeline: Array<'_>) -> Result<()> {
-    let is_unstable = |name: &str, spec: Value<'_>| match name {
-        "$collStats" => spec.as_doc().is_some_and(|spec| spec.iter().any(|option| option.key != b"count")),
-        name => UNSTABLE.contains(&name),
-    };
-    let stages = pipeline.iter().filter_map(|stage| stage.as_doc()?.iter().next());
-    match stages.map(|stage| (stage.key_str(), stage.value())).find(|(name, spec)| is_unstable(name, *spec)) {
-        None => Ok(()),
-        Some((name, _)) => {
+/// Refuses what is no part of the stable API, in pipelines within the pipeline, too; of `$collStats` only `count` is.
+pub(super) fn check_strict(pipeline: Array<'_>) -> Result<()> {
+    for stage in pipeline.iter().filter_map(|stage| stage.as_doc()?.iter().next()) {
+        let (name, spec) = (stage.key_str(), stage.value().as_doc().unwrap_or(Doc::EMPTY));
+        let is_unstable = match name {
+            "$collStats" => spec.iter().any(|option| option.key != b"count"),
+            name => UNSTABLE.contains(&name),
+        };
+        if is_unstable {
             let text = format!("{name} is not allowed with 'apiStrict: true' in API Version 1");
-            Err(CommandError::new(code::API_STRICT_ERROR, text))
+            return Err(CommandError::new(code::API_STRICT_ERROR, text));
         }
+        let inner = spec.iter().filter(|field| name == "$facet" || field.key == b"pipeline");
+        inner.filter_map(|field| field.value().as_array()).try_for_each(check_strict)?;
     }
+    Ok(())
 }
 
 /// Whether the pipeline of a command that is not checked yet ends in a stage that writes.

@@ -9,12 +9,10 @@ use crate::dispatch::Context;
 use crate::error::{CommandError, Result, code};
 use crate::fields::{self, Field, missing};
 use crate::metrics::Kind;
-use diwan_query::Examined;
 use diwan_query::pipeline::DocList;
 use diwan_store::ops::{Delete, Scope, Update};
 use diwan_store::{Namespace, WriteOptions};
-use diwan_value::{Doc, DocBuf, DocBuilder, doc};
-use std::time::Instant;
+use diwan_value::{Doc, DocBuf, DocBuilder, Value, doc};
 
 /// One operation, and the position of its namespace.
 enum Operation<'a> {
@@ -190,9 +188,9 @@ fn insert(
         })
         .collect();
     context.server.metrics.count(Kind::Insert, docs.len() as u64);
-    let began = Instant::now();
+    let begun = context.begin_statement();
     let mut errors = Vec::new();
-    match context.server.store.collection_or_create(namespace) {
+    let inserted = match context.server.store.collection_or_create(namespace) {
         Ok(collection) => {
             let server = context.server;
             let tick = || server.clock.tick();
@@ -207,22 +205,16 @@ fn insert(
                 options,
                 retry,
                 &mut errors,
-            )?;
+            )?
         }
-        Err(error) => errors.push((0, CommandError::from(error))),
-    }
-    if let Some(trace) = &mut context.trace {
-        let inserted = docs.len().saturating_sub(errors.len()) as u64;
-        let shown = doc! { "insert": namespace.collection.as_str(), "ordered": ordered };
-        trace.statement(
-            "insert",
-            namespace,
-            shown,
-            began,
-            Examined::default(),
-            Ok(vec![("ninserted", inserted)]),
-        );
-    }
+        Err(error) => {
+            errors.push((0, CommandError::from(error)));
+            0
+        }
+    };
+    let fields =
+        [("insert", Some(Value::String(&namespace.collection))), ("ordered", Some(Value::Boolean(ordered)))];
+    context.end_statement(begun, "insert", namespace, &fields, Ok(vec![("ninserted", inserted as u64)]));
     let mut errors = errors.into_iter().peekable();
     let mut outcomes = Vec::with_capacity(docs.len());
     for (index, at) in run.enumerate() {

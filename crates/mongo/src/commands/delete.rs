@@ -8,9 +8,8 @@ use crate::fields::{Field, missing};
 use crate::metrics::Kind;
 use diwan_store::Collection;
 use diwan_store::ops::{Delete, Scope};
-use diwan_value::{Doc, DocBuilder, Value, doc};
+use diwan_value::{Doc, DocBuilder, Value};
 use std::sync::Arc;
-use std::time::Instant;
 
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
     let request = context.request;
@@ -73,14 +72,15 @@ pub(super) fn run_one(
     at: usize,
     retry: &Retry<'_>,
 ) -> Result<u64> {
-    let (began, before) = (Instant::now(), context.examined());
+    let begun = context.begin_statement();
     let outcome = run_once(context, collection, delete, at, retry);
-    let read = context.examined().since(before);
-    if let Some(trace) = &mut context.trace {
-        let statement = doc! { "q": delete.filter, "limit": i32::from(!delete.multi) };
-        let counts = outcome.as_ref().map(|deleted| vec![("ndeleted", *deleted)]);
-        trace.statement("remove", &collection.namespace(), statement, began, read, counts);
-    }
+    let fields = [
+        ("q", Some(Value::Document(delete.filter))),
+        ("limit", Some(Value::Int32(i32::from(!delete.multi)))),
+        ("collation", delete.scope.collation.map(Value::Document)),
+    ];
+    let counts = outcome.as_ref().map(|deleted| vec![("ndeleted", *deleted)]);
+    context.end_statement(begun, "remove", &collection.namespace(), &fields, counts);
     outcome
 }
 

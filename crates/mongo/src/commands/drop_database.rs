@@ -18,9 +18,9 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         let text = "Dropping the 'admin' database is prohibited.";
         return Err(CommandError::new(code::ILLEGAL_OPERATION, text));
     }
+    context.server.profiler.set(database, Settings::default());
     if context.server.store.drop_database(database)? {
         context.server.usage.forget(database, None);
-        context.server.profiler.set(database, Settings::default());
         reply.append("dropped", database);
     }
     context.fence()

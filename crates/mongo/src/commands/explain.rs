@@ -1,7 +1,7 @@
 //! `explain`: how another command would find its documents.
 
 use super::{aggregate as aggregation, count, delete, distinct, find, find_and_modify, update, write};
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, uuid};
 use crate::dispatch::Context;
 use crate::error::{CommandError, Result, code};
 use crate::fields::{Field, missing};
@@ -29,6 +29,9 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     let arguments = Arguments { database: request.arguments.database, ..Arguments::default() };
     let name = body.iter().next().map(|element| element.key_str()).unwrap_or_default();
     let inner = Request { name, body, sequences: &[], arguments };
+    if let Some(field) = inner.fields().find(|field| field.key == "collectionUUID") {
+        context.expect_uuid(&inner.namespace()?, uuid(field)?)?;
+    }
     let store = &context.server.store;
     let explain = |find: &Find<'_>, root: Option<&str>| -> Result<DocBuf> {
         Ok(store.explain_find(&inner.namespace()?, find, root, level)?)
@@ -63,6 +66,9 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         "aggregate" => {
             let namespace = aggregation::target(&inner)?;
             let aggregate = aggregation::parse(&inner, context.scope_with_disk())?.aggregate;
+            if request.arguments.api_strict {
+                aggregation::check_strict(aggregate.pipeline)?;
+            }
             let database = inner.arguments.database;
             store.explain_aggregate(namespace.as_ref(), database, &aggregate, level)?
         }

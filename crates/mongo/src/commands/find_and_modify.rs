@@ -39,7 +39,11 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     if let Some(commit) = outcome.commit {
         context.committed(commit);
     }
-    let name = if outcome.updated_existing.is_some() { "nMatched" } else { "ndeleted" };
+    let name = match outcome.updated_existing {
+        None => "ndeleted",
+        Some(_) if outcome.upserted.is_some() => "nUpserted",
+        Some(_) => "nMatched",
+    };
     context.count(name, outcome.count);
     reply.begin_document("lastErrorObject").append("n", outcome.count as i32);
     if let Some(existing) = outcome.updated_existing {

@@ -43,8 +43,7 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         reply.append("filter", filter);
     }
     if note {
-        let text = "When a filter expression is set, slowms and sampleRate are not used for profiling and slow-query \
-                    log lines.";
+        let text = "When a filter expression is set, slowms and sampleRate are not used for profiling.";
         reply.append("note", text);
     }
     Ok(())

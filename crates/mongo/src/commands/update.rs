@@ -9,7 +9,6 @@ use crate::metrics::Kind;
 use diwan_store::Namespace;
 use diwan_store::ops::{Scope, Update, Updated};
 use diwan_value::{Doc, DocBuilder, Value, doc};
-use std::time::Instant;
 
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
     let request = context.request;
@@ -79,19 +78,22 @@ pub(super) fn run_one(
     at: usize,
     retry: &Retry<'_>,
 ) -> Result<Updated> {
-    let (began, before) = (Instant::now(), context.examined());
+    let begun = context.begin_statement();
     let outcome = run_once(context, namespace, update, at, retry);
-    let read = context.examined().since(before);
-    if let Some(trace) = &mut context.trace {
-        let Update { filter, update, multi, upsert, .. } = update;
-        let statement = doc! { "q": filter, "u": *update, "multi": *multi, "upsert": *upsert };
-        let counts = outcome.as_ref().map(|done| {
-            let matched = done.matched - u64::from(done.upserted.is_some());
-            let upserted = u64::from(done.upserted.is_some());
-            vec![("nMatched", matched), ("nModified", done.modified), ("nUpserted", upserted)]
-        });
-        trace.statement("update", namespace, statement, began, read, counts);
-    }
+    let fields = [
+        ("q", Some(Value::Document(update.filter))),
+        ("u", update.update),
+        ("multi", Some(Value::Boolean(update.multi))),
+        ("upsert", Some(Value::Boolean(update.upsert))),
+        ("sort", update.sort.map(Value::Document)),
+        ("arrayFilters", update.array_filters.map(Value::Array)),
+        ("collation", update.scope.collation.map(Value::Document)),
+    ];
+    let counts = outcome.as_ref().map(|done| {
+        let upserted = u64::from(done.upserted.is_some());
+        vec![("nMatched", done.matched - upserted), ("nModified", done.modified), ("nUpserted", upserted)]
+    });
+    context.end_statement(begun, "update", namespace, &fields, counts);
     outcome
 }
 

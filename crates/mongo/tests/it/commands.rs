@@ -292,6 +292,7 @@ fn a_collection_of_another_uuid_is_refused() {
     assert_eq!(reply.get_str("actualCollection"), Some("other"));
     ok(client, doc! { "find": "other", "collectionUUID": other });
     assert_eq!(code(client, "test", doc! { "drop": "c", "collectionUUID": other }), 361);
+    assert_eq!(code(client, "test", doc! { "explain": { "find": "c", "collectionUUID": other } }), 361);
     let rename = doc! { "renameCollection": "test.c", "to": "test.d", "collectionUUID": other };
     assert_eq!(code(client, "admin", rename), 361);
     let infos = array![{ "ns": "test.c", "collectionUUID": other }];
@@ -421,6 +422,8 @@ fn what_is_not_stable_is_refused_to_who_is_strict() {
         (doc! { "$collStats": { "count": {}, "storageStats": {} } }, false),
         (doc! { "$collStats": { "count": {} } }, true),
         (doc! { "$match": {} }, true),
+        (doc! { "$unionWith": { "coll": "c", "pipeline": [{ "$indexStats": {} }] } }, false),
+        (doc! { "$facet": { "one": [{ "$match": {} }], "two": [{ "$indexStats": {} }] } }, false),
     ] {
         let command = doc! {
             "aggregate": "c", "pipeline": [stage], "cursor": {}, "apiVersion": "1", "apiStrict": true
@@ -458,9 +461,32 @@ fn a_pipeline_that_a_find_could_do_is_explained_as_one() {
     assert_eq!(plan.get_str("stage"), Some("SKIP"));
     assert_eq!(plan.get_doc("inputStage").unwrap().get_str("stage"), Some("SORT"));
     assert_eq!(number(explained.as_doc().get_doc("executionStats").unwrap(), "nReturned"), Some(2));
+    let explained = explain(array![{ "$limit": 1 }]);
+    let stats = explained.as_doc().get_doc("executionStats").unwrap();
+    assert_eq!(number(stats, "totalDocsExamined"), Some(1));
     let explained = explain(array![{ "$limit": 5 }, { "$skip": 1 }]);
     let stages = explained.as_doc().get_array("stages").unwrap();
     let names: Vec<_> =
         stages.iter().filter_map(|stage| Some(stage.as_doc()?.iter().next()?.key_str())).collect();
     assert_eq!(names, ["$cursor", "$skip"]);
+}
+
+#[test]
+fn the_natural_order_of_capped_collections_is_that_of_insertion_whatever_the_filter() {
+    let server = TestServer::in_memory();
+    let client = &mut server.client();
+    ok(client, doc! { "create": "c", "capped": true, "size": 10_000 });
+    let documents: Vec<DocBuf> = [5, 1, 4, 9, 7].into_iter().map(|n| doc! { "_id": n }).collect();
+    ok(client, doc! { "insert": "c", "documents": documents });
+    for (option, order) in [("sort", -1), ("hint", -1), ("sort", 1), ("hint", 1)] {
+        let mut find = doc! { "find": "c", "filter": { "_id": { "$gt": 1 } } }.into_builder();
+        find.append(option, doc! { "$natural": order });
+        let found = ok(client, find.finish());
+        let batch = found.as_doc().get_doc("cursor").unwrap().get_array("firstBatch").unwrap();
+        let mut ids: Vec<_> = batch.iter().filter_map(|doc| number(doc.as_doc()?, "_id")).collect();
+        if order == -1 {
+            ids.reverse();
+        }
+        assert_eq!(ids, [5, 4, 9, 7], "{option} {order}");
+    }
 }

@@ -191,3 +191,56 @@ fn entries_tell_plans_and_what_was_read() {
     ];
     assert_eq!(shown, expected);
 }
+
+#[test]
+fn who_waits_for_entries_makes_one() {
+    let server = TestServer::in_memory();
+    let client = &mut server.client();
+    run(client, doc! { "profile": 2 });
+    let filter = doc! { "op": "nothing" };
+    let find = doc! { "find": "system.profile", "filter": filter, "tailable": true, "awaitData": true };
+    let found = run(client, find);
+    let id = found.as_doc().get_doc("cursor").unwrap().get("id").unwrap();
+    run(client, doc! { "getMore": id, "collection": "system.profile", "maxTimeMS": 300 });
+    let counted = run(client, doc! { "count": "system.profile", "query": { "op": "getmore" } });
+    assert_eq!(counted.as_doc().get("n").and_then(Value::as_i64_exact), Some(1));
+}
+
+#[test]
+fn entries_are_short_and_their_collection_is_capped() {
+    let server = TestServer::in_memory();
+    let client = &mut server.client();
+    run(client, doc! { "create": "system.profile" });
+    let (code, text) = refused(client, doc! { "profile": 2 });
+    assert_eq!((code, text.as_str()), (48, "test.system.profile exists but isn't capped"));
+    run(client, doc! { "drop": "system.profile" });
+    run(client, doc! { "profile": 2 });
+    let long = "x".repeat(2 << 20);
+    let updates = array![
+        { "q": { "_id": 1 }, "u": { "text": long.as_str() }, "upsert": true, "collation": { "locale": "en" } },
+        { "q": { "a": 1 }, "u": { "$set": { "b": 1 } } },
+    ];
+    run(client, doc! { "update": "c", "updates": updates });
+    let modify = doc! { "findAndModify": "c", "query": { "_id": 2 }, "update": { "a": 1 }, "upsert": true };
+    run(client, modify);
+    let ops = array![{ "insert": 0, "document": { "_id": 1 } }, { "insert": 0, "document": { "_id": 9 } }];
+    let bulk = doc! { "bulkWrite": 1, "ops": ops, "nsInfo": [{ "ns": "test.c" }] };
+    client.run("admin", bulk).unwrap();
+    run(client, doc! { "profile": 0 });
+    let entries = entries(client);
+    let names = ["nMatched", "nUpserted", "ninserted"];
+    let expected = [
+        "update test.c nMatched=0 nUpserted=1",
+        "update test.c nMatched=0 nUpserted=0",
+        "command test.c nUpserted=1",
+        "insert test.c ninserted=0",
+    ];
+    assert_eq!(shown(&entries, &names), expected);
+    let plans: Vec<_> = entries[..2].iter().map(|entry| entry.as_doc().get_str("planSummary")).collect();
+    assert_eq!(plans, [Some("EXPRESS_IXSCAN { _id: 1 }"), Some("COLLSCAN")]);
+    let statement = entries[0].as_doc().get_doc("command").unwrap();
+    let expected = doc! {
+        "q": { "_id": 1 }, "multi": false, "upsert": true, "collation": { "locale": "en" }, "$truncated": true
+    };
+    assert_eq!(statement, expected.as_doc());
+}

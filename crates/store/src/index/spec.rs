@@ -90,22 +90,22 @@ fn is_id_pattern(key: Doc<'_>) -> bool {
 
 /// Refuses what the index of ids cannot be.
 fn check_id_spec(spec: Doc<'_>) -> Result<()> {
-    let key = spec.get_doc("key").unwrap_or(Doc::EMPTY);
-    if key.get("_id").and_then(Value::as_i64_exact) != Some(1) {
-        let text = format!("The field 'key' for an _id index must be {{_id: 1}}, but got {}", ShownDoc(key));
-        return Err(Error::refused(code::BAD_VALUE, text));
-    }
-    match spec.iter().find(|element| !ID_INDEX_FIELDS.contains(&element.key_str())) {
-        None => Ok(()),
-        Some(other) => Err(Error::refused(
+    if let Some(other) = spec.iter().find(|element| !ID_INDEX_FIELDS.contains(&element.key_str())) {
+        return Err(Error::refused(
             197,
             format!(
                 "The field '{}' is not valid for an _id index specification. Specification: {}",
                 other.key_str(),
                 ShownDoc(spec)
             ),
-        )),
+        ));
     }
+    let key = spec.get_doc("key").unwrap_or(Doc::EMPTY);
+    if key.get("_id").and_then(Value::as_i64_exact) != Some(1) {
+        let text = format!("The field 'key' for an _id index must be {{_id: 1}}, but got {}", ShownDoc(key));
+        return Err(Error::refused(code::BAD_VALUE, text));
+    }
+    Ok(())
 }
 
 /// The options that a specification may have, beside `key`.

@@ -49,7 +49,8 @@ impl Store {
                 encode_order(&mut key, value, Direction::Ascending, collator.as_deref());
                 if !values.contains_key(&key) {
                     let value = value.to_owned();
-                    bytes += value.as_raw().bytes.len();
+                    // With its type and its place in the array, as an element of the reply.
+                    bytes += value.as_raw().bytes.len() + 3 + values.len().max(1).ilog10() as usize;
                     values.insert(key.clone(), value);
                 }
             };

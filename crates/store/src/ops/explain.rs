@@ -120,8 +120,10 @@ impl Store {
                 let stats = match verbosity {
                     Verbosity::QueryPlanner => None,
                     _ => {
+                        let most =
+                            shape.limit.filter(|_| shape.sort.is_none()).map(|limit| limit + shape.skip);
                         let (stats, millis) =
-                            run(Scan::new(view, &plan), None, &execution.context.interrupt)?;
+                            run(Scan::new(view, &plan), most, &execution.context.interrupt)?;
                         let stages = explain_plan(&plan, filter.as_doc(), &shape, Some(stats));
                         Some((stats, shape.returned(stats.returned), millis, stages))
                     }

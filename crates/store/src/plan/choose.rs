@@ -246,7 +246,8 @@ impl Planner<'_> {
 
     fn collection_scan(&self) -> Candidate {
         let natural = self.sort.and_then(Sort::natural);
-        if self.view.schema.options.capped.is_some() && self.id_bounds().is_none() {
+        let insists = natural.is_some() || matches!(self.hint, Hint::Natural(_));
+        if self.view.schema.options.capped.is_some() && (insists || self.id_bounds().is_none()) {
             let direction = natural.map_or(Direction::Forward, scan_direction);
             let sorted = self.sort.is_none() || natural.is_some();
             return Candidate { access: Access::Natural { direction }, sorted, points: 0, bounded: false };
