@@ -130,7 +130,7 @@ impl Context<'_> {
         kind: &'static str,
         namespace: &Namespace,
         fields: &[(&str, Option<Value<'_>>)],
-        outcome: std::result::Result<Vec<(&'static str, u64)>, &CommandError>,
+        outcome: std::result::Result<impl AsRef<[(&'static str, u64)]>, &CommandError>,
     ) {
         if self.trace.is_none() {
             return;
@@ -144,7 +144,7 @@ impl Context<'_> {
             read: self.examined().since(before),
             plan: self.interrupt.tally().plan_summary(),
             error: outcome.as_ref().err().map(|error| CommandError::clone(error)),
-            counts: outcome.unwrap_or_default(),
+            counts: outcome.map_or_else(|_| Vec::new(), |counts| counts.as_ref().to_vec()),
         };
         if let Some(trace) = &mut self.trace {
             trace.statements.push(statement);

@@ -214,7 +214,7 @@ fn insert(
     };
     let fields =
         [("insert", Some(Value::String(&namespace.collection))), ("ordered", Some(Value::Boolean(ordered)))];
-    context.end_statement(begun, "insert", namespace, &fields, Ok(vec![("ninserted", inserted as u64)]));
+    context.end_statement(begun, "insert", namespace, &fields, Ok([("ninserted", inserted as u64)]));
     let mut errors = errors.into_iter().peekable();
     let mut outcomes = Vec::with_capacity(docs.len());
     for (index, at) in run.enumerate() {

@@ -79,7 +79,7 @@ pub(super) fn run_one(
         ("limit", Some(Value::Int32(i32::from(!delete.multi)))),
         ("collation", delete.scope.collation.map(Value::Document)),
     ];
-    let counts = outcome.as_ref().map(|deleted| vec![("ndeleted", *deleted)]);
+    let counts = outcome.as_ref().map(|deleted| [("ndeleted", *deleted)]);
     context.end_statement(begun, "remove", &collection.namespace(), &fields, counts);
     outcome
 }

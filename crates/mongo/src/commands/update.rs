@@ -91,7 +91,7 @@ pub(super) fn run_one(
     ];
     let counts = outcome.as_ref().map(|done| {
         let upserted = u64::from(done.upserted.is_some());
-        vec![("nMatched", done.matched - upserted), ("nModified", done.modified), ("nUpserted", upserted)]
+        [("nMatched", done.matched - upserted), ("nModified", done.modified), ("nUpserted", upserted)]
     });
     context.end_statement(begun, "update", namespace, &fields, counts);
     outcome
