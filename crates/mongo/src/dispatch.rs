@@ -115,26 +115,23 @@ impl Context<'_> {
         })
     }
 
-    /// Begins a statement of the command, of which the profiler records each by itself.
-    pub(crate) fn begin_statement(&self) -> (Instant, Examined) {
-        if self.trace.is_some() {
-            self.interrupt.tally().forget_plans();
-        }
-        (Instant::now(), self.examined())
+    /// Begins a statement of the command, of which the profiler records each by itself; nothing if it records none.
+    pub(crate) fn begin_statement(&self) -> Option<(Instant, Examined)> {
+        self.trace.as_ref()?;
+        self.interrupt.tally().forget_plans();
+        Some((Instant::now(), self.examined()))
     }
 
     /// Ends a statement: its kind of work, collection and fields, and how many documents it was about.
     pub(crate) fn end_statement(
         &mut self,
-        (began, before): (Instant, Examined),
+        begun: Option<(Instant, Examined)>,
         kind: &'static str,
         namespace: &Namespace,
         fields: &[(&str, Option<Value<'_>>)],
         outcome: std::result::Result<impl AsRef<[(&'static str, u64)]>, &CommandError>,
     ) {
-        if self.trace.is_none() {
-            return;
-        }
+        let Some((began, before)) = begun else { return };
         let statement = Statement {
             kind,
             database: namespace.database.clone(),
