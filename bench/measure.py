@@ -24,7 +24,7 @@ from bench.targets.base import Unsupported
 
 BRIEF = 0.1  # scales below are for a look
 BRIEF_REQUESTS = 1_000  # of a kind, one by one, are enough for a look
-BRIEF_LEAST = 100  # documents are worth a look
+BRIEF_LEAST = 1_000  # documents are worth a look
 IDLE = 0.04  # a server that uses less than this part of a core is at rest
 
 

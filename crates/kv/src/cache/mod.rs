@@ -20,6 +20,7 @@
 
 mod credit;
 mod fill;
+mod heads;
 mod page;
 mod pages;
 mod reader;

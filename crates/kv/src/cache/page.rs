@@ -1,9 +1,9 @@
 //! A page: all pairs of an interval of keys, packed, and the keys that have been written since.
 
+use super::heads::Heads;
 use crate::{Bytes, Result};
 use byteview::ByteView;
 use parking_lot::Mutex;
-use std::cmp::Ordering;
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
@@ -38,35 +38,10 @@ pub(super) struct Draft {
     heads: Heads,
 }
 
-/// What tells most of a page's keys apart, close together: a search among whole keys would wait for memory at each step.
-struct Heads {
-    /// The first bytes that all keys share.
-    shared: Bytes,
-    /// The next eight bytes of each key, as a number that orders as they do; short keys end in zeros.
-    next: Box<[u64]>,
-}
-
-impl Heads {
-    fn of<'a>(keys: impl DoubleEndedIterator<Item = &'a [u8]> + Clone) -> Heads {
-        let (first, last) = (keys.clone().next(), keys.clone().next_back());
-        let (first, last) = (first.unwrap_or_default(), last.unwrap_or_default());
-        let shared = first.iter().zip(last).take_while(|(one, other)| one == other).count();
-        Heads { shared: first[..shared].into(), next: keys.map(|key| head(&key[shared..])).collect() }
-    }
-}
-
 /// Where the key of a pair lies among the bytes, by the ends of the pairs.
 fn key_place(ends: &[(u32, u32)], at: usize) -> Range<usize> {
     let begin = if at == 0 { 0 } else { ends[at - 1].1 };
     begin as usize..ends[at].0 as usize
-}
-
-/// The first eight bytes of a key as a number.
-fn head(key: &[u8]) -> u64 {
-    let mut bytes = [0; 8];
-    let length = key.len().min(8);
-    bytes[..length].copy_from_slice(&key[..length]);
-    u64::from_be_bytes(bytes)
 }
 
 impl Draft {
@@ -89,12 +64,17 @@ impl Draft {
 impl Page {
     /// Whether the key lies in the page's interval.
     pub fn covers(&self, key: &[u8]) -> bool {
-        *self.low <= *key && self.high.as_ref().is_none_or(|high| *key < **high)
+        *self.low <= *key && self.ends_after(key)
+    }
+
+    /// Whether its interval goes on behind the key.
+    pub fn ends_after(&self, key: &[u8]) -> bool {
+        self.high.as_ref().is_none_or(|high| *key < **high)
     }
 
     /// About how much memory it takes.
     pub fn cost(&self) -> usize {
-        OVERHEAD + self.bytes.len() + self.ends.len() * size_of::<((u32, u32), u64)>()
+        OVERHEAD + self.bytes.len() + size_of_val(&*self.ends) + self.heads.cost()
     }
 
     /// Notes that a key is being written; returns how many keys are noted.
@@ -146,18 +126,7 @@ impl Page {
 
     /// How many pairs have lesser keys.
     fn place_of(&self, key: &[u8]) -> usize {
-        let Heads { shared, next } = &self.heads;
-        if next.is_empty() {
-            return 0;
-        }
-        match key.get(..shared.len()).unwrap_or(key).cmp(shared) {
-            Ordering::Less => return 0,
-            Ordering::Greater => return next.len(),
-            Ordering::Equal => {}
-        }
-        let head = head(&key[shared.len()..]);
-        let mut low = next.partition_point(|other| *other < head);
-        let mut high = low + next[low..].partition_point(|other| *other == head);
+        let Range { start: mut low, end: mut high } = self.heads.candidates(key);
         while low < high {
             let middle = low + (high - low) / 2;
             if self.key(middle) < key { low = middle + 1 } else { high = middle }

@@ -284,7 +284,7 @@ impl Map {
     fn covering(&self, space: Space, key: &[u8]) -> Option<&Arc<Page>> {
         let (_, page) =
             self.of(space).range::<[u8], _>((Bound::Unbounded, Bound::Included(key))).next_back()?;
-        page.covers(key).then_some(page)
+        page.ends_after(key).then_some(page)
     }
 
     /// Where the next page after a key begins.

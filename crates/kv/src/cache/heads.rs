@@ -1,0 +1,169 @@
+//! The beginnings of a page's keys, laid out for searches that seldom wait for memory.
+
+use crate::Bytes;
+use std::cmp::Ordering;
+use std::ops::Range;
+
+/// How many numbers a line of the processor's cache has.
+const LINE: usize = 8;
+
+/// Enough for more keys than the four bytes of a place among a page's bytes can tell apart.
+const MOST_LEVELS: usize = 12;
+
+/// A line of the processor's cache: who looks at one of its numbers has them all.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Line([u64; LINE]);
+
+/// What tells most of a page's keys apart, close together: a search among whole keys would wait for memory at each step.
+///
+/// Above the lines of all keys stand lines of the first numbers of those lines, and so on up to a single line: a static B-tree.
+/// A search reads one line of each level, where a binary search would read another one at nearly each step.
+pub(super) struct Heads {
+    /// The first bytes that all keys share.
+    shared: Bytes,
+    /// How many keys there are.
+    count: usize,
+    /// The levels, from the highest down. The lowest has the next eight bytes of each key, as a number that orders as they do; short
+    /// keys end in zeros.
+    lines: Box<[Line]>,
+    /// At which line each level begins; not behind a pointer, which would have to be waited for, too.
+    begins: [u32; MOST_LEVELS],
+    /// How many levels there are.
+    depth: usize,
+}
+
+impl Heads {
+    /// Those of keys that come in their order.
+    pub fn of<'a>(keys: impl DoubleEndedIterator<Item = &'a [u8]> + Clone) -> Heads {
+        let (first, last) = (keys.clone().next(), keys.clone().next_back());
+        let (first, last) = (first.unwrap_or_default(), last.unwrap_or_default());
+        let shared = first.iter().zip(last).take_while(|(one, other)| one == other).count();
+        let heads: Vec<u64> = keys.map(|key| head(&key[shared..])).collect();
+        let mut levels = vec![lines_of(&heads)];
+        while let [.., lowest] = &levels[..]
+            && lowest.len() > 1
+        {
+            let firsts: Vec<u64> = lowest.iter().map(|line| line.0[0]).collect();
+            levels.push(lines_of(&firsts));
+        }
+        levels.reverse();
+        let mut begins = [0; MOST_LEVELS];
+        for (at, level) in levels.iter().enumerate() {
+            begins[at + 1] = begins[at] + level.len() as u32;
+        }
+        Heads {
+            shared: first[..shared].into(),
+            count: heads.len(),
+            begins,
+            depth: levels.len(),
+            lines: levels.concat().into(),
+        }
+    }
+
+    /// The places among which a key has its own: it is greater than the keys before them, and not greater than those after.
+    /// They are those keys whose beginnings are the same as its own, mostly none or one.
+    pub fn candidates(&self, key: &[u8]) -> Range<usize> {
+        match key.get(..self.shared.len()).unwrap_or(key).cmp(&self.shared) {
+            Ordering::Less => return 0..0,
+            Ordering::Greater => return self.count..self.count,
+            Ordering::Equal => {}
+        }
+        if self.count == 0 {
+            return 0..0;
+        }
+        let head = head(&key[self.shared.len()..]);
+        let first = self.place(head);
+        let same = |at: usize| at < self.count && self.at(at) == head;
+        let end = match (same(first), same(first + 1)) {
+            (false, _) => first,
+            (true, false) => first + 1,
+            (true, true) => head.checked_add(1).map_or(self.count, |next| self.place(next)),
+        };
+        first..end
+    }
+
+    /// How many numbers are less than this one.
+    fn place(&self, head: u64) -> usize {
+        let mut line = 0;
+        let mut place = 0;
+        for begin in &self.begins[..self.depth] {
+            let Line(numbers) = &self.lines[*begin as usize + line];
+            let less = numbers.iter().map(|number| usize::from(*number < head)).sum::<usize>();
+            place = line * LINE + less;
+            // Below, the place is in the last line that begins with less, or at its end.
+            line = place.saturating_sub(1);
+        }
+        place
+    }
+
+    fn at(&self, place: usize) -> u64 {
+        let lowest = self.begins[self.depth - 1] as usize;
+        self.lines[lowest + place / LINE].0[place % LINE]
+    }
+
+    /// How much memory they take.
+    pub fn cost(&self) -> usize {
+        size_of_val(&*self.lines)
+    }
+}
+
+/// The numbers in lines; the last is filled up with numbers that no search passes.
+fn lines_of(numbers: &[u64]) -> Vec<Line> {
+    let line = |numbers: &[u64]| {
+        let mut line = [u64::MAX; LINE];
+        line[..numbers.len()].copy_from_slice(numbers);
+        Line(line)
+    };
+    numbers.chunks(LINE).map(line).collect()
+}
+
+/// The first eight bytes of a key as a number.
+fn head(key: &[u8]) -> u64 {
+    let mut bytes = [0; 8];
+    let length = key.len().min(8);
+    bytes[..length].copy_from_slice(&key[..length]);
+    u64::from_be_bytes(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where a key stands among others, with the candidates compared whole.
+    fn place(keys: &[Vec<u8>], heads: &Heads, key: &[u8]) -> usize {
+        let candidates = heads.candidates(key);
+        candidates.start + keys[candidates].partition_point(|other| other.as_slice() < key)
+    }
+
+    #[test]
+    fn keys_of_all_kinds_find_their_places() {
+        let numbers = |step: u64, count: u64| (0..count).map(move |n| (n * step).to_be_bytes().to_vec());
+        let mut kinds: Vec<Vec<Vec<u8>>> = vec![vec![], vec![vec![]], vec![vec![0xff; 12]]];
+        for count in [1, 7, 8, 9, 63, 64, 65, 511, 512, 513, 4097] {
+            kinds.push(numbers(3, count).collect());
+            kinds.push(numbers(u64::MAX / count, count).collect());
+            // Many that share their first eight bytes, also the greatest.
+            kinds.push(numbers(1, count).map(|key| [&[7; 9], &key[..]].concat()).collect());
+            kinds.push(
+                numbers(1, count).map(|key| [vec![key[6], 0xff], vec![0xff; 9], key].concat()).collect(),
+            );
+            // Short ones, which end in zeros or where others go on.
+            kinds
+                .push((0..count as usize).map(|n| [vec![5; n / 40 + 1], vec![0; n % 40]].concat()).collect());
+        }
+        for mut keys in kinds {
+            keys.sort();
+            keys.dedup();
+            let heads = Heads::of(keys.iter().map(Vec::as_slice));
+            let near = keys.iter().flat_map(|key| {
+                let shorter = key[..key.len().saturating_sub(1)].to_vec();
+                [key.clone(), [&key[..], &[0]].concat(), [&key[..], &[0xff]].concat(), shorter]
+            });
+            for key in near.chain([vec![], vec![0xff; 30]]) {
+                let expected = keys.partition_point(|other| *other < key);
+                assert_eq!(place(&keys, &heads, &key), expected, "{key:?} among {}", keys.len());
+            }
+        }
+    }
+}
