@@ -24,6 +24,7 @@ mod memory;
 mod range;
 mod space;
 mod split;
+mod ticker;
 
 pub use batch::{Batch, Condition, Write};
 pub use cache::CachedEngine;
@@ -51,6 +52,9 @@ pub fn open(path: impl AsRef<std::path::Path>, options: &Options) -> Result<Box<
     let blocks = options.cache_bytes / 4;
     let engine = FjallEngine::open(path, &Options { cache_bytes: blocks, ..options.clone() })?;
     let engine = CachedEngine::new(engine, options.cache_bytes - blocks);
+    if options.settle_in_background {
+        engine.warm_in_background()?;
+    }
     Ok(if cfg!(debug_assertions) { Box::new(ContractEngine::new(engine)) } else { Box::new(engine) })
 }
 

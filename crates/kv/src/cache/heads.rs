@@ -41,10 +41,10 @@ impl Heads {
         let shared = first.iter().zip(last).take_while(|(one, other)| one == other).count();
         let heads: Vec<u64> = keys.map(|key| head(&key[shared..])).collect();
         let mut levels = vec![lines_of(&heads)];
-        while let [.., lowest] = &levels[..]
-            && lowest.len() > 1
+        while let [.., highest] = &levels[..]
+            && highest.len() > 1
         {
-            let firsts: Vec<u64> = lowest.iter().map(|line| line.0[0]).collect();
+            let firsts: Vec<u64> = highest.iter().map(|line| line.0[0]).collect();
             levels.push(lines_of(&firsts));
         }
         levels.reverse();
@@ -104,7 +104,7 @@ impl Heads {
 
     /// How much memory they take.
     pub fn cost(&self) -> usize {
-        size_of_val(&*self.lines)
+        size_of_val(&*self.lines) + self.shared.len()
     }
 }
 
@@ -143,10 +143,10 @@ mod tests {
         for count in [1, 7, 8, 9, 63, 64, 65, 511, 512, 513, 4097] {
             kinds.push(numbers(3, count).collect());
             kinds.push(numbers(u64::MAX / count, count).collect());
-            // Many that share their first eight bytes, also the greatest.
+            // Many that share their first eight bytes, those of the greatest number, too.
             kinds.push(numbers(1, count).map(|key| [&[7; 9], &key[..]].concat()).collect());
             kinds.push(
-                numbers(1, count).map(|key| [vec![key[6], 0xff], vec![0xff; 9], key].concat()).collect(),
+                numbers(1, count).map(|key| [&[0xff; 9], &key[..]].concat()).chain([vec![0]]).collect(),
             );
             // Short ones, which end in zeros or where others go on.
             kinds

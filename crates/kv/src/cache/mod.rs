@@ -3,7 +3,8 @@
 //!
 //! [`CachedEngine`] stands around an engine and caches the spaces [`CACHED`]. What it keeps are [pages](page): all pairs of
 //! an interval of keys as they lay in one snapshot. Pages come from scans, which have the pairs in their hands anyway, and
-//! from some of the short reads that find none, which read on for that, as far as pages have proved [worth it](credit).
+//! from some of the short reads that find none, which read on for that, as far as pages have proved [worth it](credit); and what
+//! was written last is [read in](warm) as soon as there is leisure, where there is room.
 //! Commits only note in pages which keys they write. A reader takes a page's pairs and asks the engine about the noted keys
 //! alone. When there are a few of them, the reader leaves a fresh page behind; a page that is written much and not read is
 //! dropped.
@@ -25,17 +26,21 @@ mod page;
 mod pages;
 mod reader;
 mod recent;
+mod warm;
 
 #[cfg(test)]
 mod tests;
 
+use crate::ticker::Ticker;
 use crate::{
     Batch, Bytes, CommitId, DurableCallback, Engine, KeyRange, Result, Snapshot, SortedPairs, Space, Stats,
 };
 use pages::Pages;
+use parking_lot::Mutex;
 use reader::CachedSnapshot;
 use std::ops::Bound;
 use std::sync::Arc;
+use warm::Warming;
 
 /// The spaces that are cached: what queries read.
 const CACHED: [Space; 2] = [Space::Records, Space::Indexes];
@@ -49,8 +54,17 @@ const PAGE_BYTES: usize = 64 << 10;
 
 /// An engine with a cache of pairs around another.
 pub struct CachedEngine<E> {
-    inner: E,
+    inner: Arc<E>,
     pages: Arc<Pages>,
+    warmer: Mutex<Option<Ticker>>,
+}
+
+impl<E: Engine + 'static> CachedEngine<E> {
+    /// From now on, what was written is [read in](warm) when nothing has been written for a while, as long as there is room.
+    pub fn warm_in_background(&self) -> Result<()> {
+        *self.warmer.lock() = Some(Warming::new(&self.inner, &self.pages).start()?);
+        Ok(())
+    }
 }
 
 impl<E: Engine> CachedEngine<E> {
@@ -61,7 +75,8 @@ impl<E: Engine> CachedEngine<E> {
 
     fn with_pages_of(inner: E, budget: u64, page_bytes: usize) -> Self {
         let budget = usize::try_from(budget).unwrap_or(usize::MAX);
-        Self { inner, pages: Arc::new(Pages::new(budget, page_bytes)) }
+        let pages = Arc::new(Pages::new(budget, page_bytes));
+        Self { inner: Arc::new(inner), pages, warmer: Mutex::default() }
     }
 }
 
@@ -136,6 +151,8 @@ impl<E: Engine> Engine for CachedEngine<E> {
     }
 
     fn close(&self) -> Result<()> {
+        // It would hold on to the files.
+        drop(self.warmer.lock().take());
         self.inner.close()
     }
 }

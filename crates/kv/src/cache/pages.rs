@@ -3,6 +3,7 @@
 use super::credit::{Credit, Miss};
 use super::page::{Draft, Packer, Page};
 use super::recent::Recent;
+use super::warm::Written;
 use super::{CACHED, is_cached};
 use crate::{Batch, Bytes, KeyRange, Space};
 use parking_lot::{Mutex, RwLock};
@@ -95,6 +96,39 @@ impl Pages {
         Moment { time: self.time.load(Ordering::SeqCst), settled: self.settled.load(Ordering::SeqCst) }
     }
 
+    /// How many commits and changes of ranges have ended.
+    pub fn commits(&self) -> u64 {
+        self.settled.load(Ordering::SeqCst)
+    }
+
+    /// Adds what has been written since this was asked last to what is left of earlier answers.
+    pub fn take_written(&self, left: &mut Written) {
+        let written = self.recent.lock().take_written();
+        for (left, new) in left.iter_mut().zip(written) {
+            *left = match (left.take(), new) {
+                (Some(left), Some(new)) => Some(left.around(&new)),
+                (left, new) => left.or(new),
+            };
+        }
+    }
+
+    /// The first key from this one on that no page covers, and where the next page begins; nothing if pages cover all.
+    pub fn gap_from(&self, space: Space, key: &Bytes) -> Option<(Bytes, Option<Bytes>)> {
+        let map = self.map.read();
+        let mut from = key.clone();
+        while let Some(page) = map.covering(space, &from) {
+            from = page.high.clone()?;
+        }
+        let end = map.after(space, &from).cloned();
+        Some((from, end))
+    }
+
+    /// Puts in a page if nothing has to go for it; returns whether it found a place.
+    pub fn fill(&self, space: Space, draft: Draft, moment: Moment) -> bool {
+        let fits = self.map.read().bytes + 2 * self.page_bytes <= self.budget;
+        fits && self.put(space, vec![draft], None, moment)
+    }
+
     /// Something that packs pages from a key on; `None` if there is no room for any.
     pub fn packer(&self, low: Bytes) -> Option<Packer> {
         (self.budget >= self.page_bytes).then(|| Packer::new(low, self.page_bytes))
@@ -118,7 +152,17 @@ impl Pages {
                 .filter(|(space, _)| is_cached(*space))
         };
         keys().next()?;
-        let number = self.recent.lock().begin(keys());
+        let number = {
+            let mut recent = self.recent.lock();
+            for space in CACHED {
+                let mut written = keys().filter(|(of, _)| *of == space).map(|(_, key)| key);
+                // Those of many commits tell the interval well enough.
+                for key in written.next().into_iter().chain(written.next_back()) {
+                    recent.note_written(space, key, Some(key));
+                }
+            }
+            recent.begin(keys())
+        };
         for space in CACHED {
             self.mark(space, keys().filter(|(of, _)| *of == space).map(|(_, key)| key));
         }

@@ -149,12 +149,19 @@ pub(super) struct Rest {
 }
 
 impl Rest {
-    fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.to.as_ref().is_some_and(|to| self.from >= *to)
     }
 
+    /// The smallest one that includes this and another.
+    pub fn around(&self, other: &Rest) -> Rest {
+        let from = (&self.from).min(&other.from).clone();
+        let to = self.to.as_ref().zip(other.to.as_ref()).map(|(to, other)| to.max(other).clone());
+        Rest { from, to }
+    }
+
     /// The part of it before a key.
-    fn up_to(&self, end: Option<&Bytes>) -> Rest {
+    pub fn up_to(&self, end: Option<&Bytes>) -> Rest {
         let to = match (&self.to, end) {
             (Some(to), Some(end)) => Some(to.min(end).clone()),
             (to, end) => to.as_ref().or(end).cloned(),
@@ -185,7 +192,7 @@ impl Rest {
 }
 
 /// A range as its first key and the first after it.
-fn half_open(range: KeyRange) -> (Bytes, Option<Bytes>) {
+pub(super) fn half_open(range: KeyRange) -> (Bytes, Option<Bytes>) {
     let from = match range.start {
         Bound::Included(key) => key,
         Bound::Excluded(key) => after(&key),

@@ -1,5 +1,8 @@
 //! The log of recent writes: which keys the commits of late wrote, and which commits are still under way.
 
+use super::page::after;
+use super::reader::{Rest, half_open};
+use super::warm::Written;
 use crate::{Bytes, KeyRange, Space};
 use std::collections::VecDeque;
 
@@ -19,7 +22,12 @@ pub(super) struct Recent {
     settled: u64,
     /// From this number on nothing was forgotten.
     complete: u64,
+    /// Between which keys of each space everything lies that has been written since that was last asked for.
+    written: [Option<(Bytes, LastKey)>; Space::ALL.len()],
 }
+
+/// The last of some keys; `None`: there may be later ones up to the end.
+type LastKey = Option<Bytes>;
 
 impl Recent {
     /// A commit to these keys begins; returns its number.
@@ -35,11 +43,37 @@ impl Recent {
     /// The deletion of a range begins; returns its number.
     pub fn begin_range(&mut self, space: Space, range: KeyRange) -> u64 {
         let number = self.next();
+        let (first, last) = half_open(range.clone());
+        self.note_written(space, &first, last.as_ref());
         self.ranges.push_back((number, space, range));
         if self.ranges.len() > RANGES {
             self.forget(|recent| recent.ranges.pop_front().map(|(number, ..)| number));
         }
         number
+    }
+
+    /// Something between these keys has been written.
+    pub fn note_written(&mut self, space: Space, first: &Bytes, last: Option<&Bytes>) {
+        match &mut self.written[space.index()] {
+            Some((low, high)) => {
+                if first < low {
+                    *low = first.clone();
+                }
+                match (&high, last) {
+                    (Some(known), Some(last)) if last <= known => {}
+                    (None, _) => {}
+                    (Some(_), last) => *high = last.cloned(),
+                }
+            }
+            unknown => *unknown = Some((first.clone(), last.cloned())),
+        }
+    }
+
+    /// What has been written since this was asked last.
+    pub fn take_written(&mut self) -> Written {
+        let interval =
+            |(first, last): (Bytes, LastKey)| Rest { from: first, to: last.map(|last| after(&last)) };
+        std::mem::take(&mut self.written).map(|written| written.map(interval))
     }
 
     fn next(&mut self) -> u64 {

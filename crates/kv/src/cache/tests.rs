@@ -5,12 +5,25 @@ use crate::tests::{Dice, behaves_like_a_map, contract};
 use crate::{ContractEngine, Direction, MemoryEngine};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 const RECORDS: Space = Space::Records;
 
 /// Pages of a few pairs, so that few writes meet all that can happen to pages.
 fn small(budget: u64) -> CachedEngine<MemoryEngine> {
     CachedEngine::with_pages_of(MemoryEngine::new(), budget, 64)
+}
+
+/// With a thread that reads in all the time what has just been written.
+fn warmed(engine: CachedEngine<MemoryEngine>) -> CachedEngine<MemoryEngine> {
+    let mut warming = Warming::new(&engine.inner, &engine.pages);
+    let inner = Arc::downgrade(&engine.inner);
+    let tick = move || {
+        warming.warm_slice(&*inner.upgrade()?);
+        Some(Duration::ZERO)
+    };
+    *engine.warmer.lock() = Some(Ticker::start("warm", Duration::ZERO, tick).unwrap());
+    engine
 }
 
 fn put(engine: &dyn Engine, key: &str, value: &str) {
@@ -51,8 +64,56 @@ fn behaves_like_the_engine_alone() {
         for page_bytes in [64, 512] {
             let cached = CachedEngine::with_pages_of(MemoryEngine::new(), budget, page_bytes);
             behaves_like_a_map(Box::new(ContractEngine::new(cached)), |same| same, seed, 6000);
+            let warm = warmed(CachedEngine::with_pages_of(MemoryEngine::new(), budget, page_bytes));
+            behaves_like_a_map(Box::new(warm), |same| same, seed, 3000);
         }
     }
+}
+
+#[test]
+fn what_was_written_is_read_in_at_leisure() {
+    let engine = CachedEngine::with_pages_of(crate::FaultEngine::new(MemoryEngine::new()), 1 << 20, 64);
+    let pairs: Vec<_> = (0..2000).map(number).collect();
+    for key in &pairs {
+        put(&engine, key, "value");
+    }
+    let entries = pairs.iter().map(|key| (key.as_bytes(), &b"entry"[..]));
+    engine.ingest(Space::Indexes, Box::new(entries)).unwrap();
+    let mut warming = Warming::new(&engine.inner, &engine.pages);
+    let mut slices = 1;
+    while warming.warm_slice(&engine.inner) {
+        slices += 1;
+    }
+    assert!(slices > 4, "{slices}");
+    let snapshot = engine.snapshot();
+    engine.inner.fail(crate::Fault::Read, 1);
+    assert_eq!(all(&*snapshot).len(), 2000);
+    assert_eq!(snapshot.scan(Space::Indexes, KeyRange::all(), Direction::Reverse).flatten().count(), 2000);
+    assert!(!warming.warm_slice(&engine.inner), "nothing was written since");
+    assert!(engine.inner.get(RECORDS, b"00050").is_err(), "the engine would have failed");
+}
+
+#[test]
+fn only_free_room_is_filled_at_leisure() {
+    let engine = small(4096);
+    for n in 0..1000 {
+        put(&engine, &number(n), "0123456789");
+    }
+    let hot = |engine: &CachedEngine<_>| {
+        let range = KeyRange::new(Bound::Included(number(990).into_bytes().into()), Bound::Unbounded);
+        engine.snapshot().visit(RECORDS, range, &mut |_, _| ControlFlow::Continue(())).unwrap();
+    };
+    hot(&engine);
+    let before = engine.pages.gap_from(RECORDS, &number(990).into_bytes().into());
+    let mut warming = Warming::new(&engine.inner, &engine.pages);
+    while warming.warm_slice(&engine.inner) {}
+    assert!((3000..=4096).contains(&engine.pages.bytes()), "{}", engine.pages.bytes());
+    assert_eq!(before, None);
+    assert_eq!(
+        engine.pages.gap_from(RECORDS, &number(990).into_bytes().into()),
+        None,
+        "what was there stays"
+    );
 }
 
 #[test]
@@ -204,6 +265,7 @@ fn the_budget_is_kept_and_what_is_kept_stays() {
 fn beside_writers_every_scan_sees_one_state() {
     for page_bytes in [64, 1024] {
         beside_writers(CachedEngine::with_pages_of(MemoryEngine::new(), 1 << 20, page_bytes));
+        beside_writers(warmed(CachedEngine::with_pages_of(MemoryEngine::new(), 1 << 20, page_bytes)));
     }
 }
 

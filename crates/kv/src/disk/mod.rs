@@ -30,6 +30,7 @@ mod tuning;
 #[cfg(test)]
 mod tests;
 
+use crate::ticker::Ticker;
 use crate::{
     Batch, Bytes, CommitId, DurableCallback, Engine, Error, KeyRange, MAX_KEY_LEN, Result, Snapshot,
     SortedPairs, Space, SpaceStats, Stats,
@@ -53,7 +54,7 @@ pub use tuning::Options;
 /// and scans are gone, too.
 pub struct FjallEngine {
     core: Arc<Core>,
-    settler: Mutex<Option<settle::Settler>>,
+    settler: Mutex<Option<Ticker>>,
 }
 
 struct Core {
@@ -101,7 +102,7 @@ impl FjallEngine {
             syncer,
             _lock: lock,
         });
-        let settler = options.settle_in_background.then(|| settle::Settler::start(&core)).transpose()?;
+        let settler = options.settle_in_background.then(|| settle::in_background(&core)).transpose()?;
         Ok(Self { core, settler: Mutex::new(settler) })
     }
 }

@@ -10,11 +10,10 @@
 
 use super::Core;
 use super::read::guarded;
-use crate::{Error, Result, Space};
+use crate::ticker::Ticker;
+use crate::{Result, Space};
 use fjall::{AbstractTree, Keyspace, PersistMode};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Weak};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Less than this waits for [`LONG_IDLE`] ticks, so that a trickle of writes does not become a trickle of tables.
@@ -54,38 +53,11 @@ impl Core {
     }
 }
 
-/// The thread that settles when idle; dropping the handle ends it.
-pub(super) struct Settler {
-    stop: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Settler {
-    pub fn start(core: &Arc<Core>) -> Result<Self> {
-        let (stop, stopped) = channel();
-        let core = Arc::downgrade(core);
-        let run = move || {
-            let mut idle = 0;
-            let mut last = None;
-            while stopped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
-                if !tick(&core, &mut idle, &mut last) {
-                    break;
-                }
-            }
-        };
-        let thread = std::thread::Builder::new().name("kv-settle".into()).spawn(run);
-        let thread = thread.map_err(|e| Error::io("starting the settling thread", e))?;
-        Ok(Self { stop: Some(stop), thread: Some(thread) })
-    }
-}
-
-impl Drop for Settler {
-    fn drop(&mut self) {
-        self.stop = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
+/// Settles when idle from now on, until what is returned is dropped.
+pub(super) fn in_background(core: &Arc<Core>) -> Result<Ticker> {
+    let core = Arc::downgrade(core);
+    let (mut idle, mut last) = (0, None);
+    Ticker::start("kv-settle", TICK, move || tick(&core, &mut idle, &mut last).then_some(TICK))
 }
 
 /// Looks whether commits have come, and settles when none have for long enough; false when there is no more to do.

@@ -25,7 +25,8 @@ pub struct Options {
     pub cache_bytes: u64,
     /// Go on without writes that the journals lost, after copying the journals aside.
     pub accept_loss: bool,
-    /// Settle in the background: when no commit has come for about a second, or the journals have grown.
+    /// Settle in the background: when no commit has come for about a second, or the journals have grown; and then read what
+    /// was written into a cache around the engine.
     pub settle_in_background: bool,
 }
 

@@ -15,7 +15,7 @@ mod tests;
 use crate::display::ShownField;
 use crate::error::{Error, Result, code};
 use crate::expr::number::{Number, Sum};
-use crate::expr::{Context, Deviation, EvalEnv, Expr, ParseEnv, Quantiles, check_n};
+use crate::expr::{Context, Deviation, EvalEnv, Expr, FieldSource, ParseEnv, Quantiles, check_n};
 use crate::external_sort::DEFAULT_MEMORY_LIMIT;
 use crate::sort::Sort;
 use bumpalo::Bump;
@@ -168,6 +168,17 @@ impl Accumulator {
     /// The expressions inside.
     pub fn expressions(&self) -> impl Iterator<Item = &Expr> {
         std::iter::once(&self.input).chain(&self.n)
+    }
+
+    /// The accumulator that reads, instead of each path, what `field` gives for it: see [`Expr::read_from`].
+    pub(crate) fn read_from(&self, field: &mut FieldSource<'_>) -> Option<Accumulator> {
+        let always = match self.kind {
+            // What comes after the first ones is not looked at.
+            Kind::First | Kind::FirstN => false,
+            Kind::Ranked { .. } => return None,
+            _ => true,
+        };
+        Some(Accumulator { input: self.input.read_from(field, always)?, ..self.clone() })
     }
 
     /// A fresh state. `env`'s document is the group's `_id`, or empty if that is not a document.

@@ -94,6 +94,9 @@ pub enum Expr {
     Node(Arc<dyn Node>),
 }
 
+/// What stands for a path of the document, if anything does; see [`Expr::read_from`].
+pub(crate) type FieldSource<'f> = dyn FnMut(&Path, bool) -> Option<Expr> + 'f;
+
 /// Where a variable's value comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variable {
@@ -183,6 +186,35 @@ impl Expr {
             paths.push(path.as_ref()?);
         }
         self.children().into_iter().try_for_each(|child| child.read_paths(paths))
+    }
+
+    /// The same expression with what `field` gives in the place of each path of the document; `None` if it gives nothing for
+    /// one, or if the whole document is read. `field` is told, too, whether the value is asked for whatever the document, so
+    /// that what may fail does so wherever it did before.
+    pub(crate) fn read_from(&self, field: &mut FieldSource<'_>, always: bool) -> Option<Expr> {
+        Some(match self {
+            Expr::Variable { variable: Variable::Root, path } => field(path.as_ref()?, always)?,
+            Expr::Document(fields) => {
+                let fields = fields.iter();
+                let fields = fields.map(|(name, expr)| Some((name.clone(), expr.read_from(field, always)?)));
+                Expr::Document(fields.collect::<Option<_>>()?)
+            }
+            Expr::Array(items) => {
+                let items = items.iter().map(|item| item.read_from(field, always));
+                Expr::Array(items.collect::<Option<_>>()?)
+            }
+            Expr::Call { operator, function, args } => {
+                let args = args.iter().map(|arg| arg.read_from(field, false)).collect::<Option<_>>()?;
+                Expr::Call { operator, function: *function, args }
+            }
+            Expr::Node(_) if self.reads_document() => return None,
+            Expr::Literal(_) | Expr::Missing | Expr::Variable { .. } | Expr::Node(_) => self.clone(),
+        })
+    }
+
+    /// Whether it surely gives the same again: functions of their arguments alone.
+    pub(crate) fn is_repeatable(&self) -> bool {
+        !matches!(self, Expr::Node(_)) && self.children().into_iter().all(Expr::is_repeatable)
     }
 
     /// The expressions directly inside this one.

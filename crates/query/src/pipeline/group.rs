@@ -8,7 +8,7 @@
 use super::{DocSource, Execution};
 use crate::accumulator::{Accumulator, State, id_document};
 use crate::error::{Error, Result, code};
-use crate::expr::{Context, EvalEnv, Expr, ParseEnv};
+use crate::expr::{Context, EvalEnv, Expr, FieldSource, ParseEnv};
 use crate::external_sort::{ExternalSorter, MemoryBudget, SortedRecords};
 use crate::interrupt::Interrupt;
 use bumpalo::Bump;
@@ -56,6 +56,14 @@ impl Group {
     /// The accumulated fields.
     pub fn fields(&self) -> &[(String, Accumulator)] {
         &self.fields
+    }
+
+    /// The group that reads, instead of each path, what `field` gives for it: see [`Expr::read_from`].
+    pub(super) fn read_from(&self, field: &mut FieldSource<'_>) -> Option<Group> {
+        let id = self.id.read_from(field, true)?;
+        let fields = self.fields.iter();
+        let fields = fields.map(|(name, accumulator)| Some((name.clone(), accumulator.read_from(field)?)));
+        Some(Group { id, fields: fields.collect::<Option<_>>()? })
     }
 
     /// Runs the stage over `input`.
@@ -172,6 +180,8 @@ struct Groups {
     /// What the states hold beside themselves.
     state_bytes: usize,
     key: Vec<u8>,
+    /// The group of the last document: that of the next one, too, where they come in the order of their ids.
+    last: usize,
 }
 
 /// One group: where its key lies, and its id behind it.
@@ -205,6 +215,7 @@ impl Groups {
             bytes: Vec::new(),
             state_bytes: 0,
             key: Vec::new(),
+            last: 0,
         }
     }
 
@@ -242,8 +253,11 @@ impl Groups {
         let id = group.id.eval(env)?.unwrap_or(Value::Null);
         self.key.clear();
         encode_order(&mut self.key, id, Direction::Ascending, env.context().collator.as_deref());
-        let number = self.find_or_start(group, id, env.arena())?;
-        let count = group.fields.len();
+        let is_last = self.entries.get(self.last).is_some_and(|entry| entry.key(&self.bytes) == self.key);
+        if !is_last {
+            self.last = self.find_or_start(group, id, env.arena())?;
+        }
+        let (number, count) = (self.last, group.fields.len());
         for ((_, accumulator), state) in group.fields.iter().zip(&mut self.states[number * count..]) {
             let before = state.memory();
             accumulator.add(state, env)?;

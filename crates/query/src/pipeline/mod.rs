@@ -1,7 +1,8 @@
 //! Aggregation pipelines: parsed once into a list of stages, executed by pulling documents through them.
 //!
 //! [`Pipeline::parse`] reads the stages by the one table in [`table`]. [`Pipeline::open`] stacks them as [`DocSource`]s
-//! on a source of input documents; what a stage needs from outside comes through [`Collections`]. The planner of the
+//! on a source of input documents, a `$group` together with the stage that makes its fields where that can be
+//! ([`inline`]); what a stage needs from outside comes through [`Collections`]. The planner of the
 //! store looks at the public list of leading stages, does what it can do better itself (an index for `$match` and
 //! `$sort`, a count), and opens the rest.
 //!
@@ -16,6 +17,7 @@ mod env;
 mod facet;
 mod granularity;
 mod group;
+mod inline;
 mod lookup;
 mod match_filter;
 mod merge;
@@ -175,7 +177,20 @@ impl Pipeline {
 
     /// Runs the stages over `input`, which a stage that makes its documents itself ignores.
     pub fn open(&self, input: Box<dyn DocSource>, execution: &Execution) -> Result<Box<dyn DocSource>> {
-        self.stages.iter().try_fold(input, |input, stage| stage.operation.open(input, execution))
+        let (mut input, mut stages) = (input, self.stages.as_slice());
+        while let Some((stage, rest)) = stages.split_first() {
+            stages = rest;
+            if let (Operation::Transform(transform), Some(next)) = (&stage.operation, rest.first())
+                && let Operation::Group(group) = &next.operation
+                && let Some(group) = inline::group_over(transform, group)
+            {
+                stages = &rest[1..];
+                input = Arc::new(group).open(input, execution);
+            } else {
+                input = stage.operation.open(input, execution)?;
+            }
+        }
+        Ok(input)
     }
 
     /// Filters before it sorts, and tells a sort how much of it will be read.

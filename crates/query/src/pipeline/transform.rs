@@ -6,7 +6,7 @@ use crate::display::{Shown, ShownDoc};
 use crate::error::{Error, Result, code};
 use crate::expr::{Context, EvalEnv, Expr, ParseEnv};
 use crate::interrupt::Interrupt;
-use crate::projection::Projection;
+use crate::projection::{Origin, Projection};
 use bumpalo::Bump;
 use diwan_value::{Doc, DocBuilder, Value};
 use std::sync::Arc;
@@ -52,6 +52,15 @@ impl Transform {
                 Err(Error::new(code::INVALID_OPTIONS, text))
             }
             parsed => parsed,
+        }
+    }
+
+    /// Where the top-level field `name` of what comes out is from; `None` if it is made here, or may be.
+    pub(super) fn origin(&self, name: &str) -> Option<Origin> {
+        match self {
+            Transform::Project(projection) => projection.origin(name),
+            Transform::AddFields(fields) if fields.names().all(|known| known != name) => Some(Origin::Same),
+            Transform::AddFields(_) | Transform::Replace(_) => None,
         }
     }
 

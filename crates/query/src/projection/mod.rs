@@ -92,6 +92,15 @@ enum Entry {
     Positional,
 }
 
+/// Where a field of a transformed document comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// The field of the same name.
+    Same,
+    /// It is not there.
+    Missing,
+}
+
 /// The find projection `$slice`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Slice {
@@ -183,10 +192,23 @@ impl Projection {
 
     /// Whether the top-level field `name` may come out other than it went in.
     pub fn changes(&self, name: &str) -> bool {
-        match self.root.position(name.as_bytes()) {
-            Some(at) => !matches!(self.root.fields[at].1, Entry::Keep),
-            None => self.inclusion,
+        self.origin(name) != Some(Origin::Same)
+    }
+
+    /// Where the top-level field `name` of a projected document comes from; `None` if it is computed, or only parts of it stay.
+    pub(crate) fn origin(&self, name: &str) -> Option<Origin> {
+        match self.root.position(name.as_bytes()).map(|at| &self.root.fields[at].1) {
+            Some(Entry::Keep) => Some(Origin::Same),
+            Some(Entry::Drop) => Some(Origin::Missing),
+            Some(_) => None,
+            None => Some(if self.inclusion { Origin::Missing } else { Origin::Same }),
         }
+    }
+
+    /// Whether nothing is computed inside of fields.
+    pub(crate) fn computes_at_the_top(&self) -> bool {
+        let computes_inside = |entry: &Entry| matches!(entry, Entry::Branch(branch) if branch.computed);
+        !self.root.fields.iter().any(|(_, entry)| computes_inside(entry))
     }
 
     /// The top-level fields that stay exactly as they are.

@@ -1,5 +1,6 @@
 //! Pipelines over collections in memory.
 
+mod inline;
 mod joins;
 mod limits;
 mod refusals;
