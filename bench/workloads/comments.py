@@ -367,7 +367,7 @@ measured time.
     def data_sets(self) -> list[DataSet]:
         sizes = self.scaled_sizes(SIZES, COMMENTS_OF_AN_ARTICLE)
         # Where each write waits for the disk, the smallest number says enough.
-        plan = [*((size, RELAXED) for size in sizes), (sizes[0], SYNCED)]
+        plan = [*((size, RELAXED) for size in sizes), (self.scaled(SIZES[0], COMMENTS_OF_AN_ARTICLE), SYNCED)]
         return [
             DataSet(
                 f"{shape} · {size:,} · {durability}", durability, partial(self._make, size, shape == REPLICATED), shape == REPLICATED

@@ -45,6 +45,11 @@ fn key_place(ends: &[(u32, u32)], at: usize) -> Range<usize> {
 }
 
 impl Draft {
+    /// Whether no key at all is in its interval: behind a pair that was too great for a page.
+    pub fn is_void(&self) -> bool {
+        self.high.as_ref() == Some(&self.low)
+    }
+
     /// The page, with the keys that are known to have been written since its snapshot.
     pub fn placed(self, since: u64, marks: Vec<Bytes>) -> Page {
         Page {

@@ -94,6 +94,22 @@ fn what_was_written_is_read_in_at_leisure() {
 }
 
 #[test]
+fn what_is_too_great_for_a_page_does_not_end_warming() {
+    let engine = small(1 << 20);
+    let mut warming = Warming::new(&engine.inner, &engine.pages);
+    for part in [0..300, 300..400] {
+        // From the first key on, so that the second time passes by all that has no pages.
+        for n in std::iter::once(0).chain(part.clone()) {
+            put(&engine, &number(n), &"x".repeat(if n % 30 == 0 { 500 } else { 5 }));
+        }
+        while warming.warm_slice(&engine.inner) {}
+        let last = number(part.end - 1);
+        let gap = engine.pages.gap_from(RECORDS, &last.as_bytes().into());
+        assert_eq!(gap.map(|(from, _)| from), Some([last.as_bytes(), &[0]].concat().into()));
+    }
+}
+
+#[test]
 fn only_free_room_is_filled_at_leisure() {
     let engine = small(4096);
     for n in 0..1000 {

@@ -94,7 +94,8 @@ fn warm(shared: &Shared, space: Space, rest: &mut Rest) -> Result<ControlFlow<()
             if room { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
         let high = next.or(part.to);
-        room = room && pages.fill(space, packer.cut(high.clone()), shared.moment);
+        let last = packer.cut(high.clone());
+        room = room && (last.is_void() || pages.fill(space, last, shared.moment));
         match high {
             Some(high) if room => rest.from = high,
             _ => return Ok(ControlFlow::Break(())),
