@@ -29,8 +29,8 @@ pub(crate) fn by_interpolation(
 /// At most `parts - 1` ascending keys between `first` and `last`.
 fn cuts(first: &[u8], last: &[u8], parts: usize) -> Vec<Bytes> {
     let shared = first.iter().zip(last).take_while(|(a, b)| a == b).count();
-    let low = u128::from(number(&first[shared..]));
-    let high = u128::from(number(&last[shared..]));
+    let low = u128::from(leading_number(&first[shared..]));
+    let high = u128::from(leading_number(&last[shared..]));
     let count = parts.max(1) as u128;
     let mut cuts: Vec<Bytes> = Vec::with_capacity(parts.saturating_sub(1));
     for i in 1..count {
@@ -45,7 +45,7 @@ fn cuts(first: &[u8], last: &[u8], parts: usize) -> Vec<Bytes> {
 }
 
 /// The first eight bytes as a number in the keys' order; missing ones count as zero.
-fn number(bytes: &[u8]) -> u64 {
+pub(crate) fn leading_number(bytes: &[u8]) -> u64 {
     let mut eight = [0; 8];
     let len = bytes.len().min(8);
     eight[..len].copy_from_slice(&bytes[..len]);

@@ -11,6 +11,15 @@ use std::ops::ControlFlow;
 /// gives way slowly.
 const PAUSE_PAGES: usize = 16;
 
+/// Packs a pair, or leaves it out if it is too great. Returns the page that ends before it, if that is worth its place.
+pub(super) fn pack(pages: &Pages, packer: &mut Packer, key: &[u8], value: &[u8]) -> Option<Draft> {
+    if packer.takes(key, value) {
+        return packer.push(key, value);
+    }
+    let worthwhile = pages.worthwhile(packer.pending());
+    Some(packer.skip(key)).filter(|_| worthwhile)
+}
+
 /// The pages that will take the place of one.
 pub(super) struct Fresh {
     packer: Packer,
@@ -70,13 +79,7 @@ impl Filler {
             self.packer = shared.pages.packer(key.into());
         }
         let Some(packer) = &mut self.packer else { return };
-        let draft = if packer.takes(key, value) {
-            packer.push(key, value)
-        } else {
-            let worthwhile = shared.pages.worthwhile(packer.pending());
-            Some(packer.skip(key)).filter(|_| worthwhile)
-        };
-        if let Some(draft) = draft {
+        if let Some(draft) = pack(&shared.pages, packer, key, value) {
             self.put(shared, draft);
         }
     }

@@ -1,6 +1,7 @@
 //! The beginnings of a page's keys, laid out for searches that seldom wait for memory.
 
 use crate::Bytes;
+use crate::split::leading_number;
 use std::cmp::Ordering;
 use std::ops::Range;
 
@@ -39,7 +40,7 @@ impl Heads {
         let (first, last) = (keys.clone().next(), keys.clone().next_back());
         let (first, last) = (first.unwrap_or_default(), last.unwrap_or_default());
         let shared = first.iter().zip(last).take_while(|(one, other)| one == other).count();
-        let heads: Vec<u64> = keys.map(|key| head(&key[shared..])).collect();
+        let heads: Vec<u64> = keys.map(|key| leading_number(&key[shared..])).collect();
         let mut levels = vec![lines_of(&heads)];
         while let [.., highest] = &levels[..]
             && highest.len() > 1
@@ -72,7 +73,7 @@ impl Heads {
         if self.count == 0 {
             return 0..0;
         }
-        let head = head(&key[self.shared.len()..]);
+        let head = leading_number(&key[self.shared.len()..]);
         let first = self.place(head);
         let same = |at: usize| at < self.count && self.at(at) == head;
         let end = match (same(first), same(first + 1)) {
@@ -116,14 +117,6 @@ fn lines_of(numbers: &[u64]) -> Vec<Line> {
         Line(line)
     };
     numbers.chunks(LINE).map(line).collect()
-}
-
-/// The first eight bytes of a key as a number.
-fn head(key: &[u8]) -> u64 {
-    let mut bytes = [0; 8];
-    let length = key.len().min(8);
-    bytes[..length].copy_from_slice(&key[..length]);
-    u64::from_be_bytes(bytes)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! Who loads documents reads them next, and the first read of each would enter the engine. Only room that nothing else uses is
 //! filled, a slice at a time: between two slices others get the processor, and what was written since is heeded.
 
-use super::page::Packer;
+use super::fill;
 use super::pages::Pages;
 use super::reader::{Rest, Shared};
 use crate::ticker::Ticker;
@@ -90,7 +90,8 @@ fn warm(shared: &Shared, space: Space, rest: &mut Rest) -> Result<ControlFlow<()
                 return ControlFlow::Break(());
             }
             read += key.len() + value.len();
-            room = push(shared, space, &mut packer, key, value);
+            let full = fill::pack(pages, &mut packer, key, value);
+            room = full.is_none_or(|page| pages.fill(space, page, shared.moment));
             if room { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
         let high = next.or(part.to);
@@ -102,14 +103,4 @@ fn warm(shared: &Shared, space: Space, rest: &mut Rest) -> Result<ControlFlow<()
         }
     }
     Ok(ControlFlow::Continue(()))
-}
-
-/// Packs a pair; puts in the page that ends before it, if one does, and returns whether there was room for that.
-fn push(shared: &Shared, space: Space, packer: &mut Packer, key: &[u8], value: &[u8]) -> bool {
-    if packer.takes(key, value) {
-        return packer.push(key, value).is_none_or(|draft| shared.pages.fill(space, draft, shared.moment));
-    }
-    let worthwhile = shared.pages.worthwhile(packer.pending());
-    let before = packer.skip(key);
-    !worthwhile || shared.pages.fill(space, before, shared.moment)
 }
