@@ -152,6 +152,7 @@ impl From<StoreError> for Error {
     fn from(error: StoreError) -> Error {
         match error {
             StoreError::Query(inner) => Error::from(inner),
+            StoreError::CollectionDropped(_) => Error::no_database(),
             StoreError::DuplicateKey(_) => Error::new(409, "conflict", error.to_string()),
             StoreError::DocumentValidation { details } => Error::forbidden(format!(
                 "Document failed validation: {}",

@@ -120,7 +120,7 @@ impl Concerns {
             upsert: true,
             ..Update::default()
         };
-        let updated = store.collection_or_create(&settings()?)?.update(&update)?;
+        let updated = store.update(&settings()?, &update)?;
         *self.current.write() = new;
         Ok(updated.commit)
     }

@@ -93,12 +93,15 @@ pub mod code {
     pub const WRITE_CONFLICT: i32 = 112;
     pub const COMMAND_NOT_SUPPORTED: i32 = 115;
     pub const DOCUMENT_VALIDATION_FAILURE: i32 = 121;
+    pub const COMMAND_FAILED: i32 = 125;
     pub const CAPPED_POSITION_LOST: i32 = 136;
     pub const DURATION_OVERFLOW: i32 = 159;
     pub const COMMAND_NOT_SUPPORTED_ON_VIEW: i32 = 166;
     pub const OPTION_NOT_SUPPORTED_ON_VIEW: i32 = 167;
     pub const INVALID_PIPELINE_OPERATOR: i32 = 168;
     pub const QUERY_PLAN_KILLED: i32 = 175;
+    /// A build of an index that ended because the index or its collection was dropped.
+    pub const INDEX_BUILD_ABORTED: i32 = 276;
     pub const MAX_SUB_PIPELINE_DEPTH_EXCEEDED: i32 = 232;
     pub const QUERY_FEATURE_NOT_ALLOWED: i32 = 224;
     pub const EXCEEDED_MEMORY_LIMIT: i32 = 146;

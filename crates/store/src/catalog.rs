@@ -43,6 +43,14 @@ impl CatalogEntry {
         out.finish()
     }
 
+    /// The identifier in a stored entry.
+    pub fn uuid_of(bytes: &[u8]) -> Option<[u8; 16]> {
+        match Doc::validate(bytes).ok()?.get("uuid") {
+            Some(Value::Binary { bytes, .. }) => bytes.try_into().ok(),
+            _ => None,
+        }
+    }
+
     /// Reads a stored entry.
     pub fn decode(bytes: &[u8]) -> Result<CatalogEntry> {
         let doc = Doc::validate(bytes).map_err(|error| damaged(&error.to_string()))?;
@@ -52,10 +60,7 @@ impl CatalogEntry {
                 .and_then(|number| u32::try_from(number).ok())
                 .ok_or_else(|| damaged(name))
         };
-        let uuid = match doc.get("uuid") {
-            Some(Value::Binary { bytes, .. }) => bytes.try_into().map_err(|_| damaged("uuid"))?,
-            _ => return Err(damaged("uuid")),
-        };
+        let uuid = CatalogEntry::uuid_of(bytes).ok_or_else(|| damaged("uuid"))?;
         let options = CollectionOptions::parse(doc.get_doc("options").ok_or_else(|| damaged("options"))?)?;
         let mut indexes = Vec::new();
         for stored in doc.get_array("indexes").ok_or_else(|| damaged("indexes"))?.iter() {

@@ -1,5 +1,6 @@
 //! What the store refuses, split where a face answers differently.
 
+use crate::namespace::Namespace;
 use diwan_kv as kv;
 use diwan_query as query;
 use diwan_query::display::ShownDoc;
@@ -23,6 +24,9 @@ pub enum Error {
         /// Why, as MongoDB's `errInfo` tells it.
         details: DocBuf,
     },
+    /// The collection was dropped after it was looked up. Under its name there may be another one by now.
+    #[error("collection dropped. ns: {0}")]
+    CollectionDropped(Namespace),
     /// The engine failed.
     #[error("{0}")]
     Engine(#[from] kv::Error),

@@ -2,15 +2,17 @@
 
 use crate::blob::Blobs;
 use crate::catalog::{CatalogEntry, FORMAT_VERSION, random_uuid};
-use crate::collection::Collection;
+use crate::collection::{Collection, Schema, StoppedWrites};
 use crate::error::{Error, Result};
 use crate::feed::{DatabaseEventKind, DatabaseFeed};
 use crate::index::{Index, IndexSpec};
-use crate::keys::{self, CollectionId, IndexId, Key, read_number, write_number};
+use crate::keys::{self, CollectionId, IndexId, Key, read_number};
 use crate::locks::Stripes;
 use crate::namespace::Namespace;
+use crate::numbers::Numbers;
 use crate::options::{CollectionOptions, View};
 use crate::retry::{RememberedStatement, RetryTable, SessionTurn};
+use crate::schema_change::{SchemaChange, format_value};
 use crate::upkeep::Upkeep;
 use diwan_kv::{Batch, Direction, Engine, KeyRange, Space};
 use diwan_query::code;
@@ -30,12 +32,10 @@ pub(crate) struct Shared {
     pub blobs: Blobs,
     /// Which collections came, changed and went.
     pub databases: DatabaseFeed,
-    /// Held by whoever writes the catalog; the next free number of collections and indexes.
-    catalog: Mutex<u32>,
-    /// Numbers of dropped collections and indexes whose keys are still there.
-    dropped: Mutex<Vec<u32>>,
-    /// Numbers of indexes that are being filled: should one be dropped, its keys are deleted afterwards.
-    filling: Mutex<Vec<u32>>,
+    /// Held during a [change of the schema](crate::schema_change).
+    pub schema_changes: Mutex<()>,
+    /// The numbers of collections and indexes, and the lock of the catalog.
+    pub numbers: Numbers,
 }
 
 /// A view: it reads a collection through a pipeline.
@@ -118,9 +118,8 @@ impl Store {
             unique_keys: Stripes::new(),
             blobs: Blobs::default(),
             databases: DatabaseFeed::new(),
-            catalog: Mutex::new(next),
-            dropped: Mutex::new(Vec::new()),
-            filling: Mutex::new(Vec::new()),
+            schema_changes: Mutex::new(()),
+            numbers: Numbers::new(next),
         });
         let mut entries = BTreeMap::new();
         let snapshot = shared.engine.snapshot();
@@ -202,7 +201,7 @@ impl Store {
                 return Ok(collection);
             }
             match self.create(namespace, Doc::EMPTY) {
-                // Somebody else created it meanwhile.
+                // Another client created it meanwhile.
                 Err(Error::Query(error)) if error.code == code::NAMESPACE_EXISTS => {}
                 Err(error) => return Err(error),
                 Ok(()) => {}
@@ -221,28 +220,23 @@ impl Store {
             ));
         }
         let parsed = Arc::new(CollectionOptions::parse(options)?);
-        let mut next = self.shared.catalog.lock();
+        let change = self.shared.change_schema();
         if self.entry(namespace).is_some() {
             return Err(Error::refused(
                 code::NAMESPACE_EXISTS,
                 format!("Collection {namespace} already exists."),
             ));
         }
-        let id = CollectionId(*next);
-        *next += 1;
+        let mut batch = change.batch();
+        let id = CollectionId(batch.allocate());
         let mut indexes = Vec::new();
         if parsed.view.is_none() {
             let spec = IndexSpec::id_index(parsed.collation.as_ref())?;
-            indexes.push(Arc::new(Index::new(IndexId(*next), spec, true, 0)));
-            *next += 1;
+            indexes.push(Arc::new(Index::new(IndexId(batch.allocate()), spec, true, 0)));
         }
         let entry = CatalogEntry { id, uuid: random_uuid(), options: parsed, indexes };
-        let key = Key::Catalog { database: &namespace.database, collection: &namespace.collection }.bytes();
-        let mut batch = Batch::new();
-        batch.require_absent(Space::Meta, key.clone());
-        batch.put(Space::Meta, key, entry.encode().into_bytes());
-        batch.put(Space::Meta, Key::Format.bytes(), format_value(*next));
-        self.shared.engine.commit(batch)?;
+        batch.create(namespace, &entry);
+        batch.commit()?;
         let entry = open_entry(&self.shared, namespace.clone(), entry)?;
         let is_view = matches!(entry, Entry::View(_));
         self.entries.write().insert(namespace.clone(), entry);
@@ -254,44 +248,55 @@ impl Store {
 
     /// Drops a collection or view: gone at once, its keys deleted in the background. Says whether there was one.
     pub fn drop_collection(&self, namespace: &Namespace) -> Result<bool> {
-        let Some(entry) = self.entry(namespace) else { return Ok(false) };
-        let mut numbers = Vec::new();
-        if let Entry::Collection(collection) = &entry {
-            numbers = collection.retire();
-            numbers.extend(collection.view_numbers()?);
-        }
-        let _catalog = self.shared.catalog.lock();
-        let mut batch = Batch::new();
-        // Renamed meanwhile, or dropped by somebody else: then its present name counts.
-        let name = match &entry {
-            Entry::Collection(collection) => collection.namespace(),
-            Entry::View(view) => view.namespace.clone(),
-        };
-        batch.delete(Space::Meta, catalog_key(&name));
-        for number in &numbers {
-            batch.put(Space::Meta, Key::Dropped(*number).bytes(), Vec::new());
-        }
-        self.shared.engine.commit(batch)?;
-        let removed = self.entries.write().remove(&name).is_some();
-        if removed && matches!(entry, Entry::Collection(_)) {
-            self.shared.databases.note(DatabaseEventKind::Deleted, &name);
-        }
-        self.shared.dropped.lock().extend(numbers);
-        self.upkeep.wake();
-        Ok(removed)
+        self.drop_entry(&self.shared.change_schema(), namespace)
     }
 
     /// Drops every collection of a database; says whether there was any.
     pub fn drop_database(&self, database: &str) -> Result<bool> {
+        let change = self.shared.change_schema();
         let mut any = false;
         for (namespace, _) in self.entries_of(database) {
-            any |= self.drop_collection(&namespace)?;
+            any |= self.drop_entry(&change, &namespace)?;
         }
         Ok(any)
     }
 
-    /// Renames a collection; `replace` drops what has the new name.
+    fn drop_entry(&self, change: &SchemaChange<'_>, namespace: &Namespace) -> Result<bool> {
+        match self.entry(namespace) {
+            None => Ok(false),
+            Some(Entry::View(view)) => {
+                let mut batch = change.batch();
+                batch.remove(namespace, &view.uuid)?;
+                batch.commit()?;
+                self.entries.write().remove(namespace);
+                Ok(true)
+            }
+            Some(Entry::Collection(collection)) => {
+                let mut stopped = collection.stop_writes();
+                let numbers = collection.numbers()?;
+                let mut batch = change.batch();
+                batch.remove(namespace, &collection.uuid())?;
+                batch.mark_dropped(&numbers);
+                batch.commit()?;
+                self.entries.write().remove(namespace);
+                self.retire(&mut stopped, numbers);
+                self.shared.databases.note(DatabaseEventKind::Deleted, namespace);
+                Ok(true)
+            }
+        }
+    }
+
+    /// Ends a collection that has left the catalog.
+    fn retire(&self, stopped: &mut StoppedWrites<'_>, numbers: Vec<u32>) {
+        stopped.publish(Schema { dropped: true, ..stopped.schema().clone() });
+        stopped.collection().watchers.wake();
+        self.shared.delete_later(numbers);
+        self.upkeep.wake();
+    }
+
+    /// Renames a collection; `replace` drops the collection that has the new name.
     pub fn rename(&self, from: &Namespace, to: &Namespace, replace: bool) -> Result<()> {
+        let change = self.shared.change_schema();
         let collection = match self.entry(from) {
             Some(Entry::Collection(collection)) => collection,
             Some(Entry::View(_)) => {
@@ -307,80 +312,87 @@ impl Store {
         if from == to {
             return Err(Error::refused(20, "Can't rename a collection to itself"));
         }
-        let mut numbers = Vec::new();
         match self.entry(to) {
-            Some(_) if !replace => {
-                return Err(Error::refused(code::NAMESPACE_EXISTS, "target namespace exists"));
+            Some(Entry::View(_)) => Err(Error::refused(
+                code::NAMESPACE_EXISTS,
+                format!("a view already exists with that name: {to}"),
+            )),
+            Some(_) if !replace => Err(Error::refused(code::NAMESPACE_EXISTS, "target namespace exists")),
+            _ => {
+                let replaced = self.collection(to)?;
+                let replaced = replaced.as_deref().map(Collection::stop_writes);
+                self.move_entry(&change, &collection, to, replaced)
             }
-            Some(Entry::Collection(target)) => {
-                numbers = target.retire();
-                numbers.extend(target.view_numbers()?);
-            }
-            _ => {}
         }
-        let _catalog = self.shared.catalog.lock();
-        let mut batch = Batch::new();
-        batch.delete(Space::Meta, catalog_key(from));
-        for number in &numbers {
-            batch.put(Space::Meta, Key::Dropped(*number).bytes(), Vec::new());
+    }
+
+    /// Gives a collection another name, and drops the collection that has it, both at once.
+    pub(crate) fn move_entry(
+        &self,
+        change: &SchemaChange<'_>,
+        collection: &Arc<Collection>,
+        to: &Namespace,
+        mut replaced: Option<StoppedWrites<'_>>,
+    ) -> Result<()> {
+        let stopped = collection.stop_writes();
+        let numbers = replaced.as_ref().map_or(Ok(Vec::new()), |target| target.collection().numbers())?;
+        let from = collection.namespace();
+        let entry = collection.catalog_entry(stopped.schema());
+        let mut batch = change.batch();
+        batch.remove(&from, &entry.uuid)?;
+        match &replaced {
+            Some(target) => batch.replace_other(to, &target.collection().uuid(), &entry)?,
+            None => batch.create(to, &entry),
         }
-        batch.put(
-            Space::Meta,
-            catalog_key(to),
-            collection.catalog_entry(&collection.schema_under_catalog()).encode().into_bytes(),
-        );
-        self.shared.engine.commit(batch)?;
+        batch.mark_dropped(&numbers);
+        batch.commit()?;
         collection.set_namespace(to.clone());
         let mut entries = self.entries.write();
-        entries.remove(from);
-        let replaced = entries.insert(to.clone(), Entry::Collection(collection));
+        entries.remove(&from);
+        entries.insert(to.clone(), Entry::Collection(collection.clone()));
         drop(entries);
         let databases = &self.shared.databases;
-        databases.note(DatabaseEventKind::Deleted, from);
-        if matches!(replaced, Some(Entry::Collection(_))) {
+        databases.note(DatabaseEventKind::Deleted, &from);
+        if let Some(target) = &mut replaced {
+            self.retire(target, numbers);
             databases.note(DatabaseEventKind::Deleted, to);
         }
         databases.note(DatabaseEventKind::Created, to);
-        self.shared.dropped.lock().extend(numbers);
-        self.upkeep.wake();
         Ok(())
     }
 
-    /// Replaces the options of a collection or view, as `collMod` does.
-    pub fn modify(&self, namespace: &Namespace, changes: Doc<'_>) -> Result<()> {
+    /// Changes options of a collection or view, as `collMod` does; `edit` changes more of a collection's schema, together with
+    /// the options.
+    pub fn modify(
+        &self,
+        namespace: &Namespace,
+        changes: Doc<'_>,
+        edit: Option<impl FnOnce(&mut Schema) -> Result<()>>,
+    ) -> Result<()> {
+        let change = self.shared.change_schema();
         let entry = self
             .entry(namespace)
             .ok_or_else(|| Error::namespace_not_found(format!("ns does not exist: {namespace}")))?;
         let options = Arc::new(entry.options().modified(changes)?);
         match entry {
-            Entry::Collection(collection) => {
-                collection.set_schema(|schema| schema.options = options);
-                self.shared.save_collection(&collection, Numbers::default())
-            }
+            Entry::Collection(collection) => collection.change_schema(&change, |_, schema| {
+                schema.options = options;
+                edit.map_or(Ok(()), |edit| edit(schema))
+            }),
+            Entry::View(_) if edit.is_some() => Err(Error::refused(
+                code::COMMAND_NOT_SUPPORTED_ON_VIEW,
+                format!("Namespace {namespace} is a view, not a collection"),
+            )),
             Entry::View(view) => {
-                let _catalog = self.shared.catalog.lock();
-                let catalog_entry =
-                    CatalogEntry { id: CollectionId(0), uuid: view.uuid, options, indexes: Vec::new() };
-                let mut batch = Batch::new();
-                batch.put(Space::Meta, catalog_key(namespace), catalog_entry.encode().into_bytes());
-                self.shared.engine.commit(batch)?;
-                let entry = open_entry(&self.shared, namespace.clone(), catalog_entry)?;
+                let entry = CatalogEntry { id: CollectionId(0), uuid: view.uuid, options, indexes: Vec::new() };
+                let mut batch = change.batch();
+                batch.replace(namespace, &entry)?;
+                batch.commit()?;
+                let entry = open_entry(&self.shared, namespace.clone(), entry)?;
                 self.entries.write().insert(namespace.clone(), entry);
                 Ok(())
             }
         }
-    }
-
-    /// Changes options of one index, as `collMod` does.
-    pub fn modify_index(&self, collection: &Collection, name: &str, spec: IndexSpec) -> Result<()> {
-        collection.set_schema(|schema| {
-            for index in &mut schema.indexes {
-                if index.spec.name == name {
-                    *index = Arc::new(Index::new(index.id, spec.clone(), index.is_ready(), index.multikey()));
-                }
-            }
-        });
-        self.shared.save_collection(collection, Numbers::default())
     }
 
     /// The collections and views of a database, by name.
@@ -423,111 +435,6 @@ impl Store {
         self.shared.engine.close()?;
         Ok(())
     }
-}
-
-/// Numbers of indexes whose state changes together with the catalog.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Numbers<'a> {
-    /// Complete from now on.
-    pub kept: &'a [u32],
-    /// Dead from now on.
-    pub dropped: &'a [u32],
-}
-
-impl Shared {
-    /// A number for an index, that none had before. It counts as dropped until [`Shared::save_collection`] keeps it,
-    /// so that a kill in between leaves nothing behind.
-    pub fn next_number(&self) -> Result<u32> {
-        let mut next = self.catalog.lock();
-        let number = *next;
-        let mut batch = Batch::new();
-        batch.put(Space::Meta, Key::Format.bytes(), format_value(number + 1));
-        batch.put(Space::Meta, Key::Dropped(number).bytes(), Vec::new());
-        self.engine.commit(batch)?;
-        *next = number + 1;
-        Ok(number)
-    }
-
-    /// Stores a collection's catalog document, as its schema is now, under its present name.
-    pub fn save_collection(&self, collection: &Collection, numbers: Numbers<'_>) -> Result<()> {
-        let _catalog = self.catalog.lock();
-        let schema = collection.schema_under_catalog();
-        if schema.dropped {
-            return Ok(());
-        }
-        let mut batch = Batch::new();
-        let entry = collection.catalog_entry(&schema);
-        batch.put(Space::Meta, catalog_key(&collection.namespace()), entry.encode().into_bytes());
-        // What was dropped meanwhile stays so.
-        for index in schema.indexes.iter().filter(|index| numbers.kept.contains(&index.id.0)) {
-            batch.delete(Space::Meta, Key::Dropped(index.id.0).bytes());
-        }
-        for number in numbers.dropped {
-            batch.put(Space::Meta, Key::Dropped(*number).bytes(), Vec::new());
-        }
-        self.engine.commit(batch)?;
-        Ok(())
-    }
-
-    /// Notes that an index meets arrays, before the first entry that depends on it is written.
-    pub fn save_multikey(&self, collection: &Collection, index: &Index, bits: u64) -> Result<()> {
-        index.add_multikey(bits);
-        self.save_collection(collection, Numbers::default())?;
-        index.note_multikey(bits);
-        Ok(())
-    }
-
-    /// Notes that these indexes are dead, whatever the catalog says, from the next start on at the latest.
-    pub fn note_dropped(&self, numbers: &[u32]) -> Result<()> {
-        let mut batch = Batch::with_capacity(numbers.len());
-        for number in numbers {
-            batch.put(Space::Meta, Key::Dropped(*number).bytes(), Vec::new());
-        }
-        self.engine.commit(batch)?;
-        Ok(())
-    }
-
-    /// Has the keys under these numbers deleted in the background; that they are dropped is noted already.
-    pub fn delete_later(&self, numbers: Vec<u32>) {
-        self.dropped.lock().extend(numbers);
-    }
-
-    /// One number whose keys are to be deleted.
-    pub fn take_dropped(&self) -> Option<u32> {
-        let mut dropped = self.dropped.lock();
-        let filling = self.filling.lock();
-        let at = dropped.iter().rposition(|number| !filling.contains(number))?;
-        Some(dropped.swap_remove(at))
-    }
-
-    /// Puts off the deletion of what lies under these numbers until what is returned is dropped.
-    pub fn fill(&self, numbers: &[u32]) -> Filling<'_> {
-        self.filling.lock().extend(numbers);
-        Filling { shared: self, numbers: numbers.to_vec() }
-    }
-}
-
-/// Indexes that are being filled.
-pub(crate) struct Filling<'a> {
-    shared: &'a Shared,
-    numbers: Vec<u32>,
-}
-
-impl Drop for Filling<'_> {
-    fn drop(&mut self) {
-        self.shared.filling.lock().retain(|number| !self.numbers.contains(number));
-    }
-}
-
-fn catalog_key(namespace: &Namespace) -> Vec<u8> {
-    Key::Catalog { database: &namespace.database, collection: &namespace.collection }.bytes()
-}
-
-fn format_value(next: u32) -> Vec<u8> {
-    let mut out = Vec::new();
-    write_number(&mut out, FORMAT_VERSION as u64);
-    write_number(&mut out, next.into());
-    out
 }
 
 /// The next free number, if the store is of a version that this program reads.

@@ -4,7 +4,7 @@
 use crate::blob;
 use crate::clock;
 use crate::collection::{Collection, Edit, WriteOptions};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::keys::{self, CollectionId, IndexId, Key};
 use crate::retry::RetryTable;
 use crate::store::{Entry, Shared};
@@ -144,7 +144,11 @@ impl Work {
             if let Entry::Collection(collection) = entry
                 && !self.is_stopped()
             {
-                work(&collection)?;
+                match work(&collection) {
+                    // There is nothing left to do in it.
+                    Err(Error::CollectionDropped(_)) => {}
+                    outcome => outcome?,
+                }
             }
         }
         Ok(())

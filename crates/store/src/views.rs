@@ -81,10 +81,7 @@ impl Collection {
 
     /// Commits writes of an index of views, unless the collection has been dropped.
     pub fn commit_view(&self, batch: Batch) -> Result<CommitId> {
-        let schema = self.schema.read();
-        if schema.dropped {
-            return Err(self.dropped_error());
-        }
+        let _turn = self.begin_write()?;
         Ok(self.shared.engine.commit(batch)?)
     }
 

@@ -105,7 +105,7 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
             }
             Operation::Delete(place, delete) => {
                 context.server.metrics.count(Kind::Delete, 1);
-                delete_one(context, &namespaces[*place], delete, at, &retry)
+                delete::run_one(context, &namespaces[*place], delete, at, &retry)
                     .map(|count| {
                         totals.deleted += count as i32;
                         vec![Ok(result(at, count))]
@@ -190,28 +190,19 @@ fn insert(
     context.server.metrics.count(Kind::Insert, docs.len() as u64);
     let begun = context.begin_statement();
     let mut errors = Vec::new();
-    let inserted = match context.server.store.collection_or_create(namespace) {
-        Ok(collection) => {
-            let server = context.server;
-            let tick = || server.clock.tick();
-            let options =
-                WriteOptions { bypass_validation, timestamps: Some(&tick), ..WriteOptions::default() };
-            super::insert::insert(
-                context,
-                &collection,
-                &docs,
-                run.start,
-                ordered,
-                options,
-                retry,
-                &mut errors,
-            )?
-        }
-        Err(error) => {
-            errors.push((0, CommandError::from(error)));
-            0
-        }
-    };
+    let server = context.server;
+    let tick = || server.clock.tick();
+    let options = WriteOptions { bypass_validation, timestamps: Some(&tick), ..WriteOptions::default() };
+    let inserted = super::insert::insert(
+        context,
+        namespace,
+        &docs,
+        run.start,
+        ordered,
+        options,
+        retry,
+        &mut errors,
+    )?;
     let fields =
         [("insert", Some(Value::String(&namespace.collection))), ("ordered", Some(Value::Boolean(ordered)))];
     context.end_statement(begun, "insert", namespace, &fields, Ok([("ninserted", inserted as u64)]));
@@ -229,19 +220,6 @@ fn insert(
         }
     }
     Ok(outcomes)
-}
-
-fn delete_one(
-    context: &mut Context<'_>,
-    namespace: &Namespace,
-    delete: &Delete<'_>,
-    at: usize,
-    retry: &Retry<'_>,
-) -> Result<u64> {
-    match context.server.store.collection(namespace)? {
-        Some(collection) => delete::run_one(context, &collection, delete, at, retry),
-        None => Ok(delete.check().map(|()| 0)?),
-    }
 }
 
 /// A collection that operations name, and what its UUID is expected to be.

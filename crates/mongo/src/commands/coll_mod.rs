@@ -3,9 +3,8 @@
 use crate::dispatch::Context;
 use crate::error::{CommandError, Result, code};
 use crate::fields::Field;
-use diwan_store::{Collection, Index, same_pattern};
+use diwan_store::{Error, Index, IndexSpec, Namespace, Schema, same_pattern};
 use diwan_value::{Doc, DocBuilder, Value};
-use std::sync::Arc;
 
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
     let request = context.request;
@@ -35,78 +34,80 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         }
         Ok(())
     })?;
-    let store = &context.server.store;
-    if store.entry(&namespace).is_none() {
-        return Err(CommandError::new(code::NAMESPACE_NOT_FOUND, format!("ns does not exist: {namespace}")));
-    }
+    let index = index.map(IndexChange::parse).transpose()?;
     let changes = changes.finish();
-    if !changes.as_doc().is_empty() {
-        store.modify(&namespace, changes.as_doc())?;
-    }
-    if let Some(index) = index {
-        let collection = store.collection(&namespace)?.ok_or_else(|| {
-            CommandError::new(code::NAMESPACE_NOT_FOUND, format!("ns does not exist: {namespace}"))
-        })?;
-        modify_index(context, &collection, index, reply)?;
-    }
+    let edit = index.as_ref().map(|index| |schema: &mut Schema| index.apply(schema, &namespace, reply));
+    context.server.store.modify(&namespace, changes.as_doc(), edit)?;
     context.fence()
 }
 
-fn modify_index(
-    context: &Context<'_>,
-    collection: &Collection,
-    argument: Doc<'_>,
-    reply: &mut DocBuilder,
-) -> Result<()> {
-    let (mut name, mut key, mut hidden, mut expire) = (None, None, None, None);
-    Field::read_document("collMod.index", argument, |field| {
-        match field.key {
-            "name" => name = Some(field.string()?),
-            "keyPattern" => key = Some(field.document()?),
-            "hidden" => hidden = Some(field.flag()?),
-            "expireAfterSeconds" => expire = Some(field.integer()?),
-            "unique" | "prepareUnique" => {
-                return Err(CommandError::not_implemented(format_args!("collMod.index.{}", field.key)));
+/// A change of one index.
+struct IndexChange<'a> {
+    name: Option<&'a str>,
+    key: Option<Doc<'a>>,
+    hidden: Option<bool>,
+    expire: Option<i64>,
+}
+
+impl<'a> IndexChange<'a> {
+    fn parse(argument: Doc<'a>) -> Result<IndexChange<'a>> {
+        let (mut name, mut key, mut hidden, mut expire) = (None, None, None, None);
+        Field::read_document("collMod.index", argument, |field| {
+            match field.key {
+                "name" => name = Some(field.string()?),
+                "keyPattern" => key = Some(field.document()?),
+                "hidden" => hidden = Some(field.flag()?),
+                "expireAfterSeconds" => expire = Some(field.integer()?),
+                "unique" | "prepareUnique" => {
+                    return Err(CommandError::not_implemented(format_args!("collMod.index.{}", field.key)));
+                }
+                _ => return Err(field.unknown()),
             }
-            _ => return Err(field.unknown()),
+            Ok(())
+        })?;
+        if name.is_some() == key.is_some() {
+            let text = if name.is_some() {
+                "Cannot specify both key pattern and name."
+            } else {
+                "Must specify either index name or key pattern."
+            };
+            return Err(CommandError::new(code::INVALID_OPTIONS, text));
+        }
+        Ok(IndexChange { name, key, hidden, expire })
+    }
+
+    /// Changes the index, and tells its old and new options.
+    fn apply(
+        &self,
+        schema: &mut Schema,
+        namespace: &Namespace,
+        reply: &mut DocBuilder,
+    ) -> diwan_store::Result<()> {
+        let which = |index: &Index| match (self.name, self.key) {
+            (Some(name), _) => index.spec.name == name,
+            (None, Some(key)) => same_pattern(index.spec.key.as_doc(), key),
+            (None, None) => false,
+        };
+        let modified = |spec: &IndexSpec| {
+            if self.hidden == Some(true) && spec.is_id_index() {
+                return Err(Error::refused(code::BAD_VALUE, "can't hide _id index"));
+            }
+            spec.modified(self.hidden, self.expire, None)
+        };
+        let old = schema.modify_index(which, modified)?.ok_or_else(|| {
+            let name = self.name.unwrap_or("by key pattern");
+            let text = format!("cannot find index {name} for ns {namespace}");
+            Error::refused(diwan_query::code::INDEX_NOT_FOUND, text)
+        })?;
+        if let Some(hidden) = self.hidden {
+            reply.append("hidden_old", old.spec.hidden).append("hidden_new", hidden);
+        }
+        if let Some(seconds) = self.expire {
+            if let Some(old) = old.spec.expire_after_seconds {
+                reply.append("expireAfterSeconds_old", Value::Int64(old));
+            }
+            reply.append("expireAfterSeconds_new", Value::Int64(seconds));
         }
         Ok(())
-    })?;
-    if name.is_some() == key.is_some() {
-        let text = if name.is_some() {
-            "Cannot specify both key pattern and name."
-        } else {
-            "Must specify either index name or key pattern."
-        };
-        return Err(CommandError::new(code::INVALID_OPTIONS, text));
     }
-    let schema = collection.schema();
-    let wanted = |index: &&Arc<Index>| match (name, key) {
-        (Some(name), _) => index.spec.name == name,
-        (None, Some(key)) => same_pattern(index.spec.key.as_doc(), key),
-        (None, None) => false,
-    };
-    let index = schema.indexes.iter().find(wanted).ok_or_else(|| {
-        let text = format!(
-            "cannot find index {} for ns {}",
-            name.unwrap_or("by key pattern"),
-            collection.namespace()
-        );
-        CommandError::new(diwan_query::code::INDEX_NOT_FOUND, text)
-    })?;
-    if hidden == Some(true) && index.spec.is_id_index() {
-        return Err(CommandError::bad_value("can't hide _id index"));
-    }
-    let modified = index.spec.modified(hidden, expire, None)?;
-    context.server.store.modify_index(collection, &index.spec.name, modified)?;
-    if let Some(hidden) = hidden {
-        reply.append("hidden_old", index.spec.hidden).append("hidden_new", hidden);
-    }
-    if let Some(seconds) = expire {
-        if let Some(old) = index.spec.expire_after_seconds {
-            reply.append("expireAfterSeconds_old", Value::Int64(old));
-        }
-        reply.append("expireAfterSeconds_new", Value::Int64(seconds));
-    }
-    Ok(())
 }

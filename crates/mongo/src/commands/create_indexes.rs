@@ -5,7 +5,7 @@ use crate::error::{CommandError, Result, code};
 use crate::fields::{int64, missing};
 use crate::options::Topology;
 use diwan_store::{BuildProgress, IndexSpec};
-use diwan_value::{DocBuilder, Value};
+use diwan_value::{Collation, Doc, DocBuilder, Value};
 
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
     let request = context.request;
@@ -24,27 +24,12 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     if indexes.is_empty() {
         return Err(CommandError::bad_value("Must specify at least one index to create"));
     }
-    let store = &context.server.store;
-    let existing = store.collection(&namespace)?;
-    let collation = existing.as_ref().and_then(|collection| collection.schema().options.collation.clone());
-    let mut specs = Vec::with_capacity(indexes.len());
-    for spec in indexes {
-        let spec = spec.map_err(|value: Value<'_>| {
-            let text = format!(
-                "BSON field 'createIndexes.indexes.{}' is the wrong type '{}', expected type 'object'",
-                specs.len(),
-                value.tag().alias()
-            );
-            CommandError::new(code::TYPE_MISMATCH, text)
-        })?;
-        specs.push(IndexSpec::parse(spec, collation.as_ref())?);
-    }
-    let created = existing.is_none();
-    let collection = match existing {
-        Some(collection) => collection,
-        None => store.collection_or_create(&namespace)?,
-    };
-    let (before, after) = collection.create_indexes(specs, &context.interrupt, &BuildProgress::default())?;
+    let (before, after, created) = context.server.store.create_indexes(
+        &namespace,
+        |collation| parse(&indexes, collation),
+        &context.interrupt,
+        &BuildProgress::default(),
+    )?;
     reply.append("numIndexesBefore", before as i32).append("numIndexesAfter", after as i32);
     reply.append("createdCollectionAutomatically", created);
     if before == after {
@@ -54,6 +39,26 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         reply.append("commitQuorum", "votingMembers");
     }
     context.fence()
+}
+
+/// Reads the specifications for a collection with this collation.
+fn parse(
+    indexes: &[std::result::Result<Doc<'_>, Value<'_>>],
+    collation: Option<&Collation>,
+) -> Result<Vec<IndexSpec>> {
+    let mut specs = Vec::with_capacity(indexes.len());
+    for spec in indexes {
+        let spec = spec.map_err(|value| {
+            let text = format!(
+                "BSON field 'createIndexes.indexes.{}' is the wrong type '{}', expected type 'object'",
+                specs.len(),
+                value.tag().alias()
+            );
+            CommandError::new(code::TYPE_MISMATCH, text)
+        })?;
+        specs.push(IndexSpec::parse(spec, collation)?);
+    }
+    Ok(specs)
 }
 
 /// Refuses a quorum that one member cannot make.

@@ -6,10 +6,9 @@ use crate::dispatch::Context;
 use crate::error::{CommandError, Result, code};
 use crate::fields::{Field, missing};
 use crate::metrics::Kind;
-use diwan_store::Collection;
+use diwan_store::Namespace;
 use diwan_store::ops::{Delete, Scope};
 use diwan_value::{Doc, DocBuilder, Value};
-use std::sync::Arc;
 
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
     let request = context.request;
@@ -32,19 +31,8 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     context.server.metrics.count(Kind::Delete, deletes.len() as u64 - 1);
     let retry = Retry::begin(context, first)?;
     let (mut deleted, mut errors) = (0, Vec::new());
-    let collection = match context.server.store.collection(&namespace) {
-        Ok(collection) => collection,
-        Err(error) => {
-            errors.push((0, CommandError::from(error)));
-            None
-        }
-    };
     for (at, delete) in deletes.iter().enumerate() {
-        let outcome = match &collection {
-            Some(collection) => run_one(context, collection, delete, at, &retry),
-            None if errors.is_empty() || !ordered => delete.check().map(|()| 0).map_err(CommandError::from),
-            None => break,
-        };
+        let outcome = run_one(context, &namespace, delete, at, &retry);
         match outcome {
             Ok(count) => deleted += count,
             Err(error) if is_fatal(&error) => return Err(error),
@@ -67,26 +55,26 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
 /// Runs one statement unless it was run before, and tells the profiler; returns how many documents it deleted.
 pub(super) fn run_one(
     context: &mut Context<'_>,
-    collection: &Arc<Collection>,
+    namespace: &Namespace,
     delete: &Delete<'_>,
     at: usize,
     retry: &Retry<'_>,
 ) -> Result<u64> {
     let begun = context.begin_statement();
-    let outcome = run_once(context, collection, delete, at, retry);
+    let outcome = run_once(context, namespace, delete, at, retry);
     let fields = [
         ("q", Some(Value::Document(delete.filter))),
         ("limit", Some(Value::Int32(i32::from(!delete.multi)))),
         ("collation", delete.scope.collation.map(Value::Document)),
     ];
     let counts = outcome.as_ref().map(|deleted| [("ndeleted", *deleted)]);
-    context.end_statement(begun, "remove", &collection.namespace(), &fields, counts);
+    context.end_statement(begun, "remove", namespace, &fields, counts);
     outcome
 }
 
 fn run_once(
     context: &mut Context<'_>,
-    collection: &Arc<Collection>,
+    namespace: &Namespace,
     delete: &Delete<'_>,
     at: usize,
     retry: &Retry<'_>,
@@ -97,7 +85,8 @@ fn run_once(
     if let Some(result) = retry.remembered(at) {
         return Ok(result.get("n").and_then(Value::as_i64_exact).unwrap_or(0).unsigned_abs());
     }
-    let outcome = collection.delete(&Delete { retry: retry.record(at, None), ..delete.clone() })?;
+    let delete = Delete { retry: retry.record(at, None), ..delete.clone() };
+    let outcome = context.server.store.delete(namespace, &delete)?;
     if let Some(commit) = outcome.commit {
         context.committed(commit);
     }

@@ -17,23 +17,8 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     let outcome = match retry.remembered(0) {
         Some(result) => Modified::from_doc(result),
         None => {
-            let store = &context.server.store;
-            let modify = FindAndModify { retry: retry.record(0, None), ..modify.clone() };
-            let mut collection = store.collection(&namespace)?;
-            if collection.is_none() {
-                // What is refused must not leave an empty collection behind.
-                modify.check()?;
-                if let Modify::Update { upsert: true, .. } = modify.modify {
-                    collection = Some(store.collection_or_create(&namespace)?);
-                }
-            }
-            match collection {
-                Some(collection) => collection.find_and_modify(&modify)?,
-                None => Modified {
-                    updated_existing: (!matches!(modify.modify, Modify::Remove)).then_some(false),
-                    ..Modified::default()
-                },
-            }
+            let modify = FindAndModify { retry: retry.record(0, None), ..modify };
+            context.server.store.find_and_modify(&namespace, &modify)?
         }
     };
     if let Some(commit) = outcome.commit {

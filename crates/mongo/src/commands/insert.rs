@@ -5,7 +5,7 @@ use crate::dispatch::Context;
 use crate::error::{CommandError, Result};
 use crate::fields::missing;
 use crate::metrics::Kind;
-use diwan_store::{Collection, WriteOptions, check_insert};
+use diwan_store::{Namespace, WriteOptions, check_insert};
 use diwan_value::{Doc, DocBuilder, Timestamp};
 
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
@@ -32,26 +32,18 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     let store = &context.server.store;
     let is_new = store.entry(&namespace).is_none();
     let refused = if is_new { all_refused(&docs, ordered, &retry) } else { None };
-    let found = match refused {
+    let inserted = match refused {
+        // Documents that nothing would take make no collection.
         Some(refused) => {
             errors = refused;
-            None
+            0
         }
-        None => Some(store.collection_or_create(&namespace)),
-    };
-    let inserted = match found {
-        // Documents that nothing would take make no collection.
-        None => 0,
-        Some(Ok(collection)) => {
+        None => {
             let server = context.server;
             let tick = || server.clock.tick();
             let timestamps = (!keep_timestamps).then_some(&tick as &dyn Fn() -> Timestamp);
             let options = WriteOptions { bypass_validation, timestamps, ..WriteOptions::default() };
-            insert(context, &collection, &docs, 0, ordered, options, &retry, &mut errors)?
-        }
-        Some(Err(error)) => {
-            errors.push((0, CommandError::from(error)));
-            0
+            insert(context, &namespace, &docs, 0, ordered, options, &retry, &mut errors)?
         }
     };
     context.count("ninserted", inserted as u64);
@@ -83,7 +75,7 @@ fn all_refused(docs: &[Doc<'_>], ordered: bool, retry: &Retry<'_>) -> Option<Vec
 #[allow(clippy::too_many_arguments)]
 pub(super) fn insert(
     context: &mut Context<'_>,
-    collection: &Collection,
+    namespace: &Namespace,
     docs: &[Doc<'_>],
     first: usize,
     ordered: bool,
@@ -91,6 +83,11 @@ pub(super) fn insert(
     retry: &Retry<'_>,
     errors: &mut Vec<(usize, CommandError)>,
 ) -> Result<usize> {
+    let server = context.server;
+    if let Err(error) = server.store.collection_or_create(namespace) {
+        errors.push((0, CommandError::from(error)));
+        return Ok(0);
+    }
     let mut inserted = 0;
     let mut at = 0;
     while at < docs.len() {
@@ -102,7 +99,7 @@ pub(super) fn insert(
         context.interrupt.check()?;
         let run = (at..docs.len()).take_while(|at| retry.remembered(first + *at).is_none()).count();
         let options = WriteOptions { retry: retry.record(first + at, None), ..options };
-        let report = collection.insert(&docs[at..at + run], ordered, options)?;
+        let report = server.store.insert(namespace, &docs[at..at + run], ordered, options)?;
         if let Some(commit) = report.commit {
             context.committed(commit);
         }

@@ -110,19 +110,8 @@ fn run_once(
     if let Some(result) = retry.remembered(at) {
         return Ok(Updated::from_doc(result));
     }
-    let store = &context.server.store;
-    let collection = match store.collection(namespace)? {
-        Some(collection) => collection,
-        None => {
-            // What is refused must not leave an empty collection behind.
-            update.check()?;
-            if !update.upsert {
-                return Ok(Updated::default());
-            }
-            store.collection_or_create(namespace)?
-        }
-    };
-    let outcome = collection.update(&Update { retry: retry.record(at, None), ..update.clone() })?;
+    let update = Update { retry: retry.record(at, None), ..update.clone() };
+    let outcome = context.server.store.update(namespace, &update)?;
     if let Some(commit) = outcome.commit {
         context.committed(commit);
     }

@@ -103,6 +103,9 @@ impl From<diwan_store::Error> for CommandError {
                     details: Some(info.finish()),
                 }
             }
+            Error::CollectionDropped(_) => {
+                CommandError::new(diwan_query::code::QUERY_PLAN_KILLED, error.to_string())
+            }
             Error::Damaged(_) => CommandError::new(code::DATA_CORRUPTION_DETECTED, error.to_string()),
         }
     }

@@ -242,11 +242,7 @@ impl Sink {
         self.stage_chunk(&mut batch);
         self.chunks += 1;
         self.buffer.clear();
-        // As every write: a collection that was dropped gets no more keys.
-        let schema = self.collection.schema.read();
-        if schema.dropped {
-            return Err(self.collection.dropped_error());
-        }
+        let _turn = self.collection.begin_write()?;
         self.collection.shared.engine.commit(batch)?;
         Ok(())
     }
@@ -280,10 +276,7 @@ impl Sink {
     fn settle(&mut self, head: &Head) -> Result<BlobHold> {
         let collection = self.collection.clone();
         let (shared, id) = (&collection.shared, collection.id);
-        let schema = collection.schema.read();
-        if schema.dropped {
-            return Err(collection.dropped_error());
-        }
+        let _turn = collection.begin_write()?;
         let mut state = shared.blobs.state.lock();
         let content = Key::BlobContent(id, &head.hash).bytes();
         if let Some(value) = shared.engine.get(Space::Meta, &content)?

@@ -1,10 +1,10 @@
 //! Capped collections: the oldest documents go when there are too many.
 
 use super::{Collection, Edit, WriteOptions};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::keys;
+use crate::options::Capped;
 use diwan_kv::{Direction, KeyRange, Space};
-use std::sync::Arc;
 
 /// How many documents are removed at a time.
 const BATCH: usize = 256;
@@ -12,18 +12,14 @@ const BATCH: usize = 256;
 impl Collection {
     /// Deletes the oldest documents of a capped collection until it is within its bounds.
     pub(super) fn trim_capped(&self) -> Result<()> {
-        let schema: Arc<super::Schema> = self.schema();
-        let Some(capped) = schema.options.capped else { return Ok(()) };
+        let Some(capped) = self.schema().options.capped else { return Ok(()) };
+        if self.excess(capped) == 0 {
+            return Ok(());
+        }
+        // Two writers that trimmed side by side would both remove what only one of them counted.
+        let _trimming = self.trimming.lock();
         loop {
-            let (count, bytes) = (self.count(), self.data_bytes());
-            let over_count = capped.max_documents.map_or(0, |max| count.saturating_sub(max)) as usize;
-            let over_bytes = bytes.saturating_sub(capped.max_bytes);
-            // The newest document stays, however large.
-            let mut excess = over_count;
-            if over_bytes > 0 && count > 1 {
-                let average = (bytes / count).max(1);
-                excess = excess.max((over_bytes.div_ceil(average) as usize).min(count as usize - 1));
-            }
+            let excess = self.excess(capped);
             if excess == 0 {
                 return Ok(());
             }
@@ -37,7 +33,25 @@ impl Collection {
             if ids.is_empty() {
                 return Ok(());
             }
-            self.edit(&ids, WriteOptions::default(), |_, _| Ok(Edit::Delete))?;
+            match self.edit(&ids, WriteOptions::default(), |_, _| Ok(Edit::Delete)) {
+                Ok(_) => {}
+                // Its documents have gone with it.
+                Err(Error::CollectionDropped(_)) => return Ok(()),
+                Err(error) => return Err(error),
+            }
         }
+    }
+
+    /// How many of the oldest documents are too many as of now.
+    fn excess(&self, capped: Capped) -> usize {
+        let (count, bytes) = (self.count(), self.data_bytes());
+        let over_count = capped.max_documents.map_or(0, |max| count.saturating_sub(max)) as usize;
+        let over_bytes = bytes.saturating_sub(capped.max_bytes);
+        // The newest document stays, however large.
+        if over_bytes == 0 || count <= 1 {
+            return over_count;
+        }
+        let average = (bytes / count).max(1);
+        over_count.max((over_bytes.div_ceil(average) as usize).min(count as usize - 1))
     }
 }

@@ -8,11 +8,27 @@ use diwan_kv::{Batch, Space};
 use diwan_value::Doc;
 use std::collections::HashMap;
 
-/// Keys of unique indexes (and ids) as they will be after the changes staged so far.
-pub(super) type Overlay = HashMap<Vec<u8>, Option<Vec<u8>>>;
+/// Entries of unique indexes as they will be after the changes staged so far. They join the batch at the end: one change
+/// may free a key that the next one takes, and a batch writes each key once.
+#[derive(Default)]
+pub(super) struct UniqueChanges(HashMap<Vec<u8>, Option<Vec<u8>>>);
+
+impl UniqueChanges {
+    /// Adds the entries' writes to the batch of their changes.
+    pub fn write_to(self, batch: &mut Batch) {
+        for (key, value) in self.0 {
+            match value {
+                Some(value) => batch.put(Space::Indexes, key, value),
+                None => batch.delete(Space::Indexes, key),
+            }
+        }
+    }
+}
 
 impl Collection {
-    /// batch and overlay as they were.
+    /// Stages what a change of one document changes in the secondary indexes: `old` and `new` are its entries before and
+    /// after, `doc` the document after. Where a unique key is taken this fails, and leaves `uniques` and `batch` as they
+    /// were.
     #[allow(clippy::too_many_arguments)]
     pub(super) fn stage_index_changes(
         &self,
@@ -21,7 +37,7 @@ impl Collection {
         doc: Doc<'_>,
         old: Option<&[IndexKeys]>,
         new: Option<&[IndexKeys]>,
-        overlay: &mut Overlay,
+        uniques: &mut UniqueChanges,
         batch: &mut Batch,
     ) -> Result<()> {
         if schema.secondary().is_empty() || (old.is_none() && new.is_none()) {
@@ -30,64 +46,84 @@ impl Collection {
         let none = IndexKeys::default();
         let pairs = || {
             schema.secondary().iter().enumerate().map(|(at, index)| {
-                let of = |keys: Option<&[IndexKeys]>| keys.map_or(&none, |keys| &keys[at]).clone();
-                (index, of(old), of(new))
+                (index, old.map_or(&none, |keys| &keys[at]), new.map_or(&none, |keys| &keys[at]))
             })
         };
         for (index, old, new) in pairs().filter(|(index, ..)| index.spec.unique) {
             for (key, _) in new.entries.iter().filter(|(key, _)| !old.contains(key)) {
-                self.check_unique(index, key, id, doc, overlay)?;
+                let owner = self.unique_owner(&Key::UniqueEntry(index.id, key).bytes(), uniques)?;
+                if owner.is_some_and(|owner| owner != id) {
+                    return Err(self.duplicate(index, key, doc)?);
+                }
             }
         }
         for (index, old, new) in pairs() {
-            if index.is_news(new.multikey) {
-                self.shared.save_multikey(self, index, new.multikey)?;
-            }
-            let full_key = |key: &[u8]| match index.spec.unique {
-                true => Key::UniqueEntry(index.id, key).bytes(),
-                false => Key::Entry(index.id, key, id).bytes(),
-            };
-            for (key, _) in old.entries.iter().filter(|(key, _)| !new.contains(key)) {
-                let key = full_key(key);
-                if index.spec.unique {
-                    overlay.insert(key.clone(), None);
-                }
-                batch.delete(Space::Indexes, key);
-            }
-            for (key, types) in &new.entries {
-                let unchanged = old.entries.iter().any(|other| &other.0 == key && &other.1 == types);
-                if unchanged && index.is_ready() {
-                    continue;
-                }
-                let key = full_key(key);
-                if index.spec.unique {
-                    overlay.insert(key.clone(), Some(id.to_vec()));
-                    batch.put(Space::Indexes, key, unique_value(id, types));
-                } else {
-                    batch.put(Space::Indexes, key, types.as_slice());
-                }
+            self.note_multikey(schema, index, new.multikey)?;
+            if index.spec.unique {
+                self.stage_unique_changes(index, id, old, new, uniques)?;
+            } else {
+                stage_plain_changes(index, id, old, new, batch);
             }
         }
         Ok(())
     }
 
-    fn check_unique(
+    /// The same for one unique index.
+    ///
+    /// While the index is built, an entry belongs to the first document that was met with its key, by the builder or by a
+    /// writer that brought the key. A document that the builder has not reached may have the same key without an entry. Its
+    /// writer leaves both the missing entry and the other document's alone: the builder reaches the document later, and adds
+    /// the entry or fails.
+    fn stage_unique_changes(
         &self,
         index: &Index,
-        key: &[u8],
         id: &[u8],
-        doc: Doc<'_>,
-        overlay: &Overlay,
+        old: &IndexKeys,
+        new: &IndexKeys,
+        uniques: &mut UniqueChanges,
     ) -> Result<()> {
-        let full_key = Key::UniqueEntry(index.id, key).bytes();
-        let taken = match overlay.get(&full_key) {
-            Some(owner) => owner.as_ref().is_some_and(|owner| owner != id),
-            None => match self.shared.engine.get(Space::Indexes, &full_key)? {
-                Some(value) => split_unique_value(&value)?.0 != id,
-                None => false,
-            },
+        let is_own = |key: &[u8], uniques: &UniqueChanges| -> Result<bool> {
+            Ok(index.is_ready() || self.unique_owner(key, uniques)?.is_some_and(|owner| owner == id))
         };
-        if taken { Err(self.duplicate(index, key, doc)?) } else { Ok(()) }
+        for (key, _) in old.entries.iter().filter(|(key, _)| !new.contains(key)) {
+            let key = Key::UniqueEntry(index.id, key).bytes();
+            if is_own(&key, uniques)? {
+                uniques.0.insert(key, None);
+            }
+        }
+        for (key, types) in &new.entries {
+            let before = old.types_of(key);
+            if before == Some(types.as_slice()) {
+                continue;
+            }
+            let key = Key::UniqueEntry(index.id, key).bytes();
+            if before.is_none() || is_own(&key, uniques)? {
+                uniques.0.insert(key, Some(unique_value(id, types)));
+            }
+        }
+        Ok(())
+    }
+
+    /// The id of the document that a unique index's entry belongs to, after the staged changes.
+    fn unique_owner(&self, key: &[u8], uniques: &UniqueChanges) -> Result<Option<Vec<u8>>> {
+        let owner = |value: &[u8]| split_unique_value(value).map(|(id, _)| id.to_vec());
+        match uniques.0.get(key) {
+            Some(staged) => staged.as_deref().map(owner).transpose(),
+            None => self.shared.engine.get(Space::Indexes, key)?.map(|value| owner(&value)).transpose(),
+        }
+    }
+
+    /// Notes in the catalog that an index meets arrays, before the first entry that depends on it is written.
+    pub(crate) fn note_multikey(&self, schema: &Schema, index: &Index, bits: u64) -> Result<()> {
+        if !index.is_news(bits) {
+            return Ok(());
+        }
+        index.add_multikey(bits);
+        let mut batch = self.shared.catalog_batch();
+        batch.replace(&self.namespace(), &self.catalog_entry(schema))?;
+        batch.commit()?;
+        index.note_multikey(bits);
+        Ok(())
     }
 
     /// The error for a document of which this key in a unique index is taken.
@@ -98,6 +134,20 @@ impl Collection {
             key_pattern: index.spec.key.clone(),
             key_value: index.key_value(doc, key)?,
         })))
+    }
+}
+
+/// Stages the changed entries of one document in an index that is not unique.
+fn stage_plain_changes(index: &Index, id: &[u8], old: &IndexKeys, new: &IndexKeys, batch: &mut Batch) {
+    for (key, _) in old.entries.iter().filter(|(key, _)| !new.contains(key)) {
+        batch.delete(Space::Indexes, Key::Entry(index.id, key, id).bytes());
+    }
+    for (key, types) in &new.entries {
+        // While the index is built, the entry may not be there yet.
+        if index.is_ready() && old.types_of(key) == Some(types.as_slice()) {
+            continue;
+        }
+        batch.put(Space::Indexes, Key::Entry(index.id, key, id).bytes(), types.as_slice());
     }
 }
 

@@ -32,7 +32,7 @@ impl Collection {
                     && Body::parse(value).is_ok_and(|body| body.superseded_at.is_some_and(|at| at < oldest))
             },
             |run| {
-                let schema = self.schema.read();
+                let _turn = self.begin_write()?;
                 let _held = self.lock_documents(run);
                 let mut batch = Batch::with_capacity(run.len());
                 for (id, key) in run {
@@ -48,7 +48,7 @@ impl Collection {
                         removed += 1;
                     }
                 }
-                if !batch.is_empty() && !schema.dropped {
+                if !batch.is_empty() {
                     self.shared.engine.commit(batch)?;
                 }
                 Ok(())
@@ -76,7 +76,7 @@ impl Collection {
     fn forget(&self, run: &[(Vec<u8>, Vec<u8>)], oldest: u64) -> Result<()> {
         // Who builds an index asks the log what was deleted meanwhile. What stays now goes the next time.
         let Some(_building) = self.building.try_lock() else { return Ok(()) };
-        let schema = self.schema.read();
+        let _turn = self.begin_write()?;
         let _held = self.lock_documents(run);
         let newest = self.last_sequence();
         let snapshot = self.shared.engine.snapshot();
@@ -113,7 +113,7 @@ impl Collection {
                 return Err(error);
             }
         }
-        if batch.is_empty() || schema.dropped {
+        if batch.is_empty() {
             return Ok(());
         }
         let mut state = self.sequence.lock();

@@ -68,11 +68,7 @@ impl Collection {
     }
 
     fn commit_local(&self, batch: Batch) -> Result<CommitId> {
-        // A collection that is dropped meanwhile must not get keys that nobody would delete.
-        let schema = self.schema.read();
-        if schema.dropped {
-            return Err(self.dropped_error());
-        }
+        let _turn = self.begin_write()?;
         Ok(self.shared.engine.commit(batch)?)
     }
 }

@@ -3,8 +3,10 @@
 //! Invariants:
 //! - A write of one document holds that document's lock, then those of the unique keys it takes, then the collection's
 //!   sequence while the batch is committed: so changes become visible in the order of their sequences.
-//! - A write holds the schema for reading from before it looks at the indexes until it is committed: so whoever holds
-//!   it for writing knows that every later write maintains the indexes it has set.
+//! - A write passes the collection's write gate ([`Collection::begin_write`]) before it looks at the indexes and holds it
+//!   until it is committed. A change of the schema closes the gate ([`Collection::stop_writes`]): it waits for the writes
+//!   under way, and every later write sees the new schema.
+//! - Readers see the schema without passing the gate: a change of the schema does not hold them up.
 
 mod capped;
 mod document;
@@ -20,6 +22,7 @@ mod sequence;
 mod settings;
 mod stage;
 mod write;
+mod write_gate;
 
 pub use document::{check_insert, document_id, id_key, with_id_in_front};
 pub(crate) use entries::{natural_key, split_unique_value, unique_value};
@@ -29,12 +32,13 @@ pub use read::{IndexEntry, ReadView, StoredDocument};
 pub(crate) use read::{RawEntry, damaged_entry};
 pub use revisions::{Base, RevisionEdit, RevisionOutcome, RevisionReport};
 pub(crate) use settings::read_setting;
+pub(crate) use write_gate::StoppedWrites;
 pub use write::{Edit, InsertReport, WriteOptions, Written};
 
 use crate::catalog::CatalogEntry;
 use crate::error::{Error, Result};
 use crate::feed::{UpdateFlag, Watchers};
-use crate::index::Index;
+use crate::index::{Index, IndexSpec};
 use crate::keys::{self, CollectionId};
 use crate::namespace::Namespace;
 use crate::options::CollectionOptions;
@@ -61,6 +65,18 @@ impl Schema {
     pub(crate) fn secondary(&self) -> &[Arc<Index>] {
         self.indexes.get(1..).unwrap_or_default()
     }
+
+    /// Changes the specification of the index that `which` chooses, but not its entries. Gives the index as it was; `None`
+    /// if there is no such index.
+    pub fn modify_index(
+        &mut self,
+        which: impl Fn(&Index) -> bool,
+        modified: impl FnOnce(&IndexSpec) -> Result<IndexSpec>,
+    ) -> Result<Option<Arc<Index>>> {
+        let Some(index) = self.indexes.iter_mut().find(|index| which(index)) else { return Ok(None) };
+        let changed = Arc::new(index.respecified(modified(&index.spec)?));
+        Ok(Some(std::mem::replace(index, changed)))
+    }
 }
 
 /// A handle on a collection. Stays valid when the collection is renamed; refuses writes when it is dropped.
@@ -69,10 +85,15 @@ pub struct Collection {
     pub(crate) id: CollectionId,
     uuid: [u8; 16],
     name: RwLock<Namespace>,
+    /// The schema as readers see it; written with the gate closed.
     pub(crate) schema: RwLock<Arc<Schema>>,
+    /// Held shared by each write, alone by a change of the schema; holds the schema as writers see it.
+    gate: RwLock<Arc<Schema>>,
     pub(crate) sequence: Sequence,
     /// Held by whoever builds indexes, or removes deletions from the change log.
     pub(crate) building: Mutex<()>,
+    /// Held while the oldest documents of a capped collection are removed.
+    trimming: Mutex<()>,
     /// The greatest id that was ever inserted, or one above it, as key bytes.
     greatest_id: Mutex<Vec<u8>>,
     settings: settings::Settings,
@@ -90,18 +111,18 @@ impl Collection {
         let sequence = Sequence::recover(shared.engine.as_ref(), entry.id, capped)?;
         let settings = settings::Settings::read(shared.engine.as_ref(), entry.id)?;
         let greatest_id = greatest_id(shared.engine.as_ref(), entry.id)?;
+        let schema = Schema { options: entry.options, indexes: entry.indexes, dropped: false };
+        let schema = Arc::new(schema);
         Ok(Collection {
             shared,
             id: entry.id,
             uuid: entry.uuid,
             name: RwLock::new(name),
-            schema: RwLock::new(Arc::new(Schema {
-                options: entry.options,
-                indexes: entry.indexes,
-                dropped: false,
-            })),
+            schema: RwLock::new(schema.clone()),
+            gate: RwLock::new(schema),
             sequence,
             building: Mutex::new(()),
+            trimming: Mutex::new(()),
             greatest_id: Mutex::new(greatest_id),
             watchers: Arc::default(),
             designs: AtomicU64::new(0),
@@ -128,12 +149,6 @@ impl Collection {
     /// Options and indexes as of now.
     pub fn schema(&self) -> Arc<Schema> {
         self.schema.read().clone()
-    }
-
-    /// The same for who holds the catalog's lock: writers who wait for that lock hold the schema for reading, so this
-    /// must not queue behind somebody who waits for them.
-    pub(crate) fn schema_under_catalog(&self) -> Arc<Schema> {
-        self.schema.read_recursive().clone()
     }
 
     /// How many documents there are.
@@ -173,27 +188,16 @@ impl Collection {
         }
     }
 
-    /// Replaces the schema. When this returns, every write under way has ended and later ones see the new schema.
-    pub(crate) fn set_schema(&self, change: impl FnOnce(&mut Schema)) -> Arc<Schema> {
-        let mut guard = self.schema.write();
-        let mut schema = Schema::clone(&guard);
-        change(&mut schema);
-        *guard = Arc::new(schema);
-        guard.clone()
-    }
-
-    /// Refuses all further writes, and gives the numbers under which keys lie.
-    pub(crate) fn retire(&self) -> Vec<u32> {
-        let schema = self.set_schema(|schema| schema.dropped = true);
-        self.watchers.wake();
-        std::iter::once(self.id.0).chain(schema.indexes.iter().map(|index| index.id.0)).collect()
+    /// The numbers under which the collection's keys lie, those of its indexes and views among them.
+    pub(crate) fn numbers(&self) -> Result<Vec<u32>> {
+        let schema = self.schema();
+        let indexes = schema.indexes.iter().map(|index| index.id.0);
+        let views = self.view_numbers()?;
+        Ok(std::iter::once(self.id.0).chain(indexes).chain(views).collect())
     }
 
     pub(crate) fn dropped_error(&self) -> Error {
-        Error::refused(
-            diwan_query::code::QUERY_PLAN_KILLED,
-            format!("collection dropped. ns: {}", self.namespace()),
-        )
+        Error::CollectionDropped(self.namespace())
     }
 }
 

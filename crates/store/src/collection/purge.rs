@@ -1,6 +1,6 @@
 //! Purging: revisions go as if they had never been, and nobody is told but the readers of the change log.
 
-use super::entries::{Overlay, index_keys, unique_locks};
+use super::entries::{UniqueChanges, index_keys, unique_locks};
 use super::history::read_tree;
 use super::lineage::Winner;
 use super::stage::{Before, Staged};
@@ -19,11 +19,8 @@ impl Collection {
     /// Removes leaves of a document with what led to them alone; gives those that were leaves. When no leaf is left, the
     /// document is gone, and a [`ChangeKind::Purge`](crate::ChangeKind::Purge) tells so.
     pub fn purge(&self, id: &[u8], revisions: &[Revision]) -> Result<Vec<Revision>> {
-        let guard = self.schema.read();
-        let schema: &Schema = &guard;
-        if schema.dropped {
-            return Err(self.dropped_error());
-        }
+        let turn = self.begin_write()?;
+        let schema: &Schema = &turn;
         let _id = self.shared.documents.lock_one(self.id.0, id);
         let current = self.current(id)?;
         let before = current.read()?;
@@ -54,15 +51,17 @@ impl Collection {
         let new_keys = after.doc().map(|doc| index_keys(schema, doc)).transpose()?;
         let both = [&old_keys, &new_keys].into_iter().flatten();
         let _uniques = self.shared.unique_keys.lock_many(both.flat_map(|keys| unique_locks(schema, keys)));
+        let mut uniques = UniqueChanges::default();
         self.stage_index_changes(
             schema,
             id,
             after.doc().unwrap_or(Doc::EMPTY),
             old_keys.as_deref(),
             new_keys.as_deref(),
-            &mut Overlay::new(),
+            &mut uniques,
             &mut batch,
         )?;
+        uniques.write_to(&mut batch);
         self.commit(schema, batch, vec![Staged::new(id, &before, after)])?;
         Ok(removed)
     }

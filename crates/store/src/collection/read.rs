@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::index::Index;
 use crate::keys::{self, Key, read_number};
 use crate::record::Record;
-use diwan_kv::{Bytes, Direction, KeyRange, Snapshot, Space};
+use diwan_kv::{Bytes, Direction, KeyRange, Snapshot, Space, Engine, MemoryEngine};
 use diwan_value::Doc;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -61,13 +61,17 @@ pub struct ReadView {
 }
 
 impl Collection {
-    /// The collection as of now.
+    /// The collection as of now. One that was dropped is empty, though not all its keys may be deleted yet.
     pub fn view(self: &Arc<Self>) -> ReadView {
         // Held until the snapshot is taken, so that no index of this schema has been dropped and emptied before.
         let schema = self.schema.read();
+        let snapshot = match schema.dropped {
+            true => MemoryEngine::new().snapshot(),
+            false => self.shared.engine.snapshot(),
+        };
         ReadView {
             schema: schema.clone(),
-            snapshot: self.shared.engine.snapshot(),
+            snapshot,
             collection: self.clone(),
             prefix: keys::collection_prefix(self.id),
         }

@@ -4,7 +4,7 @@
 //! from its winner alone where that is enough, else from its whole tree.
 
 use super::document::{check_document, check_validator, id_key};
-use super::entries::{Overlay, index_keys, unique_locks};
+use super::entries::{UniqueChanges, index_keys, unique_locks};
 use super::history::{read_body, read_tree};
 use super::lineage::{NewLeaf, Winner, id_to_keep};
 use super::stage::{After, Before, Staged};
@@ -145,11 +145,8 @@ impl Collection {
         keep_bodies: bool,
         outcomes: &mut [Option<RevisionOutcome>],
     ) -> Result<Option<CommitId>> {
-        let guard = self.schema.read();
-        let schema: &Schema = &guard;
-        if schema.dropped {
-            return Err(self.dropped_error());
-        }
+        let turn = self.begin_write()?;
+        let schema: &Schema = &turn;
         let _ids =
             self.shared.documents.lock_many(edits.iter().map(|ready| (self.id.0, ready.id.as_slice())));
         let mut currents = Vec::with_capacity(edits.len());
@@ -182,13 +179,13 @@ impl Collection {
         let keys: Vec<BothKeys> = planned.iter_mut().map(|plan| std::mem::take(&mut plan.5)).collect();
         let both = keys.iter().flat_map(|(old, new)| [old, new]).flatten();
         let _uniques = self.shared.unique_keys.lock_many(both.flat_map(|keys| unique_locks(schema, keys)));
-        let mut overlay = Overlay::new();
+        let mut uniques = UniqueChanges::default();
         let mut batch = Batch::with_capacity(planned.len() * (2 + schema.secondary().len()));
         let mut staged = Vec::with_capacity(planned.len());
         for ((ready, before, after, writes, outcome, _), (old, new)) in planned.into_iter().zip(&keys) {
             let described = after.doc().unwrap_or(Doc::EMPTY);
             let (old, new) = (old.as_deref(), new.as_deref());
-            match self.stage_index_changes(schema, &ready.id, described, old, new, &mut overlay, &mut batch) {
+            match self.stage_index_changes(schema, &ready.id, described, old, new, &mut uniques, &mut batch) {
                 Ok(()) => {
                     self.note_id(&ready.id);
                     batch.append(writes);
@@ -202,9 +199,10 @@ impl Collection {
         if staged.is_empty() {
             return Ok(None);
         }
+        uniques.write_to(&mut batch);
         let commit = self.commit(schema, batch, staged)?;
         // Trimming takes the locks of the documents that go.
-        drop((guard, _ids, _uniques));
+        drop((turn, _ids, _uniques));
         self.trim_capped()?;
         Ok(Some(commit))
     }

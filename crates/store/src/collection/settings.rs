@@ -64,10 +64,7 @@ impl Collection {
 
     /// Sets a value, or takes it back.
     pub fn set_setting(&self, name: &str, value: Option<Value<'_>>) -> Result<CommitId> {
-        let schema = self.schema.read();
-        if schema.dropped {
-            return Err(self.dropped_error());
-        }
+        let _turn = self.begin_write()?;
         let _writing = self.settings.writing.lock();
         let key = Key::Setting(self.id, name).bytes();
         let mut batch = Batch::new();

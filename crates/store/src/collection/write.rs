@@ -1,18 +1,18 @@
 //! The MongoDB way in which documents change: inserts and edits of winners, in batches that are committed as a whole.
 
 use super::document::{check_document, check_validator, prepare};
-use super::entries::{Overlay, index_keys, unique_locks};
+use super::entries::{UniqueChanges, index_keys, unique_locks};
 use super::stage::{After, Before, Current, Staged};
 use super::{Collection, Schema, document::Prepared};
 use crate::error::{Error, Result};
 use crate::index::IndexKeys;
-use crate::keys::Key;
 use crate::record::{Marks, Record};
 use crate::retry::RetryRecord;
 use diwan_kv::{Batch, CommitId};
 use diwan_value::{Doc, DocBuf, Timestamp, Value};
 use std::borrow::Cow;
 use std::cell::RefCell;
+use std::collections::HashSet;
 
 /// What accompanies a write.
 #[derive(Clone, Copy, Default)]
@@ -36,6 +36,8 @@ pub struct InsertReport {
     pub errors: Vec<(usize, Error)>,
     /// The last commit, for who wants to wait until it is durable.
     pub commit: Option<CommitId>,
+    /// How many documents of the request are dealt with.
+    done: usize,
 }
 
 /// What became of an edit.
@@ -71,9 +73,21 @@ impl Collection {
     /// Documents without an `_id` get one.
     pub fn insert(&self, docs: &[Doc<'_>], ordered: bool, options: WriteOptions<'_>) -> Result<InsertReport> {
         let mut report = InsertReport::default();
-        let mut from = 0;
-        while from < docs.len() {
+        self.insert_rest(docs, ordered, options, &mut report)?;
+        Ok(report)
+    }
+
+    /// Inserts the documents that the report does not deal with yet.
+    pub(crate) fn insert_rest(
+        &self,
+        docs: &[Doc<'_>],
+        ordered: bool,
+        options: WriteOptions<'_>,
+        report: &mut InsertReport,
+    ) -> Result<()> {
+        while report.done < docs.len() {
             let mut bytes = 0;
+            let from = report.done;
             let fits = docs[from..]
                 .iter()
                 .take(BATCH_DOCUMENTS)
@@ -83,13 +97,13 @@ impl Collection {
                 })
                 .count()
                 .max(1);
-            let stopped = self.insert_batch(&docs[from..from + fits], from, ordered, options, &mut report)?;
+            let stopped = self.insert_batch(&docs[from..from + fits], from, ordered, options, report)?;
             if stopped {
                 break;
             }
-            from += fits;
+            report.done += fits;
         }
-        Ok(report)
+        Ok(())
     }
 
     /// Inserts one batch; says whether an error ended an ordered insert.
@@ -101,11 +115,8 @@ impl Collection {
         options: WriteOptions<'_>,
         report: &mut InsertReport,
     ) -> Result<bool> {
-        let guard = self.schema.read();
-        let schema: &Schema = &guard;
-        if schema.dropped {
-            return Err(self.dropped_error());
-        }
+        let turn = self.begin_write()?;
+        let schema: &Schema = &turn;
         let mut prepared: Vec<(usize, Prepared<'_>)> = Vec::with_capacity(docs.len());
         let mut errors = Vec::new();
         for (at, doc) in docs.iter().enumerate() {
@@ -137,7 +148,8 @@ impl Collection {
         for (_, ready) in &prepared {
             currents.push(self.current(&ready.id)?);
         }
-        let mut overlay = Overlay::new();
+        let mut uniques = UniqueChanges::default();
+        let mut ids = HashSet::new();
         let mut batch = Batch::with_capacity(prepared.len() * (2 + schema.secondary().len()));
         let mut staged = Vec::with_capacity(prepared.len());
         let mut statements = Vec::new();
@@ -148,8 +160,7 @@ impl Collection {
                 if matches!(current, Current::Live(_)) {
                     return Err(self.duplicate_id(ready.doc().get("_id").unwrap_or(Value::Null)));
                 }
-                let key = if rising { Vec::new() } else { Key::Record(self.id, &ready.id).bytes() };
-                if !rising && overlay.contains_key(&key) {
+                if !rising && ids.contains(ready.id.as_slice()) {
                     return Err(self.duplicate_id(ready.doc().get("_id").unwrap_or(Value::Null)));
                 }
                 self.stage_index_changes(
@@ -158,11 +169,11 @@ impl Collection {
                     ready.doc(),
                     None,
                     Some(&keys),
-                    &mut overlay,
+                    &mut uniques,
                     &mut batch,
                 )?;
                 if !rising {
-                    overlay.insert(key, Some(Vec::new()));
+                    ids.insert(ready.id.as_slice());
                 }
                 self.stage_insert(&ready.id, ready.doc(), &current.read()?, &mut batch)
             });
@@ -186,6 +197,7 @@ impl Collection {
         }
         if !staged.is_empty() {
             report.inserted += staged.len();
+            uniques.write_to(&mut batch);
             if let Some(retry) = options.retry {
                 retry.write_offsets(&mut batch, statements.into_iter());
             }
@@ -194,7 +206,7 @@ impl Collection {
         let stopped = ordered && !errors.is_empty();
         report.errors.append(&mut errors);
         // Trimming takes the locks of the documents that go.
-        drop((guard, _ids, _uniques));
+        drop((turn, _ids, _uniques));
         self.trim_capped()?;
         Ok(stopped)
     }
@@ -207,11 +219,8 @@ impl Collection {
         options: WriteOptions<'_>,
         mut edit: impl FnMut(usize, Option<&Record<'_>>) -> Result<Edit>,
     ) -> Result<Written> {
-        let guard = self.schema.read();
-        let schema: &Schema = &guard;
-        if schema.dropped {
-            return Err(self.dropped_error());
-        }
+        let turn = self.begin_write()?;
+        let schema: &Schema = &turn;
         let _ids = self.shared.documents.lock_many(ids.iter().map(|id| (self.id.0, id.as_slice())));
         let mut currents = Vec::with_capacity(ids.len());
         for id in ids {
@@ -247,7 +256,7 @@ impl Collection {
         }
         let both = keys.iter().flat_map(|(old, new)| [old, new]).flatten();
         let _uniques = self.shared.unique_keys.lock_many(both.flat_map(|keys| unique_locks(schema, keys)));
-        let mut overlay = Overlay::new();
+        let mut uniques = UniqueChanges::default();
         let mut batch = Batch::with_capacity(edits.len() * (4 + schema.secondary().len()));
         let mut staged = Vec::with_capacity(edits.len());
         let mut written = Written::default();
@@ -262,7 +271,7 @@ impl Collection {
                 described,
                 old_keys.as_deref(),
                 new_keys.as_deref(),
-                &mut overlay,
+                &mut uniques,
                 &mut batch,
             )?;
             match (before, outcome) {
@@ -283,6 +292,7 @@ impl Collection {
                 }
             }
         }
+        uniques.write_to(&mut batch);
         if let Some(retry) = options.retry
             && !staged.is_empty()
         {
@@ -295,7 +305,7 @@ impl Collection {
         if !batch.is_empty() || !staged.is_empty() {
             written.commit = Some(self.commit(schema, batch, staged)?);
         }
-        drop((guard, _ids, _uniques));
+        drop((turn, _ids, _uniques));
         if written.inserted > 0 {
             self.trim_capped()?;
         }

@@ -34,6 +34,7 @@ pub(crate) fn as_query_error(error: Error) -> query::Error {
             message,
             doc! { "errInfo": details },
         ),
+        Error::CollectionDropped(_) => query::Error::new(query::code::QUERY_PLAN_KILLED, message),
         other => query::Error::new(query::code::INTERNAL_ERROR, other.to_string()),
     }
 }

@@ -1,6 +1,6 @@
 //! Building indexes beside traffic.
 //!
-//! The index is set into the schema first, so that every write from then on maintains it. Then the builder adds the
+//! The index is set into the schema first, so that every write from then on maintains it ([how](crate::schema_change)). Then the builder adds the
 //! entries of all documents, in one of two ways. A document inserted meanwhile needs nothing: its writer has added its
 //! entries. Readers use the index when all are there.
 //!
@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::index::{Index, IndexSpec};
 use crate::keys::{self, IndexId, Key};
 use crate::record::Record;
-use crate::store::Numbers;
+use crate::numbers::Filling;
 use diwan_kv::{Batch, Bytes, KeyRange, Space};
 use diwan_query::{Interrupt, code};
 use std::collections::HashMap;
@@ -47,8 +47,56 @@ impl Collection {
     ) -> Result<(usize, usize)> {
         // One build at a time in a collection: a second asks again what is there when the first has ended.
         let _building = self.building.lock();
+        let (before, built, filling) = self.begin_indexes(specs)?;
+        if built.is_empty() {
+            return Ok((before, before));
+        }
+        let numbers: Vec<u32> = built.iter().map(|index| index.id.0).collect();
+        let outcome = self
+            .add_all_entries(&built, interrupt, progress)
+            .and_then(|()| self.complete_indexes(&built, &numbers));
+        drop(filling);
+        match outcome {
+            Ok(()) => Ok((before, before + built.len())),
+            Err(error) => {
+                let removed = self.remove_indexes(|index| numbers.contains(&index.id.0));
+                if let Err(error) = removed {
+                    tracing::error!(%error, "an unfinished index stays until the next start");
+                }
+                Err(match error {
+                    Error::CollectionDropped(_) => build_aborted("collection dropped"),
+                    error => error,
+                })
+            }
+        }
+    }
+
+    /// Sets the indexes that are not there yet into the schema, so that every later write maintains them. Gives how many
+    /// there were before, too, and keeps the new ones' keys from being deleted.
+    fn begin_indexes(&self, specs: Vec<IndexSpec>) -> Result<(usize, Vec<Arc<Index>>, Filling<'_>)> {
+        let change = self.shared.change_schema();
         let existing = self.schema();
+        if existing.dropped {
+            return Err(self.dropped_error());
+        }
         let before = existing.indexes.len();
+        let fresh = self.fresh_specs(&existing, specs)?;
+        if fresh.is_empty() {
+            return Ok((before, Vec::new(), self.shared.fill(&[])));
+        }
+        self.change_schema(&change, |batch, schema| {
+            let index = |spec| Arc::new(Index::new(IndexId(batch.allocate()), spec, false, 0));
+            let built: Vec<Arc<Index>> = fresh.into_iter().map(index).collect();
+            let numbers: Vec<u32> = built.iter().map(|index| index.id.0).collect();
+            // Dropped until they are complete, so that a kill leaves nothing behind.
+            batch.mark_dropped(&numbers);
+            schema.indexes.extend(built.iter().cloned());
+            Ok((before, built, self.shared.fill(&numbers)))
+        })
+    }
+
+    /// Those of the specifications that no index has.
+    fn fresh_specs(&self, existing: &Schema, specs: Vec<IndexSpec>) -> Result<Vec<IndexSpec>> {
         let mut fresh: Vec<IndexSpec> = Vec::new();
         for spec in specs {
             let mut same = false;
@@ -59,59 +107,42 @@ impl Collection {
                 fresh.push(spec);
             }
         }
-        if fresh.is_empty() {
-            return Ok((before, before));
-        }
-        if before + fresh.len() > MAX_INDEXES {
+        if existing.indexes.len() + fresh.len() > MAX_INDEXES {
             return Err(Error::refused(
                 code::CANNOT_CREATE_INDEX,
                 format!("add index fails, too many indexes for {}: at most {MAX_INDEXES}", self.namespace()),
             ));
         }
-        let built = fresh
-            .into_iter()
-            .map(|spec| Ok(Arc::new(Index::new(IndexId(self.shared.next_number()?), spec, false, 0))))
-            .collect::<Result<Vec<_>>>()?;
-        let numbers: Vec<u32> = built.iter().map(|index| index.id.0).collect();
-        let schema = self.set_schema(|schema| schema.indexes.extend(built.iter().cloned()));
-        if schema.dropped {
-            return Err(self.dropped_error());
-        }
-        self.shared.save_collection(self, Numbers::default())?;
-        let filling = self.shared.fill(&numbers);
-        let outcome = self.add_all_entries(&built, interrupt, progress);
-        drop(filling);
-        match outcome {
-            Ok(()) => {
-                self.set_schema(|schema| {
-                    for index in schema.indexes.iter_mut().filter(|index| numbers.contains(&index.id.0)) {
-                        *index = Arc::new(index.completed());
-                    }
-                });
-                self.shared.save_collection(self, Numbers { kept: &numbers, dropped: &[] })?;
-                Ok((before, before + built.len()))
-            }
-            Err(error) => {
-                self.remove_indexes(|index| built.iter().any(|other| other.id == index.id))?;
-                Err(error)
-            }
-        }
+        Ok(fresh)
     }
 
-    /// Drops indexes and has their entries deleted in the background.
-    ///
-    /// Writers stop maintaining them at once, so that they are dead must be durable before: otherwise a kill would
-    /// bring back indexes that lack entries.
+    /// Lets readers use the indexes, which hold every document now.
+    fn complete_indexes(&self, built: &[Arc<Index>], numbers: &[u32]) -> Result<()> {
+        let change = self.shared.change_schema();
+        self.change_schema(&change, |batch, schema| {
+            self.check_building(schema, built)?;
+            for index in schema.indexes.iter_mut().filter(|index| numbers.contains(&index.id.0)) {
+                *index = Arc::new(index.completed());
+            }
+            batch.unmark_dropped(numbers);
+            Ok(())
+        })
+    }
+
+    /// Drops indexes and has their entries deleted in the background. A dropped collection has none.
     pub fn remove_indexes(&self, mut which: impl FnMut(&Index) -> bool) -> Result<()> {
+        let change = self.shared.change_schema();
         let schema = self.schema();
         let chosen = schema.secondary().iter().filter(|index| which(index));
         let removed: Vec<u32> = chosen.map(|index| index.id.0).collect();
-        if removed.is_empty() {
+        if removed.is_empty() || schema.dropped {
             return Ok(());
         }
-        self.shared.note_dropped(&removed)?;
-        self.set_schema(|schema| schema.indexes.retain(|index| !removed.contains(&index.id.0)));
-        self.shared.save_collection(self, Numbers { kept: &[], dropped: &removed })?;
+        self.change_schema(&change, |batch, schema| {
+            batch.mark_dropped(&removed);
+            schema.indexes.retain(|index| !removed.contains(&index.id.0));
+            Ok(())
+        })?;
         self.shared.delete_later(removed);
         Ok(())
     }
@@ -141,7 +172,7 @@ impl Collection {
             return Err(self.dropped_error());
         }
         if !built.iter().all(|index| schema.indexes.iter().any(|other| other.id == index.id)) {
-            return Err(Error::refused(276, "Index build aborted: the index was dropped"));
+            return Err(build_aborted("the index was dropped"));
         }
         Ok(())
     }
@@ -166,8 +197,8 @@ impl Collection {
 
     /// Adds the entries of a run of documents, as they are now.
     fn add_entries(&self, built: &[Arc<Index>], ids: &[Vec<u8>]) -> Result<()> {
-        let guard = self.schema.read();
-        self.check_building(&guard, built)?;
+        let turn = self.begin_write()?;
+        self.check_building(&turn, built)?;
         let _ids = self.shared.documents.lock_many(ids.iter().map(|id| (self.id.0, id.as_slice())));
         let mut documents = Vec::with_capacity(ids.len());
         for id in ids {
@@ -189,9 +220,7 @@ impl Collection {
         let mut taken: HashMap<Vec<u8>, &[u8]> = HashMap::new();
         for (id, bytes, keys) in &documents {
             for (index, keys) in built.iter().zip(keys) {
-                if index.is_news(keys.multikey) {
-                    self.shared.save_multikey(self, index, keys.multikey)?;
-                }
+                self.note_multikey(&turn, index, keys.multikey)?;
                 for (key, types) in &keys.entries {
                     if !index.spec.unique {
                         batch.put(Space::Indexes, Key::Entry(index.id, key, id).bytes(), types.as_slice());
@@ -216,4 +245,8 @@ impl Collection {
         }
         Ok(())
     }
+}
+
+fn build_aborted(reason: &str) -> Error {
+    Error::refused(code::INDEX_BUILD_ABORTED, format!("Index build aborted: {reason}"))
 }

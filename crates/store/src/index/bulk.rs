@@ -72,9 +72,10 @@ impl Collection {
                 break;
             }
         }
-        for (index, bits) in built.iter().zip(gatherer.multikey) {
-            if index.is_news(bits) {
-                self.shared.save_multikey(self, index, bits)?;
+        {
+            let turn = self.begin_write()?;
+            for (index, bits) in built.iter().zip(gatherer.multikey) {
+                self.note_multikey(&turn, index, bits)?;
             }
         }
         self.repair_changed(built, snapshot.as_ref(), since, interrupt)
@@ -107,8 +108,8 @@ impl Collection {
 
     /// Takes away what was ingested of these documents and is no longer so, and gives entries their present values.
     fn repair(&self, built: &[Arc<Index>], ingested: &dyn Snapshot, ids: &[Vec<u8>]) -> Result<()> {
-        let guard = self.schema.read();
-        self.check_building(&guard, built)?;
+        let turn = self.begin_write()?;
+        self.check_building(&turn, built)?;
         let _ids = self.shared.documents.lock_many(ids.iter().map(|id| (self.id.0, id.as_slice())));
         let mut batch = Batch::new();
         for id in ids {

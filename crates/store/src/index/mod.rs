@@ -30,6 +30,13 @@ pub struct Index {
     /// Whether it holds every document: writers keep it up to date from its beginning, readers use it from here on.
     /// Not changed in place: a reader's schema must be older than its snapshot in this as well.
     ready: bool,
+    /// What stays the same index's when its specification or readiness changes.
+    state: Arc<State>,
+}
+
+/// What is learnt of an index while it is in use.
+#[derive(Debug)]
+struct State {
     /// Which fields of the key have met an array, a bit a field; a wildcard index has all bits once any has.
     multikey: AtomicU64,
     /// Which of these bits are in the catalog: only then may an entry depend on them.
@@ -43,16 +50,18 @@ pub struct Index {
 impl Index {
     /// An index as the catalog knows it.
     pub(crate) fn new(id: IndexId, spec: IndexSpec, ready: bool, multikey: u64) -> Index {
-        Index {
-            id,
-            summary: format!("IXSCAN {}", ShownDoc(spec.key.as_doc())).into(),
-            spec,
-            ready,
+        let state = State {
             multikey: AtomicU64::new(multikey),
             noted: AtomicU64::new(multikey),
             accesses: AtomicU64::new(0),
             counted_since: crate::clock::now_millis(),
-        }
+        };
+        Index::with_state(id, spec, ready, Arc::new(state))
+    }
+
+    fn with_state(id: IndexId, spec: IndexSpec, ready: bool, state: Arc<State>) -> Index {
+        let summary = format!("IXSCAN {}", ShownDoc(spec.key.as_doc())).into();
+        Index { id, summary, spec, ready, state }
     }
 
     /// Whether queries may use it.
@@ -62,7 +71,12 @@ impl Index {
 
     /// The same index, complete. No write may be under way.
     pub(crate) fn completed(&self) -> Index {
-        Index::new(self.id, self.spec.clone(), true, self.multikey())
+        Index::with_state(self.id, self.spec.clone(), true, self.state.clone())
+    }
+
+    /// The same index under another specification of the same entries.
+    pub(crate) fn respecified(&self, spec: IndexSpec) -> Index {
+        Index::with_state(self.id, spec, self.ready, self.state.clone())
     }
 
     /// Whether any document has several entries.
@@ -72,32 +86,32 @@ impl Index {
 
     /// Which fields of the key have met an array, a bit a field.
     pub fn multikey(&self) -> u64 {
-        self.multikey.load(Ordering::Acquire)
+        self.state.multikey.load(Ordering::Acquire)
     }
 
     /// Adds multikey bits to what the catalog is told at its next writing.
     pub(crate) fn add_multikey(&self, bits: u64) {
-        self.multikey.fetch_or(bits, Ordering::AcqRel);
+        self.state.multikey.fetch_or(bits, Ordering::AcqRel);
     }
 
     /// Whether the catalog may not know of these bits yet.
     pub(crate) fn is_news(&self, bits: u64) -> bool {
-        bits & !self.noted.load(Ordering::Acquire) != 0
+        bits & !self.state.noted.load(Ordering::Acquire) != 0
     }
 
     /// Remembers that the catalog holds these bits.
     pub(crate) fn note_multikey(&self, bits: u64) {
-        self.noted.fetch_or(bits, Ordering::AcqRel);
+        self.state.noted.fetch_or(bits, Ordering::AcqRel);
     }
 
     /// Counts one query that the index answered.
     pub fn note_access(&self) {
-        self.accesses.fetch_add(1, Ordering::Relaxed);
+        self.state.accesses.fetch_add(1, Ordering::Relaxed);
     }
 
     /// How many queries the index answered, and since when (milliseconds since the Unix epoch).
     pub fn accesses(&self) -> (u64, i64) {
-        (self.accesses.load(Ordering::Relaxed), self.counted_since)
+        (self.state.accesses.load(Ordering::Relaxed), self.state.counted_since)
     }
 
     /// The entries that `doc` has in the index.

@@ -84,64 +84,71 @@ impl StoreCollections {
         execution: &Execution,
     ) -> Result<()> {
         let name = Namespace::new(&namespace.database, &namespace.collection)?;
-        let collection = self.store.collection_or_create(&name)?;
         let filter = match key {
             None => Arc::new(Filter::AlwaysFalse),
             Some(key) => Arc::new(key_filter(key, execution)?),
         };
-        let options = WriteOptions {
-            bypass_validation: execution.bypass_document_validation,
-            ..WriteOptions::default()
-        };
         for _ in 0..ATTEMPTS {
-            let view = collection.view();
-            let planner = Planner {
-                view: &view,
-                filter: filter.clone(),
-                sort: None,
-                collator: execution.context.collator.clone(),
-                hint: Hint::None,
-                tailable: false,
-                needed: None,
-            };
-            let plan = planner.plan()?;
-            let mut scan = Scan::new(view, &plan);
-            if scan.step(&execution.context.interrupt)? {
-                let id = crate::collection::document_id(scan.current())?;
-                let (mut decided, mut duplicate) = (false, false);
-                collection.edit(&[id], options, |_, record| {
-                    let Some(record) = record.filter(|record| filter.matches(record.doc).unwrap_or(false))
-                    else {
-                        return Ok(Edit::Keep);
-                    };
-                    decided = true;
-                    Ok(match decide(Some(record.doc))? {
-                        MergeWrite::Duplicate => {
-                            duplicate = true;
-                            Edit::Keep
-                        }
-                        MergeWrite::Put(doc) if doc.as_doc() != record.doc => Edit::Put(doc),
-                        _ => Edit::Keep,
-                    })
-                })?;
-                if duplicate {
-                    return Err(duplicate_key(&collection, key.unwrap_or(Doc::EMPTY)));
-                }
-                if decided {
-                    return Ok(());
-                }
-                continue;
-            }
-            let MergeWrite::Put(doc) = decide(None)? else { return Ok(()) };
-            let doc = with_id_in_front(doc.as_doc());
-            let result = RefCell::new(None);
-            let inserted = collection.insert_new(doc, options.bypass_validation, None, &result, &filter)?;
-            if inserted.is_some() {
+            let merged = self.store.on_collection(&name, |collection| {
+                try_merge(collection, key, &filter, decide, execution)
+            })?;
+            if merged {
                 return Ok(());
             }
         }
         Err(Error::refused(code::WRITE_CONFLICT, "the document kept changing while it was merged"))
     }
+}
+
+/// Merges one document by what is there now; false if that changed meanwhile.
+fn try_merge(
+    collection: &Arc<Collection>,
+    key: Option<Doc<'_>>,
+    filter: &Arc<Filter>,
+    decide: &mut MergeDecision<'_>,
+    execution: &Execution,
+) -> Result<bool> {
+    let options =
+        WriteOptions { bypass_validation: execution.bypass_document_validation, ..WriteOptions::default() };
+    let view = collection.view();
+    let planner = Planner {
+        view: &view,
+        filter: filter.clone(),
+        sort: None,
+        collator: execution.context.collator.clone(),
+        hint: Hint::None,
+        tailable: false,
+        needed: None,
+    };
+    let plan = planner.plan()?;
+    let mut scan = Scan::new(view, &plan);
+    if scan.step(&execution.context.interrupt)? {
+        let id = crate::collection::document_id(scan.current())?;
+        let (mut decided, mut duplicate) = (false, false);
+        collection.edit(&[id], options, |_, record| {
+            let Some(record) = record.filter(|record| filter.matches(record.doc).unwrap_or(false)) else {
+                return Ok(Edit::Keep);
+            };
+            decided = true;
+            Ok(match decide(Some(record.doc))? {
+                MergeWrite::Duplicate => {
+                    duplicate = true;
+                    Edit::Keep
+                }
+                MergeWrite::Put(doc) if doc.as_doc() != record.doc => Edit::Put(doc),
+                _ => Edit::Keep,
+            })
+        })?;
+        if duplicate {
+            return Err(duplicate_key(collection, key.unwrap_or(Doc::EMPTY)));
+        }
+        return Ok(decided);
+    }
+    let MergeWrite::Put(doc) = decide(None)? else { return Ok(true) };
+    let doc = with_id_in_front(doc.as_doc());
+    let result = RefCell::new(None);
+    let inserted = collection.insert_new(doc, options.bypass_validation, None, &result, filter)?;
+    Ok(inserted.is_some())
 }
 
 impl Collections for StoreCollections {

@@ -1,5 +1,6 @@
 //! `delete`: one document or all that match.
 
+use super::by_name::interrupted_by_drop;
 use super::scope::Scope;
 use super::target::Targets;
 use crate::collection::{Collection, Edit, WriteOptions};
@@ -55,7 +56,8 @@ impl Collection {
         let retry = request.retry.map(|retry| RetryRecord { result: Some(result.as_doc()), ..retry });
         let options = WriteOptions { retry: retry.filter(|_| !request.multi), ..WriteOptions::default() };
         loop {
-            let ids = targets.next_many(if request.multi { BATCH } else { 1 }, &ready)?;
+            let ids = targets.next_many(if request.multi { BATCH } else { 1 }, &ready);
+            let ids = ids.map_err(|error| interrupted_by_drop(error, deleted.count))?;
             if ids.is_empty() {
                 return Ok(deleted);
             }
@@ -64,7 +66,8 @@ impl Collection {
                     Some(record) if filter.matches(record.doc)? => Edit::Delete,
                     _ => Edit::Keep,
                 })
-            })?;
+            });
+            let written = written.map_err(|error| interrupted_by_drop(error, deleted.count))?;
             deleted.count += written.deleted as u64;
             deleted.commit = written.commit.or(deleted.commit);
             if !request.multi && deleted.count > 0 {

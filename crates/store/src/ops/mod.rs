@@ -3,7 +3,9 @@
 //! An operation's arguments are documents as they came from the client; what they share is [`Scope`].
 
 mod aggregate;
+mod by_name;
 mod collections;
+mod convert_to_capped;
 mod count;
 mod delete;
 mod distinct;

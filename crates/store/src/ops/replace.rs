@@ -1,9 +1,9 @@
 //! `$out`: a collection's new contents, gathered aside and put in its place at once.
 
-use crate::collection::{Collection, WriteOptions};
+use crate::collection::{Collection, Schema, WriteOptions};
 use crate::error::{Error, Result};
 use crate::exec::as_query_error;
-use crate::index::BuildProgress;
+use crate::index::{BuildProgress, IndexSpec};
 use crate::namespace::Namespace;
 use crate::store::{Entry, Store};
 use diwan_query::code;
@@ -85,15 +85,43 @@ impl NewContents {
 
     fn finish(&mut self) -> Result<()> {
         self.flush()?;
-        if let Some(Entry::Collection(old)) = self.store.entry(&self.target) {
-            let specs = old.schema().secondary().iter().map(|index| index.spec.clone()).collect();
-            let interrupt = &self.execution.context.interrupt;
-            self.collection.create_indexes(specs, interrupt, &BuildProgress::default())?;
+        let specs = match self.store.collection(&self.target)? {
+            Some(old) => specs(&old.schema()),
+            None => Vec::new(),
+        };
+        let interrupt = &self.execution.context.interrupt;
+        self.collection.create_indexes(specs.clone(), interrupt, &BuildProgress::default())?;
+        let change = self.store.shared.change_schema();
+        let old = self.store.collection(&self.target)?;
+        let replaced = old.as_deref().map(Collection::stop_writes);
+        if let Some(target) = &replaced {
+            self.check_unchanged(target.schema(), &specs)?;
         }
-        self.store.rename(&self.temporary, &self.target, true)?;
+        if self.collection.schema().dropped {
+            return Err(self.collection.dropped_error());
+        }
+        self.store.move_entry(&change, &self.collection, &self.target, replaced)?;
         self.committed = true;
         Ok(())
     }
+
+    /// Refuses to replace a collection whose options or indexes the new contents would lose.
+    fn check_unchanged(&self, target: &Schema, indexes: &[IndexSpec]) -> Result<()> {
+        let what = if target.options.to_doc() != self.collection.schema().options.to_doc() {
+            "collection options"
+        } else if specs(target).iter().map(IndexSpec::to_doc).ne(indexes.iter().map(IndexSpec::to_doc)) {
+            "indexes"
+        } else {
+            return Ok(());
+        };
+        let text = format!("{what} of target collection {} changed during processing.", self.target);
+        Err(Error::refused(code::COMMAND_FAILED, text))
+    }
+}
+
+/// What the secondary indexes of a collection are like.
+fn specs(schema: &Schema) -> Vec<IndexSpec> {
+    schema.secondary().iter().map(|index| index.spec.clone()).collect()
 }
 
 impl Replacement for NewContents {

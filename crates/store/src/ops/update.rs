@@ -1,5 +1,6 @@
 //! `update`: one document or all that match, with upsert.
 
+use super::by_name::interrupted_by_drop;
 use super::scope::{Ready, Scope};
 use super::target::Targets;
 use crate::collection::{Collection, Edit, WriteOptions, document_id};
@@ -188,7 +189,8 @@ impl Collection {
         let mut targets =
             Targets::find(self, request.filter, &statement.filter, None, &request.hint, &statement.ready)?;
         loop {
-            let ids = targets.next_many(BATCH, &statement.ready)?;
+            let ids = targets.next_many(BATCH, &statement.ready);
+            let ids = ids.map_err(|error| interrupted_by_drop(error, total.matched))?;
             if ids.is_empty() {
                 break;
             }
@@ -202,10 +204,11 @@ impl Collection {
                 // One document of the batch is refused: those before it are updated all the same.
                 Err(Error::Query(_) | Error::DuplicateKey(_) | Error::DocumentValidation { .. }) => {
                     for id in ids {
-                        add(self.update_these(&[id], request, statement)?);
+                        let updated = self.update_these(&[id], request, statement);
+                        add(updated.map_err(|error| interrupted_by_drop(error, 1))?);
                     }
                 }
-                Err(error) => return Err(error),
+                Err(error) => return Err(interrupted_by_drop(error, total.matched)),
             }
         }
         if total.matched == 0 && request.upsert {

@@ -11,4 +11,6 @@ mod model;
 mod races;
 mod residue;
 mod revisions;
+mod schema_changes;
+mod schema_stress;
 mod setup;

@@ -1,0 +1,170 @@
+//! `convertToCapped` and `cloneCollectionAsCapped`: a collection's documents in one that is bounded. Indexes but the one on
+//! `_id` stay behind, as in MongoDB.
+//!
+//! The documents are copied beside traffic, into a collection of another name. What changes meanwhile is copied again, from
+//! the change log; the last of it while writers wait. Then the copy takes the collection's place at once.
+
+use super::TEMPORARY_PREFIX;
+use crate::collection::{Collection, Edit, ReadView, WriteOptions};
+use crate::error::{Error, Result};
+use crate::exec::Scan;
+use crate::namespace::Namespace;
+use crate::plan::{Hint, Planner};
+use crate::store::Store;
+use diwan_query::Interrupt;
+use diwan_query::filter::Filter;
+use diwan_query::pipeline::DocSource;
+use diwan_value::{Doc, DocBuf, ObjectId, doc};
+use std::sync::Arc;
+
+/// How many documents are copied at a time, and how many bytes of them.
+const RUN: usize = 1000;
+const RUN_BYTES: usize = 4 << 20;
+
+/// How often changes are copied beside traffic at most, before writers wait for the rest.
+const ROUNDS: usize = 10;
+
+/// How many changes are few enough that writers may wait for them.
+const FEW: u64 = 1000;
+
+impl Store {
+    /// Makes a collection capped, bounded by `size` bytes.
+    pub fn convert_to_capped(&self, name: &Namespace, size: i64, interrupt: &Interrupt) -> Result<()> {
+        let source = self.source(name)?;
+        // An index that is built meanwhile would write into what is replaced.
+        let _building = source.building.lock();
+        let temporary = Namespace {
+            database: name.database.clone(),
+            collection: format!("{TEMPORARY_PREFIX}{}", ObjectId::generate()),
+        };
+        let target = self.create_capped(&temporary, size)?;
+        let converted = self.convert(&source, &target, interrupt);
+        if converted.is_err() {
+            self.drop_collection(&temporary)?;
+        }
+        converted
+    }
+
+    /// Copies a collection's documents into a new capped collection.
+    pub fn clone_as_capped(
+        &self,
+        name: &Namespace,
+        target: &Namespace,
+        size: i64,
+        interrupt: &Interrupt,
+    ) -> Result<()> {
+        let source = self.source(name)?;
+        let copy = self.create_capped(target, size)?;
+        let copied = copy_all(&source, &copy, interrupt);
+        if copied.is_err() {
+            self.drop_collection(target)?;
+        }
+        copied
+    }
+
+    fn source(&self, name: &Namespace) -> Result<Arc<Collection>> {
+        let missing = || Error::namespace_not_found(format!("source collection {name} does not exist"));
+        self.collection(name)?.ok_or_else(missing)
+    }
+
+    fn create_capped(&self, name: &Namespace, size: i64) -> Result<Arc<Collection>> {
+        self.create(name, doc! { "capped": true, "size": size }.as_doc())?;
+        self.collection(name)?.ok_or_else(|| Error::CollectionDropped(name.clone()))
+    }
+
+    fn convert(
+        &self,
+        source: &Arc<Collection>,
+        target: &Arc<Collection>,
+        interrupt: &Interrupt,
+    ) -> Result<()> {
+        // Each is older than what is copied after it: a change between the two is copied twice, and none is missed.
+        let mut since = source.last_sequence();
+        let mut before = source.view();
+        copy_all(source, target, interrupt)?;
+        for _ in 0..ROUNDS {
+            if source.last_sequence() - since <= FEW {
+                break;
+            }
+            (since, before) = copy_changes(&before, since, target, interrupt)?;
+        }
+        let change = self.shared.change_schema();
+        if target.schema().dropped {
+            return Err(target.dropped_error());
+        }
+        let stopped = source.stop_writes();
+        if stopped.schema().dropped {
+            return Err(source.dropped_error());
+        }
+        copy_changes(&before, since, target, interrupt)?;
+        self.move_entry(&change, target, &source.namespace(), Some(stopped))
+    }
+}
+
+/// Copies all documents in the order of their insertion, as far as it is known.
+fn copy_all(source: &Arc<Collection>, target: &Collection, interrupt: &Interrupt) -> Result<()> {
+    let view = source.view();
+    let plan = Planner {
+        view: &view,
+        filter: Arc::new(Filter::AlwaysTrue),
+        sort: None,
+        collator: None,
+        hint: Hint::None,
+        tailable: false,
+        needed: None,
+    }
+    .plan()?;
+    let mut scan = Scan::new(view, &plan);
+    loop {
+        let mut run: Vec<DocBuf> = Vec::new();
+        let mut bytes = 0;
+        while run.len() < RUN && bytes < RUN_BYTES && scan.advance(interrupt)? {
+            bytes += scan.current().as_bytes().len();
+            run.push(scan.current().to_owned());
+        }
+        if run.is_empty() {
+            return Ok(());
+        }
+        let docs: Vec<Doc<'_>> = run.iter().map(DocBuf::as_doc).collect();
+        let report = target.insert(&docs, true, options())?;
+        if let Some((_, error)) = report.errors.into_iter().next() {
+            return Err(error);
+        }
+    }
+}
+
+/// Copies what has changed after sequence `since`. `before` is the collection as it was copied last; the collection as it is
+/// copied now is returned, and its sequence.
+fn copy_changes(
+    before: &ReadView,
+    mut since: u64,
+    target: &Collection,
+    interrupt: &Interrupt,
+) -> Result<(u64, ReadView)> {
+    let now = before.collection().view();
+    loop {
+        interrupt.check()?;
+        let mut ids = Vec::new();
+        now.changes(since, |change| {
+            ids.push(change.id.to_vec());
+            since = change.sequence;
+            Ok(ids.len() < RUN)
+        })?;
+        if ids.is_empty() {
+            return Ok((since, now));
+        }
+        target.edit(&ids, options(), |at, copy| {
+            let id = &ids[at];
+            Ok(match now.get(id)? {
+                // One that is not in the copy but was there before has been trimmed.
+                Some(_) if copy.is_none() && before.get(id)?.is_some() => Edit::Keep,
+                Some(stored) => Edit::Put(stored.doc().to_owned()),
+                None => Edit::Delete,
+            })
+        })?;
+    }
+}
+
+fn options() -> WriteOptions<'static> {
+    WriteOptions { bypass_validation: true, ..WriteOptions::default() }
+}

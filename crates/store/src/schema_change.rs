@@ -1,0 +1,161 @@
+//! Changes of the schema: the only way in which collections, views and indexes come, change and go.
+//!
+//! One mechanism excludes what must not run side by side (docs/schema-changes.md has the table of pairs):
+//! - Changes of the schema take turns in the whole store ([`SchemaChange`]). What a name stands for is looked up during the
+//!   turn, so it cannot go stale.
+//! - A change of a collection closes its write gate, so no write relies on the schema that goes.
+//! - What changes of the catalog is one batch, on the condition that the entries it replaces are as they were read.
+//! - Memory follows after the batch is committed: a failed change leaves both as they were.
+//!
+//! A turn is short: it spans no build of an index, no copy of documents, no wait for the disk.
+//!
+//! Order of locks: the turn, the write gates of the collections concerned, their documents, unique keys and sequences, and
+//! last the lock of the catalog ([`CatalogBatch`]), which writers also take to note that an index meets arrays.
+
+use crate::catalog::{CatalogEntry, FORMAT_VERSION};
+use crate::collection::{Collection, Schema};
+use crate::error::{Error, Result};
+use crate::keys::{Key, write_number};
+use crate::namespace::Namespace;
+use crate::store::Shared;
+use diwan_kv::{Batch, CommitId, Space};
+use parking_lot::MutexGuard;
+
+/// The turn of one change of the schema.
+pub(crate) struct SchemaChange<'a> {
+    shared: &'a Shared,
+    _turn: MutexGuard<'a, ()>,
+}
+
+impl Shared {
+    /// Waits for the turn to change the schema. The caller holds no write gate.
+    pub fn change_schema(&self) -> SchemaChange<'_> {
+        SchemaChange { shared: self, _turn: self.schema_changes.lock() }
+    }
+
+    /// Takes the lock of the catalog and begins a batch of changes to it. No gate is passed or closed before the batch is
+    /// committed.
+    pub fn catalog_batch(&self) -> CatalogBatch<'_> {
+        let next = self.numbers.next.lock();
+        CatalogBatch { shared: self, first: *next, free: *next, next, batch: Batch::new() }
+    }
+}
+
+impl<'a> SchemaChange<'a> {
+    /// Begins the batch of this change; the gates concerned are closed already.
+    pub fn batch(&self) -> CatalogBatch<'a> {
+        self.shared.catalog_batch()
+    }
+}
+
+impl Collection {
+    /// Changes the schema: `edit` changes a copy, and may add to the batch. When this returns, every write that relied on the
+    /// old schema has ended.
+    pub(crate) fn change_schema<T>(
+        &self,
+        change: &SchemaChange<'_>,
+        edit: impl FnOnce(&mut CatalogBatch<'_>, &mut Schema) -> Result<T>,
+    ) -> Result<T> {
+        let mut stopped = self.stop_writes();
+        if stopped.schema().dropped {
+            return Err(self.dropped_error());
+        }
+        let mut schema = stopped.schema().clone();
+        let mut batch = change.batch();
+        let outcome = edit(&mut batch, &mut schema)?;
+        batch.replace(&self.namespace(), &self.catalog_entry(&schema))?;
+        batch.commit()?;
+        stopped.publish(schema);
+        Ok(outcome)
+    }
+}
+
+/// Changes of the catalog that happen together. Dropping it uncommitted changes nothing.
+pub(crate) struct CatalogBatch<'a> {
+    shared: &'a Shared,
+    next: MutexGuard<'a, u32>,
+    first: u32,
+    free: u32,
+    batch: Batch,
+}
+
+impl CatalogBatch<'_> {
+    /// A number for a collection or an index that none had before.
+    pub fn allocate(&mut self) -> u32 {
+        self.free += 1;
+        self.free - 1
+    }
+
+    /// Puts the entry of a name that has none.
+    pub fn create(&mut self, name: &Namespace, entry: &CatalogEntry) {
+        let key = catalog_key(name);
+        self.batch.require_absent(Space::Meta, key.clone());
+        self.batch.put(Space::Meta, key, entry.encode().into_bytes());
+    }
+
+    /// Replaces the entry of the same collection or view.
+    pub fn replace(&mut self, name: &Namespace, entry: &CatalogEntry) -> Result<()> {
+        self.replace_other(name, &entry.uuid, entry)
+    }
+
+    /// Replaces the entry of the collection or view with this identifier.
+    pub fn replace_other(&mut self, name: &Namespace, old: &[u8; 16], entry: &CatalogEntry) -> Result<()> {
+        let key = self.require(name, old)?;
+        self.batch.put(Space::Meta, key, entry.encode().into_bytes());
+        Ok(())
+    }
+
+    /// Removes the entry of the collection or view with this identifier.
+    pub fn remove(&mut self, name: &Namespace, old: &[u8; 16]) -> Result<()> {
+        let key = self.require(name, old)?;
+        self.batch.delete(Space::Meta, key);
+        Ok(())
+    }
+
+    /// Makes the stored entry of a name a condition, if it is that of the identifier.
+    fn require(&mut self, name: &Namespace, uuid: &[u8; 16]) -> Result<Vec<u8>> {
+        let key = catalog_key(name);
+        let stored = self.shared.engine.get(Space::Meta, &key)?;
+        match stored.filter(|stored| CatalogEntry::uuid_of(stored) == Some(*uuid)) {
+            Some(stored) => self.batch.require_equal(Space::Meta, key.clone(), stored),
+            None => return Err(Error::Damaged(format!("the catalog's entry of {name} is another one's"))),
+        }
+        Ok(key)
+    }
+
+    /// Marks numbers as dropped: their keys are dead, and deleted at the next start at the latest.
+    pub fn mark_dropped(&mut self, numbers: &[u32]) {
+        for number in numbers {
+            self.batch.put(Space::Meta, Key::Dropped(*number).bytes(), Vec::new());
+        }
+    }
+
+    /// Takes that mark back.
+    pub fn unmark_dropped(&mut self, numbers: &[u32]) {
+        for number in numbers {
+            self.batch.delete(Space::Meta, Key::Dropped(*number).bytes());
+        }
+    }
+
+    /// Commits the changes.
+    pub fn commit(mut self) -> Result<CommitId> {
+        if self.free > self.first {
+            self.batch.put(Space::Meta, Key::Format.bytes(), format_value(self.free));
+        }
+        let commit = self.shared.engine.commit(self.batch)?;
+        *self.next = self.free;
+        Ok(commit)
+    }
+}
+
+fn catalog_key(name: &Namespace) -> Vec<u8> {
+    Key::Catalog { database: &name.database, collection: &name.collection }.bytes()
+}
+
+/// The format record: the version, and the next free number.
+pub(crate) fn format_value(next: u32) -> Vec<u8> {
+    let mut out = Vec::new();
+    write_number(&mut out, FORMAT_VERSION as u64);
+    write_number(&mut out, next.into());
+    out
+}
