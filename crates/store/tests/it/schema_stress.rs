@@ -182,7 +182,7 @@ impl Worker<'_> {
                 }
             }
             Kind::FindAndModify => {
-                let (filter, set) = (doc! { "_id": self.some_id() }, doc! { "$inc": { "u": 1 } });
+                let (filter, set) = (doc! { "_id": self.some_id() }, doc! { "$inc": { "n": 1 } });
                 let modify = FindAndModify {
                     filter: filter.as_doc(),
                     sort: None,
@@ -435,7 +435,7 @@ fn run(rounds: usize, open: &dyn Fn() -> Arc<dyn Engine>, reopens: bool, seed: u
         }
         for name in NAMES {
             let id = next_id.fetch_add(1, Ordering::SeqCst);
-            let doc = doc! { "_id": id, "n": 0, "u": format!("round {round} {name}") };
+            let doc = doc! { "_id": id, "n": 0, "u": 1_000_000 + id };
             let inserted =
                 store.insert(&namespace(name), &[doc.as_doc()], true, WriteOptions::default()).unwrap();
             assert!(inserted.errors.is_empty(), "{context}: {:?}", inserted.errors);
