@@ -170,6 +170,7 @@ impl From<diwan_query::Error> for Error {
     fn from(error: diwan_query::Error) -> Error {
         match error.code {
             code::NAMESPACE_NOT_FOUND => Error::no_database(),
+            code::INDEX_BUILD_ABORTED => Error::not_found(error.message),
             code::BSON_OBJECT_TOO_LARGE => Error::document_too_large(error.message),
             code::MAX_TIME_MS_EXPIRED => Error::new(
                 500,

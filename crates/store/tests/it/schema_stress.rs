@@ -106,7 +106,7 @@ fn namespace(name: &str) -> Namespace {
 /// A schema change may be refused: names are missing or taken, keys are duplicates, an index or collection went. Anything
 /// else is a fault.
 fn allow(outcome: Result<(), Error>) {
-    const REFUSED: [i32; 13] = [20, 26, 27, 48, 67, 85, 86, 125, 166, 171, 175, 276, 17152];
+    const REFUSED: [i32; 14] = [20, 26, 27, 48, 67, 85, 86, 125, 166, 171, 175, 276, 11000, 17152];
     match outcome {
         Ok(()) | Err(Error::DuplicateKey(_) | Error::DocumentValidation { .. }) => {}
         Err(Error::Query(error)) if REFUSED.contains(&error.code) => {}
