@@ -22,15 +22,11 @@ impl Couch {
     /// Creates a database; one that is there already is an error.
     pub fn create_database(&self, name: &str) -> Result<Arc<Collection>> {
         let namespace = names::check_new(name)?;
-        if self.store.entry(&namespace).is_some() {
-            return Err(Error::database_exists());
-        }
-        match self.store.create(&namespace, Doc::EMPTY) {
+        match self.store.create_collection(&namespace, Doc::EMPTY) {
             Err(diwan_store::Error::Query(error)) if error.code == diwan_query::code::NAMESPACE_EXISTS => {
                 Err(Error::database_exists())
             }
-            Err(error) => Err(error.into()),
-            Ok(()) => self.database(name),
+            outcome => Ok(outcome?),
         }
     }
 

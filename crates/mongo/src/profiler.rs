@@ -148,7 +148,7 @@ pub(crate) fn create_collection(server: &Server, database: &str) -> Result<()> {
             let text = format!("{namespace} exists but isn't capped");
             Err(CommandError::new(query_code::NAMESPACE_EXISTS, text))
         }
-        None => Ok(created?),
+        None => Ok(created.map(drop)?),
     }
 }
 

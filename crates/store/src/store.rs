@@ -200,17 +200,24 @@ impl Store {
             if let Some(collection) = self.collection(namespace)? {
                 return Ok(collection);
             }
-            match self.create(namespace, Doc::EMPTY) {
+            match self.create_collection(namespace, Doc::EMPTY) {
                 // Another client created it meanwhile.
                 Err(Error::Query(error)) if error.code == code::NAMESPACE_EXISTS => {}
-                Err(error) => return Err(error),
-                Ok(()) => {}
+                outcome => return outcome,
             }
         }
     }
 
+    /// Creates a collection. The one that is returned may have been dropped since.
+    pub fn create_collection(&self, namespace: &Namespace, options: Doc<'_>) -> Result<Arc<Collection>> {
+        match self.create(namespace, options)? {
+            Entry::Collection(collection) => Ok(collection),
+            Entry::View(_) => Err(Error::refused(code::INVALID_OPTIONS, "these are the options of a view")),
+        }
+    }
+
     /// Creates a collection or a view.
-    pub fn create(&self, namespace: &Namespace, options: Doc<'_>) -> Result<()> {
+    pub fn create(&self, namespace: &Namespace, options: Doc<'_>) -> Result<Entry> {
         if let Some(name) = namespace.collection.strip_prefix("system.")
             && !SYSTEM_COLLECTIONS.contains(&name)
         {
@@ -238,12 +245,11 @@ impl Store {
         batch.create(namespace, &entry);
         batch.commit()?;
         let entry = open_entry(&self.shared, namespace.clone(), entry)?;
-        let is_view = matches!(entry, Entry::View(_));
-        self.entries.write().insert(namespace.clone(), entry);
-        if !is_view {
+        self.entries.write().insert(namespace.clone(), entry.clone());
+        if let Entry::Collection(_) = entry {
             self.shared.databases.note(DatabaseEventKind::Created, namespace);
         }
-        Ok(())
+        Ok(entry)
     }
 
     /// Drops a collection or view: gone at once, its keys deleted in the background. Says whether there was one.

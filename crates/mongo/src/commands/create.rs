@@ -32,7 +32,7 @@ pub(super) fn run(context: &mut Context<'_>, _: &mut DocBuilder) -> Result<()> {
                 _ => return Err(error.into()),
             }
         }
-        outcome => outcome?,
+        outcome => outcome.map(drop)?,
     }
     context.fence()
 }

@@ -68,8 +68,7 @@ impl Store {
     }
 
     fn create_capped(&self, name: &Namespace, size: i64) -> Result<Arc<Collection>> {
-        self.create(name, doc! { "capped": true, "size": size }.as_doc())?;
-        self.collection(name)?.ok_or_else(|| Error::CollectionDropped(name.clone()))
+        self.create_collection(name, doc! { "capped": true, "size": size }.as_doc())
     }
 
     fn convert(

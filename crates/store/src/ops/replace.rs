@@ -54,10 +54,7 @@ impl NewContents {
         };
         let name = format!("{TEMPORARY_PREFIX}{}", ObjectId::generate());
         let temporary = Namespace { database: target.database.clone(), collection: name };
-        store.create(&temporary, options.as_doc())?;
-        let collection = store.collection(&temporary)?.ok_or_else(|| {
-            Error::namespace_not_found(format!("{temporary} was dropped while $out wrote it"))
-        })?;
+        let collection = store.create_collection(&temporary, options.as_doc())?;
         Ok(NewContents {
             store,
             target: target.clone(),

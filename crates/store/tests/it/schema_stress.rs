@@ -289,12 +289,12 @@ impl Worker<'_> {
                 let none: Option<fn(&mut Schema) -> Result<(), Error>> = None;
                 store.modify(name, validator.as_doc(), none)
             }
-            Kind::Create => store.create(name, Doc::EMPTY),
+            Kind::Create => store.create(name, Doc::EMPTY).map(drop),
             Kind::CreateView => {
                 let view = namespace("view");
                 let options = doc! { "viewOn": name.collection.as_str(), "pipeline": [] };
                 match self.random.u8(..3) {
-                    0 => store.create(&view, options.as_doc()),
+                    0 => store.create(&view, options.as_doc()).map(drop),
                     1 => store.modify(&view, options.as_doc(), None::<fn(&mut Schema) -> Result<(), Error>>),
                     _ => store.drop_collection(&view).map(drop),
                 }
