@@ -277,3 +277,40 @@ fn sweeping_beside_uploads_loses_nothing_and_leaves_nothing() {
     sweep_now(&files);
     assert_eq!(keys_left(&files), [0; 5]);
 }
+
+/// Text of a few words, and bytes that cannot be packed, the same at every run.
+fn words(length: usize) -> Vec<u8> {
+    const WORDS: [&str; 12] = [
+        "alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu",
+    ];
+    let mut out = Vec::with_capacity(length + 8);
+    let mut state = 1u64;
+    while out.len() < length {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        out.extend_from_slice(WORDS[(state >> 33) as usize % WORDS.len()].as_bytes());
+        out.push(if (state >> 40).is_multiple_of(7) { b'\n' } else { b' ' });
+    }
+    out.truncate(length);
+    out
+}
+
+#[test]
+fn packed_attachments_have_the_lengths_and_digests_of_zlib_level_8() {
+    let (_store, files) = store();
+    // The lengths and digests are those of zlib itself: `compressobj(8, DEFLATED, 31, 8)` of Python's module.
+    for (bytes, length, digest) in [
+        (Vec::new(), 20, "7029066c27ac6f5ef18d660d5741979a"),
+        (b"hello, world".to_vec(), 32, "067087b027bb7cc7fd02fc72de46f099"),
+        (vec![0; 100_000], 132, "781d85846e95592e564bead19c048178"),
+        (words(1000), 287, "8d3ee3c3441529630ed6233775b66976"),
+        (words(300_000), 45_400, "72c021e9a798f8a0942ea20853459d33"),
+        ([words(40_000), noise(40_000, 1), words(40_000)].concat(), 55_792, "0196d395e4d2b5eb3fb0fa09883922d3"),
+    ] {
+        let staged = upload(&files, BlobSource::ToPack, &bytes);
+        let packed = staged.attachment("a", "text/plain", 1);
+        let stored = read(&files, &packed, BlobForm::Stored, None);
+        assert_eq!(&stored[..10.min(stored.len())], b"\x1f\x8b\x08\0\0\0\0\0\0\x03");
+        let md5: String = packed.md5.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!((packed.encoded_length, md5.as_str()), (length, digest), "of {} bytes", bytes.len());
+    }
+}

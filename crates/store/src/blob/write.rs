@@ -8,8 +8,8 @@ use crate::error::{Error, Result};
 use crate::keys::{self, Key};
 use diwan_kv::{Batch, KeyRange, Space};
 use diwan_query::code;
-use flate2::Compression;
 use flate2::write::{GzEncoder, MultiGzDecoder};
+use flate2::{Compression, GzBuilder};
 use md5::{Digest, Md5};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
@@ -17,6 +17,8 @@ use std::sync::Arc;
 
 /// CouchDB's `compression_level`.
 const LEVEL: u32 = 8;
+/// The operating system that a gzip stream's header names: Unix, as zlib writes it. Digests cover the header.
+const UNIX: u8 = 3;
 
 /// What an upload brings, and what is stored of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +117,8 @@ impl Collection {
         let way = match source {
             BlobSource::Plain => Way::Plain(sink),
             BlobSource::ToPack => {
-                Way::ToPack { packer: GzEncoder::new(sink, Compression::new(LEVEL)), received: Md5::new() }
+                let packer = GzBuilder::new().operating_system(UNIX).write(sink, Compression::new(LEVEL));
+                Way::ToPack { packer, received: Md5::new() }
             }
             BlobSource::Packed => Way::Packed { sink, counter: MultiGzDecoder::new(Counter(0)) },
         };
