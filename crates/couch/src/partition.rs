@@ -19,6 +19,11 @@ pub fn cannot_be_partitioned() -> Error {
     Error::new(400, "invalid_design_doc", reason)
 }
 
+/// The refusal of a request about a partition of a database that has none.
+pub fn not_supported() -> Error {
+    Error::query_parse_error("`partition` parameter is not supported on this db")
+}
+
 /// Whether a document of this id belongs to the partition.
 pub fn has(partition: &str, id: &str) -> bool {
     id.strip_prefix(partition).is_some_and(|rest| rest.starts_with(':'))

@@ -47,7 +47,9 @@ const PATCH: &[&str] = &["PATCH"];
 /// Functions of design documents see the method and do as they like.
 const FUNCTION: &[&str] = &["DELETE", "GET", "HEAD", "PATCH", "POST", "PUT"];
 /// Lists only read.
-const LIST: &[&str] = &["GET", "HEAD", "POST"];
+const LIST: &[&str] = &["GET", "HEAD", "OPTIONS", "POST"];
+/// What does the same whatever is asked of it.
+const ANY: &[&str] = &["COPY", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"];
 /// All that can be asked of a document.
 const DOCUMENT: &[&str] = &["COPY", "DELETE", "GET", "HEAD", "PUT"];
 
@@ -85,20 +87,14 @@ pub const ROUTES: &[Route] = &[
     route(GET, "/_node/{node}/_prometheus", node::prometheus),
     route(GET, "/_node/{node}/_versions", node::versions),
     route(GET, "/_node/{node}/_config", config::all),
+    route(POST, "/_node/{node}/_config/_reload", config::reload),
     route(GET, "/_node/{node}/_config/{section}", config::section),
     route(GET, "/_node/{node}/_config/{section}/{key}", config::key),
     route(PUT, "/_node/{node}/_config/{section}/{key}", config::refuse),
     route(DELETE, "/_node/{node}/_config/{section}/{key}", config::refuse),
     quick(GET, "/_node/{node}", node::name),
-    quick(FUNCTION, "/_node", node::unnamed),
-    // The same where CouchDB 1 had it, for clients of its time.
-    route(GET, "/_config", config::all),
-    route(GET, "/_config/{section}", config::section),
-    route(GET, "/_config/{section}/{key}", config::key),
-    route(PUT, "/_config/{section}/{key}", config::refuse),
-    route(DELETE, "/_config/{section}/{key}", config::refuse),
-    route(GET, "/_stats", node::stats),
-    route(GET, "/_stats/{rest*}", node::branch),
+    quick(ANY, "/_node/{node}/{rest*}", node::missing),
+    quick(ANY, "/_node", node::unnamed),
     // Databases.
     route(GET, "/{db}", database::get),
     route(PUT, "/{db}", database::put),
@@ -134,7 +130,8 @@ pub const ROUTES: &[Route] = &[
     route(POST, "/{db}/_index/_bulk_delete", index::bulk_delete),
     route(DELETE, "/{db}/_index/_design/{ddoc}/{kind}/{name}", index::delete),
     route(DELETE, "/{db}/_index/{ddoc}/{kind}/{name}", index::delete),
-    route(FUNCTION, "/{db}/_index/{rest*}", index::missing),
+    route(ANY, "/{db}/_index/_design/{ddoc}/{kind}/{name}", index::missing),
+    route(ANY, "/{db}/_index/{rest*}", index::missing),
     route(FUNCTION, "/{db}/_partition", partition::unnamed),
     route(GET, "/{db}/_partition/{partition}", partition::get),
     route(POST, "/{db}/_partition/{partition}", partition::post),
@@ -165,6 +162,8 @@ pub const ROUTES: &[Route] = &[
     route(GET, "/{db}/_design/{ddoc}/_view/{view}", view::get),
     route(POST, "/{db}/_design/{ddoc}/_view/{view}", view::post),
     route(POST, "/{db}/_design/{ddoc}/_view/{view}/queries", view::queries),
+    route(ANY, "/{db}/_design/{ddoc}/_view", view::unnamed),
+    route(ANY, "/{db}/_design/{ddoc}/_view/{view}/{rest*}", view::unnamed),
     route(GET, "/{db}/_partition/{partition}/_design/{ddoc}/_view/{view}", view::get),
     route(POST, "/{db}/_partition/{partition}/_design/{ddoc}/_view/{view}", view::post),
     route(GET, "/{db}/_design/{ddoc}/_info", design_info::get),
@@ -256,6 +255,10 @@ static PATTERNS: LazyLock<Vec<Vec<Part>>> =
 /// Finds the route of a request.
 pub fn find(method: &Method, path: &str) -> Result<Found> {
     let parts = split(path)?;
+    if matches!(*method, Method::GET | Method::HEAD) && names_design_as_one_part(path) {
+        let db = parts.into_iter().next().unwrap_or_default();
+        return Ok(Found { handler: document::redirect, quick: true, params: vec![("db", db)] });
+    }
     let mut allowed: Vec<&str> = Vec::new();
     let mut first = None;
     for (route, pattern) in ROUTES.iter().zip(PATTERNS.iter()) {
@@ -282,6 +285,13 @@ pub fn find(method: &Method, path: &str) -> Result<Found> {
     Err(Error::method_not_allowed(format!("Only {list} allowed")).with_header("allow", list))
 }
 
+/// Whether the part behind the database's is all of a design document's id.
+fn names_design_as_one_part(path: &str) -> bool {
+    let part = path.split('/').filter(|part| !part.is_empty()).nth(1).unwrap_or_default();
+    let begin = part.get(..document::DESIGN_PART.len());
+    begin.is_some_and(|begin| begin.eq_ignore_ascii_case(document::DESIGN_PART))
+}
+
 /// The parts of a pattern.
 fn parts_of(pattern: &'static str) -> Vec<Part> {
     let part = |part: &'static str| match part.strip_prefix('{').and_then(|name| name.strip_suffix('}')) {
@@ -302,7 +312,10 @@ fn split(path: &str) -> Result<Vec<String>> {
         match decoded.split_once('/') {
             Some((kind @ ("_design" | "_local" | "_partition"), rest)) if !parts.is_empty() => {
                 parts.push(kind.to_owned());
-                parts.push(rest.to_owned());
+                // A local document without a name is none, however its path is written.
+                if !(kind == "_local" && rest.is_empty()) {
+                    parts.push(rest.to_owned());
+                }
             }
             _ => parts.push(decoded.into_owned()),
         }

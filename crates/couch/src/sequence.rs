@@ -55,20 +55,30 @@ pub enum Since {
     Now,
 }
 
-/// Reads a sequence as a client gives it: `now`, a number, or what [`text`] wrote.
+/// Reads a sequence as a client gives it: `now`, 0, what [`text`] wrote, or a sequence of CouchDB's. As in CouchDB, a
+/// number alone is no sequence; what belongs to another database is read as 0.
 pub fn parse(collection: &Collection, text: &str) -> Result<Since> {
-    let text = text.trim_matches('"');
-    if text == "now" {
-        return Ok(Since::Now);
+    match text {
+        "now" => return Ok(Since::Now),
+        "0" => return Ok(Since::Sequence(0)),
+        _ => {}
     }
-    let (number, mark) = match text.split_once('-') {
-        Some((number, mark)) => (number, Some(mark)),
-        None => (text, None),
+    let malformed = || Error::bad_request("Malformed sequence supplied in 'since' parameter.");
+    let text = text.strip_prefix('"').unwrap_or(text);
+    let text = text.strip_suffix('"').unwrap_or(text);
+    let is_number = |text: &&str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let (number, mark) = match text.split_once('-').filter(|(number, _)| is_number(number)) {
+        Some((number, mark)) => (Some(number), mark),
+        None => (None, text),
     };
-    let number: u64 = number
-        .parse()
-        .map_err(|_| Error::bad_request("Malformed sequence supplied in 'since' parameter."))?;
     let mut own = String::new();
     push_hex(&mut own, &collection.uuid()[..4]);
-    Ok(Since::Sequence(if mark.is_some_and(|mark| mark != own) { 0 } else { number }))
+    if mark == own {
+        let number = number.and_then(|number| number.parse().ok()).ok_or_else(malformed)?;
+        return Ok(Since::Sequence(number));
+    }
+    let is_other = number.is_some() && mark.len() == own.len() && mark.bytes().all(|byte| byte.is_ascii_hexdigit());
+    // CouchDB's marks are encoded terms, which begin so.
+    let is_couchdbs = mark.starts_with("g1") || mark.starts_with("g2");
+    if is_other || is_couchdbs { Ok(Since::Sequence(0)) } else { Err(malformed()) }
 }

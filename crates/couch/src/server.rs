@@ -59,9 +59,10 @@ impl Couch {
     /// A face over `store`.
     pub fn new(store: Arc<Store>, config: Config) -> Arc<Couch> {
         let scripts = Sandbox::new(Limits::default());
-        let server_header = format!("Diwan/{} (CouchDB/{})", config.version, crate::COUCHDB_VERSION);
+        // Clients look at how it begins.
+        let server_header = format!("CouchDB/{} (Diwan/{})", crate::COUCHDB_VERSION, config.version);
         let server_header =
-            HeaderValue::try_from(server_header).unwrap_or_else(|_| HeaderValue::from_static("Diwan"));
+            HeaderValue::try_from(server_header).unwrap_or_else(|_| HeaderValue::from_static("CouchDB"));
         Arc::new(Couch {
             store,
             config,

@@ -5,7 +5,7 @@ use crate::http::Response;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hyper::StatusCode;
-use hyper::header::{CONTENT_TYPE, HeaderName};
+use hyper::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName};
 use serde_json::Value;
 
 /// Headers that belong to the connection, not to a function.
@@ -47,7 +47,19 @@ pub fn answer(text: &str, status: u16) -> Result<Response> {
         }
     }
     response.body = crate::http::ResponseBody::Bytes(body.into());
-    Ok(with_headers(response, members.get("headers")))
+    let response = with_headers(response, members.get("headers"));
+    Ok(if members.contains_key("json") { response } else { sandboxed(response) })
+}
+
+/// What a function writes may be a page: a browser runs nothing of it in this server's name. A policy of the
+/// function's own counts beside that.
+pub fn sandboxed(response: Response) -> Response {
+    let named = response.headers.iter().find(|(name, _)| name == CONTENT_SECURITY_POLICY);
+    let policy = match named.and_then(|(_, value)| value.to_str().ok()) {
+        Some(own) => format!("sandbox, {own}"),
+        None => "sandbox".to_owned(),
+    };
+    response.with_header(CONTENT_SECURITY_POLICY, policy)
 }
 
 /// With the headers that a function names.
@@ -79,6 +91,15 @@ mod tests {
         let typed = answer(r#"{"headers":{"Content-Type":"text/plain"},"base64":"aGk="}"#, 201).unwrap();
         assert_eq!(typed.headers.iter().filter(|(name, _)| name == CONTENT_TYPE).count(), 1);
         assert_eq!(typed.status.as_u16(), 201);
+        let policy = |text: &str| {
+            let response = answer(text, 200).unwrap();
+            let named = response.headers.iter().find(|(name, _)| name == CONTENT_SECURITY_POLICY);
+            named.map(|(_, value)| value.to_str().unwrap().to_owned())
+        };
+        assert_eq!(policy(r#"{"body":"x"}"#).as_deref(), Some("sandbox"));
+        let own = r#"{"body":"x","headers":{"Content-Security-Policy":"default-src 'self'"}}"#;
+        assert_eq!(policy(own).as_deref(), Some("sandbox, default-src 'self'"));
+        assert_eq!(policy(r#"{"json":1}"#), None);
         for bad in ["[]", r#"{"code":99}"#, r#"{"base64":"?"}"#, r#"{"surprise":1}"#] {
             assert_eq!(answer(bad, 200).err().unwrap().error, "external_response_error", "{bad}");
         }

@@ -4,7 +4,7 @@ mod answer;
 mod request_object;
 mod view;
 
-pub use answer::{answer, with_headers};
+pub use answer::{answer, sandboxed, with_headers};
 pub use request_object::{REQUESTED_PATH, request_object};
 pub use view::{ViewDocuments, ViewWriter, body_text, read_one_query, read_query, read_temporary_query};
 

@@ -1,10 +1,9 @@
 //! What functions of design documents see of a request.
 
 use crate::error::Result;
-use crate::handlers::database;
+use crate::handlers::{database, security};
 use crate::http::Request;
 use diwan_store::Collection;
-use diwan_value::json::{Mode, write_value};
 use hyper::header::COOKIE;
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value, json};
@@ -32,11 +31,6 @@ pub fn request_object(
         Some("application/x-www-form-urlencoded") => pairs(&String::from_utf8_lossy(body)),
         _ => Map::new(),
     };
-    let mut security = Vec::new();
-    match collection.setting("security") {
-        Some(stored) => write_value(&mut security, stored.as_value(), Mode::Exchange),
-        None => security.extend_from_slice(b"{}"),
-    }
     let name = request.param("db");
     let object = json!({
         "info": database::info(name, collection)?,
@@ -53,7 +47,7 @@ pub fn request_object(
         "form": form,
         "cookie": cookies(request),
         "userCtx": { "db": name, "name": null, "roles": ["_admin"] },
-        "secObj": serde_json::from_slice::<Value>(&security).unwrap_or_default()
+        "secObj": serde_json::from_slice::<Value>(&security::text(collection)).unwrap_or_default()
     });
     Ok(object.to_string())
 }

@@ -58,6 +58,8 @@ struct Described<'d> {
     revpos: Option<u32>,
     digest: Option<[u8; 16]>,
     packed: bool,
+    /// How many bytes it has, if it says so.
+    length: Option<u64>,
     /// How many bytes follow, if it says so.
     follows_length: Option<u64>,
     source: Source<'d>,
@@ -93,7 +95,8 @@ impl Incoming<'_> {
         let described = list
             .as_doc()
             .iter()
-            .map(|element| describe(element.key_str(), element.value()))
+            // As in CouchDB, a member that is no object is passed over.
+            .filter_map(|element| Some(describe(element.key_str(), element.value().as_doc()?)))
             .collect::<Result<Vec<_>>>()?;
         let mut slots: Vec<Option<Slot>> = Vec::with_capacity(described.len());
         let mut before = None;
@@ -159,7 +162,10 @@ impl Incoming<'_> {
             let Some(at) = at else { break };
             let attachment = &described[at];
             let packed = attachment.packed || headers.get("content-encoding") == Some("gzip");
-            let (blob, received) = stream(self.collection, attachment.content_type, packed, parts)?;
+            let (mut blob, received) = stream(self.collection, attachment.content_type, packed, parts)?;
+            if packed && attachment.length.is_none_or(|length| length == blob.encoded_length) {
+                forget_length(&mut blob);
+            }
             if let Some(length) = attachment.follows_length
                 && length != received
             {
@@ -194,11 +200,8 @@ enum Slot {
 }
 
 /// Reads one member of `_attachments`.
-fn describe<'d>(name: &'d str, value: Value<'d>) -> Result<Described<'d>> {
+fn describe<'d>(name: &'d str, doc: Doc<'d>) -> Result<Described<'d>> {
     check_name(name)?;
-    let Value::Document(doc) = value else {
-        return Err(Error::bad_request(format!("Attachment '{name}' must be a JSON object")));
-    };
     let flag = |member: &str| doc.get(member) == Some(Value::Boolean(true));
     let number = |member: &str| doc.get(member).and_then(Value::as_i64_exact);
     let packed = packing(name, doc)?;
@@ -212,6 +215,7 @@ fn describe<'d>(name: &'d str, value: Value<'d>) -> Result<Described<'d>> {
             .ok_or_else(|| Error::bad_request(format!("Invalid attachment data for {name}")))?;
         Source::Inline(data)
     };
+    let own_length = number("length").and_then(|length| u64::try_from(length).ok());
     let length = number("encoded_length").filter(|_| packed).or_else(|| number("length"));
     Ok(Described {
         name,
@@ -219,6 +223,7 @@ fn describe<'d>(name: &'d str, value: Value<'d>) -> Result<Described<'d>> {
         revpos: number("revpos").and_then(|revpos| u32::try_from(revpos).ok()),
         digest: doc.get_str("digest").and_then(digest),
         packed: packed && source == Source::Follows,
+        length: own_length,
         follows_length: length.and_then(|length| u64::try_from(length).ok()),
         source,
     })
@@ -232,6 +237,12 @@ fn packing(name: &str, doc: Doc<'_>) -> Result<bool> {
             "Only gzip and identity content-encodings are supported, not '{other}' of {name}"
         ))),
     }
+}
+
+/// Has an attachment that came packed told with the length that came: as in CouchDB, that is the length of one whose
+/// own length its sender did not name.
+pub fn forget_length(blob: &mut StagedBlob) {
+    blob.length = blob.encoded_length;
 }
 
 /// Refuses a name that no attachment may have.
@@ -321,7 +332,8 @@ mod tests {
         let list = parse_document(json.as_bytes(), Limits::default())?;
         list.as_doc()
             .iter()
-            .map(|element| describe(element.key_str(), element.value()).map(|found| found.packed))
+            .filter_map(|element| Some((element.key_str(), element.value().as_doc()?)))
+            .map(|(name, doc)| describe(name, doc).map(|found| found.packed))
             .next()
             .unwrap_or(Ok(false))
     }
@@ -332,7 +344,6 @@ mod tests {
             (r#"{"_a":{"data":""}}"#, "Attachment name '_a' starts with prohibited character '_'"),
             (r#"{"a":{}}"#, "Invalid attachment data for a"),
             (r#"{"a":{"data":1}}"#, "Invalid attachment data for a"),
-            (r#"{"a":1}"#, "Attachment 'a' must be a JSON object"),
         ] {
             assert_eq!(described(json).unwrap_err().reason, reason, "{json}");
         }

@@ -134,9 +134,7 @@ impl Draft {
     }
 
     fn local(id: String, doc: CouchDoc<'_>, named: &Named) -> Result<Draft> {
-        if doc.attachments.is_some() {
-            return Err(Error::bad_request("_local documents do not accept attachments."));
-        }
+        // As in CouchDB, its attachments are left out.
         let body_rev = doc.rev.as_deref().map(Rev::parse).transpose()?;
         let previous = named.with_body(body_rev.as_ref())?.map(|rev| local_count(&rev)).transpose()?;
         let name = local_name(&id).unwrap_or_default().to_owned();
@@ -382,22 +380,27 @@ fn refused(error: JsonError, text: &[u8], id: Option<&str>) -> Error {
 }
 
 /// What stays as it is in a part of a URL.
-const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
+const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b':');
 
 /// The header `Location` of what these parts of a path name.
 pub fn location(request: &Request, parts: &[&str]) -> String {
+    let mut out = own_origin(request);
+    for part in parts {
+        out.push('/');
+        out.extend(utf8_percent_encode(part, PLAIN));
+    }
+    out
+}
+
+/// Where the client found this server, without a path.
+pub fn own_origin(request: &Request) -> String {
     let scheme = match request.named_header("x-forwarded-ssl") {
         Some("on") => "https",
         _ => request.named_header("x-forwarded-proto").unwrap_or("http"),
     };
     let host =
         request.named_header("x-forwarded-host").or_else(|| request.header(HOST)).unwrap_or("localhost");
-    let mut out = format!("{scheme}://{host}");
-    for part in parts {
-        out.push('/');
-        out.extend(utf8_percent_encode(part, PLAIN));
-    }
-    out
+    format!("{scheme}://{host}")
 }
 
 #[cfg(test)]

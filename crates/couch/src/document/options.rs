@@ -29,11 +29,6 @@ pub struct Show {
 }
 
 impl Show {
-    /// Whether anything is shown that depends on more than the revision itself; such answers have no tag.
-    pub fn has_meta(&self) -> bool {
-        self.revs_info || self.conflicts || self.deleted_conflicts || self.local_seq
-    }
-
     /// The same without what belongs to the document as a whole: for one of its revisions.
     pub fn of_revision(&self) -> Show {
         Show {
@@ -127,13 +122,14 @@ mod tests {
         let options = DocOptions::parse(&Query::parse(&text)).unwrap();
         let show = &options.show;
         assert!(
-            show.has_meta() && show.revs && show.attachments && show.deleted_conflicts && !show.local_seq
+            show.conflicts && show.revs && show.attachments && show.deleted_conflicts && !show.local_seq
         );
         assert_eq!(show.atts_since.len(), 1);
-        assert!(!show.of_revision().has_meta() && show.of_revision().revs);
+        let of_revision = show.of_revision();
+        assert!(of_revision.revs && !of_revision.conflicts && !of_revision.revs_info);
         assert!(matches!(options.open_revs, Some(OpenRevs::List(revs)) if revs.len() == 2));
         let plain = DocOptions::parse(&Query::parse("open_revs=[]&other=1&meta=yes")).unwrap();
-        assert!(plain.open_revs.is_none() && !plain.show.has_meta());
+        assert!(plain.open_revs.is_none() && !plain.show.revs_info);
         for bad in ["rev=x", "open_revs={}", "open_revs=[1]", "atts_since=1", "open_revs=x"] {
             assert_eq!(DocOptions::parse(&Query::parse(bad)).unwrap_err().status, 400, "{bad}");
         }

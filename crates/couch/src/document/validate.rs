@@ -5,12 +5,13 @@ use super::options::Show;
 use super::revs::write_rev;
 use super::write::{write_doc, write_record, write_stubs};
 use crate::error::{Error, Result};
+use crate::handlers::security;
 use crate::http::blocking;
 use crate::replicator::{check_document, is_replicator};
 use crate::server::Couch;
 use diwan_script::{Design, Sandbox, design_documents};
 use diwan_store::{Base, Collection, ReadView, RevisedDocument, Revision, id_key};
-use diwan_value::json::{Mode, push_hash, write_couch_members, write_string, write_value};
+use diwan_value::json::{push_hash, write_couch_members, write_string};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::io::Write;
@@ -113,7 +114,7 @@ impl Validation {
             }
         };
         let (new, old) = (String::from_utf8_lossy(&new), String::from_utf8_lossy(&old));
-        let security = security(collection);
+        let security = String::from_utf8_lossy(&security::text(collection)).into_owned();
         let mut user = br#"{"db":"#.to_vec();
         write_string(&mut user, &self.database);
         user.extend_from_slice(br#","name":null,"roles":["_admin"]}"#);
@@ -205,14 +206,4 @@ fn new_json(draft: &Draft, base: &Base) -> Vec<u8> {
     }
     out.push(b'}');
     out
-}
-
-/// The database's security object.
-fn security(collection: &Collection) -> String {
-    let mut out = Vec::new();
-    match collection.setting("security") {
-        Some(security) => write_value(&mut out, security.as_value(), Mode::Exchange),
-        None => out.extend_from_slice(b"{}"),
-    }
-    String::from_utf8_lossy(&out).into_owned()
 }

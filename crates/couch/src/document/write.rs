@@ -103,7 +103,9 @@ pub fn write_doc(
         None => vec![doc.revision],
     };
     if show.revs {
-        write_revisions(buffer, &path);
+        // A limit that was lowered counts for what is stored already, too.
+        let limit = view.collection().revision_limit() as usize;
+        write_revisions(buffer, &path[..path.len().min(limit.max(1))]);
     }
     if show.revs_info {
         write_revs_info(buffer, view, id, doc, &path)?;

@@ -19,10 +19,12 @@ pub use parameters::{Kind, Parameters};
 pub use waiting::READERS;
 
 use crate::error::Result;
+use crate::handlers::purge;
 use crate::http::{Request, Response};
-use crate::sequence::SequenceWriter;
+use crate::sequence::{self, SequenceWriter};
 use diwan_store::Collection;
 use row::RowWriting;
+use std::fmt::Write;
 use std::sync::Arc;
 
 /// A feed, with all that was asked of it.
@@ -35,6 +37,17 @@ pub struct Feed {
     pub filter: Filter,
     /// How rows are written.
     pub writing: RowWriting,
+}
+
+impl Feed {
+    /// What tells an answer from a later one.
+    fn tag(&self) -> String {
+        let collection = &self.collection;
+        let mut tag = sequence::text(collection, collection.last_sequence());
+        // Writing to a string cannot fail.
+        let _ = write!(tag, "-{}", purge::count(collection));
+        tag
+    }
 }
 
 /// Answers a request for changes.
@@ -57,7 +70,14 @@ pub fn answer(request: &mut Request) -> Result<Response> {
     };
     let feed = Feed { collection, parameters, filter, writing };
     match feed.parameters.kind {
-        Kind::Normal => normal::answer(feed),
+        Kind::Normal => {
+            // The tag is the database's: every change of it, or purge, may change the answer.
+            let tag = feed.tag();
+            match request.not_modified(&tag) {
+                Some(response) => Ok(response),
+                None => Ok(normal::answer(feed)?.with_etag(&tag)),
+            }
+        }
         // It begins with what there is, and where there is something that is all.
         Kind::Longpoll if feed.parameters.descending && feed.collection.last_sequence() > 0 => {
             normal::answer(feed)

@@ -171,9 +171,8 @@ impl Writer<'_> {
             out.buffer().extend_from_slice(b",\n");
         }
         self.written += 1;
+        let with_sequence = self.feed.parameters.has_sequence(self.left);
         self.left -= 1;
-        let with_sequence =
-            self.left == 0 || self.written.is_multiple_of(self.feed.parameters.sequence_interval);
         self.feed.writing.write(out, view, row, &leaves, with_sequence)?;
         out.row_done()?;
         Ok(())

@@ -6,6 +6,7 @@ use crate::http::Request;
 use crate::sequence::{self, Since};
 use diwan_store::Collection;
 use hyper::header::HeaderName;
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 /// The longest time that a feed is silent, and the usual one.
@@ -109,10 +110,19 @@ pub struct Parameters {
     /// Whether rows name all leaves of a document, not only the winner.
     pub all_leaves: bool,
     /// Only each so-manieth row has its sequence.
-    pub sequence_interval: u64,
+    pub sequence_interval: Option<NonZeroU64>,
 }
 
+/// How many rows a feed without a limit has at most, as CouchDB counts.
+const NO_LIMIT: u64 = 1_000_000_000_000_000;
+
 impl Parameters {
+    /// Whether a row has its sequence, before which there may be so many rows more. As in CouchDB, the rows are counted
+    /// from the limit down: which ones have a sequence depends on it.
+    pub fn has_sequence(&self, left: u64) -> bool {
+        self.sequence_interval.is_none_or(|interval| left.is_multiple_of(interval.get()))
+    }
+
     /// Reads them.
     pub fn read(request: &Request, collection: &Collection) -> Result<Parameters> {
         let query = &request.query;
@@ -122,8 +132,11 @@ impl Parameters {
             .get("last-event-id")
             .or_else(|| request.header(last_event).filter(|_| kind == Kind::EventSource))
             .or_else(|| query.get("since"));
+        let descending = query.is_set("descending") || query.get("dir") == Some("rev");
         let since = match since {
-            None | Some("") => Since::Sequence(0),
+            None => Since::Sequence(0),
+            // One that goes backwards begins at the end, and does not look at this.
+            Some(_) if descending => Since::Now,
             Some(text) => sequence::parse(collection, text)?,
         };
         let all_leaves = match query.get("style") {
@@ -132,15 +145,15 @@ impl Parameters {
             Some(_) => return Err(Error::bad_request("`style` must be `main_only` or `all_docs`")),
         };
         let sequence_interval = match query.get("seq_interval").map(str::parse) {
-            None => 1,
-            Some(Ok(interval @ 1..)) => interval,
-            Some(_) => return Err(Error::bad_request("invalid_seq_interval")),
+            None => None,
+            Some(Ok(interval)) => Some(interval),
+            Some(Err(_)) => return Err(Error::bad_request("invalid_seq_interval")),
         };
         Ok(Parameters {
             kind,
             since,
-            limit: query.number("limit")?.unwrap_or(u64::MAX),
-            descending: query.is_set("descending") || query.get("dir") == Some("rev"),
+            limit: query.number("limit")?.unwrap_or(NO_LIMIT),
+            descending,
             patience: Patience::read(request)?,
             include_docs: query.is_set("include_docs"),
             show: Show {

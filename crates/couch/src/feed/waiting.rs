@@ -341,9 +341,8 @@ impl Piece {
             _ => {}
         }
         self.progress.written += 1;
+        let with_sequence = feed.parameters.has_sequence(self.progress.left);
         self.progress.left -= 1;
-        let with_sequence = self.progress.left == 0
-            || self.progress.written.is_multiple_of(feed.parameters.sequence_interval);
         feed.writing.write(&mut self.bytes, view, row, &leaves, with_sequence)?;
         match kind {
             Kind::EventSource => {

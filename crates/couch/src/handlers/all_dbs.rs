@@ -5,10 +5,19 @@ use crate::error::Result;
 use crate::http::{Request, Response};
 use serde_json::json;
 
-/// The names, in order, within `startkey` and `endkey`.
+/// The names, in order, within `startkey` and `endkey`. Their tag is that of all names.
 pub fn get(request: &mut Request) -> Result<Response> {
+    let mut hasher = blake3::Hasher::new();
+    for (name, _) in request.couch.databases() {
+        // No name has a NUL in it.
+        hasher.update(name.as_bytes()).update(&[0]);
+    }
+    let tag = &hasher.finalize().to_hex()[..32];
+    if let Some(response) = request.not_modified(tag) {
+        return Ok(response);
+    }
     let names = select(request)?;
-    Ok(Response::json(200, &json!(names)))
+    Ok(Response::json(200, &json!(names)).with_etag(tag))
 }
 
 /// The names that the request's parameters choose.

@@ -6,7 +6,8 @@ pub use get::get;
 
 use super::document::{copy::without_id, find, id_of};
 use crate::document::{
-    Attaching, Draft, Named, Rev, Written, check_name, check_new, edit_one, location, parse_id, stream,
+    Attaching, Draft, Named, Rev, Written, check_name, check_new, edit_one, forget_length, location, parse_id,
+    stream,
 };
 use crate::error::{Error, Result};
 use crate::http::{Request, Response};
@@ -58,7 +59,10 @@ fn store(request: &mut Request) -> Result<Response> {
         }
     };
     let mut body = request.take_body().into_raw();
-    let (blob, _) = stream(&collection, &kind, packed, &mut body)?;
+    let (mut blob, _) = stream(&collection, &kind, packed, &mut body)?;
+    if packed {
+        forget_length(&mut blob);
+    }
     if let Some(digest) = request.named_header("content-md5")
         && STANDARD.decode(digest).ok().as_deref() != Some(&blob.received_md5[..])
     {

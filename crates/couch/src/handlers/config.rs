@@ -37,20 +37,31 @@ pub fn section(request: &mut Request) -> Result<Response> {
     Ok(Response::json(200, settings.get(request.param("section")).unwrap_or(&json!({}))))
 }
 
+/// Reads again what is not flags, which is nothing.
+pub fn reload(request: &mut Request) -> Result<Response> {
+    node::check(request)?;
+    Ok(Response::ok(200))
+}
+
+fn find(request: &Request) -> Result<Value> {
+    let mut settings = settings(request);
+    let section = settings.get_mut(request.param("section"));
+    let value = section.and_then(|section| section.get_mut(request.param("key"))).map(Value::take);
+    value.ok_or_else(|| Error::not_found("unknown_config_value"))
+}
+
 /// One setting.
 pub fn key(request: &mut Request) -> Result<Response> {
     node::check(request)?;
-    let settings = settings(request);
-    let value = settings.get(request.param("section")).and_then(|section| section.get(request.param("key")));
-    match value {
-        Some(value) => Ok(Response::json(200, value)),
-        None => Err(Error::not_found("unknown_config_value")),
-    }
+    Ok(Response::json(200, &find(request)?))
 }
 
 /// Settings are not changed over HTTP.
 pub fn refuse(request: &mut Request) -> Result<Response> {
     node::check(request)?;
+    if request.method == hyper::Method::DELETE {
+        find(request)?;
+    }
     Err(Error::forbidden(
         "Settings are flags of `diwan serve` or lines of its configuration file, and take effect at its next start",
     ))

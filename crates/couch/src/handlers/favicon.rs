@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::http::{Request, Response};
+use hyper::header::CACHE_CONTROL;
 
 /// A picture of one transparent dot.
 const DOT: &[u8] = &[
@@ -12,5 +13,6 @@ const DOT: &[u8] = &[
 
 /// The picture.
 pub fn get(_request: &mut Request) -> Result<Response> {
-    Ok(Response::new(200, "image/x-icon", DOT))
+    let response = Response::new(200, "image/x-icon", DOT);
+    Ok(response.with_header(CACHE_CONTROL, "public, max-age=31536000"))
 }

@@ -1,6 +1,6 @@
 //! `/{db}/_design/{ddoc}/_list/{list}/{view}`: the rows of a view as a function of its design document shows them.
 
-use crate::design::{ViewDocuments, load, read_query, request_object, with_headers};
+use crate::design::{ViewDocuments, load, read_query, request_object, sandboxed, with_headers};
 use crate::error::{Error, Result};
 use crate::http::{Request, Response, RowWriter};
 use crate::sequence;
@@ -8,7 +8,6 @@ use diwan_script::{ListCall, ListEvent, Row, TemporaryView, ViewHead, ViewSink};
 use diwan_store::Collection;
 use diwan_value::json::write_string;
 use hyper::StatusCode;
-use hyper::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::sync::Arc;
@@ -59,13 +58,12 @@ pub fn call(request: &mut Request) -> Result<Response> {
 
 /// The response with the status and headers that the function names.
 fn begin(mut response: Response, head: &Value) -> Response {
-    response = response.with_header(CONTENT_TYPE, "text/html; charset=utf-8");
     if let Some(code) = head.get("code").and_then(Value::as_u64)
         && let Ok(code) = StatusCode::from_u16(u16::try_from(code).unwrap_or(500))
     {
         response.status = code;
     }
-    with_headers(response, head.get("headers"))
+    sandboxed(with_headers(response, head.get("headers")))
 }
 
 /// Hands rows to the function, and what it says to the client.

@@ -1,7 +1,6 @@
 //! `_local/{local}` and `_local_docs`: documents that are not replicated, in which replicators note how far they are.
 
 use super::all_docs::{Edge, Interval, Members, Parameters, each_query};
-use super::document::not_modified;
 use crate::error::{Error, Result};
 use crate::http::{Request, Response, RowWriter};
 use diwan_kv::Direction;
@@ -20,7 +19,7 @@ pub fn get(request: &Request, collection: &Collection, name: &str) -> Result<Res
     write(&mut text, name, &doc);
     // One that is made again has its revisions again: they say nothing of what is in it.
     let tag = &blake3::hash(&text).to_hex()[..32];
-    Ok(not_modified(request, tag).unwrap_or_else(|| Response::json_text(200, text).with_etag(tag)))
+    Ok(request.not_modified(tag).unwrap_or_else(|| Response::json_text(200, text).with_etag(tag)))
 }
 
 /// Appends a local document.

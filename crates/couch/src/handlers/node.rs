@@ -13,10 +13,16 @@ pub fn unnamed(_: &mut Request) -> Result<Response> {
     Err(Error::bad_request("Incomplete path to _node request"))
 }
 
+/// What there is not below a node.
+pub fn missing(request: &mut Request) -> Result<Response> {
+    check(request)?;
+    Err(Error::missing())
+}
+
 /// Refuses a name that is not this node's.
 pub fn check(request: &Request) -> Result<()> {
     match request.param("node") {
-        "_local" | NODE | "" => Ok(()),
+        "_local" | NODE => Ok(()),
         _ => Err(Error::not_found("no such node: ".to_owned() + request.param("node"))),
     }
 }
@@ -30,17 +36,10 @@ pub fn name(request: &mut Request) -> Result<Response> {
 /// Counters, in the shape of CouchDB's; with a path, what lies under it.
 pub fn stats(request: &mut Request) -> Result<Response> {
     check(request)?;
-    Ok(Response::json(200, &select(request)?))
+    Ok(Response::json(200, &select(request)))
 }
 
-/// The same as CouchDB 1 answered it: what lies under the path, with the path around it.
-pub fn branch(request: &mut Request) -> Result<Response> {
-    let path = request.param("rest").to_owned();
-    let wrapped = path.rsplit('/').fold(select(request)?, |inner, name| json!({ name: inner }));
-    Ok(Response::json(200, &wrapped))
-}
-
-fn select(request: &Request) -> Result<Value> {
+fn select(request: &Request) -> Value {
     let couch = &request.couch;
     let counter = |value: u64, desc: &str| json!({ "value": value, "type": "counter", "desc": desc });
     let requests = counter(couch.requests.load(Ordering::Relaxed), "number of HTTP requests");
@@ -53,9 +52,10 @@ fn select(request: &Request) -> Result<Value> {
         "httpd": { "requests": requests }
     });
     for part in request.param("rest").split('/').filter(|part| !part.is_empty()) {
-        all = all.get_mut(part).map(Value::take).ok_or_else(Error::missing)?;
+        // As in CouchDB, what there is not is null.
+        all = all.get_mut(part).map(Value::take).unwrap_or_default();
     }
-    Ok(all)
+    all
 }
 
 /// What the process takes of the machine.

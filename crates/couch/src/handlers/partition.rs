@@ -18,11 +18,24 @@ pub fn get(request: &mut Request) -> Result<Response> {
     let range = KeyRange::half_open(key(':')?, key(';')?);
     let view = collection.view();
     let (mut count, mut deleted, mut bytes) = (0u64, 0u64, 0u64);
+    let mut damage = None;
     view.documents(&range, Direction::Forward, &mut |_, record| {
         count += 1;
         bytes += record.doc.as_bytes().len() as u64;
+        if record.has_attachments() {
+            match record.attachments() {
+                Ok(list) => bytes += list.iter().map(|attachment| attachment.encoded_length).sum::<u64>(),
+                Err(error) => {
+                    damage = Some(error);
+                    return ControlFlow::Break(());
+                }
+            }
+        }
         ControlFlow::Continue(())
     })?;
+    if let Some(damage) = damage {
+        return Err(damage.into());
+    }
     view.changes(0, |change| {
         deleted += u64::from(change.kind == ChangeKind::Delete && range.contains(change.id));
         Ok(true)

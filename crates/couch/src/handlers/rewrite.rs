@@ -78,7 +78,7 @@ fn by_rules(request: &mut Request, rules: &[Value]) -> Result<Response> {
             }
         }
         request.query = query;
-        return dispatch(request, &target);
+        return dispatch(request, &target, false);
     }
     Err(Error::missing())
 }
@@ -215,40 +215,34 @@ fn by_function(
             request.query.set(name, &text);
         }
     }
-    dispatch(request, &target)
+    dispatch(request, &target, true)
 }
 
 fn failed(reason: String) -> Error {
     Error::new(500, "rewrite_error", reason)
 }
 
-/// Answers the request at a path below its design document, or at one from the server's root.
-fn dispatch(request: &mut Request, target: &str) -> Result<Response> {
+/// Answers the request at a path from its design document on. As in CouchDB, a function may lead out of the database by
+/// `..`, a rule may not; a slash at the beginning means nothing.
+fn dispatch(request: &mut Request, target: &str, may_leave: bool) -> Result<Response> {
     let (target, query) = target.split_once('?').unwrap_or((target, ""));
-    let mut parts: Vec<&str> = Vec::new();
     let design = request.param("ddoc").to_owned();
     let database = request.param("db").to_owned();
-    if !target.starts_with('/') {
-        parts.extend(["_design", design.as_str()]);
-    }
+    let mut parts: Vec<&str> = vec![&database, "_design", &design];
     for part in target.split('/').filter(|part| !part.is_empty() && *part != ".") {
         match part {
             ".." => drop(parts.pop()),
             part => parts.push(part),
         }
     }
-    let escape = |part: &str| utf8_percent_encode(part, NON_ALPHANUMERIC).to_string();
-    let below: Vec<String> = parts.iter().map(|part| escape(part)).collect();
-    let path = match target.starts_with('/') {
-        true => format!("/{}", below.join("/")),
-        false => format!("/{}/{}", escape(&database), below.join("/")),
-    };
+    let escape = |part: &&str| utf8_percent_encode(part, NON_ALPHANUMERIC).to_string();
+    let path = format!("/{}", parts.iter().map(escape).collect::<Vec<_>>().join("/"));
     for (name, value) in Query::parse(query).iter() {
         request.query.set(name, value);
     }
     let found = routes::find(&request.method, &path)?;
     let reached = found.params.iter().find(|(name, _)| *name == "db").map(|(_, value)| value.as_str());
-    if reached != Some(database.as_str()) {
+    if !may_leave && reached != Some(database.as_str()) {
         return Err(Error::forbidden("A rewrite rule leads out of its database"));
     }
     request.params = found.params;

@@ -2,27 +2,33 @@
 
 use crate::error::{Error, Result};
 use crate::http::{Request, Response};
+use diwan_store::Collection;
 use diwan_value::Value as Bson;
 use diwan_value::json::{self, Limits, Mode};
-use serde_json::{Value, json as object};
+use serde_json::Value;
 
 /// The setting that holds the object.
 const SETTING: &str = "security";
 
-/// The object.
-pub fn get(request: &mut Request) -> Result<Response> {
-    let collection = request.database()?;
+/// The object of a database whose own was never set.
+const DEFAULT: &[u8] = br#"{"members":{"roles":["_admin"]},"admins":{"roles":["_admin"]}}"#;
+
+/// The object as JSON: as clients and functions see it.
+pub fn text(collection: &Collection) -> Vec<u8> {
     match collection.setting(SETTING).as_ref().map(|value| value.as_value()) {
         Some(Bson::Document(object)) => {
             let mut text = Vec::new();
             json::write_document(&mut text, object, Mode::Exchange);
-            Ok(Response::json_text(200, text))
+            text
         }
-        _ => Ok(Response::json(
-            200,
-            &object!({ "admins": { "roles": ["_admin"] }, "members": { "roles": ["_admin"] } }),
-        )),
+        _ => DEFAULT.to_vec(),
     }
+}
+
+/// The object.
+pub fn get(request: &mut Request) -> Result<Response> {
+    let collection = request.database()?;
+    Ok(Response::json_text(200, text(&collection)))
 }
 
 /// Replaces it.

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::http::{Request, Response};
 use diwan_script::Design;
 use diwan_store::Collection;
-use hyper::header::{ACCEPT, ETAG, IF_NONE_MATCH, VARY};
+use hyper::header::{ACCEPT, VARY};
 use std::sync::Arc;
 
 /// Calls the function.
@@ -16,13 +16,13 @@ pub fn call(request: &mut Request) -> Result<Response> {
     let body = request.read_body()?;
     let (doc, id) = document(request, &collection)?;
     let tag = tag(request, &design, &doc);
-    if request.header(IF_NONE_MATCH).is_some_and(|known| known.split(',').any(|known| known.trim() == tag)) {
-        return Ok(Response::new(304, "application/json", Vec::new()).with_header(ETAG, tag));
+    if let Some(response) = request.not_modified(&tag) {
+        return Ok(response);
     }
     let object = request_object(request, &collection, id.as_deref(), &body)?;
     let text = request.couch.scripts.show(&design, request.param("show"), &doc, &object)?;
     // A function that named its own tag would have to run before it could be compared.
-    Ok(answer(&text, 200)?.with_header(ETAG, tag).with_header(VARY, "Accept"))
+    Ok(answer(&text, 200)?.with_etag(&tag).with_header(VARY, "Accept"))
 }
 
 /// A path without the function's name.
@@ -37,8 +37,7 @@ fn tag(request: &Request, design: &Design, doc: &str) -> String {
         hasher.update(&(part.len() as u64).to_be_bytes());
         hasher.update(part.as_bytes());
     }
-    let hash = hasher.finalize().to_hex();
-    format!("\"{}\"", &hash[..32])
+    hasher.finalize().to_hex()[..32].to_owned()
 }
 
 /// The document that the path names, as JSON, and its id; `null` if there is none.

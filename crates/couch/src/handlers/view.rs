@@ -44,6 +44,14 @@ pub fn queries(request: &mut Request) -> Result<Response> {
     )
 }
 
+/// A path that names no view, or something below one.
+pub fn unnamed(request: &mut Request) -> Result<Response> {
+    let collection = request.database()?;
+    request.design(&collection)?;
+    let methods = if request.param("rest") == "queries" { "POST" } else { "GET,POST,HEAD" };
+    Err(Error::method_not_allowed(format!("Only {methods} allowed")).with_header("allow", methods))
+}
+
 /// A view that is made for this request alone.
 pub fn post_temporary(request: &mut Request) -> Result<Response> {
     request.require_json()?;

@@ -84,7 +84,11 @@ async fn answer(
     next: &Next,
 ) -> hyper::Response<Outgoing> {
     let number = couch.requests.fetch_add(1, Ordering::Relaxed);
-    let id = HeaderValue::from_str(&couch.uuids.of_request(number));
+    // A client that names its request finds it under that name.
+    let id = match request.headers().get(REQUEST_ID) {
+        Some(named) => Ok(named.clone()),
+        None => HeaderValue::from_str(&couch.uuids.of_request(number)),
+    };
     let mut body_time = Duration::ZERO;
     let mut response = respond(couch, peer, request, next, &mut body_time).await;
     let headers = response.headers_mut();

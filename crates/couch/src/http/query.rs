@@ -15,7 +15,8 @@ impl Query {
     /// Reads a query string.
     pub fn parse(text: &str) -> Query {
         let pairs = text
-            .split('&')
+            // As in CouchDB, a semicolon parts them, too.
+            .split(['&', ';'])
             .filter(|part| !part.is_empty())
             .map(|part| {
                 let (name, value) = part.split_once('=').unwrap_or((part, ""));
@@ -101,7 +102,7 @@ mod tests {
 
     #[test]
     fn parameters_are_read() {
-        let query = Query::parse("a=1&b=%22x%20y%22&c&limit=-1&flag=true&a=2&d=x+y");
+        let query = Query::parse("a=1&b=%22x%20y%22&c;limit=-1&flag=true;a=2&d=x+y");
         assert_eq!((query.get("a"), query.get("c"), query.get("d")), (Some("2"), Some(""), Some("x y")));
         assert_eq!(query.json("b").unwrap(), Some(Value::String("x y".into())));
         assert!(query.flag("flag").unwrap() && !query.flag("none").unwrap());

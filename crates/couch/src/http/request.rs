@@ -1,9 +1,9 @@
 //! A request on its way to its handler.
 
-use super::{Body, Query};
+use super::{Body, Query, Response};
 use crate::error::{Error, Result};
 use crate::server::Couch;
-use hyper::header::{HeaderMap, HeaderName};
+use hyper::header::{CONTENT_LENGTH, HeaderMap, HeaderName, IF_NONE_MATCH};
 use hyper::{Method, body::Bytes};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -75,6 +75,21 @@ impl Request {
             taken |= !refused && (name == kind || name == "*/*" || of_family);
         }
         taken
+    }
+
+    /// The answer to who has this already, by its tag, if the request says so.
+    pub fn not_modified(&self, tag: &str) -> Option<Response> {
+        let known = self.header(IF_NONE_MATCH)?;
+        let has_it = known
+            .split(',')
+            .map(|known| known.trim())
+            .map(|known| known.strip_prefix("W/").unwrap_or(known))
+            .any(|known| known.strip_prefix('"').and_then(|known| known.strip_suffix('"')) == Some(tag));
+        has_it.then(|| {
+            let mut response = Response::new(304, "application/json", "");
+            response.headers.clear();
+            response.with_etag(tag).with_header(CONTENT_LENGTH, "0")
+        })
     }
 
     /// The body, to be read once.

@@ -8,6 +8,7 @@ use super::selector::{conflicts_of, in_partition, no_design_documents, write_fou
 use crate::document::{self, Show};
 use crate::error::{Error, Result};
 use crate::http::{Request, Response, RowWriter};
+use crate::partition;
 use crate::server::Couch;
 use diwan_query::Interrupt;
 use diwan_query::filter::Filter;
@@ -145,6 +146,9 @@ pub fn find(request: &mut Request, within: Option<String>) -> Result<Response> {
     let begun = Instant::now();
     let body = super::read_body(request)?;
     let asked = FindRequest::read(body, within)?;
+    if asked.partition.is_some() && !partition::is_partitioned(&collection) {
+        return Err(partition::not_supported());
+    }
     keep_following(&request.couch, &collection);
     let temporary = request.couch.config.temporary.clone();
     let chosen = choose(&asked, &request.couch, &collection, temporary)?;

@@ -24,6 +24,8 @@ pub enum BlobForm {
 pub struct BlobReader {
     source: Source,
     left: u64,
+    /// Where the bytes end is not known before they do.
+    is_open: bool,
 }
 
 enum Source {
@@ -42,7 +44,13 @@ impl Collection {
     ) -> Result<Option<BlobReader>> {
         let Some((hold, head)) = self.hold_with_head(attachment.blob)? else { return Ok(None) };
         let unpack = form == BlobForm::Identity && attachment.encoding == Some(Encoding::Gzip);
-        let length = if unpack { attachment.length } else { head.length };
+        // The length of one that came packed may not be known, and is that of the stored bytes then.
+        let is_open = unpack && attachment.length == attachment.encoded_length;
+        let length = match unpack {
+            true if is_open => u64::MAX,
+            true => attachment.length,
+            false => head.length,
+        };
         let range = range.unwrap_or(0..length);
         let (start, end) = (range.start.min(length), range.end.min(length));
         let mut chunks = Chunks {
@@ -64,7 +72,7 @@ impl Collection {
             chunks.at = start;
             Source::Stored(chunks)
         };
-        Ok(Some(BlobReader { source, left: end.saturating_sub(start) }))
+        Ok(Some(BlobReader { source, left: end.saturating_sub(start), is_open }))
     }
 }
 
@@ -73,7 +81,7 @@ fn damaged(attachment: &Attachment, error: &io::Error) -> Error {
 }
 
 impl BlobReader {
-    /// How many bytes are still to come.
+    /// How many bytes are still to come at most.
     pub fn left(&self) -> u64 {
         self.left
     }
@@ -87,7 +95,7 @@ impl Read for BlobReader {
             Source::Stored(chunks) => chunks.read(out)?,
             Source::Unpacked(unpacked) => unpacked.read(out)?,
         };
-        if read == 0 && most > 0 {
+        if read == 0 && most > 0 && !self.is_open {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         self.left -= read as u64;

@@ -52,7 +52,7 @@ pub fn post(request: &mut Request) -> Result<Response> {
 fn chosen(collection: &Collection, members: &Members<'_>) -> Result<Namespace> {
     let Some(partition) = members.text("partition") else { return Ok(Namespace::All) };
     if !partition::is_partitioned(collection) {
-        return Err(Error::query_parse_error("`partition` parameter is not supported on this db"));
+        return Err(partition::not_supported());
     }
     partition::check(&partition)?;
     Ok(Namespace::Partition(partition.into_owned()))
@@ -298,7 +298,10 @@ impl Listing {
     }
 
     fn write_key(&self, out: &mut RowWriter, view: &diwan_store::ReadView, key: &Value) -> Result<()> {
-        if let (Namespace::All, Some(name)) = (&self.namespace, key.as_str().and_then(document::local_name))
+        // As in CouchDB, keys are not held to a partition.
+        let is_open = !matches!(self.namespace, Namespace::Design);
+        if is_open
+            && let Some(name) = key.as_str().and_then(document::local_name)
             && let Some(local) = self.collection.local(name)?
         {
             local::write_row(out.buffer(), name, &local, self.parameters.include_docs);
@@ -306,7 +309,7 @@ impl Listing {
         }
         let id = key
             .as_str()
-            .filter(|text| self.namespace.has(text))
+            .filter(|text| is_open || self.namespace.has(text))
             .and_then(|text| document::parse_id(text).ok());
         let found = match &id {
             Some(id) => view.document(&id.key)?,

@@ -130,6 +130,9 @@ impl Parameters {
         let start = edge(members, &["startkey", "start_key"], true)?;
         let end = edge(members, &["endkey", "end_key"], inclusive)?;
         let key = edge(members, &["key"], true)?;
+        let docid = |names: &[&str]| names.iter().find_map(|name| members.text(name)).map(Cow::into_owned);
+        let start_docid = docid(&["startkey_docid", "start_key_doc_id"]);
+        let end_docid = docid(&["endkey_docid", "end_key_doc_id"]);
         if keys.as_ref().is_some_and(|keys| !keys.is_empty())
             && (start.is_some() || end.is_some() || key.is_some())
         {
@@ -138,6 +141,9 @@ impl Parameters {
             ));
         }
         members.check_others()?;
+        // As in CouchDB, an id that views take beside the key counts where there is no key.
+        let start = start.or_else(|| start_docid.map(|text| Edge { text, inclusive: true }));
+        let end = end.or_else(|| end_docid.map(|text| Edge { text, inclusive }));
         let interval = match (key, descending) {
             (Some(key), _) => Interval { low: Some(key.clone()), high: Some(key) },
             (None, false) => Interval { low: start, high: end },
@@ -196,6 +202,11 @@ mod tests {
         let one = json!({"limit": 5}).as_object().cloned().unwrap_or_default();
         let one = Parameters::read(&Members::of_one(&query, &one)).unwrap();
         assert_eq!((one.limit, one.skip), (Some(5), 1));
+        let ids = read("startkey_docid=b&endkey_docid=%22c&inclusive_end=false", None).unwrap();
+        assert_eq!(ids.interval.low, Some(Edge::new("b", true)));
+        assert_eq!(ids.interval.high, Some(Edge::new("\"c", false)));
+        let both = read("startkey=%22a%22&start_key_doc_id=b", None).unwrap();
+        assert_eq!(both.interval.low, Some(Edge::new("a", true)));
         let key = read("key=%22x%22&inclusive_end=false", None).unwrap();
         assert_eq!(key.interval.low, key.interval.high);
         let huge = read("limit=99999999999999999999&reduce=false&group_level=0&sorted=false", None).unwrap();

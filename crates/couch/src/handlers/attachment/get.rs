@@ -2,7 +2,7 @@
 
 use crate::document::{Rev, open, parse_id, send};
 use crate::error::{Error, Result};
-use crate::handlers::document::{find, id_of, not_modified};
+use crate::handlers::document::{find, id_of};
 use crate::http::{Request, Response, multipart};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -30,7 +30,7 @@ pub fn get(request: &mut Request) -> Result<Response> {
     let attachment = doc.attachments.into_iter().find(|attachment| attachment.name == name);
     let attachment = attachment.ok_or_else(|| Error::not_found("Document is missing attachment"))?;
     let tag = STANDARD.encode(attachment.md5);
-    if let Some(response) = not_modified(request, &tag) {
+    if let Some(response) = request.not_modified(&tag) {
         return Ok(response);
     }
     let packed = attachment.encoding.is_some();
@@ -54,6 +54,12 @@ pub fn get(request: &mut Request) -> Result<Response> {
             let length = attachment.encoded_length;
             whole(collection, attachment, BlobForm::Stored, None, length)
                 .with_header(CONTENT_ENCODING, "gzip")
+        }
+        // It came packed, and without word of how long it is.
+        None if packed && attachment.length == attachment.encoded_length => {
+            let mut response = whole(collection, attachment, BlobForm::Identity, None, 0);
+            response.headers.retain(|(name, _)| name != CONTENT_LENGTH);
+            response
         }
         None => {
             let length = attachment.length;

@@ -41,6 +41,7 @@ pub fn post(request: &mut Request) -> Result<Response> {
         collection,
         couch,
         replicated: None,
+        is_atomic: false,
         has_histories: false,
         texts: Vec::new(),
         ends: Vec::new(),
@@ -74,6 +75,8 @@ struct Bulk {
     validation: Validation,
     /// Whether the edits were made elsewhere, once that is known.
     replicated: Option<bool>,
+    /// `all_or_nothing`, which is nothing: as in CouchDB, no document of it is stored.
+    is_atomic: bool,
     /// A document that is held came with its revisions.
     has_histories: bool,
     /// The texts of documents that cannot be read yet, and where each ends.
@@ -118,8 +121,9 @@ impl Bulk {
                 self.ends.push(self.texts.len());
                 self.has_histories |= memchr::memmem::find(text, b"\"_revisions\"").is_some();
                 if is_new {
-                    let members = [splitter.members(), b"}"].concat();
-                    self.replicated = new_edits(&self.members(&members)?)?.map(|new_edits| !new_edits);
+                    let members = self.members(&[splitter.members(), b"}"].concat())?;
+                    self.replicated = new_edits(&members)?.map(|new_edits| !new_edits);
+                    self.is_atomic = is_atomic(&members);
                 }
                 if self.replicated.is_some() || self.texts.len() > HELD_BYTES {
                     self.read_held()?;
@@ -145,12 +149,33 @@ impl Bulk {
             }
             _ => {}
         }
-        if members.as_doc().get("all_or_nothing").is_some_and(Value::is_truthy) {
-            let message = "`all_or_nothing` is not supported: each document is stored or refused for itself";
+        self.is_atomic |= is_atomic(&members);
+        if self.aborts() && self.stored > 0 {
+            let message = "In a request of this length `all_or_nothing` must stand before `docs`";
             return Err(Error::bad_request(message));
         }
         self.read_held()?;
+        if self.aborts() {
+            for draft in std::mem::take(&mut self.drafts) {
+                self.abort(&draft)?;
+            }
+        }
         self.store(0)
+    }
+
+    /// Whether no document is stored.
+    fn aborts(&self) -> bool {
+        self.is_atomic && self.replicated != Some(true)
+    }
+
+    /// Refuses a document that is to be stored with all others or not at all.
+    fn abort(&mut self, draft: &Draft) -> Result<()> {
+        let rev = match draft.base() {
+            Some((_, Base::Leaf(revision))) => revision.to_string(),
+            _ => "0-".to_owned(),
+        };
+        let error = Error::new(500, "not_implemented", "all_or_nothing is not supported");
+        self.write_failure(&draft.id, Some(rev), &error)
     }
 
     /// Reads the members of the body beside the documents.
@@ -191,6 +216,9 @@ impl Bulk {
             }
             error
         })?;
+        if self.aborts() {
+            return self.abort(&draft);
+        }
         self.held += draft.weight();
         self.drafts.push(draft);
         self.streaming |= self.held > HELD_BYTES;
@@ -310,8 +338,14 @@ impl Bulk {
 
     /// The answer, to be given when all that was stored is durable.
     fn answer(self) -> Result<Response> {
-        Ok(self.results.into_response()?.with_status(StatusCode::CREATED).after(self.commit))
+        let is_aborted = self.aborts() && self.read > 0;
+        let status = if is_aborted { StatusCode::EXPECTATION_FAILED } else { StatusCode::CREATED };
+        Ok(self.results.into_response()?.with_status(status).after(self.commit))
     }
+}
+
+fn is_atomic(members: &DocBuf) -> bool {
+    members.as_doc().get("all_or_nothing") == Some(Value::Boolean(true))
 }
 
 /// The member `new_edits`, if it is there.

@@ -1,15 +1,15 @@
 //! `GET /{db}/{doc}`: a document, one of its revisions, or several.
 
-use super::{find, id_of, not_modified};
+use super::{find, id_of};
 use crate::document::{
-    DocOptions, IdKey, OpenRevs, Related, Rev, Show, known_since, local_name, parse_id, send_related,
-    write_doc,
+    DocOptions, IdKey, OpenRevs, Related, Rev, Show, known_since, local_name, own_origin, parse_id,
+    send_related, write_doc,
 };
 use crate::error::{Error, Result};
 use crate::handlers::local;
 use crate::http::{Request, Response, RowWriter, multipart};
 use diwan_store::{ReadView, RevisedDocument};
-use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
 use std::io::Write;
 
 /// The document.
@@ -30,8 +30,11 @@ pub fn get(request: &mut Request) -> Result<Response> {
     let doc = find(&view, &id, rev)?;
     let show = if rev.is_some() { options.show.of_revision() } else { options.show };
     // What is shown beside the revision itself may change without it.
-    let tag = (!show.has_meta()).then(|| doc.revision.to_string());
-    if let Some(response) = tag.as_deref().and_then(|tag| not_modified(request, tag)) {
+    let tag = match has_meta(&view, &id, &doc, &show)? {
+        true => None,
+        false => Some(doc.revision.to_string()),
+    };
+    if let Some(response) = tag.as_deref().and_then(|tag| request.not_modified(tag)) {
         return Ok(response);
     }
     let response = if !show.attachments || doc.attachments.is_empty() {
@@ -54,6 +57,39 @@ pub fn get(request: &mut Request) -> Result<Response> {
         Some(tag) => response.with_etag(&tag),
         None => response,
     })
+}
+
+/// Leads from a design document's id as one part of a path to the same as two, which it is answered under.
+pub fn redirect(request: &mut Request) -> Result<Response> {
+    request.database()?;
+    let mut path = request.path.clone();
+    if let Some(at) = path.to_ascii_lowercase().find(DESIGN_PART) {
+        path.replace_range(at..at + DESIGN_PART.len(), "_design/");
+    }
+    let query = request.query.text();
+    let mark = if query.is_empty() { "" } else { "?" };
+    let mut response = Response::new(301, "text/plain", "");
+    response.headers.clear();
+    Ok(response.with_header(LOCATION, format!("{}{path}{mark}{query}", own_origin(request))))
+}
+
+/// How a design document's id begins as one part of a path, in lower case.
+pub const DESIGN_PART: &str = "_design%2f";
+
+/// Whether anything is shown that depends on more than the revision itself. Conflicts that are asked for and not there
+/// are not shown.
+fn has_meta(view: &ReadView, id: &IdKey, doc: &RevisedDocument, show: &Show) -> Result<bool> {
+    if show.revs_info || show.local_seq {
+        return Ok(true);
+    }
+    if !doc.has_branches || !(show.conflicts || show.deleted_conflicts) {
+        return Ok(false);
+    }
+    let Some(tree) = view.tree(&id.key)? else { return Ok(false) };
+    Ok(tree.leaves().iter().any(|leaf| {
+        let is_shown = if leaf.deleted { show.deleted_conflicts } else { show.conflicts };
+        is_shown && leaf.revision != doc.revision
+    }))
 }
 
 /// The document as parts: its JSON, and those attachments that are to be shown.

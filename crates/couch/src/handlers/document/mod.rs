@@ -11,7 +11,7 @@ mod put;
 pub use copy::copy;
 pub use delete::delete;
 pub use form::post as post_form;
-pub use get::get;
+pub use get::{DESIGN_PART, get, redirect};
 pub use patch::patch;
 pub use post::post;
 pub use put::put;
@@ -22,7 +22,8 @@ use crate::http::{Request, Response};
 use crate::mango;
 use diwan_store::{Collection, ReadView, RevisedDocument};
 use diwan_value::json::write_string;
-use hyper::header::{ETAG, IF_NONE_MATCH, LOCATION};
+use hyper::Method;
+use hyper::header::LOCATION;
 use std::sync::Arc;
 
 /// The id that the request's path names.
@@ -49,21 +50,6 @@ pub(super) fn find(view: &ReadView, id: &IdKey, rev: Option<&Rev>) -> Result<Rev
     }
 }
 
-/// The answer to who has this already, if the request says so.
-pub(super) fn not_modified(request: &Request, tag: &str) -> Option<Response> {
-    let known = request.header(IF_NONE_MATCH)?;
-    let has_it = known
-        .split(',')
-        .map(|known| known.trim())
-        .map(|known| known.strip_prefix("W/").unwrap_or(known))
-        .any(|known| known.strip_prefix('"').and_then(|known| known.strip_suffix('"')) == Some(tag));
-    has_it.then(|| {
-        let mut response = Response::new(304, "application/json", "");
-        response.headers.clear();
-        response.with_header(ETAG, format!("\"{tag}\""))
-    })
-}
-
 /// Stores one document; the answer says what became of it, when that is durable.
 pub(super) fn store(
     request: &Request,
@@ -71,20 +57,32 @@ pub(super) fn store(
     draft: Draft,
     status: u16,
 ) -> Result<Response> {
-    let is_batch = request.query.get("batch") == Some("ok");
+    if request.query.get("batch") == Some("ok") && matches!(request.method, Method::POST | Method::PUT) {
+        return store_later(request, collection, draft);
+    }
     let written = edit_one(&request.couch, collection, draft)?;
     if written.id.starts_with("_design/") {
         mango::follow_soon(&request.couch, collection);
     }
-    if is_batch {
-        let mut text = br#"{"ok":true,"id":"#.to_vec();
-        write_string(&mut text, &written.id);
-        text.push(b'}');
-        return Ok(Response::json_text(202, text));
-    }
     let url = location(request, &[request.param("db"), &written.id]);
     let response = Response::json_text(status, written.to_json());
     Ok(response.with_header(LOCATION, url).with_etag(&written.rev).after(written.commit))
+}
+
+/// Stores a document of a client that does not ask what becomes of it: as in CouchDB, a conflict or a validation that
+/// fails is told nowhere but in the log.
+fn store_later(request: &Request, collection: &Arc<Collection>, draft: Draft) -> Result<Response> {
+    let mut text = br#"{"ok":true,"id":"#.to_vec();
+    write_string(&mut text, &draft.id);
+    text.push(b'}');
+    let is_design = draft.id.starts_with("_design/");
+    match edit_one(&request.couch, collection, draft) {
+        Ok(_) if is_design => mango::follow_soon(&request.couch, collection),
+        Ok(_) => {}
+        Err(error) if error.status < 500 => tracing::info!(%error, "a document of a batch was refused"),
+        Err(error) => return Err(error),
+    }
+    Ok(Response::json_text(202, text))
 }
 
 /// Whether the edits that a request brings were made elsewhere.
