@@ -239,7 +239,7 @@ fn read_views(stored: &Map<String, Value>) -> BTreeMap<String, ViewDefinition> {
 }
 
 /// The version of the rows' and keys' format, part of every signature: a new one builds every index anew.
-const FORMAT: u8 = 2;
+const FORMAT: u8 = 3;
 
 fn signature(
     views: &BTreeMap<String, ViewDefinition>,

@@ -2,7 +2,6 @@
 
 use crate::error::Result;
 use crate::http::{Request, Response};
-use crate::sequence;
 use diwan_script::collate;
 use serde_json::json;
 
@@ -18,14 +17,14 @@ pub fn get(request: &mut Request) -> Result<Response> {
             "view_index": {
                 "signature": info.signature,
                 "language": info.language,
-                "sizes": { "file": info.external_bytes, "external": info.external_bytes, "active": info.external_bytes },
+                "sizes": { "file": info.file_bytes, "external": info.external_bytes, "active": info.external_bytes },
                 "updates_pending": { "minimum": info.pending, "preferred": info.pending, "total": info.pending },
                 "updater_running": info.updater_running,
                 "compact_running": false,
                 "waiting_commit": false,
                 "waiting_clients": info.waiting_clients,
                 "collator_versions": [collate::VERSION],
-                "update_seq": sequence::text(&collection, info.update_seq),
+                "update_seq": info.update_seq,
                 "purge_seq": 0
             }
         }),

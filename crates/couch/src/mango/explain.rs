@@ -2,6 +2,7 @@
 
 use super::follow::follow;
 use super::indexes::{self, Listed, as_json, required_fields};
+use super::normalize::normalized;
 use super::request::{FindRequest, selector_of};
 use super::run::choose;
 use crate::error::Result;
@@ -10,7 +11,7 @@ use crate::partition;
 use diwan_kv::Direction;
 use diwan_query::sort::Sort;
 use diwan_store::plan::{Access, Shape, explain_plan};
-use diwan_value::{ArrayBuilder, Doc, DocBuf, DocBuilder, Value, doc, key};
+use diwan_value::{Doc, DocBuf, DocBuilder, Value, key};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
 
@@ -175,93 +176,4 @@ fn sort_as_document(sort: &Sort) -> DocBuf {
         out.append(part.path.as_str(), if part.direction == key::Direction::Ascending { 1 } else { -1 });
     }
     out.finish()
-}
-
-/// A selector as CouchDB shows it: every condition with its operator, fields with their whole paths.
-fn normalized(selector: Doc<'_>) -> DocBuf {
-    let mut parts = Vec::new();
-    conditions("", selector, &mut parts);
-    match parts.as_slice() {
-        [] => DocBuf::new(),
-        [only] => only.clone(),
-        several => {
-            let mut all = ArrayBuilder::new();
-            for part in several {
-                all.push(part);
-            }
-            doc! { "$and": all }
-        }
-    }
-}
-
-fn conditions(prefix: &str, selector: Doc<'_>, out: &mut Vec<DocBuf>) {
-    for element in selector.iter() {
-        let name = element.key_str();
-        let path = if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") };
-        let mut one = DocBuilder::new();
-        match (name, element.value()) {
-            ("$and" | "$or" | "$nor", Value::Array(branches)) => {
-                let mut all = ArrayBuilder::new();
-                for branch in branches.iter() {
-                    match branch {
-                        Value::Document(branch) => all.push(normalized(branch)),
-                        other => all.push(other),
-                    };
-                }
-                one.append(name, all);
-            }
-            ("$not", Value::Document(inner)) => {
-                one.append(name, normalized(inner));
-            }
-            (_, Value::Document(inner)) => match inner.iter().next() {
-                Some(first) if first.key.first() != Some(&b'$') || first.key.get(1) == Some(&b'_') => {
-                    conditions(&path, inner, out);
-                    continue;
-                }
-                Some(_) if inner.count() > 1 => {
-                    for operator in inner.iter() {
-                        let mut condition = DocBuilder::new();
-                        condition.append_element(operator);
-                        let mut one = DocBuilder::new();
-                        one.append(&path, condition.finish());
-                        out.push(one.finish());
-                    }
-                    continue;
-                }
-                Some(_) => {
-                    one.append(&path, inner);
-                }
-                None => {
-                    one.append(&path, doc! { "$eq": inner });
-                }
-            },
-            (_, value) => {
-                one.append(&path, doc! { "$eq": value });
-            }
-        }
-        out.push(one.finish());
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use diwan_value::json::{self, Limits};
-
-    #[test]
-    fn selectors_are_normalized() {
-        for (text, expected) in [
-            ("{}", json!({})),
-            (r#"{"a":1}"#, json!({"a": {"$eq": 1}})),
-            (r#"{"a":{"b":1}}"#, json!({"a.b": {"$eq": 1}})),
-            (
-                r#"{"a":{"$gt":1,"$lt":3},"b":2}"#,
-                json!({"$and": [{"a": {"$gt": 1}}, {"a": {"$lt": 3}}, {"b": {"$eq": 2}}]}),
-            ),
-            (r#"{"$or":[{"a":1},{"b":2}]}"#, json!({"$or": [{"a": {"$eq": 1}}, {"b": {"$eq": 2}}]})),
-        ] {
-            let selector = json::parse_document(text.as_bytes(), Limits::default()).unwrap();
-            assert_eq!(as_json(normalized(selector.as_doc()).as_doc()), expected, "{text}");
-        }
-    }
 }

@@ -16,7 +16,7 @@ use diwan_query::Interrupt;
 use diwan_script::{Task, Tasks};
 use diwan_store::{Collection, IndexKind, IndexSpec, Revision};
 use diwan_value::key::Direction;
-use diwan_value::{Doc, DocBuilder, doc};
+use diwan_value::{Doc, DocBuilder};
 use parking_lot::{Mutex, ReentrantMutex};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -248,10 +248,17 @@ struct Wanted<'a> {
 impl<'a> Wanted<'a> {
     fn of(request: &'a IndexRequest, collection: &Collection) -> Wanted<'a> {
         let partitioned = request.partitioned.unwrap_or_else(|| partition::is_partitioned(collection));
-        // Names that nobody gave are made of what the index consists of, so that the same index has the same names.
+        // Names that nobody gave are made of all that was asked, so that the same request has the same names, and two
+        // indexes of which one is named otherwise have design documents of their own.
         let hash = || {
-            let bytes = doc! { "index": request.definition.as_doc(), "partitioned": partitioned };
-            Revision::first(bytes.as_doc()).to_string().split_off(2)
+            let mut asked = DocBuilder::new();
+            asked.append("index", request.definition.as_doc()).append("partitioned", partitioned);
+            for (member, given) in [("name", &request.name), ("ddoc", &request.ddoc)] {
+                if let Some(given) = given {
+                    asked.append(member, given.as_str());
+                }
+            }
+            Revision::first(asked.finish().as_doc()).to_string().split_off(2)
         };
         let ddoc = request.ddoc.clone().unwrap_or_else(|| format!("_design/{}", hash()));
         let name = request.name.clone().unwrap_or_else(hash);

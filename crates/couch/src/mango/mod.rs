@@ -9,6 +9,7 @@ mod explain;
 mod follow;
 mod indexes;
 mod names;
+mod normalize;
 mod request;
 mod run;
 mod selector;

@@ -1,6 +1,7 @@
 //! The bodies of queries and of requests for indexes, with CouchDB's words for what is wrong with them.
 
 use super::bookmark;
+use super::normalize::normalized;
 use super::selector::{Fields, Selector};
 use crate::error::{Error, Result};
 use crate::http::{Request, begins_as_object};
@@ -72,7 +73,7 @@ pub struct IndexRequest {
     pub definition: DocBuf,
     /// The fields, as a sort.
     pub fields: Sort,
-    /// Which documents have entries.
+    /// Which documents have entries: a normalized selector.
     pub partial: Option<DocBuf>,
     /// The design document's id, if it was given.
     pub ddoc: Option<String>,
@@ -203,7 +204,7 @@ impl IndexRequest {
                         "A partial_filter_selector can only ask for fields that documents contain.",
                     ));
                 }
-                selector.as_doc().map(Doc::to_owned)
+                selector.as_doc().map(normalized)
             }
         };
         only(index, &["fields", "partial_filter_selector"])?;

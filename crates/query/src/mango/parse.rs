@@ -210,6 +210,10 @@ fn element(asked: Value<'_>, path: &[String]) -> Result<Element> {
         constant => return Ok(at(Test::Eq(operand(constant)))),
     };
     let one = |name: &str, asked: Value<'_>| {
+        // In a normalized selector, what is asked of the value itself stands under the empty name.
+        if name.is_empty() && path.is_empty() {
+            return element(asked, path);
+        }
         if !name.starts_with('$') {
             let mut path = path.to_vec();
             field::split(name, &mut path)?;

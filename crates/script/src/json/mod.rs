@@ -3,6 +3,10 @@
 //! Text is checked once, by [`check`]. The other functions take checked text; of other text they give less, and never
 //! panic.
 
+mod terms;
+
+pub use terms::compare_terms;
+
 use std::borrow::Cow;
 use std::cmp::Ordering;
 

@@ -48,8 +48,8 @@ pub(crate) enum Builtin {
     Bottom(usize),
 }
 
-/// The most values that `_top_N` and `_bottom_N` keep.
-const MOST_RANKED: usize = 1000;
+/// The most values that `_top_N` and `_bottom_N` keep, as in CouchDB.
+const MOST_RANKED: usize = 100;
 
 /// What makes reductions of a function grow with the rows an error: larger than the first, and than what was reduced
 /// divided by the second.
@@ -59,23 +59,28 @@ pub(crate) const OVERFLOW_RATIO: usize = 2;
 impl Builtin {
     /// The function of this name.
     pub fn parse(name: &str) -> Result<Builtin> {
-        let ranked = |prefix: &str| {
-            let number = name.strip_prefix(prefix)?;
-            number.parse().ok().filter(|number| (1..=MOST_RANKED).contains(number))
-        };
-        Ok(match name.trim() {
+        let name = name.trim();
+        let refuse = |reason: &str| Err(Error::Design(reason.to_owned()));
+        let ranked = [("_top_", Builtin::Top as fn(usize) -> Builtin), ("_bottom_", Builtin::Bottom)];
+        for (prefix, make) in ranked {
+            let Some(rank) = name.strip_prefix(prefix) else { continue };
+            return match rank.parse::<i128>() {
+                Err(_) => refuse("invalid rank reducer"),
+                Ok(rank) => match usize::try_from(rank).ok().filter(|rank| (1..=MOST_RANKED).contains(rank)) {
+                    None => refuse("rank value must be between 1 and 100"),
+                    Some(rank) => Ok(make(rank)),
+                },
+            };
+        }
+        Ok(match name {
             // As in CouchDB, what follows these names is not looked at.
             name if name.starts_with("_sum") => Builtin::Sum,
             name if name.starts_with("_count") => Builtin::Count,
             name if name.starts_with("_stats") => Builtin::Stats,
             name if name.starts_with("_approx_count_distinct") => Builtin::Distinct,
-            "_first" => Builtin::First,
-            "_last" => Builtin::Last,
-            _ => match (ranked("_top_"), ranked("_bottom_")) {
-                (Some(number), _) => Builtin::Top(number),
-                (_, Some(number)) => Builtin::Bottom(number),
-                _ => return Err(Error::Design(format!("`{name}` is not a supported reduce function."))),
-            },
+            name if name.starts_with("_first") => Builtin::First,
+            name if name.starts_with("_last") => Builtin::Last,
+            _ => return refuse(&format!("`{name}` is not a supported reduce function.")),
         })
     }
 }

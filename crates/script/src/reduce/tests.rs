@@ -118,8 +118,18 @@ fn ends_and_ranks() {
     assert_eq!(builtin("_last", &values), "7");
     assert_eq!(builtin("_top_2", &values), r#"["b","a"]"#);
     assert_eq!(builtin("_bottom_3", &values), "[null,3,7]");
-    for name in ["_top_0", "_top_x", "_median", "_top_99999"] {
-        assert!(Builtin::parse(name).is_err(), "{name}");
+    assert_eq!(Builtin::parse("_bottom_100").unwrap(), Builtin::Bottom(100));
+    assert_eq!(Builtin::parse("_first_of_all").unwrap(), Builtin::First);
+    let out_of_range = "rank value must be between 1 and 100";
+    for (name, reason) in [
+        ("_top_0", out_of_range),
+        ("_bottom_-1", out_of_range),
+        ("_top_101", out_of_range),
+        ("_top_x", "invalid rank reducer"),
+        ("_top_", "invalid rank reducer"),
+        ("_median", "`_median` is not a supported reduce function."),
+    ] {
+        assert_eq!(Builtin::parse(name).unwrap_err().reason(), reason, "{name}");
     }
 }
 

@@ -26,6 +26,11 @@ pub(crate) struct Emitted<'a> {
 }
 
 impl<'a> Emitted<'a> {
+    /// How many pairs there are.
+    pub fn count(&self) -> usize {
+        self.ends.len()
+    }
+
     /// The keys and values as JSON, in the order they were emitted.
     pub fn pairs(&self) -> impl Iterator<Item = (&'a str, &'a str)> {
         let (text, ends) = (self.text, self.ends);

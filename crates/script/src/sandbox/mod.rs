@@ -10,7 +10,7 @@ mod list;
 mod map;
 
 pub use list::{ListCall, ListEvent};
-pub(crate) use map::{MapDocument, Mapper, Reducer};
+pub(crate) use map::{Emitted, MapDocument, Mapper, Reducer};
 
 use crate::design::Design;
 use crate::error::{Error, Result};

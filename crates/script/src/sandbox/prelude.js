@@ -359,7 +359,16 @@
   // Validations and filters
 
   function validate(call, design, args) {
-    call.apply(design, args);
+    try {
+      call.apply(design, args);
+    } catch (error) {
+      // As in CouchDB, the only member of an object is the reason, and text is one itself.
+      if (typeof error === "string") fail("unknown_error", error);
+      if (error === null || typeof error !== "object" || isArray(error) || error instanceof Error) throw error;
+      const names = Object.keys(error);
+      if (names.length !== 1 || names[0] === "forbidden" || names[0] === "unauthorized") throw error;
+      fail("unknown_error", text(error[names[0]]));
+    }
     return 1;
   }
 

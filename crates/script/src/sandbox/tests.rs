@@ -161,6 +161,22 @@ fn filters_and_validations() {
     assert!(validate(r#"{"type":1}"#, "null").is_ok());
     assert_eq!(validate("{}", "null").unwrap_err().reason(), "no type for me");
     assert_eq!(validate(r#"{"type":1}"#, r#"{"type":2}"#).unwrap_err().status(), 401);
+    for (thrown, name, reason) in [
+        ("{x: 1}", "unknown_error", "1"),
+        ("{x: 'why'}", "unknown_error", "why"),
+        ("'why'", "unknown_error", "why"),
+        ("['error', 'teapot', 'hot']", "teapot", "hot"),
+        ("new TypeError('wrong')", "TypeError", "wrong"),
+    ] {
+        let source = json::quoted(&format!("function () {{ throw {thrown}; }}"));
+        let validation = design(&format!(r#""validate_doc_update":{source}"#));
+        let error = sandbox.validate_doc_update(&validation, "{}", "null", "{}", "{}").unwrap_err();
+        assert_eq!(
+            (error.status(), error.name(), error.reason().as_str()),
+            (500, name, reason),
+            "{thrown}"
+        );
+    }
 }
 
 #[test]

@@ -95,7 +95,7 @@ impl Source<'_> {
     ) -> Result<()> {
         let reduce = self.reduce.filter(|_| query.reduce != Some(false));
         query.check(self.has_reduce)?;
-        let ranges = ranges(query, self.layout)?;
+        let mut ranges = ranges(query, self.layout)?;
         let mut head =
             ViewHead { update_seq: query.update_seq.then_some(self.sequence), ..ViewHead::default() };
         match reduce {
@@ -104,6 +104,10 @@ impl Source<'_> {
                 self.groups(reduce, &ranges, query, sink)
             }
             None => {
+                // Backwards, the last of several keys comes first. Groups come in the order of the keys.
+                if query.descending && query.keys.is_some() {
+                    ranges.reverse();
+                }
                 head.total_rows = Some(self.tree.rows);
                 head.offset = Some(self.offset(&ranges, query)?);
                 sink.head(&head)?;

@@ -6,7 +6,7 @@ use super::rows::Rows;
 use crate::design::Design;
 use crate::error::{Error, Result};
 use crate::json;
-use crate::sandbox::{MapDocument, Mapper};
+use crate::sandbox::{Emitted, MapDocument, Mapper};
 use crate::tree::{Entry, Layout, Range};
 use diwan_store::keys::write_number;
 use diwan_store::{ReadView, Record, Revision};
@@ -200,7 +200,9 @@ impl<'a> Plan<'a> {
         let mut recorded: Option<usize> = None;
         mapper.map(docs, |index, view, emitted| {
             let (id, text, ..) = &prepared[index];
-            for (ordinal, (key, value)) in emitted.pairs().enumerate() {
+            let ordinals = ordinals(&emitted);
+            for (at, (key, value)) in emitted.pairs().enumerate() {
+                let ordinal = ordinals.get(at).copied().unwrap_or(at);
                 if key.starts_with(['[', '{']) && !json::check(key) {
                     tracing::info!(target: "diwan::script", "a key is nested too deep, with doc._id {text}");
                     continue;
@@ -268,6 +270,27 @@ impl<'a> Plan<'a> {
             outcomes.into_iter().collect()
         })
     }
+}
+
+/// The numbers of a document's rows, where a key was emitted twice: as in CouchDB, rows of one key and document come in
+/// the order of their values. Empty where they are numbered as they were emitted.
+fn ordinals(emitted: &Emitted<'_>) -> Vec<usize> {
+    if emitted.count() < 2 {
+        return Vec::new();
+    }
+    let pairs: Vec<(&str, &str)> = emitted.pairs().collect();
+    let mut keys: Vec<&str> = pairs.iter().map(|(key, _)| *key).collect();
+    keys.sort_unstable();
+    if keys.windows(2).all(|two| two[0] != two[1]) {
+        return Vec::new();
+    }
+    let mut order: Vec<usize> = (0..pairs.len()).collect();
+    order.sort_by(|one, other| json::compare_terms(pairs[*one].1, pairs[*other].1));
+    let mut ordinals = vec![0; order.len()];
+    for (ordinal, at) in order.into_iter().enumerate() {
+        ordinals[at] = ordinal;
+    }
+    ordinals
 }
 
 /// A revision as text.

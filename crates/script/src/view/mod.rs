@@ -147,6 +147,8 @@ pub struct ViewInfo {
     pub rows: u64,
     /// How many bytes the rows' keys and values have.
     pub external_bytes: u64,
+    /// The same with the index's header.
+    pub file_bytes: u64,
 }
 
 impl Views {
@@ -272,6 +274,11 @@ impl Views {
         let views = header.iter().flat_map(|header| &header.views);
         let (rows, bytes) =
             views.fold((0, 0), |(rows, bytes), view| (rows + view.tree.rows, bytes + view.tree.bytes));
+        // One that was never asked for takes nothing yet but will have a header.
+        let header_bytes = match &header {
+            Some(header) => header.encode().len(),
+            None => Header::new(design, is_partitioned(collection, design), 0).encode().len(),
+        };
         Ok(ViewInfo {
             signature: design.signature_text(),
             language: design.language().to_owned(),
@@ -281,6 +288,7 @@ impl Views {
             waiting_clients: index.as_ref().map_or(0, |index| index.waiting.load(Ordering::Relaxed)),
             rows,
             external_bytes: bytes,
+            file_bytes: bytes + header_bytes as u64,
         })
     }
 
