@@ -77,7 +77,8 @@ pub fn parse(collection: &Collection, text: &str) -> Result<Since> {
         let number = number.and_then(|number| number.parse().ok()).ok_or_else(malformed)?;
         return Ok(Since::Sequence(number));
     }
-    let is_other = number.is_some() && mark.len() == own.len() && mark.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_other =
+        number.is_some() && mark.len() == own.len() && mark.bytes().all(|byte| byte.is_ascii_hexdigit());
     // CouchDB's marks are encoded terms, which begin so.
     let is_couchdbs = mark.starts_with("g1") || mark.starts_with("g2");
     if is_other || is_couchdbs { Ok(Since::Sequence(0)) } else { Err(malformed()) }

@@ -13,7 +13,9 @@ mod validate;
 mod write;
 
 pub use attachments::{Attaching, check_name, forget_length, known_since, open, stream};
-pub use edit::{Context, Draft, Named, Written, edit_all, edit_one, error_of, local_count, location, own_origin};
+pub use edit::{
+    Context, Draft, Named, Written, edit_all, edit_one, error_of, local_count, location, own_origin,
+};
 pub use ids::{IdKey, check_new, local_name, parse_id, write_id};
 pub use options::{DocOptions, OpenRevs, Show};
 pub use related::{Related, send, send_related};

@@ -121,9 +121,7 @@ mod tests {
             format!("meta=true&revs=true&open_revs=[%221-{hash}%22,%222-x%22]&atts_since=[%221-{hash}%22]");
         let options = DocOptions::parse(&Query::parse(&text)).unwrap();
         let show = &options.show;
-        assert!(
-            show.conflicts && show.revs && show.attachments && show.deleted_conflicts && !show.local_seq
-        );
+        assert!(show.conflicts && show.revs && show.attachments && show.deleted_conflicts && !show.local_seq);
         assert_eq!(show.atts_since.len(), 1);
         let of_revision = show.of_revision();
         assert!(of_revision.revs && !of_revision.conflicts && !of_revision.revs_info);

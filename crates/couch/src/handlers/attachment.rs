@@ -6,8 +6,8 @@ pub use get::get;
 
 use super::document::{copy::without_id, find, id_of};
 use crate::document::{
-    Attaching, Draft, Named, Rev, Written, check_name, check_new, edit_one, forget_length, location, parse_id,
-    stream,
+    Attaching, Draft, Named, Rev, Written, check_name, check_new, edit_one, forget_length, location,
+    parse_id, stream,
 };
 use crate::error::{Error, Result};
 use crate::http::{Request, Response};

@@ -5,7 +5,11 @@ use diwan_value::{ArrayBuilder, Doc, DocBuf, DocBuilder, Value, doc};
 
 /// The selector in that form. It asks for the same.
 pub fn normalized(selector: Doc<'_>) -> DocBuf {
-    if selector.is_empty() { DocBuf::new() } else { Place { path: "", inner: false }.members(selector, false) }
+    if selector.is_empty() {
+        DocBuf::new()
+    } else {
+        Place { path: "", inner: false }.members(selector, false)
+    }
 }
 
 /// Where in a selector a condition stands.
@@ -47,7 +51,9 @@ impl Place<'_> {
             return Place { path: &path, ..self }.asked(value, negated);
         }
         match (name, value) {
-            ("$nor", Value::Array(all)) if self.inner => list("$nor", all.iter().map(|one| self.asked(one, false))),
+            ("$nor", Value::Array(all)) if self.inner => {
+                list("$nor", all.iter().map(|one| self.asked(one, false)))
+            }
             ("$not", inner @ Value::Document(_)) if self.inner => doc! { "$not": self.asked(inner, false) },
             ("$and", Value::Array(all)) => {
                 list(if negated { "$or" } else { "$and" }, all.iter().map(|one| self.asked(one, negated)))

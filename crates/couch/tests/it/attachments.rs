@@ -1,6 +1,8 @@
 //! Attachments: by themselves, inline, as stubs, in parts.
 
 use crate::setup::{database, rev};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use diwan_testkit::HttpClient;
 use serde_json::json;
 use std::io::Write;
@@ -101,7 +103,16 @@ fn text_is_stored_packed_and_given_as_asked() {
     // What is sent packed is stored as it is.
     let sent = [("Content-Type", "image/png"), ("Content-Encoding", "gzip")];
     assert_eq!(http.send("PUT", &format!("/db/d/u?rev={first}"), &sent, &packed.body).status, 201);
-    assert_eq!(http.get("/db/d/u").text(), text);
+    let unpacked = http.get("/db/d/u");
+    assert_eq!((unpacked.text() == text, unpacked.header("content-length")), (true, None));
+    // As in CouchDB, nobody has said how long it is.
+    let stub = http.get("/db/d?att_encoding_info=true").json()["_attachments"]["u"].clone();
+    assert_eq!(
+        (stub["length"].as_u64(), stub["encoded_length"].as_u64()),
+        (Some(packed.body.len() as u64), Some(packed.body.len() as u64))
+    );
+    let whole = http.get("/db/d?attachments=true").json()["_attachments"]["u"]["data"].clone();
+    assert_eq!(STANDARD.decode(whole.as_str().unwrap()).unwrap(), text.as_bytes());
     assert_eq!(http.send("GET", "/db/d/u", &[("Accept-Encoding", "gzip")], b"").body, packed.body);
     let damaged = http.send("PUT", "/db/e/u", &sent, b"no gzip at all, but long enough to look");
     assert_eq!(damaged.status, 400);
@@ -304,4 +315,28 @@ fn forms_of_web_pages_bring_attachments() {
     assert_eq!(reason(&foreign, &mut http), (400, "Referer header must match host.".to_owned()));
     let plain = [("Content-Type", "text/plain"), headers[1]];
     assert_eq!(reason(&plain, &mut http), (415, "Content-Type must be multipart/form-data".to_owned()));
+}
+
+/// PouchDB compares digests, which are those of the packed bytes.
+#[test]
+fn digests_of_packed_attachments_are_couchdbs() {
+    let (_server, mut http) = database();
+    http.send("PUT", "/db/d/t", &[("Content-Type", "text/plain")], b"hello, world");
+    let stub = http.get("/db/d?att_encoding_info=true").json()["_attachments"]["t"].clone();
+    let expected = json!({
+        "content_type": "text/plain", "revpos": 1, "digest": "md5-BnCHsCe7fMf9Avxy3kbwmQ==", "length": 12, "stub": true,
+        "encoding": "gzip", "encoded_length": 32
+    });
+    assert_eq!(stub, expected);
+}
+
+#[test]
+fn attachments_that_are_no_objects_are_left_out() {
+    let (_server, mut http) = database();
+    let doc = json!({"_attachments": {"a": 1, "b": {"data": "aGk="}, "c": "x"}});
+    assert_eq!(http.put("/db/d", &doc).status, 201);
+    let kept = http.get("/db/d").json()["_attachments"].clone();
+    assert_eq!(kept.as_object().unwrap().keys().collect::<Vec<_>>(), ["b"]);
+    assert_eq!(http.put("/db/e", &json!({"_attachments": {"_a": 1}})).status, 201);
+    assert_eq!(http.put("/db/f", &json!({"_attachments": 1})).refusal().1, "doc_validation");
 }

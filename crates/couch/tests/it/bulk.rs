@@ -174,3 +174,26 @@ fn bulk_get_answers_in_order_and_one_by_one() {
     assert_eq!(bad.refusal().2, "\"rev\" query parameter is not acceptable");
     assert_eq!(http.post("/db/_bulk_get", &json!({"docs": []})).json(), json!({"results": []}));
 }
+
+#[test]
+fn nothing_is_all_or_nothing() {
+    let (_server, mut client) = database();
+    let first = rev(&client.put("/db/b", &json!({})));
+    let docs = json!([{"_id": "a"}, {"_id": "b", "_rev": first}]);
+    for body in
+        [json!({"all_or_nothing": true, "docs": docs}), json!({"docs": docs, "z": 1, "all_or_nothing": true})]
+    {
+        let refused = client.post("/db/_bulk_docs", &body);
+        let of = |id: &str, rev: &str| json!({"id": id, "rev": rev, "error": "not_implemented", "reason": "all_or_nothing is not supported"});
+        assert_eq!((refused.status, refused.json()), (417, json!([of("a", "0-"), of("b", &first)])));
+    }
+    assert_eq!(client.get("/db/a").status, 404);
+    for body in
+        [json!({"all_or_nothing": true, "docs": []}), json!({"all_or_nothing": 1, "docs": [{"_id": "c"}]})]
+    {
+        assert_eq!(client.post("/db/_bulk_docs", &body).status, 201, "{body}");
+    }
+    let made = json!({"all_or_nothing": true, "new_edits": false, "docs": [{"_id": "d", "_rev": "1-a"}]});
+    assert_eq!(client.post("/db/_bulk_docs", &made).status, 201);
+    assert_eq!((client.get("/db/c").status, client.get("/db/d").status), (200, 200));
+}

@@ -33,21 +33,38 @@ fn changes_are_told_once_a_document() {
     assert_eq!((ids(&reply), &reply["pending"]), (vec!["c"], &json!(2)));
     let since = reply["last_seq"].as_str().unwrap();
     assert_eq!(ids(&client.get(&format!("/db/_changes?since={since}")).json()), ["a", "b"]);
-    let reply = client.get("/db/_changes?limit=0&since=3").json();
+    let reply = client.get(&format!("/db/_changes?limit=0&since={since}")).json();
     assert_eq!((ids(&reply), &reply["pending"]), (vec![], &json!(2)));
     assert_eq!(ids(&client.get("/db/_changes?since=now").json()), [""; 0]);
     assert_eq!(ids(&client.get("/db/_changes?descending=true&limit=2").json()), ["b", "a"]);
     assert_eq!(ids(&client.get("/db/_changes?descending=true&feed=longpoll").json()), ["b", "a", "c"]);
     let reply = client.get("/db/_changes?include_docs=true").json();
     assert_eq!(reply["results"][2]["doc"], json!({"_id": "b", "_rev": gone, "_deleted": true}));
-    let reply = client.get("/db/_changes?seq_interval=2").json();
-    let with_seq: Vec<bool> =
-        reply["results"].as_array().unwrap().iter().map(|row| row["seq"].is_string()).collect();
-    assert_eq!(with_seq, [false, true, false]);
+    // Rows are counted down from the limit, which is even where there is none.
+    for (query, expected) in [
+        ("seq_interval=2", vec![true, false, true]),
+        ("seq_interval=2&limit=3", vec![false, true, false]),
+        ("seq_interval=3&limit=3", vec![true, false, false]),
+        ("seq_interval=2&limit=3&feed=longpoll", vec![false, true, false]),
+    ] {
+        let reply = client.get(&format!("/db/_changes?{query}")).json();
+        let with_seq: Vec<bool> =
+            reply["results"].as_array().unwrap().iter().map(|row| row["seq"].is_string()).collect();
+        assert_eq!(with_seq, expected, "{query}");
+    }
     // A sequence of another database means nothing here.
-    assert_eq!(ids(&client.get("/db/_changes?since=99-00000000").json()).len(), 3);
+    for since in ["0", "99-00000000", "%2299-00000000%22", "23-g1AAAAE7eJzLYWBg4Mhg", "g2wAAAAB"] {
+        assert_eq!(ids(&client.get(&format!("/db/_changes?since={since}")).json()).len(), 3, "{since}");
+    }
+    assert_eq!(ids(&client.get("/db/_changes?since=x&descending=true").json()).len(), 3);
     for (query, reason) in [
         ("since=x", "Malformed sequence supplied in 'since' parameter."),
+        ("since=", "Malformed sequence supplied in 'since' parameter."),
+        ("since=3", "Malformed sequence supplied in 'since' parameter."),
+        ("since=99999", "Malformed sequence supplied in 'since' parameter."),
+        ("since=%220%22", "Malformed sequence supplied in 'since' parameter."),
+        ("since=3-x", "Malformed sequence supplied in 'since' parameter."),
+        ("seq_interval=0", "invalid_seq_interval"),
         ("feed=x", "Supported `feed` types: normal, continuous, live, longpoll, eventsource"),
         ("filter=_x", "unknown builtin filter name"),
         ("filter=_doc_ids", "`doc_ids` filter parameter is not a list of doc ids."),
@@ -184,4 +201,23 @@ fn databases_that_come_and_go_are_told() {
     let kinds: Vec<&str> =
         reply["results"].as_array().unwrap().iter().map(|row| row["type"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["created", "updated", "deleted"]);
+}
+
+#[test]
+fn what_is_told_at_once_has_a_tag() {
+    let (_server, mut client) = database();
+    put(&mut client, "a");
+    let tag = client.get("/db/_changes").header("etag").unwrap().to_owned();
+    let known = [("If-None-Match", tag.as_str())];
+    let again = client.send("GET", "/db/_changes?since=0", &known, b"");
+    assert_eq!((again.status, again.header("etag")), (304, Some(tag.as_str())));
+    assert_eq!(again.header("content-length"), Some("0"));
+    assert_eq!(client.get("/db/_changes?feed=longpoll").header("etag"), None);
+    let second = put(&mut client, "b");
+    let newer = client.send("GET", "/db/_changes", &known, b"");
+    assert_eq!((newer.status, ids(&newer.json())), (200, vec!["a", "b"]));
+    let tag = newer.header("etag").unwrap().to_owned();
+    assert_eq!(client.post("/db/_purge", &json!({"b": [second]})).status, 201);
+    let purged = client.send("GET", "/db/_changes", &[("If-None-Match", &tag)], b"");
+    assert_eq!((purged.status, ids(&purged.json())), (200, vec!["a"]));
 }

@@ -141,16 +141,6 @@ fn what_mongodb_clients_change() {
     assert!(leaves.len() == 2 && leaves.iter().all(|leaf| leaf["ok"]["_deleted"] == true));
 }
 
-// HTTP-9
-#[test]
-fn nothing_is_all_or_nothing() {
-    let (_server, mut http) = database();
-    let refused =
-        http.post("/db/_bulk_docs", &json!({ "all_or_nothing": true, "docs": [{"_id": "a"}] })).refusal();
-    assert_eq!((refused.0, refused.1.as_str()), (400, "bad_request"));
-    assert_eq!(http.get("/db/a").status, 404);
-}
-
 fn names(found: &Value) -> Vec<&str> {
     found["docs"].as_array().unwrap().iter().map(|doc| doc["name"].as_str().unwrap()).collect()
 }

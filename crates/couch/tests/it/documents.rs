@@ -1,7 +1,7 @@
 //! Single documents: their life, their revisions, what is told of them.
 
 use crate::setup::{database, graft, hash, made, rev};
-use diwan_testkit::TestCouch;
+use diwan_testkit::{HttpClient, TestCouch};
 use serde_json::json;
 
 fn refusal(status: u16, error: &str, reason: &str) -> (u16, String, String) {
@@ -279,7 +279,19 @@ fn bad_documents_are_refused() {
 fn design_documents_have_their_paths() {
     let (_server, mut http) = database();
     assert_eq!(http.put("/db/_design/d", &json!({"views": {}})).json()["id"], "_design/d");
-    assert_eq!(http.get("/db/_design%2Fd").json()["_id"], "_design/d");
+    for (path, target) in [
+        ("/db/_design%2Fd", "/db/_design/d"),
+        ("/db/_design%2fd/_view/v?key=%221%22", "/db/_design/d/_view/v?key=%221%22"),
+    ] {
+        let led = http.send("GET", path, &[("Host", "localhost:5984")], b"");
+        let expected = format!("http://localhost:5984{target}");
+        assert_eq!((led.status, led.header("location")), (301, Some(expected.as_str())), "{path}");
+        assert_eq!((led.body.len(), led.header("content-type")), (0, None));
+    }
+    assert_eq!(http.get("/none/_design%2Fd").status, 404);
+    // Only to read it.
+    let old = http.get("/db/_design/d").json()["_rev"].as_str().unwrap().to_owned();
+    assert_eq!(http.put("/db/_design%2Fd", &json!({"_rev": old, "views": {}})).status, 201);
     assert_eq!(http.get("/db/_design/none").status, 404);
 }
 
@@ -380,4 +392,56 @@ fn passwords_are_not_kept_in_the_clear() {
     assert_eq!(rows[0]["error"], "not_implemented");
     assert_eq!(http.get("/_users").json()["doc_count"], 0);
     assert_eq!(http.put("/db/a", &json!({"password": "p"})).status, 201);
+}
+
+#[test]
+fn tags_are_of_what_is_shown() {
+    let (_server, mut http) = database();
+    let first = rev(&http.put("/db/a:b", &json!({})));
+    for query in ["", "?conflicts=true", "?conflicts=true&deleted_conflicts=true"] {
+        let tag = format!("\"{first}\"");
+        let got = http.get(&format!("/db/a:b{query}"));
+        assert_eq!(got.header("etag"), Some(tag.as_str()), "{query}");
+        let known = http.send("GET", &format!("/db/a:b{query}"), &[("If-None-Match", &tag)], b"");
+        assert_eq!((known.status, known.header("content-length")), (304, Some("0")));
+    }
+    for query in ["?revs_info=true", "?local_seq=true", "?meta=true"] {
+        assert_eq!(http.get(&format!("/db/a:b{query}")).header("etag"), None, "{query}");
+    }
+    graft(&mut http, "a:b", 1, "1", json!({}));
+    assert_eq!(http.get("/db/a:b?conflicts=true").header("etag"), None);
+    assert!(http.get("/db/a:b?deleted_conflicts=true").header("etag").is_some());
+    let made = http.send("PUT", "/db/c:d%20e", &[("Host", "localhost:5984")], b"{}");
+    assert_eq!(made.header("location"), Some("http://localhost:5984/db/c:d%20e"));
+}
+
+// HTTP-9
+#[test]
+fn a_batch_is_written_at_once_and_does_not_tell_of_conflicts() {
+    let (_server, mut http) = database();
+    for _ in 0..2 {
+        let later = http.put("/db/a?batch=ok", &json!({"n": 1}));
+        assert_eq!((later.status, later.json()), (202, json!({"ok": true, "id": "a"})));
+    }
+    assert_eq!(http.get("/db/a").json()["n"], 1);
+    assert_eq!(http.post("/db?batch=ok", &json!({"_id": "a"})).status, 202);
+    assert_eq!(http.put("/db/b?batch=ok", &json!({"_x": 1})).refusal().1, "doc_validation");
+    let old = http.get("/db/a").json()["_rev"].as_str().unwrap().to_owned();
+    assert_eq!(http.send("DELETE", &format!("/db/a?batch=ok&rev={old}"), &[], b"").status, 200);
+}
+
+#[test]
+fn revisions_are_shown_up_to_the_limit() {
+    let (_server, mut http) = database();
+    let mut last = rev(&http.put("/db/a", &json!({})));
+    for _ in 0..4 {
+        last = rev(&http.put("/db/a", &json!({ "_rev": last })));
+    }
+    let shown = |http: &mut HttpClient| {
+        let revisions = http.get("/db/a?revs=true").json()["_revisions"].clone();
+        (revisions["start"].as_u64().unwrap(), revisions["ids"].as_array().unwrap().len())
+    };
+    assert_eq!(shown(&mut http), (5, 5));
+    http.put("/db/_revs_limit", &json!(2));
+    assert_eq!(shown(&mut http), (5, 2));
 }

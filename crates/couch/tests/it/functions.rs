@@ -190,13 +190,19 @@ fn rewrites_lead_elsewhere_in_the_database() {
     assert_eq!(client.get(&format!("{at}/out")).refusal().1, "insecure_rewrite_rule");
     assert_eq!(client.get(&format!("{at}/none")).refusal().1, "not_found");
 
-    let function = "function (req) { var last = req.path[4]; if (last == 'own') return {code: 203, body: 'own', path: 'x'}; if (last == 'doc') return {path: '../../' + req.query.id, query: {revs: 'true'}}; if (last == 'bad') return {a: 1}; }";
-    self::design(&mut client, "f", &json!({ "rewrites": function }));
+    let function = "function (req) { var last = req.path[4]; if (last == 'own') return {code: 203, body: 'own', path: 'x'}; if (last == 'doc') return {path: '../../' + req.query.id, query: {revs: 'true'}}; if (last == 'bad') return {a: 1}; if (last == 'root') return {path: '/_show/s'}; if (last == 'out') return {path: '../../../other/x'}; if (last == 'server') return {path: '../../../_all_dbs'}; }";
+    let shows = json!({ "s": "function () { return 'shown'; }" });
+    self::design(&mut client, "f", &json!({ "rewrites": function, "shows": shows }));
+    client.put("/other", &json!({}));
+    client.put("/other/x", &json!({ "there": true }));
     let at = "/db/_design/f/_rewrite";
     let own = client.get(&format!("{at}/own"));
     assert_eq!((own.status, own.text().as_str()), (203, "own"));
     assert!(client.get(&format!("{at}/doc?id=1")).json()["_revisions"].is_object());
     assert_eq!(client.get(&format!("{at}/bad")).refusal().2, "Rewrite result must produce a new path.");
+    assert_eq!(client.get(&format!("{at}/root")).text(), "shown");
+    assert_eq!(client.get(&format!("{at}/out")).json()["there"], true);
+    assert_eq!(client.get(&format!("{at}/server")).json(), json!(["db", "other"]));
     assert_eq!(
         client.get(&format!("{at}/none")).refusal(),
         (404, "rewrite_error".into(), "Invalid path.".into())
@@ -221,4 +227,58 @@ fn validations_see_both_documents() {
     assert!(written[0]["ok"] == true && written[1]["error"] == "unauthorized");
     assert_eq!(client.send("DELETE", &format!("/db/a?rev={first}"), &[], b"").status, 200);
     assert_eq!(client.put("/db/_local/x", &json!({"who": 1})).status, 201);
+}
+
+#[test]
+fn functions_see_the_security_object_that_clients_see() {
+    let (_server, mut client) = database();
+    let validate = "function (doc, old, user, security) { if (doc.who !== security.admins.roles[0]) throw {forbidden: security.admins.roles[0]}; }";
+    let fields = json!({
+        "validate_doc_update": validate,
+        "shows": {"s": "function (doc, req) { return {json: req.secObj}; }"}
+    });
+    design(&mut client, "d", &fields);
+    let shown = client.get("/db/_security").json();
+    assert_eq!(shown, json!({"members": {"roles": ["_admin"]}, "admins": {"roles": ["_admin"]}}));
+    assert_eq!(client.get("/db/_design/d/_show/s").json(), shown);
+    assert_eq!(client.put("/db/a", &json!({})).refusal(), (403, "forbidden".into(), "_admin".into()));
+    let own = json!({"admins": {"names": [], "roles": ["boss"]}, "more": 1});
+    client.put("/db/_security", &own);
+    assert_eq!(client.get("/db/_design/d/_show/s").json(), own);
+    assert_eq!(client.put("/db/a", &json!({"who": "boss"})).status, 201);
+}
+
+#[test]
+fn what_functions_write_is_in_a_sandbox() {
+    let (_server, mut client) = database();
+    let fields = json!({
+        "views": {"v": {"map": "function (doc) { emit(doc._id, null); }"}},
+        "shows": {
+            "page": "function () { return '<p>'; }",
+            "own": "function () { return {body: 'x', headers: {'Content-Security-Policy': 'img-src *'}}; }",
+            "json": "function () { return {json: 1}; }"
+        },
+        "lists": {
+            "plain": "function () { while (getRow()); return '[]'; }",
+            "typed": "function () { start({headers: {'Content-Type': 'text/plain'}}); while (getRow()); return 'x'; }"
+        },
+        "updates": {"none": "function () { return [null, 'nothing']; }"}
+    });
+    design(&mut client, "d", &fields);
+    let of = |client: &mut HttpClient, method: &str, path: &str| {
+        let reply = client.send(method, &format!("/db/_design/d/{path}"), &[], b"");
+        assert_eq!(reply.status, 200, "{path}: {}", reply.text());
+        let header = |name| reply.header(name).map(str::to_owned);
+        (header("content-security-policy"), header("content-type"))
+    };
+    let some = |text: &str| Some(text.to_owned());
+    let page = some("text/html; charset=utf-8");
+    assert_eq!(of(&mut client, "GET", "_show/page"), (some("sandbox"), page.clone()));
+    assert_eq!(of(&mut client, "GET", "_show/own").0, some("sandbox, img-src *"));
+    assert_eq!(of(&mut client, "GET", "_show/json"), (None, some("application/json")));
+    assert_eq!(of(&mut client, "POST", "_update/none"), (some("sandbox"), page));
+    for method in ["GET", "OPTIONS"] {
+        assert_eq!(of(&mut client, method, "_list/plain/v"), (some("sandbox"), some("application/json")));
+    }
+    assert_eq!(of(&mut client, "GET", "_list/typed/v"), (some("sandbox"), some("text/plain")));
 }

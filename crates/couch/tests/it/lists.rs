@@ -27,6 +27,10 @@ fn ranges_of_ids_are_listed() {
         ("?key=%22zz%22", vec![]),
         ("?startkey=%2265%22&endkey=%2266%22", vec!["65a1b2c3d4e5f60718293a4b"]),
         ("?skip=4", vec!["c", "d"]),
+        ("?startkey_docid=c", vec!["c", "d"]),
+        ("?start_key_doc_id=b&endkey_docid=c&inclusive_end=false", vec!["b"]),
+        ("?startkey_docid=b&endkey_docid=a&descending=true", vec!["b", "a"]),
+        ("?startkey=%22d%22&startkey_docid=a", vec!["d"]),
         ("?limit=0", vec![]),
     ] {
         let reply = client.get(&format!("/db/_all_docs{query}")).json();
@@ -145,11 +149,22 @@ fn partitions_are_databases_of_their_own() {
     assert_eq!((&info["doc_count"], &info["partition"]), (&json!(2), &json!("p")));
     assert_eq!(ids(&client.get("/parts/_partition/p/_all_docs").json()), ["p:1", "p:2"]);
     assert_eq!(ids(&client.get("/parts/_all_docs?partition=p").json()), ["p:1", "p:2"]);
+    let listed = client.get("/parts/_partition/p/_all_docs?descending=true&startkey=%22p:1%22").json();
+    assert_eq!(ids(&listed), ["p:1"]);
+    // As in CouchDB, keys are not held to the partition.
+    let keys = json!({"keys": ["q:1", "p:2", "none"], "descending": true});
+    assert_eq!(ids(&client.post("/parts/_partition/p/_all_docs", &keys).json()), ["?", "p:2", "q:1"]);
+    let before = client.get("/parts/_partition/q").json()["sizes"]["active"].as_u64().unwrap();
+    client.send("PUT", "/parts/q:2/file", &[("Content-Type", "image/png")], &[7; 1000]);
+    let after = client.get("/parts/_partition/q").json()["sizes"].clone();
+    assert!(after["active"].as_u64().unwrap() > before + 1000 && after["active"] == after["external"]);
     let refused = client.get("/db/_all_docs?partition=p").refusal();
     assert_eq!(refused.2, "`partition` parameter is not supported on this db");
     let body = json!({"partition": "p", "limit": 1});
     assert_eq!(ids(&client.post("/parts/_all_docs", &body).json()), ["p:1"]);
     assert_eq!(client.post("/db/_all_docs", &body).refusal(), refused);
+    let query = json!({"selector": {}, "partition": "p"});
+    assert_eq!(client.post("/db/_find", &query).refusal(), refused);
     let several = client.post("/parts/_all_docs/queries", &json!({"queries": [body, {}]})).json();
     assert_eq!(ids(&several["results"][0]), ["p:1"]);
     assert!(ids(&several["results"][1]).len() > 2);

@@ -19,7 +19,14 @@ fn local_documents_count_their_revisions() {
     let attachment = http.send("PUT", "/db/_local/a/b", &[], b"x");
     assert_eq!(attachment.refusal().2, "_local documents do not accept attachments.");
     assert_eq!(http.get("/db/_local").refusal().2, "Invalid _local document id.");
+    for path in ["/db/_local%2F", "/db/_local/"] {
+        let refused = http.put(path, &json!({})).refusal();
+        assert_eq!(refused, (400, "bad_request".into(), "Invalid _local document id.".into()), "{path}");
+    }
     assert_eq!(http.post("/db", &json!({"_id": "_local/p"})).json()["rev"], "0-1");
+    let with_file = json!({"n": 3, "_attachments": {"a": {"data": "aGk="}}});
+    assert_eq!(http.put("/db/_local/f", &with_file).status, 201);
+    assert_eq!(http.get("/db/_local/f").json(), json!({"_id": "_local/f", "_rev": "0-1", "n": 3}));
 }
 
 #[test]

@@ -517,3 +517,66 @@ fn the_order_of_ids_needs_no_index() {
     let both = json!({"index": {"fields": ["_id", "n"]}, "name": "n", "ddoc": "i"});
     assert_eq!(client.post("/db/_index", &both).json()["result"], "created");
 }
+
+#[test]
+fn names_of_indexes_are_made_of_all_that_was_asked() {
+    let (_server, mut client) = database();
+    let mut make = |members: Value| {
+        let mut body = json!({"index": {"fields": ["a"]}});
+        body.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        let made = client.post("/db/_index", &body).json();
+        let text = |name: &str| made[name].as_str().unwrap().trim_start_matches("_design/").to_owned();
+        (text("result"), text("id"), text("name"))
+    };
+    let (_, ddoc, name) = make(json!({}));
+    assert_eq!(ddoc, name);
+    assert_eq!(make(json!({})).0, "exists");
+    let (result, other_ddoc, _) = make(json!({"name": "n"}));
+    assert!(result == "created" && other_ddoc != ddoc);
+    let (_, _, other_name) = make(json!({"ddoc": "d"}));
+    assert_ne!(other_name, name);
+}
+
+#[test]
+fn selectors_of_indexes_are_kept_normalized() {
+    let (_server, mut client) = database();
+    client.put("/db/x", &json!({"a": 1, "b": {"c": 2}, "list": [81]}));
+    client.put("/db/y", &json!({"a": 1, "b": {"c": 3}, "list": [90]}));
+    let asked = json!({"b": {"c": 2}, "list": {"$elemMatch": {"$gte": 80, "$lt": 85}}});
+    let normalized = json!({"$and": [
+        {"b.c": {"$eq": 2}},
+        {"list": {"$elemMatch": {"$and": [{"": {"$gte": 80}}, {"": {"$lt": 85}}]}}}
+    ]});
+    let index = json!({"fields": ["a"], "partial_filter_selector": asked});
+    let made = client.post("/db/_index", &json!({"index": index, "ddoc": "d", "name": "n"}));
+    assert_eq!(made.json()["result"], "created", "{}", made.text());
+    let view = client.get("/db/_design/d").json()["views"]["n"].clone();
+    assert_eq!(view["map"]["partial_filter_selector"], normalized);
+    assert_eq!(view["options"]["def"], index);
+    let listed = client.get("/db/_index").json();
+    assert_eq!(listed["indexes"][1]["def"]["partial_filter_selector"], normalized);
+    let query = json!({"selector": {"a": 1}, "use_index": ["d", "n"], "fields": ["_id"]});
+    assert_eq!(client.post("/db/_find", &query).json()["docs"], json!([{"_id": "x"}]));
+    // The same again, also as its own document has it.
+    assert_eq!(
+        client.post("/db/_index", &json!({"index": index, "ddoc": "d", "name": "n"})).json()["result"],
+        "exists"
+    );
+}
+
+#[test]
+fn paths_beside_indexes_are_missing() {
+    let (_server, mut client) = database();
+    for (method, path, status) in [
+        ("GET", "/db/_index/x", 404),
+        ("COPY", "/db/_index/x", 404),
+        ("GET", "/db/_index/_design/d/json/n", 404),
+        ("PUT", "/db/_index/a/b/c/d/e", 404),
+        ("DELETE", "/db/_index/_design/d/json/n", 404),
+        ("GET", "/db/_index/d/json/n", 405),
+        ("GET", "/db/_index/_bulk_delete", 405),
+        ("PUT", "/db/_index", 405),
+    ] {
+        assert_eq!(client.send(method, path, &[], b"").status, status, "{method} {path}");
+    }
+}

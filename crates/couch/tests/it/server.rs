@@ -99,3 +99,48 @@ fn a_store_that_takes_no_writes_is_not_up() {
     // Its own end would close the store once more.
     std::mem::forget(server);
 }
+
+#[test]
+fn the_server_names_itself_and_takes_names_of_requests() {
+    let (_server, mut http) = database();
+    let reply = http.send("GET", "/", &[("X-Couch-Request-ID", "mine-7")], b"");
+    assert_eq!(reply.header("x-couch-request-id"), Some("mine-7"));
+    assert!(reply.header("server").unwrap().starts_with("CouchDB/3."), "{:?}", reply.header("server"));
+}
+
+#[test]
+fn the_list_of_databases_has_a_tag() {
+    let (_server, mut http) = database();
+    let tag = http.get("/_all_dbs").header("etag").unwrap().to_owned();
+    let known = [("If-None-Match", tag.as_str())];
+    let again = http.send("GET", "/_all_dbs?limit=1", &known, b"");
+    assert_eq!((again.status, again.header("content-length")), (304, Some("0")));
+    http.put("/other", &json!({}));
+    assert_eq!(http.send("GET", "/_all_dbs", &known, b"").json(), json!(["db", "other"]));
+}
+
+#[test]
+fn paths_of_the_server_that_are_not_there() {
+    let (_server, mut http) = database();
+    for (method, path, status, reason) in [
+        // CouchDB 1 had these; they are names of databases since.
+        ("GET", "/_config", 404, "Database does not exist."),
+        ("GET", "/_config/uuids", 404, "Database does not exist."),
+        ("GET", "/_stats", 404, "Database does not exist."),
+        ("GET", "/_node/_local/_config/uuids/none", 404, "unknown_config_value"),
+        ("DELETE", "/_node/_local/_config/uuids/none", 404, "unknown_config_value"),
+        ("GET", "/_node/_local/_config/a/b/c", 404, "missing"),
+        ("GET", "/_node/_local/_config/_reload", 405, "Only POST allowed"),
+        ("POST", "/_node/_local/_config", 405, "Only GET allowed"),
+        ("POST", "/_node/_local/_stats", 405, "Only GET allowed"),
+        ("GET", "/_node/_local/_none", 404, "missing"),
+        ("GET", "/_node/none/_none", 404, "no such node: none"),
+        ("PUT", "/favicon.ico", 405, "Only GET,HEAD allowed"),
+    ] {
+        let refused = http.send(method, path, &[], b"").refusal();
+        assert_eq!((refused.0, refused.2.as_str()), (status, reason), "{method} {path}");
+    }
+    assert_eq!(http.get("/_node/_local/_stats/couchdb/none").text(), "null\n");
+    assert_eq!(http.post("/_node/_local/_config/_reload", &json!({})).json(), json!({"ok": true}));
+    assert_eq!(http.get("/favicon.ico").header("cache-control"), Some("public, max-age=31536000"));
+}

@@ -40,6 +40,8 @@ fn rows_are_chosen_by_parameters() {
         ("n?start_key=3&end_key=5&inclusive_end=false", vec![3, 4]),
         ("n?startkey=5&endkey=3&descending=true", vec![5, 4, 3]),
         ("n?keys=[7,1,99,7]", vec![7, 1, 7]),
+        ("n?keys=[7,1,4]&descending=true&limit=2", vec![4, 1]),
+        ("n?startkey=3;endkey=4&limit=1;skip=1", vec![4]),
         ("n?key=4", vec![4]),
         ("n?skip=8", vec![8, 9]),
         ("n?limit=2&skip=1&descending=true", vec![8, 7]),
@@ -246,4 +248,34 @@ fn whole_numbers_beyond_those_of_javascript_are_keys_among_the_others() {
     assert_eq!(ids(&mut client, "startkey=[%22in%22,9e17]&endkey=[%22in%22,1e19]"), "bc");
     let info = client.get("/db/_design/d/_info").json();
     assert!(info["view_index"]["collator_versions"][0].is_string());
+}
+
+#[test]
+fn an_index_tells_of_itself() {
+    let (_server, mut client) = database();
+    fill(&mut client);
+    let info = |client: &mut HttpClient| client.get("/db/_design/d/_info").json()["view_index"].clone();
+    let size = |info: &Value, name: &str| info["sizes"][name].as_u64().unwrap();
+    let before = info(&mut client);
+    assert!(before["update_seq"] == 0 && size(&before, "active") < size(&before, "file"));
+    view(&mut client, "n");
+    let after = info(&mut client);
+    assert_eq!(after["update_seq"], 11);
+    assert!(size(&after, "active") > 0 && size(&after, "active") < size(&after, "file"));
+}
+
+#[test]
+fn paths_beside_views_are_told() {
+    let (_server, mut client) = database();
+    fill(&mut client);
+    for (method, path, allowed) in [
+        ("GET", "", "GET,POST,HEAD"),
+        ("PUT", "", "GET,POST,HEAD"),
+        ("GET", "/n/x", "GET,POST,HEAD"),
+        ("GET", "/n/queries", "POST"),
+    ] {
+        let refused = client.send(method, &format!("{VIEW}{path}"), &[], b"");
+        assert_eq!((refused.status, refused.header("allow")), (405, Some(allowed)), "{method} {path}");
+    }
+    assert_eq!(client.get("/db/_design/none/_view").status, 404);
 }

@@ -389,3 +389,11 @@ fn fields_are_picked_in_their_order() {
         assert_eq!(refused.map_err(|error| error.error), Err(error), "{fields}");
     }
 }
+
+#[test]
+fn the_empty_name_is_the_value_itself_inside_arrays_alone() {
+    let doc = read(r#"{"a":[3,9]}"#);
+    assert!(matches(r#"{"a":{"$elemMatch":{"$and":[{"":{"$gt":8}},{"":{"$lt":10}}]}}}"#, doc.as_doc()));
+    assert!(!matches(r#"{"a":{"$allMatch":{"":{"$gt":8}}}}"#, doc.as_doc()));
+    assert!(Selector::parse(read(r#"{"":1}"#).as_doc()).is_err());
+}

@@ -17,7 +17,9 @@ pub fn compare_terms(one: &str, other: &str) -> Ordering {
             _ => Ordering::Equal,
         },
         Some(Kind::String) => unquote(one).cmp(&unquote(other)),
-        Some(Kind::Array) => first_difference(elements(one), elements(other), |(one, other)| compare_terms(one, other)),
+        Some(Kind::Array) => {
+            first_difference(elements(one), elements(other), |(one, other)| compare_terms(one, other))
+        }
         Some(Kind::Object) => first_difference(members(one), members(other), |(one, other)| {
             unquote(one.0).cmp(&unquote(other.0)).then_with(|| compare_terms(one.1, other.1))
         }),
@@ -63,8 +65,26 @@ mod tests {
     #[test]
     fn terms_have_an_order_of_their_own() {
         let sorted = [
-            "-1", "0.5", "2", "10", "false", "null", "true", "{}", r#"{"a":1}"#, r#"{"a":2}"#, r#"{"a":2,"b":0}"#,
-            r#"{"b":0}"#, "[]", "[1]", "[1,0]", "[2]", r#""""#, r#""B""#, r#""a""#, r#""\u00e9""#,
+            "-1",
+            "0.5",
+            "2",
+            "10",
+            "false",
+            "null",
+            "true",
+            "{}",
+            r#"{"a":1}"#,
+            r#"{"a":2}"#,
+            r#"{"a":2,"b":0}"#,
+            r#"{"b":0}"#,
+            "[]",
+            "[1]",
+            "[1,0]",
+            "[2]",
+            r#""""#,
+            r#""B""#,
+            r#""a""#,
+            r#""\u00e9""#,
         ];
         for (at, one) in sorted.iter().enumerate() {
             for (place, other) in sorted.iter().enumerate() {

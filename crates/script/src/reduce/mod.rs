@@ -66,10 +66,12 @@ impl Builtin {
             let Some(rank) = name.strip_prefix(prefix) else { continue };
             return match rank.parse::<i128>() {
                 Err(_) => refuse("invalid rank reducer"),
-                Ok(rank) => match usize::try_from(rank).ok().filter(|rank| (1..=MOST_RANKED).contains(rank)) {
-                    None => refuse("rank value must be between 1 and 100"),
-                    Some(rank) => Ok(make(rank)),
-                },
+                Ok(rank) => {
+                    match usize::try_from(rank).ok().filter(|rank| (1..=MOST_RANKED).contains(rank)) {
+                        None => refuse("rank value must be between 1 and 100"),
+                        Some(rank) => Ok(make(rank)),
+                    }
+                }
             };
         }
         Ok(match name {

@@ -171,11 +171,7 @@ fn filters_and_validations() {
         let source = json::quoted(&format!("function () {{ throw {thrown}; }}"));
         let validation = design(&format!(r#""validate_doc_update":{source}"#));
         let error = sandbox.validate_doc_update(&validation, "{}", "null", "{}", "{}").unwrap_err();
-        assert_eq!(
-            (error.status(), error.name(), error.reason().as_str()),
-            (500, name, reason),
-            "{thrown}"
-        );
+        assert_eq!((error.status(), error.name(), error.reason().as_str()), (500, name, reason), "{thrown}");
     }
 }
 

@@ -124,6 +124,24 @@ fn letters() -> Fixture {
 }
 
 #[test]
+fn rows_of_one_key_and_document_come_in_the_order_of_their_values() {
+    let fixture = fixture();
+    fixture.insert(&[doc! { "_id": "a" }, doc! { "_id": "b" }]);
+    let map = "function (doc) { for (const value of ['x', [2], {a: 1}, null, 10, true, 9]) { emit(1, value); emit(0, 0); } emit(2, 'z'); emit(3, 'y'); }";
+    let design = of_view(map, "");
+    let rows = fixture.query(&design, "v", "key=1").unwrap();
+    let values = ["9", "10", "null", "true", r#"{"a":1}"#, "[2]", r#""x""#];
+    let expected: Vec<String> =
+        ["a", "b"].iter().flat_map(|id| values.map(|value| format!("{id}: 1 {value}"))).collect();
+    assert_eq!(rows[1..], expected);
+    assert_eq!(fixture.query(&design, "v", "key=0").unwrap().len(), 15, "equal rows are rows of their own");
+    assert_eq!(
+        fixture.query(&design, "v", "startkey=2").unwrap()[1..],
+        [r#"a: 2 "z""#, r#"b: 2 "z""#, r#"a: 3 "y""#, r#"b: 3 "y""#]
+    );
+}
+
+#[test]
 fn rows_of_ranges() {
     let fixture = letters();
     let design = of_view("function (doc) { emit(doc.half, doc.n); }", "");
@@ -148,7 +166,7 @@ fn rows_of_ranges() {
     assert_eq!(query("keys=[2,1]&startkey_docid=c&endkey_docid=d"), ["5 3", "d: 2 4", "c: 1 3"]);
     assert_eq!(
         query("keys=[2,1]&startkey_docid=d&endkey_docid=c&descending=true")[1..],
-        ["d: 2 4", "c: 1 3"]
+        ["c: 1 3", "d: 2 4"]
     );
     assert_eq!(query("keys=[2,1]&inclusive_end=false")[1..], [""; 0]);
     assert_eq!(query("limit=0"), ["5 0"]);

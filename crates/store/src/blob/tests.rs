@@ -304,7 +304,11 @@ fn packed_attachments_have_the_lengths_and_digests_of_zlib_level_8() {
         (vec![0; 100_000], 132, "781d85846e95592e564bead19c048178"),
         (words(1000), 287, "8d3ee3c3441529630ed6233775b66976"),
         (words(300_000), 45_400, "72c021e9a798f8a0942ea20853459d33"),
-        ([words(40_000), noise(40_000, 1), words(40_000)].concat(), 55_792, "0196d395e4d2b5eb3fb0fa09883922d3"),
+        (
+            [words(40_000), noise(40_000, 1), words(40_000)].concat(),
+            55_792,
+            "0196d395e4d2b5eb3fb0fa09883922d3",
+        ),
     ] {
         let staged = upload(&files, BlobSource::ToPack, &bytes);
         let packed = staged.attachment("a", "text/plain", 1);
