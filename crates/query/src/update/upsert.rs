@@ -71,8 +71,12 @@ pub(super) fn with_id_first(doc: DocBuf) -> DocBuf {
     match view.get_raw("_id") {
         Some(id) => {
             builder.append_raw(b"_id", id);
-            for element in view.iter().filter(|element| element.key != b"_id") {
-                builder.append_element(element);
+            let mut moved = false;
+            for element in view.iter() {
+                // A second `_id` stays, for whoever stores the document to refuse.
+                if element.key != b"_id" || std::mem::replace(&mut moved, true) {
+                    builder.append_element(element);
+                }
             }
         }
         None => {

@@ -113,7 +113,13 @@ pub(super) fn check_document(doc: Doc<'_>) -> Result<()> {
             ),
         ));
     }
+    let mut has_id = false;
     for element in doc.iter() {
+        // Documents are found by their first `_id`; a second one would be shown and never found.
+        if element.key == b"_id" && std::mem::replace(&mut has_id, true) {
+            let text = "can't have multiple _id fields in one document";
+            return Err(Error::refused(code::BAD_VALUE, text));
+        }
         if element.key.first() == Some(&b'$') {
             return Err(Error::refused(
                 code::DOLLAR_PREFIXED_FIELD_NAME,
