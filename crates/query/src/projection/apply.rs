@@ -9,6 +9,8 @@ use diwan_value::{Array, Doc, DocBuilder, Element, Value, doc};
 pub(super) struct Run<'r, 'a> {
     /// What the positional `$` stands for.
     pub array_index: Option<usize>,
+    /// Whether an array around has been cut to its matching element: arrays inside it stay whole.
+    pub chosen: bool,
     /// What expressions are evaluated in.
     pub env: &'r EvalEnv<'a>,
 }
@@ -104,8 +106,8 @@ impl<'a> Run<'_, 'a> {
                 }
             },
             Entry::Positional => match element.value() {
-                Value::Array(array) => {
-                    let matched = self.matched(array)?;
+                Value::Array(array) if !self.chosen => {
+                    let matched = self.matched(array.iter())?;
                     append_array(name, std::iter::once(matched), out);
                 }
                 _ => {
@@ -139,8 +141,15 @@ impl<'a> Run<'_, 'a> {
             }
             Value::Array(array) => {
                 out.begin_array(name);
-                if branch.positional {
-                    self.elements(std::iter::once(self.matched(array)?), branch, mode, out)?;
+                if branch.positional && !self.chosen {
+                    // The place of the match counts among the elements that the projection leaves.
+                    let stays = |value: &Value<'_>| {
+                        let has_fields = matches!(value, Value::Document(_) | Value::Array(_));
+                        has_fields || branch.computed || mode == Mode::Exclude
+                    };
+                    let matched = self.matched(array.iter().filter(stays))?;
+                    let inside = Run { chosen: true, ..*self };
+                    inside.elements(std::iter::once(matched), branch, mode, out)?;
                 } else {
                     self.elements(array.iter(), branch, mode, out)?;
                 }
@@ -216,17 +225,14 @@ impl<'a> Run<'_, 'a> {
         Ok(())
     }
 
-    /// The element of `array` that the query matched.
-    fn matched<'v>(&self, array: Array<'v>) -> Result<Value<'v>> {
+    /// The element of an array that the query matched.
+    fn matched<'v>(&self, mut elements: impl Iterator<Item = Value<'v>>) -> Result<Value<'v>> {
         let Some(index) = self.array_index else {
-            let text = "Executor error during find command :: caused by :: positional operator '.$' couldn't find a \
-                        matching element in the array";
+            let text = "positional operator '.$' couldn't find a matching element in the array";
             return Err(Error::new(51246, text));
         };
-        array.get(index).ok_or_else(|| {
-            let text = "Executor error during find command :: caused by :: positional operator '.$' element mismatch";
-            Error::new(51247, text)
-        })
+        let mismatch = || Error::new(51247, "positional operator '.$' element mismatch");
+        elements.nth(index).ok_or_else(mismatch)
     }
 }
 

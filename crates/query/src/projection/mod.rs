@@ -138,7 +138,7 @@ impl Projection {
         env: &EvalEnv<'a>,
         out: &mut DocBuilder,
     ) -> Result<()> {
-        let run = apply::Run { array_index, env };
+        let run = apply::Run { array_index, env, chosen: false };
         if self.inclusion { run.include(doc, &self.root, out) } else { run.exclude(doc, &self.root, out) }
     }
 

@@ -5,7 +5,7 @@ use crate::display::{ShownDoc, ShownField};
 use crate::error::{Error, Result, code};
 use crate::expr::{Expr, ParseEnv, field_path};
 use crate::filter::{Filter, FilterEnv};
-use diwan_value::{Array, Doc, Element, Value, doc};
+use diwan_value::{Doc, Element, Value, doc};
 
 /// What a find's projection is parsed in.
 pub struct ProjectionEnv<'e> {
@@ -127,10 +127,16 @@ impl<'e> Parser<'e> {
     fn element(&mut self, element: Element<'_>, outer: &str) -> Result<()> {
         let name = element.key_str();
         let path = if outer.is_empty() { name.to_owned() } else { format!("{outer}.{name}") };
-        let positional = positional_operator(name);
+        let positional = name.strip_suffix(".$");
         if positional.is_some() && self.find.is_none() {
             let text = "Cannot use positional projection in aggregation projection";
             return Err(Error::new(31324, text));
+        }
+        if name.contains(".$.") {
+            let text = "As of 4.4, it's illegal to specify positional operator in the middle of a path.Positional \
+                        projection may only be used at the end, for example: a.b.$. If the query previously used a form \
+                        like a.b.$.d, remove the parts following the '$' and the results will be equivalent.";
+            return Err(Error::new(31394, text));
         }
         match element.value() {
             Value::Document(inner) => {
@@ -170,17 +176,20 @@ impl<'e> Parser<'e> {
         name: &str,
         path: &str,
         outer: &str,
-        positional: Option<(usize, usize)>,
+        positional: Option<&str>,
     ) -> Result<()> {
         let whole_id = name == "_id" && outer.is_empty();
         let (kind, other) = if keep {
             match positional {
-                Some(place) => self.positional(name, outer, place)?,
+                Some(before) => self.positional(before, outer)?,
                 None => self.insert(path, Entry::Keep)?,
             }
             self.id_kept |= whole_id;
             (Kind::Inclusion, Kind::Exclusion)
         } else {
+            if positional.is_some() {
+                return Err(Error::new(31395, "positional projection cannot be used with exclusion"));
+            }
             self.insert(path, Entry::Drop)?;
             self.id_dropped |= whole_id;
             (Kind::Exclusion, Kind::Inclusion)
@@ -275,25 +284,26 @@ impl<'e> Parser<'e> {
         top_level: bool,
         env: &ProjectionEnv<'_>,
     ) -> Result<()> {
-        if argument.as_doc().is_none() {
+        let Some(condition) = argument.as_doc() else {
             let kind = argument.tag().alias();
             let text = format!("elemMatch: Invalid argument, object required, but got {kind}");
             return Err(Error::new(31274, text));
-        }
+        };
         if self.positional {
             return Err(Error::new(31255, "Cannot specify positional operator and $elemMatch."));
         }
         if !top_level || path.contains('.') {
             return Err(Error::new(31275, "Cannot use $elemMatch projection on a nested field."));
         }
+        refuse_special_features(condition)?;
         let filter = Filter::parse(doc! { path: inner }.as_doc(), env.filter)?;
         self.insert(path, Entry::ElemMatch(Box::new(filter)))?;
         self.elem_match = true;
         Ok(())
     }
 
-    /// Parses `{"path.$": true}`; the operator lies at `begin..end` of `name`.
-    fn positional(&mut self, name: &str, outer: &str, (begin, end): (usize, usize)) -> Result<()> {
+    /// Parses `{"path.$": true}`; `before` is what stands before the operator.
+    fn positional(&mut self, before: &str, outer: &str) -> Result<()> {
         if self.positional {
             let text = "Cannot specify more than one positional projection per query.";
             return Err(Error::new(31276, text));
@@ -301,23 +311,15 @@ impl<'e> Parser<'e> {
         if self.elem_match {
             return Err(Error::new(31256, "Cannot specify positional operator and $elemMatch."));
         }
-        let field = if outer.is_empty() { name } else { outer }.split('.').next().unwrap_or_default();
         let Some(query) = self.find.and_then(|env| env.query) else {
             return Err(Error::new(51050, "Projections with a positional operator require a matcher"));
         };
-        if !mentions(query, field) {
-            let text = format!("Positional projection '{name}' does not match the query document.");
-            return Err(Error::new(31277, text));
+        if before.is_empty() {
+            return Err(Error::new(5392900, "Projection on field .$ is invalid"));
         }
-        if name.ends_with(".$.") {
-            return Err(Error::new(31270, "Path cannot end with '.$.'"));
-        }
-        let rest = &name[end..];
-        if positional_operator(rest).is_some() || rest == "$" {
-            return Err(Error::new(31287, format!("Cannot use positional operator twice: {name}")));
-        }
-        let before = &name[..begin];
         let path = if outer.is_empty() { before.to_owned() } else { format!("{outer}.{before}") };
+        field_path(&path)?;
+        refuse_special_features(query)?;
         self.insert(&path, Entry::Positional)?;
         self.positional = true;
         Ok(())
@@ -372,27 +374,25 @@ fn descend<'b>(
     }
 }
 
-/// Where the first positional operator lies in a path.
-fn positional_operator(path: &str) -> Option<(usize, usize)> {
-    if let Some(at) = path.find(".$.") {
-        return Some((at, at + 3));
-    }
-    if path.ends_with(".$") {
-        return Some((path.len() - 2, path.len()));
-    }
-    (path == "$").then_some((0, 1))
-}
-
-/// Whether a condition of `query` is on `field` or inside it.
-fn mentions(query: Doc<'_>, field: &str) -> bool {
-    query.iter().any(|element| {
-        let key = element.key_str();
-        if matches!(key, "$and" | "$or" | "$nor") {
-            let branches = element.value().as_array().into_iter().flat_map(Array::iter);
-            return branches.filter_map(Value::as_doc).any(|branch| mentions(branch, field));
+/// Refuses conditions that do not say which element of an array matches.
+fn refuse_special_features(condition: Doc<'_>) -> Result<()> {
+    for element in condition {
+        match (element.key_str(), element.value()) {
+            (name @ ("$expr" | "$jsonSchema"), _) => {
+                let text = format!("{name} is not allowed in this context");
+                return Err(Error::new(code::QUERY_FEATURE_NOT_ALLOWED, text));
+            }
+            ("$and" | "$or" | "$nor", Value::Array(branches)) => {
+                branches.iter().filter_map(Value::as_doc).try_for_each(refuse_special_features)?;
+            }
+            (_, Value::Document(inner)) => {
+                let inner = inner.get_doc("$elemMatch").or_else(|| inner.get_doc("$not"));
+                inner.map_or(Ok(()), refuse_special_features)?;
+            }
+            _ => {}
         }
-        key.split('.').next() == Some(field)
-    })
+    }
+    Ok(())
 }
 
 /// Parses the argument of find's `$slice`.

@@ -102,6 +102,20 @@ fn arrays() {
 }
 
 #[test]
+fn positional_cuts_the_first_array_of_the_path_alone() {
+    let doc = doc! { "_id": 1, "list": [1, { "b": [7, 8] }, { "b": [9], "c": 2 }], "n": 5 };
+    let inner = parse(&doc! { "list.b.$": 1 }).unwrap();
+    // The number has no field `b`: it is not among the elements that are counted.
+    let shown = project(&inner, &doc, Some(1)).unwrap();
+    assert_eq!(shown, doc! { "_id": 1, "list": [{ "b": [9] }] });
+    assert_eq!(project(&inner, &doc, Some(2)).unwrap_err().code, 51247);
+    assert_eq!(project(&inner, &doc, None).unwrap_err().code, 51246);
+    // Without an array there is nothing to cut, and no error.
+    let scalar = parse(&doc! { "n.$": 1 }).unwrap();
+    assert_eq!(project(&scalar, &doc, None).unwrap(), doc! { "_id": 1, "n": 5 });
+}
+
+#[test]
 fn refused_projections() {
     let cases = [
         (doc! { "a": 1, "b": 0 }, 31254, "Cannot do exclusion on field b in inclusion projection"),
@@ -126,7 +140,28 @@ fn refused_projections() {
             31276,
             "Cannot specify more than one positional projection per query.",
         ),
-        (doc! { "other.$": 1 }, 31277, "Positional projection 'other.$' does not match the query document."),
+        (
+            doc! { "list.$.x": 1 },
+            31394,
+            "As of 4.4, it's illegal to specify positional operator in the middle of a path.Positional projection may only \
+             be used at the end, for example: a.b.$. If the query previously used a form like a.b.$.d, remove the parts \
+             following the '$' and the results will be equivalent.",
+        ),
+        (doc! { "list.$": 0 }, 31395, "positional projection cannot be used with exclusion"),
+        (doc! { "list.$": "x" }, 31308, "positional projection cannot be used with a literal"),
+        (doc! { ".$": 1 }, 5392900, "Projection on field .$ is invalid"),
+        (doc! { "list..$": 1 }, 40353, "FieldPath must not end with a '.'."),
+        (
+            doc! { "$": 1 },
+            16410,
+            "FieldPath field names may not start with '$'. Consider using $getField or $setField.",
+        ),
+        (
+            doc! { "$.list.$": 1 },
+            16410,
+            "FieldPath field names may not start with '$'. Consider using $getField or $setField.",
+        ),
+        (doc! { "list": { "$elemMatch": { "$expr": true } } }, 224, "$expr is not allowed in this context"),
         (
             doc! { "list.$": 1, "b": { "$elemMatch": {} } },
             31255,
