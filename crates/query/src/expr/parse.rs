@@ -6,7 +6,7 @@ use crate::display::ShownDoc;
 use crate::error::{Error, Result, code};
 use bumpalo::Bump;
 use diwan_value::{Collator, Doc, Path, Value, ValueBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// How deep expressions may nest.
 const MAX_DEPTH: usize = 200;
@@ -28,6 +28,8 @@ pub struct ParseEnv<'p> {
     depth: usize,
     /// How strings compare where constants are folded.
     collator: Option<Arc<Collator>>,
+    /// Takes the first error of a constant that cannot be folded.
+    failed: Option<Arc<OnceLock<Error>>>,
 }
 
 /// What a name in scope stands for.
@@ -57,6 +59,12 @@ impl<'p> ParseEnv<'p> {
         self
     }
 
+    /// Notes in `failed` the first error of a constant expression, for those who want it before there is a document.
+    pub(crate) fn noting_failures(mut self, failed: Arc<OnceLock<Error>>) -> ParseEnv<'p> {
+        self.failed = Some(failed);
+        self
+    }
+
     /// A scope inside this one, for variables of its own.
     pub fn inner(&self) -> ParseEnv<'_> {
         ParseEnv {
@@ -65,6 +73,7 @@ impl<'p> ParseEnv<'p> {
             slots: self.slots,
             depth: self.depth,
             collator: self.collator.clone(),
+            failed: self.failed.clone(),
         }
     }
 
@@ -114,7 +123,14 @@ impl<'p> ParseEnv<'p> {
         match expr.eval(&EvalEnv::new(&arena, Doc::EMPTY, &context)) {
             Ok(Some(value)) if value_bytes(value) <= MAX_FOLDED_BYTES => Expr::Literal(ValueBuf::new(value)),
             Ok(None) => Expr::Missing,
-            _ => expr,
+            Err(error) => {
+                if let Some(failed) = &self.failed {
+                    // Only the first one counts.
+                    let _ = failed.set(error);
+                }
+                expr
+            }
+            Ok(Some(_)) => expr,
         }
     }
 

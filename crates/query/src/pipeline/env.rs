@@ -6,7 +6,7 @@ use crate::expr::{Context, ParseEnv};
 use crate::external_sort::MemoryBudget;
 use diwan_value::{Doc, DocBuf, Path};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A collection's full name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -48,6 +48,8 @@ pub struct PipelineEnv {
     pub within: Option<&'static str>,
     /// How many pipelines this one is nested in.
     pub depth: usize,
+    /// The first error of a constant expression of the pipeline, which is refused for it once it is parsed.
+    pub(super) failed: Arc<OnceLock<Error>>,
 }
 
 impl PipelineEnv {
@@ -60,13 +62,20 @@ impl PipelineEnv {
             context,
             within: None,
             depth: 0,
+            failed: Arc::default(),
         }
+    }
+
+    /// The same with the operation's variables, and for a pipeline that may read no collection.
+    pub fn with(self, collection: Option<String>, variables: Vec<String>) -> PipelineEnv {
+        PipelineEnv { collection, variables, ..self }
     }
 
     /// The scope in which the pipeline's expressions are parsed.
     pub fn scope(&self) -> ParseEnv<'static> {
         ParseEnv::with_let(self.variables.iter().map(String::as_str))
             .with_collator(self.context.collator.clone())
+            .noting_failures(self.failed.clone())
     }
 
     /// The environment of a pipeline inside `stage` of this one, over `collection`.

@@ -47,7 +47,7 @@ pub use lookup::Lookup;
 pub use merge::Merge;
 pub use sort::SortStage;
 pub use source::{DocList, DocSource};
-pub use stats::Statistics;
+pub use stats::{Statistics, storage_scale};
 pub use transform::Transform;
 pub use union_with::UnionWith;
 pub use unwind::Unwind;
@@ -120,11 +120,15 @@ pub enum Operation {
 impl Pipeline {
     /// Parses a list of stages.
     pub fn parse(stages: Array<'_>, env: &PipelineEnv) -> Result<Pipeline> {
+        if stages.iter().any(|stage| stage.as_doc().is_none()) {
+            return Err(Error::type_mismatch("Each element of the 'pipeline' array must be an object"));
+        }
+        if env.within.is_none() {
+            // What no server knows is said before what this one does not have.
+            table::check_names(stages)?;
+        }
         let mut parsed = Vec::new();
-        for stage in stages.iter() {
-            let Value::Document(stage) = stage else {
-                return Err(Error::type_mismatch("Each element of the 'pipeline' array must be an object"));
-            };
+        for stage in stages.iter().filter_map(Value::as_doc) {
             if parsed.len() >= MAX_STAGES {
                 let text = format!("Pipeline length must be no longer than {MAX_STAGES} stages");
                 return Err(Error::new(7749501, text));
@@ -132,6 +136,9 @@ impl Pipeline {
             table::parse(stage, env, &mut parsed)?;
         }
         table::check_positions(&parsed, env)?;
+        if let Some(error) = env.failed.get().filter(|_| env.within.is_none()) {
+            return Err(error.clone().in_context("Failed to optimize pipeline"));
+        }
         let mut pipeline = Pipeline { stages: parsed };
         pipeline.optimize();
         Ok(pipeline)

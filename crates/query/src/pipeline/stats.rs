@@ -88,12 +88,61 @@ fn check_collection(doc: Option<Doc<'_>>, spec: Value<'_>) -> Result<()> {
             let text = format!("BSON field '$collStats.{name}' is an unknown field.");
             return Err(Error::new(40415, text));
         }
-        if element.value().as_doc().is_none() {
+        let Some(options) = element.value().as_doc() else {
             let text = format!(
                 "BSON field '$collStats.{name}' is the wrong type '{}', expected type 'object'",
                 element.raw.tag.alias()
             );
             return Err(Error::type_mismatch(text));
+        };
+        if name == "storageStats" {
+            check_storage(options)?;
+        }
+    }
+    Ok(())
+}
+
+/// By what `$collStats` divides sizes, as the options of its `storageStats` say.
+pub fn storage_scale(options: Doc<'_>) -> i64 {
+    match options.get("scale") {
+        Some(Value::Int32(scale)) => scale.into(),
+        Some(Value::Int64(scale)) => scale,
+        Some(Value::Double(scale)) => scale as i64,
+        Some(Value::Decimal128(scale)) => scale.to_f64() as i64,
+        _ => 1,
+    }
+}
+
+/// Checks the options of `$collStats.storageStats`.
+fn check_storage(options: Doc<'_>) -> Result<()> {
+    const NUMBER: &str = "types '[long, int, decimal, double]'";
+    const FLAG: &str = "types '[bool, long, int, decimal, double]'";
+    let scale = storage_scale(options);
+    for element in options.iter().filter(|element| !element.value().is_nullish()) {
+        let (name, value) = (element.key_str(), element.value());
+        let wrong = |expected: &str| {
+            let kind = element.raw.tag.alias();
+            let path = format!("$collStats.storageStats.{name}");
+            Error::type_mismatch(format!(
+                "BSON field '{path}' is the wrong type '{kind}', expected {expected}"
+            ))
+        };
+        match name {
+            "scale" if !value.is_number() => return Err(wrong(NUMBER)),
+            "scale" if scale < 1 => {
+                let text = format!("BSON field 'scale' value must be >= 1, actual value '{scale}'");
+                return Err(Error::new(51024, text));
+            }
+            "scale" => {}
+            "verbose" | "waitForLock" | "numericOnly" => {
+                if value.as_bool().is_none() && !value.is_number() {
+                    return Err(wrong(FLAG));
+                }
+            }
+            _ => {
+                let text = format!("BSON field '$collStats.storageStats.{name}' is an unknown field.");
+                return Err(Error::new(40415, text));
+            }
         }
     }
     Ok(())

@@ -6,7 +6,7 @@ use super::{
     UnionWith, Unwind, bucket, counting, match_filter, not_implemented, out, sample,
 };
 use crate::error::{Error, Result, code};
-use diwan_value::{Doc, DocBuf, Value};
+use diwan_value::{Array, Doc, DocBuf, Element, Value};
 use std::sync::Arc;
 
 /// A row of the table.
@@ -140,8 +140,8 @@ fn statistics(name: &'static str, spec: Value<'_>, env: &PipelineEnv) -> Result<
     Ok(Operation::Statistics(Arc::new(Statistics::parse(name, spec, env)?)))
 }
 
-/// Parses one stage and adds what it comes to.
-pub(super) fn parse(stage: Doc<'_>, env: &PipelineEnv, parsed: &mut Vec<Stage>) -> Result<()> {
+/// The row and the one element of a stage.
+fn row_of(stage: Doc<'_>) -> Result<(&'static Row, Element<'_>)> {
     let mut elements = stage.iter();
     let (Some(element), None) = (elements.next(), elements.next()) else {
         return Err(Error::new(
@@ -150,9 +150,29 @@ pub(super) fn parse(stage: Doc<'_>, env: &PipelineEnv, parsed: &mut Vec<Stage>) 
         ));
     };
     let name = element.key_str();
-    let Some(row) = STAGES.iter().find(|row| row.name == name) else {
-        return Err(Error::new(40324, format!("Unrecognized pipeline stage name: '{name}'")));
-    };
+    let unknown = || Error::new(40324, format!("Unrecognized pipeline stage name: '{name}'"));
+    let row = STAGES.iter().find(|row| row.name == name).ok_or_else(unknown)?;
+    Ok((row, element))
+}
+
+/// Refuses stages that MongoDB does not know, in pipelines within the pipeline, too.
+pub(super) fn check_names(stages: Array<'_>) -> Result<()> {
+    for stage in stages.iter().filter_map(Value::as_doc) {
+        let (row, element) = row_of(stage)?;
+        let spec = element.value().as_doc().unwrap_or(Doc::EMPTY);
+        let holds = |field: &Element<'_>| match row.name {
+            "$facet" => true,
+            "$lookup" | "$unionWith" => field.key == b"pipeline",
+            _ => false,
+        };
+        spec.iter().filter(holds).filter_map(|field| field.value().as_array()).try_for_each(check_names)?;
+    }
+    Ok(())
+}
+
+/// Parses one stage and adds what it comes to.
+pub(super) fn parse(stage: Doc<'_>, env: &PipelineEnv, parsed: &mut Vec<Stage>) -> Result<()> {
+    let (row, element) = row_of(stage)?;
     match row.form {
         Form::Parse(parse) => {
             let operation = parse(row.name, element.value(), env)?;
@@ -163,7 +183,7 @@ pub(super) fn parse(stage: Doc<'_>, env: &PipelineEnv, parsed: &mut Vec<Stage>) 
                 parse_rewritten(&stage, env, parsed)?;
             }
         }
-        Form::Missing => return Err(not_implemented(name)),
+        Form::Missing => return Err(not_implemented(row.name)),
         Form::Search => {
             let text =
                 "Using $search and $vectorSearch aggregation stages requires additional configuration.";

@@ -57,14 +57,8 @@ impl Store {
             database,
             namespace.map_or_else(|| "$cmd.aggregate".to_owned(), |namespace| namespace.collection.clone()),
         );
-        let env = PipelineEnv {
-            database: database.to_owned(),
-            collection: namespace.map(|namespace| namespace.collection.clone()),
-            variables: ready.names.clone(),
-            context: ready.context.clone(),
-            within: None,
-            depth: 0,
-        };
+        let collection = namespace.map(|namespace| namespace.collection.clone());
+        let env = PipelineEnv::new(&name, ready.context.clone()).with(collection, ready.names.clone());
         let pipeline = Pipeline::parse(request.pipeline, &env)?;
         let execution = Execution {
             collections: Arc::new(StoreCollections::new(self.clone())),
