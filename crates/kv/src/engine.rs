@@ -150,6 +150,8 @@ pub struct Stats {
 pub struct SpaceStats {
     /// Bytes in tables on disk.
     pub disk_bytes: u64,
+    /// Bytes of writes held in memory, not yet in tables.
+    pub memory_bytes: u64,
     /// About how many keys there are; deleted and overwritten ones may count until they are compacted away.
     pub approximate_keys: u64,
 }

@@ -116,8 +116,8 @@ impl Engine for MemoryEngine {
     fn stats(&self) -> Stats {
         let state = self.state.read();
         let mut stats = Stats { memtable_bytes: state.bytes.iter().sum(), ..Stats::default() };
-        for (space, map) in stats.spaces.iter_mut().zip(&state.spaces) {
-            *space = SpaceStats { disk_bytes: 0, approximate_keys: map.len() as u64 };
+        for ((space, map), bytes) in stats.spaces.iter_mut().zip(&state.spaces).zip(state.bytes) {
+            *space = SpaceStats { disk_bytes: 0, memory_bytes: bytes, approximate_keys: map.len() as u64 };
         }
         stats
     }

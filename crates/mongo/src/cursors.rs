@@ -5,11 +5,13 @@
 
 use crate::arguments::SessionId;
 use crate::error::{CommandError, Result, code};
+use crate::metrics::Counter;
 use diwan_query::Interrupt;
 use diwan_query::pipeline::DocSource;
 use diwan_value::{DocBuf, DocBuilder, MAX_DOCUMENT_BYTES};
 use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How many documents a first batch has when the client does not say.
@@ -24,7 +26,7 @@ pub(crate) struct Tail {
     /// Whether a reader waits for new documents.
     pub await_data: bool,
     /// The collection whose changes are waited for.
-    pub collection: std::sync::Arc<diwan_store::Collection>,
+    pub collection: Arc<diwan_store::Collection>,
 }
 
 /// A source of documents with what must be remembered between its batches.
@@ -46,6 +48,53 @@ pub(crate) struct Cursor {
     time_left: Option<Duration>,
     /// What its source was opened with, and is stopped by.
     interrupt: Interrupt,
+    /// Counts it when it is closed, if it was ever kept.
+    life: Option<Life>,
+}
+
+/// What the cursors of a server have done that were kept after their first batch.
+#[derive(Debug, Default)]
+pub(crate) struct Lives {
+    /// How many were kept.
+    pub opened: Counter,
+    /// How many of those that are closed were read on.
+    pub read_on: Counter,
+    /// How many were closed because nobody read them.
+    pub timed_out: Counter,
+    /// How many were closed, by how long they were open: each up to the limit of its place, the last ones beyond all.
+    pub lifespans: [Counter; LIFESPANS.len() + 1],
+}
+
+/// The limits in seconds of the classes of lifespans.
+const LIFESPANS: [u64; 6] = [1, 5, 15, 30, 60, 600];
+
+impl Lives {
+    /// The names of the classes of lifespans.
+    pub(crate) const LIFESPAN_NAMES: [&str; LIFESPANS.len() + 1] = [
+        "lessThan1Second",
+        "lessThan5Seconds",
+        "lessThan15Seconds",
+        "lessThan30Seconds",
+        "lessThan1Minute",
+        "lessThan10Minutes",
+        "greaterThanOrEqual10Minutes",
+    ];
+}
+
+/// The time that one cursor is open.
+struct Life {
+    lives: Arc<Lives>,
+    begun: Instant,
+    read_on: bool,
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        let seconds = self.begun.elapsed().as_secs();
+        let class = LIFESPANS.iter().take_while(|limit| seconds >= **limit).count();
+        self.lives.lifespans[class].add(1);
+        self.lives.read_on.add(u64::from(self.read_on));
+    }
 }
 
 impl Cursor {
@@ -61,6 +110,7 @@ impl Cursor {
             left: None,
             time_left: None,
             interrupt: Interrupt::new(),
+            life: None,
         }
     }
 
@@ -122,26 +172,32 @@ enum Place {
     /// Nobody reads.
     Idle { cursor: Box<Cursor>, since: Instant },
     /// Somebody reads; what stops that.
-    InUse { interrupt: Interrupt, session: Option<SessionId>, database: String, collection: String },
+    InUse { interrupt: Interrupt, session: Option<SessionId> },
 }
 
 /// The open cursors of the server.
 #[derive(Default)]
 pub(crate) struct Cursors {
     open: Mutex<HashMap<i64, Place>>,
+    lives: Arc<Lives>,
 }
 
-/// What became of a cursor that was to be killed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Killed {
-    Yes,
-    NotFound,
+/// How many cursors there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Open {
+    pub total: usize,
+    /// Those that never time out.
+    pub no_timeout: usize,
+    /// Those that somebody reads.
+    pub pinned: usize,
 }
 
 impl Cursors {
     /// Keeps a cursor until its next batch is asked for; returns its number, which is positive.
     pub(crate) fn insert(&self, mut cursor: Cursor) -> Result<i64> {
         cursor.source.suspend();
+        self.lives.opened.add(1);
+        cursor.life = Some(Life { lives: self.lives.clone(), begun: Instant::now(), read_on: false });
         let mut open = self.open.lock();
         loop {
             let random = getrandom::u64()
@@ -167,13 +223,11 @@ impl Cursors {
             }
             None => return Err(not_found(id)),
         }
-        let Some(Place::Idle { cursor, .. }) = open.remove(&id) else { return Err(not_found(id)) };
-        let place = Place::InUse {
-            interrupt: cursor.interrupt.clone(),
-            session: cursor.session,
-            database: cursor.database.clone(),
-            collection: cursor.collection.clone(),
-        };
+        let Some(Place::Idle { mut cursor, .. }) = open.remove(&id) else { return Err(not_found(id)) };
+        if let Some(life) = &mut cursor.life {
+            life.read_on = true;
+        }
+        let place = Place::InUse { interrupt: cursor.interrupt.clone(), session: cursor.session };
         open.insert(id, place);
         Ok(cursor)
     }
@@ -195,20 +249,14 @@ impl Cursors {
         self.open.lock().remove(&id);
     }
 
-    /// Kills cursor `id` of a collection.
-    pub(crate) fn kill(&self, id: i64, database: &str, collection: &str) -> Killed {
-        let mut open = self.open.lock();
-        let same = |place: &Place| match place {
-            Place::Idle { cursor, .. } => cursor.database == database && cursor.collection == collection,
-            Place::InUse { database: own, collection: name, .. } => own == database && name == collection,
-        };
-        if !open.get(&id).is_some_and(same) {
-            return Killed::NotFound;
-        }
-        if let Some(Place::InUse { interrupt, .. }) = open.remove(&id) {
+    /// Kills a cursor; false if there is none of that number.
+    pub(crate) fn kill(&self, id: i64) -> bool {
+        // An idle one is dropped without the lock.
+        let place = self.open.lock().remove(&id);
+        if let Some(Place::InUse { interrupt, .. }) = &place {
             interrupt.kill();
         }
-        Killed::Yes
+        place.is_some()
     }
 
     /// Kills the cursors of ended sessions.
@@ -234,14 +282,26 @@ impl Cursors {
             Place::Idle { cursor, since } => cursor.no_timeout || now.duration_since(*since) < timeout,
             Place::InUse { .. } => true,
         });
-        before - open.len()
+        let expired = before - open.len();
+        self.lives.timed_out.add(expired as u64);
+        expired
     }
 
-    /// How many cursors are open, and how many of them never time out.
-    pub(crate) fn count(&self) -> (usize, usize) {
+    /// How many cursors are open.
+    pub(crate) fn count(&self) -> Open {
         let open = self.open.lock();
         let no_timeout = |place: &&Place| matches!(place, Place::Idle { cursor, .. } if cursor.no_timeout);
-        (open.len(), open.values().filter(no_timeout).count())
+        let pinned = |place: &&Place| matches!(place, Place::InUse { .. });
+        Open {
+            total: open.len(),
+            no_timeout: open.values().filter(no_timeout).count(),
+            pinned: open.values().filter(pinned).count(),
+        }
+    }
+
+    /// What the cursors have done so far.
+    pub(crate) fn lives(&self) -> &Lives {
+        &self.lives
     }
 }
 
@@ -292,8 +352,8 @@ mod tests {
         let taken = cursors.take(id, |_| Ok(())).unwrap();
         let interrupt = taken.resume();
         assert_eq!(cursors.take(id, |_| Ok(())).err().unwrap().code, code::CURSOR_IN_USE);
-        assert_eq!(cursors.kill(id, "test", "other"), Killed::NotFound);
-        assert_eq!(cursors.kill(id, "test", "c"), Killed::Yes);
+        assert!(!cursors.kill(id ^ 1));
+        assert!(cursors.kill(id));
         assert!(interrupt.check().is_err());
         assert!(!cursors.put_back(id, taken));
         assert_eq!(cursors.take(id, |_| Ok(())).err().unwrap().code, code::CURSOR_NOT_FOUND);
@@ -319,6 +379,23 @@ mod tests {
         cursors.insert(Cursor { no_timeout: true, ..cursor(5) }).unwrap();
         let later = Instant::now() + Duration::from_secs(60);
         assert_eq!(cursors.expire(later, Duration::from_secs(60)), 1);
-        assert_eq!(cursors.count(), (1, 1));
+        assert_eq!(cursors.count(), Open { total: 1, no_timeout: 1, pinned: 0 });
+        assert_eq!((cursors.lives().opened.get(), cursors.lives().timed_out.get()), (2, 1));
+    }
+
+    #[test]
+    fn lives_of_closed_cursors_are_counted() {
+        let cursors = Cursors::default();
+        let (read, unread) = (cursors.insert(cursor(5)).unwrap(), cursors.insert(cursor(5)).unwrap());
+        let taken = cursors.take(read, |_| Ok(())).unwrap();
+        assert_eq!(cursors.count(), Open { total: 2, no_timeout: 0, pinned: 1 });
+        cursors.put_back(read, taken);
+        assert!(cursors.kill(read) && cursors.kill(unread));
+        let lives = cursors.lives();
+        assert_eq!((lives.opened.get(), lives.read_on.get(), lives.timed_out.get()), (2, 1, 0));
+        assert_eq!(lives.lifespans.iter().map(Counter::get).sum::<u64>(), 2);
+        // One batch that holds all makes no cursor that anybody could read on.
+        drop(cursor(1));
+        assert_eq!(lives.lifespans.iter().map(Counter::get).sum::<u64>(), 2);
     }
 }

@@ -65,6 +65,7 @@ pub(crate) const TABLE: &[Parameter] = &[
         set: None,
     },
     Parameter { name: "notablescan", value: |_| Value::Boolean(false).to_owned(), set: None },
+    Parameter { name: "quiet", value: |_| Value::Boolean(false).to_owned(), set: None },
     Parameter { name: "requireApiVersion", value: |_| Value::Boolean(false).to_owned(), set: None },
     Parameter {
         name: "transactionLifetimeLimitSeconds",

@@ -262,8 +262,8 @@ impl Ended<'_> {
         let Statement { database, collection, .. } = statement;
         out.append("op", statement.kind).append("ns", format!("{database}.{collection}"));
         out.append("command", &statement.command);
-        out.append("keysExamined", statement.read.keys as i64);
-        out.append("docsExamined", statement.read.documents as i64);
+        out.append("keysExamined", Value::integer(statement.read.keys as i64));
+        out.append("docsExamined", Value::integer(statement.read.documents as i64));
         for (name, count) in &statement.counts {
             match *name {
                 "cursorid" => out.append(name, *count as i64),

@@ -6,6 +6,7 @@ use crate::clock::Clock;
 use crate::concerns::Concerns;
 use crate::connection;
 use crate::cursors::Cursors;
+use crate::machine;
 use crate::metrics::{self, Metrics};
 use crate::operations::Operations;
 use crate::options::{Options, Topology};
@@ -15,11 +16,11 @@ use crate::sessions::Sessions;
 use crate::usage::Usage;
 use diwan_kv::Engine;
 use diwan_store::{ServerState, Store};
-use diwan_value::{Doc, DocBuf};
+use diwan_value::{Doc, DocBuf, ObjectId};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -46,6 +47,10 @@ pub struct Server {
     pub(crate) sessions: Sessions,
     pub(crate) usage: Usage,
     pub(crate) started: Instant,
+    /// Where clients are accepted.
+    listening: OnceLock<SocketAddr>,
+    /// Names this process in the topology versions that drivers compare.
+    pub(crate) process: ObjectId,
     message_id: AtomicI32,
     draining: AtomicBool,
 }
@@ -69,6 +74,8 @@ impl Server {
             sessions: Sessions::default(),
             usage: Usage::default(),
             started: Instant::now(),
+            listening: OnceLock::new(),
+            process: ObjectId::generate(),
             message_id: AtomicI32::new(0),
             draining: AtomicBool::new(false),
         });
@@ -81,6 +88,9 @@ impl Server {
 
     /// Accepts connections until [`Server::drain`], on a runtime that allows [`Server::BLOCKING_THREADS`].
     pub async fn serve(self: Arc<Server>, listener: TcpListener) {
+        if let Ok(address) = listener.local_addr() {
+            self.listening.get_or_init(|| address);
+        }
         let sweeper = tokio::spawn(sweep(self.clone()));
         let watcher = tokio::spawn(watch(self.clone()));
         while !self.is_draining() {
@@ -128,6 +138,17 @@ impl Server {
         self.options.topology != Topology::Standalone
     }
 
+    /// The name and port by which documents about the server call it.
+    pub(crate) fn host(&self) -> String {
+        match &self.options.advertise {
+            Some(host) => host.clone(),
+            None => {
+                let port = self.listening.get().map_or(0, SocketAddr::port);
+                format!("{}:{port}", machine::hostname())
+            }
+        }
+    }
+
     pub(crate) fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Relaxed)
     }
@@ -171,6 +192,10 @@ impl ServerState for State {
 
     fn sessions(&self) -> Vec<DocBuf> {
         self.0.upgrade().map_or_else(Vec::new, |server| server.sessions.describe(Instant::now()))
+    }
+
+    fn host(&self) -> String {
+        self.0.upgrade().map_or_else(String::new, |server| server.host())
     }
 }
 

@@ -31,6 +31,7 @@ mod store;
 mod upkeep;
 mod views;
 
+pub use catalog::random_uuid;
 pub use change::{Change, ChangeKind};
 pub use check::{check, validate_collection};
 pub use collection::{

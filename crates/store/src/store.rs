@@ -85,6 +85,9 @@ pub trait ServerState: Send + Sync {
 
     /// The sessions, for `$listSessions`.
     fn sessions(&self) -> Vec<DocBuf>;
+
+    /// The server's name and port.
+    fn host(&self) -> String;
 }
 
 /// A store: all databases of one engine.

@@ -208,6 +208,13 @@ pub enum Value<'a> {
     MaxKey,
 }
 
+impl Value<'static> {
+    /// An integer of 32 bits where it fits and of 64 where not: how MongoDB's server shows most counts and sizes.
+    pub fn integer(number: i64) -> Value<'static> {
+        i32::try_from(number).map_or(Value::Int64(number), Value::Int32)
+    }
+}
+
 impl<'a> Value<'a> {
     /// The value's type.
     pub fn tag(&self) -> Type {

@@ -268,8 +268,19 @@ impl Core {
             let Some(keyspace) = self.keyspaces.get(space) else { continue };
             *stats = SpaceStats {
                 disk_bytes: keyspace.disk_space(),
+                memory_bytes: keyspace.tree.active_memtable().size(),
                 approximate_keys: keyspace.tree.approximate_len() as u64,
             };
+        }
+        // What is being written to tables is counted for all spaces together.
+        let sealed = |space| self.keyspaces.get(space).map_or(0, |space| space.tree.sealed_memtable_count());
+        let sealed = Space::ALL.map(|space| sealed(space) as u64);
+        let active: u64 = stats.spaces.iter().map(|space| space.memory_bytes).sum();
+        let written = stats.memtable_bytes.saturating_sub(active);
+        if let all @ 1.. = sealed.iter().sum::<u64>() {
+            for (space, own) in stats.spaces.iter_mut().zip(sealed) {
+                space.memory_bytes += written / all * own;
+            }
         }
         stats
     }

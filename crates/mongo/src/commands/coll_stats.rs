@@ -4,7 +4,7 @@ use crate::dispatch::Context;
 use crate::error::{CommandError, Result};
 use crate::fields::Field;
 use diwan_store::stats::storage_stats;
-use diwan_value::{DocBuilder, doc};
+use diwan_value::{DocBuilder, Value, doc};
 
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
     let namespace = context.request.namespace()?;
@@ -25,7 +25,10 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         None => {
             reply.append("size", 0).append("count", 0).append("numOrphanDocs", 0).append("storageSize", 0);
             reply.append("totalSize", 0).append("nindexes", 0).append("totalIndexSize", 0);
-            reply.append("indexDetails", doc! {}).append("indexSizes", doc! {}).append("scaleFactor", factor);
+            reply
+                .append("indexDetails", doc! {})
+                .append("indexSizes", doc! {})
+                .append("scaleFactor", Value::integer(factor));
         }
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use crate::dispatch::Context;
 use crate::error::{CommandError, Result, code};
-use diwan_value::DocBuilder;
+use diwan_value::{DocBuilder, Value};
 
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
     let namespace = context.request.namespace()?;
@@ -24,6 +24,6 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     let engine = &context.server.engine;
     let before = engine.stats().disk_bytes;
     engine.settle()?;
-    reply.append("bytesFreed", before.saturating_sub(engine.stats().disk_bytes) as i64);
+    reply.append("bytesFreed", Value::integer(before.saturating_sub(engine.stats().disk_bytes) as i64));
     Ok(())
 }

@@ -39,7 +39,9 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     }
     reply.append("host", context.server.options.host(context.client.local));
     reply.append("collections", hashes.finish()).append("capped", capped).append("uuids", uuids.finish());
-    reply.append("md5", hex(&all.finalize())).append("timeMillis", started.elapsed().as_millis() as i64);
+    reply
+        .append("md5", hex(&all.finalize()))
+        .append("timeMillis", Value::integer(started.elapsed().as_millis() as i64));
     Ok(())
 }
 

@@ -7,13 +7,11 @@ use diwan_store::Entry;
 use diwan_value::DocBuilder;
 
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
-    let mut factor = 1;
+    let (mut factor, mut free) = (1, false);
     context.request.read(|field| {
         match field.key {
             "scale" => factor = scale(field)?,
-            "freeStorage" => {
-                field.integer()?;
-            }
+            "freeStorage" => free = field.integer()? != 0,
             _ => return Err(field.unknown()),
         }
         Ok(())
@@ -39,8 +37,18 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     reply.append("db", database).append("collections", collections).append("views", views);
     reply.append("objects", objects as i64).append("avgObjSize", average);
     reply.append("dataSize", scaled(bytes)).append("storageSize", scaled(storage));
+    // Tables have no holes that later writes could fill.
+    let free = |name: &str, reply: &mut DocBuilder| {
+        if free {
+            reply.append(name, 0.0);
+        }
+    };
+    free("freeStorageSize", reply);
     reply.append("indexes", indexes).append("indexSize", scaled(index_size));
-    reply.append("totalSize", scaled(storage + index_size)).append("scaleFactor", factor);
+    free("indexFreeStorageSize", reply);
+    reply.append("totalSize", scaled(storage + index_size));
+    free("totalFreeStorageSize", reply);
+    reply.append("scaleFactor", factor);
     reply.append("fsUsedSize", scaled(context.server.store.disk_bytes()));
     Ok(())
 }

@@ -98,7 +98,12 @@ pub(super) fn aggregate(
 
 /// Appends the plan, and what every explanation ends with.
 fn finish(context: &Context<'_>, command: Doc<'_>, explained: &DocBuf, reply: &mut DocBuilder) {
-    reply.append_all(explained.as_doc()).append("command", command);
+    reply.append_all(explained.as_doc()).begin_document("command").append_all(command);
+    // A command that is explained by another one leaves the database to it.
+    if !command.contains_key("$db") {
+        reply.append("$db", context.request.arguments.database);
+    }
+    reply.end();
     reply.append(
         "serverInfo",
         doc! {

@@ -3,7 +3,7 @@
 use crate::dispatch::Context;
 use crate::error::{CommandError, Result};
 use crate::log;
-use diwan_value::{DocBuilder, array};
+use diwan_value::{DocBuilder, Value, array};
 
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
     let Some(name) = context.request.target().as_str() else {
@@ -17,7 +17,7 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         }
         "global" => {
             let (total, lines) = log::recent();
-            reply.append("totalLinesWritten", total as i64).append("log", lines);
+            reply.append("totalLinesWritten", Value::integer(total as i64)).append("log", lines);
         }
         // What would be warned of (no users, an open address) is refused at start instead.
         "startupWarnings" => {

@@ -6,8 +6,14 @@ use crate::fields::Field;
 use crate::parameters;
 use diwan_value::{DocBuilder, Value, doc};
 
+/// When a setting can be changed.
+enum SetAt {
+    Runtime,
+    Startup,
+}
+
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
-    let (mut all, mut details) = (false, false);
+    let (mut all, mut details, mut set_at) = (false, false, None);
     match context.request.target() {
         Value::String("*") => all = true,
         Value::Document(options) => {
@@ -15,7 +21,17 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
                 match field.key {
                     "allParameters" => all = field.flag()?,
                     "showDetails" => details = field.flag()?,
-                    "setAt" => {}
+                    "setAt" => {
+                        set_at = Some(match field.string()? {
+                            "runtime" => SetAt::Runtime,
+                            "startup" => SetAt::Startup,
+                            other => {
+                                return Err(CommandError::bad_value(format!(
+                                    "Enumeration value '{other}' for field 'getParameter.setAt' is not a valid value."
+                                )));
+                            }
+                        });
+                    }
                     _ => return Err(field.unknown()),
                 }
                 Ok(())
@@ -27,6 +43,15 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     let mut found = false;
     for parameter in parameters::TABLE {
         if !all && !wanted.contains(&parameter.name) {
+            continue;
+        }
+        let is_settable = match set_at {
+            None => true,
+            Some(SetAt::Runtime) => parameter.set.is_some(),
+            // Settings of the start are options of the command line.
+            Some(SetAt::Startup) => false,
+        };
+        if !is_settable {
             continue;
         }
         found = true;

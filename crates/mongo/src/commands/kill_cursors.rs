@@ -1,6 +1,5 @@
 //! `killCursors`: cursors that the client will not read on.
 
-use crate::cursors::Killed;
 use crate::dispatch::Context;
 use crate::error::Result;
 use crate::fields::{Field, missing};
@@ -8,7 +7,7 @@ use diwan_value::{ArrayBuilder, DocBuilder, Value, array};
 
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
     let request = context.request;
-    let namespace = request.namespace()?;
+    request.namespace()?;
     let mut ids = None;
     request.read(|field| {
         match field.key {
@@ -18,14 +17,18 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         Ok(())
     })?;
     let ids = ids.ok_or_else(|| missing("killCursors", "cursors"))?;
+    // Nothing is closed by a command that is refused.
+    let wrong = |(at, id)| Field::new("killCursors", &format!("cursors.{at}"), id).wrong("long");
+    let ids = ids.iter().enumerate().map(|(at, id)| match id {
+        Value::Int64(id) => Ok(id),
+        other => Err(wrong((at, other))),
+    });
     let (mut killed, mut missing) = (ArrayBuilder::new(), ArrayBuilder::new());
-    for id in ids.iter() {
-        let Value::Int64(id) = id else {
-            return Err(Field::new("killCursors", "cursors", id).wrong("long"));
-        };
-        match context.server.cursors.kill(id, &namespace.database, &namespace.collection) {
-            Killed::Yes => killed.push(id),
-            Killed::NotFound => missing.push(id),
+    for id in ids.collect::<Result<Vec<_>>>()? {
+        // A cursor has its number for itself: the collection that the command names does not matter.
+        match context.server.cursors.kill(id) {
+            true => killed.push(id),
+            false => missing.push(id),
         };
     }
     reply.append("cursorsKilled", killed).append("cursorsNotFound", missing);

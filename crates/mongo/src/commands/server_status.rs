@@ -1,6 +1,7 @@
 //! `serverStatus`: what the server counts and measures.
 
 use crate::clock::unix_millis;
+use crate::cursors::{Cursors, Lives};
 use crate::dispatch::Context;
 use crate::error::Result;
 use crate::identity::VERSION;
@@ -8,7 +9,8 @@ use crate::machine;
 use crate::metrics::{Class, Kind};
 use crate::options::Topology;
 use crate::server::Server;
-use diwan_value::{DocBuilder, Value, array, doc};
+use diwan_store::Entry;
+use diwan_value::{DocBuf, DocBuilder, Value, array, doc};
 
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
     let server: &Server = context.server;
@@ -51,11 +53,8 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
             .append(name, doc! { "latency": latency.micros.get() as i64, "ops": latency.count.get() as i64 });
     }
     reply.end();
-    let (cursors, no_timeout) = server.cursors.count();
-    reply.append(
-        "metrics",
-        doc! { "cursor": { "open": { "total": cursors as i64, "noTimeout": no_timeout as i64 } } },
-    );
+    reply.append("catalogStats", catalog(server));
+    reply.append("metrics", doc! { "cursor": cursors(&server.cursors) });
     reply.append("logicalSessionRecordCache", doc! { "activeSessionsCount": server.sessions.count() as i32 });
     if server.options.topology == Topology::ReplicaSet {
         let host = server.options.host(context.client.local);
@@ -91,4 +90,53 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     reply.append("mem", doc! { "bits": 64, "resident": resident as i32, "supported": true });
     reply.append("transportSecurity", doc! {}).append("security", doc! { "authentication": array![] });
     Ok(())
+}
+
+/// How many collections and views there are; those of the server's own databases by themselves.
+fn catalog(server: &Server) -> DocBuf {
+    let (mut collections, mut capped, mut views) = (0, 0, 0);
+    let (mut internal_collections, mut internal_views) = (0, 0);
+    for database in server.store.databases() {
+        let is_internal = matches!(database.as_str(), "admin" | "config" | "local");
+        for (_, entry) in server.store.entries_of(&database) {
+            match entry {
+                Entry::Collection(_) if is_internal => internal_collections += 1,
+                Entry::View(_) if is_internal => internal_views += 1,
+                Entry::Collection(collection) => {
+                    collections += 1;
+                    capped += i32::from(collection.schema().options.capped.is_some());
+                }
+                Entry::View(_) => views += 1,
+            }
+        }
+    }
+    doc! {
+        "collections": collections,
+        "capped": capped,
+        "clustered": 0,
+        "timeseries": 0,
+        "views": views,
+        "internalCollections": internal_collections,
+        "internalViews": internal_views
+    }
+}
+
+/// What the cursors do and have done.
+fn cursors(cursors: &Cursors) -> DocBuf {
+    let (open, lives) = (cursors.count(), cursors.lives());
+    let mut lifespan = DocBuilder::new();
+    for (name, count) in Lives::LIFESPAN_NAMES.iter().zip(&lives.lifespans) {
+        lifespan.append(name, count.get() as i64);
+    }
+    doc! {
+        "moreThanOneBatch": lives.read_on.get() as i64,
+        "timedOut": lives.timed_out.get() as i64,
+        "totalOpened": lives.opened.get() as i64,
+        "lifespan": lifespan.finish(),
+        "open": {
+            "noTimeout": open.no_timeout as i64,
+            "pinned": open.pinned as i64,
+            "total": open.total as i64
+        }
+    }
 }

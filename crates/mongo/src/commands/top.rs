@@ -4,7 +4,7 @@ use crate::dispatch::Context;
 use crate::error::Result;
 use crate::metrics::Kind;
 use crate::usage::Use;
-use diwan_value::{DocBuf, DocBuilder, doc};
+use diwan_value::{DocBuf, DocBuilder, Value, doc};
 
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
     reply.begin_document("totals").append("note", "all times in microseconds");
@@ -34,5 +34,5 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
 }
 
 fn shown(used: Use) -> DocBuf {
-    doc! { "time": used.micros as i64, "count": used.count as i64 }
+    doc! { "time": Value::integer(used.micros as i64), "count": Value::integer(used.count as i64) }
 }

@@ -3,7 +3,7 @@
 use crate::dispatch::Context;
 use crate::error::{CommandError, Result, code};
 use diwan_store::validate_collection;
-use diwan_value::{DocBuilder, array, doc};
+use diwan_value::{DocBuilder, Value, array, doc};
 
 /// How many findings are listed.
 const LISTED: usize = 100;
@@ -40,10 +40,12 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     reply.append("ns", namespace.to_string()).append("uuid", uuid(&collection.uuid()));
     reply.append("nInvalidDocuments", report.invalid as i64);
     reply.append("nNonCompliantDocuments", report.nonconforming as i64);
-    reply.append("nrecords", report.documents as i64).append("nIndexes", report.indexes.len() as i32);
+    reply
+        .append("nrecords", Value::integer(report.documents as i64))
+        .append("nIndexes", report.indexes.len() as i32);
     reply.begin_document("keysPerIndex");
     for index in &report.indexes {
-        reply.append(&index.name, index.entries as i64);
+        reply.append(&index.name, Value::integer(index.entries as i64));
     }
     reply.end().begin_document("indexDetails");
     for index in &report.indexes {
@@ -62,6 +64,6 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     Ok(())
 }
 
-fn uuid(bytes: &[u8]) -> diwan_value::Value<'_> {
-    diwan_value::Value::Binary { subtype: 4, bytes }
+fn uuid(bytes: &[u8]) -> Value<'_> {
+    Value::Binary { subtype: 4, bytes }
 }

@@ -47,6 +47,32 @@ fn a_limit_reached_in_the_first_batch_ends_the_cursor() {
 }
 
 #[test]
+fn cursors_are_killed_by_their_numbers_alone() {
+    let server = TestServer::in_memory();
+    let client = &mut server.client();
+    fill(client, 10);
+    let open = |client: &mut TestClient| {
+        batch(&client.run("test", doc! { "find": "c", "batchSize": 2 }).unwrap(), "firstBatch").0
+    };
+    let (first, second) = (open(client), open(client));
+    // A command that is refused closes nothing.
+    let refused = client.run("test", doc! { "killCursors": "c", "cursors": [first, 7] }).unwrap();
+    assert_eq!(refused.as_doc().get("code"), Some(Value::Int32(14)));
+    let text = "BSON field 'killCursors.cursors.1' is the wrong type 'int', expected type 'long'";
+    assert_eq!(refused.as_doc().get_str("errmsg"), Some(text));
+    let killed = client.run("other", doc! { "killCursors": "d", "cursors": [77i64, first, second] }).unwrap();
+    let ids = |name: &str| -> Vec<i64> {
+        killed.as_doc().get_array(name).unwrap().iter().filter_map(Value::as_i64_exact).collect()
+    };
+    assert_eq!(ids("cursorsKilled"), [first, second]);
+    assert_eq!(ids("cursorsNotFound"), [77]);
+    for id in [first, second] {
+        let gone = client.run("test", doc! { "getMore": id, "collection": "c" }).unwrap();
+        assert_eq!(gone.as_doc().get("code"), Some(Value::Int32(43)));
+    }
+}
+
+#[test]
 fn a_cursor_belongs_to_its_collection() {
     let server = TestServer::in_memory();
     let client = &mut server.client();

@@ -189,14 +189,17 @@ impl Collections for StoreCollections {
                 format!("$collStats stage is unable to find the collection {namespace}"),
             )
         })?;
-        Ok(vec![stats::collection_stats_document(&collection, spec)])
+        let host = self.store.server_state().map(|server| server.host());
+        Ok(vec![stats::collection_stats_document(&collection, host.as_deref(), spec)])
     }
 
     fn index_stats(&self, namespace: &query::Namespace) -> diwan_query::Result<Vec<DocBuf>> {
         let Some(collection) = self.collection(namespace).map_err(as_query_error)? else {
             return Ok(Vec::new());
         };
-        Ok(collection.schema().indexes.iter().map(|index| stats::index_stats_document(index)).collect())
+        let host = self.store.server_state().map(|server| server.host());
+        let show = |index| stats::index_stats_document(index, host.as_deref());
+        Ok(collection.schema().indexes.iter().map(|index| show(index)).collect())
     }
 
     fn current_operations(&self, spec: Doc<'_>) -> diwan_query::Result<Vec<DocBuf>> {

@@ -215,10 +215,10 @@ fn document(
     if let Some((stats, returned, millis, stages)) = stats {
         out.begin_document("executionStats");
         out.append("executionSuccess", true)
-            .append("nReturned", returned as i32)
-            .append("executionTimeMillis", millis as i32)
-            .append("totalKeysExamined", stats.keys_examined as i32)
-            .append("totalDocsExamined", stats.docs_examined as i32)
+            .append("nReturned", Value::integer(returned as i64))
+            .append("executionTimeMillis", Value::integer(millis as i64))
+            .append("totalKeysExamined", Value::integer(stats.keys_examined as i64))
+            .append("totalDocsExamined", Value::integer(stats.docs_examined as i64))
             .append("executionStages", stages);
         if verbosity == Verbosity::AllPlansExecution {
             out.append("allPlansExecution", Vec::<DocBuf>::new());

@@ -6,7 +6,7 @@ use crate::exec::ScanStats;
 use diwan_kv::Direction;
 use diwan_query::display::Shown;
 use diwan_value::key::{self, Decoder};
-use diwan_value::{Doc, DocBuf, DocBuilder, doc};
+use diwan_value::{Doc, DocBuf, DocBuilder, Value, doc};
 
 /// What stages follow a plan's access, as `explain` shows them.
 #[derive(Clone, Copy, Debug, Default)]
@@ -45,16 +45,16 @@ pub fn explain_plan(plan: &Plan, filter: Doc<'_>, shape: &Shape<'_>, stats: Opti
         let mut extra = DocBuilder::new();
         extra.append("sortPattern", sort).append("memLimit", 104_857_600i32);
         if let Some(limit) = shape.limit {
-            extra.append("limitAmount", (limit + shape.skip) as i64);
+            extra.append("limitAmount", Value::integer((limit + shape.skip) as i64));
         }
         extra.append("type", "simple");
         stage = wrap("SORT", stage, extra.finish());
     }
     if shape.skip > 0 {
-        stage = wrap("SKIP", stage, doc! { "skipAmount": shape.skip as i64 });
+        stage = wrap("SKIP", stage, doc! { "skipAmount": Value::integer(shape.skip as i64) });
     }
     if let Some(limit) = shape.limit.filter(|_| shape.sort.is_none()) {
-        stage = wrap("LIMIT", stage, doc! { "limitAmount": limit as i64 });
+        stage = wrap("LIMIT", stage, doc! { "limitAmount": Value::integer(limit as i64) });
     }
     if shape.return_key {
         return wrap("RETURN_KEY", stage, DocBuf::new());
@@ -68,8 +68,8 @@ pub fn explain_plan(plan: &Plan, filter: Doc<'_>, shape: &Shape<'_>, stats: Opti
 
 fn add_stats(out: &mut DocBuilder, stats: Option<ScanStats>) {
     if let Some(stats) = stats {
-        out.append("nReturned", stats.returned as i64)
-            .append("works", (stats.docs_examined + stats.keys_examined + 1) as i64);
+        out.append("nReturned", Value::integer(stats.returned as i64))
+            .append("works", Value::integer((stats.docs_examined + stats.keys_examined + 1) as i64));
         out.append("isEOF", 1);
     }
 }
@@ -90,8 +90,8 @@ fn access_stage(access: &Access, filter: Doc<'_>, covered: bool, stats: Option<S
             }
             add_stats(&mut out, stats);
             if let Some(stats) = stats {
-                out.append("keysExamined", stats.keys_examined as i64);
-                out.append("docsExamined", stats.docs_examined as i64);
+                out.append("keysExamined", Value::integer(stats.keys_examined as i64));
+                out.append("docsExamined", Value::integer(stats.docs_examined as i64));
             }
         }
         Access::Collection { direction, .. } | Access::Natural { direction } => {
@@ -103,7 +103,7 @@ fn access_stage(access: &Access, filter: Doc<'_>, covered: bool, stats: Option<S
             add_stats(&mut out, stats);
             out.append("direction", direction_name(*direction));
             if let Some(stats) = stats {
-                out.append("docsExamined", stats.docs_examined as i64);
+                out.append("docsExamined", Value::integer(stats.docs_examined as i64));
             }
         }
         Access::Index(scan) if covered => return index_stage(scan, stats),
@@ -114,7 +114,7 @@ fn access_stage(access: &Access, filter: Doc<'_>, covered: bool, stats: Option<S
             }
             add_stats(&mut out, stats);
             if let Some(stats) = stats {
-                out.append("docsExamined", stats.docs_examined as i64);
+                out.append("docsExamined", Value::integer(stats.docs_examined as i64));
             }
             out.append("inputStage", index_stage(scan, stats));
         }
@@ -171,7 +171,7 @@ fn index_stage(scan: &IndexScan, stats: Option<ScanStats>) -> DocBuf {
     }
     out.end();
     if let Some(stats) = stats {
-        out.append("keysExamined", stats.keys_examined as i64);
+        out.append("keysExamined", Value::integer(stats.keys_examined as i64));
     }
     out.finish()
 }
