@@ -129,3 +129,28 @@ def test_a_tailable_cursor_that_is_overtaken_ends(db):
     with pytest.raises(OperationFailure) as caught:
         db.command("getMore", reply["cursor"]["id"], collection="log")
     assert caught.value.code == 136
+
+
+def test_an_exhaust_cursor_yields_every_document(server):
+    """The driver asks once, and reads replies until one says that it is the last."""
+
+    def requests(client):
+        return client.admin.command("serverStatus")["network"]["numRequests"]
+
+    with MongoClient(server.uri) as client:
+        collection = client.exhaust.c
+        collection.drop()
+        collection.insert_many({"_id": i, "text": "x" * 100} for i in range(5000))
+        for options in ({}, {"compressors": "zlib"}):
+            with MongoClient(server.uri, **options) as reader:
+                before = requests(client)
+                found = reader.exhaust.c.find(cursor_type=CursorType.EXHAUST, batch_size=50).sort("_id")
+                assert [document["_id"] for document in found] == list(range(5000))
+                # A hundred batches; drivers of the other tests watch the server meanwhile.
+                assert requests(client) - before < 50
+        found = collection.find(cursor_type=CursorType.EXHAUST, batch_size=1000)
+        next(found)
+        # A cursor that is given up closes its connection; the others go on.
+        found.close()
+        assert collection.count_documents({}) == 5000
+        client.drop_database("exhaust")

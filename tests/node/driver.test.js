@@ -95,3 +95,19 @@ test('compressed messages', async (context) => {
   await compressed.db('node_driver').collection('z').insertOne({ text });
   assert.equal((await compressed.db('node_driver').collection('z').findOne({ text })).text, text);
 });
+
+test('the driver watches the server by a stream of hellos', async () => {
+  const options = { serverMonitoringMode: 'stream', heartbeatFrequencyMS: 500 };
+  const watching = new MongoClient(process.env.DIWAN_URI, options);
+  const awaited = new Promise((resolve, reject) => {
+    let count = 0;
+    watching.on('serverHeartbeatSucceeded', (event) => {
+      if (event.awaited && (count += 1) === 3) resolve(event.reply);
+    });
+    watching.on('serverHeartbeatFailed', (event) => reject(event.failure));
+  });
+  await watching.connect();
+  const reply = await awaited;
+  assert.equal(Number(reply.topologyVersion.counter), 0);
+  await watching.close();
+});

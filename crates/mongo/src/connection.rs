@@ -8,10 +8,12 @@
 use crate::client::Client;
 use crate::deferred::Parked;
 use crate::dispatch::{self, Wait};
+use crate::exhaust::Replies;
 use crate::input::Input;
 use crate::server::Server;
 use crate::wire::HEADER_LEN;
 use diwan_kv::CommitId;
+use std::future::ready;
 use std::io::{self, Read, Write};
 use std::net;
 use std::pin::Pin;
@@ -27,6 +29,8 @@ const SILENCE: Duration = Duration::from_millis(200);
 const HALF_MESSAGE: Duration = Duration::from_secs(30);
 /// How long a client may refuse to take a reply.
 const REPLY: Duration = Duration::from_secs(20);
+/// How often a connection whose command waits is asked whether its client is still there.
+const LOOK: Duration = Duration::from_secs(2);
 /// What is made ready for reading: while a conversation goes on, and before it.
 const CHUNK: usize = 16 * 1024;
 const FIRST_CHUNK: usize = 512;
@@ -62,12 +66,18 @@ async fn run(server: &Arc<Server>, mut stream: TcpStream, client: &Arc<Client>) 
                     let (stream, input) = back.end()?;
                     break (TcpStream::from_std(stream)?, input);
                 }
-                Pause::Change { until, changed } => {
-                    tokio::select! {
-                        () = changed => {}
-                        () = sleep_until(until.into()) => {}
-                        // An empty batch is a good last word.
-                        () = client.closing.notified() => {}
+                Pause::Change { until, mut changed } => {
+                    while Instant::now() < until {
+                        let look = until.min(Instant::now() + LOOK);
+                        tokio::select! {
+                            () = &mut changed => break,
+                            () = sleep_until(look.into()) => {}
+                            // An empty batch is a good last word.
+                            () = client.closing.notified() => break,
+                        }
+                        if client.is_gone() {
+                            return Ok(());
+                        }
                     }
                     conversation = back;
                 }
@@ -125,8 +135,10 @@ struct Conversation {
     scratch: Vec<u8>,
     /// The reply.
     output: Vec<u8>,
-    /// The length of the message whose command waits, and until when it does.
-    waiting: Option<(usize, Instant)>,
+    /// The length of the message whose command is run again, and until when it has waited.
+    again: Option<(usize, Option<Instant>)>,
+    /// The replies to that message.
+    replies: Replies,
     /// The reply that waits for the disk.
     parked: Option<Parked>,
     runtime: Handle,
@@ -151,7 +163,8 @@ impl Conversation {
             input,
             scratch: Vec::new(),
             output: Vec::new(),
-            waiting: None,
+            again: None,
+            replies: Replies::default(),
             parked: None,
             runtime: Handle::current(),
         })
@@ -177,8 +190,8 @@ impl Conversation {
 
     fn converse(&mut self) -> io::Result<Pause> {
         loop {
-            let (length, deadline) = match self.waiting.take() {
-                Some((length, until)) => (length, Some(until)),
+            let (length, deadline) = match self.again.take() {
+                Some(again) => again,
                 None => match self.read_message()? {
                     Ok(length) => (length, None),
                     Err(pause) => return Ok(pause),
@@ -190,6 +203,7 @@ impl Conversation {
                 &self.client,
                 message,
                 deadline,
+                &mut self.replies,
                 &mut self.scratch,
                 &mut self.output,
             );
@@ -198,20 +212,28 @@ impl Conversation {
                 Wait::Nothing => None,
                 Wait::Durable(commit) => Some(commit),
                 Wait::Change { until, changed } => {
-                    self.waiting = Some((length, until));
+                    self.again = Some((length, Some(until)));
                     return Ok(Pause::Change { until, changed });
                 }
                 Wait::Close => return Ok(Pause::End),
             };
-            self.server.metrics.bytes_in.add(length as u64);
             self.reply(header, commit)?;
-            self.input.consume(length);
+            if self.replies.follow() {
+                self.again = Some((length, None));
+            } else {
+                self.replies.end();
+                self.server.metrics.bytes_in.add(length as u64);
+                self.input.consume(length);
+            }
             self.shrink();
             if self.server.is_draining() {
                 return Ok(Pause::End);
             }
             if self.server.conversations.are_too_many() {
-                return Ok(Pause::Silence);
+                return Ok(match self.again {
+                    None => Pause::Silence,
+                    Some(_) => Pause::Change { until: Instant::now(), changed: Box::pin(ready(())) },
+                });
             }
         }
     }

@@ -4,6 +4,7 @@ use crate::arguments::WriteConcern;
 use crate::client::Client;
 use crate::commands::{self, Command};
 use crate::error::{CommandError, Result, code};
+use crate::exhaust::Replies;
 use crate::metrics::Class;
 use crate::operations::Operation;
 use crate::options::{Durability, Topology};
@@ -41,6 +42,8 @@ pub(crate) struct Context<'a> {
     pub trace: Option<Trace>,
     /// Set by a command that has no answer yet: it is run again, from the start, after the wait.
     pub wait: Option<Wait>,
+    /// What was answered to the same message before, and whether more will be.
+    pub replies: &'a mut Replies,
 }
 
 impl Context<'_> {
@@ -160,7 +163,7 @@ pub(crate) enum Wait {
     Nothing,
     /// The commit becomes durable.
     Durable(CommitId),
-    /// A collection changes, or the time is over: then the command is run again.
+    /// Something changes, or the time is over: then the command is run again.
     Change { until: Instant, changed: Pin<Box<dyn Future<Output = ()> + Send>> },
     /// The connection is closed instead.
     Close,
@@ -185,6 +188,11 @@ impl Wait {
         });
         Wait::Change { until, changed }
     }
+
+    /// A wait for the time alone.
+    pub(crate) fn for_time(until: Instant) -> Wait {
+        Wait::Change { until, changed: Box::pin(std::future::pending()) }
+    }
 }
 
 /// How long changes gather for a reader that none was for yet.
@@ -196,11 +204,16 @@ pub(crate) fn handle(
     client: &Arc<Client>,
     message: &[u8],
     deadline: Option<Instant>,
+    replies: &mut Replies,
     scratch: &mut Vec<u8>,
     output: &mut Vec<u8>,
 ) -> Wait {
     output.clear();
-    server.metrics.requests.add(1);
+    // A message is counted once, however often its command is run.
+    if deadline.is_none() && !replies.have_begun() {
+        server.metrics.requests.add(1);
+    }
+    replies.begin(false);
     let incoming = match wire::read(message, scratch) {
         Ok(incoming) => incoming,
         Err(error) if error.is_fatal() => {
@@ -217,7 +230,8 @@ pub(crate) fn handle(
         Content::Message(message) => {
             output.resize(MESSAGE_PREFIX, 0);
             let request = Request::parse(message.body, &message.sequences, None);
-            let wait = answer(server, client, message.body, request, deadline, output);
+            replies.begin(message.exhaust_allowed && !message.more_to_come);
+            let wait = answer(server, client, message.body, request, deadline, replies, output);
             if message.more_to_come {
                 output.clear();
                 return match wait {
@@ -225,7 +239,11 @@ pub(crate) fn handle(
                     other => other,
                 };
             }
-            wire::finish_message(output, server.next_message_id(), request_id);
+            let number = server.next_message_id();
+            wire::finish_message(output, number, replies.response_to(request_id), replies.follow());
+            if replies.follow() && !matches!(wait, Wait::Change { .. }) {
+                replies.note(number);
+            }
             if let Some(compressor) =
                 incoming.compressor.filter(|_| commands::may_be_compressed(message.body))
                 && let Some(packed) = wire::compression::pack(output, compressor)
@@ -242,7 +260,7 @@ pub(crate) fn handle(
                 }
                 _ => Err(unsupported_query(query.body)),
             };
-            let wait = answer(server, client, query.body, request, None, output);
+            let wait = answer(server, client, query.body, request, deadline, replies, output);
             wire::finish_reply(output, server.next_message_id(), request_id);
             wait
         }
@@ -259,7 +277,7 @@ pub(crate) fn fail(server: &Server, message: &[u8], error: CommandError, output:
     *output = reply.finish_buffer();
     let request_id =
         wire::Header::read(message).and_then(|header| header.ok()).map_or(0, |header| header.request_id);
-    wire::finish_message(output, server.next_message_id(), request_id);
+    wire::finish_message(output, server.next_message_id(), request_id, false);
 }
 
 fn unsupported_query(body: Doc<'_>) -> CommandError {
@@ -277,15 +295,20 @@ fn answer(
     body: Doc<'_>,
     request: Result<Request<'_>>,
     deadline: Option<Instant>,
+    replies: &mut Replies,
     output: &mut Vec<u8>,
 ) -> Wait {
     let start = output.len();
     let mut reply = DocBuilder::with_buffer(std::mem::take(output));
-    let mut retryable = false;
-    let outcome = request.and_then(|request| {
-        retryable = request.arguments.txn_number.is_some() && !request.arguments.in_transaction();
-        run(server, client, &request, deadline, &mut reply)
-    });
+    let (request, refused) = match request {
+        Ok(request) => (Some(request), None),
+        Err(error) => (None, Some(error)),
+    };
+    let outcome = match (&request, refused) {
+        (Some(request), _) => run(server, client, request, deadline, replies, &mut reply),
+        (None, Some(error)) => Err(error),
+        (None, None) => Ok(Wait::Nothing),
+    };
     let wait = match outcome {
         Ok(wait) => {
             reply.append("ok", 1.0);
@@ -298,7 +321,17 @@ fn answer(
             let mut buffer = reply.finish_buffer();
             buffer.truncate(start);
             reply = DocBuilder::with_buffer(buffer);
+            replies.begin(false);
+            let arguments = request.as_ref().map(|request| &request.arguments);
+            let retryable = arguments
+                .is_some_and(|arguments| arguments.txn_number.is_some() && !arguments.in_transaction());
             error.write(error.labels(retryable), &mut reply);
+            if let Some(request) = request.filter(|request| has_begun_to_write(request, &error)) {
+                append_concern_error(
+                    &server.concerns.of(request.arguments.write_concern.as_ref()),
+                    &mut reply,
+                );
+            }
             Wait::Nothing
         }
     };
@@ -319,6 +352,7 @@ fn run(
     client: &Arc<Client>,
     request: &Request<'_>,
     deadline: Option<Instant>,
+    replies: &mut Replies,
     reply: &mut DocBuilder,
 ) -> Result<Wait> {
     let Some(command) = commands::find(request.name) else {
@@ -348,6 +382,7 @@ fn run(
         deadline,
         trace: server.profiler.follow(command, request),
         wait: None,
+        replies,
     };
     if let Some(uuid) = request.arguments.collection_uuid.filter(|_| command.names_collection()) {
         context.expect_uuid(&request.namespace()?, uuid)?;
@@ -429,6 +464,12 @@ fn acknowledgement(
         Durability::WriteConcern => concern.waits_for_sync(),
     };
     Ok(if wait { Wait::Durable(commit) } else { Wait::Nothing })
+}
+
+/// Whether a command failed after it had begun to write. MongoDB waits for the write concern then, whatever was written.
+fn has_begun_to_write(request: &Request<'_>, error: &CommandError) -> bool {
+    commands::find(request.name).is_some_and(Command::writes)
+        && (error.has_begun || code::AFTER_BEGINNING.contains(&error.code))
 }
 
 /// Tells of a write concern that no set of one member satisfies, whether or not there was something to write.

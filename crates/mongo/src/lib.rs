@@ -14,6 +14,7 @@ mod cursors;
 mod deferred;
 mod dispatch;
 mod error;
+mod exhaust;
 mod fields;
 mod identity;
 mod input;

@@ -12,6 +12,19 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const HEADER: usize = 16;
 const PREFIX: usize = HEADER + 5;
 
+/// A reply with what its header says.
+#[derive(Debug)]
+pub struct Reply {
+    /// The server's number of it.
+    pub number: i32,
+    /// The number of the message that it answers.
+    pub response_to: i32,
+    /// Whether another one follows unasked.
+    pub more_to_come: bool,
+    /// What it says.
+    pub document: DocBuf,
+}
+
 /// One connection.
 #[derive(Debug)]
 pub struct TestClient {
@@ -57,6 +70,11 @@ impl TestClient {
 
     /// Reads the next reply.
     pub fn receive(&mut self) -> io::Result<DocBuf> {
+        Ok(self.receive_reply()?.document)
+    }
+
+    /// Reads the next reply with what its header says.
+    pub fn receive_reply(&mut self) -> io::Result<Reply> {
         let mut header = [0; HEADER];
         self.stream.read_exact(&mut header)?;
         let length = u32::from_le_bytes([header[0], header[1], header[2], header[3]]) as usize;
@@ -65,6 +83,13 @@ impl TestClient {
         let body = rest.get(PREFIX - HEADER..).unwrap_or_default();
         let document =
             Doc::validate(body).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-        Ok(document.to_owned())
+        let number =
+            |at: usize| i32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        Ok(Reply {
+            number: number(4),
+            response_to: number(8),
+            more_to_come: rest[0] & 2 != 0,
+            document: document.to_owned(),
+        })
     }
 }

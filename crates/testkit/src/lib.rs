@@ -9,7 +9,7 @@ mod couch;
 mod http;
 mod server;
 
-pub use client::TestClient;
+pub use client::{Reply, TestClient};
 pub use couch::TestCouch;
 pub use http::{HttpClient, HttpReply};
 pub use server::TestServer;

@@ -41,7 +41,7 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         Ok(filled) => filled,
         Err(error) => {
             cursors.remove(id);
-            return Err(error);
+            return Err(error.in_context("Executor error during getMore"));
         }
     };
     reply.end();
@@ -67,6 +67,9 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     cursor.pause(&interrupt);
     if !cursors.put_back(id, cursor) {
         return Err(not_found(id));
+    }
+    if wait.is_none() {
+        context.replies.go_on();
     }
     context.wait = wait;
     reply.append("id", id).append("ns", namespace).end();

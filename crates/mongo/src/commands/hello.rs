@@ -1,35 +1,56 @@
 //! `hello`, and `isMaster` for older drivers: what the server is, and what it can.
+//!
+//! A driver that says which topology it knows is answered when there is another one, or when its time is over. Here
+//! the topology is the same as long as the process lives.
 
 use crate::clock::unix_millis;
-use crate::dispatch::{Context, ELECTION};
+use crate::dispatch::{Context, ELECTION, Wait};
 use crate::error::{CommandError, Result};
-use crate::fields::Field;
+use crate::fields::{Field, missing};
 use crate::identity::{MAX_WIRE_VERSION, MAX_WRITE_BATCH};
 use crate::options::Topology;
 use crate::sessions;
 use crate::wire::{Compressor, MAX_MESSAGE_BYTES};
-use diwan_value::{ArrayBuilder, Doc, DocBuilder, MAX_DOCUMENT_BYTES, Value, array, doc};
+use diwan_value::{ArrayBuilder, Doc, DocBuilder, MAX_DOCUMENT_BYTES, ObjectId, Value, array, doc};
+use std::time::{Duration, Instant};
 
 /// The most that a driver may tell about itself.
 const MAX_METADATA_BYTES: usize = 512;
+
+/// How often the topology has changed.
+const TOPOLOGY_COUNTER: i64 = 0;
+
+/// The longest wait of a hello: a driver that wants more is answered after it.
+const MAX_AWAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
     let old = context.request.name != "hello";
     let mut compressors = ArrayBuilder::new();
     let mut mechanisms = false;
+    let (mut known, mut await_millis) = (None, None);
     context.request.read(|field| {
         match field.key {
             "helloOk" if old && field.flag()? => {
                 reply.append("helloOk", true);
             }
-            "client" => remember_client(context, field.document()?)?,
+            // A hello that has waited is run again.
+            "client" if context.deadline.is_none() && !context.replies.have_begun() => {
+                remember_client(context, field.document()?)?;
+            }
             "compression" => compressors = agree(field)?,
             "saslSupportedMechs" => mechanisms = true,
+            "topologyVersion" => known = Some(TopologyVersion::parse(field.document()?)?),
+            "maxAwaitTimeMS" => await_millis = Some(field.natural()?),
             // Everything else asks for what is answered anyway, or for what this server does not have.
             _ => {}
         }
         Ok(())
     })?;
+    if await_change(context, known, await_millis)? {
+        return Ok(());
+    }
+    let current = doc! { "processId": context.server.process, "counter": TOPOLOGY_COUNTER };
+    reply.append("topologyVersion", current);
     let options = &context.server.options;
     let primary = if old { "ismaster" } else { "isWritablePrimary" };
     match options.topology {
@@ -70,6 +91,85 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         reply.append("saslSupportedMechs", array![]);
     }
     Ok(())
+}
+
+/// The topology that a driver knows.
+struct TopologyVersion {
+    process: ObjectId,
+    counter: i64,
+}
+
+impl TopologyVersion {
+    fn parse(version: Doc<'_>) -> Result<TopologyVersion> {
+        const NAME: &str = "TopologyVersion";
+        let (mut process, mut counter) = (None, None);
+        Field::read_document(NAME, version, |field| {
+            match (field.key, field.value()) {
+                ("processId", Value::ObjectId(id)) => process = Some(id),
+                ("processId", _) => return Err(field.wrong("objectId")),
+                ("counter", Value::Int64(number)) => counter = Some(number),
+                ("counter", _) => return Err(field.wrong("long")),
+                _ => return Err(field.unknown()),
+            }
+            Ok(())
+        })?;
+        Ok(TopologyVersion {
+            process: process.ok_or_else(|| missing(NAME, "processId"))?,
+            counter: counter.ok_or_else(|| missing(NAME, "counter"))?,
+        })
+    }
+}
+
+/// Whether the driver has to wait: it knows the topology of now, and has given time for another one to come. A driver
+/// that takes several replies is answered again and again.
+fn await_change(
+    context: &mut Context<'_>,
+    known: Option<TopologyVersion>,
+    await_millis: Option<u64>,
+) -> Result<bool> {
+    let is_mongos = context.server.options.topology == Topology::Mongos;
+    let coded = |mongod, mongos| if is_mongos { mongos } else { mongod };
+    let (known, millis) = match (known, await_millis) {
+        (Some(known), Some(millis)) => (known, millis),
+        (None, None) if context.replies.are_allowed() => {
+            let text = "An isMaster or hello request with exhaust must specify 'maxAwaitTimeMS'";
+            return Err(CommandError::new(coded(51756, 51763), text));
+        }
+        (None, None) => return Ok(false),
+        (Some(_), None) => {
+            let text = "A request with a 'topologyVersion' must include 'maxAwaitTimeMS'";
+            return Err(CommandError::new(coded(31368, 51760), text));
+        }
+        (None, Some(_)) => {
+            let text = "A request with 'maxAwaitTimeMS' must include a 'topologyVersion'";
+            return Err(CommandError::new(coded(31368, 51760), text));
+        }
+    };
+    if known.counter < 0 {
+        let text = "topologyVersion must have a non-negative counter";
+        return Err(CommandError::new(coded(31372, 51758), text));
+    }
+    if known.process == context.server.process && known.counter > TOPOLOGY_COUNTER {
+        let text = format!(
+            "Received a topology version with counter: {} which is greater than the server topology version counter: \
+             {TOPOLOGY_COUNTER}",
+            known.counter
+        );
+        return Err(CommandError::new(coded(31382, 51761), text));
+    }
+    // The replies after the first one are for a driver that has read the topology in it.
+    let is_current = context.replies.have_begun()
+        || (known.process == context.server.process && known.counter == TOPOLOGY_COUNTER);
+    let until = match context.deadline {
+        Some(until) => until,
+        None => Instant::now() + Duration::from_millis(millis).min(MAX_AWAIT),
+    };
+    if is_current && Instant::now() < until && !context.server.is_draining() {
+        context.wait = Some(Wait::for_time(until));
+        return Ok(true);
+    }
+    context.replies.go_on();
+    Ok(false)
 }
 
 /// The compressors that both sides know, in the client's order.

@@ -5,6 +5,7 @@ use diwan_value::{Array, Doc, Elements, Value};
 
 const CHECKSUM_PRESENT: u32 = 1;
 const MORE_TO_COME: u32 = 1 << 1;
+const EXHAUST_ALLOWED: u32 = 1 << 16;
 /// The flags that a receiver must know: unknown ones among the lower 16 are an error, the upper ones may be ignored.
 const REQUIRED: u32 = 0xFFFF;
 
@@ -13,6 +14,8 @@ const REQUIRED: u32 = 0xFFFF;
 pub struct Message<'a> {
     /// The sender expects no reply.
     pub more_to_come: bool,
+    /// The sender takes several replies.
+    pub exhaust_allowed: bool,
     /// The command.
     pub body: Doc<'a>,
     /// Arrays of the command's documents that travel beside the body.
@@ -63,7 +66,8 @@ impl<'a> Message<'a> {
             let text = format!("Duplicate field between body and document sequence {}", both.name);
             return Err(WireError::Sections(40433, text));
         }
-        Ok(Message { more_to_come: flags & MORE_TO_COME != 0, body, sequences })
+        let (more_to_come, exhaust_allowed) = (flags & MORE_TO_COME != 0, flags & EXHAUST_ALLOWED != 0);
+        Ok(Message { more_to_come, exhaust_allowed, body, sequences })
     }
 }
 
@@ -140,8 +144,11 @@ impl<'a> Iterator for Documents<'a> {
 /// What stands before the body of a reply: the header, no flags, the kind of section. [`finish_message`] fills it in.
 pub(crate) const MESSAGE_PREFIX: usize = HEADER_LEN + 4 + 1;
 
-/// Completes a reply whose body was written behind [`MESSAGE_PREFIX`] zero bytes.
-pub(crate) fn finish_message(message: &mut [u8], request_id: i32, response_to: i32) {
+/// Completes a reply whose body was written behind [`MESSAGE_PREFIX`] zero bytes. With `more_to_come` the client reads
+/// another one after it.
+pub(crate) fn finish_message(message: &mut [u8], request_id: i32, response_to: i32, more_to_come: bool) {
+    let flags = if more_to_come { MORE_TO_COME } else { 0 };
+    message[HEADER_LEN..HEADER_LEN + 4].copy_from_slice(&flags.to_le_bytes());
     let header = Header { length: message.len(), request_id, opcode: OP_MSG };
     header.write(response_to, &mut message[..HEADER_LEN]);
 }

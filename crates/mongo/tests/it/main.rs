@@ -4,5 +4,8 @@ mod commands;
 mod compat;
 mod connections;
 mod cursors;
+mod errors;
+mod exhaust;
 mod profiler;
 mod retries;
+mod statistics;
