@@ -184,16 +184,16 @@ fn max_time(value: Value<'_>) -> Result<Option<Duration>> {
     let Some(millis) = int64(value).filter(|_| value.is_number()) else {
         return Err(CommandError::bad_value("maxTimeMS must be a number"));
     };
-    match u64::try_from(millis) {
-        Ok(0) => Ok(None),
-        Ok(millis) if millis <= i32::MAX as u64 => Ok(Some(Duration::from_millis(millis))),
-        Ok(_) => Err(CommandError::bad_value(format!(
-            "{millis} value for maxTimeMS is out of range [0, 2147483647]"
-        ))),
-        Err(_) => Err(CommandError::bad_value(format!(
-            "{millis} value for maxTimeMS is out of range [0, 2147483647]"
-        ))),
+    let Some(limit) = u64::try_from(millis).ok().filter(|millis| *millis <= i32::MAX as u64) else {
+        let text = format!("{millis} value for maxTimeMS is out of range [0, 2147483647]");
+        return Err(CommandError::bad_value(text));
+    };
+    if let Value::Double(number) = value
+        && number.fract() != 0.0
+    {
+        return Err(CommandError::bad_value("maxTimeMS has non-integral value"));
     }
+    Ok(Some(Duration::from_millis(limit)).filter(|limit| !limit.is_zero()))
 }
 
 /// How far a write must have got before it is acknowledged.

@@ -86,6 +86,16 @@ impl<'a> Field<'a> {
         self.value().as_bool().ok_or_else(|| self.wrong("bool"))
     }
 
+    /// A boolean, and nothing else, where MongoDB has words of its own for that.
+    pub(crate) fn switch(&self) -> Result<bool> {
+        let wrong = || {
+            let found = self.value().tag().alias();
+            let text = format!("Field '{}' should be a boolean value, but found: {found}", self.key);
+            CommandError::new(code::TYPE_MISMATCH, text)
+        };
+        self.value().as_bool().ok_or_else(wrong)
+    }
+
     /// A boolean, or a number that stands for one.
     pub(crate) fn flag(&self) -> Result<bool> {
         match self.value() {

@@ -1,11 +1,12 @@
 //! `aggregate`: a pipeline over a collection, a view, or documents that its first stage makes.
 
-use super::cursor_reply::{batch_size, first_batch};
+use super::cursor_reply::{aggregate_error, batch_size, first_batch};
 use super::find::hint;
 use crate::cursors::{Cursor, FIRST_BATCH};
 use crate::dispatch::Context;
 use crate::error::{CommandError, Result, code};
 use crate::fields::missing;
+use crate::options::Topology;
 use crate::request::Request;
 use diwan_store::Namespace;
 use diwan_store::ops::{Aggregate, Scope};
@@ -49,13 +50,22 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         return Err(CommandError::new(code::FAILED_TO_PARSE, text));
     };
     let database = request.arguments.database;
-    let source = context.server.store.aggregate(namespace.as_ref(), database, &arguments.aggregate)?;
+    let source = context.server.store.aggregate(namespace.as_ref(), database, &arguments.aggregate);
+    let source = source.map_err(|error| match CommandError::from(error) {
+        error
+            if error.code == code::NOT_IMPLEMENTED && is_change_stream_of_standalone(context, &arguments) =>
+        {
+            CommandError::new(40573, "The $changeStream stage is only supported on replica sets")
+        }
+        error => error,
+    })?;
     let collection = namespace.as_ref().map_or("$cmd.aggregate", |namespace| &namespace.collection);
     let cursor = Cursor::new(source, database, collection);
     let writes = writing_stage(arguments.aggregate.pipeline).is_some();
     // What writes is run at once, even when no documents are asked for yet: it yields none.
     let batch_size = if writes { batch_size.max(1) } else { batch_size };
-    first_batch(context, cursor, batch_size, false, reply)?;
+    let name = cursor.namespace();
+    first_batch(context, cursor, batch_size, false, reply).map_err(|error| aggregate_error(name, error))?;
     if writes { context.fence() } else { Ok(()) }
 }
 
@@ -72,6 +82,13 @@ pub(super) fn target(request: &Request<'_>) -> Result<Option<Namespace>> {
             ),
         )),
     }
+}
+
+/// Whether the pipeline asks a server that stands alone, and so has no history, for changes.
+fn is_change_stream_of_standalone(context: &Context<'_>, arguments: &Arguments<'_>) -> bool {
+    let first = arguments.aggregate.pipeline.iter().next().and_then(Value::as_doc);
+    context.server.options.topology == Topology::Standalone
+        && first.is_some_and(|stage| stage.contains_key("$changeStream"))
 }
 
 /// The stage that writes, if the pipeline ends in one.

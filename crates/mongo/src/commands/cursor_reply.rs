@@ -2,9 +2,29 @@
 
 use crate::cursors::{Cursor, FIRST_BATCH};
 use crate::dispatch::Context;
-use crate::error::Result;
+use crate::error::{CommandError, Result};
 use crate::fields::Field;
+use diwan_store::{Entry, Namespace};
 use diwan_value::DocBuilder;
+use std::fmt;
+
+/// What MongoDB says before the errors of a command's documents; over a view every command that reads is an aggregation.
+pub(super) fn executor_error(
+    context: &Context<'_>,
+    namespace: &Namespace,
+    own: impl fmt::Display,
+    error: CommandError,
+) -> CommandError {
+    match context.server.store.entry(namespace) {
+        Some(Entry::View(_)) => aggregate_error(namespace, error),
+        _ => error.in_context(own),
+    }
+}
+
+/// The same for an aggregation.
+pub(super) fn aggregate_error(namespace: impl fmt::Display, error: CommandError) -> CommandError {
+    error.in_context(format_args!("Executor error during aggregate command on namespace: {namespace}"))
+}
 
 /// Reads the `batchSize` of a `cursor: {…}` argument.
 pub(super) fn batch_size(cursor: Field<'_>) -> Result<u64> {

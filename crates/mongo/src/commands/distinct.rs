@@ -1,17 +1,36 @@
 //! `distinct`: the different values at a path.
 
+use super::cursor_reply::executor_error;
 use super::find::hint;
 use crate::dispatch::Context;
 use crate::error::Result;
 use crate::fields::missing;
 use crate::request::Request;
-use diwan_store::ops::{Distinct, Scope};
+use diwan_store::ops::{Distinct, Find, Scope, Verbosity};
 use diwan_value::DocBuilder;
 
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
     let namespace = context.request.namespace()?;
     let distinct = parse(context.request, context.scope())?;
-    reply.append("values", context.server.store.distinct(&namespace, &distinct)?);
+    let store = &context.server.store;
+    let values = store.distinct(&namespace, &distinct).map_err(|error| {
+        let find = Find {
+            filter: distinct.filter,
+            hint: distinct.hint.clone(),
+            scope: distinct.scope.clone(),
+            ..Find::default()
+        };
+        // What can be parsed and planned failed at a document.
+        let planned = store.explain_find(&namespace, &find, None, Verbosity::QueryPlanner);
+        match planned {
+            Ok(_) => {
+                let own = "Executor error during distinct command";
+                executor_error(context, &namespace, own, error.into())
+            }
+            Err(_) => error.into(),
+        }
+    })?;
+    reply.append("values", values);
     Ok(())
 }
 

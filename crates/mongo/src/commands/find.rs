@@ -1,6 +1,6 @@
 //! `find`: documents of one collection or view.
 
-use super::cursor_reply::first_batch;
+use super::cursor_reply::{executor_error, first_batch};
 use crate::cursors::{Cursor, FIRST_BATCH, Tail};
 use crate::dispatch::Context;
 use crate::error::{CommandError, Result, code};
@@ -32,7 +32,10 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         cursor.tail = Some(Tail { await_data: arguments.await_data, collection });
     }
     cursor.left = arguments.find.limit.filter(|_| cursor.tail.is_none());
-    first_batch(context, cursor, arguments.batch_size, arguments.single_batch, reply)
+    first_batch(context, cursor, arguments.batch_size, arguments.single_batch, reply).map_err(|error| {
+        let own = format_args!("Executor error during find command: {namespace}");
+        executor_error(context, &namespace, own, error)
+    })
 }
 
 /// Reads the arguments of a find: from the command itself, or from one that is to be explained.
@@ -50,20 +53,20 @@ pub(super) fn parse<'a>(request: &Request<'a>, scope: Scope<'a>) -> Result<Argum
             "skip" => find.skip = field.natural()?,
             "limit" => find.limit = Some(field.natural()?).filter(|limit| *limit > 0),
             "batchSize" => batch_size = field.natural()?,
-            "singleBatch" => single_batch = field.flag()?,
-            "tailable" => find.tailable = field.flag()?,
-            "awaitData" => await_data = field.flag()?,
-            "noCursorTimeout" => no_timeout = field.flag()?,
-            "allowDiskUse" => disk_use = field.flag()?,
+            "singleBatch" => single_batch = field.switch()?,
+            "tailable" => find.tailable = field.switch()?,
+            "awaitData" => await_data = field.switch()?,
+            "noCursorTimeout" => no_timeout = field.switch()?,
+            "allowDiskUse" => disk_use = field.switch()?,
             "collation" => find.scope.collation = Some(field.document()?).filter(|doc| !doc.is_empty()),
             "let" => find.scope.variables = Some(field.document()?),
             "allowPartialResults" | "oplogReplay" | "includeQueryStatsMetrics" => {
-                field.flag()?;
+                field.switch()?;
             }
-            "returnKey" => find.return_key = field.flag()?,
+            "returnKey" => find.return_key = field.switch()?,
             "min" => find.limits.min = Some(field.document()?).filter(|doc| !doc.is_empty()),
             "max" => find.limits.max = Some(field.document()?).filter(|doc| !doc.is_empty()),
-            "showRecordId" | "$_requestResumeToken" if !field.flag()? => {}
+            "showRecordId" | "$_requestResumeToken" if !field.switch()? => {}
             "showRecordId" | "$_requestResumeToken" | "$_resumeAfter" => {
                 return Err(CommandError::not_implemented(format_args!("find.{}", field.key)));
             }

@@ -5,7 +5,8 @@ use super::write::{Retry, writable};
 use crate::dispatch::Context;
 use crate::error::{CommandError, Result, code};
 use crate::request::Request;
-use diwan_store::ops::{FindAndModify, Modified, Modify, Scope};
+use diwan_store::ops::{Find, FindAndModify, Modified, Modify, Scope, Verbosity};
+use diwan_store::{Entry, Namespace};
 use diwan_store::plan::Hint;
 use diwan_value::{Doc, DocBuilder};
 
@@ -18,7 +19,13 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         Some(result) => Modified::from_doc(result),
         None => {
             let modify = FindAndModify { retry: retry.record(0, None), ..modify };
-            context.server.store.find_and_modify(&namespace, &modify)?
+            context.server.store.find_and_modify(&namespace, &modify).map_err(|error| {
+                let error = CommandError::from(error);
+                match is_of_executor(context, &namespace, &modify) {
+                    true => error.in_context("Plan executor error during findAndModify").having_begun(),
+                    false => error,
+                }
+            })?
         }
     };
     if let Some(commit) = outcome.commit {
@@ -39,6 +46,21 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     }
     reply.end().append("value", outcome.value);
     Ok(())
+}
+
+/// Whether a command that failed can be parsed and planned: then it failed at a document.
+fn is_of_executor(context: &Context<'_>, namespace: &Namespace, modify: &FindAndModify<'_>) -> bool {
+    let find = Find {
+        filter: modify.filter,
+        sort: modify.sort,
+        hint: modify.hint.clone(),
+        scope: modify.scope.clone(),
+        ..Find::default()
+    };
+    let store = &context.server.store;
+    matches!(store.entry(namespace), Some(Entry::Collection(_)))
+        && modify.check().is_ok()
+        && store.explain_find(namespace, &find, None, Verbosity::QueryPlanner).is_ok()
 }
 
 /// Reads the command; returns also the number of its statement, if it has one.

@@ -16,12 +16,28 @@ pub(super) fn writable(request: &Request<'_>) -> Result<Namespace> {
     Ok(namespace)
 }
 
-/// Refuses to write to collections that only the server writes.
+/// Refuses to write to collections that only the server writes, and to names that no collection has.
 pub(super) fn check_writable(namespace: &Namespace) -> Result<()> {
-    if is_profile(namespace) {
+    let Some(name) = namespace.collection.strip_prefix("system.") else {
+        let is_inner = namespace.collection.contains(".system.");
+        if is_inner && !namespace.collection.contains(".system.sessions") {
+            return Err(CommandError::bad_value(format!("Invalid namespace: {namespace}")));
+        }
+        return Ok(());
+    };
+    if name == "views" || is_profile(namespace) {
         return Err(CommandError::new(code::INVALID_NAMESPACE, format!("cannot write to {namespace}")));
     }
-    Ok(())
+    let is_known = match namespace.database.as_str() {
+        "admin" => matches!(name, "roles" | "version" | "keys" | "new_users" | "backup_users"),
+        "config" => matches!(name, "sessions" | "indexBuilds"),
+        "local" => matches!(name, "replset" | "healthlog"),
+        _ => false,
+    };
+    if is_known || matches!(name, "users" | "js") {
+        return Ok(());
+    }
+    Err(CommandError::new(code::INVALID_NAMESPACE, format!("Invalid system namespace: {namespace}")))
 }
 
 /// The documents of a write command's own field, within MongoDB's limits.

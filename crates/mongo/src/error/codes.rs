@@ -201,6 +201,7 @@ pub(crate) mod code {
     pub(crate) const NAMESPACE_NOT_FOUND: i32 = 26;
     pub(crate) const CURSOR_NOT_FOUND: i32 = 43;
     pub(crate) const COMMAND_NOT_FOUND: i32 = 59;
+    pub(crate) const INDEX_ALREADY_EXISTS: i32 = 68;
     pub(crate) const INVALID_OPTIONS: i32 = 72;
     pub(crate) const INVALID_NAMESPACE: i32 = 73;
     pub(crate) const UNKNOWN_REPL_WRITE_CONCERN: i32 = 79;
@@ -221,6 +222,9 @@ pub(crate) mod code {
     pub(crate) const IDL_MISSING_FIELD: i32 = 40414;
     pub(crate) const IDL_UNKNOWN_FIELD: i32 = 40415;
     pub(crate) const API_PARAMETERS_WITHOUT_VERSION: i32 = 4886600;
+
+    /// The codes that a command which writes meets only where it has begun to.
+    pub(crate) const AFTER_BEGINNING: [i32; 9] = [26, 27, 48, 66, 85, 86, 112, 121, 11000];
 
     /// The codes after which a retry of a retryable write may succeed.
     pub(crate) const RETRYABLE: [i32; 12] = [6, 7, 89, 91, 134, 189, 262, 9001, 10107, 11600, 11602, 13435];

@@ -21,12 +21,24 @@ pub(crate) struct CommandError {
     pub message: String,
     /// Fields that stand beside code and text: `keyPattern` and `keyValue` of a duplicate key, `errInfo`.
     pub details: Option<DocBuf>,
+    /// Whether the command had begun to write: then the reply tells of its write concern as well.
+    pub has_begun: bool,
 }
 
 impl CommandError {
     /// An error without further fields.
     pub(crate) fn new(code: i32, message: impl Into<String>) -> CommandError {
-        CommandError { code, message: message.into(), details: None }
+        CommandError { code, message: message.into(), details: None, has_begun: false }
+    }
+
+    /// The same error with what was being done before its text, as MongoDB chains messages.
+    pub(crate) fn in_context(self, doing: impl fmt::Display) -> CommandError {
+        CommandError { message: format!("{doing} :: caused by :: {}", self.message), ..self }
+    }
+
+    /// The same error of a command that had begun to write.
+    pub(crate) fn having_begun(self) -> CommandError {
+        CommandError { has_begun: true, ..self }
     }
 
     /// `BadValue`.
@@ -76,9 +88,8 @@ impl fmt::Display for CommandError {
 impl From<diwan_query::Error> for CommandError {
     fn from(error: diwan_query::Error) -> CommandError {
         CommandError {
-            code: error.code,
-            message: error.message,
             details: error.details.map(|details| *details),
+            ..CommandError::new(error.code, error.message)
         }
     }
 }
@@ -90,17 +101,16 @@ impl From<diwan_store::Error> for CommandError {
             Error::Query(error) => error.into(),
             Error::Engine(error) => error.into(),
             Error::DuplicateKey(key) => CommandError {
-                code: diwan_query::code::DUPLICATE_KEY,
-                message: key.message(),
                 details: Some(key.details()),
+                ..CommandError::new(diwan_query::code::DUPLICATE_KEY, key.message())
             },
             Error::DocumentValidation { details } => {
                 let mut info = DocBuilder::new();
                 info.append("errInfo", details);
+                let text = "Document failed validation";
                 CommandError {
-                    code: diwan_query::code::DOCUMENT_VALIDATION_FAILURE,
-                    message: "Document failed validation".to_owned(),
                     details: Some(info.finish()),
+                    ..CommandError::new(diwan_query::code::DOCUMENT_VALIDATION_FAILURE, text)
                 }
             }
             Error::CollectionDropped(_) => {

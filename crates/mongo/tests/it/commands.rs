@@ -190,7 +190,8 @@ fn decimals_are_numbers_in_arguments() {
     let documents: Vec<DocBuf> = (0..5).map(|n| doc! { "_id": n }).collect();
     ok(client, doc! { "insert": "c", "documents": documents });
     let decimal = |text: &str| Value::Decimal128(text.parse().unwrap());
-    let find = doc! { "find": "c", "skip": (decimal("1")), "limit": (decimal("2E0")), "singleBatch": (decimal("1")) };
+    let find =
+        doc! { "find": "c", "skip": (decimal("1")), "limit": (decimal("2E0")), "batchSize": (decimal("5")) };
     let reply = ok(client, find);
     assert_eq!(reply.as_doc().get_doc("cursor").unwrap().get_array("firstBatch").unwrap().count(), 2);
     let capped = doc! { "create": "d", "capped": (decimal("1")), "size": (decimal("4096")) };
