@@ -303,7 +303,7 @@ fn compat_19_explain_tells_fewer_statistics() {
     let stage = stats.get_doc("executionStages").unwrap();
     assert_eq!(
         (stage.get_str("stage"), stage.get("docsExamined")),
-        (Some("COLLSCAN"), Some(Value::Int64(1)))
+        (Some("COLLSCAN"), Some(Value::Int32(1)))
     );
     assert!(!stage.contains_key("needTime") && !stage.contains_key("saveState"));
     index(&store.collection(&name()).unwrap().unwrap(), doc! { "key": { "a": 1 }, "name": "a" });
