@@ -468,7 +468,7 @@ fn acknowledgement(
 
 /// Whether a command failed after it had begun to write. MongoDB waits for the write concern then, whatever was written.
 fn has_begun_to_write(request: &Request<'_>, error: &CommandError) -> bool {
-    commands::find(request.name).is_some_and(Command::writes)
+    commands::find(request.name).is_some_and(|command| !commands::ends_with_client(command, request))
         && (error.has_begun || code::AFTER_BEGINNING.contains(&error.code))
 }
 

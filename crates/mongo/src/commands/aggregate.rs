@@ -65,7 +65,10 @@ pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     // What writes is run at once, even when no documents are asked for yet: it yields none.
     let batch_size = if writes { batch_size.max(1) } else { batch_size };
     let name = cursor.namespace();
-    first_batch(context, cursor, batch_size, false, reply).map_err(|error| aggregate_error(name, error))?;
+    first_batch(context, cursor, batch_size, false, reply).map_err(|error| {
+        let error = aggregate_error(name, error);
+        if writes { error.having_begun() } else { error }
+    })?;
     if writes { context.fence() } else { Ok(()) }
 }
 

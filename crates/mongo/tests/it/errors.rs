@@ -157,10 +157,18 @@ fn failed_writes_tell_of_their_concern() {
     let client = &mut server.client();
     client.run("test", doc! { "insert": "c", "documents": [{ "_id": 3, "s": "y" }] }).unwrap();
     let concern = doc! { "w": 2 };
+    let merge = doc! { "$merge": { "into": "c", "whenMatched": "fail" } };
+    let fail = doc! { "$project": { "z": by_zero() } };
+    let aggregate = |stages: diwan_value::ArrayBuilder| {
+        doc! { "aggregate": "c", "pipeline": stages, "cursor": {}, "writeConcern": &concern }
+    };
     for (command, has) in [
         (doc! { "findAndModify": "c", "update": { "$inc": { "s": 1 } }, "writeConcern": &concern }, true),
         (doc! { "create": "c", "capped": true, "size": 100, "writeConcern": &concern }, true),
         (doc! { "dropIndexes": "c", "index": "none", "writeConcern": &concern }, true),
+        (aggregate(array![&merge]), true),
+        (aggregate(array![&fail, &merge]), true),
+        (aggregate(array![&fail]), false),
         (doc! { "findAndModify": "c", "update": { "$foo": 1 }, "writeConcern": &concern }, false),
         (doc! { "findAndModify": "c", "update": { "$inc": { "s": 1 } } }, false),
     ] {

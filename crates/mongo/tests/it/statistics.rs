@@ -37,6 +37,8 @@ fn sizes_count_what_lies_in_memory() {
         for name in ["size", "count", "avgObjSize", "storageSize", "totalSize", "scaleFactor", "nindexes"] {
             assert!(matches!(stats.get(name), Some(Value::Int32(_))), "{name}: {stats:?}");
         }
+        let sizes = stats.get_doc("indexSizes").unwrap();
+        assert!(number(sizes, "_id_") == 0.0 && number(sizes, "text_1") > 0.0, "{sizes:?}");
         let scaled = run(client, "test", doc! { "collStats": "c", "scale": 1024 });
         assert!(number(scaled.as_doc(), "size") < number(stats, "size") / 1000.0);
         let stats = run(client, "test", doc! { "dbStats": 1, "freeStorage": 1 });
