@@ -6,8 +6,8 @@ use crate::dispatch::Context;
 use crate::error::{CommandError, Result, code};
 use crate::request::Request;
 use diwan_store::ops::{Find, FindAndModify, Modified, Modify, Scope, Verbosity};
-use diwan_store::{Entry, Namespace};
 use diwan_store::plan::Hint;
+use diwan_store::{Entry, Namespace};
 use diwan_value::{Doc, DocBuilder};
 
 pub(super) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
