@@ -251,7 +251,7 @@ impl Prepared {
                 false => None,
             };
             arena.reset();
-            let env = EvalEnv::new(&arena, Doc::EMPTY, &context);
+            let env = EvalEnv::new(&arena, doc, &context);
             projection.project(doc, index, &env)
         }))
     }

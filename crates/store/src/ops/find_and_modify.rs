@@ -146,7 +146,7 @@ impl Collection {
                 false => None,
             };
             let arena = Bump::new();
-            let env = EvalEnv::new(&arena, Doc::EMPTY, &statement.ready.context);
+            let env = EvalEnv::new(&arena, doc, &statement.ready.context);
             Ok(projection.project(doc, index, &env)?)
         };
         let result = RefCell::new(None);

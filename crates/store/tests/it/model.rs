@@ -1,19 +1,10 @@
 //! Random documents, filters and indexes: every plan must find what a scan finds.
 
+use crate::random::Random;
 use crate::setup::*;
 use diwan_store::ops::Find;
 use diwan_store::plan::Hint;
 use diwan_value::{DocBuf, DocBuilder, Value, array, doc};
-
-/// A small generator, so that a failure comes back with its seed.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % n
-    }
-}
 
 fn append_value(random: &mut Random, doc: &mut DocBuilder, name: &str, depth: u32) {
     match random.below(if depth > 0 { 9 } else { 7 }) {
@@ -165,7 +156,7 @@ fn every_plan_finds_what_a_scan_finds() {
     ];
     for (round, pattern) in patterns.iter().enumerate() {
         let seed = round as u64 + 1;
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let store = store();
         let collection = collection(&store);
         index(&collection, pattern.clone());
@@ -220,7 +211,7 @@ fn texts_of_ids_find_what_a_scan_finds() {
     let store = store();
     let collection = collection(&store);
     let hex = |n: u64| format!("{:024x}", u128::from(n) << 88 | 0xABCD);
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     let mut texts: Vec<String> =
         ["", "_x", "_design/x", "~", "zebra", "~{\"$numberInt\":\"5\"}"].map(str::to_owned).into();
     for n in 0..40 {
