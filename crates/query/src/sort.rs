@@ -3,11 +3,12 @@
 //! A document's key is written by [`Sort::key`]; comparing keys as bytes compares the documents. Where a path reaches
 //! several values through an array, the smallest counts in ascending order and the largest in descending order; with
 //! several parts the least combination counts, as an index would give it. An empty array sorts before null, a missing
-//! field as null.
+//! field as null. A sort of CouchDB's takes every value as it is, in CouchDB's order.
 
-use crate::display::ShownField;
+use crate::display::{ShownDoc, ShownField};
 use crate::error::{Error, Result, code};
 use crate::expr::field_path;
+use crate::mango;
 use diwan_value::key::{Direction, encode_order};
 use diwan_value::{Array, Collator, Doc, Path, Value, compare, compare_with};
 use std::cmp::Ordering;
@@ -20,6 +21,7 @@ const MAX_PARTS: usize = 32;
 pub struct Sort {
     parts: Vec<SortPart>,
     natural: Option<Direction>,
+    couchdb: bool,
 }
 
 /// One part of a sort pattern.
@@ -38,13 +40,13 @@ impl Sort {
             if doc.count() > 1 {
                 return Err(Error::bad_value(format!(
                     "Cannot include '$natural' in compound sort: {}",
-                    crate::display::ShownDoc(doc)
+                    ShownDoc(doc)
                 )));
             }
             let direction = direction(order).ok_or_else(|| {
                 Error::bad_value("$natural sort cannot be set to a value other than -1 or 1.")
             })?;
-            return Ok(Sort { parts: Vec::new(), natural: Some(direction) });
+            return Ok(Sort { natural: Some(direction), ..Sort::default() });
         }
         Sort::parse_parts(doc)
     }
@@ -85,12 +87,17 @@ impl Sort {
         if parts.len() > MAX_PARTS {
             return Err(Error::new(13103, "too many compound keys"));
         }
-        Ok(Sort { parts, natural: None })
+        Ok(Sort { parts, ..Sort::default() })
     }
 
-    /// The sort by these parts.
-    pub fn by(parts: Vec<SortPart>) -> Sort {
-        Sort { parts, natural: None }
+    /// The sort by these parts in CouchDB's order: arrays are not entered, and types have other places.
+    pub fn as_couchdb(parts: Vec<SortPart>) -> Sort {
+        Sort { parts, couchdb: true, ..Sort::default() }
+    }
+
+    /// Whether the order is CouchDB's.
+    pub fn is_couchdb(&self) -> bool {
+        self.couchdb
     }
 
     /// The parts in their order.
@@ -110,6 +117,10 @@ impl Sort {
 
     /// Appends the bytes by which `doc` is sorted. Fails if two paths lead through different arrays.
     pub fn key(&self, doc: Doc<'_>, collator: Option<&Collator>, out: &mut Vec<u8>) -> Result<()> {
+        if self.couchdb {
+            self.parts.iter().for_each(|part| couchdb_key(doc, part, out));
+            return Ok(());
+        }
         let start = out.len();
         for part in &self.parts {
             match plain_value(doc, &part.path) {
@@ -128,11 +139,20 @@ impl Sort {
         let mut expansion = Expansion { sort: self, collator, least: None };
         let mut places = Vec::with_capacity(self.parts.len());
         for part in &self.parts {
-            places.push(reach(Value::Document(doc), &part.path, 0));
+            places.push(reach(Value::Document(doc), &part.path, 0)?);
         }
         expansion.expand(places)?;
         out.extend_from_slice(&expansion.least.unwrap_or_default());
         Ok(())
+    }
+}
+
+/// Appends the bytes of one part of a sort of CouchDB's.
+fn couchdb_key(doc: Doc<'_>, part: &SortPart, out: &mut Vec<u8>) {
+    let start = out.len();
+    mango::encode(out, mango::value_at(&part.path, doc).unwrap_or(Value::Null));
+    if part.direction == Direction::Descending {
+        out[start..].iter_mut().for_each(|byte| *byte = !*byte);
     }
 }
 
@@ -164,35 +184,51 @@ enum Place<'a> {
 }
 
 /// Follows `path` from part `at` on into `value` until an array comes.
-fn reach<'a>(value: Value<'a>, path: &Path, mut at: usize) -> Place<'a> {
+fn reach<'a>(value: Value<'a>, path: &Path, mut at: usize) -> Result<Place<'a>> {
     let mut value = value;
-    loop {
+    Ok(loop {
         match value {
             Value::Array(array) => {
                 let indexed = (at < path.depth()).then(|| path.index(at)).flatten();
                 match indexed.and_then(|index| array.get(index)) {
                     Some(element) => {
+                        refuse_ambiguous(array, path.name(at))?;
                         at += 1;
                         // An element that an index chose is not expanded if it is the end of the path.
                         if at == path.depth() {
-                            return Place::Value(element);
+                            break Place::Value(element);
                         }
                         value = element;
                     }
-                    None => return Place::Array(array, at),
+                    None => break Place::Array(array, at),
                 }
             }
-            other if at == path.depth() => return Place::Value(other),
+            other if at == path.depth() => break Place::Value(other),
             Value::Document(doc) => match doc.get(path.name(at)) {
                 Some(inner) => {
                     at += 1;
                     value = inner;
                 }
-                None => return Place::Value(Value::Null),
+                None => break Place::Value(Value::Null),
             },
-            _ => return Place::Value(Value::Null),
+            _ => break Place::Value(Value::Null),
         }
+    })
+}
+
+/// Refuses an array of which a number names an element and the field of a document in it as well: neither an index nor a
+/// sort can tell which is meant.
+pub fn refuse_ambiguous(array: Array<'_>, number: &str) -> Result<()> {
+    let is_named = |element: Value<'_>| element.as_doc().is_some_and(|doc| doc.contains_key(number));
+    if !array.iter().any(is_named) {
+        return Ok(());
     }
+    let text = format!(
+        "Ambiguous field name found in array (do not use numeric field names in embedded elements in an array), field: \
+         '{number}' for array: {}",
+        ShownDoc(Doc::trusted(array.as_bytes()))
+    );
+    Err(Error::new(16746, text))
 }
 
 /// The search for the least key of a document with arrays.
@@ -229,13 +265,9 @@ impl Expansion<'_> {
                     Place::Array(_, at) => match element {
                         // What is inside a nested array counts only to the end of a path.
                         Some(value) if at == part.path.depth() => Place::Value(value),
-                        Some(Value::Array(nested)) => {
-                            match part.path.index(at).and_then(|index| nested.get(index)) {
-                                Some(_) => reach(Value::Array(nested), &part.path, at),
-                                None => Place::Value(Value::Null),
-                            }
-                        }
-                        Some(value) => reach(value, &part.path, at),
+                        // As in an index, arrays directly inside arrays are not entered.
+                        Some(Value::Array(_)) => Place::Value(Value::Null),
+                        Some(value) => reach(value, &part.path, at)?,
                         None if at == part.path.depth() => Place::Value(Value::Undefined),
                         None => Place::Value(Value::Null),
                     },
@@ -420,6 +452,19 @@ mod tests {
         let sort = Sort::parse(doc! { "a": 1, "b": 1 }.as_doc()).unwrap();
         let error = sort.key(parallel.as_doc(), None, &mut Vec::new()).unwrap_err();
         assert_eq!(error.message, "cannot sort with keys that are parallel arrays");
+    }
+
+    #[test]
+    fn numbers_in_paths_name_elements_as_in_an_index() {
+        let docs = [
+            doc! { "_id": 1, "a": [0, 5] },
+            doc! { "_id": 2, "a": [[9, 0]] },
+            doc! { "_id": 3, "a": [9, 1] },
+        ];
+        assert_eq!(sorted(doc! { "a.1": 1 }, &docs), [2, 3, 1]);
+        let sort = Sort::parse(doc! { "a.1": 1 }.as_doc()).unwrap();
+        let ambiguous = doc! { "a": [{ "1": 3 }, 7] };
+        assert_eq!(sort.key(ambiguous.as_doc(), None, &mut Vec::new()).unwrap_err().code, 16746);
     }
 
     #[test]

@@ -82,6 +82,11 @@ impl Condition {
         self.holds(Some(value.to_owned().as_raw())).unwrap_or(false)
     }
 
+    /// Whether no array satisfies the condition, nor anything behind one.
+    pub fn excludes_arrays(&self) -> bool {
+        !self.of_id && self.test.excludes_arrays()
+    }
+
     /// Whether the condition holds at the end of `path`; `value` is what the path's first `at` parts lead to.
     pub(crate) fn at_path(&self, path: &Path, value: Option<RawValue<'_>>, at: usize) -> Result<bool> {
         match reach(path, value, at) {
@@ -110,6 +115,20 @@ impl Test {
     /// Whether a missing field satisfies the test.
     pub fn accepts_missing(&self) -> bool {
         matches!(self, Test::Exists(false))
+    }
+
+    /// Whether no array satisfies the test. May say no where the truth is yes.
+    fn excludes_arrays(&self) -> bool {
+        let place = |operand: &Operand| rank(operand.value().tag()).cmp(&rank(Type::Array));
+        match self {
+            Test::Eq(operand) => place(operand).is_ne(),
+            Test::Lt(operand) | Test::Lte(operand) => place(operand).is_lt(),
+            Test::Gt(operand) | Test::Gte(operand) => place(operand).is_gt(),
+            Test::Type { types, .. } => !types.contains(Type::Array),
+            Test::Exists(flag) => !flag,
+            Test::Mod { .. } | Test::Regex(_) | Test::BeginsWith(_) | Test::KeyMapMatch(_) => true,
+            _ => false,
+        }
     }
 
     /// The operator's name.

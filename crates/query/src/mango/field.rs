@@ -2,7 +2,7 @@
 
 use super::{Error, Result};
 use diwan_value::json::is_metadata_member;
-use diwan_value::{Array, Doc, Path, RawValue, Type};
+use diwan_value::{Array, Doc, Path, RawValue, Type, Value};
 
 /// The most parts that a path may have.
 const MAX_PARTS: usize = 255;
@@ -60,6 +60,14 @@ pub(super) enum Reached<'a> {
     Missing,
     /// Into a value that has no fields, or past an array's end.
     Nowhere,
+}
+
+/// The value that a path leads to in a document.
+pub(crate) fn value_at<'a>(path: &Path, doc: Doc<'a>) -> Option<Value<'a>> {
+    match reach(path, doc.get_raw(path.name(0)), 1) {
+        Reached::Value(raw) => raw.decode(),
+        Reached::Missing | Reached::Nowhere => None,
+    }
 }
 
 /// Follows a path from `value`, which its first `at` parts led to.

@@ -29,8 +29,10 @@ mod tests;
 pub use condition::{Condition, Test};
 pub use element::Element;
 pub use error::{Error, Result};
+pub(crate) use field::value_at;
 pub use fields::Fields;
 pub use order::compare;
+pub(crate) use order::encode;
 pub use sort::parse_sort;
 
 use crate::filter::Filter;

@@ -1,6 +1,7 @@
 //! CouchDB's order of values: null, false, true, numbers, strings, arrays, objects; then what JSON has no type for, in
 //! BSON's order.
 
+use diwan_value::key::{Direction, encode_order};
 use diwan_value::{Type, Value, compare as compare_bson};
 use std::cmp::Ordering;
 
@@ -47,5 +48,29 @@ pub fn compare(a: Value<'_>, b: Value<'_>) -> Ordering {
             }
         }
         _ => rank(a.tag()).cmp(&rank(b.tag())).then_with(|| compare_bson(a, b)),
+    }
+}
+
+/// What ends an array or an object: below all that goes on.
+const END: u8 = 0;
+
+/// Appends bytes that order as [`compare`] does.
+pub(crate) fn encode(out: &mut Vec<u8>, value: Value<'_>) {
+    out.push(rank(value.tag()) + 1);
+    match value {
+        Value::Array(array) => {
+            array.iter().for_each(|element| encode(out, element));
+            out.push(END);
+        }
+        Value::Document(doc) => {
+            for element in doc {
+                out.push(END + 1);
+                out.extend_from_slice(element.key);
+                out.push(END);
+                encode(out, element.value());
+            }
+            out.push(END);
+        }
+        scalar => encode_order(out, scalar, Direction::Ascending, None),
     }
 }

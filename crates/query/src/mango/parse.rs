@@ -109,9 +109,10 @@ fn condition(path: &[String], test: Test, negated: bool) -> Result<Filter> {
 fn of_ids(test: Test) -> Test {
     let ids = |operands: &[Operand]| {
         let id = |operand: &Operand| match operand.value() {
-            // What is no id's text is equal to no id.
+            // What is no id's text is equal to no id, and over HTTP an id is nothing but text.
             Value::String(text) => id_from_text(text).ok(),
-            other => Some(other.to_owned()),
+            id @ Value::ObjectId(_) => Some(id.to_owned()),
+            _ => None,
         };
         let ids: Vec<ValueBuf> = operands.iter().filter_map(id).collect();
         ValueSet::new(ids.iter().map(ValueBuf::as_value).collect(), Vec::new(), None)

@@ -30,16 +30,14 @@ impl Condition {
     }
 }
 
-/// An id as it is named in a selector: if it is a string, by its text.
+/// An id as it is named in a selector: by its text, but for an `ObjectId`.
 fn id(id: Value<'_>) -> ValueBuf {
-    match id {
-        Value::String(_) => {
-            let mut text = String::new();
-            id_to_text(id, &mut text);
-            Value::String(&text).to_owned()
-        }
-        other => other.to_owned(),
+    if matches!(id, Value::ObjectId(_)) {
+        return id.to_owned();
     }
+    let mut text = String::new();
+    id_to_text(id, &mut text);
+    Value::String(&text).to_owned()
 }
 
 /// A test as an object of one operator.

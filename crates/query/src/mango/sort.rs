@@ -1,4 +1,4 @@
-//! The `sort` of a query: `["a", {"b.c": "asc"}]`, all in one direction.
+//! The `sort` of a query: `["a", {"b.c": "asc"}]`, all in one direction, in CouchDB's order of values.
 
 use super::{Error, Result, field};
 use crate::sort::{Sort, SortPart};
@@ -49,5 +49,5 @@ pub fn parse_sort(sort: Value<'_>) -> Result<Option<Sort>> {
             parts.push(SortPart { path, direction });
         }
     }
-    Ok((!parts.is_empty()).then(|| Sort::by(parts)))
+    Ok((!parts.is_empty()).then(|| Sort::as_couchdb(parts)))
 }

@@ -294,6 +294,77 @@ fn an_id_is_its_text() {
 }
 
 #[test]
+fn an_id_is_no_object_and_no_array() {
+    let documents = [doc! { "_id": "abc" }, doc! { "_id": { "a": 1 } }, doc! { "_id": 5 }];
+    for (selector, all) in [
+        (r#"{"_id":{"$eq":{"a":1}}}"#, false),
+        (r#"{"_id":{"$ne":{"a":1}}}"#, true),
+        (r#"{"_id":{"$in":[{"a":1},[],5]}}"#, false),
+        (r#"{"_id":{"$nin":[{"a":1},[],5]}}"#, true),
+        (r#"{"_id":[1]}"#, false),
+        (r#"{"_id":5}"#, false),
+        (r#"{"_id":{"$not":{"$eq":5}}}"#, true),
+        (r#"{"_id":{"$lt":[]}}"#, true),
+        (r#"{"_id":{"$lte":{"a":0}}}"#, true),
+        (r#"{"_id":{"$gt":{}}}"#, false),
+        (r#"{"_id":{"$gte":[0]}}"#, false),
+        (r#"{"_id":{"$gt":5}}"#, true),
+        (r#"{"_id":{"a":1}}"#, false),
+        (r#"{"_id":{"$type":"object"}}"#, false),
+        (r#"{"_id":{"$size":1}}"#, false),
+        (r#"{"_id":{"$all":[]}}"#, false),
+        (r#"{"_id":{"$keyMapMatch":{"$eq":"a"}}}"#, false),
+    ] {
+        for document in &documents {
+            assert_eq!(matches(selector, document.as_doc()), all, "{selector} of {document:?}");
+        }
+    }
+}
+
+#[test]
+fn a_sort_has_couchdb_order() {
+    let mut values: Vec<ValueBuf> = [
+        "[]",
+        "7",
+        "{\"a\":[1]}",
+        "true",
+        "\"b\"",
+        "null",
+        "{}",
+        "[1,[2]]",
+        "false",
+        "\"\"",
+        "-1.5",
+        "{\"a\":\"x\"}",
+        "[1]",
+        "\"a\"",
+        "{\"a\":\"x\",\"b\":0}",
+        "[{\"a\":1}]",
+        "{\"$numberDouble\":\"NaN\"}",
+        "{\"$date\":0}",
+        "[null]",
+        "{\"ab\":0}",
+    ]
+    .iter()
+    .map(|text| parse_value(text).unwrap())
+    .collect();
+    values.sort_by(|a, b| compare(a.as_value(), b.as_value()));
+    for direction in ["asc", "desc"] {
+        let spec = doc! { "sort": [{ "v.w": direction }] };
+        let sort = parse_sort(spec.as_doc().get("sort").unwrap()).unwrap().unwrap();
+        let keys: Vec<Vec<u8>> = values
+            .iter()
+            .map(|value| {
+                let mut key = Vec::new();
+                sort.key(doc! { "v": { "w": value } }.as_doc(), None, &mut key).unwrap();
+                key
+            })
+            .collect();
+        assert!(keys.is_sorted_by(|a, b| if direction == "asc" { a < b } else { a > b }), "{keys:?}");
+    }
+}
+
+#[test]
 fn mistakes_are_told_in_couchdb_words() {
     for (selector, error, reason) in [
         (r#"{"a":{"$foo":1}}"#, "invalid_operator", "Invalid operator: $foo"),
