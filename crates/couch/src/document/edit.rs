@@ -19,8 +19,9 @@ use hyper::header::{HOST, IF_MATCH};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::sync::Arc;
 
-/// MongoDB's code for a document that an index of several fields cannot hold.
-const PARALLEL_ARRAYS: i32 = 171;
+/// MongoDB's codes for a document that an index cannot hold: two of its fields are arrays, or a number names an element of an
+/// array and a field of a document in it.
+const NO_INDEX_HOLDS: [i32; 2] = [171, 16746];
 /// An id of up to so many bytes is never too long for the store.
 const SHORT_ID: usize = 1000;
 
@@ -273,9 +274,9 @@ pub fn edit_all(
     Ok(report)
 }
 
-/// Whether a document was refused because two of its fields are arrays.
+/// Whether a document was refused because of where it has arrays.
 fn no_index_holds(outcome: &RevisionOutcome) -> bool {
-    matches!(outcome, RevisionOutcome::Refused(StoreError::Query(error)) if error.code == PARALLEL_ARRAYS)
+    matches!(outcome, RevisionOutcome::Refused(StoreError::Query(error)) if NO_INDEX_HOLDS.contains(&error.code))
 }
 
 /// Stores or deletes a local document; its new count.

@@ -182,7 +182,7 @@ impl<'a, 'w> CollectionCheck<'a, 'w> {
         }
         for at in 0..self.indexes.len() {
             let CheckedIndex { index, at, multikey, .. } = &self.indexes[at];
-            let (unknown, at) = (multikey & !index.multikey(), *at);
+            let (unknown, at) = (multikey & !index.multikey() & crate::index::ARRAYS, *at);
             if unknown != 0 {
                 let detail =
                     format!("documents have arrays in it that the catalog does not know of ({unknown:#b})");

@@ -4,7 +4,8 @@
 //! but not cross two (`cannot index parallel arrays`).
 
 use crate::error::{Error, Result};
-use crate::index::spec::{FieldOrder, IndexField, IndexKind, IndexSpec};
+use crate::index::spec::{FieldOrder, IndexField, IndexKind, IndexSpec, MAX_FIELDS};
+use diwan_query::sort::refuse_ambiguous;
 use diwan_value::key::{self, Direction};
 use diwan_value::{Doc, DocBuf, DocBuilder, Path, Value, hash_value};
 
@@ -13,7 +14,8 @@ use diwan_value::{Doc, DocBuf, DocBuilder, Path, Value, hash_value};
 pub struct IndexKeys {
     /// Key bytes, sorted and without repeats, each with the type bytes that restore the exact values.
     pub entries: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Which fields of the key met an array, a bit a field.
+    /// Which fields of the key met an array, a bit a field; and, as many bits higher as an index has fields at most, which have
+    /// values that CouchDB's order puts elsewhere among others.
     pub multikey: u64,
 }
 
@@ -118,7 +120,7 @@ fn single_keys(spec: &IndexSpec, doc: Doc<'_>) -> Result<IndexKeys> {
     match value {
         None if spec.sparse => {}
         Some(Value::Array(array)) => {
-            keys.multikey = 1;
+            keys.multikey |= 1;
             if array.is_empty() {
                 push_tuple(spec, &[Value::Undefined], &mut keys)?;
             }
@@ -176,7 +178,12 @@ fn expand(spec: &IndexSpec, mut positions: Vec<Position<'_>>, keys: &mut IndexKe
             && let Some(index) = field.path.index(next)
             && let Some(value) = array.get(index)
         {
-            *position = follow(&field.path, next + 1, value);
+            refuse_ambiguous(array, field.path.name(next))?;
+            *position = match next + 1 == field.path.depth() {
+                // An element that is named is meant as it is, even if it is an array.
+                true => Position::Found(Some(value)),
+                false => follow(&field.path, next + 1, value),
+            };
         }
     }
     let Some(shared) = positions.iter().find_map(|position| match position {
@@ -232,16 +239,24 @@ fn push_found(spec: &IndexSpec, positions: &[Position<'_>], keys: &mut IndexKeys
 /// Encodes one value a field.
 fn push_tuple(spec: &IndexSpec, values: &[Value<'_>], keys: &mut IndexKeys) -> Result<()> {
     let (mut bytes, mut types) = (Vec::with_capacity(16 * values.len()), key::Types::new());
-    for (value, field) in values.iter().zip(&spec.fields) {
+    for (at, (value, field)) in values.iter().zip(&spec.fields).enumerate() {
         let value = match field.order {
             FieldOrder::Hashed => Value::Int64(hash_value(*value)),
             FieldOrder::Ascending | FieldOrder::Descending => *value,
         };
+        if !is_alike(value) {
+            keys.multikey |= 1 << (MAX_FIELDS + at);
+        }
         key::encode(&mut bytes, &mut types, value, field.direction(), spec.collator.as_deref());
     }
     check_length(spec, &bytes)?;
     keys.push(bytes, types);
     Ok(())
+}
+
+/// Whether CouchDB's order has such values in the places among each other that BSON's has.
+fn is_alike(value: Value<'_>) -> bool {
+    matches!(value, Value::Null | Value::String(_) | Value::Symbol(_)) || value.is_number()
 }
 
 /// The longest key that an index takes, in bytes: an entry holds the document's id as well and must fit the engine.
@@ -274,51 +289,69 @@ fn parallel_arrays(spec: &IndexSpec, positions: &[Position<'_>]) -> Error {
 
 /// One entry for every path of the document that the index covers: the path, then the value.
 fn wildcard_keys(spec: &IndexSpec, doc: Doc<'_>) -> Result<IndexKeys> {
-    let mut keys = IndexKeys::default();
     let root = spec.fields[0].path.as_str().trim_end_matches("$**").trim_end_matches('.');
-    if root.is_empty() {
-        wildcard_document(spec, doc, "", &mut keys)?;
-    } else if let Some(value) = Path::new(root).get(doc) {
-        wildcard_value(spec, value, root, &mut keys)?;
-    }
-    Ok(keys)
+    let mut walk = WildcardWalk { spec, root, keys: IndexKeys::default() };
+    walk.document(doc, "")?;
+    Ok(walk.keys)
 }
 
-fn wildcard_document(spec: &IndexSpec, doc: Doc<'_>, prefix: &str, keys: &mut IndexKeys) -> Result<()> {
-    for element in doc.iter() {
-        let name = element.key_str();
-        let path = if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") };
-        if spec.wildcard_covers(&path) {
-            wildcard_value(spec, element.value(), &path, keys)?;
-        }
-    }
-    Ok(())
+/// A walk through all of a document that a wildcard index covers.
+struct WildcardWalk<'s> {
+    spec: &'s IndexSpec,
+    /// The path that all entries begin with.
+    root: &'s str,
+    keys: IndexKeys,
 }
 
-fn wildcard_value(spec: &IndexSpec, value: Value<'_>, path: &str, keys: &mut IndexKeys) -> Result<()> {
-    match value {
-        Value::Document(doc) if !doc.is_empty() => wildcard_document(spec, doc, path, keys),
-        Value::Array(array) => {
-            keys.multikey = u64::MAX;
-            if array.is_empty() {
-                push_wildcard(spec, path, Value::Undefined, keys)?;
+impl WildcardWalk<'_> {
+    fn document(&mut self, doc: Doc<'_>, prefix: &str) -> Result<()> {
+        for element in doc.iter() {
+            let name = element.key_str();
+            let path = if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") };
+            let leads_there = lies_within(&path, self.root) || lies_within(self.root, &path);
+            if leads_there && self.spec.wildcard_covers(&path) {
+                self.value(element.value(), &path)?;
             }
-            array.iter().try_for_each(|element| match element {
-                Value::Document(doc) if !doc.is_empty() => wildcard_document(spec, doc, path, keys),
-                other => push_wildcard(spec, path, other, keys),
-            })
         }
-        value => push_wildcard(spec, path, value, keys),
+        Ok(())
+    }
+
+    fn value(&mut self, value: Value<'_>, path: &str) -> Result<()> {
+        match value {
+            Value::Document(doc) if !doc.is_empty() => self.document(doc, path),
+            Value::Array(array) => {
+                self.keys.multikey = u64::MAX;
+                if array.is_empty() {
+                    self.push(path, Value::Undefined)?;
+                }
+                array.iter().try_for_each(|element| match element {
+                    Value::Document(doc) if !doc.is_empty() => self.document(doc, path),
+                    other => self.push(path, other),
+                })
+            }
+            value => self.push(path, value),
+        }
+    }
+
+    fn push(&mut self, path: &str, value: Value<'_>) -> Result<()> {
+        if !lies_within(path, self.root) {
+            return Ok(());
+        }
+        let (mut bytes, mut types) = (Vec::new(), key::Types::new());
+        key::encode(&mut bytes, &mut types, Value::String(path), Direction::Ascending, None);
+        key::encode(&mut bytes, &mut types, value, Direction::Ascending, self.spec.collator.as_deref());
+        check_length(self.spec, &bytes)?;
+        self.keys.push(bytes, types);
+        Ok(())
     }
 }
 
-fn push_wildcard(spec: &IndexSpec, path: &str, value: Value<'_>, keys: &mut IndexKeys) -> Result<()> {
-    let (mut bytes, mut types) = (Vec::new(), key::Types::new());
-    key::encode(&mut bytes, &mut types, Value::String(path), Direction::Ascending, None);
-    key::encode(&mut bytes, &mut types, value, Direction::Ascending, spec.collator.as_deref());
-    check_length(spec, &bytes)?;
-    keys.push(bytes, types);
-    Ok(())
+/// Whether a path is the other one or lies within it; all lie within the empty one.
+fn lies_within(path: &str, outer: &str) -> bool {
+    match path.strip_prefix(outer) {
+        Some(rest) => outer.is_empty() || rest.is_empty() || rest.starts_with('.'),
+        None => false,
+    }
 }
 
 #[cfg(test)]
@@ -383,6 +416,39 @@ mod tests {
         let found = keys(doc! { "a.1": 1 }, doc! {}, doc! { "a": [5, 6] }).unwrap();
         assert_eq!(bytes_of(&found), [tuple(&[Value::Int32(6)])]);
         assert_eq!(found.multikey, 0);
+        // It is meant as it is, even if it is an array.
+        let found = keys(doc! { "a.1": 1 }, doc! {}, doc! { "a": [5, [6, 7]] }).unwrap();
+        let inner = doc! { "v": [6, 7] };
+        assert_eq!(bytes_of(&found), [tuple(&[inner.as_doc().get("v").unwrap()])]);
+        assert_eq!(found.multikey & crate::index::ARRAYS, 0);
+    }
+
+    #[test]
+    fn a_number_that_names_an_element_and_a_field_is_refused() {
+        let document = || doc! { "b": [{ "1": 3 }, 7] };
+        let error = keys(doc! { "b.1": 1 }, doc! {}, document()).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "Ambiguous field name found in array (do not use numeric field names in embedded elements in an array), field: \
+             '1' for array: { 0: { 1: 3 }, 1: 7 }"
+        );
+        // Beyond the array's end it can only be the field.
+        let found = keys(doc! { "b.1": 1 }, doc! {}, doc! { "b": [{ "1": 3 }] }).unwrap();
+        assert_eq!(bytes_of(&found), [tuple(&[Value::Int32(3)])]);
+        assert!(keys(doc! { "b.0": 1 }, doc! {}, document()).is_ok());
+    }
+
+    #[test]
+    fn wildcards_below_a_path_enter_arrays() {
+        let found =
+            keys(doc! { "a.x.$**": 1 }, doc! {}, doc! { "a": [{ "x": 1, "y": 2 }, { "x": { "z": 3 } }, 4] });
+        assert_eq!(
+            bytes_of(&found.unwrap()),
+            [
+                tuple(&[Value::String("a.x"), Value::Int32(1)]),
+                tuple(&[Value::String("a.x.z"), Value::Int32(3)])
+            ]
+        );
     }
 
     #[test]

@@ -15,8 +15,12 @@ use crate::error::Result;
 use crate::keys::IndexId;
 use diwan_query::display::ShownDoc;
 use diwan_value::{Doc, DocBuf};
+use spec::MAX_FIELDS;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Which of an index's bits tell of arrays.
+pub(crate) const ARRAYS: u64 = (1 << MAX_FIELDS) - 1;
 
 /// An index of a collection: what was asked for, and what is known of it.
 #[derive(Debug)]
@@ -37,7 +41,8 @@ pub struct Index {
 /// What is learnt of an index while it is in use.
 #[derive(Debug)]
 struct State {
-    /// Which fields of the key have met an array, a bit a field; a wildcard index has all bits once any has.
+    /// What is known of the values in the fields of the key, as [`IndexKeys::multikey`] has it; a wildcard index has all bits
+    /// once any document has an array.
     multikey: AtomicU64,
     /// Which of these bits are in the catalog: only then may an entry depend on them.
     noted: AtomicU64,
@@ -81,10 +86,20 @@ impl Index {
 
     /// Whether any document has several entries.
     pub fn is_multikey(&self) -> bool {
-        self.multikey() != 0
+        self.multikey() & ARRAYS != 0
     }
 
-    /// Which fields of the key have met an array, a bit a field.
+    /// Whether a field of the key has met an array.
+    pub fn has_arrays(&self, field: usize) -> bool {
+        self.multikey() >> field & 1 == 1
+    }
+
+    /// Whether a field of the key has met values that CouchDB's order puts elsewhere among others.
+    pub fn has_unlike(&self, field: usize) -> bool {
+        self.multikey() >> (MAX_FIELDS + field) & 1 == 1
+    }
+
+    /// What is known of the values in the fields of the key, as [`IndexKeys::multikey`] has it.
     pub fn multikey(&self) -> u64 {
         self.state.multikey.load(Ordering::Acquire)
     }

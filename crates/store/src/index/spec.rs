@@ -46,6 +46,9 @@ pub enum IndexKind {
     Wildcard,
 }
 
+/// The most fields that an index has.
+pub(super) const MAX_FIELDS: usize = 32;
+
 /// A checked index specification.
 #[derive(Clone, Debug)]
 pub struct IndexSpec {
@@ -542,8 +545,9 @@ fn parse_key(key: Doc<'_>) -> Result<Vec<IndexField>> {
             Ok(IndexField { path: Path::new(name), order })
         })
         .collect::<Result<Vec<_>>>()?;
-    if fields.len() > 32 {
-        return Err(Error::refused(13103, "too many compound keys: an index takes at most 32 fields"));
+    if fields.len() > MAX_FIELDS {
+        let text = format!("too many compound keys: an index takes at most {MAX_FIELDS} fields");
+        return Err(Error::refused(13103, text));
     }
     Ok(fields)
 }
