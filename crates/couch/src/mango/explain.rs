@@ -8,9 +8,8 @@ use super::run::choose;
 use crate::error::Result;
 use crate::http::{Request, Response};
 use crate::partition;
-use diwan_kv::Direction;
 use diwan_query::sort::Sort;
-use diwan_store::plan::{Access, Shape, explain_plan};
+use diwan_store::plan::{Shape, explain_plan};
 use diwan_value::{Doc, DocBuf, DocBuilder, Value, key};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
@@ -87,13 +86,9 @@ pub fn explain(request: &mut Request, within: Option<String>) -> Result<Response
         limit: Some(asked.limit),
         ..Shape::default()
     };
-    let reverse = match &plan.access {
-        Access::Index(scan) => scan.direction == Direction::Reverse,
-        Access::Collection { direction, .. } | Access::Natural { direction } => {
-            *direction == Direction::Reverse
-        }
-        _ => false,
-    };
+    let reverse = asked.sort.as_ref().is_some_and(|sort| {
+        sort.parts().first().is_some_and(|part| part.direction == key::Direction::Descending)
+    });
     let reply = json!({
         "dbname": request.param("db"),
         "index": index,

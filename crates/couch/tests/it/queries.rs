@@ -42,6 +42,64 @@ fn strings_that_begin_alike_are_sorted_by_what_follows() {
     assert_eq!(sorted(json!(["n"])), [1, 2, 3]);
 }
 
+#[test]
+fn sorts_have_couchdb_order_of_types() {
+    let (_server, mut client) = database();
+    let values = [
+        json!(null),
+        json!(false),
+        json!(true),
+        json!(-3),
+        json!(2.5),
+        json!(""),
+        json!("a"),
+        json!([]),
+        json!([0, 9]),
+        json!([7]),
+        json!(["a"]),
+        json!({}),
+        json!({"a": 1}),
+        json!({"b": 0}),
+    ];
+    for (n, value) in values.iter().enumerate().rev() {
+        client.put(&format!("/db/{}", (n * 5) % values.len()), &json!({"v": value, "n": n}));
+    }
+    let ascending: Vec<i64> = (0..values.len() as i64).collect();
+    for indexed in [false, true] {
+        if indexed {
+            client.post("/db/_index", &json!({"index": {"fields": ["v"]}}));
+        }
+        let mut sorted = |direction: &str, selector: Value| {
+            let sort = json!([{ "v": direction }]);
+            numbers(&find(&mut client, &json!({"selector": selector, "sort": sort, "limit": 50})))
+        };
+        assert_eq!(sorted("asc", json!({})), ascending);
+        assert_eq!(sorted("desc", json!({})), ascending.iter().rev().copied().collect::<Vec<_>>());
+        assert_eq!(sorted("asc", json!({"v": {"$gt": "", "$lt": {"a": 1}}})), [6, 7, 8, 9, 10, 11]);
+        assert_eq!(sorted("asc", json!({"v": {"$gte": true, "$lt": "a"}})), [2, 3, 4, 5]);
+    }
+}
+
+#[test]
+fn an_index_ascends_however_it_was_declared() {
+    let (_server, mut client) = database();
+    fill(&mut client);
+    client.post("/db/_index", &json!({"index": {"fields": [{"n": "desc"}]}}));
+    let selector = json!({"n": {"$gt": 36}});
+    let query = json!({"selector": selector, "execution_stats": true});
+    let found = find(&mut client, &query);
+    assert_eq!(numbers(&found), [37, 38, 39]);
+    assert_eq!(found["execution_stats"]["total_docs_examined"], 3);
+    assert_eq!(client.post("/db/_explain", &query).json()["mrargs"]["direction"], "fwd");
+    let descending = json!({"selector": selector, "sort": [{"n": "desc"}]});
+    assert_eq!(numbers(&find(&mut client, &descending)), [39, 38, 37]);
+    assert_eq!(client.post("/db/_explain", &descending).json()["mrargs"]["direction"], "rev");
+    // Pages of it go on in the same way.
+    let first = find(&mut client, &json!({"selector": selector, "limit": 2}));
+    let second = find(&mut client, &json!({"selector": selector, "limit": 2, "bookmark": first["bookmark"]}));
+    assert_eq!((numbers(&first), numbers(&second)), (vec![37, 38], vec![39]));
+}
+
 const NO_INDEX: &str = "No matching index found, create an index to optimize query time.";
 
 #[test]
@@ -432,6 +490,9 @@ fn indexes_give_way_to_documents_that_they_cannot_hold() {
     assert!(list["indexes"][2]["name"] == "n" && list["indexes"][2]["error"].is_string());
     assert!(client.get("/db/_design/d").json()["views"]["n"].is_object());
     assert_eq!(find(&mut client, &json!({ "selector": { "b": [3] } }))["docs"][0]["_id"], "x");
+    // A number that names an element and a field in one array is no reason to refuse a document either.
+    client.post("/db/_index", &json!({ "index": { "fields": ["e.1"] }, "ddoc": "e", "name": "e" }));
+    assert_eq!(client.put("/db/e", &json!({ "e": [{ "1": 3 }, 7] })).status, 201);
     // One that a MongoDB client made is his.
     let spec = doc! { "key": { "c": 1, "d": 1 }, "name": "theirs" };
     let spec = IndexSpec::parse(spec.as_doc(), None).unwrap();

@@ -8,11 +8,12 @@ use crate::collection::{Collection, StoredDocument, id_key};
 use crate::error::Result;
 use crate::exec::{Scan, ScanStats};
 use crate::plan::{Access, Hint, Plan, Planner};
+use diwan_kv::Direction;
 use diwan_query::Interrupt;
 use diwan_query::external_sort::{DEFAULT_MEMORY_LIMIT, ExternalSorter, MemoryBudget, SortedRecords};
 use diwan_query::filter::Filter;
 use diwan_query::sort::Sort;
-use diwan_value::Value;
+use diwan_value::{Value, key};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ use std::sync::Arc;
 pub struct Query {
     /// Which documents.
     pub filter: Arc<Filter>,
-    /// In which order; documents that are equal in it come in the order of their ids.
+    /// In which order; documents that are equal in it come in the order of their ids. Without one those of an index ascend.
     pub sort: Option<Sort>,
     /// How to find them.
     pub hint: Hint,
@@ -85,7 +86,13 @@ impl Collection {
             tailable: false,
             needed: None,
         };
-        let plan = planner.plan()?;
+        let mut plan = planner.plan()?;
+        // As in CouchDB, where an index ascends however it was declared, and only a sort turns it.
+        if let (None, Access::Index(scan)) = (&query.sort, &mut plan.access)
+            && scan.field_direction(0) == key::Direction::Descending
+        {
+            scan.direction = Direction::Reverse;
+        }
         Ok((plan, view))
     }
 

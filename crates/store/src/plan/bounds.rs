@@ -40,6 +40,8 @@ fn collect<'f>(filter: &'f Filter, path: &Path, skip: usize, found: &mut Vec<Con
                 }
             } else if rest.starts_with(&own)
                 && let Predicate::ElemMatch(ElemMatch::Object(inner)) = condition.predicate.as_ref()
+                // An element that is an array is read like a document, by its numbers; an index does not enter it.
+                && path.index(skip + own.len()).is_none()
             {
                 collect(inner, path, skip + own.len(), found);
             }
@@ -55,9 +57,12 @@ fn collect<'f>(filter: &'f Filter, path: &Path, skip: usize, found: &mut Vec<Con
 
 /// Whether a condition of a selector of CouchDB's may lead into an array by a number, where an index has other keys.
 fn leads_into_arrays(condition: &PathFilter) -> bool {
-    let path = &condition.path;
-    matches!(*condition.predicate, Predicate::Mango(_))
-        && (1..path.depth()).any(|at| path.index(at).is_some())
+    matches!(*condition.predicate, Predicate::Mango(_)) && names_elements(&condition.path)
+}
+
+/// Whether a path may name an array's element by its number.
+pub fn names_elements(path: &Path) -> bool {
+    (1..path.depth()).any(|at| path.index(at).is_some())
 }
 
 /// What bounds are made for: one field of one index.
@@ -68,6 +73,9 @@ pub struct BoundsOf<'a> {
     pub same_collation: bool,
     /// Whether documents may have several keys in the field: then two predicates may be satisfied by two of them.
     pub multikey: bool,
+    /// Whether the field's path may name an array's element by its number. Such an element is one key, even if it is an
+    /// array; that the documents in the same array lack a field of that name is not in any key, though they match null.
+    pub positional: bool,
     /// Whether missing fields have no entry.
     pub sparse: bool,
 }
@@ -77,6 +85,10 @@ impl BoundsOf<'_> {
     pub fn all(&self, conditions: &[Condition<'_>]) -> Option<Intervals> {
         let mut bounds: Option<Intervals> = None;
         let mut usable = !self.sparse;
+        if self.multikey && conditions.iter().any(Condition::excludes_arrays) {
+            // No match has an array there, so each has one key, and that satisfies all conditions.
+            return BoundsOf { multikey: false, ..*self }.all(conditions);
+        }
         for condition in conditions {
             usable |= !condition.accepts_missing();
             let next = match condition {
@@ -116,8 +128,9 @@ impl BoundsOf<'_> {
             Predicate::Bits(_) => Some(of_type(Type::Double).union(of_type(Type::Binary))),
             Predicate::Regex(pattern) => self.regex(pattern),
             Predicate::All(all) => all.iter().find_map(|one| self.one(one)),
-            Predicate::ElemMatch(ElemMatch::Value(all)) => {
-                all.iter().filter_map(|one| self.one(one)).reduce(|a, b| a.intersection(&b))
+            Predicate::ElemMatch(elem_match) => {
+                let elements = self.one_element(elem_match)?;
+                Some(if self.positional { elements.union(of_type(Type::Array)) } else { elements })
             }
             Predicate::Not(inner) => match inner.as_slice() {
                 [Predicate::Exists] => Some(nullish()),
@@ -125,9 +138,28 @@ impl BoundsOf<'_> {
                 [Predicate::In(set)] if set.patterns().is_empty() => self.unequal(set.values()),
                 _ => None,
             },
-            Predicate::Exists | Predicate::Size(_) | Predicate::ElemMatch(ElemMatch::Object(_)) => None,
+            Predicate::Exists | Predicate::Size(_) => None,
             Predicate::Mango(condition) => self.mango(condition),
         }
+    }
+
+    /// The keys of the array's elements that can satisfy an `$elemMatch`. An element that is an array has a key of its own,
+    /// whatever is in it.
+    fn one_element(&self, elem_match: &ElemMatch) -> Option<Intervals> {
+        match elem_match {
+            ElemMatch::Object(_) => Some(of_type(Type::Document).union(of_type(Type::Array))),
+            ElemMatch::Value(all) => self.satisfying(all),
+        }
+    }
+
+    /// The keys of the elements that can satisfy all of these predicates.
+    fn satisfying(&self, all: &[Predicate]) -> Option<Intervals> {
+        let bounds = all.iter().filter_map(|one| match one {
+            Predicate::ElemMatch(_) | Predicate::Size(_) => Some(of_type(Type::Array)),
+            Predicate::All(inner) => self.satisfying(inner),
+            one => self.one(one),
+        });
+        bounds.reduce(|a, b| a.intersection(&b))
     }
 
     /// The keys that can satisfy a comparison of `$expr`.
@@ -161,6 +193,7 @@ impl BoundsOf<'_> {
             return None;
         }
         Some(match value {
+            Value::Null | Value::Undefined if self.positional => return None,
             Value::Null | Value::Undefined => nullish(),
             // An array is found by its first element, or nested in another array by itself.
             Value::Array(array) => {
@@ -177,7 +210,7 @@ impl BoundsOf<'_> {
         for operand in operands {
             values = values.union(match operand.value() {
                 // Behind an array a null key may stand for no value at all.
-                Value::Null | Value::Undefined if self.multikey => return None,
+                Value::Null | Value::Undefined if self.multikey || self.positional => return None,
                 Value::Array(_) => return None,
                 Value::Null | Value::Undefined => self.point(Value::Null),
                 value => self.equal(value)?,
@@ -190,10 +223,10 @@ impl BoundsOf<'_> {
         let value = operand.value();
         match value {
             Value::Null | Value::Undefined => {
-                return Some(if equal { nullish() } else { Intervals::empty() });
+                return if equal { self.equal(value) } else { Some(Intervals::empty()) };
             }
             Value::Array(_) | Value::MinKey | Value::MaxKey => return None,
-            Value::Double(number) if number.is_nan() => {
+            number if number.is_number() && self.encoded(number) == self.encoded(Value::Double(f64::NAN)) => {
                 return Some(if equal { self.point(value) } else { Intervals::empty() });
             }
             _ => {}
@@ -205,6 +238,11 @@ impl BoundsOf<'_> {
         let key = self.encoded(value);
         let cut = if less == equal { Cut::After(key) } else { Cut::Before(key) };
         Some(match less {
+            // NaN lies below the numbers, and is not less than any.
+            true if value.is_number() => {
+                let least = self.encoded(Value::Double(f64::NEG_INFINITY));
+                Intervals::between(Cut::Before(least), cut)
+            }
             true => Intervals::between(Cut::Before(first.to_vec()), cut),
             false => Intervals::between(cut, Cut::Before(end.to_vec())),
         })
@@ -267,11 +305,20 @@ impl Condition<'_> {
     pub fn accepts_missing(&self) -> bool {
         match self {
             Condition::Match(predicate) => accepts_missing(predicate),
-            Condition::Compare(Comparison { relation, value, .. }) => match relation {
-                Relation::Less | Relation::LessOrEqual => true,
-                _ => value.as_value().is_nullish() || value.as_value() == Value::MinKey,
-            },
+            Condition::Compare(Comparison { relation, value, path }) => {
+                let value = value.as_value();
+                // An array of which no element has the field is an empty array for expressions.
+                let may_be_array =
+                    path.depth() > 1 && (*relation != Relation::Equal || matches!(value, Value::Array(_)));
+                let is_less = matches!(relation, Relation::Less | Relation::LessOrEqual);
+                may_be_array || is_less || value.is_nullish() || value == Value::MinKey
+            }
         }
+    }
+
+    /// Whether nothing satisfies the condition whose path meets an array, on the way or at its end.
+    fn excludes_arrays(&self) -> bool {
+        matches!(self, Condition::Match(Predicate::Mango(condition)) if condition.excludes_arrays())
     }
 
     /// Whether only values that are neither documents nor arrays satisfy the condition: a wildcard index holds no
@@ -325,7 +372,9 @@ fn wants_scalars(predicate: &Predicate) -> bool {
             !types.types().any(|tag| matches!(tag, Type::Document | Type::Array | Type::Null))
         }
         Predicate::Regex(_) | Predicate::Mod { .. } | Predicate::Bits(_) => true,
-        Predicate::ElemMatch(ElemMatch::Value(all)) => all.iter().all(wants_scalars),
+        Predicate::ElemMatch(ElemMatch::Value(all)) => {
+            all.iter().all(|one| !matches!(one, Predicate::ElemMatch(_)) && wants_scalars(one))
+        }
         _ => false,
     }
 }

@@ -1,6 +1,6 @@
 //! Choosing a plan.
 
-use super::bounds::{BoundsOf, Condition, conditions_at};
+use super::bounds::{BoundsOf, Condition, conditions_at, names_elements, of_type};
 use super::imply::{compares_text, implies};
 use super::interval::Intervals;
 use super::{Access, IndexScan, Plan};
@@ -9,9 +9,9 @@ use crate::error::{Error, Result};
 use crate::index::{FieldOrder, Index, IndexKind, same_pattern};
 use diwan_kv::Direction;
 use diwan_query::code;
-use diwan_query::filter::{Comparison, Filter, Predicate, Relation};
+use diwan_query::filter::{Comparison, ElemMatch, Filter, Predicate, Relation};
 use diwan_query::sort::Sort;
-use diwan_value::{Collator, Path, Value, hash_value, key};
+use diwan_value::{Collator, Path, Type, Value, hash_value, key};
 use std::sync::Arc;
 
 /// What a caller insists on.
@@ -80,6 +80,8 @@ struct Candidate {
     points: usize,
     /// Whether any field is bounded.
     bounded: bool,
+    /// Whether the index lacks documents, so that reading all of it is less than reading all documents.
+    narrow: bool,
 }
 
 impl Planner<'_> {
@@ -123,9 +125,10 @@ impl Planner<'_> {
         if candidates.is_empty() {
             return Ok(self.finish(scan.access, scan.sorted, Vec::new()));
         }
-        // A scan of an index that is neither bounded nor sorted nor covering is worse than one of the documents.
+        // A scan of a whole index that is neither sorted nor covering is worse than one of the documents, if it has them all.
         if !candidates.iter().any(|candidate| candidate.bounded) && scan.sorted {
-            candidates.retain(|candidate| covers(&candidate.access));
+            let is_less = |candidate: &Candidate| candidate.narrow && self.sort.is_none();
+            candidates.retain(|candidate| covers(&candidate.access) || is_less(candidate));
             candidates.push(scan);
         }
         self.best(candidates)
@@ -166,7 +169,7 @@ impl Planner<'_> {
             return Ok(Some(match self.by_ids() {
                 Some(access) => {
                     let sorted = self.id_order() == Some(Direction::Forward);
-                    Candidate { access, sorted, points: 1, bounded: true }
+                    Candidate { access, sorted, points: 1, bounded: true, narrow: false }
                 }
                 None => self.collection_scan(),
             }));
@@ -226,6 +229,7 @@ impl Planner<'_> {
             index_collator: None,
             same_collation: self.collator.is_none(),
             multikey: false,
+            positional: false,
             sparse: false,
         };
         bounds.all(&conditions)
@@ -250,7 +254,13 @@ impl Planner<'_> {
         if self.view.schema.options.capped.is_some() && (insists || self.id_bounds().is_none()) {
             let direction = natural.map_or(Direction::Forward, scan_direction);
             let sorted = self.sort.is_none() || natural.is_some();
-            return Candidate { access: Access::Natural { direction }, sorted, points: 0, bounded: false };
+            return Candidate {
+                access: Access::Natural { direction },
+                sorted,
+                points: 0,
+                bounded: false,
+                narrow: false,
+            };
         }
         let ids = self.id_bounds().unwrap_or_else(Intervals::all);
         let direction = natural.map(scan_direction).or_else(|| self.id_order());
@@ -260,6 +270,7 @@ impl Planner<'_> {
             access: Access::Collection { direction: direction.unwrap_or(Direction::Forward), ids },
             points: 0,
             bounded,
+            narrow: false,
         }
     }
 
@@ -270,17 +281,17 @@ impl Planner<'_> {
         if spec.kind == IndexKind::Wildcard {
             return self.wildcard(index, same_collation);
         }
-        let multikey = index.multikey();
         let mut bounds = Vec::with_capacity(spec.fields.len());
         // Only one of several fields that share an array may be bounded: two elements may satisfy two predicates.
         let mut array_bounded = false;
         for (at, field) in spec.fields.iter().enumerate() {
             let conditions = conditions_at(&self.filter, &field.path);
-            let is_multikey = multikey >> at.min(63) & 1 == 1;
+            let is_multikey = index.has_arrays(at);
             let maker = BoundsOf {
                 index_collator: spec.collator.as_ref(),
                 same_collation,
                 multikey: is_multikey,
+                positional: names_elements(&field.path),
                 // An entry is missing only if all fields are: any one that must be there will do.
                 sparse: spec.sparse && at == 0,
             };
@@ -306,13 +317,16 @@ impl Planner<'_> {
                 sorted: true,
                 points: usize::MAX,
                 bounded: true,
+                narrow: false,
             });
         }
         let order = self.sort_through(index, &bounds, same_collation);
         let direction = order.unwrap_or(Direction::Forward);
-        let rest = self.unsettled(spec, multikey != 0, &bounds);
+        let rest = self.unsettled(spec, index.is_multikey(), &bounds);
         let covered = self.told_by(index, &rest);
-        if !bounded && order.is_none() && covered.is_none() && !asked_for {
+        // A sparse index may be used at all only for documents that have the field.
+        let narrow = spec.sparse || spec.partial_filter.is_some();
+        if !bounded && order.is_none() && covered.is_none() && !narrow && !asked_for {
             return None;
         }
         let scan = IndexScan {
@@ -324,7 +338,8 @@ impl Planner<'_> {
             covered,
             limits: None,
         };
-        Some(Candidate { access: Access::Index(scan), sorted: order.is_some(), points, bounded })
+        let sorted = order.is_some() || narrow && self.sort.is_none();
+        Some(Candidate { access: Access::Index(scan), sorted, points, bounded, narrow })
     }
 
     /// The keys of a hashed field for equality; everything for anything else.
@@ -360,18 +375,26 @@ impl Planner<'_> {
         Intervals::all()
     }
 
+    /// The scan of a wildcard index's entries of one path.
     fn wildcard(&self, index: &Arc<Index>, same_collation: bool) -> Option<Candidate> {
+        condition_paths(&self.filter)
+            .into_iter()
+            .find_map(|path| self.wildcard_at(index, path, same_collation))
+    }
+
+    fn wildcard_at(&self, index: &Arc<Index>, path: Path, same_collation: bool) -> Option<Candidate> {
         let spec = &index.spec;
         let root = spec.fields[0].path.as_str().trim_end_matches("$**").trim_end_matches('.');
-        let path = condition_paths(&self.filter).into_iter().find(|path| {
-            let under_root = root.is_empty() || path.starts_with(&Path::new(root));
-            let numeric = (0..path.depth()).any(|at| path.index(at).is_some());
-            under_root && !numeric && spec.wildcard_covers(path.as_str())
-        })?;
+        let under_root = root.is_empty() || path.starts_with(&Path::new(root));
+        let numeric = (0..path.depth()).any(|at| path.index(at).is_some());
+        if !under_root || numeric || !spec.wildcard_covers(path.as_str()) {
+            return None;
+        }
         let maker = BoundsOf {
             index_collator: spec.collator.as_ref(),
             same_collation,
             multikey: index.is_multikey(),
+            positional: false,
             sparse: true,
         };
         let conditions = conditions_at(&self.filter, &path);
@@ -393,7 +416,7 @@ impl Planner<'_> {
             covered: None,
             limits: None,
         };
-        Some(Candidate { access: Access::Index(scan), sorted: false, points: 1, bounded: true })
+        Some(Candidate { access: Access::Index(scan), sorted: false, points: 1, bounded: true, narrow: true })
     }
 
     /// Which way a scan within the bounds gives the sort's order, if it does.
@@ -408,6 +431,9 @@ impl Planner<'_> {
             return None;
         }
         let spec = &index.spec;
+        if sort.is_couchdb() && spec.collator.is_some() {
+            return None;
+        }
         let mut direction = None;
         let mut at = 0;
         for part in sort.parts() {
@@ -416,12 +442,15 @@ impl Planner<'_> {
                 let is_point = bounds[at].as_slice().len() == 1 && bounds[at].is_points();
                 if field.path == part.path {
                     // A document of several entries would come at the first one found, whatever the sort's is.
-                    if index.multikey() >> at.min(63) & 1 == 1 {
+                    if index.has_arrays(at) {
                         return None;
                     }
                     // A field bound to one value is in any order.
                     if !is_point {
-                        if field.order == FieldOrder::Hashed {
+                        let unlike = sort.is_couchdb() && index.has_unlike(at);
+                        if field.order == FieldOrder::Hashed
+                            || unlike && !is_alike(&bounds[at], field.direction())
+                        {
                             return None;
                         }
                         let same = (field.order == FieldOrder::Ascending)
@@ -434,7 +463,7 @@ impl Planner<'_> {
                     at += 1;
                     break;
                 }
-                if !is_point || index.multikey() >> at.min(63) & 1 == 1 {
+                if !is_point || index.has_arrays(at) {
                     return None;
                 }
                 at += 1;
@@ -487,6 +516,7 @@ impl Planner<'_> {
                 candidate.bounded,
                 candidate.points,
                 candidate.sorted,
+                candidate.narrow,
                 covers(&candidate.access),
                 matches!(candidate.access, Access::Index(_)),
             )
@@ -592,6 +622,18 @@ fn scan_direction(direction: key::Direction) -> Direction {
     }
 }
 
+/// Whether CouchDB's order has the values within these bounds in the places among each other that BSON's has.
+fn is_alike(bounds: &Intervals, direction: key::Direction) -> bool {
+    let ascending = match direction {
+        key::Direction::Ascending => bounds.clone(),
+        key::Direction::Descending => bounds.descending(),
+    };
+    let alike = [Type::Null, Type::Double, Type::String].map(of_type);
+    let alike = alike.into_iter().fold(Intervals::empty(), Intervals::union);
+    let within = |allowed: &Intervals| ascending.intersection(&allowed.complement()).is_empty();
+    within(&alike) || within(&of_type(Type::Boolean))
+}
+
 /// Whether two collations order strings alike.
 pub(super) fn same_collation(index: Option<&Arc<Collator>>, query: Option<&Arc<Collator>>) -> bool {
     match (index, query) {
@@ -601,11 +643,20 @@ pub(super) fn same_collation(index: Option<&Arc<Collator>>, query: Option<&Arc<C
     }
 }
 
-/// The paths that a filter's top-level conditions name.
+/// The paths that a filter's top-level conditions name, and those that the documents of an array must match.
 fn condition_paths(filter: &Filter) -> Vec<Path> {
     match filter {
         Filter::And(all) => all.children().iter().flat_map(condition_paths).collect(),
-        Filter::Path(condition) => vec![condition.path.clone()],
+        Filter::Path(condition) => {
+            let mut paths = vec![condition.path.clone()];
+            if let Predicate::ElemMatch(ElemMatch::Object(inner)) = condition.predicate.as_ref() {
+                paths.extend(condition_paths(inner).iter().map(|path| {
+                    let names = condition.path.names().chain(path.names());
+                    Path::from_names(names.map(str::to_owned))
+                }));
+            }
+            paths
+        }
         Filter::Expr(expr) => expr.comparisons().into_iter().map(|one| one.path.clone()).collect(),
         _ => Vec::new(),
     }

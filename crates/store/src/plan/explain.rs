@@ -146,9 +146,9 @@ fn index_stage(scan: &IndexScan, stats: Option<ScanStats>) -> DocBuf {
     out.begin_document("multiKeyPaths");
     for (at, field) in spec.fields.iter().enumerate() {
         let path = field.path.as_str();
-        match scan.index.multikey() >> at.min(63) & 1 {
-            1 => out.append(path, vec![path]),
-            _ => out.append(path, Vec::<&str>::new()),
+        match scan.index.has_arrays(at) {
+            true => out.append(path, vec![path]),
+            false => out.append(path, Vec::<&str>::new()),
         };
     }
     out.end();

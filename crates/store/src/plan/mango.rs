@@ -1,13 +1,13 @@
 //! The keys that can satisfy a condition of a selector of CouchDB's: a superset, as everywhere.
 //!
 //! Such a condition concerns the value as it is, but an index has keys for an array's elements and none for the array.
-//! So where an array may satisfy the condition, it bounds nothing in fields that hold arrays; a condition that only other
-//! values satisfy bounds every field.
+//! So where an array may satisfy the condition by its place in the order, it bounds nothing in fields that hold arrays; a
+//! condition that only other values satisfy bounds every field, as does one that asks for an element.
 
-use super::bounds::{BoundsOf, nullish, of_type};
+use super::bounds::{BoundsOf, has_text, nullish, of_type};
 use super::interval::{Cut, Intervals};
 use diwan_query::filter::Operand;
-use diwan_query::mango::{Condition, Test};
+use diwan_query::mango::{Condition, Element, Test};
 use diwan_value::{ObjectId, Type, Value};
 
 /// The digits of an `ObjectId`'s text.
@@ -19,7 +19,12 @@ impl BoundsOf<'_> {
         if condition.of_id {
             return of_id(self, &condition.test);
         }
-        match &condition.test {
+        self.of_value(&condition.test)
+    }
+
+    /// The keys of the values that can satisfy a test; `None` for all.
+    fn of_value(&self, test: &Test) -> Option<Intervals> {
+        match test {
             Test::Eq(operand) => self.equal(operand.value()),
             Test::In(set) => {
                 let mut all = Intervals::empty();
@@ -31,7 +36,7 @@ impl BoundsOf<'_> {
             Test::Ne(operand) if !self.multikey => match operand.value() {
                 // An empty array's key is like null's, and other arrays have those of their elements.
                 Value::Null | Value::Undefined | Value::Array(_) => None,
-                value => self.comparable(value).then(|| self.point(value).complement()),
+                value => self.compares(value).then(|| self.point(value).complement()),
             },
             Test::Lt(operand) => self.below(operand, false),
             Test::Lte(operand) => self.below(operand, true),
@@ -48,8 +53,43 @@ impl BoundsOf<'_> {
             Test::Regex(pattern) => self.regex(pattern),
             Test::BeginsWith(prefix) => Some(self.prefixed(prefix)),
             Test::All(operands) => operands.first().and_then(|first| self.equal(first.value())),
+            Test::ElemMatch(element) | Test::AllMatch(element) => self.element(element),
+            Test::KeyMapMatch(_) => Some(of_type(Type::Document)),
             _ => None,
         }
+    }
+
+    /// The keys of the array's elements that can match; `None` for all.
+    fn element(&self, element: &Element) -> Option<Intervals> {
+        match element {
+            Element::And(all) => {
+                all.iter().filter_map(|one| self.element(one)).reduce(|a, b| a.intersection(&b))
+            }
+            Element::Or(any) => any
+                .iter()
+                .map(|one| self.element(one))
+                .try_fold(Intervals::empty(), |all, one| Some(all.union(one?))),
+            Element::Not(_) => None,
+            Element::At(None, test) => self.of_element(test),
+            // Nothing else has something inside.
+            Element::At(Some(_), _) => Some(of_type(Type::Document).union(of_type(Type::Array))),
+        }
+    }
+
+    /// The keys of the elements that can satisfy a test. An element that is an array has a key of its own, in an array's place
+    /// in the order.
+    fn of_element(&self, test: &Test) -> Option<Intervals> {
+        let arrays = || of_type(Type::Array);
+        match test {
+            Test::In(_) => Some(self.of_value(test)?.union(arrays())),
+            Test::All(_) | Test::Size(_) | Test::ElemMatch(_) | Test::AllMatch(_) => Some(arrays()),
+            test => BoundsOf { multikey: false, ..*self }.of_value(test),
+        }
+    }
+
+    /// Whether the index's order of such values is that of their bytes: selectors have no collation.
+    fn compares(&self, value: Value<'_>) -> bool {
+        self.comparable(value) && (self.index_collator.is_none() || !has_text(value))
     }
 
     /// The keys of the values below a constant in CouchDB's order of types; `None` if there are arrays among them.
@@ -63,7 +103,7 @@ impl BoundsOf<'_> {
                 all = all.union(if tag == Type::Null { self.point(Value::Null) } else { of_type(tag) });
                 continue;
             }
-            if !self.comparable(value) {
+            if !self.compares(value) {
                 return None;
             }
             let (first, key) = (

@@ -53,9 +53,11 @@ fn collect(filter: &Filter, is_settled: &impl Fn(&PathFilter) -> bool, rest: &mu
 fn is_exact(predicate: &Predicate) -> bool {
     let scalar = |operand: &Operand| is_scalar(operand.value());
     match predicate {
-        Predicate::Eq(operand) | Predicate::Gt(operand) | Predicate::Gte(operand) => scalar(operand),
-        // What is not a number lies below the numbers, within these bounds, yet it is not less than any.
-        Predicate::Lt(operand) | Predicate::Lte(operand) => scalar(operand) && !operand.value().is_number(),
+        Predicate::Eq(operand)
+        | Predicate::Gt(operand)
+        | Predicate::Gte(operand)
+        | Predicate::Lt(operand)
+        | Predicate::Lte(operand) => scalar(operand),
         Predicate::In(set) => set.patterns().is_empty() && set.values().iter().all(scalar),
         _ => false,
     }

@@ -85,6 +85,150 @@ fn an_index_gives_the_sort_and_covers_what_it_holds() {
     assert_eq!(crate::setup::find(&store, &find), [doc! { "a": 97 }, doc! { "a": 98 }, doc! { "a": 99 }]);
 }
 
+/// The bounds of the scan that a filter is answered by, and how many keys and documents it reads.
+fn read_by(store: &Arc<diwan_store::Store>, filter: &DocBuf) -> (String, i64, i64) {
+    let find = Find { filter: filter.as_doc(), ..Find::default() };
+    let explained = store.explain_find(&name(), &find, None, Verbosity::ExecutionStats).unwrap();
+    let plan = explained.as_doc().get_doc("queryPlanner").unwrap().get_doc("winningPlan").unwrap();
+    let scan = plan.get_doc("inputStage").unwrap_or(plan);
+    let bounds =
+        scan.get_doc("indexBounds").map_or_else(|| "none".to_owned(), |bounds| format!("{bounds:?}"));
+    let stats = explained.as_doc().get_doc("executionStats").unwrap();
+    let number = |name| stats.get(name).and_then(Value::as_i64_exact).unwrap();
+    (bounds, number("totalKeysExamined"), number("totalDocsExamined"))
+}
+
+#[test]
+fn an_elem_match_in_another_has_the_bounds_of_arrays() {
+    let docs =
+        [doc! { "_id": 1, "a": [[1, 2], [7]] }, doc! { "_id": 2, "a": [7] }, doc! { "_id": 3, "a": [[1]] }];
+    let filters = [
+        doc! { "a": { "$elemMatch": { "$elemMatch": { "$gt": 6 } } } },
+        doc! { "a": { "$all": [{ "$elemMatch": { "$elemMatch": { "$gt": 6 } } }] } },
+        doc! { "a": { "$elemMatch": { "$elemMatch": { "$gt": 6 }, "$size": 1 } } },
+        doc! { "a": { "$elemMatch": { "0": 7 } } },
+    ];
+    for key in [doc! { "a": 1 }, doc! { "a.b": 1 }, doc! { "a.0": 1 }, doc! { "$**": 1 }, doc! { "a.$**": 1 }]
+    {
+        let store = store();
+        let collection = collection(&store);
+        insert(&collection, &docs);
+        index(&collection, doc! { "key": key.as_doc(), "name": "i" });
+        for filter in &filters {
+            assert_eq!(find_ids(&store, filter), [1], "{key:?}, {filter:?}");
+        }
+        assert_eq!(delete(&collection, &filters[0], true), 1, "{key:?}");
+    }
+}
+
+#[test]
+fn an_elem_match_uses_the_index() {
+    let store = store();
+    let collection = collection(&store);
+    let mut docs: Vec<DocBuf> = (0..100).map(|n| doc! { "_id": n, "a": n, "d": [{ "x": n }] }).collect();
+    docs.push(doc! { "_id": 100, "a": [3, 50], "d": [{ "x": 500, "y": 1 }, 5] });
+    docs.push(doc! { "_id": 101, "a": [{ "x": 1 }], "d": 1 });
+    insert(&collection, &docs);
+    index(&collection, doc! { "key": { "a": 1 }, "name": "a" });
+    index(&collection, doc! { "key": { "d.$**": 1 }, "name": "d" });
+    let read = |filter: DocBuf, expected: &[i64], most: i64| {
+        assert_eq!(find_ids(&store, &filter), expected, "{filter:?}");
+        let (bounds, keys, documents) = read_by(&store, &filter);
+        assert!(keys <= most && documents <= most, "{filter:?}: {bounds}, {keys}, {documents}");
+    };
+    read(doc! { "a": { "$elemMatch": { "$gt": 2, "$lt": 4 } } }, &[100], 2);
+    read(doc! { "a": { "$elemMatch": { "x": 1 } } }, &[101], 1);
+    read(doc! { "d": { "$elemMatch": { "x": { "$gt": 100 }, "y": 1 } } }, &[100], 1);
+    let mango = |selector: DocBuf| doc! { "$mango": { "a": selector } };
+    read(mango(doc! { "$elemMatch": { "$gt": 49, "$lt": 51 } }), &[100], 2);
+    read(mango(doc! { "$elemMatch": { "$or": [{ "$eq": 3 }, { "$eq": 4 }] } }), &[100], 3);
+    read(mango(doc! { "$allMatch": { "x": 1 } }), &[101], 1);
+    // Between two numbers there is no array, so that each document has one key.
+    read(mango(doc! { "$gt": 48, "$lt": 52 }), &[49, 50, 51], 4);
+    read(mango(doc! { "$gte": 99, "$type": "number" }), &[99], 1);
+}
+
+#[test]
+fn comparisons_are_bounded_by_their_type() {
+    let store = store();
+    let collection = collection(&store);
+    let mut docs: Vec<DocBuf> = (0..200).map(|n| doc! { "_id": n }).collect();
+    docs.extend((0..10).map(|n| doc! { "_id": 200 + n, "a": n }));
+    docs.push(doc! { "_id": 300, "a": f64::NAN });
+    docs.push(doc! { "_id": 301, "a": Value::Null });
+    insert(&collection, &docs);
+    index(&collection, doc! { "key": { "a": 1 }, "name": "a" });
+    let read = |filter: DocBuf| read_by(&store, &filter);
+    let bounds = |text: &str| format!("{:?}", doc! { "a": [text] }.as_doc());
+    assert_eq!(read(doc! { "a": { "$lt": 5 } }), (bounds("[-inf.0, 5)"), 5, 5));
+    assert_eq!(read(doc! { "a": { "$lte": 5 } }), (bounds("[-inf.0, 5]"), 6, 6));
+    assert_eq!(read(doc! { "a": { "$gt": 7 } }), (bounds("(7, inf.0)"), 2, 2));
+    assert_eq!(read(doc! { "a": { "$lte": f64::NAN } }).1, 1);
+    assert_eq!(read(doc! { "a": { "$lt": Value::Null } }).1, 0);
+    assert_eq!(find_ids(&store, &doc! { "a": { "$gte": Value::Null } }).len(), 201);
+}
+
+#[test]
+fn presence_uses_an_index_that_lacks_documents() {
+    let store = store();
+    let collection = collection(&store);
+    let mut docs: Vec<DocBuf> = (0..200).map(|n| doc! { "_id": n, "b": n }).collect();
+    docs.extend((0..5).map(|n| doc! { "_id": 200 + n, "a": n }));
+    docs.push(doc! { "_id": 300, "a": Value::Null });
+    insert(&collection, &docs);
+    let filter = doc! { "a": { "$exists": true } };
+    let mango = doc! { "$mango": filter.as_doc() };
+    for options in [doc! { "sparse": true }, doc! { "partialFilterExpression": filter.as_doc() }] {
+        let mut spec = doc! { "key": { "a": 1 }, "name": "a" }.into_builder();
+        spec.append_all(options.as_doc());
+        index(&collection, spec.finish());
+        for filter in [&filter, &mango] {
+            // A selector does not imply a filter of MongoDB's.
+            let selected = options.as_doc().contains_key("partialFilterExpression") && filter == &mango;
+            let (_, keys, documents) = read_by(&store, filter);
+            assert!(selected || (keys, documents) == (6, 6), "{options:?}, {filter:?}: {keys}, {documents}");
+            assert_eq!(find_ids(&store, filter).len(), 6);
+        }
+        // Those without the field are not in it.
+        assert_eq!(find_ids(&store, &doc! { "a": Value::Null }).len(), 201);
+        collection.remove_indexes(|_| true).unwrap();
+    }
+}
+
+#[test]
+fn a_sort_in_couchdb_order_uses_an_index_while_its_order_is_the_same() {
+    let store = store();
+    let collection = collection(&store);
+    insert(&collection, &(0..20).map(|n| doc! { "_id": n, "a": n, "b": n % 3 }).collect::<Vec<_>>());
+    index(&collection, doc! { "key": { "b": 1, "a": 1 }, "name": "ba" });
+    let found = |selector: DocBuf| {
+        let parsed = diwan_query::mango::Selector::parse(selector.as_doc()).unwrap();
+        let sort = doc! { "sort": ["b", "a"] };
+        let query = diwan_store::ops::Query {
+            filter: Arc::new(parsed.stored()),
+            sort: diwan_query::mango::parse_sort(sort.as_doc().get("sort").unwrap()).unwrap(),
+            hint: Hint::None,
+            after: None,
+            most: None,
+            interrupt: Interrupt::new(),
+            temporary: None,
+        };
+        let mut running = collection.query(&query).unwrap();
+        let mut ids = Vec::new();
+        while running.advance().unwrap() {
+            ids.push(running.current().unwrap().doc().get("_id").and_then(Value::as_i64_exact).unwrap());
+        }
+        (running.plan().sorted, ids)
+    };
+    let all = || doc! { "b": { "$gt": Value::Null } };
+    assert!(found(all()).0);
+    insert(&collection, &[doc! { "_id": 50, "a": 1, "b": true }, doc! { "_id": 51, "a": {}, "b": "x" }]);
+    let (by_index, ids) = found(all());
+    assert_eq!((by_index, ids[0], ids[ids.len() - 1]), (false, 50, 51));
+    // Where only values of the same place in both orders can match, the index still sorts.
+    assert!(found(doc! { "b": { "$gte": 0, "$lt": "a" }, "a": { "$gt": 0, "$lte": "a" } }).0);
+}
+
 #[test]
 fn branches_of_or_are_united() {
     let store = store();
