@@ -7,6 +7,7 @@ mod compat;
 mod covering;
 mod crud;
 mod indexes;
+mod metamorphic;
 mod model;
 mod projections;
 mod races;
