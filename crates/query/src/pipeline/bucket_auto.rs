@@ -322,4 +322,10 @@ impl DocSource for Bucketing {
     fn current(&self) -> Doc<'_> {
         self.current.as_doc()
     }
+
+    fn suspend(&mut self) {
+        if let Some(input) = &mut self.input {
+            input.suspend();
+        }
+    }
 }

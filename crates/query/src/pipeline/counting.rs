@@ -148,6 +148,12 @@ impl DocSource for Count {
     fn current(&self) -> Doc<'_> {
         self.current.as_doc()
     }
+
+    fn suspend(&mut self) {
+        if let Some(input) = &mut self.input {
+            input.suspend();
+        }
+    }
 }
 
 /// The one document of a `$count`.

@@ -124,6 +124,12 @@ impl DocSource for Faceting {
     fn current(&self) -> Doc<'_> {
         Doc::trusted(&self.out)
     }
+
+    fn suspend(&mut self) {
+        if let Some(input) = &mut self.input {
+            input.suspend();
+        }
+    }
 }
 
 /// Refuses a result that outgrows memory; later stages may still make it small enough for a reply.

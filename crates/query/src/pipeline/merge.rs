@@ -367,4 +367,10 @@ impl DocSource for Merging {
     fn current(&self) -> Doc<'_> {
         Doc::EMPTY
     }
+
+    fn suspend(&mut self) {
+        if let Some(input) = &mut self.input {
+            input.suspend();
+        }
+    }
 }

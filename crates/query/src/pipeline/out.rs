@@ -106,4 +106,10 @@ impl DocSource for Writing {
     fn current(&self) -> Doc<'_> {
         Doc::EMPTY
     }
+
+    fn suspend(&mut self) {
+        if let Some(input) = &mut self.input {
+            input.suspend();
+        }
+    }
 }

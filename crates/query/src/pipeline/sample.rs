@@ -72,4 +72,10 @@ impl DocSource for Sampling {
     fn current(&self) -> Doc<'_> {
         self.chosen.as_ref().map_or(Doc::EMPTY, |chosen| Doc::trusted(chosen.payload()))
     }
+
+    fn suspend(&mut self) {
+        if let Some(input) = &mut self.input {
+            input.suspend();
+        }
+    }
 }

@@ -20,8 +20,9 @@ pub trait DocSource: Send {
     fn current(&self) -> Doc<'_>;
 
     /// Tells that nobody will step for a while (between two batches of a cursor): what pins a snapshot is let go and
-    /// found again at the next step.
-    fn suspend(&mut self) {}
+    /// found again at the next step. A source that has an input hands this on as long as it has it. There is no default,
+    /// so that no source forgets it.
+    fn suspend(&mut self);
 }
 
 impl<S: DocSource + ?Sized> DocSource for Box<S> {
@@ -68,6 +69,9 @@ impl DocSource for DocList {
     fn current(&self) -> Doc<'_> {
         self.current.as_doc()
     }
+
+    /// All of it lies in memory.
+    fn suspend(&mut self) {}
 }
 
 /// Documents kept to be read several times: in memory while they fit the budget, then in a temporary file.
@@ -189,6 +193,9 @@ impl DocSource for SpoolReader {
         }
         Doc::trusted(&self.spool.bytes[self.at..self.end])
     }
+
+    /// What is read lies in memory or in a file of its own.
+    fn suspend(&mut self) {}
 }
 
 #[cfg(test)]

@@ -26,4 +26,7 @@ impl DocSource for Single {
     fn current(&self) -> Doc<'_> {
         self.current.as_ref().map_or(Doc::EMPTY, StoredDocument::doc)
     }
+
+    /// The document is held, and no state of the store.
+    fn suspend(&mut self) {}
 }

@@ -69,4 +69,8 @@ impl<S: DocSource> DocSource for Sorted<S> {
     fn current(&self) -> Doc<'_> {
         self.records.as_ref().map_or(Doc::EMPTY, |records| Doc::trusted(records.payload()))
     }
+
+    fn suspend(&mut self) {
+        self.source.suspend();
+    }
 }

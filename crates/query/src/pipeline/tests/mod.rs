@@ -5,6 +5,7 @@ mod joins;
 mod limits;
 mod refusals;
 mod stages;
+mod suspension;
 mod writes;
 
 use super::*;

@@ -1,0 +1,77 @@
+//! Between two batches no stage lets its input hold anything.
+
+use super::*;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A source that holds something from its begin, and from each step, until it is suspended or dropped.
+struct Holding {
+    docs: DocList,
+    holds: Arc<AtomicBool>,
+}
+
+impl DocSource for Holding {
+    fn advance(&mut self, interrupt: &Interrupt) -> Result<bool> {
+        self.holds.store(true, Ordering::Relaxed);
+        self.docs.advance(interrupt)
+    }
+
+    fn current(&self) -> Doc<'_> {
+        self.docs.current()
+    }
+
+    fn suspend(&mut self) {
+        self.holds.store(false, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        self.holds.store(false, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn suspend_reaches_the_input_of_every_stage() {
+    let stages = [
+        doc! { "$match": { "n": { "$gte": 0 } } },
+        doc! { "$addFields": { "m": 1 } },
+        doc! { "$project": { "n": 1 } },
+        doc! { "$replaceRoot": { "newRoot": { "n": "$n" } } },
+        doc! { "$unset": "m" },
+        doc! { "$skip": 1 },
+        doc! { "$limit": 2 },
+        doc! { "$count": "n" },
+        doc! { "$sort": { "n": -1 } },
+        doc! { "$sortByCount": "$n" },
+        doc! { "$group": { "_id": "$n" } },
+        doc! { "$bucket": { "groupBy": "$n", "boundaries": [0, 10] } },
+        doc! { "$bucketAuto": { "groupBy": "$n", "buckets": 2 } },
+        doc! { "$facet": { "a": [{ "$count": "n" }] } },
+        doc! { "$sample": { "size": 2 } },
+        doc! { "$unwind": "$list" },
+        doc! { "$lookup": { "from": "other", "localField": "n", "foreignField": "n", "as": "found" } },
+        doc! { "$unionWith": "other" },
+        doc! { "$out": "target" },
+        doc! { "$merge": "target" },
+    ];
+    let memory = Memory::with(&[("other", &[doc! { "n": 1 }][..])]);
+    let docs: Vec<DocBuf> = (0..5).map(|n: i32| doc! { "_id": n, "n": n, "list": [1, 2] }).collect();
+    for stage in stages {
+        let mut list = ArrayBuilder::new();
+        list.push(stage.clone());
+        let holds = Arc::new(AtomicBool::new(true));
+        let input = Holding { docs: DocList::new(docs.clone()), holds: holds.clone() };
+        let pipeline = parse(&list).unwrap();
+        let mut source =
+            pipeline.open(Box::new(input), &execution(&memory, MemoryBudget::default())).unwrap();
+        let interrupt = Interrupt::new();
+        // An empty first batch, then documents one by one.
+        loop {
+            source.suspend();
+            assert!(!holds.load(Ordering::Relaxed), "{:?}", stage.as_doc());
+            if !source.advance(&interrupt).unwrap() {
+                break;
+            }
+        }
+    }
+}
