@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::feed::{DatabaseEventKind, DatabaseFeed};
 use crate::index::{Index, IndexSpec};
 use crate::keys::{self, CollectionId, IndexId, Key, read_number};
-use crate::locks::Stripes;
+use crate::locks::LockTable;
 use crate::namespace::Namespace;
 use crate::numbers::Numbers;
 use crate::options::{CollectionOptions, View};
@@ -25,9 +25,9 @@ use std::sync::{Arc, OnceLock};
 pub(crate) struct Shared {
     pub engine: Arc<dyn Engine>,
     /// Locks over `_id`s.
-    pub documents: Stripes,
+    pub documents: LockTable,
     /// Locks over keys of unique indexes.
-    pub unique_keys: Stripes,
+    pub unique_keys: LockTable,
     /// Blobs in use beside those that documents refer to.
     pub blobs: Blobs,
     /// Which collections came, changed and went.
@@ -117,8 +117,8 @@ impl Store {
         };
         let shared = Arc::new(Shared {
             engine,
-            documents: Stripes::new(),
-            unique_keys: Stripes::new(),
+            documents: LockTable::new(),
+            unique_keys: LockTable::new(),
             blobs: Blobs::default(),
             databases: DatabaseFeed::new(),
             schema_changes: Mutex::new(()),
