@@ -3,10 +3,10 @@
 //! Commands are synchronous and may block (on a lock, on the disk), so each conversation runs on a thread of its own:
 //! read a message, run its command in place, write the reply, two system calls in all. After a short silence the
 //! thread is given back, the buffers with it, and the socket waits among thousands of others until a whole message
-//! has come again.
+//! has come again. A client that does not take its reply, or sends a message slowly, has no thread meanwhile either.
 
 use crate::client::Client;
-use crate::deferred::Parked;
+use crate::deferred::{Parked, Unsent};
 use crate::dispatch::{self, Wait};
 use crate::exhaust::Replies;
 use crate::input::Input;
@@ -14,21 +14,21 @@ use crate::server::Server;
 use crate::wire::HEADER_LEN;
 use diwan_kv::CommitId;
 use std::future::ready;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::net;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
-use tokio::runtime::Handle;
 use tokio::time::{sleep_until, timeout_at};
 
 /// How long a conversation keeps its thread without a message.
 const SILENCE: Duration = Duration::from_millis(200);
-/// How long a message may take to come.
+/// How long a message may take to come, beside a second for each [`PACE`] bytes that have come of it.
 const HALF_MESSAGE: Duration = Duration::from_secs(30);
-/// How long a client may refuse to take a reply.
-const REPLY: Duration = Duration::from_secs(20);
+const PACE: u64 = 16 * 1024;
+/// How long a conversation keeps its thread while the client does not take a reply.
+const SLOW_READER: Duration = Duration::from_millis(20);
 /// How often a connection whose command waits is asked whether its client is still there.
 const LOOK: Duration = Duration::from_secs(2);
 /// What is made ready for reading: while a conversation goes on, and before it.
@@ -52,19 +52,19 @@ pub(crate) async fn serve(server: Arc<Server>, stream: TcpStream, client: Arc<Cl
 }
 
 async fn run(server: &Arc<Server>, mut stream: TcpStream, client: &Arc<Client>) -> io::Result<()> {
-    let mut input = Input::default();
+    let mut kept = Kept::default();
     loop {
-        if !next_message(&stream, client, &mut input).await? {
+        if !next_message(&stream, client, &mut kept.input).await? {
             return Ok(());
         }
-        let mut conversation = Conversation::begin(server, client, stream.into_std()?, input)?;
-        (stream, input) = loop {
+        let mut conversation = Conversation::begin(server, client, stream.into_std()?, kept)?;
+        (stream, kept) = loop {
             let (back, pause) = tokio::task::spawn_blocking(move || conversation.run()).await?;
             match pause? {
                 Pause::End => return Ok(()),
                 Pause::Silence => {
-                    let (stream, input) = back.end()?;
-                    break (TcpStream::from_std(stream)?, input);
+                    let (stream, kept) = back.end()?;
+                    break (TcpStream::from_std(stream)?, kept);
                 }
                 Pause::Change { until, mut changed } => {
                     while Instant::now() < until {
@@ -81,6 +81,12 @@ async fn run(server: &Arc<Server>, mut stream: TcpStream, client: &Arc<Client>) 
                     }
                     conversation = back;
                 }
+                Pause::Unsent(unsent) => {
+                    let (stream, kept) = back.end()?;
+                    let stream = TcpStream::from_std(stream)?;
+                    unsent.send(&stream).await?;
+                    conversation = Conversation::begin(server, client, stream.into_std()?, kept)?;
+                }
             }
         };
     }
@@ -94,8 +100,9 @@ async fn next_message(stream: &TcpStream, client: &Client, input: &mut Input) ->
             match begun {
                 None if input.is_empty() => stream.readable().await,
                 _ => {
-                    let end = *begun.get_or_insert_with(Instant::now) + HALF_MESSAGE;
-                    let late = |_| io::Error::new(io::ErrorKind::TimedOut, "half a message, then silence");
+                    let allowed = HALF_MESSAGE + Duration::from_secs(input.len() as u64 / PACE);
+                    let end = *begun.get_or_insert_with(Instant::now) + allowed;
+                    let late = |_| io::Error::new(io::ErrorKind::TimedOut, "a message came too slowly");
                     timeout_at(end.into(), stream.readable()).await.map_err(late)?
                 }
             }
@@ -121,8 +128,31 @@ enum Pause {
     Silence,
     /// A command waits for a collection to change.
     Change { until: Instant, changed: Pin<Box<dyn Future<Output = ()> + Send>> },
+    /// The client does not take a reply.
+    Unsent(Unsent),
     /// The connection is closed.
     End,
+}
+
+/// What a connection keeps while it has no thread.
+#[derive(Default)]
+struct Kept {
+    input: Input,
+    /// The length of the message whose command is run again, and until when it has waited.
+    again: Option<(usize, Option<Instant>)>,
+    /// The replies to that message.
+    replies: Replies,
+    /// A reply that waits until the one before it has been sent.
+    due: Option<Due>,
+    /// The connection is closed when the last reply has been sent.
+    over: bool,
+}
+
+/// A reply, the header of the message that it answers, and the commit that it waits for.
+struct Due {
+    output: Vec<u8>,
+    header: [u8; HEADER_LEN],
+    commit: Option<CommitId>,
 }
 
 /// A connection while its client talks.
@@ -141,7 +171,8 @@ struct Conversation {
     replies: Replies,
     /// The reply that waits for the disk.
     parked: Option<Parked>,
-    runtime: Handle,
+    due: Option<Due>,
+    over: bool,
 }
 
 impl Conversation {
@@ -149,46 +180,63 @@ impl Conversation {
         server: &Arc<Server>,
         client: &Arc<Client>,
         stream: net::TcpStream,
-        input: Input,
+        kept: Kept,
     ) -> io::Result<Conversation> {
         stream.set_nonblocking(false)?;
         stream.set_read_timeout(Some(SILENCE))?;
-        stream.set_write_timeout(Some(REPLY))?;
+        stream.set_write_timeout(Some(SLOW_READER))?;
         let stream = Arc::new(stream);
         *client.talking.lock() = Some(stream.clone());
         Ok(Conversation {
             server: server.clone(),
             client: client.clone(),
             stream,
-            input,
+            input: kept.input,
             scratch: Vec::new(),
             output: Vec::new(),
-            again: None,
-            replies: Replies::default(),
+            again: kept.again,
+            replies: kept.replies,
             parked: None,
-            runtime: Handle::current(),
+            due: kept.due,
+            over: kept.over,
         })
     }
 
-    /// The socket, ready to wait for the next conversation, and what was read of its first message.
-    fn end(mut self) -> io::Result<(net::TcpStream, Input)> {
+    /// The socket, ready to wait without a thread, and what is kept meanwhile.
+    fn end(mut self) -> io::Result<(net::TcpStream, Kept)> {
         self.client.talking.lock().take();
         let stream = Arc::into_inner(self.stream).ok_or(io::ErrorKind::ConnectionAborted)?;
         stream.set_nonblocking(true)?;
         self.input.release();
-        Ok((stream, self.input))
+        let Conversation { input, again, replies, due, over, .. } = self;
+        Ok((stream, Kept { input, again, replies, due, over }))
     }
 
     /// Answers messages until there is a reason to pause.
     fn run(mut self) -> (Conversation, io::Result<Pause>) {
         self.server.conversations.begin();
-        let pause = self.converse();
-        self.settle();
+        let pause = match self.converse() {
+            // The socket is given back, or closed: the reply that is parked goes first.
+            Ok(pause @ (Pause::Silence | Pause::End)) => {
+                self.over = matches!(pause, Pause::End);
+                Ok(self.settle().map_or(pause, Pause::Unsent))
+            }
+            pause => pause,
+        };
         self.server.conversations.end();
         (self, pause)
     }
 
     fn converse(&mut self) -> io::Result<Pause> {
+        if self.over {
+            return Ok(Pause::End);
+        }
+        if let Some(due) = self.due.take() {
+            self.output = due.output;
+            if let Some(unsent) = self.reply(due.header, due.commit)? {
+                return Ok(Pause::Unsent(unsent));
+            }
+        }
         loop {
             let (length, deadline) = match self.again.take() {
                 Some(again) => again,
@@ -217,7 +265,6 @@ impl Conversation {
                 }
                 Wait::Close => return Ok(Pause::End),
             };
-            self.reply(header, commit)?;
             if self.replies.follow() {
                 self.again = Some((length, None));
             } else {
@@ -225,7 +272,9 @@ impl Conversation {
                 self.server.metrics.bytes_in.add(length as u64);
                 self.input.consume(length);
             }
-            self.shrink();
+            if let Some(unsent) = self.reply(header, commit)? {
+                return Ok(Pause::Unsent(unsent));
+            }
             if self.server.is_draining() {
                 return Ok(Pause::End);
             }
@@ -239,38 +288,50 @@ impl Conversation {
     }
 
     /// Sends the reply to the message with this header when the commit is durable: makes it so, or, where others sync
-    /// already, parks the reply until they have.
-    fn reply(&mut self, header: [u8; HEADER_LEN], commit: Option<CommitId>) -> io::Result<()> {
+    /// already, parks the reply until they have. What the client does not take is given back, to be sent without a
+    /// thread; the conversation goes on when it has been.
+    fn reply(&mut self, header: [u8; HEADER_LEN], commit: Option<CommitId>) -> io::Result<Option<Unsent>> {
         if self.output.is_empty() {
-            return Ok(());
+            self.shrink();
+            return Ok(None);
         }
-        self.settle();
+        if let Some(unsent) = self.settle() {
+            self.due = Some(Due { output: std::mem::take(&mut self.output), header, commit });
+            return Ok(Some(unsent));
+        }
         match commit.map(|commit| self.server.engine.sync_here(commit).ok_or(commit)) {
             None | Some(Ok(Ok(()))) => {}
             Some(Ok(Err(error))) => dispatch::fail(&self.server, &header, error.into(), &mut self.output),
             Some(Err(commit)) => {
                 let output = std::mem::take(&mut self.output);
-                let (server, stream, runtime) = (&self.server, &self.stream, &self.runtime);
-                self.parked = Some(Parked::new(server, stream, runtime, commit, header, output));
-                return Ok(());
+                self.parked = Some(Parked::new(&self.server, &self.stream, commit, header, output));
+                self.shrink();
+                return Ok(None);
             }
         }
         self.server.metrics.bytes_out.add(self.output.len() as u64);
-        (&*self.stream).write_all(&self.output)
+        let sent = send_at_pace(&self.stream, &self.output)?;
+        let unsent =
+            (sent < self.output.len()).then(|| Unsent { bytes: std::mem::take(&mut self.output), sent });
+        self.shrink();
+        Ok(unsent)
     }
 
-    /// Waits until the reply that is parked, if one is, is out of the way.
-    fn settle(&mut self) {
-        if let Some(parked) = self.parked.take() {
-            parked.wait();
-        }
+    /// Waits until the reply that is parked, if one is, is out of the way; or says what of it the client does not take.
+    fn settle(&mut self) -> Option<Unsent> {
+        self.parked.take().and_then(Parked::wait)
     }
 
     /// Reads until a whole message is there; its length, or why there is none.
     fn read_message(&mut self) -> io::Result<Result<usize, Pause>> {
+        let mut begun: Option<Instant> = None;
         loop {
             if let Some(length) = self.input.whole_message()? {
                 return Ok(Ok(length));
+            }
+            // What comes in small pieces is waited for without a thread.
+            if !self.input.is_empty() && begun.get_or_insert_with(Instant::now).elapsed() > SILENCE {
+                return Ok(Err(Pause::Silence));
             }
             match (&*self.stream).read(self.input.room(CHUNK)) {
                 Ok(0) if self.input.is_empty() => return Ok(Err(Pause::End)),
@@ -294,7 +355,22 @@ impl Conversation {
     }
 }
 
-/// Whether a read has waited for as long as it may.
+/// Sends as long as the client takes it; how much that was.
+fn send_at_pace(mut stream: &net::TcpStream, bytes: &[u8]) -> io::Result<usize> {
+    let mut sent = 0;
+    while sent < bytes.len() {
+        match io::Write::write(&mut stream, &bytes[sent..]) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => sent += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if is_timeout(&error) => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(sent)
+}
+
+/// Whether a read or write has waited for as long as it may.
 fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }

@@ -21,6 +21,11 @@ impl Input {
         self.filled == 0
     }
 
+    /// How many bytes wait to be handled.
+    pub(crate) fn len(&self) -> usize {
+        self.filled
+    }
+
     /// The length of the message at the front, if the whole of it is there.
     pub(crate) fn whole_message(&self) -> io::Result<Option<usize>> {
         match Header::read(&self.bytes[..self.filled]) {
