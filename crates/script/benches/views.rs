@@ -4,10 +4,12 @@
 //! `cargo bench -p diwan-script --bench views [-- NUMBER_OF_DOCUMENTS]`
 
 use diwan_script::{
-    Design, Documents, Limits, Result, Row, Sandbox, TemporaryView, ViewHead, ViewQuery, ViewSink, Views,
+    Design, Documents, Limits, Queried, Result, Row, Sandbox, TemporaryView, ViewAnswer, ViewHead, ViewQuery,
+    ViewSink, Views,
 };
 use diwan_store::{Collection, Edit, Namespace, ReadView, Store, WriteOptions, id_key};
 use diwan_value::{DocBuf, DocBuilder, Value, doc};
+use std::sync::Arc;
 use std::time::Instant;
 
 const QUERIES: [(&str, &str); 5] = [
@@ -42,14 +44,14 @@ fn main() {
             let map = format!("function (doc) {{ if ({condition}) {emit}; }}");
             let view = TemporaryView::parse(&format!(r#"{{"map":{}}}"#, quoted(&map))).expect("a view");
             measure(&format!("{name}, {what}"), count, |rows| {
-                views.temporary(&collection, &view, &ViewQuery::default(), &NoDocuments, rows)
+                read(&collection, views.temporary(&collection, &view, &ViewQuery::default())?, rows)
             });
         }
     }
     let sum = r#"{"map":"function (doc) { emit(doc.age, doc.salary); }","reduce":"_sum"}"#;
     let view = TemporaryView::parse(sum).expect("a view");
     measure("a sum, kept nowhere", count, |rows| {
-        views.temporary(&collection, &view, &ViewQuery::default(), &NoDocuments, rows)
+        read(&collection, views.temporary(&collection, &view, &ViewQuery::default())?, rows)
     });
     let design = r#"{"_id":"_design/d","views":{"v":{"map":"function (doc) { emit([doc.age, doc.name], doc.salary); }","reduce":"_sum"}}}"#;
     let design = Design::parse(design.as_bytes()).expect("a design");
@@ -64,7 +66,8 @@ fn main() {
         let begun = Instant::now();
         let mut rows = Rows::default();
         for _ in 0..20 {
-            views.query(&collection, &design, "v", &query, &NoDocuments, &mut rows).expect("an answer");
+            read(&collection, answer(&views, &collection, &design, &query).expect("an index"), &mut rows)
+                .expect("an answer");
         }
         println!(
             "{:40} {:8.2} ms",
@@ -74,14 +77,35 @@ fn main() {
     }
     let mut query = ViewQuery { reduce: Some(false), ..ViewQuery::default() };
     measure("all rows read", count, |rows| {
-        views.query(&collection, &design, "v", &query, &NoDocuments, rows)
+        read(&collection, answer(&views, &collection, &design, &query)?, rows)
     });
     query.reduce = None;
     let changed = count.min(10_000);
     change(&collection, changed, count);
     measure("changes followed", changed, |rows| {
-        views.query(&collection, &design, "v", &query, &NoDocuments, rows)
+        read(&collection, answer(&views, &collection, &design, &query)?, rows)
     });
+}
+
+/// Begins to answer a query, when the index is up to date.
+fn answer(
+    views: &Arc<Views>,
+    collection: &Arc<Collection>,
+    design: &Design,
+    query: &ViewQuery,
+) -> Result<ViewAnswer> {
+    loop {
+        let queried = views.query(collection, design, "v", query, &mut || Arc::new(collection.view()))?;
+        if let Queried::Answer(answer) = queried {
+            return Ok(*answer);
+        }
+    }
+}
+
+fn read(collection: &Arc<Collection>, mut answer: ViewAnswer, rows: &mut Rows) -> Result<()> {
+    let view = collection.view();
+    while answer.go_on(&view, &NoDocuments, rows)? {}
+    Ok(())
 }
 
 fn change(collection: &Collection, changed: i32, count: i32) {

@@ -23,6 +23,6 @@ pub use design::{Design, DesignOptions, ViewDefinition, design_documents};
 pub use error::{Error, Result};
 pub use sandbox::{Limits, ListCall, ListEvent, Sandbox};
 pub use view::{
-    Documents, GroupLevel, Progress, Row, Task, Tasks, TemporaryView, Update, ViewHead, ViewInfo, ViewQuery,
-    ViewSink, Views,
+    Documents, GroupLevel, Progress, Queried, Row, Task, Tasks, TemporaryView, Update, ViewAnswer, ViewHead,
+    ViewInfo, ViewQuery, ViewSink, Views, Waiting,
 };

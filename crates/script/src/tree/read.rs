@@ -158,6 +158,9 @@ pub(crate) enum Grouping {
     Level(usize),
 }
 
+/// Is shown a group: what its places have in common, its key, its reduction. Says whether to go on.
+pub(crate) type ShowGroup<'a> = dyn FnMut(&[u8], &str, &[u8]) -> Result<bool> + 'a;
+
 /// Reduces the groups of ranges one after another.
 pub(crate) struct GroupFold<'a> {
     nodes: &'a dyn Nodes,
@@ -185,13 +188,8 @@ impl<'a> GroupFold<'a> {
         GroupFold { nodes, layout, reduce, grouping, descending, current: None, parts: Vec::new() }
     }
 
-    /// Shows key and reduction of each group of a range, until `show` says no.
-    pub fn run(
-        &mut self,
-        tree: &Tree,
-        range: &Range,
-        show: &mut dyn FnMut(&str, &[u8]) -> Result<bool>,
-    ) -> Result<bool> {
+    /// Shows each group of a range (what its places have in common, its key, its reduction) until `show` says no.
+    pub fn run(&mut self, tree: &Tree, range: &Range, show: &mut ShowGroup<'_>) -> Result<bool> {
         if self.grouping == Grouping::All {
             self.current = Some((Vec::new(), "null".to_owned()));
         }
@@ -215,7 +213,7 @@ impl<'a> GroupFold<'a> {
         number: u64,
         bounds: Bounds<'_>,
         before: Option<&[u8]>,
-        show: &mut dyn FnMut(&str, &[u8]) -> Result<bool>,
+        show: &mut ShowGroup<'_>,
     ) -> Result<bool> {
         let bytes = self.nodes.read(number)?;
         match Node::parse(&bytes)? {
@@ -244,11 +242,7 @@ impl<'a> GroupFold<'a> {
         self.grouping == Grouping::All || is_same(child.last) && before.is_some_and(is_same)
     }
 
-    fn leaf(
-        &mut self,
-        rows: &[Entry<'_>],
-        show: &mut dyn FnMut(&str, &[u8]) -> Result<bool>,
-    ) -> Result<bool> {
+    fn leaf(&mut self, rows: &[Entry<'_>], show: &mut ShowGroup<'_>) -> Result<bool> {
         let mut rest = rows;
         while let Some(first) = if self.descending { rest.last() } else { rest.first() } {
             let group = self.group(first.place);
@@ -293,11 +287,11 @@ impl<'a> GroupFold<'a> {
         }
     }
 
-    fn end_group(&mut self, show: &mut dyn FnMut(&str, &[u8]) -> Result<bool>) -> Result<bool> {
+    fn end_group(&mut self, show: &mut ShowGroup<'_>) -> Result<bool> {
         let current = self.current.take();
-        let Some((_, key)) = current.filter(|_| !self.parts.is_empty()) else { return Ok(true) };
+        let Some((group, key)) = current.filter(|_| !self.parts.is_empty()) else { return Ok(true) };
         let reduction = self.merge()?;
-        show(&key, &reduction)
+        show(&group, &key, &reduction)
     }
 
     /// The key of the group that a row with this key belongs to.

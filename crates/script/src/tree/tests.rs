@@ -97,7 +97,7 @@ fn check(tree: &Tree, nodes: &MemoryNodes, model: &Model, random: &mut Random) {
             }
             let mut sums = Vec::new();
             let mut fold = GroupFold::new(nodes, LAYOUT, &reduce, grouping, descending);
-            fold.run(tree, &range, &mut |key, reduction| {
+            fold.run(tree, &range, &mut |_, key, reduction| {
                 sums.push((key.to_owned(), reduce.finish(reduction).unwrap().parse::<i64>().unwrap()));
                 Ok(true)
             })
@@ -209,7 +209,7 @@ fn a_large_tree_is_shallow() {
     let counting = Counting(&nodes, std::cell::Cell::new(0));
     let range = Range { from: place("1000", "", 0), to: Some(place("190000", "", 0)) };
     let mut fold = GroupFold::new(&counting, LAYOUT, &reduce, Grouping::All, false);
-    fold.run(&tree, &range, &mut |_, reduction| {
+    fold.run(&tree, &range, &mut |_, _, reduction| {
         assert_eq!(reduce.finish(reduction).unwrap(), "189000");
         Ok(true)
     })
@@ -273,7 +273,7 @@ fn a_tree_that_loses_its_rows_loses_its_nodes() {
         let whole: Vec<_> = model.iter().map(|(place, (key, value))| Entry { place, key, value }).collect();
         let expected = super::write::reduce_entries(&reduce, LAYOUT, &whole).unwrap();
         let mut fold = GroupFold::new(&nodes, LAYOUT, &reduce, Grouping::All, false);
-        fold.run(&tree, &Range::default(), &mut |_, reduction| {
+        fold.run(&tree, &Range::default(), &mut |_, _, reduction| {
             assert_eq!(reduce.finish(reduction).unwrap(), reduce.finish(&expected).unwrap());
             Ok(true)
         })

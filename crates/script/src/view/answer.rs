@@ -1,4 +1,5 @@
-//! The answer to a query: ranges of a tree, as rows or reduced.
+//! The answer to a query: ranges of a tree, as rows or reduced. It is read piece by piece: between two pieces there is
+//! a [`Cursor`], which outlives the snapshot that the tree was read through.
 
 use super::parameters::GroupLevel;
 use super::{Documents, Row, ViewHead, ViewQuery, ViewSink};
@@ -8,6 +9,7 @@ use crate::json::{self, Kind};
 use crate::reduce::Reduce;
 use crate::tree::{ABOVE, GroupFold, Grouping, Layout, Nodes, Range, Tree, write_id, write_partition};
 use diwan_store::ReadView;
+use std::collections::VecDeque;
 
 /// The ranges of places that a query asks for, in the order of the answer.
 pub(super) fn ranges(query: &ViewQuery, layout: Layout) -> Result<Vec<Range>> {
@@ -70,6 +72,15 @@ pub(super) fn ranges(query: &ViewQuery, layout: Layout) -> Result<Vec<Range>> {
     Ok(vec![Range { from: from.unwrap_or(base), to: to.or(whole_end) }])
 }
 
+/// How far an answer has been read.
+pub(super) struct Cursor {
+    /// What is left of the ranges.
+    ranges: VecDeque<Range>,
+    /// How many rows are still passed over, and how many there may be.
+    skip: u64,
+    left: u64,
+}
+
 /// Where the rows of an answer are.
 pub(super) struct Source<'a> {
     pub nodes: &'a dyn Nodes,
@@ -86,34 +97,41 @@ pub(super) struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// Answers a query.
+    /// Answers a query: its head if there is no cursor yet, then rows from the cursor on until the sink wants no more.
+    /// Says whether there may be more.
     pub fn answer(
         &self,
+        cursor: &mut Option<Cursor>,
         query: &ViewQuery,
         documents: &dyn Documents,
         sink: &mut dyn ViewSink,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let reduce = self.reduce.filter(|_| query.reduce != Some(false));
+        let cursor = match cursor {
+            Some(cursor) => cursor,
+            none => none.insert(self.begin(query, reduce.is_some(), sink)?),
+        };
+        match reduce {
+            Some(reduce) => self.groups(reduce, cursor, query, sink),
+            None => self.rows(cursor, query, documents, sink),
+        }
+    }
+
+    fn begin(&self, query: &ViewQuery, is_reduced: bool, sink: &mut dyn ViewSink) -> Result<Cursor> {
         query.check(self.has_reduce)?;
         let mut ranges = ranges(query, self.layout)?;
         let mut head =
             ViewHead { update_seq: query.update_seq.then_some(self.sequence), ..ViewHead::default() };
-        match reduce {
-            Some(reduce) => {
-                sink.head(&head)?;
-                self.groups(reduce, &ranges, query, sink)
+        if !is_reduced {
+            // Backwards, the last of several keys comes first. Groups come in the order of the keys.
+            if query.descending && query.keys.is_some() {
+                ranges.reverse();
             }
-            None => {
-                // Backwards, the last of several keys comes first. Groups come in the order of the keys.
-                if query.descending && query.keys.is_some() {
-                    ranges.reverse();
-                }
-                head.total_rows = Some(self.tree.rows);
-                head.offset = Some(self.offset(&ranges, query)?);
-                sink.head(&head)?;
-                self.rows(&ranges, query, documents, sink)
-            }
+            head.total_rows = Some(self.tree.rows);
+            head.offset = Some(self.offset(&ranges, query)?);
         }
+        sink.head(&head)?;
+        Ok(Cursor { ranges: ranges.into(), skip: query.skip, left: query.limit.unwrap_or(u64::MAX) })
     }
 
     /// How many rows lie before the first of the answer.
@@ -129,27 +147,24 @@ impl Source<'_> {
 
     fn rows(
         &self,
-        ranges: &[Range],
+        cursor: &mut Cursor,
         query: &ViewQuery,
         documents: &dyn Documents,
         sink: &mut dyn ViewSink,
-    ) -> Result<()> {
-        let mut left = query.limit.unwrap_or(u64::MAX);
-        let mut skip = query.skip;
-        let mut goes_on = left > 0;
+    ) -> Result<bool> {
+        let Cursor { ranges, skip, left } = cursor;
         let mut doc = Vec::new();
-        for range in ranges {
-            if !goes_on {
-                break;
-            }
-            let skipped = skip;
-            if skip > 0 {
+        while let Some(range) = ranges.front_mut().filter(|_| *left > 0) {
+            let skipped = std::mem::take(skip);
+            if skipped > 0 {
                 let rows = self.tree.rows_in(self.nodes, range)?;
-                skip = skip.saturating_sub(rows);
                 if rows <= skipped {
+                    *skip = skipped - rows;
+                    ranges.pop_front();
                     continue;
                 }
             }
+            let mut last = None;
             self.tree.scan(self.nodes, range, query.descending, skipped, &mut |entry| {
                 let id = self.layout.id(entry.place);
                 if query.include_docs {
@@ -157,13 +172,26 @@ impl Source<'_> {
                     self.document(&id, entry.value, query, documents, &mut doc)?;
                 }
                 let doc = query.include_docs.then(|| std::str::from_utf8(&doc).unwrap_or("null"));
-                left -= 1;
-                goes_on =
-                    sink.row(&Row { id: Some(&id), key: entry.key, value: entry.value, doc })? && left > 0;
-                Ok(goes_on)
+                *left -= 1;
+                let goes_on = sink.row(&Row { id: Some(&id), key: entry.key, value: entry.value, doc })?;
+                if !goes_on {
+                    last = Some(entry.place.to_vec());
+                }
+                Ok(goes_on && *left > 0)
             })?;
+            if let Some(mut last) = last {
+                if query.descending {
+                    range.to = Some(last);
+                } else {
+                    // The least place that is greater.
+                    last.push(0);
+                    range.from = last;
+                }
+                return Ok(*left > 0);
+            }
+            ranges.pop_front();
         }
-        Ok(())
+        Ok(false)
     }
 
     /// Writes the document of a row: its own, or the one that its value names.
@@ -192,35 +220,46 @@ impl Source<'_> {
     fn groups(
         &self,
         reduce: &Reduce,
-        ranges: &[Range],
+        cursor: &mut Cursor,
         query: &ViewQuery,
         sink: &mut dyn ViewSink,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let grouping = match query.grouping()? {
             GroupLevel::None => Grouping::All,
             GroupLevel::Level(level) => Grouping::Level(level),
             GroupLevel::Exact => Grouping::Level(usize::MAX),
         };
-        let mut skip = query.skip;
-        let mut left = query.limit.unwrap_or(u64::MAX);
-        if left == 0 {
-            return Ok(());
-        }
+        let Cursor { ranges, skip, left } = cursor;
         let mut fold = GroupFold::new(self.nodes, self.layout, reduce, grouping, query.descending);
-        for range in ranges {
-            let goes_on = fold.run(&self.tree, range, &mut |key, reduction| {
-                if skip > 0 {
-                    skip -= 1;
+        while let Some(range) = ranges.front_mut().filter(|_| *left > 0) {
+            let mut last = None;
+            fold.run(&self.tree, range, &mut |group, key, reduction| {
+                if *skip > 0 {
+                    *skip -= 1;
                     return Ok(true);
                 }
                 let value = reduce.finish(reduction)?;
-                left -= 1;
-                Ok(sink.row(&Row { id: None, key, value: &value, doc: None })? && left > 0)
+                *left -= 1;
+                let goes_on = sink.row(&Row { id: None, key, value: &value, doc: None })?;
+                if !goes_on {
+                    last = Some(group.to_vec());
+                }
+                Ok(goes_on && *left > 0)
             })?;
-            if !goes_on {
-                break;
+            if let Some(mut group) = last {
+                if query.descending {
+                    range.to = Some(group);
+                } else {
+                    group.push(ABOVE);
+                    range.from = group;
+                }
+                if grouping == Grouping::All {
+                    ranges.pop_front();
+                }
+                return Ok(*left > 0);
             }
+            ranges.pop_front();
         }
-        Ok(())
+        Ok(false)
     }
 }

@@ -96,19 +96,19 @@ impl Index {
     }
 }
 
-/// Waits for the turn to update an index.
-pub(super) struct Waiting<'a>(&'a AtomicU64);
+/// One who waits for an index that somebody else builds or updates.
+pub struct Waiting(Arc<Index>);
 
-impl<'a> Waiting<'a> {
-    pub fn new(counter: &'a AtomicU64) -> Waiting<'a> {
-        counter.fetch_add(1, Ordering::Relaxed);
-        Waiting(counter)
+impl Waiting {
+    pub(super) fn new(index: Arc<Index>) -> Waiting {
+        index.waiting.fetch_add(1, Ordering::Relaxed);
+        Waiting(index)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for Waiting {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -14,21 +14,23 @@ mod tasks;
 mod temporary;
 mod update;
 
+pub use index::Waiting;
 pub use parameters::{GroupLevel, Update, ViewQuery};
 
 use crate::design::{Design, DesignOptions, ViewDefinition, design_documents};
 use crate::error::{Error, Result};
-use crate::sandbox::Sandbox;
-use answer::Source;
+use crate::sandbox::{Limits, Sandbox};
+use answer::{Cursor, Source};
 use diwan_store::keys::IndexId;
 use diwan_store::{Collection, Namespace, ReadView};
 use header::Header;
-use index::{Index, Waiting};
+use index::Index;
 use nodes::StoredNodes;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 pub use tasks::{Progress, Tasks};
 
 /// A row of a view.
@@ -60,7 +62,7 @@ pub trait ViewSink {
     /// Takes the head.
     fn head(&mut self, head: &ViewHead) -> Result<()>;
 
-    /// Takes a row; says whether more are wanted.
+    /// Takes a row; says whether more are wanted now.
     fn row(&mut self, row: &Row<'_>) -> Result<bool>;
 }
 
@@ -77,6 +79,79 @@ pub trait Documents {
         out: &mut Vec<u8>,
     ) -> Result<bool>;
 }
+
+/// What becomes of a query.
+pub enum Queried {
+    /// It can be answered.
+    Answer(Box<ViewAnswer>),
+    /// Somebody else builds or updates the index: to be tried again in a moment. Counts as one who waits until it is
+    /// dropped.
+    Busy(Waiting),
+}
+
+/// An answer that is read piece by piece. Between two pieces it holds nothing of the store.
+pub struct ViewAnswer {
+    query: ViewQuery,
+    source: AnswerSource,
+    cursor: Option<Cursor>,
+    limits: Limits,
+}
+
+enum AnswerSource {
+    /// A view of an index; without a number, of one that nobody has begun.
+    Stored {
+        index: Option<IndexId>,
+        view: String,
+        none: Header,
+    },
+    Temporary(Box<temporary::Made>),
+}
+
+impl ViewAnswer {
+    /// Shows the head, if nothing was shown yet, and rows until the sink wants no more for now. Says whether there may be
+    /// more. The view of the collection may be another each time: then the answer goes on behind its last row.
+    pub fn go_on(
+        &mut self,
+        snapshot: &ReadView,
+        documents: &dyn Documents,
+        sink: &mut dyn ViewSink,
+    ) -> Result<bool> {
+        let (query, cursor) = (&self.query, &mut self.cursor);
+        let (index, view, none) = match &self.source {
+            AnswerSource::Temporary(made) => {
+                return made.answer(snapshot, cursor, query, self.limits, documents, sink);
+            }
+            AnswerSource::Stored { index, view, none } => (*index, view, none),
+        };
+        let stored;
+        let header = match index {
+            Some(number) => {
+                stored = Header::decode(&snapshot.view_header(number)?.ok_or(Error::Replaced)?)?;
+                &stored
+            }
+            None => none,
+        };
+        let missing = || Error::NotFound("missing_named_view".to_owned());
+        let (at, state) = header.view(view).ok_or_else(missing)?;
+        let sources = [(view.as_str(), state.reduce.as_deref().filter(|_| query.reduce != Some(false)))];
+        let reduce = index::reduces(&sources, self.limits)?.pop().flatten();
+        let number = index.unwrap_or(IndexId(0));
+        let nodes = StoredNodes { snapshot: snapshot.snapshot(), index: number, view: at as u32 };
+        let source = Source {
+            nodes: &nodes,
+            tree: state.tree,
+            layout: state.layout,
+            has_reduce: state.reduce.is_some(),
+            reduce: reduce.as_ref(),
+            view: snapshot,
+            sequence: header.sequence,
+        };
+        source.answer(cursor, query, documents, sink)
+    }
+}
+
+/// How long a query waits for its turn with an index before it gives its thread back.
+const TURN: Duration = Duration::from_millis(20);
 
 /// A view that nobody stores.
 #[derive(Clone, Debug)]
@@ -163,16 +238,16 @@ impl Views {
         })
     }
 
-    /// Answers a query of a view. If it wants the index up to date, that is done first.
+    /// Begins to answer a query of a view. If it wants the index up to date, that is done first, unless somebody else is
+    /// at it. `take` takes a view of the collection, through which the answer is to be read.
     pub fn query(
         self: &Arc<Self>,
         collection: &Arc<Collection>,
         design: &Design,
         view: &str,
         query: &ViewQuery,
-        documents: &dyn Documents,
-        sink: &mut dyn ViewSink,
-    ) -> Result<()> {
+        take: &mut dyn FnMut() -> Arc<ReadView>,
+    ) -> Result<Queried> {
         check_language(design)?;
         let missing = || Error::NotFound("missing_named_view".to_owned());
         let definition = design.views().get(view).ok_or_else(missing)?;
@@ -186,11 +261,12 @@ impl Views {
             let index = match query.update {
                 Update::True => {
                     let index = self.find_or_create(collection, design)?;
-                    match self.bring_up(&index, design, target) {
+                    match self.bring_up(&index, design, target, Some(TURN)) {
+                        Ok(true) => Some(index),
+                        Ok(false) => return Ok(Queried::Busy(Waiting::new(index))),
                         Err(Error::Replaced) => continue,
-                        outcome => outcome?,
+                        Err(error) => return Err(error),
                     }
-                    Some(index)
                 }
                 Update::False => self.find_usable(collection, design, view)?,
                 Update::Lazy => {
@@ -198,72 +274,41 @@ impl Views {
                     self.find_usable(collection, design, view)?
                 }
             };
-            let snapshot = collection.view();
-            let Some(index) = index else {
-                // An index that nobody has begun has no rows.
-                let header = Header::new(design, is_partitioned(collection, design), 0);
-                return self.read(&snapshot, IndexId(0), &header, view, query, documents, sink);
-            };
-            if let Some(bytes) = snapshot.view_header(index.number)? {
-                return self.read(
-                    &snapshot,
-                    index.number,
-                    &Header::decode(&bytes)?,
-                    view,
-                    query,
-                    documents,
-                    sink,
-                );
+            let number = index.map(|index| index.number);
+            let snapshot = take();
+            if let Some(number) = number
+                && snapshot.view_header(number)?.is_none()
+            {
+                continue;
             }
+            // An index that nobody has begun has no rows.
+            let none = Header::new(design, is_partitioned(collection, design), 0);
+            let source = AnswerSource::Stored { index: number, view: view.to_owned(), none };
+            return Ok(Queried::Answer(Box::new(self.answer(query, source))));
         }
         Err(Error::Replaced)
     }
 
-    #[allow(clippy::too_many_arguments)]
-    fn read(
-        &self,
-        snapshot: &ReadView,
-        number: IndexId,
-        header: &Header,
-        view: &str,
-        query: &ViewQuery,
-        documents: &dyn Documents,
-        sink: &mut dyn ViewSink,
-    ) -> Result<()> {
-        let found = header.view(view).ok_or_else(|| Error::NotFound("missing_named_view".to_owned()))?;
-        let (at, state) = found;
-        let sources = [(view, state.reduce.as_deref().filter(|_| query.reduce != Some(false)))];
-        let reduce = index::reduces(&sources, self.sandbox.limits())?.pop().flatten();
-        let nodes = StoredNodes { snapshot: snapshot.snapshot(), index: number, view: at as u32 };
-        let source = Source {
-            nodes: &nodes,
-            tree: state.tree,
-            layout: state.layout,
-            has_reduce: state.reduce.is_some(),
-            reduce: reduce.as_ref(),
-            view: snapshot,
-            sequence: header.sequence,
-        };
-        source.answer(query, documents, sink)
+    fn answer(&self, query: &ViewQuery, source: AnswerSource) -> ViewAnswer {
+        ViewAnswer { query: query.clone(), source, cursor: None, limits: self.sandbox.limits() }
     }
 
-    /// Answers a query of a view that is made for it alone.
+    /// Begins to answer a query of a view that is made for it alone.
     pub fn temporary(
         &self,
         collection: &Arc<Collection>,
         view: &TemporaryView,
         query: &ViewQuery,
-        documents: &dyn Documents,
-        sink: &mut dyn ViewSink,
-    ) -> Result<()> {
-        temporary::answer(collection, view, query, self.sandbox.limits(), &self.ended, documents, sink)
+    ) -> Result<ViewAnswer> {
+        let made = temporary::make(collection, view, query, self.sandbox.limits(), &self.ended)?;
+        Ok(self.answer(query, AnswerSource::Temporary(Box::new(made))))
     }
 
     /// Brings the index of a design document up to date; it is built if there is none.
     pub fn refresh(&self, collection: &Arc<Collection>, design: &Design) -> Result<()> {
         check_language(design)?;
         let index = self.find_or_create(collection, design)?;
-        self.bring_up(&index, design, collection.last_sequence())
+        self.bring_up(&index, design, collection.last_sequence(), None).map(drop)
     }
 
     /// What there is to tell of a design document's index.
@@ -396,8 +441,8 @@ impl Views {
         let own = index.clone();
         let follow = move || {
             own.following.store(false, Ordering::Relaxed);
-            match views.bring_up(&own, &design, target) {
-                Ok(()) | Err(Error::Ended | Error::Replaced) => {}
+            match views.bring_up(&own, &design, target, None) {
+                Ok(_) | Err(Error::Ended | Error::Replaced) => {}
                 Err(error) => tracing::warn!(%error, "an index of {} was not updated", design.id()),
             }
         };
@@ -408,18 +453,29 @@ impl Views {
         Ok(())
     }
 
-    /// Builds an index, or has it follow its collection, up to this sequence at least.
-    fn bring_up(&self, index: &Index, design: &Design, target: u64) -> Result<()> {
+    /// Builds an index, or has it follow its collection, up to this sequence at least. Where somebody else does, it
+    /// waits for its turn as long as `patience` says; false if it was in vain.
+    fn bring_up(
+        &self,
+        index: &Arc<Index>,
+        design: &Design,
+        target: u64,
+        patience: Option<Duration>,
+    ) -> Result<bool> {
         let is_there = |header: &Header| header.is_ready() && header.sequence >= target;
         if is_there(&index.header()?) {
-            return Ok(());
+            return Ok(true);
         }
-        let waiting = Waiting::new(&index.waiting);
-        let _turn = index.updating.lock();
+        let waiting = Waiting::new(index.clone());
+        let turn: Option<MutexGuard<'_, ()>> = match patience {
+            Some(patience) => index.updating.try_lock_for(patience),
+            None => Some(index.updating.lock()),
+        };
+        let Some(_turn) = turn else { return Ok(false) };
         drop(waiting);
         let mut header = index.header()?;
         if is_there(&header) {
-            return Ok(());
+            return Ok(true);
         }
         let limits = self.sandbox.limits();
         let collection = &index.collection;
@@ -430,7 +486,7 @@ impl Views {
         }
         header = build::remove_leftovers(index, header)?;
         update::update(index, header, design, limits, target, &self.ended, &progress)?;
-        Ok(())
+        Ok(true)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Views that are made for one query: all documents are mapped with all cores, and what they emit is sorted into a tree
 //! that nobody keeps. A query that reduces everything to one row keeps no rows at all.
 
-use super::answer::{Source, ranges};
+use super::answer::{Cursor, Source, ranges};
 use super::build::run_prefix;
 use super::index::{reduce_sources, reduces};
 use super::mapping::{Mapped, Plan, Walk, threads};
@@ -15,10 +15,10 @@ use crate::error::{Error, Result};
 use crate::json;
 use crate::reduce::{Reduce, ReduceRow};
 use crate::sandbox::{Limits, Mapper};
-use crate::tree::{Builder, Layout, MemoryNodes, Nodes};
+use crate::tree::{Builder, Layout, MemoryNodes, Nodes, Tree};
 use diwan_kv::{Batch, Direction, KeyRange, Space};
 use diwan_store::keys::Key;
-use diwan_store::{Collection, TemporaryNumber};
+use diwan_store::{Collection, ReadView, TemporaryNumber};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -63,16 +63,66 @@ impl TemporaryView {
     }
 }
 
-/// Answers a query of a temporary view.
-pub(super) fn answer(
+/// A temporary view that was made.
+pub(super) enum Made {
+    /// All rows were reduced to one, or there were none.
+    Reduced { value: Option<String>, sequence: u64 },
+    /// Its rows are in a tree.
+    Rows { kept: Kept, tree: Tree, layout: Layout, design: Box<Design>, sequence: u64 },
+}
+
+/// Where the nodes of a temporary view are.
+pub(super) enum Kept {
+    Memory(MemoryNodes),
+    /// In the store, as long as the number is held.
+    Store(TemporaryNumber),
+}
+
+impl Made {
+    /// Shows rows from the cursor on until the sink wants no more. Says whether there may be more.
+    pub fn answer(
+        &self,
+        view: &ReadView,
+        cursor: &mut Option<Cursor>,
+        query: &ViewQuery,
+        limits: Limits,
+        documents: &dyn Documents,
+        sink: &mut dyn ViewSink,
+    ) -> Result<bool> {
+        let (kept, tree, layout, design, sequence) = match self {
+            Made::Reduced { value, sequence } => {
+                let update_seq = query.update_seq.then_some(*sequence);
+                sink.head(&ViewHead { update_seq, ..ViewHead::default() })?;
+                if let Some(value) = value {
+                    sink.row(&Row { id: None, key: "null", value, doc: None })?;
+                }
+                return Ok(false);
+            }
+            Made::Rows { kept, tree, layout, design, sequence } => (kept, *tree, *layout, design, *sequence),
+        };
+        let reduce = reduces(&reduce_sources(design), limits)?.pop().flatten();
+        let stored;
+        let nodes: &dyn Nodes = match kept {
+            Kept::Memory(nodes) => nodes,
+            Kept::Store(number) => {
+                stored = StoredNodes { snapshot: view.snapshot(), index: number.number(), view: 0 };
+                &stored
+            }
+        };
+        let has_reduce = reduce.is_some();
+        let source = Source { nodes, tree, layout, has_reduce, reduce: reduce.as_ref(), view, sequence };
+        source.answer(cursor, query, documents, sink)
+    }
+}
+
+/// Makes a temporary view for a query.
+pub(super) fn make(
     collection: &Arc<Collection>,
     temporary: &TemporaryView,
     query: &ViewQuery,
     limits: Limits,
     ended: &AtomicBool,
-    documents: &dyn Documents,
-    sink: &mut dyn ViewSink,
-) -> Result<()> {
+) -> Result<Made> {
     let design = Design::temporary(temporary.view.clone(), &temporary.language, temporary.options);
     super::check_language(&design)?;
     let layout = Layout {
@@ -104,49 +154,43 @@ pub(super) fn answer(
         && query.grouping()? == GroupLevel::None
         && query.keys.is_none()
     {
-        let head = ViewHead { update_seq: query.update_seq.then_some(sequence), ..ViewHead::default() };
         let reduction = reduce_all(reduce, &plan, &mappers, &walk)?;
-        sink.head(&head)?;
-        if let Some(reduction) = reduction.filter(|_| query.skip == 0 && query.limit != Some(0)) {
-            let value = reduce.finish(&reduction)?;
-            sink.row(&Row { id: None, key: "null", value: &value, doc: None })?;
-        }
-        return Ok(());
+        let reduction = reduction.filter(|_| query.skip == 0 && query.limit != Some(0));
+        let value = reduction.map(|reduction| reduce.finish(&reduction)).transpose()?;
+        return Ok(Made::Reduced { value, sequence });
     }
     let spill = Spill { collection, number: Mutex::default(), runs: AtomicU64::new(0) };
     let parts = plan.map_walk(&mappers, &walk, &|part| spill.watch(part))?;
     drop(mappers);
     let mut runs: Vec<Run<'_>> = parts.iter().flat_map(|part| &part.views).map(Run::of).collect();
-    let answer = |nodes: &dyn Nodes, tree, sink: &mut dyn ViewSink| {
-        let (reduce, view) = (reduce.as_ref(), &view);
-        let source = Source { nodes, tree, layout, has_reduce: reduce.is_some(), reduce, view, sequence };
-        source.answer(query, documents, sink)
-    };
+    let reduce = reduce.as_ref().filter(|_| reduced);
     let number = spill.number.into_inner();
-    let Some(number) = number else {
-        let mut nodes = MemoryNodes::default();
-        let mut builder = Builder::new(&mut nodes, layout, reduce.as_ref().filter(|_| reduced));
-        merge(runs, &mut |entry| builder.push(entry))?;
-        let tree = builder.finish()?;
-        drop(parts);
-        return answer(&nodes, tree, sink);
+    let (kept, tree) = match number {
+        None => {
+            let mut nodes = MemoryNodes::default();
+            let mut builder = Builder::new(&mut nodes, layout, reduce);
+            merge(runs, &mut |entry| builder.push(entry))?;
+            let tree = builder.finish()?;
+            (Kept::Memory(nodes), tree)
+        }
+        Some(number) => {
+            let stored = collection.view();
+            for run in 0..spill.runs.into_inner() {
+                let prefix = run_prefix(number.number(), 0, run);
+                let range = KeyRange::prefix(&prefix);
+                runs.push(Run::stored(stored.snapshot().scan(Space::Indexes, range, Direction::Forward))?);
+            }
+            let commit = |batch: Batch| number.commit(batch).map(drop).map_err(Error::from);
+            let mut nodes = NewNodes::new(number.number(), 0, &commit);
+            let mut builder = Builder::new(&mut nodes, layout, reduce);
+            merge(runs, &mut |entry| builder.push(entry))?;
+            let tree = builder.finish()?;
+            commit(nodes.finish())?;
+            (Kept::Store(number), tree)
+        }
     };
-    let stored = collection.view();
-    for run in 0..spill.runs.into_inner() {
-        let prefix = run_prefix(number.number(), 0, run);
-        let chunks = stored.snapshot().scan(Space::Indexes, KeyRange::prefix(&prefix), Direction::Forward);
-        runs.push(Run::stored(chunks)?);
-    }
-    let commit = |batch: Batch| number.commit(batch).map(drop).map_err(Error::from);
-    let mut nodes = NewNodes::new(number.number(), 0, &commit);
-    let mut builder = Builder::new(&mut nodes, layout, reduce.as_ref().filter(|_| reduced));
-    merge(runs, &mut |entry| builder.push(entry))?;
-    let tree = builder.finish()?;
-    commit(nodes.finish())?;
     drop(parts);
-    let stored = collection.view();
-    let nodes = StoredNodes { snapshot: stored.snapshot(), index: number.number(), view: 0 };
-    answer(&nodes, tree, sink)
+    Ok(Made::Rows { kept, tree, layout, design: Box::new(design), sequence })
 }
 
 /// Moves rows into the store when memory has enough of them.

@@ -12,6 +12,7 @@ use diwan_kv::Direction;
 use diwan_query::Interrupt;
 use diwan_query::external_sort::{DEFAULT_MEMORY_LIMIT, ExternalSorter, MemoryBudget, SortedRecords};
 use diwan_query::filter::Filter;
+use diwan_query::pipeline::DocSource;
 use diwan_query::sort::Sort;
 use diwan_value::{Value, key};
 use std::path::PathBuf;
@@ -160,6 +161,15 @@ impl Running {
         };
         self.count += u64::from(found);
         Ok(found)
+    }
+
+    /// Lets go of what pins a state of the store, until the next step.
+    pub fn suspend(&mut self) {
+        match &mut self.source {
+            Source::Scan(scan) => scan.suspend(),
+            // They lie in memory or in files of their own.
+            Source::Sorted { .. } => {}
+        }
     }
 
     /// The document it stands on.
