@@ -1,6 +1,7 @@
 //! What the program tells the face.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// A path outside CouchDB's interface, such as `/metrics`, answered by the program.
 pub type Extra = Box<dyn Fn(&str) -> Option<(u16, String)> + Send + Sync>;
@@ -19,6 +20,8 @@ pub struct Config {
     pub max_request_bytes: usize,
     /// How many connections there may be at once.
     pub max_connections: usize,
+    /// How long a client may take nothing of its answer.
+    pub write_timeout: Duration,
     /// Where temporary files may be made.
     pub temporary: Option<PathBuf>,
     /// What is answered under paths that are not CouchDB's.
@@ -34,6 +37,7 @@ impl Default for Config {
             max_document_bytes: diwan_value::MAX_DOCUMENT_BYTES,
             max_request_bytes: 64 << 20,
             max_connections: 4096,
+            write_timeout: Duration::from_secs(60),
             temporary: None,
             extra: Box::new(|_| None),
         }

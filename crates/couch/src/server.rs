@@ -4,7 +4,7 @@ use crate::config::Config;
 use crate::document::Validators;
 use crate::error::{Error, Result};
 use crate::feed::{self, Hubs};
-use crate::http::{self, Inline};
+use crate::http::{self, Inline, Workers};
 use crate::mango;
 use crate::replicator::Replicator;
 use crate::uuids::{self, Uuids};
@@ -53,6 +53,8 @@ pub struct Couch {
     pub(crate) server_header: HeaderValue,
     /// The workers that may run quick handlers.
     pub(crate) inline: Inline,
+    /// The threads for everything else.
+    pub(crate) workers: Workers,
 }
 
 impl Couch {
@@ -80,8 +82,12 @@ impl Couch {
             replicator: OnceLock::new(),
             server_header,
             inline: Inline::default(),
+            workers: Workers::default(),
         })
     }
+
+    /// How many threads the runtime must allow for blocking work.
+    pub const BLOCKING_THREADS: usize = Workers::THREADS;
 
     /// Accepts connections for ever, and looks after replications.
     pub async fn serve(self: Arc<Self>, listener: TcpListener) {

@@ -12,6 +12,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket};
+use tokio::runtime::{Handle, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// How long running commands may go on after the signal to stop.
@@ -24,12 +25,9 @@ const BACKLOG: u32 = 4096;
 pub fn run(settings: Resolved) -> Result<(), String> {
     logging::start(&settings.log, settings.log_format)?;
     let engine = open(&settings)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .worker_threads(workers())
-        .max_blocking_threads(Server::BLOCKING_THREADS)
-        .build()
-        .map_err(|error| format!("cannot start threads: {error}"))?;
+    // A face has threads of its own, so that what its clients do never keeps the other's clients waiting.
+    let mongo = threads("mongo", Server::BLOCKING_THREADS)?;
+    let http = threads("http", Couch::BLOCKING_THREADS)?;
     let store = Store::open(engine).map_err(|error| match &settings.data {
         Some(directory) => {
             let shown = directory.display();
@@ -39,10 +37,22 @@ pub fn run(settings: Resolved) -> Result<(), String> {
         }
         None => format!("cannot open the store: {error}"),
     })?;
-    let served = runtime.block_on(serve(&settings, store.clone()));
-    runtime.shutdown_timeout(Duration::from_secs(1));
+    let served = mongo.block_on(serve(&settings, store.clone(), http.handle()));
+    http.shutdown_timeout(Duration::from_secs(1));
+    mongo.shutdown_timeout(Duration::from_secs(1));
     let closed = store.close().map_err(|error| format!("cannot close the store: {error}"));
     served.and(closed)
+}
+
+/// The threads of a face.
+fn threads(face: &str, blocking: usize) -> Result<Runtime, String> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_name(format!("diwan-{face}"))
+        .worker_threads(workers())
+        .max_blocking_threads(blocking)
+        .build()
+        .map_err(|error| format!("cannot start threads: {error}"))
 }
 
 /// How many threads serve sockets and answer quick requests: so many that those who wait for a lock or for the disk to
@@ -73,18 +83,22 @@ fn open(settings: &Resolved) -> Result<Arc<dyn Engine>, String> {
     }
 }
 
-async fn serve(settings: &Resolved, store: Arc<Store>) -> Result<(), String> {
+async fn serve(settings: &Resolved, store: Arc<Store>, http: &Handle) -> Result<(), String> {
     let mongo_listener = listen(settings.listen, "--listen")?;
     let address = mongo_listener.local_addr().map_err(|error| error.to_string())?;
     let server = Server::new(store.clone(), options(settings, address));
     let mut http_address = None;
     let mut face = None;
     if let Some(wanted) = settings.http {
-        let listener = listen(wanted, "--http")?;
+        let listener = {
+            // The socket belongs to the threads of its face.
+            let _entered = http.enter();
+            listen(wanted, "--http")?
+        };
         http_address = Some(listener.local_addr().map_err(|error| error.to_string())?);
         let couch = Couch::new(store, http_config(settings, server.clone()));
         face = Some(couch.clone());
-        tokio::spawn(couch.serve(listener));
+        http.spawn(couch.serve(listener));
     }
     let mut terminate = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| error.to_string())?;
@@ -117,7 +131,7 @@ fn options(settings: &Resolved, address: SocketAddr) -> Options {
         set_name: settings.set_name.clone(),
         advertise: settings.advertise.clone(),
         durability: settings.durability,
-        max_connections: limits::connections(settings.max_connections),
+        max_connections: limits::connections(settings.max_connections, faces(settings)),
         arguments: std::env::args().collect(),
         settings: parsed.finish(),
         storage_engine: if settings.data.is_some() { "diwan" } else { "ephemeralForTest" },
@@ -132,7 +146,7 @@ fn http_config(settings: &Resolved, server: Arc<Server>) -> Config {
         cors_origins: settings.cors_origins.clone(),
         advertise: settings.advertise.clone(),
         version: env!("CARGO_PKG_VERSION"),
-        max_connections: limits::connections(settings.max_connections),
+        max_connections: limits::connections(settings.max_connections, faces(settings)),
         temporary: Some(settings.data.clone().unwrap_or_else(std::env::temp_dir)),
         extra: Box::new(move |path| match path {
             "/healthz" => Some((200, "ok\n".to_owned())),
@@ -143,6 +157,11 @@ fn http_config(settings: &Resolved, server: Arc<Server>) -> Config {
         }),
         ..Config::default()
     }
+}
+
+/// How many faces share the files that the process may open.
+fn faces(settings: &Resolved) -> usize {
+    1 + usize::from(settings.http.is_some())
 }
 
 /// Listens at `address`, with room for many that connect at once.

@@ -6,7 +6,7 @@ mod view;
 
 pub use answer::{answer, sandboxed, with_headers};
 pub use request_object::{REQUESTED_PATH, request_object};
-pub use view::{ViewDocuments, ViewWriter, body_text, read_one_query, read_query, read_temporary_query};
+pub use view::{Reading, ViewDocuments, body_text, read_one_query, read_query, read_temporary_query};
 
 use crate::document::{parse_id, write_record};
 use crate::error::{Error, Result};

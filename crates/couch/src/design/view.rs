@@ -2,9 +2,11 @@
 
 use crate::document::{Rev, Show, parse_id, write_doc};
 use crate::error::{Error, Result};
-use crate::http::{Request, RowWriter};
+use crate::http::{Flow, Request, RowWriter};
 use crate::sequence;
-use diwan_script::{Documents, Row, TemporaryView, ViewHead, ViewQuery, ViewSink};
+use diwan_script::{
+    Documents, Queried, Row, TemporaryView, ViewAnswer, ViewHead, ViewQuery, ViewSink, Waiting,
+};
 use diwan_store::{Collection, ReadView};
 use diwan_value::json::write_string;
 use std::io::Write;
@@ -98,29 +100,81 @@ fn write_document(
     Ok(true)
 }
 
-/// Writes an answer as CouchDB lays it out: a row a line.
-pub struct ViewWriter<'a> {
+/// An answer of a view on its way: found when it is first asked for, then read chunk by chunk.
+pub struct Reading {
+    collection: Arc<Collection>,
+    query: ViewQuery,
+    answer: Option<Box<ViewAnswer>>,
+    /// Held while somebody else brings the index up to date.
+    waiting: Option<Waiting>,
+    /// How many rows were written.
+    rows: u64,
+}
+
+/// Finds the answer to a query, or nothing yet; `take` takes the view of the collection that it is to be read through.
+pub type Find<'a> =
+    &'a mut dyn FnMut(&ViewQuery, &mut dyn FnMut() -> Arc<ReadView>) -> Result<Option<Queried>>;
+
+impl Reading {
+    /// Of an answer that is not found yet.
+    pub fn new(collection: Arc<Collection>, query: ViewQuery) -> Reading {
+        Reading { collection, query, answer: None, waiting: None, rows: 0 }
+    }
+
+    /// The answer, and the view to read it through; nothing if it cannot be found yet.
+    fn find(
+        &mut self,
+        out: &mut RowWriter,
+        find: Find<'_>,
+    ) -> Result<Option<(&mut ViewAnswer, Arc<ReadView>)>> {
+        let answer = match self.answer.take() {
+            Some(answer) => answer,
+            None => match find(&self.query, &mut || out.new_view(&self.collection))? {
+                Some(Queried::Answer(answer)) => answer,
+                Some(Queried::Busy(waiting)) => {
+                    self.waiting = Some(waiting);
+                    return Ok(None);
+                }
+                None => return Ok(None),
+            },
+        };
+        self.waiting = None;
+        Ok(Some((self.answer.insert(answer), out.view(&self.collection))))
+    }
+
+    /// Writes the answer as CouchDB lays it out, a row a line, until the writer is full; without its last newline.
+    pub fn write(&mut self, out: &mut RowWriter, find: Find<'_>) -> Result<Flow> {
+        let (collection, include_docs, rows) = (self.collection.clone(), self.query.include_docs, self.rows);
+        let Some((answer, view)) = self.find(out, find)? else { return Ok(Flow::Later) };
+        let mut writer = ViewWriter { out, collection: &collection, rows, include_docs };
+        let has_more = answer.go_on(&view, &ViewDocuments, &mut writer)?;
+        self.rows = writer.rows;
+        if has_more {
+            return Ok(Flow::More);
+        }
+        out.buffer().extend_from_slice(b"\r\n]}");
+        Ok(Flow::Done)
+    }
+
+    /// Shows the answer to another sink, which `sink` makes of the writer. Says whether there are more rows.
+    pub fn show(
+        &mut self,
+        out: &mut RowWriter,
+        find: Find<'_>,
+        show: &mut dyn FnMut(&mut RowWriter, &mut ViewAnswer, &ReadView) -> Result<bool>,
+    ) -> Result<Flow> {
+        let Some((answer, view)) = self.find(out, find)? else { return Ok(Flow::Later) };
+        Ok(if show(out, answer, &view)? { Flow::More } else { Flow::Done })
+    }
+}
+
+/// Writes rows.
+struct ViewWriter<'a> {
     out: &'a mut RowWriter,
     collection: &'a Arc<Collection>,
     rows: u64,
     /// The documents were asked for: a row without one says null.
     include_docs: bool,
-}
-
-impl<'a> ViewWriter<'a> {
-    /// A writer of one answer.
-    pub fn new(
-        out: &'a mut RowWriter,
-        collection: &'a Arc<Collection>,
-        include_docs: bool,
-    ) -> ViewWriter<'a> {
-        ViewWriter { out, collection, rows: 0, include_docs }
-    }
-
-    /// Ends the answer, without its last newline.
-    pub fn finish(self) {
-        self.out.buffer().extend_from_slice(b"\r\n]}");
-    }
 }
 
 impl ViewSink for ViewWriter<'_> {
@@ -150,8 +204,7 @@ impl ViewSink for ViewWriter<'_> {
             None => {
                 if let Some(reason) = overflow_of(row.value) {
                     let _ = write!(out, r#""key":null,"error":"reduce_overflow_error","reason":{reason}}}"#);
-                    self.out.row_done().map_err(|_| diwan_script::Error::Ended)?;
-                    return Ok(true);
+                    return Ok(!self.out.is_full());
                 }
             }
         }
@@ -164,8 +217,7 @@ impl ViewSink for ViewWriter<'_> {
             out.extend_from_slice(row.doc.unwrap_or("null").as_bytes());
         }
         out.push(b'}');
-        self.out.row_done().map_err(|_| diwan_script::Error::Ended)?;
-        Ok(true)
+        Ok(!self.out.is_full())
     }
 }
 

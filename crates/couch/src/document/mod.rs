@@ -18,7 +18,7 @@ pub use edit::{
 };
 pub use ids::{IdKey, check_new, local_name, parse_id, write_id};
 pub use options::{DocOptions, OpenRevs, Show};
-pub use related::{Related, send, send_related};
+pub use related::{Related, send_related};
 pub use revs::{Rev, parse_list, push_rev, write_rev};
 pub use validate::{Validation, Validators};
 pub use write::{Output, write_doc, write_record};

@@ -6,7 +6,7 @@ use crate::http::RowWriter;
 use crate::http::multipart::{file_name, header_value};
 use diwan_store::Collection;
 use diwan_store::blob::{Attachment, BlobForm};
-use std::io::{self, Read, Write};
+use std::io::Write;
 use std::sync::Arc;
 
 /// A document made ready.
@@ -69,21 +69,8 @@ pub fn send_related(out: &mut RowWriter, collection: &Arc<Collection>, related: 
     out.write_all(&related.json)?;
     for attachment in &related.following {
         out.write_all(related.head(attachment).as_bytes())?;
-        let mut reader = attachments::open(collection, attachment, BlobForm::Stored, None)?;
-        send(out, &mut reader)?;
+        out.splice(attachments::open(collection, attachment, BlobForm::Stored, None)?);
     }
     out.write_all(related.end().as_bytes())?;
     Ok(())
-}
-
-/// Writes all that a reader gives.
-pub fn send(out: &mut RowWriter, reader: &mut impl Read) -> io::Result<()> {
-    const PIECE: u64 = 32 << 10;
-    loop {
-        let buffer = out.buffer();
-        if reader.by_ref().take(PIECE).read_to_end(buffer)? == 0 {
-            return Ok(());
-        }
-        out.row_done()?;
-    }
 }

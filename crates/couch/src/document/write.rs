@@ -17,12 +17,12 @@ use diwan_value::json::{push_hash, write_couch_members, write_string};
 use diwan_value::{Doc, Value};
 use std::io::{self, Read, Write};
 
-/// Where JSON goes: appended to a buffer that may be sent whenever a piece is complete.
+/// Where JSON goes: appended to a buffer, and what is long, read when it is sent.
 pub trait Output {
     /// The buffer.
     fn buffer(&mut self) -> &mut Vec<u8>;
-    /// A piece is complete.
-    fn piece_done(&mut self) -> io::Result<()>;
+    /// Appends all that a reader gives.
+    fn splice(&mut self, reader: impl Read + Send + 'static) -> io::Result<()>;
 }
 
 impl Output for Vec<u8> {
@@ -30,8 +30,8 @@ impl Output for Vec<u8> {
         self
     }
 
-    fn piece_done(&mut self) -> io::Result<()> {
-        Ok(())
+    fn splice(&mut self, mut reader: impl Read + Send + 'static) -> io::Result<()> {
+        reader.read_to_end(self).map(drop)
     }
 }
 
@@ -40,8 +40,9 @@ impl Output for RowWriter {
         RowWriter::buffer(self)
     }
 
-    fn piece_done(&mut self) -> io::Result<()> {
-        self.row_done()
+    fn splice(&mut self, reader: impl Read + Send + 'static) -> io::Result<()> {
+        RowWriter::splice(self, reader);
+        Ok(())
     }
 }
 
@@ -207,8 +208,8 @@ fn write_attachments(
             write_length(out.buffer(), attachment, "follows");
         } else {
             out.buffer().extend_from_slice(br#","data":""#);
-            let mut reader = attachments::open(view.collection(), attachment, BlobForm::Identity, None)?;
-            write_base64(out, &mut reader)?;
+            let reader = attachments::open(view.collection(), attachment, BlobForm::Identity, None)?;
+            out.splice(Base64::new(reader))?;
             out.buffer().push(b'"');
         }
         if show.att_encoding_info && attachment.encoding == Some(Encoding::Gzip) {
@@ -236,24 +237,47 @@ fn write_length(out: &mut Vec<u8>, attachment: &Attachment, kind: &str) {
     let _ = write!(out, r#","length":{},"{kind}":true"#, attachment.length);
 }
 
-/// Appends what the reader gives, as base64 in pieces.
-fn write_base64(out: &mut impl Output, reader: &mut impl Read) -> io::Result<()> {
-    // A multiple of three, so that the pieces need no padding.
-    const PIECE: usize = 48 << 10;
-    let mut bytes = Vec::with_capacity(PIECE);
-    loop {
-        bytes.clear();
-        reader.by_ref().take(PIECE as u64).read_to_end(&mut bytes)?;
-        let buffer = out.buffer();
-        let start = buffer.len();
-        buffer.resize(start + bytes.len().div_ceil(3) * 4, 0);
+/// What a reader gives, as base64.
+struct Base64<R> {
+    inner: R,
+    /// What was read at once.
+    bytes: Vec<u8>,
+    text: Vec<u8>,
+    /// How much of the text was taken.
+    taken: usize,
+    ended: bool,
+}
+
+impl<R: Read> Base64<R> {
+    fn new(inner: R) -> Base64<R> {
+        Base64 { inner, bytes: Vec::new(), text: Vec::new(), taken: 0, ended: false }
+    }
+
+    fn fill(&mut self) -> io::Result<()> {
+        // A multiple of three, so that the pieces need no padding.
+        const PIECE: usize = 24 << 10;
+        self.bytes.clear();
+        self.inner.by_ref().take(PIECE as u64).read_to_end(&mut self.bytes)?;
+        self.ended = self.bytes.len() < PIECE;
+        self.text.resize(self.bytes.len().div_ceil(3) * 4, 0);
         let written = STANDARD
-            .encode_slice(&bytes, &mut buffer[start..])
+            .encode_slice(&self.bytes, &mut self.text)
             .map_err(|error| io::Error::other(error.to_string()))?;
-        buffer.truncate(start + written);
-        out.piece_done()?;
-        if bytes.len() < PIECE {
-            return Ok(());
+        self.text.truncate(written);
+        self.taken = 0;
+        Ok(())
+    }
+}
+
+impl<R: Read> Read for Base64<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if self.taken == self.text.len() && !self.ended {
+            self.fill()?;
         }
+        let rest = &self.text[self.taken..];
+        let count = rest.len().min(out.len());
+        out[..count].copy_from_slice(&rest[..count]);
+        self.taken += count;
+        Ok(count)
     }
 }

@@ -1,6 +1,6 @@
 //! The changes of a database, as they were made and as they are being made.
 //!
-//! A feed that only tells what there is (`normal`) is written by the thread that answers the request. One that waits
+//! A feed that only tells what there is (`normal`) is written like any answer, a chunk at a time. One that waits
 //! (`longpoll`, `continuous`, `eventsource`) is a task without a thread: all feeds of a database hang on one [`hub`],
 //! which reads each new change once and hands the same rows to all of them.
 

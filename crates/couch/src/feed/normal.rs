@@ -3,7 +3,7 @@
 use super::Feed;
 use super::parameters::Patience;
 use crate::error::Result;
-use crate::http::{Response, RowWriter};
+use crate::http::{Flow, Response, RowWriter};
 use crate::sequence::Since;
 use diwan_kv::Direction;
 use diwan_store::{ChangeRow, ReadView, Revision};
@@ -11,150 +11,175 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 /// How many changes are read at a time.
-const BATCH: usize = 2048;
+const BATCH: usize = 512;
+/// The same where a chunk of the answer has few of them, as their documents are told too.
+const DOCUMENTS: usize = 64;
 /// How many changes that are left are counted.
 const MOST_COUNTED: u64 = 100_000;
 
 /// Answers with all changes at once.
 pub(super) fn answer(feed: Feed) -> Result<Response> {
-    match feed.filter.is_script() {
-        true => Response::tried_rows(move |out| write(&feed, out)),
-        false => Ok(Response::rows(move |out| write(&feed, out).map_err(|error| out.failure(error)))),
-    }
+    let mut writer = Writer::new(feed);
+    Ok(Response::rows(move |out| writer.write(out)))
 }
 
-fn write(feed: &Feed, out: &mut RowWriter) -> Result<()> {
-    out.write_all(b"{\"results\":[\n")?;
-    let beat = match feed.parameters.patience {
-        Patience::Heartbeat(beat) => Some(beat),
-        Patience::Timeout(_) => None,
-    };
-    let mut writer =
-        Writer { feed, left: feed.parameters.limit, written: 0, beat, last_sent: Instant::now() };
-    let told = writer.write(out)?;
-    let buffer = out.buffer();
-    buffer.extend_from_slice(b"\n],\n\"last_seq\":");
-    feed.writing.sequences.write(buffer, told.last);
-    writeln!(buffer, ",\"pending\":{}}}", told.pending)?;
-    Ok(())
-}
-
-/// How far a feed came.
-struct Told {
-    last: u64,
-    pending: u64,
-}
-
-struct Writer<'a> {
-    feed: &'a Feed,
+struct Writer {
+    feed: Feed,
+    /// What comes later is not told: a feed that is read slowly must end all the same.
+    end: u64,
+    /// How far the log has been told, up or down.
+    at: u64,
+    /// The rows that were looked up, where the documents are named; what is left of them.
+    found: Option<std::vec::IntoIter<ChangeRow>>,
+    begun: bool,
     left: u64,
     written: u64,
+    /// The sequence of the last row.
+    last: u64,
     /// How often a client that waits for what a filter lets through is shown that the feed lives.
     beat: Option<Duration>,
     last_sent: Instant,
 }
 
-impl Writer<'_> {
-    fn write(&mut self, out: &mut RowWriter) -> Result<Told> {
-        let collection = &self.feed.collection;
-        // What comes later is not told: a feed that is read slowly must end all the same.
-        let end = collection.last_sequence();
-        let since = match self.feed.parameters.since {
+impl Writer {
+    fn new(feed: Feed) -> Writer {
+        let beat = match feed.parameters.patience {
+            Patience::Heartbeat(beat) => Some(beat),
+            Patience::Timeout(_) => None,
+        };
+        let end = feed.collection.last_sequence();
+        let since = match feed.parameters.since {
             Since::Sequence(since) => since,
             Since::Now => end,
         };
-        if self.feed.filter.ids().is_some() {
-            return self.write_ids(out, since, end);
+        let left = feed.parameters.limit;
+        let at = if feed.parameters.descending { end.saturating_add(1) } else { since };
+        let last = if feed.parameters.descending { end } else { since.min(end) };
+        let found = None;
+        Writer { feed, end, at, found, begun: false, left, written: 0, last, beat, last_sent: Instant::now() }
+    }
+
+    /// Writes rows until the writer is full.
+    fn write(&mut self, out: &mut RowWriter) -> Result<Flow> {
+        if !std::mem::replace(&mut self.begun, true) {
+            out.write_all(b"{\"results\":[\n")?;
         }
-        if self.feed.parameters.descending {
-            return self.write_descending(out, end);
-        }
-        let needs_view = self.feed.needs_view();
-        let mut at = since;
-        while at < end && self.left > 0 {
+        self.last_sent = Instant::now();
+        let by_ids = self.feed.filter.ids().is_some();
+        let pending = match (by_ids, self.feed.parameters.descending) {
+            (true, _) => self.write_ids(out)?,
+            (false, true) => self.write_descending(out)?,
+            (false, false) => self.write_ascending(out)?,
+        };
+        let Some(pending) = pending else { return Ok(Flow::More) };
+        let buffer = out.buffer();
+        buffer.extend_from_slice(b"\n],\n\"last_seq\":");
+        self.feed.writing.sequences.write(buffer, self.last);
+        writeln!(buffer, ",\"pending\":{pending}}}")?;
+        Ok(Flow::Done)
+    }
+
+    /// At the end, how many changes are left.
+    fn write_ascending(&mut self, out: &mut RowWriter) -> Result<Option<u64>> {
+        while self.at < self.end && self.left > 0 {
             let batch = self.batch();
-            let rows = collection.changes(at, batch, Direction::Forward)?;
-            let view = needs_view.then(|| collection.view());
+            let rows = self.feed.collection.changes(self.at, batch, Direction::Forward)?;
+            let view = self.feed.needs_view().then(|| out.view(&self.feed.collection));
             for row in &rows {
-                if row.sequence > end {
-                    return Ok(Told { last: end, pending: 0 });
+                if row.sequence > self.end {
+                    self.last = self.end;
+                    return Ok(Some(0));
                 }
-                at = row.sequence;
-                self.row(out, view.as_ref(), row)?;
+                self.at = row.sequence;
+                self.row(out, view.as_deref(), row)?;
                 if self.left == 0 {
                     break;
+                }
+                if out.is_full() {
+                    return Ok(None);
                 }
             }
             if rows.len() < batch && self.left > 0 {
-                at = end;
+                self.at = self.end;
             }
         }
-        let pending = match at < end {
-            true => collection.view().changes_left(at, MOST_COUNTED)?,
+        self.last = self.last.max(self.at);
+        Ok(Some(match self.at < self.end {
+            true => self.feed.collection.view().changes_left(self.at, MOST_COUNTED)?,
             false => 0,
-        };
-        Ok(Told { last: at.max(since.min(end)), pending })
+        }))
     }
 
-    fn write_descending(&mut self, out: &mut RowWriter, end: u64) -> Result<Told> {
-        let collection = &self.feed.collection;
-        let needs_view = self.feed.needs_view();
-        let mut before = end.saturating_add(1);
-        let mut last = end;
+    fn write_descending(&mut self, out: &mut RowWriter) -> Result<Option<u64>> {
         while self.left > 0 {
             let batch = self.batch();
-            let rows = collection.changes(before, batch, Direction::Reverse)?;
-            let view = needs_view.then(|| collection.view());
+            let rows = self.feed.collection.changes(self.at, batch, Direction::Reverse)?;
+            let view = self.feed.needs_view().then(|| out.view(&self.feed.collection));
             for row in &rows {
-                before = row.sequence;
-                last = row.sequence;
-                self.row(out, view.as_ref(), row)?;
+                self.at = row.sequence;
+                self.last = row.sequence;
+                self.row(out, view.as_deref(), row)?;
                 if self.left == 0 {
                     break;
+                }
+                if out.is_full() {
+                    return Ok(None);
                 }
             }
             if rows.len() < batch {
                 break;
             }
         }
-        Ok(Told { last, pending: 0 })
+        Ok(Some(0))
     }
 
     /// Looks a few documents up, instead of reading all changes.
-    fn write_ids(&mut self, out: &mut RowWriter, since: u64, end: u64) -> Result<Told> {
-        let view = self.feed.collection.view();
+    fn write_ids(&mut self, out: &mut RowWriter) -> Result<Option<u64>> {
+        let view = out.view(&self.feed.collection);
+        let mut rows = match self.found.take() {
+            Some(rows) => rows,
+            None => self.find_ids(&view)?.into_iter(),
+        };
+        while self.left > 0 {
+            let Some(row) = rows.next() else { break };
+            self.last = row.sequence;
+            self.row(out, Some(&view), &row)?;
+            if out.is_full() {
+                self.found = Some(rows);
+                return Ok(None);
+            }
+        }
+        let pending = rows.len() as u64;
+        if pending == 0 {
+            self.last = self.end;
+        }
+        Ok(Some(pending))
+    }
+
+    fn find_ids(&self, view: &ReadView) -> Result<Vec<ChangeRow>> {
+        let descending = self.feed.parameters.descending;
         let mut rows = Vec::new();
         for id in self.feed.filter.ids().into_iter().flatten() {
-            if let Some(row) = current_row(&view, id)?
-                && row.sequence <= end
-                && (row.sequence > since || self.feed.parameters.descending)
+            if let Some(row) = current_row(view, id)?
+                && row.sequence <= self.end
+                && (row.sequence > self.at || descending)
             {
                 rows.push(row);
             }
         }
         rows.sort_unstable_by_key(|row| row.sequence);
-        if self.feed.parameters.descending {
+        if descending {
             rows.reverse();
         }
-        let mut last = end;
-        let mut told = 0;
-        for row in &rows {
-            if self.left == 0 {
-                break;
-            }
-            self.row(out, Some(&view), row)?;
-            told += 1;
-            last = row.sequence;
-        }
-        let pending = (rows.len() - told) as u64;
-        Ok(Told { last: if pending == 0 { end } else { last }, pending })
+        Ok(rows)
     }
 
     /// How many changes are read next.
     fn batch(&self) -> usize {
+        let most = if self.feed.parameters.include_docs { DOCUMENTS } else { BATCH };
         match self.feed.filter.is_open() {
-            true => usize::try_from(self.left).unwrap_or(usize::MAX).min(BATCH),
-            false => BATCH,
+            true => usize::try_from(self.left).unwrap_or(usize::MAX).min(most),
+            false => most,
         }
     }
 
@@ -162,8 +187,7 @@ impl Writer<'_> {
         let Some(leaves) = self.feed.filter.apply(view, row)? else {
             if self.beat.is_some_and(|beat| self.last_sent.elapsed() >= beat) {
                 out.buffer().push(b'\n');
-                out.flush()?;
-                self.last_sent = Instant::now();
+                out.send_now();
             }
             return Ok(());
         };
@@ -173,9 +197,7 @@ impl Writer<'_> {
         self.written += 1;
         let with_sequence = self.feed.parameters.has_sequence(self.left);
         self.left -= 1;
-        self.feed.writing.write(out, view, row, &leaves, with_sequence)?;
-        out.row_done()?;
-        Ok(())
+        self.feed.writing.write(out, view, row, &leaves, with_sequence)
     }
 }
 

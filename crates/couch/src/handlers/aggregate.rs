@@ -4,10 +4,9 @@
 //! results rather than documents of the database, and their `_id` may be anything.
 
 use crate::error::{Error, Result};
-use crate::http::{Request, Response, RowWriter};
+use crate::http::{Flow, Request, Response};
 use diwan_kv::Batch;
 use diwan_query::Interrupt;
-use diwan_query::pipeline::DocSource;
 use diwan_store::ops::{Aggregate, Scope};
 use diwan_store::plan::Hint;
 use diwan_value::json::{self, Limits, Mode};
@@ -69,33 +68,25 @@ pub fn post(request: &mut Request) -> Result<Response> {
         let engine = request.couch.store.engine();
         engine.wait_durable(engine.commit(Batch::new())?)?;
     }
+    // Whether the source stands on a document that was not written.
+    let mut ready = first;
+    let mut separator: &[u8] = b"{\"docs\":[\r\n";
     Ok(Response::rows(move |out| {
-        out.write_all(b"{\"docs\":[")?;
-        rows(out, source, first, &interrupt).map_err(|error| out.failure(error))?;
-        out.write_all(b"\r\n]}\n")
-    }))
-}
-
-fn rows(
-    out: &mut RowWriter,
-    mut source: Box<dyn DocSource>,
-    first: bool,
-    interrupt: &Interrupt,
-) -> Result<()> {
-    let (mut more, mut separator) = (first, &b"\r\n"[..]);
-    while more {
-        let buffer = out.buffer();
-        buffer.extend_from_slice(separator);
-        json::write_document(buffer, source.current(), Mode::Exchange);
-        if out.is_full() {
-            // Nothing of the store is held while a slow client reads.
-            source.suspend();
-            out.row_done()?;
+        while ready || source.advance(&interrupt)? {
+            ready = false;
+            let buffer = out.buffer();
+            buffer.extend_from_slice(std::mem::replace(&mut separator, b",\r\n"));
+            json::write_document(buffer, source.current(), Mode::Exchange);
+            if out.is_full() {
+                // Nothing of the store is held while a slow client reads.
+                source.suspend();
+                return Ok(Flow::More);
+            }
         }
-        separator = b",\r\n";
-        more = source.advance(interrupt)?;
-    }
-    Ok(())
+        let end: &[u8] = if first { b"\r\n]}\n" } else { b"{\"docs\":[\r\n]}\n" };
+        out.write_all(end)?;
+        Ok(Flow::Done)
+    }))
 }
 
 /// Whether the pipeline ends in a stage that writes.

@@ -6,7 +6,7 @@ use crate::document::{
     write_doc,
 };
 use crate::error::{Error, Result};
-use crate::http::{Request, Response, RowWriter, begins_as_object, multipart};
+use crate::http::{Flow, Request, Response, RowWriter, begins_as_object, multipart};
 use diwan_store::{Collection, ReadView};
 use diwan_value::json::{ArraySplitter, write_string};
 use hyper::header::CONTENT_TYPE;
@@ -45,26 +45,48 @@ pub fn post(request: &mut Request) -> Result<Response> {
     let options = DocOptions::parse_for_many(&request.query)?;
     let asked = read(request, &collection, &options.show.of_revision())?;
     let latest = options.latest;
-    let view = collection.view();
     // Who would take JSON is given JSON.
     let mixed = request.takes("multipart/mixed");
     if !request.takes("application/json") && (mixed || request.takes("multipart/related")) {
         let boundary = format!("--{}", multipart::boundary());
         let kind = if mixed { "multipart/mixed" } else { "multipart/related" };
         let kind = format!("{kind}; boundary=\"{boundary}\"");
-        let response = Response::rows(move |out| write_parts(out, &view, &asked, latest, &boundary));
+        let mut rest = asked.into_iter();
+        let mut is_empty = true;
+        let response = Response::rows(move |out| {
+            let view = out.view(&collection);
+            while !out.is_full() {
+                let Some(one) = rest.next() else {
+                    if !is_empty {
+                        write!(out, "\r\n--{boundary}--\r\n")?;
+                    }
+                    return Ok(Flow::Done);
+                };
+                is_empty = false;
+                write_parts(out, &view, &one, latest, &boundary)?;
+            }
+            Ok(Flow::More)
+        });
         return Ok(response.with_header(CONTENT_TYPE, kind));
     }
+    let mut rest = asked.into_iter();
+    let mut begun = false;
     Ok(Response::rows(move |out| {
-        out.write_all(br#"{"results":["#)?;
-        for (at, one) in asked.iter().enumerate() {
-            if at > 0 {
-                out.buffer().push(b',');
+        let view = out.view(&collection);
+        while !out.is_full() {
+            let next = rest.next();
+            match (&next, std::mem::replace(&mut begun, true)) {
+                (_, false) => out.write_all(br#"{"results":["#)?,
+                (Some(_), true) => out.buffer().push(b','),
+                (None, true) => {}
             }
-            write_result(out, &view, one, latest)?;
-            out.row_done()?;
+            let Some(one) = next else {
+                out.write_all(b"]}\n")?;
+                return Ok(Flow::Done);
+            };
+            write_result(out, &view, &one, latest)?;
         }
-        out.write_all(b"]}\n")
+        Ok(Flow::More)
     }))
 }
 
@@ -218,58 +240,52 @@ fn describe(out: &mut Vec<u8>, id: &Value, refusal: &Refusal) -> io::Result<()> 
 fn write_parts(
     out: &mut RowWriter,
     view: &ReadView,
-    asked: &[Asked],
+    one: &Asked,
     latest: bool,
     boundary: &str,
 ) -> io::Result<()> {
     const ERROR: &str = "Content-Type: application/json; error=\"true\"";
-    for one in asked {
-        let opened = match &one.wanted {
-            Ok(wanted) => find(view, wanted, latest)?.map(|opened| (wanted, opened)),
-            Err(refusal) => {
-                write!(out, "\r\n--{boundary}\r\n{ERROR}\r\n\r\n")?;
-                describe(out.buffer(), &one.id, refusal)?;
-                continue;
-            }
-        };
-        let (wanted, opened) = match opened {
-            Ok(found) => found,
-            Err(refusal) => {
-                write!(out, "\r\n--{boundary}\r\n{ERROR}\r\n\r\n")?;
-                describe(out.buffer(), &one.id, &refusal)?;
-                continue;
-            }
-        };
-        let inner = format!("--{}", multipart::boundary());
-        for doc in &opened {
-            write!(out, "\r\n--{boundary}")?;
-            match doc {
-                Ok(doc) => {
-                    let related = relate(view, &wanted.id, doc, &wanted.show, inner.clone())?;
-                    if related.following.is_empty() {
-                        write!(out, "\r\nContent-Type: application/json\r\n\r\n")?;
-                    } else {
-                        let id = multipart::header_value(one.id.as_str().unwrap_or_default());
-                        write!(
-                            out,
-                            "\r\nX-Doc-Id: {id}\r\nX-Rev-Id: {}\r\nContent-Type: {}\r\n\r\n",
-                            doc.revision,
-                            related.content_type()
-                        )?;
-                    }
-                    send_related(out, view.collection(), &related)?;
-                }
-                Err(rev) => {
-                    write!(out, "\r\n{ERROR}\r\n\r\n{{\"rev\":\"")?;
-                    rev.push(out.buffer());
-                    out.write_all(br#"","error":"not_found","reason":"missing"}"#)?;
-                }
-            }
-            out.row_done()?;
+    let opened = match &one.wanted {
+        Ok(wanted) => find(view, wanted, latest)?.map(|opened| (wanted, opened)),
+        Err(refusal) => {
+            write!(out, "\r\n--{boundary}\r\n{ERROR}\r\n\r\n")?;
+            describe(out.buffer(), &one.id, refusal)?;
+            return Ok(());
         }
-    }
-    if !asked.is_empty() {
-        write!(out, "\r\n--{boundary}--\r\n")?;
+    };
+    let (wanted, opened) = match opened {
+        Ok(found) => found,
+        Err(refusal) => {
+            write!(out, "\r\n--{boundary}\r\n{ERROR}\r\n\r\n")?;
+            describe(out.buffer(), &one.id, &refusal)?;
+            return Ok(());
+        }
+    };
+    let inner = format!("--{}", multipart::boundary());
+    for doc in &opened {
+        write!(out, "\r\n--{boundary}")?;
+        match doc {
+            Ok(doc) => {
+                let related = relate(view, &wanted.id, doc, &wanted.show, inner.clone())?;
+                if related.following.is_empty() {
+                    write!(out, "\r\nContent-Type: application/json\r\n\r\n")?;
+                } else {
+                    let id = multipart::header_value(one.id.as_str().unwrap_or_default());
+                    write!(
+                        out,
+                        "\r\nX-Doc-Id: {id}\r\nX-Rev-Id: {}\r\nContent-Type: {}\r\n\r\n",
+                        doc.revision,
+                        related.content_type()
+                    )?;
+                }
+                send_related(out, view.collection(), &related)?;
+            }
+            Err(rev) => {
+                write!(out, "\r\n{ERROR}\r\n\r\n{{\"rev\":\"")?;
+                rev.push(out.buffer());
+                out.write_all(br#"","error":"not_found","reason":"missing"}"#)?;
+            }
+        }
     }
     Ok(())
 }

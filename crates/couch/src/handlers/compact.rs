@@ -9,7 +9,7 @@ use crate::http::{Request, Response};
 pub fn post(request: &mut Request) -> Result<Response> {
     let collection = request.database()?;
     request.require_json()?;
-    tokio::task::spawn_blocking(move || {
+    request.couch.workers.beside(move || {
         if let Err(error) = collection.compact_bodies() {
             tracing::warn!(%error, "a database was not compacted");
         }
@@ -32,7 +32,7 @@ pub fn post_design(request: &mut Request) -> Result<Response> {
 pub fn view_cleanup(request: &mut Request) -> Result<Response> {
     let collection = request.database()?;
     let couch = request.couch.clone();
-    tokio::task::spawn_blocking(move || {
+    request.couch.workers.beside(move || {
         if let Err(error) = couch.views.cleanup(&collection) {
             tracing::warn!(%error, "indexes of views were not cleaned up");
         }

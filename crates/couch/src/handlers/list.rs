@@ -1,17 +1,17 @@
 //! `/{db}/_design/{ddoc}/_list/{list}/{view}`: the rows of a view as a function of its design document shows them.
 
-use crate::design::{ViewDocuments, load, read_query, request_object, sandboxed, with_headers};
+use crate::design::{Reading, ViewDocuments, load, read_query, request_object, sandboxed, with_headers};
 use crate::error::{Error, Result};
-use crate::http::{Request, Response, RowWriter};
+use crate::http::{Flow, Request, Response, RowWriter};
 use crate::sequence;
-use diwan_script::{ListCall, ListEvent, Row, TemporaryView, ViewHead, ViewSink};
+use diwan_script::{ListCall, ListEvent, Queried, Row, TemporaryView, ViewHead, ViewSink};
 use diwan_store::Collection;
 use diwan_value::json::write_string;
 use hyper::StatusCode;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::sync::Arc;
-use std::sync::mpsc::{SyncSender, sync_channel};
+use tokio::sync::OwnedSemaphorePermit;
 
 /// All documents, as a view: lists may show these rows too.
 const ALL_DOCS: &str = r#"{"map":"function (doc) { emit(doc._id, {rev: doc._rev}); }","options":{"include_design":true,"collation":"raw"}}"#;
@@ -38,22 +38,48 @@ pub fn call(request: &mut Request) -> Result<Response> {
     let query = read_query(request, Some(text).filter(|text| !text.is_empty()))?;
     let object = request_object(request, &collection, None, &body)?;
     let call = request.couch.scripts.list(&design, request.param("list"), &object)?;
-    let (start, started) = sync_channel(1);
     let couch = request.couch.clone();
-    let response = Response::tried_rows(move |out| {
-        let mut sink = Sink { call, out, start: Some(start), collection: &collection };
-        match view.as_str() {
-            "_all_docs" => {
-                let all = TemporaryView::parse(ALL_DOCS)?;
-                couch.views.temporary(&collection, &all, &query, &ViewDocuments, &mut sink)?;
+    let mut reading = Reading::new(collection.clone(), query);
+    let (mut call, mut place): (_, Option<OwnedSemaphorePermit>) = (Some(call), None);
+    Ok(Response::rows(move |out| {
+        // The function has a thread and a context until it ends.
+        if place.is_none() {
+            place = couch.workers.list();
+            if place.is_none() {
+                return Ok(Flow::Later);
             }
-            view => couch.views.query(&collection, &source, view, &query, &ViewDocuments, &mut sink)?,
+            let own = couch.clone();
+            out.holds_scarce(move || own.workers.lists_are_wanted());
+            out.change_head(|response| begin(response, &Value::Null));
         }
-        sink.finish()
-    })?;
-    // What the function says of the head comes before its first words.
-    let head = started.try_recv().unwrap_or_default();
-    Ok(begin(response, &head))
+        let flow = reading.show(
+            out,
+            &mut |query, take| {
+                if view != "_all_docs" {
+                    return Ok(Some(couch.views.query(&collection, &source, &view, query, take)?));
+                }
+                let Some(_place) = couch.workers.mapper() else { return Ok(None) };
+                let all = TemporaryView::parse(ALL_DOCS)?;
+                let answer = couch.views.temporary(&collection, &all, query)?;
+                // The rows may have gone to the store meanwhile.
+                take();
+                Ok(Some(Queried::Answer(Box::new(answer))))
+            },
+            &mut |out, answer, view| {
+                let Some(call) = &mut call else { return Ok(false) };
+                let mut sink = Sink { call, out, collection: &collection, enough: false };
+                let has_more = answer.go_on(view, &ViewDocuments, &mut sink)?;
+                Ok(has_more && !sink.enough)
+            },
+        )?;
+        if flow == Flow::Done
+            && let Some(call) = call.take()
+        {
+            call.finish(&mut |event| say(event, out))?;
+            place = None;
+        }
+        Ok(flow)
+    }))
 }
 
 /// The response with the status and headers that the function names.
@@ -68,34 +94,21 @@ fn begin(mut response: Response, head: &Value) -> Response {
 
 /// Hands rows to the function, and what it says to the client.
 struct Sink<'a> {
-    call: ListCall,
+    call: &'a mut ListCall,
     out: &'a mut RowWriter,
-    start: Option<SyncSender<Value>>,
     collection: &'a Arc<Collection>,
+    /// The function wants no more rows.
+    enough: bool,
 }
 
-impl Sink<'_> {
-    fn finish(self) -> Result<()> {
-        let Sink { call, out, mut start, .. } = self;
-        call.finish(&mut |event| say(event, out, &mut start))?;
-        Ok(())
-    }
-}
-
-fn say(
-    event: ListEvent,
-    out: &mut RowWriter,
-    start: &mut Option<SyncSender<Value>>,
-) -> diwan_script::Result<()> {
+fn say(event: ListEvent, out: &mut RowWriter) -> diwan_script::Result<()> {
     match event {
+        // What the function says of the head comes before its first words.
         ListEvent::Start(head) => {
-            if let Some(start) = start.take() {
-                let _ = start.send(serde_json::from_str(&head).unwrap_or_default());
-            }
+            let head = serde_json::from_str(&head).unwrap_or_default();
+            out.change_head(move |response| begin(response, &head));
         }
-        ListEvent::Chunk(text) => {
-            out.write_all(text.as_bytes()).map_err(|_| diwan_script::Error::Ended)?;
-        }
+        ListEvent::Chunk(text) => out.buffer().extend_from_slice(text.as_bytes()),
     }
     Ok(())
 }
@@ -109,8 +122,8 @@ impl ViewSink for Sink<'_> {
         if let Some(update_seq) = head.update_seq {
             told["update_seq"] = sequence::text(self.collection, update_seq).into();
         }
-        let Sink { call, out, start, .. } = self;
-        call.head(&told.to_string(), &mut |event| say(event, out, start))
+        let Sink { call, out, .. } = self;
+        call.head(&told.to_string(), &mut |event| say(event, out))
     }
 
     fn row(&mut self, row: &Row<'_>) -> diwan_script::Result<bool> {
@@ -126,7 +139,8 @@ impl ViewSink for Sink<'_> {
             let _ = write!(text, r#","doc":{doc}"#);
         }
         text.push(b'}');
-        let Sink { call, out, start, .. } = self;
-        call.row(&String::from_utf8_lossy(&text), &mut |event| say(event, out, start))
+        let Sink { call, out, .. } = self;
+        self.enough = !call.row(&String::from_utf8_lossy(&text), &mut |event| say(event, out))?;
+        Ok(!self.enough && !self.out.is_full())
     }
 }

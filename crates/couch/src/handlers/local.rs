@@ -2,13 +2,13 @@
 
 use super::all_docs::{Edge, Interval, Members, Parameters, each_query};
 use crate::error::{Error, Result};
-use crate::http::{Request, Response, RowWriter};
+use crate::http::{Flow, Request, Response, RowWriter};
 use diwan_kv::Direction;
 use diwan_store::{Collection, LocalDocument};
 use diwan_value::json::{write_couch_members, write_string};
 use serde_json::{Map, Value};
 use std::cmp::Ordering;
-use std::io::{self, Write};
+use std::io::Write;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
@@ -61,17 +61,23 @@ pub fn list_post(request: &mut Request) -> Result<Response> {
 pub fn queries(request: &mut Request) -> Result<Response> {
     let collection = request.database()?;
     let body = request.read_object()?;
-    let listings = each_query(&body)?
+    let mut listings = each_query(&body)?
         .into_iter()
         .map(|query| Listing::read(&Members::of_one(&request.query, query)))
         .collect::<Result<Vec<_>>>()?;
+    let mut at = 0;
     Ok(Response::rows(move |out| {
-        out.write_all(b"{\"results\":[")?;
-        for (at, listing) in listings.iter().enumerate() {
-            out.write_all(if at == 0 { b"\n" } else { b",\n" })?;
-            listing.write(&collection, out)?;
+        let Some(listing) = listings.get_mut(at) else {
+            out.write_all(if at == 0 { b"{\"results\":[\n]}\n" } else { b"\n]}\n" })?;
+            return Ok(Flow::Done);
+        };
+        if !listing.begun {
+            out.write_all(if at == 0 { b"{\"results\":[\n" } else { b",\n" })?;
         }
-        out.write_all(b"\n]}\n")
+        if listing.write(&collection, out)? == Flow::Done {
+            at += 1;
+        }
+        Ok(Flow::More)
     }))
 }
 
@@ -99,82 +105,105 @@ fn rows(
     collection: Arc<Collection>,
     body: Option<&Map<String, Value>>,
 ) -> Result<Response> {
-    let listing = Listing::read(&Members::new(&request.query, body))?;
+    let mut listing = Listing::read(&Members::new(&request.query, body))?;
     Ok(Response::rows(move |out| {
-        listing.write(&collection, out)?;
-        out.write_all(b"\n")
+        let flow = listing.write(&collection, out)?;
+        if flow == Flow::Done {
+            out.write_all(b"\n")?;
+        }
+        Ok(flow)
     }))
 }
 
-/// One list, ready to be written.
+/// One list, and how far it was written.
 struct Listing {
     wanted: Parameters,
+    begun: bool,
+    /// How many documents are passed over, and how many rows there may be.
+    skip: usize,
+    limit: usize,
+    /// No row was written.
+    first: bool,
+    /// How many keys were looked up.
+    next: usize,
+    /// The name of the last row.
+    last: Option<String>,
 }
 
 impl Listing {
     fn read(members: &Members<'_>) -> Result<Listing> {
-        Ok(Listing { wanted: Parameters::read(members)? })
+        let wanted = Parameters::read(members)?;
+        let (skip, limit) = wanted.page();
+        Ok(Listing { wanted, begun: false, skip, limit, first: true, next: 0, last: None })
     }
 
-    fn write(&self, collection: &Arc<Collection>, out: &mut RowWriter) -> io::Result<()> {
-        out.write_all(br#"{"total_rows":null,"offset":null,"rows":["#)?;
-        match &self.wanted.keys {
-            Some(keys) => self.write_keys(keys, collection, out)?,
-            None => self.write_range(collection, out)?,
+    /// Writes the list until the writer is full.
+    fn write(&mut self, collection: &Arc<Collection>, out: &mut RowWriter) -> Result<Flow> {
+        if !std::mem::replace(&mut self.begun, true) {
+            out.write_all(br#"{"total_rows":null,"offset":null,"rows":["#)?;
         }
-        out.write_all(b"\n]}")
+        let flow = match self.wanted.keys.is_some() {
+            true => self.write_keys(collection, out)?,
+            false => self.write_range(collection, out)?,
+        };
+        if flow == Flow::Done {
+            out.write_all(b"\n]}")?;
+        }
+        Ok(flow)
     }
 
-    fn write_keys(&self, keys: &[Value], collection: &Collection, out: &mut RowWriter) -> io::Result<()> {
-        let (skip, limit) = self.wanted.page();
-        let mut first = true;
-        let chosen: Box<dyn Iterator<Item = &Value>> = match self.wanted.descending {
-            false => Box::new(keys.iter().skip(skip).take(limit)),
-            true => Box::new(keys.iter().rev().skip(skip).take(limit)),
-        };
-        for key in chosen {
+    fn write_keys(&mut self, collection: &Collection, out: &mut RowWriter) -> Result<Flow> {
+        let keys = self.wanted.keys.as_deref().unwrap_or_default();
+        let count = keys.len().saturating_sub(self.skip).min(self.limit);
+        while self.next < count && !out.is_full() {
+            let at = self.skip + self.next;
+            let key = &keys[if self.wanted.descending { keys.len() - 1 - at } else { at }];
+            self.next += 1;
             // What can be no local document is no row, though it was counted as one.
             let Some(name) = key.as_str().and_then(|key| key.strip_prefix(PREFIX)) else { continue };
-            let found = collection.local(name).map_err(Error::from)?;
-            begin_row(out.buffer(), &mut first);
+            let found = collection.local(name)?;
+            begin_row(out.buffer(), &mut self.first);
             match found {
                 Some(doc) => write_row(out.buffer(), name, &doc, self.wanted.include_docs),
                 None => write!(out.buffer(), r#"{{"key":{key},"error":"not_found"}}"#)?,
             }
-            out.row_done()?;
         }
-        Ok(())
+        Ok(if self.next < count { Flow::More } else { Flow::Done })
     }
 
-    fn write_range(&self, collection: &Arc<Collection>, out: &mut RowWriter) -> io::Result<()> {
-        let wanted = &self.wanted;
-        let Some((low, high)) = bounds(&wanted.interval) else { return Ok(()) };
-        let direction = if wanted.descending { Direction::Reverse } else { Direction::Forward };
-        let (mut skip, mut limit) = wanted.page();
-        let (mut first, mut broken) = (true, None);
-        collection
-            .view()
-            .scan_local(low, high, direction, &mut |name, doc| {
-                if skip > 0 {
-                    skip -= 1;
-                    return Ok(ControlFlow::Continue(()));
-                }
-                if limit == 0 {
-                    return Ok(ControlFlow::Break(()));
-                }
-                limit -= 1;
-                begin_row(out.buffer(), &mut first);
-                write_row(out.buffer(), name, &doc, wanted.include_docs);
-                Ok(match out.row_done() {
-                    Ok(()) => ControlFlow::Continue(()),
-                    Err(error) => {
-                        broken = Some(error);
-                        ControlFlow::Break(())
-                    }
-                })
-            })
-            .map_err(Error::from)?;
-        broken.map_or(Ok(()), Err)
+    fn write_range(&mut self, collection: &Arc<Collection>, out: &mut RowWriter) -> Result<Flow> {
+        let descending = self.wanted.descending;
+        let Some((mut low, mut high)) = bounds(&self.wanted.interval) else { return Ok(Flow::Done) };
+        let before = self.last.take();
+        if let Some(last) = &before {
+            match descending {
+                false => low = Bound::Excluded(last),
+                true => high = Bound::Excluded(last),
+            }
+        }
+        let direction = if descending { Direction::Reverse } else { Direction::Forward };
+        let view = out.view(collection);
+        let (skip, limit, first) = (&mut self.skip, &mut self.limit, &mut self.first);
+        let (include_docs, mut last) = (self.wanted.include_docs, None);
+        view.scan_local(low, high, direction, &mut |name, doc| {
+            if *skip > 0 {
+                *skip -= 1;
+                return Ok(ControlFlow::Continue(()));
+            }
+            if *limit == 0 {
+                return Ok(ControlFlow::Break(()));
+            }
+            *limit -= 1;
+            begin_row(out.buffer(), first);
+            write_row(out.buffer(), name, &doc, include_docs);
+            if out.is_full() {
+                last = Some(name.to_owned());
+                return Ok(ControlFlow::Break(()));
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        self.last = last;
+        Ok(if self.last.is_some() { Flow::More } else { Flow::Done })
     }
 }
 

@@ -1,20 +1,43 @@
 //! `POST /_replicate`: starts a replication, waits for one that ends, or ends one.
 
 use crate::error::Result;
-use crate::http::{Request, Response};
-use crate::replicator::Outcome;
+use crate::http::{Flow, Request, Response};
+use crate::replicator::{Asked, Outcome};
+use hyper::StatusCode;
 use serde_json::{Value, json};
+use std::io::Write;
 
-/// Does what the body asks for.
+/// Does what the body asks for. Who waits for a replication has no thread meanwhile.
 pub fn post(request: &mut Request) -> Result<Response> {
     request.require_json()?;
     let body = request.read_object()?;
-    match request.couch.replicator()?.replicate(&body)? {
+    let job = match request.couch.replicator()?.replicate(&body)? {
+        Asked::Done(outcome) => {
+            let (status, answer) = describe(outcome);
+            return Ok(Response::json(status, &answer));
+        }
+        Asked::Job(job) => job,
+    };
+    let couch = request.couch.clone();
+    Ok(Response::rows(move |out| {
+        let Some(outcome) = couch.replicator()?.outcome(&job)? else { return Ok(Flow::Later) };
+        let (status, answer) = describe(outcome);
+        writeln!(out, "{answer}")?;
+        out.change_head(move |response| {
+            response.with_status(StatusCode::from_u16(status).unwrap_or(StatusCode::OK))
+        });
+        Ok(Flow::Done)
+    }))
+}
+
+/// The status and the body.
+fn describe(outcome: Outcome) -> (u16, Value) {
+    match outcome {
         Outcome::Finished(mut answer) => {
             answer.insert("ok".into(), json!(true));
-            Ok(Response::json(200, &Value::Object(answer)))
+            (200, Value::Object(answer))
         }
-        Outcome::Started(id) => Ok(Response::json(202, &json!({ "ok": true, "_local_id": id }))),
-        Outcome::Cancelled(id) => Ok(Response::json(200, &json!({ "ok": true, "_local_id": id }))),
+        Outcome::Started(id) => (202, json!({ "ok": true, "_local_id": id })),
+        Outcome::Cancelled(id) => (200, json!({ "ok": true, "_local_id": id })),
     }
 }

@@ -1,9 +1,9 @@
 //! `/{db}/_design/{ddoc}/_view/{view}`: the rows of a view, stored or temporary.
 
-use crate::design::{ViewDocuments, ViewWriter, body_text, read_one_query, read_query, read_temporary_query};
+use crate::design::{Reading, body_text, read_one_query, read_query, read_temporary_query};
 use crate::error::{Error, Result};
-use crate::http::{Request, Response};
-use diwan_script::{Design, TemporaryView, ViewQuery};
+use crate::http::{Flow, Request, Response};
+use diwan_script::{Design, Queried, TemporaryView, ViewQuery};
 use diwan_store::Collection;
 use serde_json::Value;
 
@@ -60,13 +60,20 @@ pub fn post_temporary(request: &mut Request) -> Result<Response> {
     let view = TemporaryView::parse(&body)?;
     let query = read_temporary_query(request, &body)?;
     let couch = request.couch.clone();
-    Response::tried_rows(move |out| {
-        let mut writer = ViewWriter::new(out, &collection, query.include_docs);
-        couch.views.temporary(&collection, &view, &query, &ViewDocuments, &mut writer)?;
-        writer.finish();
-        out.buffer().push(b'\n');
-        Ok(())
-    })
+    let mut reading = Reading::new(collection.clone(), query);
+    Ok(Response::rows(move |out| {
+        let flow = reading.write(out, &mut |query, take| {
+            let Some(_place) = couch.workers.mapper() else { return Ok(None) };
+            let answer = couch.views.temporary(&collection, &view, query)?;
+            // The rows may have gone to the store meanwhile.
+            take();
+            Ok(Some(Queried::Answer(Box::new(answer))))
+        })?;
+        if flow == Flow::Done {
+            out.buffer().push(b'\n');
+        }
+        Ok(flow)
+    }))
 }
 
 fn one(request: &Request, query: ViewQuery) -> Result<Response> {
@@ -92,21 +99,34 @@ fn answer(request: &Request, queries: Vec<ViewQuery>, are_several: bool) -> Resu
     let view = request.param("view").to_owned();
     check_partition(&collection, &design, &queries)?;
     let couch = request.couch.clone();
-    Response::tried_rows(move |out| {
-        if are_several {
-            out.buffer().extend_from_slice(b"{\"results\":[");
+    let mut readings: Vec<_> =
+        queries.into_iter().map(|query| Reading::new(collection.clone(), query)).collect();
+    let (mut at, mut begun) = (0, false);
+    Ok(Response::rows(move |out| {
+        let Some(reading) = readings.get_mut(at) else {
+            let end: &[u8] = match (are_several, at) {
+                (true, 0) => b"{\"results\":[\r\n]}\n",
+                (true, _) => b"\r\n]}\n",
+                (false, _) => b"\n",
+            };
+            out.buffer().extend_from_slice(end);
+            return Ok(Flow::Done);
+        };
+        if are_several && !std::mem::replace(&mut begun, true) {
+            let begin: &[u8] = if at == 0 { b"{\"results\":[\r\n" } else { b",\r\n" };
+            out.buffer().extend_from_slice(begin);
         }
-        for (at, query) in queries.iter().enumerate() {
-            if are_several {
-                out.buffer().extend_from_slice(if at == 0 { b"\r\n" } else { b",\r\n" });
+        let flow = reading.write(out, &mut |query, take| {
+            Ok(Some(couch.views.query(&collection, &design, &view, query, take)?))
+        })?;
+        Ok(match flow {
+            Flow::Done => {
+                (at, begun) = (at + 1, false);
+                Flow::More
             }
-            let mut writer = ViewWriter::new(out, &collection, query.include_docs);
-            couch.views.query(&collection, &design, &view, query, &ViewDocuments, &mut writer)?;
-            writer.finish();
-        }
-        out.buffer().extend_from_slice(if are_several { b"\r\n]}\n" } else { b"\n" });
-        Ok(())
-    })
+            flow => flow,
+        })
+    }))
 }
 
 /// A view of a partitioned database is asked by partition, any other as a whole.

@@ -6,6 +6,7 @@ use hyper::body::{Bytes, Incoming};
 use std::io::{self, Read};
 use std::time::Duration;
 use tokio::runtime::Handle;
+use tokio::sync::OwnedSemaphorePermit;
 
 /// How long a client may be silent in the middle of a body.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -36,12 +37,15 @@ pub struct Stream {
     runtime: Handle,
     /// What has come and was not read yet.
     ready: Bytes,
+    /// The place of the thread that waits for it.
+    _place: OwnedSemaphorePermit,
 }
 
 impl Body {
-    /// A body that comes through the runtime's sockets. To be read from a thread that may block.
-    pub fn stream(incoming: Incoming, runtime: Handle) -> Body {
-        Body::Stream(Box::new(Stream { incoming, runtime, ready: Bytes::new() }))
+    /// A body that comes through the runtime's sockets. To be read from a thread that may block, and that has a place
+    /// among those that may wait for clients.
+    pub fn stream(incoming: Incoming, runtime: Handle, place: OwnedSemaphorePermit) -> Body {
+        Body::Stream(Box::new(Stream { incoming, runtime, ready: Bytes::new(), _place: place }))
     }
 
     /// The same body, to be decompressed when it is read: not before, as that would already read.

@@ -1,9 +1,12 @@
-//! The sockets: HTTP/1.1 and, for a client that begins with it, HTTP/2; quick requests are answered in place, the others on a
-//! blocking thread each.
+//! The sockets: HTTP/1.1 and, for a client that begins with it, HTTP/2; quick requests are answered in place, the others on
+//! threads that may block, which none of them holds while it waits for its client.
 
-use super::response::{CHUNKS, ResponseBody, RowWriter};
+use super::paced::{Pace, Paced};
+use super::response::ResponseBody;
+use super::streamed::{self, CHUNKS, Moments, Streamed, pump};
 use super::target::{Lenient, Next};
-use super::{Body, Chunks, Outgoing, Query, Request, Response, cors, origin};
+use super::workers::FAULT;
+use super::{Body, Chunks, Feed, Outgoing, Query, Request, Response, blocking, cors, origin};
 use crate::error::Error;
 use crate::routes::{self, Found};
 use crate::server::Couch;
@@ -18,7 +21,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use std::convert::Infallible;
-use std::io;
+use std::io::{Seek, SeekFrom, Write};
 use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -36,8 +39,6 @@ const BODY_TIME: HeaderName = HeaderName::from_static("x-couchdb-body-time");
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Bodies up to this length are read before a thread is taken for the request.
 const SMALL_BODY: u64 = 64 << 10;
-/// What is told when a handler panics.
-const FAULT: &str = "The request met a fault of the server, which is logged.";
 /// How long a small body may take.
 const BODY_PATIENCE: Duration = Duration::from_secs(60);
 
@@ -59,15 +60,15 @@ pub async fn serve(listener: TcpListener, couch: Arc<Couch>) {
         let _ = stream.set_nodelay(true);
         let couch = couch.clone();
         tokio::spawn(async move {
-            let stream = Lenient::new(stream);
-            let next = stream.next();
+            let stream = Paced::new(Lenient::new(stream), couch.config.write_timeout);
+            let (next, pace) = (stream.inner().next(), stream.pace());
             let service = service_fn(move |request| {
-                let (couch, next) = (couch.clone(), next.clone());
-                async move { Ok::<_, Infallible>(answer(couch, peer, request, &next).await) }
+                let (couch, next, pace) = (couch.clone(), next.clone(), pace.clone());
+                async move { Ok::<_, Infallible>(answer(couch, peer, request, &next, pace).await) }
             });
             let mut builder = auto::Builder::new(TokioExecutor::new());
             builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE).max_buf_size(256 << 10);
-            builder.http2().timer(TokioTimer::new()).max_concurrent_streams(64);
+            builder.http2().timer(TokioTimer::new()).max_concurrent_streams(64).max_send_buf_size(64 << 10);
             if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
                 tracing::debug!(%error, "HTTP connection broken");
             }
@@ -82,6 +83,7 @@ async fn answer(
     peer: IpAddr,
     request: hyper::Request<Incoming>,
     next: &Next,
+    pace: Pace,
 ) -> hyper::Response<Outgoing> {
     let number = couch.requests.fetch_add(1, Ordering::Relaxed);
     // A client that names its request finds it under that name.
@@ -90,7 +92,7 @@ async fn answer(
         None => HeaderValue::from_str(&couch.uuids.of_request(number)),
     };
     let mut body_time = Duration::ZERO;
-    let mut response = respond(couch, peer, request, next, &mut body_time).await;
+    let mut response = respond(couch, peer, request, next, pace, &mut body_time).await;
     let headers = response.headers_mut();
     headers.insert(BODY_TIME, u64::try_from(body_time.as_millis()).unwrap_or(u64::MAX).into());
     if let Ok(id) = id {
@@ -104,6 +106,7 @@ async fn respond(
     peer: IpAddr,
     request: hyper::Request<Incoming>,
     next: &Next,
+    pace: Pace,
     body_time: &mut Duration,
 ) -> hyper::Response<Outgoing> {
     let (mut head, incoming) = request.into_parts();
@@ -132,11 +135,11 @@ async fn respond(
         Ok(found) => found,
         Err(error) => {
             // A small body may still be on its way: closing on it would cost the client the answer.
-            let _ = receive(&head.headers, incoming, next, body_time).await;
+            let _ = receive(&couch, &head.headers, incoming, next, body_time).await;
             return finish(&couch, origin, error.into(), None);
         }
     };
-    let body = match receive(&head.headers, incoming, next, body_time).await {
+    let body = match receive(&couch, &head.headers, incoming, next, body_time).await {
         Ok(body) => body,
         Err(error) => return finish(&couch, origin, error.into(), None),
     };
@@ -152,9 +155,19 @@ async fn respond(
         body,
     };
     let in_place = if quick { run_in_place(&couch, handler, request) } else { Err(request) };
-    let (mut response, chunks) = match in_place {
-        Ok(response) => pass(response).await,
-        Err(request) => run(handler, request).await,
+    let begun = match in_place {
+        Ok((response, is_head)) => begin(&couch, move || response, is_head).await,
+        Err(request) => run(&couch, handler, request).await,
+    };
+    let (mut response, chunks) = match begun {
+        Begun::Whole(response) => (response, None),
+        Begun::Feed(response, rest) => (response, Some(Chunks { first: None, rest, length: None, pace })),
+        Begun::Rows(response, first, answer) => {
+            let (sender, rest) = mpsc::channel(CHUNKS);
+            let couch = couch.clone();
+            tokio::spawn(async move { pump(&couch.workers, answer, sender).await });
+            (response, Some(Chunks { first: Some(first), rest, length: None, pace }))
+        }
     };
     if let Some(commit) = response.after.take()
         && let Err(error) = durable(&couch, commit).await
@@ -172,16 +185,17 @@ fn overridden(method: Method, headers: &HeaderMap) -> Method {
     named.and_then(|name| Method::from_bytes(name).ok()).unwrap_or(method)
 }
 
-/// Takes a small body as a whole; a large one is read by its handler.
+/// Takes a body that is small, or for which no thread is left, as a whole; another is read by its handler as it comes.
 async fn receive(
+    couch: &Couch,
     headers: &HeaderMap,
     incoming: Incoming,
     next: &Next,
     time: &mut Duration,
 ) -> Result<Body, Error> {
     let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-    let body = if incoming.is_end_stream() {
-        Body::Empty
+    let (body, has_come) = if incoming.is_end_stream() {
+        (Body::Empty, true)
     } else if length.is_some_and(|length| length <= SMALL_BODY) {
         let began = Instant::now();
         let collected = tokio::time::timeout(BODY_PATIENCE, incoming.collect()).await;
@@ -189,11 +203,13 @@ async fn receive(
         let collected = collected
             .map_err(|_| Error::request_timeout("The request's body came too slowly."))?
             .map_err(|error| Error::bad_request(format!("The request's body broke off: {error}")))?;
-        Body::Bytes(collected.to_bytes())
+        (Body::Bytes(collected.to_bytes()), true)
+    } else if let Some(place) = couch.workers.upload() {
+        (Body::stream(incoming, Handle::current(), place), false)
     } else {
-        Body::stream(incoming, Handle::current())
+        (hold(couch, incoming).await?, true)
     };
-    next.store(body.is_whole(), Ordering::Relaxed);
+    next.store(has_come, Ordering::Relaxed);
     match headers.get(CONTENT_ENCODING).map(|value| String::from_utf8_lossy(value.as_bytes())) {
         None => Ok(body),
         Some(name) if name == "identity" => Ok(body),
@@ -201,6 +217,40 @@ async fn receive(
         // The handler of an attachment looks at the header itself.
         Some(name) => Ok(body.encoded(&name)),
     }
+}
+
+/// Takes a body before its handler runs: so many others are coming that a thread for each would be too much. What is
+/// more than a little waits in a file.
+async fn hold(couch: &Couch, mut incoming: Incoming) -> Result<Body, Error> {
+    let mut bytes = Vec::new();
+    let mut file: Option<std::fs::File> = None;
+    let kept = |error| Error::internal(format!("The request's body cannot be kept: {error}"));
+    loop {
+        let frame = tokio::time::timeout(BODY_PATIENCE, incoming.frame()).await;
+        let frame = frame.map_err(|_| Error::request_timeout("The request's body came too slowly."))?;
+        let Some(frame) = frame else { break };
+        let frame =
+            frame.map_err(|error| Error::bad_request(format!("The request's body broke off: {error}")))?;
+        bytes.extend_from_slice(&frame.into_data().unwrap_or_default());
+        if bytes.len() as u64 > SMALL_BODY {
+            let write = || {
+                let file = match &mut file {
+                    Some(file) => file,
+                    none => none.insert(match &couch.config.temporary {
+                        Some(directory) => tempfile::tempfile_in(directory)?,
+                        None => tempfile::tempfile()?,
+                    }),
+                };
+                file.write_all(&bytes)
+            };
+            blocking(write).map_err(kept)?;
+            bytes.clear();
+        }
+    }
+    let Some(mut file) = file else { return Ok(Body::Bytes(bytes.into())) };
+    let finish = || file.write_all(&bytes).and_then(|()| file.seek(SeekFrom::Start(0)));
+    blocking(finish).map_err(kept)?;
+    Ok(Body::Reader(Box::new(file)))
 }
 
 /// Waits until a commit is on disk; syncs it in this task, if there is a place for what blocks and nobody else does.
@@ -238,79 +288,94 @@ fn run_in_place(
     Ok((response, request.method == hyper::Method::HEAD))
 }
 
-/// Begins what a response has to be written with after its head.
-async fn pass((response, is_head): (Response, bool)) -> (Response, Option<Chunks>) {
-    match response.body {
-        ResponseBody::Rows(_) if !is_head => on_thread(move || response, is_head).await,
-        _ => split(response, is_head),
-    }
+/// A response that is ready to be sent, as far as it has to be.
+enum Begun {
+    /// It is all there.
+    Whole(Response),
+    /// What follows comes in its own time.
+    Feed(Response, Feed),
+    /// The first chunk is there, the rest is written as the client takes it.
+    Rows(Response, Bytes, Streamed),
 }
 
 /// Runs a handler on a thread that may block.
-async fn run(handler: routes::Handler, mut request: Request) -> (Response, Option<Chunks>) {
+async fn run(couch: &Couch, handler: routes::Handler, mut request: Request) -> Begun {
     let is_head = request.method == hyper::Method::HEAD;
-    on_thread(move || handler(&mut request).unwrap_or_else(Response::from), is_head).await
+    let mut make = move || handler(&mut request).unwrap_or_else(Response::from);
+    match couch.workers.run(move || first_chunk(make(), is_head)).await {
+        Ok(first) => first_rows(couch, first).await,
+        Err(error) => Begun::Whole(error.into()),
+    }
 }
 
-/// Makes a response on a thread that may block, and writes there what follows its head.
-async fn on_thread(
-    make: impl FnOnce() -> Response + Send + 'static,
-    is_head: bool,
-) -> (Response, Option<Chunks>) {
-    let (head_sender, head) = oneshot::channel();
-    let task = tokio::task::spawn_blocking(move || {
-        let mut response = make();
-        match std::mem::replace(&mut response.body, ResponseBody::Bytes(Bytes::new())) {
-            ResponseBody::Rows(rows) if !is_head => {
-                let (sender, receiver) = mpsc::channel(CHUNKS);
-                let mut writer = RowWriter::new(sender);
-                if head_sender
-                    .send((response, Some(Chunks { first: None, rest: receiver, length: None })))
-                    .is_err()
-                {
-                    return;
-                }
-                let written = rows(&mut writer).and_then(|()| io::Write::flush(&mut writer));
-                if let Err(error) = written
-                    && error.kind() != io::ErrorKind::BrokenPipe
-                {
-                    tracing::warn!(%error, "a response broke off");
-                    writer.abort(error);
-                }
-            }
-            body => {
-                response.body = body;
-                drop(head_sender.send(split(response, is_head)));
-            }
+/// Begins a response that was made in place.
+async fn begin(couch: &Couch, make: impl FnOnce() -> Response + Send + 'static, is_head: bool) -> Begun {
+    let response = make();
+    if is_head || !matches!(response.body, ResponseBody::Rows(_)) {
+        return first_rows(couch, first_chunk(response, is_head)).await;
+    }
+    match couch.workers.run(move || first_chunk(response, is_head)).await {
+        Ok(first) => first_rows(couch, first).await,
+        Err(error) => Begun::Whole(error.into()),
+    }
+}
+
+/// What was written first of a response, or that nothing was yet.
+enum First {
+    Begun(Begun),
+    Later(Response, Streamed),
+}
+
+/// Writes the first chunk of a response, on a thread that may block if it has rows: what fails with it is answered as an
+/// error. `HEAD` is answered without.
+fn first_chunk(mut response: Response, is_head: bool) -> First {
+    match std::mem::replace(&mut response.body, ResponseBody::Bytes(Bytes::new())) {
+        ResponseBody::Bytes(bytes) => {
+            response.body = ResponseBody::Bytes(bytes);
+            First::Begun(Begun::Whole(response))
         }
-    });
-    match head.await {
-        Ok(answered) => answered,
-        Err(_) => {
-            let reason = match task.await {
-                Err(error) if error.is_panic() => FAULT,
-                _ => "The server is closing.",
-            };
-            (Error::internal(reason).into(), None)
+        ResponseBody::Feed(rest) if !is_head => First::Begun(Begun::Feed(response, rest)),
+        ResponseBody::Rows(rows) if !is_head => first_row(response, Streamed::new(rows)),
+        body => {
+            response.body = body;
+            First::Begun(Begun::Whole(response))
         }
     }
 }
 
-/// A response that needs no thread any more, and the chunks that follow its head. A `HEAD` is answered without them.
-fn split(mut response: Response, is_head: bool) -> (Response, Option<Chunks>) {
-    let body = std::mem::replace(&mut response.body, ResponseBody::Bytes(Bytes::new()));
-    let chunks = match body {
-        ResponseBody::Bytes(bytes) => {
-            response.body = ResponseBody::Bytes(bytes);
-            None
+fn first_row(response: Response, mut answer: Streamed) -> First {
+    match answer.next() {
+        Err(error) => First::Begun(Begun::Whole(error.into())),
+        Ok(streamed::Next::Later) => First::Later(response, answer),
+        Ok(streamed::Next::End) => First::Begun(Begun::Whole(answer.head(response))),
+        Ok(streamed::Next::Chunk(chunk)) => {
+            let mut response = answer.head(response);
+            First::Begun(match answer.is_done() {
+                true => {
+                    response.body = ResponseBody::Bytes(chunk);
+                    Begun::Whole(response)
+                }
+                false => Begun::Rows(response, chunk, answer),
+            })
         }
-        ResponseBody::Feed(rest) if !is_head => Some(Chunks { first: None, rest, length: None }),
-        ResponseBody::Begun(first, rest) if !is_head => {
-            Some(Chunks { first: Some(first), rest, length: None })
+    }
+}
+
+/// Waits until there is a first chunk.
+async fn first_rows(couch: &Couch, mut first: First) -> Begun {
+    let mut moments = Moments::default();
+    loop {
+        match first {
+            First::Begun(begun) => return begun,
+            First::Later(response, answer) => {
+                tokio::time::sleep(moments.next()).await;
+                first = match couch.workers.run(move || first_row(response, answer)).await {
+                    Ok(first) => first,
+                    Err(error) => return Begun::Whole(error.into()),
+                };
+            }
         }
-        _ => None,
-    };
-    (response, chunks)
+    }
 }
 
 /// The response as hyper sends it.

@@ -1,5 +1,5 @@
 //! HTTP as handlers see it: a request whose body is read like a file, and a response that is bytes, rows written as
-//! they come, or a feed that waits without a thread.
+//! the client takes them, or a feed that waits without a thread.
 
 mod body;
 pub mod connection;
@@ -8,14 +8,20 @@ mod inline;
 pub mod multipart;
 mod origin;
 mod outgoing;
+mod paced;
 mod query;
 mod request;
 mod response;
+mod streamed;
 mod target;
+mod workers;
 
 pub use body::Body;
 pub use inline::{Inline, blocking};
 pub use outgoing::{Chunks, Outgoing};
+pub use paced::Pace;
 pub use query::{Query, whole};
 pub use request::{Request, begins_as_object};
-pub use response::{Feed, Response, ResponseBody, RowWriter};
+pub use response::{Feed, Response, ResponseBody};
+pub use streamed::{Flow, RowReader, RowWriter};
+pub use workers::Workers;

@@ -1,5 +1,6 @@
 //! A body on its way to a socket: a response's to a client, or a request's to a peer.
 
+use super::paced::Pace;
 use hyper::body::{Body as HttpBody, Bytes, Frame, SizeHint};
 use std::io;
 use std::pin::Pin;
@@ -24,6 +25,8 @@ pub struct Chunks {
     pub rest: mpsc::Receiver<io::Result<Bytes>>,
     /// How long all of it is, if that is known.
     pub length: Option<u64>,
+    /// Whether the other side takes more.
+    pub pace: Pace,
 }
 
 impl HttpBody for Outgoing {
@@ -33,6 +36,9 @@ impl HttpBody for Outgoing {
     fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         let body = self.get_mut();
         if let Outgoing::Chunks(chunks) = body {
+            if chunks.pace.poll_ready(context).is_pending() {
+                return Poll::Pending;
+            }
             return match chunks.first.take() {
                 Some(first) => Poll::Ready(Some(Ok(Frame::data(first)))),
                 None => chunks.rest.poll_recv(context).map(|chunk| chunk.map(|chunk| chunk.map(Frame::data))),

@@ -104,9 +104,9 @@ pub fn follow(couch: &Couch, collection: &Arc<Collection>) -> Result<()> {
 
 /// The same soon, for who has just written a design document.
 pub fn follow_soon(couch: &Arc<Couch>, collection: &Arc<Collection>) {
-    let (couch, collection) = (couch.clone(), collection.clone());
-    tokio::task::spawn_blocking(move || {
-        if let Err(error) = follow(&couch, &collection) {
+    let (own, collection) = (couch.clone(), collection.clone());
+    couch.workers.beside(move || {
+        if let Err(error) = follow(&own, &collection) {
             tracing::warn!(%error, "the indexes of design documents were not made");
         }
     });

@@ -7,7 +7,7 @@ use super::request::{FindRequest, selector_of};
 use super::selector::{conflicts_of, in_partition, no_design_documents, write_found};
 use crate::document::{self, Show};
 use crate::error::{Error, Result};
-use crate::http::{Request, Response, RowWriter};
+use crate::http::{Flow, Request, Response, RowWriter};
 use crate::partition;
 use crate::server::Couch;
 use diwan_query::Interrupt;
@@ -154,10 +154,10 @@ pub fn find(request: &mut Request, within: Option<String>) -> Result<Response> {
     let chosen = choose(&asked, &request.couch, &collection, temporary)?;
     // The plan and a sort come before the answer's head, so that what is wrong with them is told as an error.
     let running = collection.query(&chosen.query)?;
-    Ok(Response::rows(move |out| {
-        let mut answer = Answer { asked, chosen, running, collection, begun, results: 0 };
-        answer.write(out).map_err(|error| out.failure(error))
-    }))
+    let (skip, results, last) = (asked.skip, 0, None);
+    let mut answer = Answer { asked, chosen, running, collection, begun, skip, results, last };
+    answer.running.suspend();
+    Ok(Response::rows(move |out| answer.write(out)))
 }
 
 struct Answer {
@@ -166,31 +166,43 @@ struct Answer {
     running: Running,
     collection: Arc<Collection>,
     begun: Instant,
+    /// How many documents are still passed over.
+    skip: u64,
     results: u64,
+    /// The bookmark of the last row.
+    last: Option<String>,
 }
 
 impl Answer {
-    fn write(&mut self, out: &mut RowWriter) -> Result<()> {
-        out.buffer().extend_from_slice(b"{\"docs\":[");
-        let mut skip = self.asked.skip;
+    /// Writes rows until the writer is full.
+    fn write(&mut self, out: &mut RowWriter) -> Result<Flow> {
+        if self.results == 0 {
+            out.buffer().extend_from_slice(b"{\"docs\":[");
+        }
         let mut last = None;
         while self.results < self.asked.limit && self.running.advance()? {
             let Some(stored) = self.running.current() else { continue };
             if !self.matches(stored)? {
                 continue;
             }
-            if skip > 0 {
-                skip -= 1;
+            if self.skip > 0 {
+                self.skip -= 1;
                 continue;
             }
             out.buffer().extend_from_slice(if self.results == 0 { b"\r\n" } else { b",\r\n" });
             self.write_document(out, stored)?;
             self.results += 1;
             last = Some(self.running.position());
-            out.row_done()?;
+            if out.is_full() {
+                self.last = last.map(|position| bookmark::write(&position));
+                // Nothing of the store is held while the client reads.
+                self.running.suspend();
+                return Ok(Flow::More);
+            }
         }
-        self.write_end(out, last.map(|position| bookmark::write(&position)))?;
-        Ok(())
+        let last = last.map(|position| bookmark::write(&position)).or_else(|| self.last.take());
+        self.write_end(out, last)?;
+        Ok(Flow::Done)
     }
 
     /// Whether what the store could not ask holds as well.

@@ -216,15 +216,18 @@ impl Job {
         self.changed.notify_all();
     }
 
-    /// Waits until the phase is what is waited for, or the job is over.
-    pub fn wait(&self, mut enough: impl FnMut(&Phase) -> bool) -> Phase {
+    /// Waits until the phase is what is waited for, or the job is over; nothing if that takes longer than `patience`.
+    pub fn wait(&self, patience: Duration, mut enough: impl FnMut(&Phase) -> bool) -> Option<Phase> {
+        let end = Instant::now() + patience;
         let mut state = self.state.lock();
         while !enough(&state.phase)
             && !matches!(state.phase, Phase::Completed(_) | Phase::Failed(_) | Phase::Removed)
         {
-            self.changed.wait(&mut state);
+            if self.changed.wait_until(&mut state, end).timed_out() {
+                return None;
+            }
         }
-        state.phase.clone()
+        Some(state.phase.clone())
     }
 
     fn note(
@@ -398,6 +401,6 @@ mod tests {
         job.remove();
         assert!(stop.is_stopped());
         assert_eq!(job.end(Err(Failure::stopped())), After::Over);
-        assert!(matches!(job.wait(|_| false), Phase::Removed));
+        assert!(matches!(job.wait(Duration::ZERO, |_| false), Some(Phase::Removed)));
     }
 }

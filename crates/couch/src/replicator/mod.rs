@@ -73,6 +73,17 @@ struct Jobs {
     threads: usize,
 }
 
+/// How long a thread waits for what becomes of a job before it is given back.
+const MOMENT: Duration = Duration::from_millis(20);
+
+/// What is begun by a request to `_replicate`.
+pub enum Asked {
+    /// Nothing more: it is done.
+    Done(Outcome),
+    /// A job: see [`Replicator::outcome`].
+    Job(Arc<Job>),
+}
+
 /// What became of a request to `_replicate`.
 pub enum Outcome {
     /// It is done: the answer.
@@ -124,35 +135,40 @@ impl Replicator {
         }
     }
 
-    /// Does what the body of `_replicate` asks for.
-    pub fn replicate(&self, object: &Map<String, Value>) -> Result<Outcome> {
+    /// Does what the body of `_replicate` asks for, or begins to.
+    pub fn replicate(&self, object: &Map<String, Value>) -> Result<Asked> {
         let spec = match Wanted::parse(object).map_err(Failure::into_error)? {
             Wanted::Run(spec) => *spec,
-            Wanted::Cancel(id) => return self.cancel(&id),
+            Wanted::Cancel(id) => return self.cancel(&id).map(Asked::Done),
             Wanted::CancelSame(spec) => {
                 let id = spec.base_id(&self.server()?) + &spec.extension();
-                return self.cancel(&id);
+                return self.cancel(&id).map(Asked::Done);
             }
         };
         let base = spec.base_id(&self.server()?);
-        let job = self.add(Job::new(base, spec, None))?;
+        Ok(Asked::Job(self.add(Job::new(base, spec, None))?))
+    }
+
+    /// What there is to answer of a job that was asked for; nothing yet if that takes more than a moment.
+    pub fn outcome(&self, job: &Arc<Job>) -> Result<Option<Outcome>> {
         let continuous = job.spec.continuous;
-        let phase = job.wait(|phase| match phase {
+        let phase = job.wait(MOMENT, |phase| match phase {
             Phase::Running { ready } => continuous && *ready,
             phase => matches!(phase, Phase::Crashing(_)),
         });
+        let Some(phase) = phase else { return Ok(None) };
         // Its thread may not have come to that yet, and who is answered must not see it any more.
         if matches!(phase, Phase::Completed(_) | Phase::Failed(_)) {
-            self.forget(&job);
+            self.forget(job);
         }
         match phase {
-            Phase::Completed(answer) => Ok(Outcome::Finished(answer)),
+            Phase::Completed(answer) => Ok(Some(Outcome::Finished(answer))),
             Phase::Failed(failure) => Err(failure.into_error()),
             // One that a document asks for is tried again; who asks for it here need not wait for that.
             Phase::Crashing(failure) if !continuous => Err(failure.into_error()),
             Phase::Removed if self.closing.is_stopped() => Err(Error::unavailable("The server is closing.")),
             Phase::Removed => Err(Error::new(500, "cancelled", "The replication was cancelled.")),
-            _ => Ok(Outcome::Started(job.id.clone())),
+            _ => Ok(Some(Outcome::Started(job.id.clone()))),
         }
     }
 

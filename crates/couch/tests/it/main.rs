@@ -13,4 +13,5 @@ mod queries;
 mod refusals;
 mod server;
 mod setup;
+mod streams;
 mod views;

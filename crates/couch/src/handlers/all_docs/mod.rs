@@ -1,6 +1,6 @@
 //! `/{db}/_all_docs`, `/{db}/_design_docs`, `/{db}/_partition/{partition}/_all_docs`: documents by their ids.
 //!
-//! Rows are written as the store is scanned. A client that takes long does not hold the state of its beginning for ever:
+//! Rows are written as the client takes them. One that takes long does not hold the state of its beginning for ever:
 //! after a while the listing goes on behind its last row in the state of then.
 
 mod order;
@@ -9,22 +9,20 @@ mod parameters;
 use super::local;
 use crate::document::{self, Show};
 use crate::error::{Error, Result};
-use crate::http::{Request, Response, RowWriter};
+use crate::http::{Flow, Request, Response, RowWriter};
 use crate::partition;
 use crate::sequence;
 use diwan_kv::Direction;
-use diwan_store::{Collection, Record};
-use diwan_value::{Value as Bson, json};
+use diwan_store::{Collection, ReadView, Record};
+use diwan_value::Value as Bson;
+use order::Walk;
 pub use order::{Edge, Interval};
 pub use parameters::{Members, Parameters};
 use serde_json::{Map, Value};
-use std::io::{self, Write};
+use std::io::Write;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-/// How long one state of the store is listed.
-const VIEW_AGE: Duration = Duration::from_secs(10);
 /// Documents before the first row are counted up to here; the offset of a later one is not told.
 const MOST_COUNTED: u64 = 50_000;
 /// How many queries one request may make.
@@ -103,18 +101,20 @@ fn list(request: &mut Request, told: Option<Namespace>, has_body: bool) -> Resul
     let members = Members::new(&request.query, body.as_ref());
     let namespace = told.map_or_else(|| chosen(&collection, &members), Ok)?;
     let parameters = Parameters::read(&members)?;
-    let listing = Listing::new(collection, namespace, parameters);
+    let mut listing = Listing::new(collection, namespace, parameters);
     Ok(Response::rows(move |out| {
-        listing.write(out)?;
-        out.buffer().push(b'\n');
-        Ok(())
+        let flow = listing.write(out)?;
+        if flow == Flow::Done {
+            out.buffer().push(b'\n');
+        }
+        Ok(flow)
     }))
 }
 
 fn several(request: &mut Request, told: Option<Namespace>) -> Result<Response> {
     let collection = request.database()?;
     let body = request.read_object()?;
-    let listings = each_query(&body)?
+    let mut listings = each_query(&body)?
         .into_iter()
         .map(|query| {
             let members = Members::of_one(&request.query, query);
@@ -122,13 +122,19 @@ fn several(request: &mut Request, told: Option<Namespace>) -> Result<Response> {
             Ok(Listing::new(collection.clone(), namespace, Parameters::read(&members)?))
         })
         .collect::<Result<Vec<_>>>()?;
+    let mut at = 0;
     Ok(Response::rows(move |out| {
-        out.write_all(b"{\"results\":[")?;
-        for (at, listing) in listings.iter().enumerate() {
-            out.write_all(if at == 0 { b"\r\n" } else { b",\r\n" })?;
-            listing.write(out)?;
+        let Some(listing) = listings.get_mut(at) else {
+            out.write_all(if at == 0 { b"{\"results\":[\r\n]}\n" } else { b"\r\n]}\n" })?;
+            return Ok(Flow::Done);
+        };
+        if listing.progress.is_none() {
+            out.write_all(if at == 0 { b"{\"results\":[\r\n" } else { b",\r\n" })?;
         }
-        out.write_all(b"\r\n]}\n")
+        if listing.write(out)? == Flow::Done {
+            at += 1;
+        }
+        Ok(Flow::More)
     }))
 }
 
@@ -158,6 +164,17 @@ struct Listing {
     /// What is listed of the namespace.
     interval: Interval,
     show: Show,
+    /// How far it was written, once it was begun.
+    progress: Option<Progress>,
+}
+
+/// How far a listing was written.
+enum Progress {
+    /// What is left to scan; how many documents of it are passed over, how many rows there may be, and whether none
+    /// was written.
+    Scan { walk: Walk, skip: u64, left: u64, first: bool },
+    /// How many of the keys were looked up, and whether no row was written.
+    Keys { next: usize, first: bool },
 }
 
 impl Listing {
@@ -169,16 +186,45 @@ impl Listing {
             att_encoding_info: parameters.att_encoding_info,
             ..Show::default()
         };
-        Listing { collection, namespace, parameters, interval, show }
+        Listing { collection, namespace, parameters, interval, show, progress: None }
     }
 
-    /// Writes the answer's object.
-    fn write(&self, out: &mut RowWriter) -> io::Result<()> {
-        let written = match &self.parameters.keys {
-            Some(keys) => self.write_keys(out, keys),
-            None => self.write_scan(out),
+    /// Writes the answer's object until the writer is full.
+    fn write(&mut self, out: &mut RowWriter) -> Result<Flow> {
+        let mut progress = match self.progress.take() {
+            Some(progress) => progress,
+            None => self.begin(out)?,
         };
-        written.map_err(|error| out.failure(error))
+        let view = out.view(&self.collection);
+        let flow = match &mut progress {
+            Progress::Scan { walk, skip, left, first } => {
+                let mut rows = Rows { listing: self, skip, left, first };
+                rows.write(out, &view, walk)?
+            }
+            Progress::Keys { next, first } => self.write_keys(out, &view, next, first)?,
+        };
+        if flow == Flow::Done {
+            out.buffer().extend_from_slice(b"\r\n]}");
+        }
+        self.progress = Some(progress);
+        Ok(flow)
+    }
+
+    /// Writes what comes before the rows.
+    fn begin(&self, out: &mut RowWriter) -> Result<Progress> {
+        // The sequence is read first: what is listed is as new as that at least.
+        let sequence = self.collection.last_sequence();
+        let view = out.new_view(&self.collection);
+        let total = self.total(&view)?;
+        if self.parameters.keys.is_some() {
+            self.write_head(out, total, None, None);
+            return Ok(Progress::Keys { next: 0, first: true });
+        }
+        let skip = self.parameters.skip;
+        let offset = self.offset(&view)?.map(|offset| total.min(offset.saturating_add(skip)));
+        self.write_head(out, total, offset, Some(sequence));
+        let left = self.parameters.limit.unwrap_or(u64::MAX);
+        Ok(Progress::Scan { walk: Walk::new(&self.interval), skip, left, first: true })
     }
 
     fn write_head(&self, out: &mut RowWriter, total: u64, offset: Option<u64>, sequence: Option<u64>) {
@@ -204,48 +250,8 @@ impl Listing {
         if self.parameters.descending { Direction::Reverse } else { Direction::Forward }
     }
 
-    fn write_scan(&self, out: &mut RowWriter) -> Result<()> {
-        // The sequence is read first: what is listed is as new as that at least.
-        let sequence = self.collection.last_sequence();
-        let mut view = self.collection.view();
-        let total = self.total(&view)?;
-        let offset = self.offset(&view)?.map(|offset| total.min(offset.saturating_add(self.parameters.skip)));
-        self.write_head(out, total, offset, Some(sequence));
-        let mut rows = Rows {
-            listing: self,
-            skip: self.parameters.skip,
-            left: self.parameters.limit.unwrap_or(u64::MAX),
-            first: true,
-            until: Instant::now() + VIEW_AGE,
-            stopped_at: None,
-        };
-        let mut interval = self.interval.clone();
-        let mut failure: Option<Error> = None;
-        while rows.left > 0 {
-            order::walk(&view, &interval, self.direction(), &mut |id, record| {
-                rows.row(out, &view, id, &record).unwrap_or_else(|error| {
-                    failure = Some(error);
-                    ControlFlow::Break(())
-                })
-            })?;
-            if let Some(error) = failure {
-                return Err(error);
-            }
-            let Some(last) = rows.stopped_at.take() else { break };
-            let edge = Some(Edge::new(last, false));
-            match self.direction() {
-                Direction::Forward => interval.low = edge,
-                Direction::Reverse => interval.high = edge,
-            }
-            view = self.collection.view();
-            rows.until = Instant::now() + VIEW_AGE;
-        }
-        out.buffer().extend_from_slice(b"\r\n]}");
-        Ok(())
-    }
-
     /// How many documents there are to list from; those of all partitions where one is listed.
-    fn total(&self, view: &diwan_store::ReadView) -> Result<u64> {
+    fn total(&self, view: &ReadView) -> Result<u64> {
         match &self.namespace {
             Namespace::Design => count(view, &self.namespace.interval(), u64::MAX),
             _ => Ok(self.collection.count()),
@@ -253,7 +259,7 @@ impl Listing {
     }
 
     /// How many documents of the namespace come before the interval.
-    fn offset(&self, view: &diwan_store::ReadView) -> Result<Option<u64>> {
+    fn offset(&self, view: &ReadView) -> Result<Option<u64>> {
         let begin = match self.direction() {
             Direction::Forward => self.parameters.interval.low.clone(),
             Direction::Reverse => self.parameters.interval.high.clone(),
@@ -268,36 +274,38 @@ impl Listing {
         Ok((counted < MOST_COUNTED).then_some(counted))
     }
 
-    fn write_keys(&self, out: &mut RowWriter, keys: &[Value]) -> Result<()> {
-        let mut view = self.collection.view();
-        self.write_head(out, self.total(&view)?, None, None);
-        let mut begun = Instant::now();
+    fn write_keys(
+        &self,
+        out: &mut RowWriter,
+        view: &ReadView,
+        next: &mut usize,
+        first: &mut bool,
+    ) -> Result<Flow> {
+        let keys = self.parameters.keys.as_deref().unwrap_or_default();
         let (skip, limit) = self.parameters.page();
-        let forward = keys.iter();
-        let backward = keys.iter().rev();
-        let chosen: Box<dyn Iterator<Item = &Value>> = match self.direction() {
-            Direction::Forward => Box::new(forward.skip(skip).take(limit)),
-            Direction::Reverse => Box::new(backward.skip(skip).take(limit)),
-        };
-        // What can be no design document is no row among design documents, though it was counted as one.
-        let chosen = chosen.filter(|key| match &self.namespace {
-            Namespace::Design => key.as_str().is_some_and(|text| self.namespace.has(text)),
-            _ => true,
-        });
-        for (at, key) in chosen.enumerate() {
-            if begun.elapsed() > VIEW_AGE {
-                view = self.collection.view();
-                begun = Instant::now();
+        let count = keys.len().saturating_sub(skip).min(limit);
+        while *next < count && !out.is_full() {
+            let at = skip + *next;
+            let key = match self.direction() {
+                Direction::Forward => &keys[at],
+                Direction::Reverse => &keys[keys.len() - 1 - at],
+            };
+            // What can be no design document is no row among design documents, though it was counted as one.
+            let is_row = match &self.namespace {
+                Namespace::Design => key.as_str().is_some_and(|text| self.namespace.has(text)),
+                _ => true,
+            };
+            if is_row {
+                let separator: &[u8] = if std::mem::take(first) { b"\r\n" } else { b",\r\n" };
+                out.buffer().extend_from_slice(separator);
+                self.write_key(out, view, key)?;
             }
-            out.buffer().extend_from_slice(if at == 0 { b"\r\n" } else { b",\r\n" });
-            self.write_key(out, &view, key)?;
-            out.row_done()?;
+            *next += 1;
         }
-        out.buffer().extend_from_slice(b"\r\n]}");
-        Ok(())
+        Ok(if *next < count { Flow::More } else { Flow::Done })
     }
 
-    fn write_key(&self, out: &mut RowWriter, view: &diwan_store::ReadView, key: &Value) -> Result<()> {
+    fn write_key(&self, out: &mut RowWriter, view: &ReadView, key: &Value) -> Result<()> {
         // As in CouchDB, keys are not held to a partition.
         let is_open = !matches!(self.namespace, Namespace::Design);
         if is_open
@@ -359,36 +367,47 @@ impl Namespace {
 /// The rows of a scan.
 struct Rows<'a> {
     listing: &'a Listing,
-    skip: u64,
-    left: u64,
-    first: bool,
-    /// When the present state of the store is let go.
-    until: Instant,
-    /// Behind which id to go on in a newer one.
-    stopped_at: Option<String>,
+    skip: &'a mut u64,
+    left: &'a mut u64,
+    first: &'a mut bool,
 }
 
 impl Rows<'_> {
+    fn write(&mut self, out: &mut RowWriter, view: &ReadView, walk: &mut Walk) -> Result<Flow> {
+        if *self.left == 0 {
+            return Ok(Flow::Done);
+        }
+        let direction = self.listing.direction();
+        let mut failure: Option<Error> = None;
+        let flow = walk.go(view, direction, &mut |id, record| {
+            self.row(out, view, id, &record).unwrap_or_else(|error| {
+                failure = Some(error);
+                ControlFlow::Break(())
+            })
+        })?;
+        match failure {
+            Some(error) => Err(error),
+            None if flow.is_break() && *self.left > 0 => Ok(Flow::More),
+            None => Ok(Flow::Done),
+        }
+    }
+
     #[inline]
     fn row(
         &mut self,
         out: &mut RowWriter,
-        view: &diwan_store::ReadView,
+        view: &ReadView,
         id: &[u8],
         record: &Record<'_>,
     ) -> Result<ControlFlow<()>> {
-        if self.skip > 0 {
-            self.skip -= 1;
+        if *self.skip > 0 {
+            *self.skip -= 1;
             return Ok(ControlFlow::Continue(()));
         }
         let value = record.doc.get("_id").unwrap_or(Bson::Null);
         let revision = record.revision();
         let buffer = out.buffer();
-        buffer.extend_from_slice(if std::mem::take(&mut self.first) {
-            b"\r\n{\"id\":"
-        } else {
-            b",\r\n{\"id\":"
-        });
+        buffer.extend_from_slice(if std::mem::take(self.first) { b"\r\n{\"id\":" } else { b",\r\n{\"id\":" });
         let start = buffer.len();
         document::write_id(buffer, value);
         let end = buffer.len();
@@ -413,27 +432,15 @@ impl Rows<'_> {
             }
         }
         out.buffer().push(b'}');
-        self.left -= 1;
-        if self.left == 0 {
-            return Ok(ControlFlow::Break(()));
-        }
-        if out.is_full() {
-            out.row_done()?;
-            if Instant::now() > self.until {
-                let mut text = String::new();
-                json::id_to_text(value, &mut text);
-                self.stopped_at = Some(text);
-                return Ok(ControlFlow::Break(()));
-            }
-        }
-        Ok(ControlFlow::Continue(()))
+        *self.left -= 1;
+        Ok(if *self.left == 0 || out.is_full() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     }
 }
 
 /// How many documents an interval has, at most `most`.
-fn count(view: &diwan_store::ReadView, interval: &Interval, most: u64) -> Result<u64> {
+fn count(view: &ReadView, interval: &Interval, most: u64) -> Result<u64> {
     let mut count = 0;
-    order::walk(view, interval, Direction::Forward, &mut |_, _| {
+    let _ = Walk::new(interval).go(view, Direction::Forward, &mut |_, _| {
         count += 1;
         if count < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;

@@ -75,33 +75,56 @@ impl Interval {
 /// Is shown the key bytes of an id and the document.
 pub type Show<'a> = dyn FnMut(&[u8], Record<'_>) -> ControlFlow<()> + 'a;
 
-/// Shows the documents of an interval in the order of their ids' texts, until `show` breaks.
-pub fn walk(view: &ReadView, interval: &Interval, direction: Direction, show: &mut Show<'_>) -> Result<()> {
-    let mut parts: Vec<Part> =
-        [Kind::Strings, Kind::ObjectIds, Kind::Others].map(|kind| Part::new(kind, interval)).into();
-    loop {
-        for part in &mut parts {
-            part.find_head(view, direction)?;
+/// What is left to show of an interval: a position that outlives the view of the store that it was reached in.
+pub struct Walk {
+    parts: Vec<Part>,
+}
+
+impl Walk {
+    /// All of an interval.
+    pub fn new(interval: &Interval) -> Walk {
+        Walk {
+            parts: [Kind::Strings, Kind::ObjectIds, Kind::Others]
+                .map(|kind| Part::new(kind, interval))
+                .into(),
         }
-        parts.retain(|part| part.head.is_some());
-        // Of equal texts strings are first upwards and last downwards.
-        let next = match direction {
-            Direction::Forward => (0..parts.len()).min_by(|&a, &b| parts[a].head.cmp(&parts[b].head)),
-            Direction::Reverse => (0..parts.len()).max_by(|&a, &b| parts[a].head.cmp(&parts[b].head)),
-        };
-        let Some(next) = next else { return Ok(()) };
-        let others = parts
-            .iter()
-            .enumerate()
-            .filter(|(at, _)| *at != next)
-            .filter_map(|(_, part)| part.head.as_deref());
-        let until = match direction {
-            Direction::Forward => others.min(),
-            Direction::Reverse => others.max(),
-        };
-        let until = until.map(str::to_owned);
-        if parts[next].run(view, until.as_deref(), direction, show)?.is_break() {
-            return Ok(());
+    }
+
+    /// Shows the documents in the order of their ids' texts, behind those that were shown before, until `show` breaks.
+    /// Says whether it did.
+    pub fn go(
+        &mut self,
+        view: &ReadView,
+        direction: Direction,
+        show: &mut Show<'_>,
+    ) -> Result<ControlFlow<()>> {
+        let parts = &mut self.parts;
+        // What came next in another view may be gone.
+        parts.iter_mut().for_each(|part| part.head = None);
+        loop {
+            for part in parts.iter_mut() {
+                part.find_head(view, direction)?;
+            }
+            parts.retain(|part| part.head.is_some());
+            // Of equal texts strings are first upwards and last downwards.
+            let next = match direction {
+                Direction::Forward => (0..parts.len()).min_by(|&a, &b| parts[a].head.cmp(&parts[b].head)),
+                Direction::Reverse => (0..parts.len()).max_by(|&a, &b| parts[a].head.cmp(&parts[b].head)),
+            };
+            let Some(next) = next else { return Ok(ControlFlow::Continue(())) };
+            let others = parts
+                .iter()
+                .enumerate()
+                .filter(|(at, _)| *at != next)
+                .filter_map(|(_, part)| part.head.as_deref());
+            let until = match direction {
+                Direction::Forward => others.min(),
+                Direction::Reverse => others.max(),
+            };
+            let until = until.map(str::to_owned);
+            if parts[next].run(view, until.as_deref(), direction, show)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
         }
     }
 }
@@ -396,13 +419,14 @@ mod tests {
 
     fn list(view: &ReadView, interval: &Interval, direction: Direction) -> Vec<String> {
         let mut out = Vec::new();
-        walk(view, interval, direction, &mut |_, record| {
-            let mut text = String::new();
-            json::id_to_text(record.doc.get("_id").unwrap(), &mut text);
-            out.push(text);
-            ControlFlow::Continue(())
-        })
-        .unwrap();
+        let _ = Walk::new(interval)
+            .go(view, direction, &mut |_, record| {
+                let mut text = String::new();
+                json::id_to_text(record.doc.get("_id").unwrap(), &mut text);
+                out.push(text);
+                ControlFlow::Continue(())
+            })
+            .unwrap();
         out
     }
 

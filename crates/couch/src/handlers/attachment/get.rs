@@ -1,9 +1,9 @@
 //! `GET /{db}/{doc}/{name*}`: an attachment's bytes, all or a range, packed or not.
 
-use crate::document::{Rev, open, parse_id, send};
+use crate::document::{Rev, open, parse_id};
 use crate::error::{Error, Result};
 use crate::handlers::document::{find, id_of};
-use crate::http::{Request, Response, multipart};
+use crate::http::{Flow, Request, Response, multipart};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use diwan_store::Collection;
@@ -85,8 +85,8 @@ fn whole(
 ) -> Response {
     let kind = attachment.content_type.clone();
     Response::rows(move |out| {
-        let mut reader = open(&collection, &attachment, form, range)?;
-        send(out, &mut reader)
+        out.splice(open(&collection, &attachment, form, range.clone())?);
+        Ok(Flow::Done)
     })
     .with_header(CONTENT_TYPE, kind)
     .with_header(CONTENT_LENGTH, length.to_string())
@@ -98,15 +98,15 @@ fn several(collection: Arc<Collection>, attachment: Attachment, ranges: Vec<Rang
     let kind = format!("multipart/byteranges; boundary=\"{boundary}\"");
     Response::rows(move |out| {
         write!(out, "--{boundary}")?;
-        for range in ranges {
+        for range in &ranges {
             let kind = multipart::header_value(&attachment.content_type);
-            let content_range = content_range(&range, attachment.length);
+            let content_range = content_range(range, attachment.length);
             write!(out, "\r\nContent-Type: {kind}\r\nContent-Range: {content_range}\r\n\r\n")?;
-            let mut reader = open(&collection, &attachment, BlobForm::Stored, Some(range))?;
-            send(out, &mut reader)?;
+            out.splice(open(&collection, &attachment, BlobForm::Stored, Some(range.clone()))?);
             write!(out, "\r\n--{boundary}")?;
         }
-        out.write_all(b"--")
+        out.write_all(b"--")?;
+        Ok(Flow::Done)
     })
     .with_status(StatusCode::PARTIAL_CONTENT)
     .with_header(CONTENT_TYPE, kind)

@@ -1,6 +1,6 @@
 //! Rows of an answer that wait to be sent: in memory while they are few, else in a temporary file.
 
-use crate::http::Response;
+use crate::http::{Flow, Response};
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::PathBuf;
@@ -55,10 +55,14 @@ impl Spool {
         self.buffer.push(b']');
         let Some(mut file) = self.file else { return Ok(Response::json_text(200, self.buffer)) };
         file.seek(SeekFrom::Start(0))?;
+        let mut file = Some(file);
         Ok(Response::rows(move |out| {
-            io::copy(&mut file, out)?;
+            if let Some(file) = file.take() {
+                out.splice(file);
+            }
             out.write_all(&self.buffer)?;
-            out.write_all(b"\n")
+            out.write_all(b"\n")?;
+            Ok(Flow::Done)
         }))
     }
 }

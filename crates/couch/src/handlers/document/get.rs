@@ -7,7 +7,7 @@ use crate::document::{
 };
 use crate::error::{Error, Result};
 use crate::handlers::local;
-use crate::http::{Request, Response, RowWriter, multipart};
+use crate::http::{Flow, Request, Response, multipart};
 use diwan_store::{ReadView, RevisedDocument};
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
 use std::io::Write;
@@ -44,13 +44,15 @@ pub fn get(request: &mut Request) -> Result<Response> {
     } else if request.takes("multipart/related") {
         let related = relate(&view, &id, &doc, &show, multipart::boundary())?;
         let (kind, length) = (related.content_type(), related.length().to_string());
-        Response::rows(move |out| Ok(send_related(out, view.collection(), &related)?))
+        Response::rows(move |out| send_related(out, &collection, &related).map(|()| Flow::Done))
             .with_header(CONTENT_TYPE, kind)
             .with_header(CONTENT_LENGTH, length)
     } else {
         Response::rows(move |out| {
+            let view = out.view(&collection);
             write_doc(out, &view, &id.key, &doc, &show)?;
-            out.write_all(b"\n")
+            out.write_all(b"\n")?;
+            Ok(Flow::Done)
         })
     };
     Ok(match tag {
@@ -191,56 +193,60 @@ fn open_revs(
         return Err(Error::missing());
     }
     let show = options.show.of_revision();
+    let collection = view.collection().clone();
+    let mut at = 0;
     if !request.takes("multipart/mixed") {
-        return Ok(Response::rows(move |out| write_list(out, &view, &id, &opened, &show)));
+        return Ok(Response::rows(move |out| {
+            if at == 0 {
+                out.write_all(b"[")?;
+            }
+            let Some(one) = opened.get(at) else {
+                out.write_all(b"]\n")?;
+                return Ok(Flow::Done);
+            };
+            if at > 0 {
+                out.write_all(b",")?;
+            }
+            match one {
+                Ok(doc) => {
+                    out.write_all(br#"{"ok":"#)?;
+                    let view = out.view(&collection);
+                    write_doc(out, &view, &id.key, doc, &show)?;
+                    out.write_all(b"}")?;
+                }
+                Err(rev) => write_missing(out.buffer(), rev),
+            }
+            at += 1;
+            Ok(Flow::More)
+        }));
     }
     let boundary = multipart::boundary();
     let kind = format!("multipart/mixed; boundary=\"{boundary}\"");
+    let inner = multipart::boundary();
     let response = Response::rows(move |out| {
-        let inner = multipart::boundary();
-        write!(out, "--{boundary}")?;
-        for one in &opened {
-            match one {
-                Ok(doc) => {
-                    let related = relate(&view, &id, doc, &show, inner.clone())?;
-                    write!(out, "\r\nContent-Type: {}\r\n\r\n", related.content_type())?;
-                    send_related(out, view.collection(), &related)?;
-                }
-                Err(rev) => {
-                    write!(out, "\r\nContent-Type: application/json; error=\"true\"\r\n\r\n")?;
-                    write_missing(out.buffer(), rev);
-                }
-            }
-            write!(out, "\r\n--{boundary}")?;
+        if at == 0 {
+            write!(out, "--{boundary}")?;
         }
-        out.write_all(b"--")
+        match opened.get(at) {
+            None => {
+                out.write_all(b"--")?;
+                return Ok(Flow::Done);
+            }
+            Some(Ok(doc)) => {
+                let related = relate(&out.view(&collection), &id, doc, &show, inner.clone())?;
+                write!(out, "\r\nContent-Type: {}\r\n\r\n", related.content_type())?;
+                send_related(out, &collection, &related)?;
+            }
+            Some(Err(rev)) => {
+                write!(out, "\r\nContent-Type: application/json; error=\"true\"\r\n\r\n")?;
+                write_missing(out.buffer(), rev);
+            }
+        }
+        write!(out, "\r\n--{boundary}")?;
+        at += 1;
+        Ok(Flow::More)
     });
     Ok(response.with_header(CONTENT_TYPE, kind))
-}
-
-fn write_list(
-    out: &mut RowWriter,
-    view: &ReadView,
-    id: &IdKey,
-    opened: &Opened,
-    show: &Show,
-) -> std::io::Result<()> {
-    out.write_all(b"[")?;
-    for (at, one) in opened.iter().enumerate() {
-        if at > 0 {
-            out.write_all(b",")?;
-        }
-        match one {
-            Ok(doc) => {
-                out.write_all(br#"{"ok":"#)?;
-                write_doc(out, view, &id.key, doc, show)?;
-                out.write_all(b"}")?;
-            }
-            Err(rev) => write_missing(out.buffer(), rev),
-        }
-        out.row_done()?;
-    }
-    out.write_all(b"]\n")
 }
 
 fn write_missing(out: &mut Vec<u8>, rev: &Rev) {

@@ -2,7 +2,7 @@
 
 use super::{Answer, Call, Chunks, Payload, Peer};
 use crate::error::Error;
-use crate::http::{Body, Query, Request, Response, ResponseBody, RowWriter};
+use crate::http::{Body, Query, Request, Response, ResponseBody, RowReader};
 use crate::replicator::failure::Failure;
 use crate::replicator::stop::Stop;
 use crate::routes;
@@ -10,14 +10,10 @@ use crate::server::Couch;
 use hyper::body::Bytes;
 use hyper::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, SERVER};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use std::io::{self, Cursor, Read};
+use std::io::{Cursor, Read};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Weak};
 use tokio::runtime::Handle;
-use tokio::sync::mpsc;
-
-/// How many chunks of an answer may wait to be read.
-const CHUNKS: usize = 4;
 
 /// A database of this server.
 pub struct Local {
@@ -110,26 +106,7 @@ impl Local {
         let body = match response.body {
             ResponseBody::Bytes(bytes) => Box::new(Cursor::new(bytes)),
             ResponseBody::Feed(feed) => chunks(Bytes::new(), feed),
-            ResponseBody::Begun(first, feed) => chunks(first, feed),
-            ResponseBody::Rows(rows) => {
-                let (sender, receiver) = mpsc::channel(CHUNKS);
-                let runtime = self.runtime.clone();
-                let spawned =
-                    std::thread::Builder::new().name("replication rows".to_owned()).spawn(move || {
-                        let _entered = runtime.enter();
-                        let mut writer = RowWriter::new(sender);
-                        let written = rows(&mut writer).and_then(|()| io::Write::flush(&mut writer));
-                        if let Err(error) = written
-                            && error.kind() != io::ErrorKind::BrokenPipe
-                        {
-                            writer.abort(error);
-                        }
-                    });
-                if let Err(error) = spawned {
-                    return Err(Failure::passing("internal_server_error", format!("no thread: {error}")));
-                }
-                chunks(Bytes::new(), receiver)
-            }
+            ResponseBody::Rows(rows) => Box::new(RowReader::new(rows)),
         };
         let mut headers: HeaderMap = response.headers.into_iter().collect();
         headers.insert(SERVER, server);

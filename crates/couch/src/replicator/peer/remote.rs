@@ -313,7 +313,12 @@ impl Prepared {
             Payload::Stream { content_type, length, reader } => {
                 let (sender, rest) = mpsc::channel(CHUNKS);
                 let content_type = HeaderValue::from_str(&content_type).ok();
-                let body = Outgoing::Chunks(http::Chunks { first: None, rest, length: Some(length) });
+                let body = Outgoing::Chunks(http::Chunks {
+                    first: None,
+                    rest,
+                    length: Some(length),
+                    pace: http::Pace::default(),
+                });
                 (Prepared { body, content_type }, Some((sender, reader)))
             }
         }

@@ -1,0 +1,180 @@
+//! A socket that knows whether its client reads.
+//!
+//! While the socket takes nothing, answers that are still being written are not asked for more, so that what waits for a
+//! client is a chunk or two. A client that takes nothing for long is disconnected.
+
+use parking_lot::Mutex;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Sleep, sleep};
+
+/// Whether a connection's client reads. Shared by a connection and its answers.
+#[derive(Clone, Default)]
+pub struct Pace {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    /// The socket takes nothing.
+    is_full: AtomicBool,
+    /// Who wants to write more.
+    waiting: Mutex<Vec<Waker>>,
+}
+
+impl Pace {
+    /// Completes at once unless the socket is full; then the task is woken when it is no more.
+    pub fn poll_ready(&self, context: &Context<'_>) -> Poll<()> {
+        if !self.shared.is_full.load(Ordering::Acquire) {
+            return Poll::Ready(());
+        }
+        let mut waiting = self.shared.waiting.lock();
+        if !self.shared.is_full.load(Ordering::Acquire) {
+            return Poll::Ready(());
+        }
+        if !waiting.iter().any(|waker| waker.will_wake(context.waker())) {
+            waiting.push(context.waker().clone());
+        }
+        Poll::Pending
+    }
+
+    fn set_full(&self, is_full: bool) {
+        let mut waiting = self.shared.waiting.lock();
+        self.shared.is_full.store(is_full, Ordering::Release);
+        if !is_full {
+            waiting.drain(..).for_each(Waker::wake);
+        }
+    }
+}
+
+/// The socket.
+pub struct Paced<S> {
+    socket: S,
+    pace: Pace,
+    patience: Duration,
+    /// When the client is given up, while the socket is full.
+    given_up: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> Paced<S> {
+    /// Over a new connection, whose client may take nothing for so long.
+    pub fn new(socket: S, patience: Duration) -> Paced<S> {
+        Paced { socket, pace: Pace::default(), patience, given_up: None }
+    }
+
+    /// The socket below.
+    pub fn inner(&self) -> &S {
+        &self.socket
+    }
+
+    /// To be asked before an answer is written further.
+    pub fn pace(&self) -> Pace {
+        self.pace.clone()
+    }
+
+    /// Notes what became of an attempt to write.
+    fn note(
+        &mut self,
+        context: &mut Context<'_>,
+        written: Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        if written.is_ready() {
+            if self.given_up.take().is_some() {
+                self.pace.set_full(false);
+            }
+            return written;
+        }
+        if self.given_up.is_none() {
+            self.pace.set_full(true);
+        }
+        let given_up = self.given_up.get_or_insert_with(|| Box::pin(sleep(self.patience)));
+        match given_up.as_mut().poll(context) {
+            Poll::Ready(()) => {
+                Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client takes no answer")))
+            }
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().socket).poll_read(context, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Paced<S> {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let written = Pin::new(&mut this.socket).poll_write(context, bytes);
+        this.note(context, written)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().socket).poll_flush(context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().socket).poll_shutdown(context)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let written = Pin::new(&mut this.socket).poll_write_vectored(context, slices);
+        this.note(context, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.socket.is_write_vectored()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    fn runtime() -> tokio::runtime::Runtime {
+        tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap()
+    }
+
+    #[test]
+    fn a_full_socket_holds_answers_back_until_the_client_reads() {
+        runtime().block_on(async {
+            let (own, mut client) = tokio::io::duplex(10);
+            let mut socket = Paced::new(own, Duration::from_secs(3600));
+            let pace = socket.pace();
+            let ready = || std::future::poll_fn(|context| pace.poll_ready(context));
+            ready().await;
+            let writing = tokio::spawn(async move { socket.write_all(&[0; 30]).await });
+            tokio::task::yield_now().await;
+            assert!(tokio::time::timeout(Duration::from_millis(5), ready()).await.is_err());
+            client.read_exact(&mut [0; 30]).await.unwrap();
+            ready().await;
+            writing.await.unwrap().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_client_that_takes_nothing_is_given_up() {
+        runtime().block_on(async {
+            let (own, _client) = tokio::io::duplex(10);
+            let mut socket = Paced::new(own, Duration::from_millis(5));
+            let failed = socket.write_all(&[0; 30]).await.unwrap_err();
+            assert_eq!(failed.kind(), io::ErrorKind::TimedOut);
+        });
+    }
+}
