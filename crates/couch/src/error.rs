@@ -22,6 +22,9 @@ pub struct Error {
     pub reason: Cow<'static, str>,
     /// Headers of the answer beside the usual ones.
     pub headers: Vec<(&'static str, String)>,
+    /// CouchDB would store the document that this server cannot. In a list it is refused for itself, where what CouchDB
+    /// refuses spoils the list.
+    pub is_own_limit: bool,
 }
 
 macro_rules! constructors {
@@ -85,7 +88,18 @@ impl Error {
         error: impl Into<Cow<'static, str>>,
         reason: impl Into<Cow<'static, str>>,
     ) -> Error {
-        Error { status, error: error.into(), reason: reason.into(), headers: Vec::new() }
+        Error {
+            status,
+            error: error.into(),
+            reason: reason.into(),
+            headers: Vec::new(),
+            is_own_limit: false,
+        }
+    }
+
+    /// The same error of what CouchDB would store.
+    pub fn own_limit(self) -> Error {
+        Error { is_own_limit: true, ..self }
     }
 
     /// A write that names a revision which is not a leaf, or none where there is one.
@@ -200,9 +214,10 @@ impl From<diwan_script::Error> for Error {
 impl From<JsonError> for Error {
     fn from(error: JsonError) -> Error {
         match error.kind {
-            ErrorKind::Syntax | ErrorKind::Depth => {
-                Error::bad_request(format!("invalid UTF-8 JSON: {error}"))
-            }
+            ErrorKind::Syntax => Error::bad_request(format!("invalid UTF-8 JSON: {error}")),
+            ErrorKind::Depth => Error::bad_request(format!("invalid UTF-8 JSON: {error}")).own_limit(),
+            ErrorKind::Unstorable => Error::bad_request(error.to_string()).own_limit(),
+            ErrorKind::Reserved => Error::doc_validation(error.message).own_limit(),
             ErrorKind::Size => Error::too_large(error.to_string()),
             ErrorKind::DocValidation => Error::doc_validation(error.message),
             ErrorKind::IllegalId => Error::illegal_docid(error.message),

@@ -201,7 +201,10 @@ enum Slot {
 
 /// Reads one member of `_attachments`.
 fn describe<'d>(name: &'d str, doc: Doc<'d>) -> Result<Described<'d>> {
-    check_name(name)?;
+    // As in CouchDB, one may have the empty name here, though no path names it.
+    if !name.is_empty() {
+        check_name(name)?;
+    }
     let flag = |member: &str| doc.get(member) == Some(Value::Boolean(true));
     let number = |member: &str| doc.get(member).and_then(Value::as_i64_exact);
     let packed = packing(name, doc)?;

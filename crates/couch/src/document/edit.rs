@@ -13,7 +13,9 @@ use diwan_store::blob::{Attachment, StagedBlob};
 use diwan_store::{
     Base, Collection, Error as StoreError, RevisionEdit, RevisionOutcome, RevisionReport, id_key,
 };
-use diwan_value::json::{CouchDoc, ErrorKind, JsonError, Limits, id_from_text, parse_couch};
+use diwan_value::json::{
+    CouchDoc, Dialect, ErrorKind, JsonError, Limits, UNSTORABLE_REVISION, id_from_text, parse_couch,
+};
 use diwan_value::{DocBuf, ValueBuf};
 use hyper::header::{HOST, IF_MATCH};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -105,7 +107,8 @@ impl Draft {
         parts: Option<&mut Parts<'_>>,
     ) -> Result<Draft> {
         let limits = Limits { bytes: context.max_bytes, ..Limits::default() };
-        let mut doc = parse_couch(text, limits).map_err(|error| refused(error, text, id))?;
+        let dialect = if context.replicated { Dialect::Replicated } else { Dialect::Plain };
+        let mut doc = parse_couch(text, limits, dialect).map_err(|error| refused(error, text, id))?;
         let id = match (id, doc.id.take()) {
             // As in CouchDB, what the body says is not looked at.
             (Some(id), _) => id.to_owned(),
@@ -117,7 +120,7 @@ impl Draft {
         }
         let value = id_from_text(&id).map_err(id_error)?;
         if id.len() > SHORT_ID {
-            id_key(value.as_value()).map_err(|error| Error::illegal_docid(error.to_string()))?;
+            id_key(value.as_value()).map_err(|error| Error::illegal_docid(error.to_string()).own_limit())?;
         }
         check_new(context.collection, &id)?;
         let base = base_of(&doc, named, context.replicated)?;
@@ -323,9 +326,7 @@ fn base_of(doc: &CouchDoc<'_>, named: &Named, replicated: bool) -> Result<Option
             Ok(Some(Base::Graft { revision, ancestors: ancestors.to_vec() }))
         }
         Some(Rev::Own(revision)) => Ok(Some(Base::Leaf(revision))),
-        Some(Rev::Foreign(_)) if replicated => Err(Error::bad_request(
-            "Invalid rev format: what is stored here has 32 hexadecimal digits or at most 10 other characters",
-        )),
+        Some(Rev::Foreign(_)) if replicated => Err(Error::bad_request(UNSTORABLE_REVISION).own_limit()),
         Some(Rev::Foreign(_)) => Ok(None),
     }
 }
@@ -375,7 +376,7 @@ fn refused(error: JsonError, text: &[u8], id: Option<&str>) -> Error {
     // As in CouchDB, the reason is the document's id.
     let id = id.map(str::to_owned).or_else(|| {
         let unlimited = Limits { bytes: usize::MAX, ..Limits::default() };
-        parse_couch(text, unlimited).ok()?.id
+        parse_couch(text, unlimited, Dialect::Plain).ok()?.id
     });
     Error::document_too_large(id.unwrap_or_default())
 }
@@ -429,7 +430,7 @@ mod tests {
     #[test]
     fn bases_follow_what_is_named() {
         let base = |text: &str, replicated| {
-            let doc = parse_couch(text.as_bytes(), Limits::default()).unwrap();
+            let doc = parse_couch(text.as_bytes(), Limits::default(), Dialect::Replicated).unwrap();
             base_of(&doc, &Named::default(), replicated)
         };
         let hash = "01".repeat(16);

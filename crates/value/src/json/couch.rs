@@ -23,6 +23,10 @@ pub(super) const UNDERSCORED: [&str; 5] = [
 /// Members that the server adds to what it answers, and ignores in what it is sent.
 const IGNORED: [&str; 4] = ["_revs_info", "_local_seq", "_conflicts", "_deleted_conflicts"];
 
+/// Why a revision that CouchDB takes is not stored.
+pub const UNSTORABLE_REVISION: &str =
+    "Invalid rev format: what is stored here has 32 hexadecimal digits or at most 10 other characters";
+
 /// Whether a top-level member of that name is no field of the document, but of what the server knows about it: all
 /// that begin with an underscore, but `_id` and the few that are fields of the same name.
 pub fn is_metadata_member(name: &str) -> bool {
@@ -56,8 +60,8 @@ pub struct Revisions {
 }
 
 /// Reads text that is exactly one document as CouchDB's clients send it. Attachments do not count towards the size.
-pub fn parse_couch(text: &[u8], limits: Limits) -> Result<CouchDoc<'_>, JsonError> {
-    let mut reader = Reader::new(text, limits, Dialect::Plain)?;
+pub fn parse_couch(text: &[u8], limits: Limits, dialect: Dialect) -> Result<CouchDoc<'_>, JsonError> {
+    let mut reader = Reader::new(text, limits, dialect)?;
     reader.skip_space();
     if reader.peek() != Some(b'{') {
         // What is no JSON at all is told first.
@@ -130,7 +134,7 @@ impl<'t> CouchDoc<'t> {
             ("_deleted", Value::Boolean(deleted)) => self.deleted = deleted,
             ("_revisions", Value::Document(given)) => match revisions(given) {
                 Ok(revisions) => self.revisions = Some(revisions),
-                Err(message) => return refuse(ErrorKind::DocValidation, message),
+                Err((kind, message)) => return refuse(kind, message),
             },
             _ => return unknown(),
         }
@@ -145,7 +149,7 @@ fn renamed(reader: &mut Reader<'_>, element: usize, position: usize) -> Result<(
     let field = &name[1..];
     if !is_metadata_member(field) {
         let message = format!("Bad special document member: {name}");
-        return Err(JsonError::new(ErrorKind::DocValidation, position, message));
+        return Err(JsonError::new(ErrorKind::Reserved, position, message));
     }
     // The fingerprint is of the name with its dollar: the same for all that are renamed to one.
     reader.out.remove(element + 1);
@@ -159,17 +163,22 @@ fn name_at(reader: &Reader<'_>, element: usize) -> String {
     String::from_utf8_lossy(name).into_owned()
 }
 
-fn revisions(given: Doc<'_>) -> Result<Revisions, &'static str> {
+fn revisions(given: Doc<'_>) -> Result<Revisions, (ErrorKind, &'static str)> {
+    let invalid = |message| (ErrorKind::DocValidation, message);
     let start = match given.get("start") {
         Some(Value::Int32(start)) => u64::try_from(start).ok(),
         Some(Value::Int64(start)) => u64::try_from(start).ok(),
         _ => None,
     };
-    let start = start.ok_or("_revisions.start isn't an integer.")?;
-    let ids = given.get_array("ids").ok_or("_revisions.ids isn't a array.")?;
+    let start = start.ok_or(invalid("_revisions.start isn't an integer."))?;
+    let ids = given.get_array("ids").ok_or(invalid("_revisions.ids isn't a array."))?;
     let ids = ids.iter().map(|id| {
-        let id = id.as_str().ok_or("RevId isn't a string")?;
-        super::parse_hash(id).ok_or("RevId isn't a valid hexadecimal")
+        let id = id.as_str().ok_or(invalid("RevId isn't a string"))?;
+        // CouchDB takes any text but one that is as long as a hash and none.
+        super::parse_hash(id).ok_or(match id.len() {
+            32 => invalid("RevId isn't a valid hexadecimal"),
+            _ => (ErrorKind::Unstorable, UNSTORABLE_REVISION),
+        })
     });
     Ok(Revisions { start, ids: ids.collect::<Result<_, _>>()? })
 }

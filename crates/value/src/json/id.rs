@@ -1,9 +1,10 @@
 //! Ids of any type as text: what stands in a URL and in the member `_id`.
 //!
 //! A string is its own text and an `ObjectId` is its 24 lower-case hexadecimal digits. Everything else is a tilde and
-//! canonical Extended JSON: other types, and strings that would read as something else (24 such digits, a tilde in
-//! front) or that CouchDB's clients may not use as ids (the empty one, those that begin with an underscore but
-//! `_design/…`). So every value has exactly one text, and every text is that of one value or of none.
+//! canonical Extended JSON: other types, and strings that would read as something else (24 such digits, a tilde and the
+//! JSON of such an id) or that CouchDB's clients may not use as ids (the empty one, those that begin with an underscore
+//! but `_design/…`). Any other text that begins with a tilde is a string, as in CouchDB. So every value has exactly one
+//! text, and every text is that of one value or of none.
 
 use super::write::{Mode, write_value};
 use super::{Dialect, ErrorKind, JsonError, Limits, parse_value_with};
@@ -26,12 +27,6 @@ impl fmt::Display for IdError {
 }
 
 impl std::error::Error for IdError {}
-
-impl From<JsonError> for IdError {
-    fn from(error: JsonError) -> IdError {
-        IdError(format!("Illegal document id: {error}"))
-    }
-}
 
 impl From<IdError> for JsonError {
     fn from(error: IdError) -> JsonError {
@@ -61,30 +56,32 @@ pub fn id_from_text(text: &str) -> Result<ValueBuf, IdError> {
         return Ok(Value::ObjectId(id).to_owned());
     }
     let refuse = |reason: &str| Err(IdError(reason.to_owned()));
-    let Some(json) = text.strip_prefix('~') else {
-        return match text {
-            "" => refuse("Document id must not be empty"),
-            "_design/" => refuse("Illegal document id `_design/`"),
-            "_local/" => refuse("Illegal document id `_local/`"),
-            _ => refuse("Only reserved document ids may start with underscore."),
-        };
-    };
-    if json.len() > MAX_TEXT {
-        return refuse("Document id is too long");
+    match text {
+        "" => refuse("Document id must not be empty"),
+        "_design/" => refuse("Illegal document id `_design/`"),
+        "_local/" => refuse("Illegal document id `_local/`"),
+        _ if text.starts_with('_') => refuse("Only reserved document ids may start with underscore."),
+        _ if text.len() > MAX_TEXT => refuse("Document id is too long"),
+        // A string that was its own text was taken above.
+        _ => escaped(text).ok_or_else(|| IdError("Illegal document id".to_owned())),
     }
-    let id = parse_value_with(json.as_bytes(), Limits::default(), Dialect::Extended)?;
+}
+
+/// The id whose text is a tilde and its JSON, if this is one.
+fn escaped(text: &str) -> Option<ValueBuf> {
+    let json = text.strip_prefix('~').filter(|json| json.len() <= MAX_TEXT)?;
+    let id = parse_value_with(json.as_bytes(), Limits::default(), Dialect::Extended).ok()?;
     let mut written = String::with_capacity(text.len());
     id_to_text(id.as_value(), &mut written);
-    if written != text {
-        return Err(IdError(format!("Illegal document id: it must be written as {written}")));
-    }
-    Ok(id)
+    (written == text).then_some(id)
 }
 
 /// Whether a string is its own text.
 fn is_plain(text: &str) -> bool {
     match text.as_bytes().first() {
-        None | Some(b'~') => false,
+        None => false,
+        // A longer one could not be told from an id that is too long to be read; the store has none.
+        Some(b'~') => text.len() <= MAX_TEXT && escaped(text).is_none(),
         Some(b'_') => text.strip_prefix("_design/").is_some_and(|name| !name.is_empty()),
         _ => object_id(text).is_none(),
     }

@@ -23,7 +23,7 @@ mod tests;
 mod wrapper;
 mod write;
 
-pub use couch::{CouchDoc, Revisions, is_metadata_member, parse_couch};
+pub use couch::{CouchDoc, Revisions, UNSTORABLE_REVISION, is_metadata_member, parse_couch};
 pub use id::{IdError, id_from_text, id_to_text};
 pub use keep::keep_types;
 pub use revision::{parse_hash, push_hash};
@@ -60,13 +60,22 @@ pub enum Dialect {
     /// an ordinary one, and of the values of a name that occurs twice the last counts, at the place of the first, as
     /// CouchDB has it.
     Plain,
+    /// As `Plain`, for documents whose revision was made elsewhere, so that their text must not change: an object is a
+    /// type wrapper only in the one form in which [`Mode::Exchange`] writes its value. `{"$date": …}` with an offset
+    /// from UTC stays an ordinary object.
+    Replicated,
 }
 
 /// What kind of mistake a text has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// The text is not JSON, or cannot be BSON (a name with a NUL).
+    /// The text is not JSON.
     Syntax,
+    /// What CouchDB stores and BSON has no place for: a name with a NUL, a revision of another form than there may be
+    /// here.
+    Unstorable,
+    /// The same for a member whose name begins with a dollar: CouchDB's `doc_validation`.
+    Reserved,
     /// Nested too deep.
     Depth,
     /// Too large.
@@ -99,7 +108,7 @@ impl JsonError {
 impl fmt::Display for JsonError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
-            ErrorKind::Syntax | ErrorKind::Depth | ErrorKind::Size => {
+            ErrorKind::Syntax | ErrorKind::Unstorable | ErrorKind::Depth | ErrorKind::Size => {
                 write!(f, "{} at byte {}", self.message, self.position)
             }
             _ => f.write_str(&self.message),

@@ -5,6 +5,7 @@
 //! ends, on its BSON.
 
 use super::scan::{fingerprint, plain_length};
+use super::write::{Mode, write_value};
 use super::{Dialect, ErrorKind, JsonError, Limits, number, wrapper};
 use crate::element::Type;
 use crate::view::{Doc, Value};
@@ -27,6 +28,8 @@ pub(super) struct Reader<'t> {
     names: Vec<u64>,
     limits: Limits,
     dialect: Dialect,
+    /// The object at hand lies within one that may be a wrapper, which is looked at as a whole when it ends.
+    within_wrapper: bool,
     /// The deepest nesting met.
     deepest: usize,
 }
@@ -37,7 +40,16 @@ impl<'t> Reader<'t> {
             return Err(JsonError::new(ErrorKind::Syntax, error.valid_up_to(), "invalid UTF-8"));
         }
         let out = Vec::with_capacity((text.len() + 32).min(limits.bytes));
-        Ok(Reader { text, at: 0, out, names: Vec::new(), limits, dialect, deepest: 0 })
+        Ok(Reader {
+            text,
+            at: 0,
+            out,
+            names: Vec::new(),
+            limits,
+            dialect,
+            within_wrapper: false,
+            deepest: 0,
+        })
     }
 
     /// What was written.
@@ -131,15 +143,24 @@ impl<'t> Reader<'t> {
         let position = self.at;
         let start = self.begin(depth)?;
         let names = self.names.len();
+        let within = self.within_wrapper;
         let mut more = !self.ends_at_once(b'}');
         while more {
             let (element, _) = self.name()?;
+            if self.dialect == Dialect::Replicated && element == start + 4 {
+                self.within_wrapper |= wrapper::is_name(&self.out[element + 1..self.out.len() - 1]);
+            }
             self.out[element] = self.value(depth + 1)? as u8;
             more = self.goes_on(b'}')?;
         }
         self.close(start, names);
+        self.within_wrapper = within;
         if self.out.get(start + 5) == Some(&b'$') {
-            return self.unwrap(start, position);
+            return if self.dialect == Dialect::Replicated {
+                self.unwrap_replicated(start, position)
+            } else {
+                self.unwrap(start, position)
+            };
         }
         Ok(Type::Document)
     }
@@ -183,7 +204,7 @@ impl<'t> Reader<'t> {
         // A NUL can only come from an escape.
         if escaped && name.contains(&0) {
             let message = "a name must not contain a null character";
-            return Err(JsonError::new(ErrorKind::Syntax, position, message));
+            return Err(JsonError::new(ErrorKind::Unstorable, position, message));
         }
         self.out.push(0);
         self.skip_space();
@@ -237,7 +258,7 @@ impl<'t> Reader<'t> {
         }
         self.names.truncate(names);
         self.fill_length(start);
-        if twice && self.dialect == Dialect::Plain {
+        if twice && self.dialect != Dialect::Extended {
             self.keep_last(start);
         }
     }
@@ -288,6 +309,29 @@ impl<'t> Reader<'t> {
             }
             _ => Ok(Type::Document),
         }
+    }
+
+    /// Replaces the document at `start` by the value that its text, from `position` on, wraps, if that value is written
+    /// in just this form. What lies within was not unwrapped.
+    #[cold]
+    fn unwrap_replicated(&mut self, start: usize, position: usize) -> Result<Type, JsonError> {
+        let text = &self.text[position..self.at];
+        let first = Doc::trusted(&self.out[start..]).iter().next();
+        if self.within_wrapper || !first.is_some_and(|first| wrapper::is_name(first.key)) {
+            return Ok(Type::Document);
+        }
+        let Ok(value) = super::parse_value(text, self.limits) else { return Ok(Type::Document) };
+        let raw = value.as_raw();
+        if raw.tag != Type::Document {
+            let mut written = Vec::with_capacity(text.len());
+            write_value(&mut written, value.as_value(), Mode::Exchange);
+            if is_same_text(text, &written) {
+                self.out.truncate(start);
+                self.out.extend_from_slice(raw.bytes);
+                return Ok(raw.tag);
+            }
+        }
+        Ok(Type::Document)
     }
 
     fn array(&mut self, depth: usize) -> Result<Type, JsonError> {
@@ -452,6 +496,22 @@ impl<'t> Reader<'t> {
     fn too_large(&self) -> JsonError {
         JsonError::new(ErrorKind::Size, self.at, format!("more than {} bytes", self.limits.bytes))
     }
+}
+
+/// Whether two texts differ in space between tokens alone, of which `written` has none.
+fn is_same_text(text: &[u8], written: &[u8]) -> bool {
+    let (mut string, mut escape) = (false, false);
+    let dense = text.iter().filter(|&&byte| {
+        let space = !string && matches!(byte, b' ' | b'\n' | b'\r' | b'\t');
+        (string, escape) = match byte {
+            _ if escape => (string, false),
+            b'"' => (!string, false),
+            b'\\' => (string, true),
+            _ => (string, false),
+        };
+        !space
+    });
+    dense.eq(written)
 }
 
 /// How many levels of documents, arrays and scopes lie in one another.

@@ -8,7 +8,11 @@ fn parse(text: &str) -> Result<DocBuf, JsonError> {
 }
 
 fn couch(text: &str) -> Result<CouchDoc<'_>, JsonError> {
-    parse_couch(text.as_bytes(), Limits::default())
+    couch_with(text, Limits::default())
+}
+
+fn couch_with(text: &str, limits: Limits) -> Result<CouchDoc<'_>, JsonError> {
+    parse_couch(text.as_bytes(), limits, Dialect::Plain)
 }
 
 fn read(text: &str) -> DocBuf {
@@ -52,7 +56,6 @@ fn mistakes_have_their_place() {
         ("{\"a\":\"\\ud800\"}", 6),
         ("{\"a\":\"\\ud800\\u0041\"}", 6),
         ("{\"a\":\"\\udc00\"}", 6),
-        ("{\"a\\u0000\":1}", 1),
         ("{\"a\":1}}", 7),
         ("{\"a\":NaN}", 5),
         ("{\"a\":01}", 5),
@@ -67,6 +70,8 @@ fn mistakes_have_their_place() {
             assert!(couch(&skipped).is_err(), "{skipped}");
         }
     }
+    let error = parse("{\"a\\u0000\":1}").unwrap_err();
+    assert_eq!((error.kind, error.position), (ErrorKind::Unstorable, 1));
     let error = parse_document(b"{\"a\":\"\xFF\"}", Limits::default()).unwrap_err();
     assert_eq!((error.position, error.message.as_str()), (6, "invalid UTF-8"));
     assert!(parse("[1]").is_err() && parse("1").is_err());
@@ -136,14 +141,14 @@ fn depth_and_size_are_limited() {
     let limits = Limits { depth: 10, bytes: 100 };
     for text in [format!("{{\"a\":\"{}\"}}", "x".repeat(100)), format!("{{\"a\":[{}1]}}", "1,".repeat(20))] {
         assert_eq!(parse_document(text.as_bytes(), limits).unwrap_err().kind, ErrorKind::Size);
-        assert_eq!(parse_couch(text.as_bytes(), limits).unwrap_err().kind, ErrorKind::Size);
+        assert_eq!(couch_with(&text, limits).unwrap_err().kind, ErrorKind::Size);
     }
     // Of a wrapper counts what it becomes, not what it is while it is read.
     let wrapped =
         format!("{{\"a\":{{\"$binary\":{{\"base64\":\"{}\",\"subType\":\"00\"}}}}}}", "A".repeat(100));
     assert!(parse_document(wrapped.as_bytes(), limits).is_ok());
     let attached = format!("{{\"_attachments\":{{\"a\":{{\"data\":\"{}\"}}}},\"b\":1}}", "x".repeat(1000));
-    assert_eq!(parse_couch(attached.as_bytes(), limits).map(|doc| doc.body), Ok(doc! { "b": 1 }));
+    assert_eq!(couch_with(&attached, limits).map(|doc| doc.body), Ok(doc! { "b": 1 }));
 }
 
 #[test]
@@ -178,7 +183,7 @@ fn couchdb_members_are_taken_apart() {
 
 #[test]
 fn what_couchdb_refuses_is_refused_in_its_words() {
-    use ErrorKind::{BadRequest, DocValidation, IllegalId, Syntax};
+    use ErrorKind::{BadRequest, DocValidation, IllegalId, Reserved, Syntax, Unstorable};
     for (text, kind, message) in [
         ("[]", BadRequest, "Document must be a JSON object"),
         ("\"a", Syntax, "unexpected end of text"),
@@ -188,15 +193,20 @@ fn what_couchdb_refuses_is_refused_in_its_words() {
         (r#"{"_attachments":[]}"#, DocValidation, "Bad special document member: _attachments"),
         (r#"{"_foo":1}"#, DocValidation, "Bad special document member: _foo"),
         (r#"{"_":1}"#, DocValidation, "Bad special document member: _"),
-        (r#"{"$set":1}"#, DocValidation, "Bad special document member: $set"),
-        (r#"{"$oid":"0102030405060708090a0b0c"}"#, DocValidation, "Bad special document member: $oid"),
-        (r#"{"$_id":1}"#, DocValidation, "Bad special document member: $_id"),
-        (r#"{"$_replication_id":1}"#, DocValidation, "Bad special document member: $_replication_id"),
+        (r#"{"$set":1}"#, Reserved, "Bad special document member: $set"),
+        (r#"{"$oid":"0102030405060708090a0b0c"}"#, Reserved, "Bad special document member: $oid"),
+        (r#"{"$_id":1}"#, Reserved, "Bad special document member: $_id"),
+        (r#"{"$_replication_id":1}"#, Reserved, "Bad special document member: $_replication_id"),
         (r#"{"_revisions":[]}"#, DocValidation, "Bad special document member: _revisions"),
         (r#"{"_revisions":{"start":"1","ids":[]}}"#, DocValidation, "_revisions.start isn't an integer."),
         (r#"{"_revisions":{"start":1,"ids":{}}}"#, DocValidation, "_revisions.ids isn't a array."),
         (r#"{"_revisions":{"start":1,"ids":[1]}}"#, DocValidation, "RevId isn't a string"),
-        (r#"{"_revisions":{"start":1,"ids":["a b"]}}"#, DocValidation, "RevId isn't a valid hexadecimal"),
+        (r#"{"_revisions":{"start":1,"ids":["a b"]}}"#, Unstorable, UNSTORABLE_REVISION),
+        (
+            r#"{"_revisions":{"start":1,"ids":["0123456789abcdef0123456789abcdeg"]}}"#,
+            DocValidation,
+            "RevId isn't a valid hexadecimal",
+        ),
     ] {
         let error = couch(text).expect_err(text);
         assert_eq!((error.kind, error.message.as_str()), (kind, message), "{text}");
@@ -215,6 +225,68 @@ fn integers_that_javascript_rounds_keep_their_type() {
     );
     assert_eq!(text, expected);
     assert_eq!(read(&text), doc);
+}
+
+#[test]
+fn replicated_text_is_written_as_it_came() {
+    let exchange = |doc: &DocBuf| {
+        let mut out = Vec::new();
+        write_document(&mut out, doc.as_doc(), Mode::Exchange);
+        String::from_utf8(out).unwrap()
+    };
+    let replicated = |text: &str| {
+        parse_document_with(text.as_bytes(), Limits::default(), Dialect::Replicated)
+            .unwrap_or_else(|error| panic!("{text}: {error}"))
+    };
+    // Wrappers in the form in which they are written are their values, whatever space is between.
+    for (text, value) in [
+        (r#"{"a":{"$date":"2024-05-06T07:08:09Z"}}"#, Value::DateTime(1_714_979_289_000)),
+        (r#"{"a": { "$date" : "2024-05-06T07:08:09Z"} }"#, Value::DateTime(1_714_979_289_000)),
+        (r#"{"a":{"$date":{"$numberLong":"-5"}}}"#, Value::DateTime(-5)),
+        (r#"{"a":{"$numberLong":"9007199254740993"}}"#, Value::Int64(9_007_199_254_740_993)),
+        (r#"{"a":{"$code":" a \" ","$scope":{"$x":1}}}"#, Value::Null),
+        (r#"{"b":{"$in":[{"$date":"2024-05-06T07:08:09Z"}]},"a":1}"#, Value::Null),
+    ] {
+        let doc = replicated(text);
+        if value != Value::Null {
+            assert_eq!(doc, doc! { "a": value });
+        }
+        assert!(!matches!(doc.as_doc().get("a"), Some(Value::Document(_))), "{text}");
+        assert_eq!(doc, read(text), "{text}");
+    }
+    // Others are objects.
+    for value in [
+        r#"{"$date":"2024-05-06T07:08:09+02:00"}"#,
+        r#"{"$date":"2024-05-06T07:08:09.000Z"}"#,
+        r#"{"$date":{"$numberLong":"5"}}"#,
+        r#"{"$date":5}"#,
+        r#"{"$numberLong":"5"}"#,
+        r#"{"$numberInt":"5"}"#,
+        r#"{"$oid":"0102030405060708090A0B0C"}"#,
+        r#"{"$uuid":"c8edabc3-f738-4ca3-b68d-ab92a91478a3"}"#,
+        r#"{"$regularExpression":{"pattern":"a","options":"xi"}}"#,
+        r#"{"$type":"number"}"#,
+        r#"{"$date":{"$date":{"$date":{"b":[{"$date":1}]}}}}"#,
+    ] {
+        let text = format!("{{\"a\":{value},\"b\":[{value}]}}");
+        let doc = replicated(&text);
+        assert!(matches!(doc.as_doc().get("a"), Some(Value::Document(_))), "{text}");
+        assert_eq!(exchange(&doc), text);
+    }
+    // What this server writes reads as it did.
+    let mut rng = Rng::with_seed(13);
+    for _ in 0..5_000 {
+        let doc = random::document(&mut rng, 3);
+        let text = exchange(&doc);
+        let twice = replicated(&text);
+        if unique(doc.as_doc()) {
+            assert_eq!(exchange(&twice), text);
+            assert_eq!(twice, read(&text), "{text}");
+        }
+    }
+    // However deep, each byte is read twice at most.
+    let deep = format!("{}1{}", r#"{"$date":"#.repeat(99), "}".repeat(99));
+    assert_eq!(exchange(&replicated(&deep)), deep);
 }
 
 #[test]
@@ -286,7 +358,14 @@ fn ids_have_one_text() {
         (Value::ObjectId(oid), hex),
         (Value::String(hex), "~\"0102030405060708090a0b0c\""),
         (Value::String("0102030405060708090A0B0C"), "0102030405060708090A0B0C"),
-        (Value::String("~"), "~\"~\""),
+        (Value::String("~"), "~"),
+        (Value::String("~x"), "~x"),
+        (Value::String("~1"), "~1"),
+        (Value::String("~ null"), "~ null"),
+        (Value::String("~\"a\""), "~\"a\""),
+        (Value::String("~true"), "~\"~true\""),
+        (Value::String("~\"~true\""), "~\"~\\\"~true\\\"\""),
+        (Value::String("~{\"$numberInt\":\"7\"}"), "~\"~{\\\"$numberInt\\\":\\\"7\\\"}\""),
         (Value::String(""), "~\"\""),
         (Value::String("_x"), "~\"_x\""),
         (Value::String("_local/x"), "~\"_local/x\""),
@@ -306,10 +385,6 @@ fn ids_have_one_text() {
         ("_x", "Only reserved document ids may start with underscore."),
         ("_design/", "Illegal document id `_design/`"),
         ("_local/x", "Only reserved document ids may start with underscore."),
-        ("~\"a\"", "Illegal document id: it must be written as a"),
-        ("~1", "Illegal document id: it must be written as ~{\"$numberInt\":\"1\"}"),
-        ("~ null", "Illegal document id: it must be written as ~null"),
-        ("~x", "Illegal document id: expected a value at byte 0"),
     ] {
         assert_eq!(id_from_text(text).map_err(|error| error.to_string()), Err(reason.to_owned()), "{text}");
     }
@@ -327,6 +402,14 @@ fn ids_go_both_ways() {
         id_to_text(back.as_value(), &mut again);
         assert_eq!(again, text);
         assert_eq!(crate::compare(id.as_value(), back.as_value()), std::cmp::Ordering::Equal);
+        // Strings that look like ids of other types, and like those again, are told from them.
+        for _ in 0..3 {
+            let string = text;
+            text = String::new();
+            id_to_text(Value::String(&string), &mut text);
+            let back = id_from_text(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(back.as_value(), Value::String(&string));
+        }
         // Any text is refused, or is the one text of its id.
         let end = ["", "\"", "}", " "][rng.usize(..4)];
         let mutated: String = text.chars().filter(|_| rng.u8(..8) > 0).chain(end.chars()).collect();
@@ -355,8 +438,10 @@ fn random_bytes_are_read_or_refused() {
         if let Ok(doc) = parse_document(&text, Limits::default()) {
             assert!(Doc::validate(doc.as_doc().as_bytes()).is_ok());
         }
-        if let Ok(doc) = parse_couch(&text, Limits::default()) {
-            assert!(Doc::validate(doc.body.as_doc().as_bytes()).is_ok());
+        for dialect in [Dialect::Plain, Dialect::Replicated] {
+            if let Ok(doc) = parse_couch(&text, Limits::default(), dialect) {
+                assert!(Doc::validate(doc.body.as_doc().as_bytes()).is_ok());
+            }
         }
     }
 }

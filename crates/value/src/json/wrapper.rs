@@ -56,6 +56,12 @@ const WRAPPERS: &[(&str, Unwrap)] = &[
     ("$undefined", |content| (content == Value::Boolean(true)).then(|| Value::Undefined.to_owned())),
 ];
 
+/// Whether a wrapper's first member has that name.
+#[inline]
+pub(super) fn is_name(name: &[u8]) -> bool {
+    name.first() == Some(&b'$') && WRAPPERS.iter().any(|(known, _)| known.as_bytes() == name)
+}
+
 /// Takes the wrapper off a document, if it is one.
 pub(super) fn unwrap(doc: Doc<'_>) -> Unwrapped {
     let mut elements = doc.iter();

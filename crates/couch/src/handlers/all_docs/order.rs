@@ -3,7 +3,7 @@
 //! The store orders ids by their types first: strings, then `ObjectId`s, with rarer types before and between. Over HTTP
 //! all of them are texts. Strings and `ObjectId`s each lie in the order of their texts, so a listing merges the two: it
 //! reads a run of one until the other has something to say. Ids of other types, whose texts begin with a tilde, come
-//! together in the tilde's place, in the store's order.
+//! together in the tilde's place, in the store's order, before longer strings that begin with a tilde.
 
 use diwan_kv::{Bytes, Direction, KeyRange};
 use diwan_store::{ReadView, Record, Result, id_key};
@@ -305,16 +305,16 @@ fn object_id_high(edge: &Edge) -> Bound<Bytes> {
     if exact && edge.inclusive { Bound::Included(key) } else { Bound::Excluded(key) }
 }
 
-/// The bound on ids with a tilde: `None` if the edge leaves none of them. `all` says what an edge that is no such id's
-/// text leaves.
+/// The bound on ids of other types: `None` if the edge leaves none of them. `all` says what an edge that is no such
+/// id's text leaves; strings that begin with a tilde lie behind them.
 fn other_edge(edge: &Edge, all: bool) -> Option<Bound<Bytes>> {
     if let Some(id) = edge.text.strip_prefix('~').and_then(|_| json::id_from_text(&edge.text).ok())
+        && id.as_value() != Value::String(&edge.text)
         && let Ok(key) = id_key(id.as_value())
     {
         return Some(bound(edge, key.into()));
     }
-    // A text that only begins with a tilde bounds nothing: which ids would be on which side nobody can mean.
-    (all || (edge.text.starts_with(TILDE) && edge.text.len() > 1)).then_some(Bound::Unbounded)
+    all.then_some(Bound::Unbounded)
 }
 
 /// A range, cut to what lies between `low` and `high`.
@@ -434,10 +434,11 @@ mod tests {
     fn a_listing_is_in_the_order_of_texts_like_a_sorted_list() {
         let store = Store::open(Arc::new(MemoryEngine::new())).unwrap();
         let collection = store.collection_or_create(&Namespace::new("a", "b").unwrap()).unwrap();
-        let mut ids: Vec<ValueBuf> = ["_design/x", "a", "b", "5", "65b", "zed", "é", "0", "fz"]
-            .iter()
-            .map(|text| Value::String(text).to_owned())
-            .collect();
+        let mut ids: Vec<ValueBuf> =
+            ["_design/x", "a", "b", "5", "65b", "zed", "é", "0", "fz", "~", "~1", "~x"]
+                .iter()
+                .map(|text| Value::String(text).to_owned())
+                .collect();
         for hex in ["000000000000000000000001", "65a1b2c3d4e5f60718293a4b", "ffffffffffffffffffffffff"] {
             ids.push(json::id_from_text(hex).unwrap());
         }
@@ -459,13 +460,16 @@ mod tests {
             json::id_to_text(id.as_value(), &mut text);
             text
         };
-        let mut sorted: Vec<String> = ids.iter().map(texts).collect();
         // Within the tilde's place the store's order counts: numbers before booleans.
-        sorted.sort_by_key(|text| if text.starts_with('~') { "~".to_owned() } else { text.clone() });
+        ids.sort_by_key(|id| match id.as_value() {
+            Value::String(_) | Value::ObjectId(_) => (texts(id), false),
+            _ => ("~".to_owned(), true),
+        });
+        let sorted: Vec<String> = ids.iter().map(texts).collect();
         assert_eq!(list(&view, &Interval::default(), Direction::Forward), sorted);
         let reversed: Vec<String> = sorted.iter().rev().cloned().collect();
         assert_eq!(list(&view, &Interval::default(), Direction::Reverse), reversed);
-        for low in sorted.iter().map(String::as_str).chain(["", "6", "65a1", "g", "~", "ü"]) {
+        for low in sorted.iter().map(String::as_str).chain(["", "6", "65a1", "g", "~0", "ü"]) {
             for inclusive in [true, false] {
                 let interval = Interval { low: Some(Edge::new(low, inclusive)), high: None };
                 let place = |text: &str| sorted.iter().position(|other| other == text);

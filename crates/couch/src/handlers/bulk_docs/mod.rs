@@ -17,8 +17,11 @@ use diwan_store::{Base, Collection, RevisionOutcome};
 use diwan_value::json::{ArraySplitter, Limits, parse_document, write_string};
 use diwan_value::{DocBuf, Value};
 use hyper::StatusCode;
+use serde_json::Value as Json;
+use serde_json::value::RawValue;
 use spool::Spool;
-use std::io::{Read, Write};
+use std::collections::HashMap;
+use std::io::Read;
 use std::sync::Arc;
 
 /// How much of the body is read at once.
@@ -210,12 +213,16 @@ impl Bulk {
             replicated: self.replicated.unwrap_or(false),
         };
         let draft = Draft::read(&context, text, None, &Named::default(), || self.couch.uuids.next(), None);
-        let draft = draft.map_err(|mut error| {
-            if error.reason.contains(" at byte ") {
-                error.reason = format!("{} of document {}", error.reason, self.read).into();
+        let draft = match draft {
+            Ok(draft) => draft,
+            Err(error) if error.is_own_limit => return self.refuse(text, &error),
+            Err(mut error) => {
+                if error.reason.contains(" at byte ") {
+                    error.reason = format!("{} of document {}", error.reason, self.read).into();
+                }
+                return Err(error);
             }
-            error
-        })?;
+        };
         if self.aborts() {
             return self.abort(&draft);
         }
@@ -321,12 +328,20 @@ impl Bulk {
         self.write_failure(&draft.id, rev, error)
     }
 
+    /// Refuses a document that CouchDB would store: the others of the list are stored all the same.
+    fn refuse(&mut self, text: &[u8], error: &Error) -> Result<()> {
+        let (id, rev) = names_of(text)?;
+        self.stored += 1;
+        self.write_failure(&id, rev.filter(|_| self.replicated == Some(true)), error)
+    }
+
     fn write_failure(&mut self, id: &str, rev: Option<String>, error: &Error) -> Result<()> {
         let out = self.results.row();
         out.extend_from_slice(br#"{"id":"#);
         write_string(out, id);
         if let Some(rev) = rev {
-            write!(out, r#","rev":"{rev}""#)?;
+            out.extend_from_slice(br#","rev":"#);
+            write_string(out, &rev);
         }
         out.extend_from_slice(br#","error":"#);
         write_string(out, &error.error);
@@ -346,6 +361,20 @@ impl Bulk {
 
 fn is_atomic(members: &DocBuf) -> bool {
     members.as_doc().get("all_or_nothing") == Some(Value::Boolean(true))
+}
+
+/// The id and the revision of a document that cannot be stored; an error if its text is no JSON.
+fn names_of(text: &[u8]) -> Result<(String, Option<String>)> {
+    let members: HashMap<String, &RawValue> = serde_json::from_slice(text)
+        .map_err(|error| Error::bad_request(format!("invalid UTF-8 JSON: {error}")))?;
+    let member = |name: &str| -> Option<Json> { serde_json::from_str(members.get(name)?.get()).ok() };
+    let string = |value: Json| value.as_str().map(str::to_owned);
+    let newest = member("_revisions").and_then(|revisions| {
+        let (start, ids) = (revisions.get("start")?.as_u64()?, revisions.get("ids")?.as_array()?);
+        Some(format!("{start}-{}", ids.first()?.as_str()?))
+    });
+    let rev = newest.or_else(|| member("_rev").and_then(string));
+    Ok((member("_id").and_then(string).unwrap_or_default(), rev))
 }
 
 /// The member `new_edits`, if it is there.
