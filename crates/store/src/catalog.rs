@@ -17,6 +17,8 @@ pub struct CatalogEntry {
     pub id: CollectionId,
     /// The identifier that clients see; never reused, kept by a rename.
     pub uuid: [u8; 16],
+    /// When it was created, in microseconds since the Unix epoch; entries of earlier versions do not tell.
+    pub created: Option<i64>,
     /// Its options.
     pub options: Arc<CollectionOptions>,
     /// Its indexes, the one on `_id` first; none for a view.
@@ -29,6 +31,9 @@ impl CatalogEntry {
         let mut out = DocBuilder::new();
         out.append("id", i64::from(self.id.0));
         out.append("uuid", Value::Binary { subtype: 4, bytes: &self.uuid });
+        if let Some(created) = self.created {
+            out.append("created", created);
+        }
         out.append("options", self.options.to_doc());
         let mut indexes = diwan_value::ArrayBuilder::new();
         for index in &self.indexes {
@@ -71,7 +76,9 @@ impl CatalogEntry {
             let id = IndexId(number(stored, "id")?);
             indexes.push(Arc::new(Index::new(id, IndexSpec::parse(spec, None)?, ready, multikey)));
         }
-        Ok(CatalogEntry { id: CollectionId(number(doc, "id")?), uuid, options: Arc::new(options), indexes })
+        let created = doc.get("created").and_then(Value::as_i64_exact);
+        let (id, options) = (CollectionId(number(doc, "id")?), Arc::new(options));
+        Ok(CatalogEntry { id, uuid, created, options, indexes })
     }
 }
 

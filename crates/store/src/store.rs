@@ -2,6 +2,7 @@
 
 use crate::blob::Blobs;
 use crate::catalog::{CatalogEntry, FORMAT_VERSION, random_uuid};
+use crate::clock;
 use crate::collection::{Collection, Schema, StoppedWrites};
 use crate::error::{Error, Result};
 use crate::feed::{DatabaseEventKind, DatabaseFeed};
@@ -244,7 +245,8 @@ impl Store {
             let spec = IndexSpec::id_index(parsed.collation.as_ref())?;
             indexes.push(Arc::new(Index::new(IndexId(batch.allocate()), spec, true, 0)));
         }
-        let entry = CatalogEntry { id, uuid: random_uuid(), options: parsed, indexes };
+        let created = Some(clock::now_micros());
+        let entry = CatalogEntry { id, uuid: random_uuid(), created, options: parsed, indexes };
         batch.create(namespace, &entry);
         batch.commit()?;
         let entry = open_entry(&self.shared, namespace.clone(), entry)?;
@@ -393,7 +395,8 @@ impl Store {
                 format!("Namespace {namespace} is a view, not a collection"),
             )),
             Entry::View(view) => {
-                let entry = CatalogEntry { id: CollectionId(0), uuid: view.uuid, options, indexes: Vec::new() };
+                let (id, uuid) = (CollectionId(0), view.uuid);
+                let entry = CatalogEntry { id, uuid, created: None, options, indexes: Vec::new() };
                 let mut batch = change.batch();
                 batch.replace(namespace, &entry)?;
                 batch.commit()?;

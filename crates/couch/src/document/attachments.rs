@@ -7,7 +7,7 @@ use crate::http::multipart::{Multipart, file_name, parameter};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use diwan_store::blob::{
-    Attachment, BlobForm, BlobHold, BlobReader, BlobSource, BlobWriter, StagedBlob, is_compressible,
+    Attachment, BlobForm, BlobHold, BlobReader, BlobSource, BlobWriter, StagedBlob, THIS_EDIT, is_compressible,
 };
 use diwan_store::{Collection, Error as StoreError, Revision};
 use diwan_value::json::{Limits, parse_document};
@@ -124,7 +124,7 @@ impl Incoming<'_> {
         self.read_parts(&described, &mut slots, parts)?;
         let mut attaching = Attaching::default();
         for (attachment, slot) in described.iter().zip(slots) {
-            let revpos = if self.replicated { attachment.revpos.unwrap_or(0) } else { 0 };
+            let revpos = if self.replicated { attachment.revpos.unwrap_or(0) } else { THIS_EDIT };
             match slot {
                 Some(Slot::Kept(known, hold)) => {
                     attaching.list.push(known);
@@ -319,12 +319,12 @@ fn missing_blob(attachment: &Attachment) -> Error {
 }
 
 /// The generation up to which somebody who has the revisions `since` knows the attachments of a revision with this
-/// path; 0 for none.
-pub fn known_since(path: &[Revision], since: &[Revision]) -> u32 {
+/// path, if any.
+pub fn known_since(path: &[Revision], since: &[Revision]) -> Option<u32> {
     if since.is_empty() {
-        return 0;
+        return None;
     }
-    path.iter().find(|revision| since.contains(revision)).map_or(0, |revision| revision.generation)
+    path.iter().find(|revision| since.contains(revision)).map(|revision| revision.generation)
 }
 
 #[cfg(test)]
@@ -362,8 +362,8 @@ mod tests {
     fn what_is_known_ends_where_paths_meet() {
         let revision = |generation, byte| Revision { generation, hash: [byte; 16] };
         let path = [revision(3, 3), revision(2, 2), revision(1, 1)];
-        assert_eq!(known_since(&path, &[]), 0);
-        assert_eq!(known_since(&path, &[revision(2, 9)]), 0);
-        assert_eq!(known_since(&path, &[revision(1, 1), revision(2, 2)]), 2);
+        assert_eq!(known_since(&path, &[]), None);
+        assert_eq!(known_since(&path, &[revision(2, 9)]), None);
+        assert_eq!(known_since(&path, &[revision(1, 1), revision(2, 2)]), Some(2));
     }
 }

@@ -9,7 +9,7 @@ use crate::http::Request;
 use crate::mango;
 use crate::server::Couch;
 use diwan_kv::CommitId;
-use diwan_store::blob::{Attachment, StagedBlob};
+use diwan_store::blob::{Attachment, StagedBlob, THIS_EDIT};
 use diwan_store::{
     Base, Collection, Error as StoreError, RevisionEdit, RevisionOutcome, RevisionReport, id_key,
 };
@@ -167,7 +167,7 @@ impl Draft {
     /// Adds an attachment whose bytes were just stored, in place of one of the same name.
     pub fn attach(&mut self, name: &str, content_type: &str, blob: StagedBlob) {
         self.attaching.list.retain(|attached| attached.name != name);
-        self.attaching.add(name, content_type, 0, blob);
+        self.attaching.add(name, content_type, THIS_EDIT, blob);
     }
 
     /// Whether it is a local document, which the store takes in another way.

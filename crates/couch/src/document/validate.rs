@@ -10,6 +10,7 @@ use crate::http::blocking;
 use crate::replicator::{check_document, is_replicator};
 use crate::server::Couch;
 use diwan_script::{Design, Sandbox, design_documents};
+use diwan_store::blob::THIS_EDIT;
 use diwan_store::{Base, Collection, ReadView, RevisedDocument, Revision, id_key};
 use diwan_value::json::{push_hash, write_couch_members, write_string};
 use parking_lot::Mutex;
@@ -202,7 +203,15 @@ fn new_json(draft: &Draft, base: &Base) -> Vec<u8> {
         out.extend_from_slice(b"\"]}");
     }
     if !draft.attachments().is_empty() {
-        write_stubs(&mut out, draft.attachments());
+        let mut attachments = draft.attachments().to_vec();
+        for attachment in attachments.iter_mut().filter(|attachment| attachment.revpos == THIS_EDIT) {
+            attachment.revpos = match base {
+                Base::New => 1,
+                Base::Leaf(parent) => parent.generation.saturating_add(1),
+                Base::Graft { revision, .. } => revision.generation,
+            };
+        }
+        write_stubs(&mut out, &attachments);
     }
     out.push(b'}');
     out

@@ -197,12 +197,12 @@ fn write_attachments(
     view: &ReadView,
     list: &[Attachment],
     show: &Show,
-    since: u32,
+    since: Option<u32>,
 ) -> Result<()> {
     out.buffer().extend_from_slice(br#","_attachments":{"#);
     for (at, attachment) in list.iter().enumerate() {
         begin_attachment(out.buffer(), at, attachment);
-        if !show.attachments || attachment.revpos <= since {
+        if !show.attachments || since.is_some_and(|since| attachment.revpos <= since) {
             write_length(out.buffer(), attachment, "stub");
         } else if show.follows {
             write_length(out.buffer(), attachment, "follows");

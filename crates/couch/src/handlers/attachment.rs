@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::http::{Request, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use diwan_store::blob::THIS_EDIT;
 use diwan_store::{Base, Collection, RevisedDocument};
 use diwan_value::DocBuf;
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, LOCATION};
@@ -69,7 +70,7 @@ fn store(request: &mut Request) -> Result<Response> {
         return Err(Error::content_md5_mismatch("Possible message corruption."));
     }
     let mut attaching = Attaching::default();
-    attaching.add(&name, &kind, 0, blob);
+    attaching.add(&name, &kind, THIS_EDIT, blob);
     let written = edit(request, &collection, id, base, doc, &name, attaching)?;
     let url = location(request, &[request.param("db"), &written.id, &name]);
     Ok(Response::json_text(201, written.to_json())

@@ -73,13 +73,18 @@ pub fn delete(request: &mut Request) -> Result<Response> {
     Ok(Response::ok(200))
 }
 
+/// What tells a database from one of the same name that was deleted: when it was created. Replicators compare it.
+pub fn instance_start_time(collection: &Collection) -> String {
+    collection.created().unwrap_or(0).to_string()
+}
+
 /// The description of a database. Attachments are counted when it is asked for first.
 pub fn info(name: &str, collection: &Collection) -> Result<Value> {
     let bytes = collection.data_bytes() + collection.blob_totals()?.bytes;
     let props =
         if partition::is_partitioned(collection) { json!({ "partitioned": true }) } else { json!({}) };
     Ok(json!({
-        "instance_start_time": "0",
+        "instance_start_time": instance_start_time(collection),
         "db_name": name,
         "purge_seq": purge::count(collection).to_string(),
         "update_seq": sequence::text(collection, collection.last_sequence()),

@@ -1,5 +1,6 @@
 //! `POST /{db}/_ensure_full_commit`: waits until all that was written is on disk.
 
+use super::database::instance_start_time;
 use crate::error::Result;
 use crate::http::{Request, Response};
 use diwan_kv::Batch;
@@ -7,10 +8,11 @@ use serde_json::json;
 
 /// Waits.
 pub fn post(request: &mut Request) -> Result<Response> {
-    request.database()?;
+    let collection = request.database()?;
     request.require_json()?;
     // An empty commit is durable once all before it are.
     let engine = request.couch.store.engine();
     let commit = engine.commit(Batch::new())?;
-    Ok(Response::json(201, &json!({ "ok": true, "instance_start_time": "0" })).after(Some(commit)))
+    let instance = instance_start_time(&collection);
+    Ok(Response::json(201, &json!({ "ok": true, "instance_start_time": instance })).after(Some(commit)))
 }

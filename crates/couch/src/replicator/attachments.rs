@@ -4,7 +4,7 @@
 use super::failure::Failure;
 use super::members::Members;
 use super::peer::{Call, Payload};
-use super::protocol::{Database, Refused, escape};
+use super::protocol::{Database, Refused, doc_path, escape};
 use hyper::Method;
 use hyper::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING};
 use serde_json::{Map, Value, json};
@@ -21,8 +21,10 @@ pub enum Sent {
     Written,
     /// The target does not take it.
     Refused(Refused),
-    /// The source has it no more.
+    /// The source did not find it.
     Gone,
+    /// One of its attachments cannot be asked for by itself: no path leads to the empty name.
+    Unnamed,
 }
 
 /// The list of attachments in a document's text, if there are any.
@@ -53,16 +55,14 @@ pub fn copy(
     ancestors: &[String],
     encoded: bool,
 ) -> Result<Sent, Failure> {
-    let path = format!("{}?rev={}&revs=true&att_encoding_info=true", escape(id), escape(rev));
-    let answer = source.send(Call::get(path))?;
-    if !answer.is_success() {
-        if answer.status == 404 {
-            source.info()?;
-            return Ok(Sent::Gone);
-        }
-        let (error, reason) = answer.describe();
-        return Ok(Sent::Refused(Refused { rev: Some(rev.to_owned()), error, reason }));
+    let path = doc_path(id);
+    let call = Call::get(format!("{path}?rev={}&revs=true&att_encoding_info=true", escape(rev)));
+    let answer = source.send(call)?;
+    if answer.status == 404 {
+        source.info()?;
+        return Ok(Sent::Gone);
     }
+    let answer = source.successful(answer, &path)?;
     let text = answer.bytes().map_err(|error| source.broken(&error))?;
     let invalid =
         |error: serde_json::Error| Failure::new("invalid_json", format!("{}: {error}", source.uri()));
@@ -74,6 +74,10 @@ pub fn copy(
             // The target lacks what an ancestor of this revision had: all are sent.
             Ok(Sent::Refused(refused)) if refused.error == "missing_stub" && attempt.known.is_some() => {
                 attempt.known = None;
+            }
+            // It lacks what it said it has: it may have changed between two requests.
+            Ok(Sent::Refused(Refused { error, reason, .. })) if error == "missing_stub" => {
+                return Err(Failure::passing(error, format!("PUT {}{path}: {reason}", target.uri())));
             }
             // The source does not give the compressed form that it has: the plain one is sent.
             Err(failure) if failure.error == "attachment_read_failed" && attempt.encoded => {
@@ -130,6 +134,9 @@ impl Attempt {
             if old {
                 continue;
             }
+            if name.is_empty() {
+                return Ok(Sent::Unnamed);
+            }
             entry.remove("stub");
             entry.insert("follows".into(), json!(true));
             let number = |entry: &Map<String, Value>, name: &str| entry.get(name).and_then(Value::as_u64);
@@ -166,7 +173,7 @@ impl Attempt {
             head.push_str("\r\n");
             length += head.len() as u64 + bytes;
             files.push_back(Part::Text(head.into_bytes()));
-            let path = format!("{}/{}?rev={}", escape(id), escape(name), escape(rev));
+            let path = format!("{}/{}?rev={}", doc_path(id), escape(name), escape(rev));
             files.push_back(Part::File { path, length: bytes, gzip });
             sent.set(name, &Value::Object(entry));
         }
@@ -184,7 +191,7 @@ impl Attempt {
             length,
             reader: Box::new(related),
         };
-        let call = Call { payload, ..Call::new(Method::PUT, format!("{}?new_edits=false", escape(id))) };
+        let call = Call { payload, ..Call::new(Method::PUT, format!("{}?new_edits=false", doc_path(id))) };
         let refused = |error, reason| Ok(Sent::Refused(Refused { rev: Some(rev.to_owned()), error, reason }));
         match target.send(call) {
             Ok(answer) if answer.is_success() => Ok(Sent::Written),
@@ -203,8 +210,12 @@ impl Attempt {
                 };
                 refused(error, reason)
             }
-            // A function of the target's design documents may say so of one document.
-            Err(failure) if failure.error == "unauthorized" => refused(failure.error, failure.reason),
+            // A function of the target's design documents may say so of one document; who may not read the database
+            // either is told so of all.
+            Err(failure) if failure.error == "unauthorized" => {
+                target.info()?;
+                refused(failure.error, failure.reason)
+            }
             Err(failure) => Err(failure),
         }
     }

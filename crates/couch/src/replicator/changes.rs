@@ -1,5 +1,6 @@
 //! Reads what changed at the source: all there is, or for ever.
 
+use super::checkpoint::is_other_instance;
 use super::failure::Failure;
 use super::peer::{Answer, Call};
 use super::protocol::{Database, escape, text_of};
@@ -30,9 +31,24 @@ pub struct Row {
 pub type Push<'a> = &'a mut dyn FnMut(Vec<Row>) -> bool;
 
 /// Reads the changes after `since`: the last sequence, when there are no more. A continuous feed has no end but failure.
-pub fn read(source: &Database, spec: &Spec, since: Value, push: Push<'_>) -> Result<Value, Failure> {
+/// That the source is another `instance` when it is asked again is one: sequences of the one mean nothing in the other.
+pub fn read(
+    source: &Database,
+    spec: &Spec,
+    since: Value,
+    instance: Option<&Value>,
+    push: Push<'_>,
+) -> Result<Value, Failure> {
     let mut since = since;
+    let mut is_first = true;
     loop {
+        if !std::mem::take(&mut is_first)
+            && let (Some(before), Some(now)) = (instance, source.info()?.get("instance_start_time"))
+            && is_other_instance(before, now)
+        {
+            let reason = "instance_start_time on source database has changed since last checkpoint.";
+            return Err(Failure::passing("checkpoint_commit_failure", reason));
+        }
         // Each piece of progress makes the patience new.
         let before = since.clone();
         let result = source.patiently(|| {

@@ -4,8 +4,8 @@
 //! older copy, makes it begin earlier, never later.
 
 use super::failure::Failure;
-use super::progress::Progress;
-use super::protocol::{Database, LocalWrite};
+use super::progress::{Counts, Progress};
+use super::protocol::{Database, LocalWrite, text_of};
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimePrinter;
 use serde_json::{Map, Value, json};
@@ -78,9 +78,35 @@ impl Checkpoints {
         self.committed = start;
     }
 
-    /// When the ends say they were started; noted so that one that lost its last writes in between is found out.
+    /// When the ends say they were created; one that was deleted and made anew is found out by that.
     pub fn set_instances(&mut self, source: Option<Value>, target: Option<Value>) {
         self.instances = [source, target];
+    }
+
+    /// Fails if an end is not the database any more that it was. One that cannot be asked is not looked at: whoever
+    /// needs it meets that.
+    pub fn check_instances(&self, ends: [&Database; 2]) -> Result<(), Failure> {
+        for (end, database) in ends.into_iter().enumerate() {
+            if let Ok(Some(instance)) = database.instance() {
+                self.check_instance(end, &instance)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_instance(&self, end: usize, now: &Value) -> Result<(), Failure> {
+        match &self.instances[end] {
+            Some(before) if is_other_instance(before, now) => Err(Failure::passing(
+                "checkpoint_commit_failure",
+                format!("instance_start_time on {} database has changed since last checkpoint.", ENDS[end]),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// The counts that the last session of the history ended with.
+    pub fn counts(&self) -> Counts {
+        self.history.first().and_then(Value::as_object).map(Counts::from_history).unwrap_or_default()
     }
 
     /// The sequence up to which both ends are noted to agree.
@@ -99,13 +125,7 @@ impl Checkpoints {
             return Ok(());
         }
         for (end, database) in ends.into_iter().enumerate() {
-            let instance = database.ensure_full_commit()?;
-            if let Some(before) = &self.instances[end]
-                && *before != instance
-            {
-                let reason = format!("The {} database was restarted in between.", ENDS[end]);
-                return Err(Failure::passing("checkpoint_commit_failure", reason));
-            }
+            self.check_instance(end, &database.ensure_full_commit()?)?;
         }
         let stats = progress.counts();
         let mut entry = json!({
@@ -166,18 +186,24 @@ impl Checkpoints {
         ))
     }
 
-    /// What a client of `_replicate` is answered.
-    pub fn result(&self, through: &Value, progress: &Progress) -> Map<String, Value> {
+    /// What a client of `_replicate` is answered. `began` is what was counted before.
+    pub fn result(&self, through: &Value, progress: &Progress, began: Counts) -> Map<String, Value> {
         if !self.enabled {
             return Map::from_iter([("use_checkpoints".to_owned(), json!(false))]);
         }
         let mut result = self.latest.clone();
         // Changes that the filter kept back are none.
-        if *through == self.start || progress.counts().is_empty() {
+        if *through == self.start || progress.counts() == began {
             result.insert("no_changes".into(), json!(true));
         }
         result
     }
+}
+
+/// Whether a database says that it is another one than before. Old servers say 0 of every database.
+pub fn is_other_instance(before: &Value, now: &Value) -> bool {
+    let is_known = |instance: &Value| !instance.is_null() && text_of(instance) != "0";
+    is_known(before) && is_known(now) && before != now
 }
 
 /// The newest sequence that both notes know, and the sessions up to it.
@@ -225,6 +251,16 @@ mod tests {
         }
         note.insert("history".into(), Value::Array(history));
         note
+    }
+
+    #[test]
+    fn other_instances_are_told_where_both_are_known() {
+        let other = |before: Value, now: Value| is_other_instance(&before, &now);
+        assert!(other(json!("5"), json!("6")) && other(json!(5), json!(6)));
+        assert!(!other(json!("5"), json!("5")));
+        for unknown in [json!("0"), json!(0), json!(null)] {
+            assert!(!other(json!("5"), unknown.clone()) && !other(unknown, json!("5")));
+        }
     }
 
     #[test]

@@ -44,7 +44,7 @@ pub enum Count {
 }
 
 /// The counts at one moment, by the names of histories.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts([u64; 7]);
 
 const HISTORY: [&str; 7] = [
@@ -77,6 +77,13 @@ impl Progress {
         Counts(std::array::from_fn(|at| self.counts[at].load(Ordering::Relaxed)))
     }
 
+    /// Goes on from counts that were noted, where they are greater: a replication counts over all its sessions.
+    pub fn carry(&self, noted: Counts) {
+        for (count, noted) in self.counts.iter().zip(noted.0) {
+            count.fetch_max(noted, Ordering::Relaxed);
+        }
+    }
+
     /// Changes the positions.
     pub fn update(&self, change: impl FnOnce(&mut Positions)) {
         change(&mut self.positions.lock());
@@ -95,9 +102,9 @@ impl Progress {
 }
 
 impl Counts {
-    /// Whether there was nothing to do.
-    pub fn is_empty(&self) -> bool {
-        self.0 == [0; 7]
+    /// What a session in the history of checkpoints tells.
+    pub fn from_history(entry: &Map<String, Value>) -> Counts {
+        Counts(HISTORY.map(|name| entry.get(name).and_then(Value::as_u64).unwrap_or(0)))
     }
 
     /// As the history of checkpoints tells it.

@@ -31,6 +31,18 @@ pub fn escape(text: &str) -> String {
     utf8_percent_encode(text, ESCAPED).to_string()
 }
 
+/// The path of a document. CouchDB answers a design document with an escaped slash by a redirect.
+pub fn doc_path(id: &str) -> String {
+    match id.strip_prefix("_design/") {
+        Some(name) => format!("_design/{}", escape(name)),
+        None => escape(id),
+    }
+}
+
+/// Errors of single documents that a later attempt may not meet. The others are the target's last word on a document.
+const PASSING: [&str; 5] =
+    ["internal_server_error", "timeout", "service_unavailable", "too_many_requests", "insufficient_storage"];
+
 /// A database and how patient we are with it.
 pub struct Database {
     peer: Box<dyn Peer>,
@@ -43,11 +55,11 @@ pub struct Database {
 pub struct Fetched {
     /// The id.
     pub id: String,
-    /// The text of the document, with `_revisions`; or why it was not given.
-    pub document: Result<Vec<u8>, Refused>,
+    /// The text of the document, with `_revisions`; or the revision that was not given, if it was named.
+    pub document: Result<Vec<u8>, Option<String>>,
 }
 
-/// A revision that was not read or not written.
+/// A revision that was not written.
 #[derive(Clone, Debug)]
 pub struct Refused {
     /// The revision, if it was named.
@@ -269,7 +281,13 @@ impl Database {
         })
     }
 
-    /// Waits until all that was written is on the peer's disk; when the peer says it was started.
+    /// What tells the database from another of its name, asked for once.
+    pub fn instance(&self) -> Result<Option<Value>, Failure> {
+        let answer = self.demand(Call::get(""))?;
+        Ok(self.json(answer)?.get("instance_start_time").cloned())
+    }
+
+    /// Waits until all that was written is on the peer's disk; when the peer says the database was created.
     pub fn ensure_full_commit(&self) -> Result<Value, Failure> {
         self.patiently(|| {
             let answer = self.demand(Call::post("_ensure_full_commit", "{}"))?;
@@ -339,7 +357,7 @@ impl Database {
             for doc in docs {
                 let document = match doc.get("ok") {
                     Some(text) => Ok(text.as_bytes().to_vec()),
-                    None => Err(refused(doc.value("error").unwrap_or_default())),
+                    None => Err(refused(&doc.value("error").unwrap_or_default()).rev),
                 };
                 take(Fetched { id: id.clone(), document })?;
             }
@@ -348,7 +366,8 @@ impl Database {
         Ok(Some(()))
     }
 
-    /// Fetches revisions of one document.
+    /// Fetches revisions of one document. That it is refused, other than as missing, is a failure: what the source has
+    /// must not be passed over.
     pub fn open_revs(
         &self,
         id: &str,
@@ -356,40 +375,43 @@ impl Database {
         mut take: impl FnMut(Fetched) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let list = escape(&json!(revs).to_string());
-        let answer = self.send(Call::get(format!(
-            "{}?revs=true&latest=true&att_encoding_info=true&open_revs={list}",
-            escape(id)
-        )))?;
-        if !answer.is_success() {
-            if answer.status == 404 {
-                self.info()?;
-            }
-            let (error, reason) = answer.describe();
-            return take(Fetched { id: id.to_owned(), document: Err(Refused { rev: None, error, reason }) });
+        let path = doc_path(id);
+        let call =
+            Call::get(format!("{path}?revs=true&latest=true&att_encoding_info=true&open_revs={list}"));
+        let answer = self.send(call)?;
+        if answer.status == 404 {
+            self.info()?;
+            return take(Fetched { id: id.to_owned(), document: Err(None) });
         }
+        let answer = self.successful(answer, &path)?;
         let text = answer.bytes().map_err(|error| self.broken(&error))?;
         let list: Vec<Members> = serde_json::from_slice(&text).map_err(|error| self.no_json(&error))?;
         for item in list {
             let document = match item.get("ok") {
                 Some(text) => Ok(text.as_bytes().to_vec()),
-                None => Err(Refused {
-                    rev: item.string("missing"),
-                    error: "not_found".into(),
-                    reason: "missing".into(),
-                }),
+                None => Err(item.string("missing")),
             };
             take(Fetched { id: id.to_owned(), document })?;
         }
         Ok(())
     }
 
-    /// A revision with its attachments within it, unless that is too long or it is gone.
-    pub fn inline(&self, id: &str, rev: &str) -> Result<Option<Vec<u8>>, Failure> {
-        let path = format!("{}?rev={}&revs=true&attachments=true", escape(id), escape(rev));
-        let answer = self.send(Call::get(path))?;
-        if !answer.is_success() {
-            return Ok(None);
+    /// An answer that is a success; another one is a failure of the request as it is.
+    pub fn successful(&self, answer: Answer, path: &str) -> Result<Answer, Failure> {
+        if answer.is_success() {
+            return Ok(answer);
         }
+        let status = answer.status;
+        let (error, reason) = answer.describe();
+        Err(Failure::new(error, format!("{}{path}: {status} {reason}", self.uri())))
+    }
+
+    /// A revision with its attachments within it, unless that is too long.
+    pub fn inline(&self, id: &str, rev: &str) -> Result<Option<Vec<u8>>, Failure> {
+        let path = doc_path(id);
+        let call = Call::get(format!("{path}?rev={}&revs=true&attachments=true", escape(rev)));
+        let answer = self.send(call)?;
+        let answer = self.successful(answer, &path)?;
         match answer.bytes() {
             Ok(text) => Ok(Members::parse(&text).is_ok().then_some(text)),
             Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(None),
@@ -414,9 +436,9 @@ impl Database {
         let answer = self.send(call)?;
         match answer.status {
             413 => return Ok(None),
-            // One document of the list that cannot be read, or must not be written, spoils the list.
-            400 | 403 | 417 if docs.len() > 1 => return Ok(None),
-            400 | 403 | 417 => {
+            // One document of the list that cannot be read spoils the list.
+            400 | 417 if docs.len() > 1 => return Ok(None),
+            400 | 417 => {
                 let (error, reason) = answer.describe();
                 return Ok(Some(vec![Refused { rev: None, error, reason }]));
             }
@@ -430,8 +452,18 @@ impl Database {
                 return Err(Failure::new(error, format!("POST {}_bulk_docs: {reason}", self.uri())));
             }
         }
-        let Value::Array(rows) = self.json(answer)? else { return Ok(Some(Vec::new())) };
-        Ok(Some(rows.into_iter().filter(|row| row.get("error").is_some()).map(refused).collect()))
+        let Value::Array(rows) = self.json(answer)? else {
+            return Err(Failure::new("invalid_json", format!("{}: _bulk_docs gave no list", self.uri())));
+        };
+        let refusals: Vec<&Value> = rows.iter().filter(|row| row.get("error").is_some()).collect();
+        if let Some(row) = refusals.iter().find(|row| may_pass(row)) {
+            let Refused { rev, error, reason } = refused(row);
+            let id = row.get("id").and_then(Value::as_str).unwrap_or_default();
+            let rev = rev.unwrap_or_default();
+            let reason = format!("POST {}_bulk_docs: {id} {rev}: {reason}", self.uri());
+            return Err(Failure::passing(error, reason));
+        }
+        Ok(Some(refusals.into_iter().map(refused).collect()))
     }
 
     /// The elements of an array in an answer, one at a time; the members beside it.
@@ -466,7 +498,14 @@ impl Database {
     }
 }
 
-fn refused(value: Value) -> Refused {
+/// Whether a document that was refused so may be taken later.
+fn may_pass(row: &Value) -> bool {
+    let status = row.get("status").and_then(Value::as_u64).unwrap_or(0);
+    let error = row.get("error").and_then(Value::as_str).unwrap_or_default();
+    PASSING.contains(&error) || matches!(status, 408 | 429 | 502..=504)
+}
+
+fn refused(value: &Value) -> Refused {
     let text = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
     Refused {
         rev: text("rev"),

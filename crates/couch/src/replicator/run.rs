@@ -22,6 +22,8 @@ use std::time::{Duration, Instant};
 
 /// How often a request is tried again while the ends are opened: a client waits for the outcome.
 const OPENING_RETRIES: u32 = 2;
+/// After how many intervals of checkpoints without progress it is asked whether the ends are still the same databases.
+const IDLE_INTERVALS: u32 = 12;
 /// How long the last checkpoint of a stopped run may wait for a peer.
 const LAST_PATIENCE: Duration = Duration::from_secs(3);
 
@@ -86,10 +88,10 @@ pub fn run(task: &Task<'_>, open: Open<'_>) -> Result<Map<String, Value>, Failur
     if let Some(since) = &spec.since_seq {
         checkpoints.start_at(since.clone());
     }
-    checkpoints.set_instances(
-        source_info.get("instance_start_time").cloned(),
-        target_info.get("instance_start_time").cloned(),
-    );
+    let instance = source_info.get("instance_start_time").cloned();
+    checkpoints.set_instances(instance.clone(), target_info.get("instance_start_time").cloned());
+    progress.carry(checkpoints.counts());
+    let began = progress.counts();
     let start = checkpoints.start.clone();
     let pending = source.pending(&start);
     progress.update(|positions| {
@@ -117,7 +119,9 @@ pub fn run(task: &Task<'_>, open: Open<'_>) -> Result<Map<String, Value>, Failur
     (task.started)();
     let mut result = Ok(());
     std::thread::scope(|scope| {
-        let started = spawn(scope, "replication reader", || flow.read(&feed, start.clone()))
+        let started = spawn(scope, "replication reader", || {
+            flow.read(&feed, start.clone(), instance.as_ref());
+        })
             .and_then(|()| spawn(scope, "replication worker", || flow.work(scope)));
         if let Err(failure) = started {
             flow.fail(failure);
@@ -148,7 +152,7 @@ pub fn run(task: &Task<'_>, open: Open<'_>) -> Result<Map<String, Value>, Failur
     progress.update(|positions| positions.checkpointed = checkpoints.committed().clone());
     result.and(noted)?;
     progress.update(|positions| positions.pending = Some(0));
-    Ok(checkpoints.result(&through, progress))
+    Ok(checkpoints.result(&through, progress, began))
 }
 
 fn spawn<'scope>(
@@ -242,11 +246,11 @@ impl Flow<'_> {
     }
 
     /// Reads the changes into the queue.
-    fn read(&self, feed: &Database, since: Value) {
+    fn read(&self, feed: &Database, since: Value, instance: Option<&Value>) {
         let _fuse = Fuse(self);
         let room = self.spec.batch * (self.spec.workers + 1);
         let progress = &self.transfer.progress;
-        let result = changes::read(feed, self.spec, since, &mut |rows| {
+        let result = changes::read(feed, self.spec, since, instance, &mut |rows| {
             if let Some(last) = rows.last() {
                 progress.update(|positions| {
                     positions.source = last.seq.clone();
@@ -339,6 +343,7 @@ impl Flow<'_> {
         progress: &Progress,
     ) -> Result<(), Failure> {
         let mut due = Instant::now() + self.spec.checkpoint_interval;
+        let mut idle = 0;
         loop {
             let mut queue = self.queue.lock();
             while queue.failure.is_none() && !queue.is_done() {
@@ -361,6 +366,13 @@ impl Flow<'_> {
                     positions.checkpointed = checkpoints.committed().clone();
                     positions.pending = pending;
                 });
+                idle = 0;
+            } else {
+                // With nothing to note, nobody would see that an end was deleted and made anew.
+                idle += 1;
+                if idle % IDLE_INTERVALS == 0 {
+                    checkpoints.check_instances([source, target])?;
+                }
             }
             due = Instant::now() + self.spec.checkpoint_interval;
         }

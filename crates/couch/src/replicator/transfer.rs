@@ -2,12 +2,12 @@
 
 use super::attachments::{self, Sent};
 use super::changes::Row;
-use super::failure::Failure;
+use super::failure::{Failure, Kind};
 use super::members::Members;
 use super::progress::{Count, Progress};
-use super::protocol::{Database, Fetched, Missing, Refused};
+use super::protocol::{Database, Fetched, Missing, Refused, doc_path, escape};
 use super::spec::Spec;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -21,6 +21,8 @@ const SMALL: u64 = 64 << 10;
 const INLINE: usize = 48 << 20;
 /// How many bytes of small attachments are asked for with one request.
 const SMALL_BYTES: u64 = 4 << 20;
+/// How long the list of revisions in a URL may be.
+const REVS_BYTES: usize = 4 << 10;
 
 /// What the threads of a run copy with.
 pub struct Transfer {
@@ -89,9 +91,10 @@ impl Transfer {
             bytes: 0,
             small: Vec::new(),
             small_bytes: 0,
+            failures: 0,
         };
         let mut pairs = Vec::new();
-        let mut seen = std::collections::HashSet::new();
+        let mut seen = HashSet::new();
         for row in rows {
             if let Some(lacks) = missing.get(&row.id)
                 && seen.insert(row.id.as_str())
@@ -99,35 +102,14 @@ impl Transfer {
                 pairs.extend(lacks.revs.iter().map(|rev| (row.id.clone(), rev.clone())));
             }
         }
-        let mut refused = Vec::new();
-        if self.bulk_get.load(Ordering::Relaxed) {
-            self.progress.add(Count::BulkAttempts, pairs.len() as u64);
-            let done = self.source.bulk_get(&pairs, false, |fetched| match fetched.document {
-                Ok(text) => {
-                    self.progress.add(Count::BulkDocs, 1);
-                    run.take(fetched.id, text)
-                }
-                Err(why) => {
-                    refused.push((fetched.id, why));
-                    Ok(())
-                }
-            })?;
-            if done.is_none() {
-                self.bulk_get.store(false, Ordering::Relaxed);
-                run.one_by_one(&pairs)?;
-            }
-        } else {
-            run.one_by_one(&pairs)?;
+        let result = run.gather(pairs);
+        match &result {
+            Ok(()) => self.progress.add(Count::Failures, run.failures),
+            Err(failure) if failure.kind == Kind::Stopped => {}
+            // One that cannot be read now does not keep those that were read from the target.
+            Err(_) => drop(run.flush()),
         }
-        for (id, why) in refused {
-            match &why.rev {
-                // A request of its own may find what the other did not.
-                Some(rev) if why.error == "not_found" => run.fetch(&id, std::slice::from_ref(rev))?,
-                _ => run.unread(&id, &why),
-            }
-        }
-        run.fetch_small()?;
-        run.flush()
+        result
     }
 }
 
@@ -140,9 +122,53 @@ struct Run<'a> {
     /// Revisions whose small attachments are still to be asked for.
     small: Vec<(String, String)>,
     small_bytes: u64,
+    /// How many the target refused.
+    failures: u64,
 }
 
 impl Run<'_> {
+    /// Reads and writes all of these.
+    fn gather(&mut self, pairs: Vec<(String, String)>) -> Result<(), Failure> {
+        let Transfer { source, progress, bulk_get, .. } = self.transfer;
+        if bulk_get.load(Ordering::Relaxed) {
+            progress.add(Count::BulkAttempts, pairs.len() as u64);
+            let mut answered = HashSet::new();
+            let mut lacking = Vec::new();
+            let done = source.bulk_get(&pairs, false, |Fetched { id, document }| {
+                answered.insert(id.clone());
+                match document {
+                    Ok(text) => {
+                        progress.add(Count::BulkDocs, 1);
+                        self.take(id, text)
+                    }
+                    Err(rev) => {
+                        lacking.push((id, rev));
+                        Ok(())
+                    }
+                }
+            })?;
+            if done.is_none() {
+                bulk_get.store(false, Ordering::Relaxed);
+                self.one_by_one(&pairs)?;
+            } else {
+                // A request of its own may find what the other did not.
+                let lacks = |id: &str, rev: &String| {
+                    !answered.contains(id)
+                        || lacking.iter().any(|(other, named)| {
+                            other == id
+                                && named.as_ref().is_none_or(|named| named == rev || !named.contains('-'))
+                        })
+                };
+                let again: Vec<_> = pairs.iter().filter(|(id, rev)| lacks(id, rev)).cloned().collect();
+                self.one_by_one(&again)?;
+            }
+        } else {
+            self.one_by_one(&pairs)?;
+        }
+        self.fetch_small()?;
+        self.flush()
+    }
+
     /// Takes a document that was read.
     fn take(&mut self, id: String, text: Vec<u8>) -> Result<(), Failure> {
         match attachments::list(&text) {
@@ -174,23 +200,54 @@ impl Run<'_> {
     /// Reads with a request for each document.
     fn one_by_one(&mut self, pairs: &[(String, String)]) -> Result<(), Failure> {
         for same in pairs.chunk_by(|a, b| a.0 == b.0) {
-            let revs: Vec<String> = same.iter().map(|pair| pair.1.clone()).collect();
-            self.fetch(&same[0].0, &revs)?;
+            let id = &same[0].0;
+            let (mut revs, mut bytes) = (Vec::new(), 0);
+            for (_, rev) in same {
+                bytes += escape(rev).len() + "%22%2C%22".len();
+                if bytes > REVS_BYTES && !revs.is_empty() {
+                    self.fetch(id, &std::mem::take(&mut revs))?;
+                    bytes = 0;
+                }
+                revs.push(rev.clone());
+            }
+            self.fetch(id, &revs)?;
         }
         Ok(())
     }
 
     fn fetch(&mut self, id: &str, revs: &[String]) -> Result<(), Failure> {
         let source = self.transfer.source.clone();
-        source.open_revs(id, revs, |fetched| match fetched.document {
-            Ok(text) => self.take(fetched.id, text),
-            // It was superseded and compacted away, or purged: its successor is a change of its own.
-            Err(why) if why.error == "not_found" => Ok(()),
-            Err(why) => {
-                self.unread(id, &why);
+        let mut lacking = Vec::new();
+        source.open_revs(id, revs, |fetched| {
+            match fetched.document {
+                Ok(text) => self.take(fetched.id, text)?,
+                Err(Some(rev)) => lacking.push(rev),
+                Err(None) => lacking.extend_from_slice(revs),
+            }
+            Ok(())
+        })?;
+        self.check_gone(id, &lacking)
+    }
+
+    /// Makes sure that the source knows nothing more of revisions that it did not give: a purge took them. What it
+    /// knows and does not find it may find later.
+    fn check_gone(&self, id: &str, revs: &[String]) -> Result<(), Failure> {
+        if revs.is_empty() {
+            return Ok(());
+        }
+        let source = &self.transfer.source;
+        let asked = HashMap::from([(id, revs.iter().map(String::as_str).collect())]);
+        let unknown = source.revs_diff(&asked)?.remove(id).unwrap_or_default().revs;
+        match revs.iter().find(|rev| !unknown.contains(rev)) {
+            None => {
+                tracing::debug!(source = source.uri(), id, ?revs, "a replication's document is gone");
                 Ok(())
             }
-        })
+            Some(rev) => {
+                let reason = format!("{}{}: the revision {rev} was not found", source.uri(), doc_path(id));
+                Err(Failure::passing("not_found", reason))
+            }
+        }
     }
 
     /// Reads documents together with their small attachments.
@@ -205,22 +262,26 @@ impl Run<'_> {
         if self.transfer.bulk_get.load(Ordering::Relaxed) {
             let rev_of: HashMap<&str, &str> =
                 pairs.iter().map(|(id, rev)| (id.as_str(), rev.as_str())).collect();
-            let done = source.bulk_get(&pairs, true, |Fetched { id, document }| match document {
-                Ok(text) => match attachments::list(&text) {
-                    Some(list) if list.values().any(|entry| entry.get("data").is_none()) => {
-                        let rev = Members::parse(&text).ok().and_then(|members| members.string("_rev"));
-                        let rev = rev.or_else(|| rev_of.get(id.as_str()).map(|rev| (*rev).to_owned()));
-                        streamed.extend(rev.map(|rev| (id, rev)));
+            let mut answered = HashSet::new();
+            let done = source.bulk_get(&pairs, true, |Fetched { id, document }| {
+                answered.insert(id.clone());
+                match document {
+                    Ok(text) => match attachments::list(&text) {
+                        Some(list) if list.values().any(|entry| entry.get("data").is_none()) => {
+                            let rev = Members::parse(&text).ok().and_then(|members| members.string("_rev"));
+                            let rev = rev.or_else(|| rev_of.get(id.as_str()).map(|rev| (*rev).to_owned()));
+                            streamed.extend(rev.map(|rev| (id, rev)));
+                            Ok(())
+                        }
+                        _ => self.keep(text),
+                    },
+                    Err(_) => {
+                        streamed.extend(pairs.iter().filter(|pair| pair.0 == id).cloned());
                         Ok(())
                     }
-                    _ => self.keep(text),
-                },
-                Err(why) if why.error == "not_found" => Ok(()),
-                Err(why) => {
-                    self.unread(&id, &why);
-                    Ok(())
                 }
             })?;
+            streamed.extend(pairs.iter().filter(|pair| !answered.contains(&pair.0)).cloned());
             if done.is_none() {
                 streamed = pairs;
             }
@@ -246,21 +307,35 @@ impl Run<'_> {
             Sent::Refused(why)
                 if ["bad_content_type", "conflict", "method_not_allowed"].contains(&why.error.as_str()) =>
             {
-                match source.inline(id, rev)? {
-                    Some(text) if text.len() <= INLINE => return self.keep(text),
-                    _ => {
-                        progress.add(Count::Read, 1);
-                        self.unwritten(Some(id), &why);
-                    }
-                }
+                return self.keep_inline(id, rev, &why);
+            }
+            Sent::Unnamed => {
+                let why = Refused {
+                    rev: Some(rev.to_owned()),
+                    error: "too_large".into(),
+                    reason: "an attachment without a name is too large".into(),
+                };
+                return self.keep_inline(id, rev, &why);
             }
             Sent::Refused(why) => {
                 progress.add(Count::Read, 1);
                 self.unwritten(Some(id), &why);
             }
-            Sent::Gone => {}
+            Sent::Gone => self.check_gone(id, &[rev.to_owned()])?,
         }
         Ok(())
+    }
+
+    /// Takes a document with its attachments within it; `why` is told of one that is too large for that.
+    fn keep_inline(&mut self, id: &str, rev: &str, why: &Refused) -> Result<(), Failure> {
+        match self.transfer.source.inline(id, rev)? {
+            Some(text) if text.len() <= INLINE => self.keep(text),
+            _ => {
+                self.transfer.progress.add(Count::Read, 1);
+                self.unwritten(Some(id), why);
+                Ok(())
+            }
+        }
     }
 
     /// Writes what was gathered.
@@ -272,11 +347,10 @@ impl Run<'_> {
 
     /// What is too large together is written in halves.
     fn write(&mut self, docs: &[Vec<u8>]) -> Result<(), Failure> {
-        let progress = &self.transfer.progress;
         match self.transfer.target.bulk_docs(docs, self.transfer.relaxed)? {
             Some(refused) => {
                 let failures = refused.len().min(docs.len()) as u64;
-                progress.add(Count::Written, docs.len() as u64 - failures);
+                self.transfer.progress.add(Count::Written, docs.len() as u64 - failures);
                 for why in &refused {
                     self.unwritten(None, why);
                 }
@@ -299,21 +373,8 @@ impl Run<'_> {
         }
     }
 
-    fn unread(&self, id: &str, why: &Refused) {
-        self.transfer.progress.add(Count::Failures, 1);
-        let Refused { rev, error, reason } = why;
-        tracing::warn!(
-            source = self.transfer.source.uri(),
-            id,
-            ?rev,
-            error,
-            reason,
-            "a replication could not read"
-        );
-    }
-
-    fn unwritten(&self, id: Option<&str>, why: &Refused) {
-        self.transfer.progress.add(Count::Failures, 1);
+    fn unwritten(&mut self, id: Option<&str>, why: &Refused) {
+        self.failures += 1;
         let Refused { rev, error, reason } = why;
         tracing::warn!(
             target_database = self.transfer.target.uri(),

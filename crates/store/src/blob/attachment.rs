@@ -45,11 +45,14 @@ pub struct Attachment {
     pub encoding: Option<Encoding>,
     /// The MD5 of the bytes stored, which clients see as its digest.
     pub md5: [u8; 16],
-    /// The generation of the revision that brought it.
+    /// The generation of the revision that brought it; what another server said of it, which may be 0.
     pub revpos: u32,
     /// Where its bytes are.
     pub blob: BlobId,
 }
+
+/// The generation of an attachment in an edit that is still to be made.
+pub const THIS_EDIT: u32 = u32::MAX;
 
 const GZIP: u8 = 1;
 

@@ -22,7 +22,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-pub use attachment::{Attachment, BlobId, Encoding};
+pub use attachment::{Attachment, BlobId, Encoding, THIS_EDIT};
 pub use hold::{BlobHold, BlobTotals};
 pub use read::{BlobForm, BlobReader};
 pub use reference::{reference, release};

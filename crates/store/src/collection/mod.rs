@@ -84,6 +84,7 @@ pub struct Collection {
     pub(crate) shared: Arc<Shared>,
     pub(crate) id: CollectionId,
     uuid: [u8; 16],
+    created: Option<i64>,
     name: RwLock<Namespace>,
     /// The schema as readers see it; written with the gate closed.
     pub(crate) schema: RwLock<Arc<Schema>>,
@@ -117,6 +118,7 @@ impl Collection {
             shared,
             id: entry.id,
             uuid: entry.uuid,
+            created: entry.created,
             name: RwLock::new(name),
             schema: RwLock::new(schema.clone()),
             gate: RwLock::new(schema),
@@ -144,6 +146,11 @@ impl Collection {
     /// The identifier that clients see.
     pub fn uuid(&self) -> [u8; 16] {
         self.uuid
+    }
+
+    /// When it was created, in microseconds since the Unix epoch, if that is known.
+    pub fn created(&self) -> Option<i64> {
+        self.created
     }
 
     /// Options and indexes as of now.
@@ -183,6 +190,7 @@ impl Collection {
         CatalogEntry {
             id: self.id,
             uuid: self.uuid,
+            created: self.created,
             options: schema.options.clone(),
             indexes: schema.indexes.clone(),
         }

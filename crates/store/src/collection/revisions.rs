@@ -49,8 +49,8 @@ pub struct RevisionEdit<'a> {
     pub deleted: bool,
     /// The document, with the same `_id` or without one. A deletion may have fields too.
     pub doc: Doc<'a>,
-    /// All attachments that the document has after the edit. A `revpos` of 0 stands for the edit's generation, unless the
-    /// edit was made elsewhere: then it is what that server says.
+    /// All attachments that the document has after the edit. A `revpos` of [`blob::THIS_EDIT`] stands for the edit's
+    /// generation.
     pub attachments: Vec<Attachment>,
 }
 
@@ -438,8 +438,7 @@ fn unnamed_leaf<'a>(ready: &'a Ready<'a>, generation: u32, old: Option<Doc<'_>>)
         [] => Cow::Borrowed(&[][..]),
         list => {
             let mut list = list.to_vec();
-            let is_given = matches!(edit.base, Base::Graft { .. });
-            for attachment in list.iter_mut().filter(|attachment| attachment.revpos == 0 && !is_given) {
+            for attachment in list.iter_mut().filter(|attachment| attachment.revpos == blob::THIS_EDIT) {
                 attachment.revpos = generation;
             }
             Cow::Owned(attachment::encode(&list))

@@ -400,7 +400,7 @@ fn branched_store() -> (Arc<Store>, Arc<MemoryEngine>, [Revision; 3]) {
     upload.write_all(b"some bytes").unwrap();
     let blob = upload.finish().unwrap();
     let edit = |base: Base, deleted: bool, doc: &DocBuf| {
-        let attachments = if deleted { Vec::new() } else { vec![blob.attachment("a", "text/plain", 0)] };
+        let attachments = if deleted { Vec::new() } else { vec![blob.attachment("a", "text/plain", 1)] };
         let edit = RevisionEdit { id: Value::Int32(50), base, deleted, doc: doc.as_doc(), attachments };
         match things.edit_revisions(&[edit], true).unwrap().outcomes.remove(0) {
             RevisionOutcome::Written(revision) => revision,

@@ -2,6 +2,7 @@
 
 use crate::setup::{delete, index, update};
 use diwan_kv::MemoryEngine;
+use diwan_store::blob::THIS_EDIT;
 use diwan_store::{
     Base, ChangeKind, Collection, Namespace, Revision, RevisionEdit, RevisionOutcome, Store, WriteOptions,
     check, id_key,
@@ -509,7 +510,7 @@ fn attachments_stay_with_the_bodies_that_have_them() {
     let blob = upload.finish().unwrap();
     let body = doc! { "n": 1 };
     let attached = |base, attachments| RevisionEdit { attachments, ..edit("x", base, false, body.as_doc()) };
-    let first = written(one(&things, attached(Base::New, vec![blob.attachment("a", "text/plain", 0)])));
+    let first = written(one(&things, attached(Base::New, vec![blob.attachment("a", "text/plain", THIS_EDIT)])));
     assert_ne!(first, Revision::first(doc! { "_id": "x", "n": 1 }.as_doc()));
     assert_eq!(things.get(&key("x")).unwrap().unwrap().record().revision(), first);
     // MongoDB's clients do not see attachments, and keep them.
@@ -527,7 +528,7 @@ fn attachments_stay_with_the_bodies_that_have_them() {
     assert_sound(&store);
     // One that loses against another branch, too.
     let graft = Base::Graft { revision: Revision { generation: 9, hash: [9; 16] }, ancestors: Vec::new() };
-    let ninth = written(one(&things, attached(graft, vec![blob.attachment("b", "text/plain", 0)])));
+    let ninth = written(one(&things, attached(graft, vec![blob.attachment("b", "text/plain", THIS_EDIT)])));
     assert_eq!(things.view().document(&key("x")).unwrap().unwrap().attachments[0].revpos, 9);
     assert_eq!(things.view().tree(&key("x")).unwrap().unwrap().conflicts(), [third]);
     assert_sound(&store);

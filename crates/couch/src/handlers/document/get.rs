@@ -8,6 +8,7 @@ use crate::document::{
 use crate::error::{Error, Result};
 use crate::handlers::local;
 use crate::http::{Flow, Request, Response, multipart};
+use diwan_store::blob::Attachment;
 use diwan_store::{ReadView, RevisedDocument};
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
 use std::io::Write;
@@ -106,13 +107,14 @@ pub(in crate::handlers) fn relate(
     let mut json = Vec::new();
     write_doc(&mut json, view, &id.key, doc, &show)?;
     let since = match show.atts_since.is_empty() {
-        true => 0,
+        true => None,
         false => {
             let path = view.tree(&id.key)?.map(|tree| tree.path(&doc.revision));
             known_since(&path.unwrap_or_default(), &show.atts_since)
         }
     };
-    let following = doc.attachments.iter().filter(|attachment| attachment.revpos > since).cloned().collect();
+    let follows = |attachment: &&Attachment| since.is_none_or(|since| attachment.revpos > since);
+    let following = doc.attachments.iter().filter(follows).cloned().collect();
     Ok(Related { json, following, boundary })
 }
 

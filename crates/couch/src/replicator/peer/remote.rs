@@ -1,7 +1,7 @@
 //! A database behind `http://` or `https://`.
 //!
 //! Requests are sent by the server's runtime, and their threads wait for them: with a limit on every silence, and not
-//! longer than the job lasts. Redirects are not followed.
+//! longer than the job lasts. Redirects are followed, with the credentials to the same origin alone.
 
 use super::{Answer, Call, Chunks, Patience, Payload, Peer, Source};
 use crate::http::{self, Outgoing};
@@ -11,10 +11,10 @@ use flate2::read::MultiGzDecoder;
 use http_body_util::BodyExt;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{
-    ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER,
-    USER_AGENT,
+    ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION,
+    RETRY_AFTER, USER_AGENT,
 };
-use hyper::{Request, Response, Uri};
+use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::{Client, Error as ClientError};
@@ -33,6 +33,8 @@ const CHUNKS: usize = 4;
 const CHUNK: usize = 64 << 10;
 /// How long an idle connection is kept.
 const IDLE: Duration = Duration::from_secs(20);
+/// How many redirects of one request are followed.
+const MOST_REDIRECTS: usize = 10;
 /// The longest pause that a peer may ask for.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
@@ -96,7 +98,10 @@ pub struct Remote {
     http: Arc<Http>,
     address: Address,
     shown: String,
+    /// Headers of every request.
     headers: HeaderMap,
+    /// Those that nobody but the address's own origin may see.
+    secrets: HeaderMap,
     patience: Patience,
 }
 
@@ -106,18 +111,19 @@ impl Remote {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         headers.insert(USER_AGENT, HeaderValue::from_static("Diwan-Replicator"));
+        let mut secrets = HeaderMap::new();
         let bad = |what: &str| Failure::new("bad_request", format!("invalid {what} for {}", address.shown()));
         for (name, value) in &address.headers {
             let name = HeaderName::try_from(name.as_str()).map_err(|_| bad("header"))?;
-            headers.insert(name, HeaderValue::from_str(value).map_err(|_| bad("header"))?);
+            secrets.insert(name, HeaderValue::from_str(value).map_err(|_| bad("header"))?);
         }
         if let Some(authorization) = address.authorization() {
             let mut value = HeaderValue::from_str(&authorization).map_err(|_| bad("credentials"))?;
             value.set_sensitive(true);
-            headers.insert(hyper::header::AUTHORIZATION, value);
+            secrets.insert(hyper::header::AUTHORIZATION, value);
         }
         let shown = address.shown();
-        Ok(Remote { http, address, shown, headers, patience })
+        Ok(Remote { http, address, shown, headers, secrets, patience })
     }
 
     /// Waits for what the runtime does, within the patience.
@@ -161,24 +167,67 @@ impl Peer for Remote {
     fn send(&self, call: Call) -> Result<Answer, Failure> {
         let what =
             format!("{} {}{}", call.method, self.shown, call.path.split('?').next().unwrap_or_default());
-        let target = self.address.target(&call.path);
-        let uri: Uri =
-            target.parse().map_err(|_| Failure::new("bad_request", format!("invalid URL {}", self.shown)))?;
-        let (payload, stream) = Prepared::split(call.payload);
+        let invalid = || Failure::new("bad_request", format!("invalid URL {}", self.shown));
+        let home: Uri = self.address.target(&call.path).parse().map_err(|_| invalid())?;
+        let again = match &call.payload {
+            Payload::Empty => Some(Payload::Empty),
+            Payload::Json(bytes) => Some(Payload::Json(bytes.clone())),
+            Payload::Stream { .. } => None,
+        };
+        let Call { mut method, mut payload, headers, gzip, .. } = call;
+        let mut uri = home.clone();
+        for _ in 0..=MOST_REDIRECTS {
+            let mut all = self.headers.clone();
+            if is_same_origin(&uri, &home) {
+                all.extend(self.secrets.clone());
+            }
+            for (name, value) in &headers {
+                all.insert(name, HeaderValue::from_static(value));
+            }
+            let response = self.request(&what, &method, &uri, all, payload, gzip)?;
+            let Some(next) = redirect(&uri, &response) else { return Ok(self.answer(response, gzip)) };
+            uri = next;
+            payload = match &again {
+                // As browsers do, what was posted is not sent to where its result is shown.
+                _ if response.status() == StatusCode::SEE_OTHER => {
+                    method = Method::GET;
+                    Payload::Empty
+                }
+                Some(Payload::Json(bytes)) => Payload::Json(bytes.clone()),
+                Some(_) => Payload::Empty,
+                None => {
+                    let reason = format!("{what}: the upload was redirected to {}", shown(&uri));
+                    return Err(Failure::new("redirected", reason));
+                }
+            };
+        }
+        Err(Failure::new("too_many_redirects", format!("{what}: redirected more than {MOST_REDIRECTS} times")))
+    }
+}
+
+impl Remote {
+    /// Sends a request to one place.
+    fn request(
+        &self,
+        what: &str,
+        method: &Method,
+        uri: &Uri,
+        headers: HeaderMap,
+        payload: Payload,
+        gzip: bool,
+    ) -> Result<Response<Incoming>, Failure> {
+        let (payload, stream) = Prepared::split(payload);
         let mut request = Request::new(payload.body);
-        *request.method_mut() = call.method;
-        *request.uri_mut() = uri;
-        *request.headers_mut() = self.headers.clone();
+        *request.method_mut() = method.clone();
+        *request.uri_mut() = uri.clone();
+        *request.headers_mut() = headers;
         if let Some(content_type) = payload.content_type {
             request.headers_mut().insert(CONTENT_TYPE, content_type);
         }
-        for (name, value) in call.headers {
-            request.headers_mut().insert(name, HeaderValue::from_static(value));
-        }
-        if call.gzip && !request.headers().contains_key(ACCEPT_ENCODING) {
+        if gzip && !request.headers().contains_key(ACCEPT_ENCODING) {
             request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
         }
-        let secure = if self.address.secure { Some(self.http.secure()?) } else { None };
+        let secure = if uri.scheme_str() == Some("https") { Some(self.http.secure()?) } else { None };
         let plain = &self.http.plain;
         let mut sent = self.http.runtime.spawn(match secure {
             Some(client) => client.request(request),
@@ -188,10 +237,10 @@ impl Peer for Remote {
             Some((sender, reader)) => self.pump(sender, reader),
             None => Ok(()),
         };
-        let response = self.wait(&what, async {
+        let response = self.wait(what, async {
             match (&mut sent).await {
                 Ok(Ok(response)) => Ok(response),
-                Ok(Err(error)) => Err(self.broken(&what, &error)),
+                Ok(Err(error)) => Err(self.broken(what, &error)),
                 Err(_) => Err(Failure::stopped()),
             }
         });
@@ -200,11 +249,47 @@ impl Peer for Remote {
         }
         match (pumped, response) {
             // The peer may answer before it has read all, for instance that it will not take it.
-            (_, Ok(response)) if !response.status().is_success() => Ok(self.answer(response, call.gzip)),
+            (_, Ok(response)) if !response.status().is_success() => Ok(response),
             (Err(error), _) => Err(error),
-            (Ok(()), response) => Ok(self.answer(response?, call.gzip)),
+            (Ok(()), response) => response,
         }
     }
+}
+
+/// Where an answer sends the request, if it does.
+fn redirect(from: &Uri, response: &Response<Incoming>) -> Option<Uri> {
+    if !matches!(response.status().as_u16(), 301..=303 | 307 | 308) {
+        return None;
+    }
+    resolve(from, response.headers().get(LOCATION)?.to_str().ok()?)
+}
+
+/// The URL that a reference in an answer from `base` stands for.
+fn resolve(base: &Uri, reference: &str) -> Option<Uri> {
+    let reference = reference.split('#').next().unwrap_or_default();
+    let (scheme, authority) = (base.scheme_str()?, base.authority()?);
+    let directory = base.path().rsplit_once('/').map_or("", |(directory, _)| directory);
+    let text = match reference {
+        _ if reference.contains("://") => reference.to_owned(),
+        _ if reference.starts_with("//") => format!("{scheme}:{reference}"),
+        _ if reference.starts_with('/') => format!("{scheme}://{authority}{reference}"),
+        _ if reference.starts_with('?') => format!("{scheme}://{authority}{}{reference}", base.path()),
+        _ => format!("{scheme}://{authority}{directory}/{reference}"),
+    };
+    let uri: Uri = text.parse().ok()?;
+    (matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some()).then_some(uri)
+}
+
+/// Whether two URLs are of one server.
+fn is_same_origin(one: &Uri, other: &Uri) -> bool {
+    let port = |uri: &Uri| uri.port_u16().unwrap_or(if uri.scheme_str() == Some("https") { 443 } else { 80 });
+    let host = |uri: &Uri| uri.host().unwrap_or_default().to_ascii_lowercase();
+    one.scheme_str() == other.scheme_str() && host(one) == host(other) && port(one) == port(other)
+}
+
+/// A URL without what may be secret in it.
+fn shown(uri: &Uri) -> String {
+    format!("{}://{}{}", uri.scheme_str().unwrap_or_default(), uri.host().unwrap_or_default(), uri.path())
 }
 
 impl Remote {
@@ -321,6 +406,33 @@ impl Prepared {
                 });
                 (Prepared { body, content_type }, Some((sender, reader)))
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn references_are_resolved_and_origins_compared() {
+        let base: Uri = "http://host:5984/db/_design%2Fd?rev=1-a".parse().unwrap();
+        for (reference, expected) in [
+            ("http://other/x?y=1#z", Some("http://other/x?y=1")),
+            ("https://host:5984/x", Some("https://host:5984/x")),
+            ("//other/x", Some("http://other/x")),
+            ("/db/_design/d?rev=1-a", Some("http://host:5984/db/_design/d?rev=1-a")),
+            ("_all_docs", Some("http://host:5984/db/_all_docs")),
+            ("?a=1", Some("http://host:5984/db/_design%2Fd?a=1")),
+            ("ftp://host/x", None),
+            ("http://", None),
+        ] {
+            assert_eq!(resolve(&base, reference), expected.map(|text| text.parse().unwrap()), "{reference}");
+        }
+        let same = |one: &str, other: &str| is_same_origin(&one.parse().unwrap(), &other.parse().unwrap());
+        assert!(same("http://host/a", "http://HOST:80/b") && same("https://h:443/", "https://h/"));
+        for other in ["https://host/", "http://host:81/", "http://host.example/"] {
+            assert!(!same("http://host/", other), "{other}");
         }
     }
 }
