@@ -132,34 +132,24 @@ impl Run<'_> {
         let Transfer { source, progress, bulk_get, .. } = self.transfer;
         if bulk_get.load(Ordering::Relaxed) {
             progress.add(Count::BulkAttempts, pairs.len() as u64);
-            let mut answered = HashSet::new();
-            let mut lacking = Vec::new();
+            let mut lacking: HashMap<&str, usize> = HashMap::new();
+            for (id, _) in &pairs {
+                *lacking.entry(id).or_default() += 1;
+            }
             let done = source.bulk_get(&pairs, false, |Fetched { id, document }| {
-                answered.insert(id.clone());
-                match document {
-                    Ok(text) => {
-                        progress.add(Count::BulkDocs, 1);
-                        self.take(id, text)
-                    }
-                    Err(rev) => {
-                        lacking.push((id, rev));
-                        Ok(())
-                    }
+                let Ok(text) = document else { return Ok(()) };
+                if let Some(count) = lacking.get_mut(id.as_str()) {
+                    *count = count.saturating_sub(1);
                 }
+                progress.add(Count::BulkDocs, 1);
+                self.take(id, text)
             })?;
             if done.is_none() {
                 bulk_get.store(false, Ordering::Relaxed);
                 self.one_by_one(&pairs)?;
             } else {
-                // A request of its own may find what the other did not.
-                let lacks = |id: &str, rev: &String| {
-                    !answered.contains(id)
-                        || lacking.iter().any(|(other, named)| {
-                            other == id
-                                && named.as_ref().is_none_or(|named| named == rev || !named.contains('-'))
-                        })
-                };
-                let again: Vec<_> = pairs.iter().filter(|(id, rev)| lacks(id, rev)).cloned().collect();
+                // A request of its own may find what the other did not give.
+                let again: Vec<_> = pairs.iter().filter(|pair| lacking[pair.0.as_str()] > 0).cloned().collect();
                 self.one_by_one(&again)?;
             }
         } else {

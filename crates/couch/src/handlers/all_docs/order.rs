@@ -151,21 +151,26 @@ const TILDE: &str = "~";
 impl Part {
     fn new(kind: Kind, interval: &Interval) -> Part {
         let (strings, object_ids) = (bounds(Type::String), bounds(Type::ObjectId));
-        let (low, high) = (interval.low.as_ref(), interval.high.as_ref());
+        // The bounds of the others lie behind the tilde itself, and before what begins with it.
+        let low = interval.low.as_ref().map(|edge| placed(edge, false));
+        let high = interval.high.as_ref().map(|edge| placed(edge, true));
         let ranges = match kind {
             Kind::Strings => vec![KeyRange::new(
-                low.map_or(Bound::Included(strings.0), |edge| bound(edge, string_key(&edge.text))),
-                high.map_or(Bound::Excluded(strings.1), |edge| bound(edge, string_key(&edge.text))),
+                low.map_or(Bound::Included(strings.0), |(edge, _)| bound(&edge, string_key(&edge.text))),
+                high.map_or(Bound::Excluded(strings.1), |(edge, _)| bound(&edge, string_key(&edge.text))),
             )],
             Kind::ObjectIds => vec![KeyRange::new(
-                low.map_or(Bound::Included(object_ids.0), object_id_low),
-                high.map_or(Bound::Excluded(object_ids.1), object_id_high),
+                low.map_or(Bound::Included(object_ids.0), |(edge, _)| object_id_low(&edge)),
+                high.map_or(Bound::Excluded(object_ids.1), |(edge, _)| object_id_high(&edge)),
             )],
             Kind::Others => {
-                let low =
-                    low.map_or(Some(Bound::Unbounded), |edge| other_edge(edge, edge.text.as_str() <= TILDE));
-                let high =
-                    high.map_or(Some(Bound::Unbounded), |edge| other_edge(edge, edge.text.as_str() > TILDE));
+                let all = |leaves: bool| leaves.then_some(Bound::Unbounded);
+                let low = low.map_or(Some(Bound::Unbounded), |(edge, other)| {
+                    other.or_else(|| all(edge.text.as_str() <= TILDE))
+                });
+                let high = high.map_or(Some(Bound::Unbounded), |(edge, other)| {
+                    other.or_else(|| all(edge.text.as_str() > TILDE))
+                });
                 match (low, high) {
                     (Some(low), Some(high)) => vec![
                         cut(Bound::Unbounded, Bound::Excluded(strings.0), &low, &high),
@@ -305,16 +310,18 @@ fn object_id_high(edge: &Edge) -> Bound<Bytes> {
     if exact && edge.inclusive { Bound::Included(key) } else { Bound::Excluded(key) }
 }
 
-/// The bound on ids of other types: `None` if the edge leaves none of them. `all` says what an edge that is no such
-/// id's text leaves; strings that begin with a tilde lie behind them.
-fn other_edge(edge: &Edge, all: bool) -> Option<Bound<Bytes>> {
-    if let Some(id) = edge.text.strip_prefix('~').and_then(|_| json::id_from_text(&edge.text).ok())
-        && id.as_value() != Value::String(&edge.text)
-        && let Ok(key) = id_key(id.as_value())
-    {
-        return Some(bound(edge, key.into()));
+/// Where an edge lies among strings, and the bound on ids of other types if it is one's text. That of another type lies
+/// where the tilde does, which is before it: `tilde` says whether the tilde itself is within.
+fn placed(edge: &Edge, tilde: bool) -> (Edge, Option<Bound<Bytes>>) {
+    let id = edge.text.strip_prefix('~').and_then(|_| json::id_from_text(&edge.text).ok());
+    match id.as_ref().map(|id| id.as_value()) {
+        None => (edge.clone(), None),
+        Some(Value::String(text)) => (Edge::new(text, edge.inclusive), None),
+        Some(id) => {
+            let other = id_key(id).ok().map(|key| bound(edge, key.into()));
+            (Edge::new(TILDE, tilde), other)
+        }
     }
-    all.then_some(Bound::Unbounded)
 }
 
 /// A range, cut to what lies between `low` and `high`.
