@@ -26,6 +26,8 @@ pub struct Show {
     pub deleted_conflicts: bool,
     /// `_local_seq`.
     pub local_seq: bool,
+    /// Integers that JavaScript would round are digits like others: the client keeps them.
+    pub exact_integers: bool,
 }
 
 impl Show {
@@ -81,6 +83,7 @@ impl DocOptions {
             conflicts: query.is_set("conflicts") || meta,
             deleted_conflicts: query.is_set("deleted_conflicts") || meta,
             local_seq: query.is_set("local_seq"),
+            exact_integers: false,
         };
         let open_revs = match query.get("open_revs") {
             None => None,

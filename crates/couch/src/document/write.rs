@@ -13,7 +13,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use diwan_store::blob::{Attachment, BlobForm, Encoding};
 use diwan_store::{ReadView, Record, RevisedDocument, Revision, RevisionTree};
-use diwan_value::json::{push_hash, write_couch_members, write_string};
+use diwan_value::json::{Mode, push_hash, write_couch_members_as, write_string};
 use diwan_value::{Doc, Value};
 use std::io::{self, Read, Write};
 
@@ -48,12 +48,19 @@ impl Output for RowWriter {
 
 /// Begins an object with `_id`, `_rev`, the fields and, for a deletion, `_deleted`. The caller closes it.
 #[inline]
-pub fn write_fields(out: &mut Vec<u8>, id: Value<'_>, revision: &Revision, deleted: bool, doc: Doc<'_>) {
+fn write_fields(
+    out: &mut Vec<u8>,
+    id: Value<'_>,
+    revision: &Revision,
+    deleted: bool,
+    doc: Doc<'_>,
+    mode: Mode,
+) {
     out.extend_from_slice(br#"{"_id":"#);
     write_id(out, id);
     out.extend_from_slice(br#","_rev":"#);
     write_rev(out, revision);
-    write_couch_members(out, doc);
+    write_couch_members_as(out, doc, mode);
     if deleted {
         out.extend_from_slice(br#","_deleted":true"#);
     }
@@ -63,7 +70,7 @@ pub fn write_fields(out: &mut Vec<u8>, id: Value<'_>, revision: &Revision, delet
 #[inline]
 pub fn write_record(out: &mut Vec<u8>, record: &Record<'_>) -> Result<()> {
     let id = record.doc.get("_id").unwrap_or(Value::Null);
-    write_fields(out, id, &record.revision(), false, record.doc);
+    write_fields(out, id, &record.revision(), false, record.doc, Mode::Exchange);
     if record.has_attachments() {
         write_stubs(out, &record.attachments()?);
     }
@@ -91,7 +98,8 @@ pub fn write_doc(
     show: &Show,
 ) -> Result<()> {
     let buffer = out.buffer();
-    write_fields(buffer, doc.id(), &doc.revision, doc.deleted, doc.doc.as_doc());
+    let mode = if show.exact_integers { Mode::Relaxed } else { Mode::Exchange };
+    write_fields(buffer, doc.id(), &doc.revision, doc.deleted, doc.doc.as_doc(), mode);
     // A first revision without branches is all there is: the tree need not be read.
     let is_alone = doc.revision.generation == 1 && !doc.has_branches;
     let wants_tree = show.revs

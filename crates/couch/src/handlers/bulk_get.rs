@@ -42,7 +42,8 @@ struct Refusal {
 pub fn post(request: &mut Request) -> Result<Response> {
     let collection = request.database()?;
     request.require_json()?;
-    let options = DocOptions::parse_for_many(&request.query)?;
+    let mut options = DocOptions::parse_for_many(&request.query)?;
+    options.show.exact_integers = request.keeps_integers();
     let asked = read(request, &collection, &options.show.of_revision())?;
     let latest = options.latest;
     // Who would take JSON is given JSON.

@@ -21,7 +21,7 @@ pub use inline::{Inline, blocking};
 pub use outgoing::{Chunks, Outgoing};
 pub use paced::Pace;
 pub use query::{Query, whole};
-pub use request::{Request, begins_as_object};
+pub use request::{EXACT_INTEGERS, Request, begins_as_object};
 pub use response::{Feed, Response, ResponseBody};
 pub use streamed::{Flow, RowReader, RowWriter};
 pub use workers::Workers;

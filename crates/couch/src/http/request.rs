@@ -8,6 +8,9 @@ use hyper::{Method, body::Bytes};
 use std::net::IpAddr;
 use std::sync::Arc;
 
+/// The header by which a replicator says that its target keeps integers of any size.
+pub const EXACT_INTEGERS: &str = "x-diwan-exact-integers";
+
 /// A request: its row of the table is known, its body is not read yet.
 pub struct Request {
     /// The face that serves it.
@@ -90,6 +93,14 @@ impl Request {
             response.headers.clear();
             response.with_etag(tag).with_header(CONTENT_LENGTH, "0")
         })
+    }
+
+    /// Whether the client keeps integers of any size as they are: CouchDB's replicator does, and whoever says so.
+    pub fn keeps_integers(&self) -> bool {
+        self.named_header(EXACT_INTEGERS).is_some()
+            || self
+                .header(hyper::header::USER_AGENT)
+                .is_some_and(|agent| agent.starts_with("CouchDB-Replicator"))
     }
 
     /// The body, to be read once.

@@ -4,10 +4,11 @@ use super::failure::{Failure, Kind};
 use super::members::Members;
 use super::peer::{Answer, Call, Payload, Peer, kind_of};
 use super::stop::Stop;
+use crate::http::EXACT_INTEGERS;
 use diwan_value::json::ArraySplitter;
 use hyper::Method;
 use hyper::body::Bytes;
-use hyper::header::SERVER;
+use hyper::header::{HeaderName, SERVER};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
@@ -49,6 +50,8 @@ pub struct Database {
     retries: u32,
     stop: Stop,
     takes_encoded: AtomicBool,
+    /// Whether documents go to somebody who keeps integers of any size.
+    exact_integers: bool,
 }
 
 /// A document's revision as it was fetched.
@@ -90,7 +93,13 @@ pub enum LocalWrite {
 impl Database {
     /// A database behind a peer.
     pub fn new(peer: Box<dyn Peer>, retries: u32, stop: Stop) -> Database {
-        Database { peer, retries, stop, takes_encoded: AtomicBool::new(false) }
+        Database { peer, retries, stop, takes_encoded: AtomicBool::new(false), exact_integers: false }
+    }
+
+    /// The same, for a target that keeps integers of any size: it is not given those of this server's types in a form
+    /// for JavaScript.
+    pub fn with_exact_integers(self, exact_integers: bool) -> Database {
+        Database { exact_integers, ..self }
     }
 
     /// How it is named in messages.
@@ -124,7 +133,10 @@ impl Database {
     }
 
     /// Sends once. What the peer cannot do now, and what it does not let us do, is a failure; other statuses are not.
-    pub fn send(&self, call: Call) -> Result<Answer, Failure> {
+    pub fn send(&self, mut call: Call) -> Result<Answer, Failure> {
+        if self.exact_integers {
+            call.headers.push((HeaderName::from_static(EXACT_INTEGERS), "true"));
+        }
         let what =
             format!("{} {}{}", call.method, self.uri(), call.path.split('?').next().unwrap_or_default());
         let answer = self.peer.send(call)?;

@@ -101,7 +101,9 @@ pub fn run(task: &Task<'_>, open: Open<'_>) -> Result<Map<String, Value>, Failur
     });
     let working = Stop::default();
     let transfer = Transfer::new(
-        Arc::new(open(End::Source, settings(spec.retries, &working))?),
+        Arc::new(
+            open(End::Source, settings(spec.retries, &working))?.with_exact_integers(target.takes_encoded()),
+        ),
         Arc::new(open(End::Target, settings(spec.retries, &working))?),
         spec,
         target.takes_encoded(),

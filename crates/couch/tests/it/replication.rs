@@ -431,6 +431,50 @@ fn a_thousand_documents_with_ten_refused() {
     assert_eq!(http.get("/db").json()["doc_count"], 990);
 }
 
+#[test]
+fn a_long_branch_beside_a_conflict_is_told_up_to_the_limit() {
+    let (_server, mut http) = database();
+    let name = |number: u64| format!("{number:032x}");
+    let branch = |from: u64, to: u64, tip: u64| -> Vec<String> {
+        [name(tip)].into_iter().chain((from..to).rev().map(name)).collect()
+    };
+    for (start, ids) in [(500, branch(1, 500, 7000)), (1200, branch(1, 1200, 1200))] {
+        let doc = json!({ "_id": "d", "_revisions": { "start": start, "ids": ids } });
+        let reply = http.post("/db/_bulk_docs", &json!({ "new_edits": false, "docs": [doc] }));
+        assert_eq!((reply.status, reply.json()), (201, json!([])));
+    }
+    let doc = http.get("/db/d?revs=true&conflicts=true").json();
+    assert_eq!(doc["_conflicts"], json!([format!("500-{}", name(7000))]));
+    let ids = doc["_revisions"]["ids"].as_array().unwrap();
+    assert_eq!((ids.len(), &ids[999]), (1000, &json!(name(201))));
+}
+
+#[test]
+fn integers_keep_their_digits_between_servers() {
+    let (_server, mut http) = database();
+    let fake = FakeCouchDb::start();
+    let number = 9_007_199_254_740_993_u64;
+    fake.put("theirs", 1, 'a', json!({ "n": number, "list": [{ "n": -9_007_199_254_740_995_i64 }] }));
+    let theirs = fake.state.lock().docs["theirs"][0].fields.clone();
+    assert_eq!(pull(&mut http, &fake, json!({}))["ok"], true);
+    http.put("/db/ours", &json!({ "n": { "$numberLong": number.to_string() } }));
+    // To CouchDB by our replicator, and to its own.
+    fake.recreate();
+    assert_eq!(replicate(&mut http, "db", &fake.url(), json!({}))["ok"], true);
+    assert_eq!(fake.state.lock().docs["theirs"][0].fields, theirs);
+    assert_eq!(fake.state.lock().docs["ours"][0].fields["n"], number);
+    let agent = [("User-Agent", "CouchDB-Replicator/3.5.2"), ("Content-Type", "application/json")];
+    let rev = http.get("/db/theirs").json()["_rev"].take();
+    let asked = json!({ "docs": [{ "id": "theirs", "rev": rev }] }).to_string();
+    let given = http.send("POST", "/db/_bulk_get?revs=true&latest=true", &agent, asked.as_bytes()).json();
+    assert_eq!(given["results"][0]["docs"][0]["ok"]["n"], number);
+    let list = format!("/db/theirs?revs=true&open_revs=[%22{}%22]", rev.as_str().unwrap());
+    let accept = [agent[0], ("Accept", "application/json")];
+    assert_eq!(http.send("GET", &list, &accept, b"").json()[0]["ok"]["list"], theirs["list"]);
+    // Others might round it.
+    assert_eq!(http.get("/db/theirs").json()["n"], json!({ "$numberLong": number.to_string() }));
+}
+
 // HTTP-3
 #[test]
 fn what_was_written_elsewhere_keeps_its_text() {

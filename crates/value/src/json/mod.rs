@@ -28,7 +28,9 @@ pub use id::{IdError, id_from_text, id_to_text};
 pub use keep::keep_types;
 pub use revision::{parse_hash, push_hash};
 pub use split::ArraySplitter;
-pub use write::{Mode, write_couch_members, write_document, write_string, write_value};
+pub use write::{
+    Mode, write_couch_members, write_couch_members_as, write_document, write_string, write_value,
+};
 
 use crate::owned::{DocBuf, ValueBuf};
 use crate::validate::{MAX_DEPTH, MAX_DOCUMENT_BYTES};

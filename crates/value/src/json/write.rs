@@ -123,20 +123,25 @@ pub fn write_string(out: &mut Vec<u8>, text: &str) {
 /// field `_class` becomes the member `$_class`, and `$_rev`, which no stored document has, the member `_rev`. Each has a comma before it, unless `out` ends with the brace of the
 /// object that they belong to.
 pub fn write_couch_members(out: &mut Vec<u8>, doc: Doc<'_>) {
+    write_couch_members_as(out, doc, Mode::Exchange);
+}
+
+/// The same in another form: for peers that keep integers of any size, [`Mode::Relaxed`] writes all of them as digits.
+pub fn write_couch_members_as(out: &mut Vec<u8>, doc: Doc<'_>, mode: Mode) {
     for element in doc {
         if let [b'$', name @ ..] = element.key
             && name.first() == Some(&b'_')
         {
             begin_member(out);
-            member(out, name, element.raw, Mode::Exchange);
+            member(out, name, element.raw, mode);
         } else if element.key.first() != Some(&b'_') {
             begin_member(out);
-            member(out, element.key, element.raw, Mode::Exchange);
+            member(out, element.key, element.raw, mode);
         } else if element.key != b"_id" {
             begin_member(out);
             let kept = UNDERSCORED.iter().any(|name| name.as_bytes() == element.key);
             let name = [if kept { "" } else { "$" }.as_bytes(), element.key].concat();
-            member(out, &name, element.raw, Mode::Exchange);
+            member(out, &name, element.raw, mode);
         }
     }
 }

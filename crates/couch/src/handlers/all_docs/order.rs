@@ -476,7 +476,7 @@ mod tests {
         assert_eq!(list(&view, &Interval::default(), Direction::Forward), sorted);
         let reversed: Vec<String> = sorted.iter().rev().cloned().collect();
         assert_eq!(list(&view, &Interval::default(), Direction::Reverse), reversed);
-        for low in sorted.iter().map(String::as_str).chain(["", "6", "65a1", "g", "~0", "ü"]) {
+        for low in sorted.iter().map(String::as_str).chain(["", "6", "65a1", "g", "ü"]) {
             for inclusive in [true, false] {
                 let interval = Interval { low: Some(Edge::new(low, inclusive)), high: None };
                 let place = |text: &str| sorted.iter().position(|other| other == text);

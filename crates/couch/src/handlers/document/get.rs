@@ -17,7 +17,8 @@ use std::io::Write;
 pub fn get(request: &mut Request) -> Result<Response> {
     let collection = request.database()?;
     let id = id_of(request);
-    let options = DocOptions::parse(&request.query)?;
+    let mut options = DocOptions::parse(&request.query)?;
+    options.show.exact_integers = request.keeps_integers();
     if let Some(name) = local_name(&id) {
         return local::get(request, &collection, name);
     }
