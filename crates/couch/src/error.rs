@@ -88,13 +88,7 @@ impl Error {
         error: impl Into<Cow<'static, str>>,
         reason: impl Into<Cow<'static, str>>,
     ) -> Error {
-        Error {
-            status,
-            error: error.into(),
-            reason: reason.into(),
-            headers: Vec::new(),
-            is_own_limit: false,
-        }
+        Error { status, error: error.into(), reason: reason.into(), headers: Vec::new(), is_own_limit: false }
     }
 
     /// The same error of what CouchDB would store.

@@ -14,8 +14,9 @@ fn main() {
     let texts: Vec<String> = (0..count).map(person).collect();
     let bytes: usize = texts.iter().map(String::len).sum();
     println!("{count} persons, {} bytes of JSON each", bytes / texts.len().max(1));
-    let read =
-        |text: &String| json::parse_couch(text.as_bytes(), Limits::default(), json::Dialect::Plain).expect("valid JSON").body;
+    let read = |text: &String| {
+        json::parse_couch(text.as_bytes(), Limits::default(), json::Dialect::Plain).expect("valid JSON").body
+    };
     let docs: Vec<DocBuf> = texts.iter().map(read).collect();
     report("read as CouchDB's", bytes, || texts.iter().for_each(|text| drop(black_box(read(text)))));
     report("read", bytes, || {

@@ -7,7 +7,8 @@ use crate::http::multipart::{Multipart, file_name, parameter};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use diwan_store::blob::{
-    Attachment, BlobForm, BlobHold, BlobReader, BlobSource, BlobWriter, StagedBlob, THIS_EDIT, is_compressible,
+    Attachment, BlobForm, BlobHold, BlobReader, BlobSource, BlobWriter, StagedBlob, THIS_EDIT,
+    is_compressible,
 };
 use diwan_store::{Collection, Error as StoreError, Revision};
 use diwan_value::json::{Limits, parse_document};

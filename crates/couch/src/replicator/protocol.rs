@@ -388,8 +388,7 @@ impl Database {
     ) -> Result<(), Failure> {
         let list = escape(&json!(revs).to_string());
         let path = doc_path(id);
-        let call =
-            Call::get(format!("{path}?revs=true&latest=true&att_encoding_info=true&open_revs={list}"));
+        let call = Call::get(format!("{path}?revs=true&latest=true&att_encoding_info=true&open_revs={list}"));
         let answer = self.send(call)?;
         if answer.status == 404 {
             self.info()?;

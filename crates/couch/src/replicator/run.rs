@@ -124,7 +124,7 @@ pub fn run(task: &Task<'_>, open: Open<'_>) -> Result<Map<String, Value>, Failur
         let started = spawn(scope, "replication reader", || {
             flow.read(&feed, start.clone(), instance.as_ref());
         })
-            .and_then(|()| spawn(scope, "replication worker", || flow.work(scope)));
+        .and_then(|()| spawn(scope, "replication worker", || flow.work(scope)));
         if let Err(failure) = started {
             flow.fail(failure);
         }

@@ -149,7 +149,8 @@ impl Run<'_> {
                 self.one_by_one(&pairs)?;
             } else {
                 // A request of its own may find what the other did not give.
-                let again: Vec<_> = pairs.iter().filter(|pair| lacking[pair.0.as_str()] > 0).cloned().collect();
+                let again: Vec<_> =
+                    pairs.iter().filter(|pair| lacking[pair.0.as_str()] > 0).cloned().collect();
                 self.one_by_one(&again)?;
             }
         } else {

@@ -104,7 +104,10 @@ fn revisions_of_another_make_are_kept() {
     assert_eq!(purged["purged"], json!({"e": ["3-foo"]}));
     // HTTP-5
     let long = json!({"new_edits": false, "docs": [{"_id": "l", "_rev": "1-abcdefghijk"}]});
-    assert_eq!(http.post("/db/_bulk_docs", &long).refusal().1, "bad_request");
+    let rows = http.post("/db/_bulk_docs", &long).json();
+    assert_eq!((&rows[0]["rev"], &rows[0]["error"]), (&json!("1-abcdefghijk"), &json!("bad_request")));
+    let single = json!({"_rev": "1-abcdefghijk"});
+    assert_eq!(http.put("/db/l?new_edits=false", &single).refusal().1, "bad_request");
     let path = json!({"_id": "l", "_revisions": {"start": 1, "ids": ["z".repeat(32)]}});
     let reply = http.post("/db/_bulk_docs", &json!({"new_edits": false, "docs": [path]}));
     assert_eq!(reply.refusal(), refusal(400, "doc_validation", "RevId isn't a valid hexadecimal"));

@@ -364,7 +364,9 @@ fn serve(stream: TcpStream, state: &Mutex<State>) {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
         let length = body.len();
-        if write!(stream, "{head}Content-Length: {length}\r\n\r\n").and_then(|()| stream.write_all(&body)).is_err()
+        if write!(stream, "{head}Content-Length: {length}\r\n\r\n")
+            .and_then(|()| stream.write_all(&body))
+            .is_err()
         {
             return;
         }

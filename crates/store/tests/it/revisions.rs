@@ -510,7 +510,8 @@ fn attachments_stay_with_the_bodies_that_have_them() {
     let blob = upload.finish().unwrap();
     let body = doc! { "n": 1 };
     let attached = |base, attachments| RevisionEdit { attachments, ..edit("x", base, false, body.as_doc()) };
-    let first = written(one(&things, attached(Base::New, vec![blob.attachment("a", "text/plain", THIS_EDIT)])));
+    let first =
+        written(one(&things, attached(Base::New, vec![blob.attachment("a", "text/plain", THIS_EDIT)])));
     assert_ne!(first, Revision::first(doc! { "_id": "x", "n": 1 }.as_doc()));
     assert_eq!(things.get(&key("x")).unwrap().unwrap().record().revision(), first);
     // MongoDB's clients do not see attachments, and keep them.

@@ -40,16 +40,7 @@ impl<'t> Reader<'t> {
             return Err(JsonError::new(ErrorKind::Syntax, error.valid_up_to(), "invalid UTF-8"));
         }
         let out = Vec::with_capacity((text.len() + 32).min(limits.bytes));
-        Ok(Reader {
-            text,
-            at: 0,
-            out,
-            names: Vec::new(),
-            limits,
-            dialect,
-            within_wrapper: false,
-            deepest: 0,
-        })
+        Ok(Reader { text, at: 0, out, names: Vec::new(), limits, dialect, within_wrapper: false, deepest: 0 })
     }
 
     /// What was written.

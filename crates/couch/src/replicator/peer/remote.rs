@@ -201,7 +201,10 @@ impl Peer for Remote {
                 }
             };
         }
-        Err(Failure::new("too_many_redirects", format!("{what}: redirected more than {MOST_REDIRECTS} times")))
+        Err(Failure::new(
+            "too_many_redirects",
+            format!("{what}: redirected more than {MOST_REDIRECTS} times"),
+        ))
     }
 }
 
