@@ -193,16 +193,8 @@ fn insert(
     let server = context.server;
     let tick = || server.clock.tick();
     let options = WriteOptions { bypass_validation, timestamps: Some(&tick), ..WriteOptions::default() };
-    let inserted = super::insert::insert(
-        context,
-        namespace,
-        &docs,
-        run.start,
-        ordered,
-        options,
-        retry,
-        &mut errors,
-    )?;
+    let inserted =
+        super::insert::insert(context, namespace, &docs, run.start, ordered, options, retry, &mut errors)?;
     let fields =
         [("insert", Some(Value::String(&namespace.collection))), ("ordered", Some(Value::Boolean(ordered)))];
     context.end_statement(begun, "insert", namespace, &fields, Ok([("ninserted", inserted as u64)]));

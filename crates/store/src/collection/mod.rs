@@ -32,8 +32,8 @@ pub use read::{IndexEntry, ReadView, StoredDocument};
 pub(crate) use read::{RawEntry, damaged_entry};
 pub use revisions::{Base, RevisionEdit, RevisionOutcome, RevisionReport};
 pub(crate) use settings::read_setting;
-pub(crate) use write_gate::StoppedWrites;
 pub use write::{Edit, InsertReport, WriteOptions, Written};
+pub(crate) use write_gate::StoppedWrites;
 
 use crate::catalog::CatalogEntry;
 use crate::error::{Error, Result};

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::index::Index;
 use crate::keys::{self, Key, read_number};
 use crate::record::Record;
-use diwan_kv::{Bytes, Direction, KeyRange, Snapshot, Space, Engine, MemoryEngine};
+use diwan_kv::{Bytes, Direction, Engine, KeyRange, MemoryEngine, Snapshot, Space};
 use diwan_value::Doc;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;

@@ -89,9 +89,9 @@ impl StoreCollections {
             Some(key) => Arc::new(key_filter(key, execution)?),
         };
         for _ in 0..ATTEMPTS {
-            let merged = self.store.on_collection(&name, |collection| {
-                try_merge(collection, key, &filter, decide, execution)
-            })?;
+            let merged = self
+                .store
+                .on_collection(&name, |collection| try_merge(collection, key, &filter, decide, execution))?;
             if merged {
                 return Ok(());
             }

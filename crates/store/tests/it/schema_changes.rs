@@ -185,8 +185,7 @@ fn drops_beside_creations_and_builds_leave_nothing_behind() {
         let insert_one = || {
             for n in 0..10 {
                 let doc = doc! { "a": [1, (n)] };
-                let report =
-                    store.insert(&name(), &[doc.as_doc()], true, WriteOptions::default()).unwrap();
+                let report = store.insert(&name(), &[doc.as_doc()], true, WriteOptions::default()).unwrap();
                 assert_eq!(report.inserted, 1, "{:?}", report.errors);
             }
         };
@@ -216,8 +215,7 @@ fn an_insert_beside_a_drop_creates_the_collection_anew() {
         || {
             let one = |n: i32| {
                 let (plain, upserted) = (doc! { "n": n }, doc! { "$set": { "n": n } });
-                let report =
-                    store.insert(&name(), &[plain.as_doc()], true, WriteOptions::default()).unwrap();
+                let report = store.insert(&name(), &[plain.as_doc()], true, WriteOptions::default()).unwrap();
                 let filter = doc! { "_id": n };
                 let upsert = Update {
                     filter: filter.as_doc(),
@@ -247,8 +245,7 @@ fn converting_to_capped_beside_inserts_loses_none() {
                     return std::thread::yield_now();
                 }
                 let doc = doc! { "x": 1 };
-                let report =
-                    store.insert(&name(), &[doc.as_doc()], true, WriteOptions::default()).unwrap();
+                let report = store.insert(&name(), &[doc.as_doc()], true, WriteOptions::default()).unwrap();
                 acknowledged.fetch_add(report.inserted, Ordering::Relaxed);
             },
             || {
@@ -348,7 +345,8 @@ fn a_change_of_an_index_while_it_is_built_keeps_it_multikey() {
         let hide = |step: usize| {
             let edit = |schema: &mut Schema| {
                 let hidden = Some(step % 2 == 0);
-                schema.modify_index(|index| index.spec.name == "a", |spec| spec.modified(hidden, None, None))?;
+                schema
+                    .modify_index(|index| index.spec.name == "a", |spec| spec.modified(hidden, None, None))?;
                 Ok(())
             };
             store.modify(&name(), doc! {}.as_doc(), Some(edit)).unwrap();
@@ -392,13 +390,14 @@ fn a_change_of_a_view_beside_its_drop_does_not_bring_it_back() {
     for round in 0..200 {
         let store = store();
         store.create(&named("v"), doc! { "viewOn": "a", "pipeline": [] }.as_doc()).unwrap();
-        together(&[
-            &|| assert!(store.drop_collection(&named("v")).unwrap()),
-            &|| match store.modify(&named("v"), doc! { "viewOn": "b" }.as_doc(), NO_EDIT) {
-                Ok(()) => {}
-                Err(error) => assert_eq!(code_of(&error), code::NAMESPACE_NOT_FOUND),
-            },
-        ]);
+        together(&[&|| assert!(store.drop_collection(&named("v")).unwrap()), &|| match store.modify(
+            &named("v"),
+            doc! { "viewOn": "b" }.as_doc(),
+            NO_EDIT,
+        ) {
+            Ok(()) => {}
+            Err(error) => assert_eq!(code_of(&error), code::NAMESPACE_NOT_FOUND),
+        }]);
         assert!(store.entry(&named("v")).is_none(), "round {round}");
         assert_sound(&store);
     }

@@ -10,8 +10,8 @@ use diwan_query::pipeline::DocSource;
 use diwan_store::ops::{Aggregate, Delete, Find, FindAndModify, Modify, Scope, Update};
 use diwan_store::plan::Hint;
 use diwan_store::{
-    Base, BuildProgress, Collection, Entry, Error, IndexSpec, Namespace, RevisionEdit, RevisionOutcome, Schema,
-    Store, WriteOptions, check,
+    Base, BuildProgress, Collection, Entry, Error, IndexSpec, Namespace, RevisionEdit, RevisionOutcome,
+    Schema, Store, WriteOptions, check,
 };
 use diwan_value::{Array, ArrayBuilder, Doc, DocBuf, Value, doc};
 use std::collections::{BTreeMap, BTreeSet};
@@ -126,7 +126,8 @@ impl Worker<'_> {
 
     fn document(&mut self) -> (i64, DocBuf) {
         let id = self.next_id.fetch_add(1, Ordering::SeqCst);
-        let mut doc = doc! { "_id": id, "n": self.random.i32(0..40), "u": self.random.i32(0..60) }.into_builder();
+        let mut doc =
+            doc! { "_id": id, "n": self.random.i32(0..40), "u": self.random.i32(0..60) }.into_builder();
         if self.random.u8(..4) == 0 {
             doc.append("m", diwan_value::array![1, 2, (id)]);
         } else {
@@ -353,8 +354,11 @@ fn schema_of(store: &Arc<Store>) -> Vec<String> {
     let shown = |(name, entry): (Namespace, Entry)| match entry {
         Entry::Collection(collection) => {
             let schema = collection.schema();
-            let indexes: Vec<_> =
-                schema.indexes.iter().map(|index| (index.spec.to_doc().to_owned(), index.multikey())).collect();
+            let indexes: Vec<_> = schema
+                .indexes
+                .iter()
+                .map(|index| (index.spec.to_doc().to_owned(), index.multikey()))
+                .collect();
             format!("{name} {:?} {:?} {indexes:?}", collection.uuid(), schema.options.to_doc())
         }
         Entry::View(view) => format!("{name} {:?} {:?}", view.uuid, view.options.to_doc()),
