@@ -12,7 +12,9 @@ use diwan_value::{Array, ArrayBuilder, DocBuf, Value, array, doc};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 
-const NO_EDIT: Option<fn(&mut Schema) -> Result<(), Error>> = None;
+type Edit = fn(&mut Schema) -> Result<(), Error>;
+
+const NO_EDIT: Option<Edit> = None;
 
 fn named(name: &str) -> Namespace {
     Namespace::new("test", name).unwrap()
@@ -344,7 +346,7 @@ fn a_change_of_an_index_while_it_is_built_keeps_it_multikey() {
         insert(&things, &(0..500).map(|n| doc! { "_id": n, "a": [(n), 1000, -5] }).collect::<Vec<_>>());
         let hide = |step: usize| {
             let edit = |schema: &mut Schema| {
-                let hidden = Some(step % 2 == 0);
+                let hidden = Some(step.is_multiple_of(2));
                 schema
                     .modify_index(|index| index.spec.name == "a", |spec| spec.modified(hidden, None, None))?;
                 Ok(())

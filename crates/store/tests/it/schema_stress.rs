@@ -91,6 +91,8 @@ impl Model {
     }
 }
 
+type Edit = fn(&mut Schema) -> Result<(), Error>;
+
 struct Worker<'a> {
     store: &'a Arc<Store>,
     random: fastrand::Rng,
@@ -287,7 +289,7 @@ impl Worker<'_> {
             }
             Kind::Validate => {
                 let validator = doc! { "validator": { "n": { "$lt": 30 + self.random.i32(0..20) } } };
-                let none: Option<fn(&mut Schema) -> Result<(), Error>> = None;
+                let none: Option<Edit> = None;
                 store.modify(name, validator.as_doc(), none)
             }
             Kind::Create => store.create(name, Doc::EMPTY).map(drop),
@@ -296,7 +298,7 @@ impl Worker<'_> {
                 let options = doc! { "viewOn": name.collection.as_str(), "pipeline": [] };
                 match self.random.u8(..3) {
                     0 => store.create(&view, options.as_doc()).map(drop),
-                    1 => store.modify(&view, options.as_doc(), None::<fn(&mut Schema) -> Result<(), Error>>),
+                    1 => store.modify(&view, options.as_doc(), None::<Edit>),
                     _ => store.drop_collection(&view).map(drop),
                 }
             }
