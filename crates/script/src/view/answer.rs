@@ -9,10 +9,14 @@ use crate::json::{self, Kind};
 use crate::reduce::Reduce;
 use crate::tree::{ABOVE, GroupFold, Grouping, Layout, Nodes, Range, Tree, write_id, write_partition};
 use diwan_store::ReadView;
-use std::collections::VecDeque;
 
 /// The ranges of places that a query asks for, in the order of the answer.
 pub(super) fn ranges(query: &ViewQuery, layout: Layout) -> Result<Vec<Range>> {
+    (0..).map_while(|at| range(query, layout, at).transpose()).collect()
+}
+
+/// One of them: of each key that is named, or of all.
+fn range(query: &ViewQuery, layout: Layout, at: usize) -> Result<Option<Range>> {
     let mut base = Vec::new();
     match (&query.partition, layout.partitioned) {
         (Some(partition), true) => write_partition(&mut base, partition),
@@ -55,7 +59,10 @@ pub(super) fn ranges(query: &ViewQuery, layout: Layout) -> Result<Vec<Range>> {
             let (from, to) = ends(Some(key), Some(key));
             Range { from: from.unwrap_or_default(), to }
         };
-        return Ok(keys.iter().map(range).collect());
+        return Ok(keys.get(at).map(range));
+    }
+    if at > 0 {
+        return Ok(None);
     }
     let (from, to) = ends(query.start_key.as_deref(), query.end_key.as_deref());
     let is_one_key = query.start_key == query.end_key;
@@ -69,16 +76,44 @@ pub(super) fn ranges(query: &ViewQuery, layout: Layout) -> Result<Vec<Range>> {
         )));
     }
     let whole_end = (!base.is_empty()).then(|| [base.as_slice(), &[ABOVE]].concat());
-    Ok(vec![Range { from: from.unwrap_or(base), to: to.or(whole_end) }])
+    Ok(Some(Range { from: from.unwrap_or(base), to: to.or(whole_end) }))
 }
 
 /// How far an answer has been read.
 pub(super) struct Cursor {
-    /// What is left of the ranges.
-    ranges: VecDeque<Range>,
+    /// What is left of the range that was read last, and the number of the one behind it.
+    range: Option<Range>,
+    next: usize,
+    /// Several keys are read from the last on.
+    backwards: bool,
     /// How many rows are still passed over, and how many there may be.
     skip: u64,
     left: u64,
+}
+
+impl Cursor {
+    /// What is to be read next, if there may be more rows.
+    fn take(&mut self, query: &ViewQuery, layout: Layout) -> Result<Option<Range>> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        if let Some(rest) = self.range.take() {
+            return Ok(Some(rest));
+        }
+        self.following(query, layout)
+    }
+
+    /// The next range as a whole.
+    fn following(&mut self, query: &ViewQuery, layout: Layout) -> Result<Option<Range>> {
+        let at = self.next;
+        self.next += 1;
+        let count = query.keys.as_ref().filter(|_| self.backwards).map(Vec::len);
+        match count {
+            None => range(query, layout, at),
+            Some(count) if at < count => range(query, layout, count - 1 - at),
+            Some(_) => Ok(None),
+        }
+    }
 }
 
 /// Where the rows of an answer are.
@@ -119,24 +154,25 @@ impl Source<'_> {
 
     fn begin(&self, query: &ViewQuery, is_reduced: bool, sink: &mut dyn ViewSink) -> Result<Cursor> {
         query.check(self.has_reduce)?;
-        let mut ranges = ranges(query, self.layout)?;
+        // Backwards, the last of several keys comes first. Groups come in the order of the keys.
+        let backwards = query.descending && !is_reduced;
+        let skip = query.skip;
+        let left = query.limit.unwrap_or(u64::MAX);
+        let mut cursor = Cursor { range: None, next: 0, backwards, skip, left };
+        cursor.range = cursor.following(query, self.layout)?;
         let mut head =
             ViewHead { update_seq: query.update_seq.then_some(self.sequence), ..ViewHead::default() };
         if !is_reduced {
-            // Backwards, the last of several keys comes first. Groups come in the order of the keys.
-            if query.descending && query.keys.is_some() {
-                ranges.reverse();
-            }
             head.total_rows = Some(self.tree.rows);
-            head.offset = Some(self.offset(&ranges, query)?);
+            head.offset = Some(self.offset(cursor.range.as_ref(), query)?);
         }
         sink.head(&head)?;
-        Ok(Cursor { ranges: ranges.into(), skip: query.skip, left: query.limit.unwrap_or(u64::MAX) })
+        Ok(cursor)
     }
 
     /// How many rows lie before the first of the answer.
-    fn offset(&self, ranges: &[Range], query: &ViewQuery) -> Result<u64> {
-        let Some(first) = ranges.first() else { return Ok(0) };
+    fn offset(&self, first: Option<&Range>, query: &ViewQuery) -> Result<u64> {
+        let Some(first) = first else { return Ok(0) };
         let before = match (query.descending, &first.to) {
             (false, _) => self.tree.rows_before(self.nodes, &first.from)?,
             (true, Some(to)) => self.tree.rows - self.tree.rows_before(self.nodes, to)?,
@@ -152,20 +188,19 @@ impl Source<'_> {
         documents: &dyn Documents,
         sink: &mut dyn ViewSink,
     ) -> Result<bool> {
-        let Cursor { ranges, skip, left } = cursor;
         let mut doc = Vec::new();
-        while let Some(range) = ranges.front_mut().filter(|_| *left > 0) {
-            let skipped = std::mem::take(skip);
+        while let Some(mut range) = cursor.take(query, self.layout)? {
+            let skipped = std::mem::take(&mut cursor.skip);
             if skipped > 0 {
-                let rows = self.tree.rows_in(self.nodes, range)?;
+                let rows = self.tree.rows_in(self.nodes, &range)?;
                 if rows <= skipped {
-                    *skip = skipped - rows;
-                    ranges.pop_front();
+                    cursor.skip = skipped - rows;
                     continue;
                 }
             }
+            let left = &mut cursor.left;
             let mut last = None;
-            self.tree.scan(self.nodes, range, query.descending, skipped, &mut |entry| {
+            self.tree.scan(self.nodes, &range, query.descending, skipped, &mut |entry| {
                 let id = self.layout.id(entry.place);
                 if query.include_docs {
                     doc.clear();
@@ -187,9 +222,9 @@ impl Source<'_> {
                     last.push(0);
                     range.from = last;
                 }
-                return Ok(*left > 0);
+                cursor.range = Some(range);
+                return Ok(cursor.left > 0);
             }
-            ranges.pop_front();
         }
         Ok(false)
     }
@@ -229,11 +264,11 @@ impl Source<'_> {
             GroupLevel::Level(level) => Grouping::Level(level),
             GroupLevel::Exact => Grouping::Level(usize::MAX),
         };
-        let Cursor { ranges, skip, left } = cursor;
         let mut fold = GroupFold::new(self.nodes, self.layout, reduce, grouping, query.descending);
-        while let Some(range) = ranges.front_mut().filter(|_| *left > 0) {
+        while let Some(mut range) = cursor.take(query, self.layout)? {
+            let (skip, left) = (&mut cursor.skip, &mut cursor.left);
             let mut last = None;
-            fold.run(&self.tree, range, &mut |group, key, reduction| {
+            fold.run(&self.tree, &range, &mut |group, key, reduction| {
                 if *skip > 0 {
                     *skip -= 1;
                     return Ok(true);
@@ -253,12 +288,9 @@ impl Source<'_> {
                     group.push(ABOVE);
                     range.from = group;
                 }
-                if grouping == Grouping::All {
-                    ranges.pop_front();
-                }
-                return Ok(*left > 0);
+                cursor.range = Some(range).filter(|_| grouping != Grouping::All);
+                return Ok(cursor.left > 0);
             }
-            ranges.pop_front();
         }
         Ok(false)
     }
