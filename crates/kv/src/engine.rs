@@ -3,6 +3,9 @@
 //! Invariants:
 //! - Keys are ordered as byte strings; a scan yields each key of its range once, in order.
 //! - A snapshot never changes, and never shows a part of a batch.
+//! - A batch is applied in the same instant in which its conditions are checked: between the two, nothing writes the keys of
+//!   the conditions, be it a commit with conditions, one without, or an ingestion. Commits that write each other's condition
+//!   keys happen one after the other.
 //! - When `commit` returns, later snapshots show the batch, and it survives a kill of the process.
 //! - Commits become durable in the order of their ids.
 //! - After a failed write or sync, nothing more is written until the engine is opened anew.
@@ -47,7 +50,8 @@ pub trait Engine: Send + Sync {
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>>;
 
     /// Applies the batch if all its conditions hold, else changes nothing and returns
-    /// [`Error::Conflict`](crate::Error::Conflict).
+    /// [`Error::Conflict`](crate::Error::Conflict). The conditions are checked against all that is committed, and hold
+    /// until the batch is applied.
     fn commit(&self, batch: Batch) -> Result<CommitId>;
 
     /// Puts many pairs at once, for much less than commits of them cost, and returns when they are durable.

@@ -299,46 +299,130 @@ fn disk_engine_behaves_like_a_map() {
     }
 }
 
-/// A thread that increments a number under the condition that nobody else did.
-fn increment(engine: &dyn Engine, times: u32) {
-    for _ in 0..times {
-        loop {
-            let old = engine.get(Space::Meta, b"n").unwrap();
-            let mut batch = Batch::new();
-            let new = match old {
-                None => {
-                    batch.require_absent(Space::Meta, *b"n");
-                    1
-                }
-                Some(old) => {
-                    let number = u32::from_le_bytes((*old).try_into().unwrap());
-                    batch.require_equal(Space::Meta, *b"n", old);
-                    number + 1
-                }
-            };
-            batch.put(Space::Meta, *b"n", new.to_le_bytes());
-            match engine.commit(batch) {
-                Ok(_) => break,
-                Err(Error::Conflict(0)) => {}
-                Err(error) => panic!("{error}"),
-            }
-        }
+fn conditional(engine: &dyn Engine, fill: impl FnOnce(&mut Batch)) -> bool {
+    let mut batch = Batch::new();
+    fill(&mut batch);
+    match engine.commit(batch) {
+        Ok(_) => true,
+        Err(Error::Conflict(_)) => false,
+        Err(error) => panic!("{error}"),
     }
 }
 
-#[test]
-fn conditions_exclude_each_other() {
-    let dir = tempfile::tempdir().unwrap();
-    let engines: [Box<dyn Engine>; 2] =
-        [Box::new(MemoryEngine::new()), open(dir.path(), &Options::default()).unwrap()];
-    for engine in &engines {
-        std::thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| increment(&**engine, 300));
-            }
-        });
-        assert_eq!(engine.get(Space::Meta, b"n").unwrap().as_deref(), Some(&1200u32.to_le_bytes()[..]));
+fn require(batch: &mut Batch, space: Space, key: &[u8], value: Option<Bytes>) {
+    match value {
+        None => batch.require_absent(space, key),
+        Some(value) => batch.require_equal(space, key, value),
     }
+}
+
+/// A thread that increments a number under the condition that nobody else did.
+fn increment(engine: &dyn Engine, times: u32) {
+    for _ in 0..times {
+        let attempt = || {
+            let old = engine.get(Space::Meta, b"n").unwrap();
+            let number = old.as_deref().map_or(0, |old| u32::from_le_bytes(old.try_into().unwrap()));
+            conditional(engine, |batch| {
+                require(batch, Space::Meta, b"n", old);
+                batch.put(Space::Meta, *b"n", (number + 1).to_le_bytes());
+            })
+        };
+        while !attempt() {}
+    }
+}
+
+fn conditions_on_one_key_exclude_each_other(engine: &dyn Engine) {
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| increment(engine, 300));
+        }
+    });
+    assert_eq!(engine.get(Space::Meta, b"n").unwrap().as_deref(), Some(&1200u32.to_le_bytes()[..]));
+}
+
+/// Two threads, each of which takes a key on condition that the other key is not taken: one must win, and one alone.
+fn conditions_on_each_others_keys_exclude_each_other(engine: &dyn Engine) {
+    const ROUNDS: u32 = 5000;
+    let key = |round: u32, side: u8| [&round.to_be_bytes()[..], &[side]].concat();
+    let barrier = std::sync::Barrier::new(2);
+    let take = |side: u8| {
+        let round = |round| {
+            barrier.wait();
+            conditional(engine, |batch| {
+                batch.require_absent(Space::Log, key(round, 1 - side));
+                batch.put(Space::Log, key(round, side), *b"taken");
+            })
+        };
+        (0..ROUNDS).map(round).collect::<Vec<_>>()
+    };
+    let won: Vec<_> = std::thread::scope(|scope| {
+        let other = scope.spawn(|| take(1));
+        take(0).into_iter().zip(other.join().unwrap()).collect()
+    });
+    let wrong = won.iter().filter(|(a, b)| a == b).count();
+    assert_eq!(wrong, 0, "rounds of {ROUNDS} in which both won or neither");
+}
+
+/// One thread changes a version and empties a note, without conditions or by ingestion; others write the version that they
+/// have seen into the note, on condition that it is still the one. So the note is empty or names the present version.
+fn conditions_hold_against_every_write(engine: &dyn Engine) {
+    const VERSIONS: u32 = 2500;
+    const VERSION: &[u8] = b"w version";
+    const NOTE: &[u8] = b"w note";
+    let ended = std::sync::atomic::AtomicBool::new(false);
+    let noted = std::sync::atomic::AtomicU64::new(0);
+    let running = || !ended.load(std::sync::atomic::Ordering::Relaxed);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while running() {
+                    let Some(version) = engine.get(Space::Meta, VERSION).unwrap() else { continue };
+                    let won = conditional(engine, |batch| {
+                        batch.require_equal(Space::Meta, VERSION, version.clone());
+                        batch.put(Space::Meta, NOTE, version);
+                    });
+                    noted.fetch_add(u64::from(won), std::sync::atomic::Ordering::Relaxed);
+                }
+            });
+        }
+        let mut wrong = 0;
+        for version in 1..=VERSIONS {
+            let bytes = version.to_be_bytes();
+            if version % 500 == 0 {
+                let pairs: [(&[u8], &[u8]); 2] = [(NOTE, b""), (VERSION, &bytes)];
+                engine.ingest(Space::Meta, Box::new(pairs.into_iter())).unwrap();
+            } else {
+                conditional(engine, |batch| {
+                    batch.put(Space::Meta, NOTE, *b"");
+                    batch.put(Space::Meta, VERSION, bytes);
+                });
+            }
+            // Whoever has seen the version before this one gets time to write its note too late.
+            if version % 8 == 0 {
+                std::thread::yield_now();
+            }
+            let note = engine.get(Space::Meta, NOTE).unwrap().unwrap_or_default();
+            wrong += u32::from(!note.is_empty() && *note != bytes);
+        }
+        ended.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(wrong, 0, "notes of {VERSIONS} that name a version that was no longer there");
+    });
+    assert!(noted.into_inner() > 0, "no note was ever written");
+}
+
+pub(crate) fn contract_beside_others(engine: &dyn Engine) {
+    conditions_on_one_key_exclude_each_other(engine);
+    conditions_on_each_others_keys_exclude_each_other(engine);
+    conditions_hold_against_every_write(engine);
+}
+
+#[test]
+fn conditions_hold_beside_other_commits() {
+    contract_beside_others(&MemoryEngine::new());
+    contract_beside_others(&FaultEngine::new(MemoryEngine::new()));
+    let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    contract_beside_others(&FjallEngine::open(dirs[0].path(), &Options::default()).unwrap());
+    contract_beside_others(&*open(dirs[1].path(), &Options::default()).unwrap());
 }
 
 #[test]

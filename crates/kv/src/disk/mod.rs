@@ -230,7 +230,7 @@ impl Core {
         batch.check_keys()?;
         let _gate = self.gate.read();
         self.writable()?;
-        let _locks = self.locks.lock(batch.conditions());
+        let _locks = self.locks.lock(&batch);
         self.check_conditions(&batch)?;
         if batch.is_empty() {
             return Ok(self.syncer.last_completed());
