@@ -31,6 +31,7 @@ pub struct Condition {
 pub struct Batch {
     writes: Vec<Write>,
     conditions: Vec<Condition>,
+    takes_reserve: bool,
 }
 
 impl Batch {
@@ -41,7 +42,7 @@ impl Batch {
 
     /// An empty batch with room for `writes` writes.
     pub fn with_capacity(writes: usize) -> Self {
-        Self { writes: Vec::with_capacity(writes), conditions: Vec::new() }
+        Self { writes: Vec::with_capacity(writes), ..Self::default() }
     }
 
     /// Sets `key` to `value`.
@@ -62,6 +63,16 @@ impl Batch {
     /// Applies the batch only if `key` has exactly `value`.
     pub fn require_equal(&mut self, space: Space, key: impl Into<Bytes>, value: impl Into<Bytes>) {
         self.conditions.push(Condition { space, key: key.into(), expected: Some(value.into()) });
+    }
+
+    /// Lets the batch through while the disk is almost full: for what makes room, and the notes that this needs.
+    pub fn take_reserve(&mut self) {
+        self.takes_reserve = true;
+    }
+
+    /// Whether it is applied while the disk is almost full.
+    pub fn takes_reserve(&self) -> bool {
+        self.takes_reserve || self.writes.is_empty()
     }
 
     /// The writes, in the order they were made.
@@ -89,7 +100,7 @@ impl Batch {
         self.writes.iter().map(|w| w.key.len() + w.value.as_ref().map_or(0, |v| v.len())).sum()
     }
 
-    /// Takes over the writes and conditions of another batch, after its own.
+    /// Takes over the writes and conditions of another batch, after its own. Whether the reserve is taken stays.
     pub fn append(&mut self, mut other: Batch) {
         self.writes.append(&mut other.writes);
         self.conditions.append(&mut other.conditions);

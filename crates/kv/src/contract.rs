@@ -52,6 +52,10 @@ impl<E: Engine> Engine for ContractEngine<E> {
         outcome
     }
 
+    fn writable(&self) -> Result<()> {
+        self.inner.writable()
+    }
+
     fn ingest(&self, space: Space, pairs: SortedPairs<'_>) -> Result<()> {
         let mut last: Option<&[u8]> = None;
         let checked = pairs.inspect(move |(key, _)| {

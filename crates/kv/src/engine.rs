@@ -8,6 +8,7 @@
 //!   keys happen one after the other.
 //! - When `commit` returns, later snapshots show the batch, and it survives a kill of the process.
 //! - Commits become durable in the order of their ids.
+//! - While the disk is almost full, batches that do not [take the reserve](Batch::take_reserve) and ingestions are refused.
 //! - After a failed write or sync, nothing more is written until the engine is opened anew.
 
 use crate::{Batch, Bytes, KeyRange, Result, Space};
@@ -53,6 +54,9 @@ pub trait Engine: Send + Sync {
     /// [`Error::Conflict`](crate::Error::Conflict). The conditions are checked against all that is committed, and hold
     /// until the batch is applied.
     fn commit(&self, batch: Batch) -> Result<CommitId>;
+
+    /// Whether a write that grows the store would be taken now; else why not.
+    fn writable(&self) -> Result<()>;
 
     /// Puts many pairs at once, for much less than commits of them cost, and returns when they are durable.
     ///
@@ -168,6 +172,7 @@ pub(crate) fn delete_in_batches(engine: &dyn Engine, space: Space, range: KeyRan
     let mut deleted = 0;
     while !rest.is_empty() {
         let mut batch = Batch::with_capacity(RUN);
+        batch.take_reserve();
         engine.snapshot().visit(space, rest.clone(), &mut |key, _| {
             batch.delete(space, key);
             if batch.len() < RUN { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }

@@ -20,6 +20,15 @@ pub enum Error {
     /// is opened anew. Reads still work.
     #[error("the store refuses writes after a failure and must be restarted: {0}")]
     Poisoned(Arc<str>),
+    /// Less is left on the file system than the engine keeps free for itself: what may grow the store is refused until there
+    /// is room again. Nothing was written.
+    #[error("available disk space of {available} bytes is less than required minimum of {required}")]
+    OutOfSpace {
+        /// How many bytes are left.
+        available: u64,
+        /// How many there must be.
+        required: u64,
+    },
     /// The engine has been closed.
     #[error("the store is closed")]
     Closed,
@@ -59,6 +68,16 @@ pub struct LostJournal {
 impl Error {
     pub(crate) fn io(context: impl Into<Arc<str>>, source: std::io::Error) -> Self {
         Error::Io { context: context.into(), source: Arc::new(source) }
+    }
+
+    /// Whether it is the file system that has no room.
+    pub fn is_out_of_space(&self) -> bool {
+        use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+        match self {
+            Error::OutOfSpace { .. } => true,
+            Error::Io { source, .. } => matches!(source.kind(), StorageFull | QuotaExceeded),
+            _ => false,
+        }
     }
 
     pub(crate) fn damaged(what: impl Into<Arc<str>>) -> Self {

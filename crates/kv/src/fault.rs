@@ -33,6 +33,7 @@ pub struct FaultEngine<E> {
 struct Faults {
     countdown: [AtomicU64; 3],
     poisoned: AtomicBool,
+    full: AtomicBool,
 }
 
 impl Faults {
@@ -45,6 +46,13 @@ impl Faults {
     fn poisoned(&self) -> Result<()> {
         match self.poisoned.load(Ordering::SeqCst) {
             true => Err(Error::Poisoned("an injected failure".into())),
+            false => Ok(()),
+        }
+    }
+
+    fn room(&self) -> Result<()> {
+        match self.full.load(Ordering::SeqCst) {
+            true => Err(Error::OutOfSpace { available: 1, required: 2 }),
             false => Ok(()),
         }
     }
@@ -78,6 +86,11 @@ impl<E: Engine> FaultEngine<E> {
         self.faults.countdown[fault as usize].store(nth, Ordering::SeqCst);
     }
 
+    /// Refuses what grows the store from now on, as on a disk that is almost full, or takes it again.
+    pub fn set_full(&self, full: bool) {
+        self.faults.full.store(full, Ordering::SeqCst);
+    }
+
     /// Refuses all writes from now on, as after a failed one.
     pub fn poison(&self) {
         self.faults.poisoned.store(true, Ordering::SeqCst);
@@ -95,11 +108,21 @@ impl<E: Engine> Engine for FaultEngine<E> {
     }
 
     fn commit(&self, batch: Batch) -> Result<CommitId> {
+        if !batch.takes_reserve() {
+            self.faults.room()?;
+        }
         self.faults.writing(Fault::Commit)?;
         self.inner.commit(batch)
     }
 
+    fn writable(&self) -> Result<()> {
+        self.faults.poisoned()?;
+        self.faults.room()?;
+        self.inner.writable()
+    }
+
     fn ingest(&self, space: Space, pairs: SortedPairs<'_>) -> Result<()> {
+        self.faults.room()?;
         self.faults.writing(Fault::Commit)?;
         self.inner.ingest(space, pairs)
     }
@@ -199,6 +222,26 @@ mod tests {
         assert!(matches!(engine.commit(put(2)), Err(Error::Io { .. })));
         assert!(matches!(engine.commit(put(3)), Err(Error::Poisoned(_))));
         assert_eq!(engine.snapshot().scan(Space::Records, KeyRange::all(), Direction::Forward).count(), 1);
+    }
+
+    #[test]
+    fn a_full_engine_takes_deletions_alone() {
+        let engine = FaultEngine::new(MemoryEngine::new());
+        engine.commit(put(1)).unwrap();
+        engine.set_full(true);
+        assert!(matches!(engine.commit(put(2)), Err(Error::OutOfSpace { .. })));
+        let pairs: [(&[u8], &[u8]); 1] = [(b"k", b"v")];
+        let ingested = engine.ingest(Space::Records, Box::new(pairs.into_iter()));
+        assert!(matches!(ingested, Err(Error::OutOfSpace { .. })));
+        assert!(engine.writable().unwrap_err().is_out_of_space());
+        engine.commit(Batch::new()).unwrap();
+        let mut noted = put(3);
+        noted.take_reserve();
+        engine.commit(noted).unwrap();
+        assert_eq!(engine.delete_range(Space::Records, KeyRange::all()).unwrap(), 2);
+        engine.set_full(false);
+        engine.writable().unwrap();
+        engine.commit(put(2)).unwrap();
     }
 
     #[test]

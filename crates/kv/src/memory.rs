@@ -77,6 +77,10 @@ impl Engine for MemoryEngine {
         Ok(CommitId(state.commits))
     }
 
+    fn writable(&self) -> Result<()> {
+        if self.state.read().closed { Err(Error::Closed) } else { Ok(()) }
+    }
+
     fn ingest(&self, space: Space, pairs: SortedPairs<'_>) -> Result<()> {
         let mut batch = Batch::new();
         pairs.for_each(|(key, value)| batch.put(space, key, value));

@@ -103,6 +103,10 @@ impl<E: Engine> Engine for CachedEngine<E> {
         outcome
     }
 
+    fn writable(&self) -> Result<()> {
+        self.inner.writable()
+    }
+
     fn ingest(&self, space: Space, pairs: SortedPairs<'_>) -> Result<()> {
         // Where they end is known when they have been written.
         let mut pairs = pairs.peekable();

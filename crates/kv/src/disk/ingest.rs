@@ -27,6 +27,7 @@ impl Core {
         if pairs.peek().is_none() {
             return self.writable();
         }
+        self.look_for_room(Duration::ZERO)?;
         let keyspace = self.made(space)?;
         let first_table = keyspace.tree.next_table_id();
         let written = guarded(|| {

@@ -23,6 +23,7 @@ mod mark;
 mod poison;
 mod read;
 mod recover;
+mod room;
 mod settle;
 mod sync;
 mod tuning;
@@ -42,10 +43,12 @@ use mark::{Mark, Synced};
 use parking_lot::{Mutex, RwLock};
 use poison::Poison;
 use read::{DiskSnapshot, guarded};
+use room::Room;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::time::Duration;
 use sync::Syncer;
 
 pub use tuning::Options;
@@ -69,6 +72,7 @@ struct Core {
     /// Held while settling.
     settling: Mutex<()>,
     locks: KeyLocks,
+    room: Room,
     poison: Arc<Poison>,
     syncer: Syncer,
     /// Declared last, so that it is released last.
@@ -98,10 +102,13 @@ impl FjallEngine {
             closed: AtomicBool::new(false),
             settling: Mutex::new(()),
             locks: KeyLocks::new(),
+            room: Room::new(options.disk_reserve),
             poison,
             syncer,
             _lock: lock,
         });
+        // What it says is logged, and refuses writes one by one.
+        let _ = core.look_for_room(Duration::ZERO);
         let settler = options.settle_in_background.then(|| settle::in_background(&core)).transpose()?;
         Ok(Self { core, settler: Mutex::new(settler) })
     }
@@ -189,8 +196,16 @@ impl Core {
 
     /// A failed write leaves it open what was written: nothing may follow it.
     fn poisoned_by(&self, error: Error) -> Error {
-        self.poison.set(&error.to_string());
-        error
+        let Error::Poisoned(why) = &error else {
+            self.poison.set(&error.to_string());
+            return error;
+        };
+        // What failed in fjall's own threads stands in its lines of the log; a full disk is the usual cause.
+        match room::free_space(&self.path) {
+            Some((available, _)) => self.poison.set(&format!("{why}; the disk has {available} bytes left")),
+            None => self.poison.set(why),
+        }
+        self.poison.check().err().unwrap_or(error)
     }
 
     fn view(&self) -> fjall::Snapshot {
@@ -230,6 +245,9 @@ impl Core {
         batch.check_keys()?;
         let _gate = self.gate.read();
         self.writable()?;
+        if !batch.takes_reserve() {
+            self.check_room()?;
+        }
         let _locks = self.locks.lock(&batch);
         self.check_conditions(&batch)?;
         if batch.is_empty() {
@@ -297,6 +315,11 @@ impl Engine for FjallEngine {
 
     fn commit(&self, batch: Batch) -> Result<CommitId> {
         self.core.commit(batch)
+    }
+
+    fn writable(&self) -> Result<()> {
+        self.core.writable()?;
+        self.core.check_room()
     }
 
     fn ingest(&self, space: Space, pairs: SortedPairs<'_>) -> Result<()> {

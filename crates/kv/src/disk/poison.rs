@@ -15,8 +15,10 @@ impl Poison {
         }
     }
 
-    /// The first reason counts.
+    /// The first reason counts, and is logged.
     pub fn set(&self, why: &str) {
-        let _ = self.0.set(why.into());
+        if self.0.set(why.into()).is_ok() {
+            tracing::error!(cause = why, "no more writes are taken until the store is opened anew");
+        }
     }
 }

@@ -28,7 +28,7 @@ fn translated(error: fjall::Error) -> Error {
             }
             _ => Error::io("the storage engine", e),
         },
-        F::Poisoned => Error::Poisoned("an earlier write failed".into()),
+        F::Poisoned => Error::Poisoned("a flush or a compaction failed".into()),
         other => Error::damaged(other.to_string()),
     }
 }

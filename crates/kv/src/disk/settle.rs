@@ -10,8 +10,9 @@
 
 use super::Core;
 use super::read::guarded;
+use super::room;
 use crate::ticker::Ticker;
-use crate::{Result, Space};
+use crate::{CommitId, Result, Space};
 use fjall::{AbstractTree, Keyspace, PersistMode};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -36,6 +37,23 @@ impl Core {
         self.syncer.release(point)
     }
 
+    /// Compacts what there is room for to compact: what was deleted takes room until a compaction comes upon it, and while
+    /// the disk is almost full, no writes make one come.
+    fn reclaim(&self) -> Result<()> {
+        let _alone = self.settling.lock();
+        for keyspace in Space::ALL.into_iter().filter_map(|space| self.keyspaces.get(space)) {
+            let available = room::free_space(&self.path).map_or(0, |(available, _)| available);
+            // A deletion hides a pair: neither is written. Some room is left for others.
+            let (pairs, deletions) =
+                (keyspace.tree.approximate_len() as u64, keyspace.tree.tombstone_count());
+            let rest = pairs.saturating_sub(2 * deletions) as f64 / pairs.max(1) as f64;
+            if deletions > 0 && keyspace.disk_space() as f64 * rest < available as f64 / 2.0 {
+                guarded(|| keyspace.major_compact()).map_err(|e| self.poisoned_by(e))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Moves what is in a keyspace's memory now into tables.
     pub(super) fn flush(&self, keyspace: &Keyspace) -> Result<()> {
         let Some(newest) = keyspace.tree.get_highest_memtable_seqno() else { return Ok(()) };
@@ -56,25 +74,44 @@ impl Core {
 /// Settles when idle from now on, until what is returned is dropped.
 pub(super) fn in_background(core: &Arc<Core>) -> Result<Ticker> {
     let core = Arc::downgrade(core);
-    let (mut idle, mut last) = (0, None);
-    Ticker::start("kv-settle", TICK, move || tick(&core, &mut idle, &mut last).then_some(TICK))
+    let (mut idle, mut last, mut reclaimed) = (0, None, None);
+    Ticker::start("kv-settle", TICK, move || {
+        tick(&core, &mut idle, &mut last, &mut reclaimed).then_some(TICK)
+    })
 }
 
 /// Looks whether commits have come, and settles when none have for long enough; false when there is no more to do.
-fn tick(core: &Weak<Core>, idle: &mut u32, last: &mut Option<crate::CommitId>) -> bool {
+fn tick(
+    core: &Weak<Core>,
+    idle: &mut u32,
+    last: &mut Option<CommitId>,
+    reclaimed: &mut Option<CommitId>,
+) -> bool {
     let Some(core) = core.upgrade() else { return false };
     let now = Some(core.syncer.last_completed());
     *idle = if now == *last { idle.saturating_add(1) } else { 0 };
     *last = now;
+    // A failure of fjall's own threads shows here first, rather than to whoever writes next.
+    let alive = || guarded(|| core.db.persist(PersistMode::Buffer)).map_err(|e| core.poisoned_by(e));
+    if core.writable().and_then(|()| alive()).is_err() {
+        return false;
+    }
+    let _ = core.look_for_room(TICK / 2);
     let due = match core.syncer.held() {
         0 => false,
+        // The journals hold what tables are to hold, too.
+        _ if core.room.is_short() => true,
         1..SMALL => *idle >= LONG_IDLE,
         SMALL..LARGE => *idle >= IDLE,
         _ => true,
     };
-    if due && let Err(error) = core.settle() {
-        tracing::warn!(%error, "settling the store");
+    // A failure refuses all further writes, which is logged.
+    if due && core.settle().is_err() {
         return false;
+    }
+    if core.room.is_short() && *idle >= IDLE && *reclaimed != now {
+        *reclaimed = now;
+        return core.reclaim().is_ok();
     }
     true
 }

@@ -257,7 +257,6 @@ impl Shared {
             None => Ok(()),
         });
         let outcome = outcome.map_err(|e| {
-            tracing::error!(error = %e, "syncing the journal failed: no more writes are accepted");
             self.poison.set(&format!("syncing the journal failed: {e}"));
             Error::io("syncing the journal", e)
         });

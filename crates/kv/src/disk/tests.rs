@@ -513,8 +513,13 @@ fn a_failed_sync_refuses_writes_until_opened_anew() {
     assert!(receiver.recv().unwrap().is_err());
     assert!(engine.wait_durable(id).is_err());
     assert!(engine.durable() < id);
-    assert!(matches!(engine.commit(batch), Err(Error::Poisoned(_))));
-    assert!(matches!(engine.settle(), Err(Error::Poisoned(_))));
+    for outcome in [engine.commit(batch).map(drop), engine.settle(), engine.writable()] {
+        let text = outcome.unwrap_err().to_string();
+        let cause =
+            "the store refuses writes after a failure and must be restarted: syncing the journal failed: ";
+        assert!(text.starts_with(cause), "{text}");
+        assert_eq!(text.matches("refuses").count(), 1, "{text}");
+    }
     assert_eq!(content(&engine).unwrap().len(), 31);
     drop(engine);
     assert!(matches!(open(dir.path()), Err(Error::LostWrites(_))));
@@ -574,4 +579,37 @@ fn a_panicking_callback_leaves_nobody_waiting() {
     let _ = engine.wait_durable(next);
     while engine.commit(batch.clone()).is_ok_and(|id| engine.wait_durable(id).is_ok()) {}
     assert!(matches!(engine.commit(batch), Err(Error::Poisoned(_))));
+}
+
+#[test]
+fn an_almost_full_disk_takes_deletions_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let open =
+        |reserve| FjallEngine::open(dir.path(), &Options { disk_reserve: Some(reserve), ..quiet() }).unwrap();
+    let put = |key: &[u8]| {
+        let mut batch = Batch::new();
+        batch.put(Space::Records, key, *b"v");
+        batch
+    };
+    let engine = open(0);
+    engine.commit(put(b"a")).unwrap();
+    drop(engine);
+    let engine = open(u64::MAX);
+    let is_full = |outcome: Result<()>| matches!(outcome, Err(Error::OutOfSpace { required: u64::MAX, .. }));
+    assert!(is_full(engine.commit(put(b"b")).map(drop)));
+    let pairs: [(&[u8], &[u8]); 1] = [(b"k", b"v")];
+    assert!(is_full(engine.ingest(Space::Records, Box::new(pairs.into_iter()))));
+    assert!(is_full(engine.writable()));
+    let mut noted = put(b"c");
+    noted.take_reserve();
+    let id = engine.commit(noted).unwrap();
+    engine.wait_durable(id).unwrap();
+    engine.commit(Batch::new()).unwrap();
+    assert_eq!(engine.delete_range(Space::Records, KeyRange::all()).unwrap(), 2);
+    engine.settle().unwrap();
+    drop(engine);
+    let engine = open(0);
+    engine.writable().unwrap();
+    engine.commit(put(b"b")).unwrap();
+    assert_eq!(content(&engine).unwrap().len(), 1);
 }

@@ -25,6 +25,9 @@ pub struct Options {
     pub cache_bytes: u64,
     /// Go on without writes that the journals lost, after copying the journals aside.
     pub accept_loss: bool,
+    /// How many bytes stay free on the file system for what makes room: writes that grow the store are refused before. `None`
+    /// for 500 MB or 2 % of the file system, whichever is less; 0 to refuse nothing.
+    pub disk_reserve: Option<u64>,
     /// Settle in the background: when no commit has come for about a second, or the journals have grown; and then read what
     /// was written into a cache around the engine.
     pub settle_in_background: bool,
@@ -32,7 +35,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { cache_bytes: 256 << 20, accept_loss: false, settle_in_background: true }
+        Self { cache_bytes: 256 << 20, accept_loss: false, disk_reserve: None, settle_in_background: true }
     }
 }
 
