@@ -71,6 +71,15 @@ impl Error {
         Error::Query(query::Error::new(code, message))
     }
 
+    /// Whether the file system has no room for what the operation would write.
+    pub fn is_out_of_space(&self) -> bool {
+        match self {
+            Error::Engine(error) => error.is_out_of_space(),
+            Error::Query(error) => error.code == query::code::OUT_OF_DISK_SPACE,
+            _ => false,
+        }
+    }
+
     /// `NamespaceNotFound`.
     pub fn namespace_not_found(message: impl Into<String>) -> Error {
         Error::refused(query::code::NAMESPACE_NOT_FOUND, message)

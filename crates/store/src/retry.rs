@@ -204,6 +204,7 @@ impl RetryTable {
         })?;
         if !expired.is_empty() {
             let mut batch = Batch::with_capacity(expired.len());
+            batch.take_reserve();
             expired.into_iter().for_each(|key| batch.delete(Space::Meta, key));
             engine.commit(batch)?;
         }

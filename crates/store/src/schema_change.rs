@@ -141,6 +141,9 @@ impl CatalogBatch<'_> {
     pub fn commit(mut self) -> Result<CommitId> {
         if self.free > self.first {
             self.batch.put(Space::Meta, Key::Format.bytes(), format_value(self.free));
+        } else {
+            // What is new has a number, and grows the store; all else removes, or changes little.
+            self.batch.take_reserve();
         }
         let commit = self.shared.engine.commit(self.batch)?;
         *self.next = self.free;

@@ -109,6 +109,7 @@ impl Store {
         let next = match engine.get(Space::Meta, &Key::Format.bytes())? {
             None => {
                 let mut batch = Batch::new();
+                batch.take_reserve();
                 batch.require_absent(Space::Meta, Key::Format.bytes());
                 batch.put(Space::Meta, Key::Format.bytes(), format_value(1));
                 engine.commit(batch)?;

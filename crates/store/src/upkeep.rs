@@ -179,6 +179,7 @@ impl Work {
                 engine.delete_range(Space::Meta, KeyRange::prefix(&prefix))?;
             }
             let mut batch = Batch::new();
+            batch.take_reserve();
             batch.delete(Space::Meta, Key::Size(CollectionId(number)).bytes());
             batch.delete(Space::Meta, Key::Dropped(number).bytes());
             engine.commit(batch)?;
@@ -188,6 +189,7 @@ impl Work {
 
     fn note_sizes(&self) -> Result<()> {
         let mut batch = Batch::new();
+        batch.take_reserve();
         let mut noted = self.noted.lock();
         for entry in self.entries.read().values() {
             if let Entry::Collection(collection) = entry {

@@ -88,6 +88,7 @@ impl Collection {
     /// Removes an index of views: gone at once, its keys deleted in the background.
     pub fn drop_view_index(&self, index: IndexId) -> Result<()> {
         let mut batch = Batch::new();
+        batch.take_reserve();
         batch.delete(Space::Meta, self.view_header_key(index));
         batch.put(Space::Meta, Key::Dropped(index.0).bytes(), Vec::new());
         self.commit_view(batch)?;

@@ -66,6 +66,7 @@ fn look_at(shared: &Shared, collection: CollectionId, blob: BlobId, marks: Vec<V
         if !is_needed && let Some(head) = snapshot.get(Space::Meta, &head_key)? {
             let head = Head::parse(&head)?;
             let mut batch = Batch::with_capacity(2);
+            batch.take_reserve();
             batch.delete(Space::Meta, head_key);
             let content = Key::BlobContent(collection, &head.hash).bytes();
             if snapshot.get(Space::Meta, &content)?.is_some_and(|named| *named == blob.0) {
@@ -84,6 +85,7 @@ fn look_at(shared: &Shared, collection: CollectionId, blob: BlobId, marks: Vec<V
         engine.delete_range(Space::Attachments, KeyRange::prefix(&chunks))?;
     }
     let mut batch = Batch::with_capacity(marks.len());
+    batch.take_reserve();
     marks.into_iter().for_each(|mark| batch.delete(Space::Meta, mark));
     engine.commit(batch)?;
     Ok(())

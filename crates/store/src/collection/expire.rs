@@ -35,6 +35,7 @@ impl Collection {
                 let _turn = self.begin_write()?;
                 let _held = self.lock_documents(run);
                 let mut batch = Batch::with_capacity(run.len());
+                batch.take_reserve();
                 for (id, key) in run {
                     let Some(value) = self.shared.engine.get(Space::Revisions, key)? else { continue };
                     let (body, kind) = (Body::parse(&value)?, self.revision_key(key));
@@ -81,6 +82,7 @@ impl Collection {
         let newest = self.last_sequence();
         let snapshot = self.shared.engine.snapshot();
         let mut batch = Batch::new();
+        batch.take_reserve();
         let mut deleted = 0;
         for (id, key) in run {
             let Some(value) = snapshot.get(Space::Revisions, key)? else { continue };

@@ -52,6 +52,10 @@ impl Collection {
         write_number(&mut value, revision);
         value.extend_from_slice(doc.as_bytes());
         let mut batch = Batch::new();
+        // A replicator that only deletes goes on noting how far it is.
+        if self.shared.engine.writable().is_err() && self.local(name)?.is_some() {
+            batch.take_reserve();
+        }
         batch.put(Space::Meta, Key::Local(self.id, name.as_bytes()).bytes(), value);
         Ok((revision, self.commit_local(batch)?))
     }
@@ -63,6 +67,7 @@ impl Collection {
             return Ok(None);
         }
         let mut batch = Batch::new();
+        batch.take_reserve();
         batch.delete(Space::Meta, key);
         self.commit_local(batch).map(Some)
     }

@@ -33,6 +33,7 @@ impl Collection {
             return Ok(removed);
         }
         let mut batch = Batch::new();
+        batch.take_reserve();
         let after = self.stage_tree(
             snapshot.as_ref(),
             id,

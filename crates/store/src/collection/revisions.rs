@@ -154,8 +154,15 @@ impl Collection {
         for ready in edits {
             currents.push(self.current(&ready.id)?);
         }
+        let full = self.shared.engine.writable().err().filter(diwan_kv::Error::is_out_of_space);
+        // What a deletion supersedes would take as much room as it makes.
+        let keep_bodies = keep_bodies && full.is_none();
         let mut planned = Vec::with_capacity(edits.len());
         for (ready, current) in edits.iter().zip(&currents) {
+            if let Some(full) = full.as_ref().filter(|_| !ready.edit.deleted) {
+                outcomes[ready.at] = Some(RevisionOutcome::Refused(full.clone().into()));
+                continue;
+            }
             let verdict = current.read().and_then(|before| {
                 let verdict = self.judge(schema, ready, &before, keep_bodies)?;
                 let Verdict::Write { after, writes, outcome } = verdict else {
@@ -182,6 +189,9 @@ impl Collection {
         let _uniques = self.shared.unique_keys.lock_many(both.flat_map(|keys| unique_locks(schema, keys)));
         let mut uniques = UniqueChanges::default();
         let mut batch = Batch::with_capacity(planned.len() * (2 + schema.secondary().len()));
+        if planned.iter().all(|plan| plan.0.edit.deleted) {
+            batch.take_reserve();
+        }
         let mut staged = Vec::with_capacity(planned.len());
         for ((ready, before, after, writes, outcome, _), (old, new)) in planned.into_iter().zip(&keys) {
             let described = after.doc().unwrap_or(Doc::EMPTY);

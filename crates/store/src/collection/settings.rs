@@ -70,7 +70,10 @@ impl Collection {
         let mut batch = Batch::new();
         match value {
             Some(value) => batch.put(Space::Meta, key, diwan_value::doc! { "v": value }.into_bytes()),
-            None => batch.delete(Space::Meta, key),
+            None => {
+                batch.take_reserve();
+                batch.delete(Space::Meta, key);
+            }
         }
         let commit = self.shared.engine.commit(batch)?;
         {

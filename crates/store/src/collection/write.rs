@@ -117,6 +117,13 @@ impl Collection {
     ) -> Result<bool> {
         let turn = self.begin_write()?;
         let schema: &Schema = &turn;
+        if let Err(full) = self.shared.engine.writable()
+            && full.is_out_of_space()
+        {
+            let refused = if ordered { 1 } else { docs.len() };
+            report.errors.extend((first..first + refused).map(|at| (at, full.clone().into())));
+            return Ok(ordered);
+        }
         let mut prepared: Vec<(usize, Prepared<'_>)> = Vec::with_capacity(docs.len());
         let mut errors = Vec::new();
         for (at, doc) in docs.iter().enumerate() {
@@ -258,6 +265,9 @@ impl Collection {
         let _uniques = self.shared.unique_keys.lock_many(both.flat_map(|keys| unique_locks(schema, keys)));
         let mut uniques = UniqueChanges::default();
         let mut batch = Batch::with_capacity(edits.len() * (4 + schema.secondary().len()));
+        if !edits.iter().any(|(_, outcome)| matches!(outcome, Edit::Put(_))) {
+            batch.take_reserve();
+        }
         let mut staged = Vec::with_capacity(edits.len());
         let mut written = Written::default();
         for ((id, (before, outcome)), (old_keys, new_keys)) in ids.iter().zip(&edits).zip(&keys) {

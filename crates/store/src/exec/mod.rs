@@ -35,6 +35,7 @@ pub(crate) fn as_query_error(error: Error) -> query::Error {
             doc! { "errInfo": details },
         ),
         Error::CollectionDropped(_) => query::Error::new(query::code::QUERY_PLAN_KILLED, message),
+        full if full.is_out_of_space() => query::Error::new(query::code::OUT_OF_DISK_SPACE, message),
         other => query::Error::new(query::code::INTERNAL_ERROR, other.to_string()),
     }
 }
