@@ -27,8 +27,11 @@ pub struct Error {
     pub is_own_limit: bool,
 }
 
+/// The name of the error for a disk that is almost full, as CouchDB spells it.
+pub(crate) const NO_STORAGE: &str = "insufficent_storage";
+
 macro_rules! constructors {
-    ($($(#[$doc:meta])* $name:ident => $status:literal $error:literal;)*) => {
+    ($($(#[$doc:meta])* $name:ident => $status:literal $error:expr;)*) => {
         impl Error {
             $($(#[$doc])*
             pub fn $name(reason: impl Into<Cow<'static, str>>) -> Error {
@@ -79,6 +82,8 @@ constructors! {
     not_implemented => 501 "not_implemented";
     /// The server is closing, or its store refuses writes.
     unavailable => 503 "service_unavailable";
+    /// The disk is almost full.
+    insufficient_storage => 507 NO_STORAGE;
 }
 
 impl Error {
@@ -166,6 +171,7 @@ impl From<StoreError> for Error {
                 "Document failed validation: {}",
                 diwan_value::extjson::to_json(details.as_doc(), diwan_value::extjson::Mode::Relaxed)
             )),
+            full if full.is_out_of_space() => Error::insufficient_storage("database_dir is too full"),
             StoreError::Engine(_) | StoreError::Damaged(_) => {
                 tracing::error!(%error, "the store failed");
                 Error::internal(error.to_string())
@@ -199,6 +205,9 @@ impl From<diwan_kv::Error> for Error {
 impl From<diwan_script::Error> for Error {
     fn from(error: diwan_script::Error) -> Error {
         match error {
+            diwan_script::Error::Store(error) if error.is_out_of_space() => {
+                Error::insufficient_storage("not enough room to update index")
+            }
             diwan_script::Error::Store(error) => error.into(),
             error => Error::new(error.status(), error.name().to_owned(), error.reason()),
         }

@@ -13,7 +13,28 @@ pub fn start(filter: &str, format: LogFormat) -> Result<(), String> {
         LogFormat::Text => builder.with_ansi(io::stderr().is_terminal()).init(),
         LogFormat::Json => builder.json().init(),
     }
+    // There is one already only where a test has started another server.
+    if log::set_logger(&Errors).is_ok() {
+        log::set_max_level(log::LevelFilter::Error);
+    }
     Ok(())
+}
+
+/// Passes on the errors of the storage engine's own threads: the system's reason for them stands nowhere else.
+struct Errors;
+
+impl log::Log for Errors {
+    fn enabled(&self, metadata: &log::Metadata<'_>) -> bool {
+        metadata.level() == log::Level::Error
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        if self.enabled(record.metadata()) {
+            tracing::error!(of = record.target(), "{}", record.args());
+        }
+    }
+
+    fn flush(&self) {}
 }
 
 /// Writes each line to standard error and to the memory of the last lines.

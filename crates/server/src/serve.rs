@@ -67,6 +67,7 @@ fn open(settings: &Resolved) -> Result<Arc<dyn Engine>, String> {
     let options = diwan_kv::Options {
         cache_bytes: settings.cache_size,
         accept_loss: settings.accept_loss,
+        disk_reserve: settings.disk_reserve,
         ..diwan_kv::Options::default()
     };
     match diwan_kv::open(directory, &options) {
@@ -96,7 +97,7 @@ async fn serve(settings: &Resolved, store: Arc<Store>, http: &Handle) -> Result<
             listen(wanted, "--http")?
         };
         http_address = Some(listener.local_addr().map_err(|error| error.to_string())?);
-        let couch = Couch::new(store, http_config(settings, server.clone()));
+        let couch = Couch::new(store.clone(), http_config(settings, server.clone(), store));
         face = Some(couch.clone());
         http.spawn(couch.serve(listener));
     }
@@ -141,7 +142,7 @@ fn options(settings: &Resolved, address: SocketAddr) -> Options {
     }
 }
 
-fn http_config(settings: &Resolved, server: Arc<Server>) -> Config {
+fn http_config(settings: &Resolved, server: Arc<Server>, store: Arc<Store>) -> Config {
     Config {
         cors_origins: settings.cors_origins.clone(),
         advertise: settings.advertise.clone(),
@@ -150,8 +151,11 @@ fn http_config(settings: &Resolved, server: Arc<Server>) -> Config {
         temporary: Some(settings.data.clone().unwrap_or_else(std::env::temp_dir)),
         extra: Box::new(move |path| match path {
             "/healthz" => Some((200, "ok\n".to_owned())),
-            "/readyz" if server.is_ready() => Some((200, "ready\n".to_owned())),
-            "/readyz" => Some((503, "closing\n".to_owned())),
+            "/readyz" if !server.is_ready() => Some((503, "closing\n".to_owned())),
+            "/readyz" => Some(match store.engine().writable() {
+                Ok(()) => (200, "ready\n".to_owned()),
+                Err(error) => (503, format!("{error}\n")),
+            }),
             "/metrics" => Some((200, server.prometheus())),
             _ => None,
         }),

@@ -46,6 +46,10 @@ pub struct Settings {
     /// Memory that keeps documents and blocks of the store for reading, such as 1GiB [default: 256MiB]
     #[arg(long, value_name = "SIZE", env = "DIWAN_CACHE_SIZE")]
     cache_size: Option<Size>,
+    /// What stays free on the disk of the documents, such as 2GB: before less is left, writes that need room are refused, and
+    /// deletions go on; 0 to refuse nothing [default: 500MB or 2 % of the file system, whichever is less]
+    #[arg(long, value_name = "SIZE", env = "DIWAN_DISK_RESERVE")]
+    disk_reserve: Option<Size>,
     /// How many MongoDB connections there may be at once [default: 65536]
     #[arg(long, value_name = "COUNT", env = "DIWAN_MAX_CONNECTIONS")]
     max_connections: Option<usize>,
@@ -178,6 +182,8 @@ pub struct Resolved {
     pub advertise: Option<String>,
     /// Bytes for the store's cache.
     pub cache_size: u64,
+    /// Bytes that stay free on the disk; `None` for the default.
+    pub disk_reserve: Option<u64>,
     /// How many connections there may be.
     pub max_connections: usize,
     /// Whether to go on after a loss.
@@ -236,6 +242,7 @@ impl Settings {
             set_name: self.set_name.unwrap_or_else(|| "rs0".to_owned()),
             advertise: self.advertise,
             cache_size: self.cache_size.map_or(256 << 20, |size| size.0),
+            disk_reserve: self.disk_reserve.map(|size| size.0),
             max_connections: self.max_connections.unwrap_or(65_536),
             accept_loss: self.accept_loss.unwrap_or(false),
             log: self.log.unwrap_or_else(|| "info".to_owned()),
@@ -249,7 +256,7 @@ impl Settings {
             ($($field:ident),*) => { $(self.$field = self.$field.take().or(file.$field);)* };
         }
         fill!(data, memory, listen, http, cors_origin, durability, topology, set_name, advertise, cache_size);
-        fill!(max_connections, accept_loss, log, log_format);
+        fill!(disk_reserve, max_connections, accept_loss, log, log_format);
     }
 }
 

@@ -30,6 +30,11 @@ impl TestCouch {
         TestCouch::start(Arc::new(MemoryEngine::new()), None, config)
     }
 
+    /// A server over this engine.
+    pub fn on_engine(engine: Arc<dyn Engine>) -> TestCouch {
+        TestCouch::start(engine, None, Config::default())
+    }
+
     /// A server in a new temporary directory.
     pub fn on_disk() -> TestCouch {
         TestCouch::in_directory(tempfile::tempdir().expect("a temporary directory"))

@@ -32,6 +32,11 @@ impl TestServer {
         TestServer::start(Arc::new(MemoryEngine::new()), None, options)
     }
 
+    /// A server over this engine.
+    pub fn on_engine(engine: Arc<dyn Engine>) -> TestServer {
+        TestServer::start(engine, None, Options::default())
+    }
+
     /// A server in a new temporary directory.
     pub fn on_disk() -> TestServer {
         let directory = tempfile::tempdir().expect("a temporary directory");

@@ -5,6 +5,7 @@ use super::failure::Failure;
 use super::members::Members;
 use super::peer::{Call, Payload};
 use super::protocol::{Database, Refused, doc_path, escape};
+use crate::error::NO_STORAGE;
 use hyper::Method;
 use hyper::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING};
 use serde_json::{Map, Value, json};
@@ -202,6 +203,8 @@ impl Attempt {
                 let status = answer.status;
                 let (error, reason) = answer.describe();
                 let error = match status {
+                    // Some other time there is room: the checkpoint must not pass the document.
+                    507 => return Err(Failure::new(NO_STORAGE, reason)),
                     405 => "method_not_allowed".to_owned(),
                     409 => "conflict".to_owned(),
                     412 => "missing_stub".to_owned(),

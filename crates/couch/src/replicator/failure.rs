@@ -1,6 +1,6 @@
 //! Why a replication ends before its time, in CouchDB's words.
 
-use crate::error::Error;
+use crate::error::{Error, NO_STORAGE};
 use std::fmt;
 use std::time::Duration;
 
@@ -67,6 +67,7 @@ impl Failure {
             "bad_request" => 400,
             "forbidden" => 403,
             "shutdown" => 503,
+            NO_STORAGE => 507,
             _ => 500,
         };
         Error::new(status, self.error, self.reason)

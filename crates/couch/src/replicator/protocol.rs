@@ -4,6 +4,7 @@ use super::failure::{Failure, Kind};
 use super::members::Members;
 use super::peer::{Answer, Call, Payload, Peer, kind_of};
 use super::stop::Stop;
+use crate::error::NO_STORAGE;
 use crate::http::EXACT_INTEGERS;
 use diwan_value::json::ArraySplitter;
 use hyper::Method;
@@ -513,7 +514,7 @@ impl Database {
 fn may_pass(row: &Value) -> bool {
     let status = row.get("status").and_then(Value::as_u64).unwrap_or(0);
     let error = row.get("error").and_then(Value::as_str).unwrap_or_default();
-    PASSING.contains(&error) || matches!(status, 408 | 429 | 502..=504)
+    PASSING.contains(&error) || matches!(status, 408 | 429 | 502..=504 | 507)
 }
 
 fn refused(value: &Value) -> Refused {

@@ -7,6 +7,7 @@ mod compat;
 mod documents;
 mod fake_couchdb;
 mod filters;
+mod full;
 mod functions;
 mod lists;
 mod local;

@@ -124,6 +124,7 @@ impl From<diwan_store::Error> for CommandError {
 impl From<diwan_kv::Error> for CommandError {
     fn from(error: diwan_kv::Error) -> CommandError {
         let code = match &error {
+            full if full.is_out_of_space() => diwan_query::code::OUT_OF_DISK_SPACE,
             diwan_kv::Error::Conflict(_) => diwan_query::code::WRITE_CONFLICT,
             diwan_kv::Error::KeyLength(_) => diwan_query::code::CANNOT_CREATE_INDEX,
             diwan_kv::Error::Closed => code::INTERRUPTED_AT_SHUTDOWN,

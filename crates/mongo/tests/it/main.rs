@@ -6,6 +6,7 @@ mod connections;
 mod cursors;
 mod errors;
 mod exhaust;
+mod full;
 mod profiler;
 mod retries;
 mod statistics;
