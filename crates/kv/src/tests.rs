@@ -366,6 +366,7 @@ fn conditions_on_each_others_keys_exclude_each_other(engine: &dyn Engine) {
 /// One thread changes a version and empties a note, without conditions or by ingestion; others write the version that they
 /// have seen into the note, on condition that it is still the one. So the note is empty or names the present version.
 fn conditions_hold_against_every_write(engine: &dyn Engine) {
+    /// There are more if the others have not begun by then.
     const VERSIONS: u32 = 2500;
     const VERSION: &[u8] = b"w version";
     const NOTE: &[u8] = b"w note";
@@ -386,7 +387,10 @@ fn conditions_hold_against_every_write(engine: &dyn Engine) {
             });
         }
         let mut wrong = 0;
-        for version in 1..=VERSIONS {
+        for version in 1u32.. {
+            if version > VERSIONS && noted.load(std::sync::atomic::Ordering::Relaxed) > 0 {
+                break;
+            }
             let bytes = version.to_be_bytes();
             if version % 500 == 0 {
                 let pairs: [(&[u8], &[u8]); 2] = [(NOTE, b""), (VERSION, &bytes)];
@@ -405,9 +409,8 @@ fn conditions_hold_against_every_write(engine: &dyn Engine) {
             wrong += u32::from(!note.is_empty() && *note != bytes);
         }
         ended.store(true, std::sync::atomic::Ordering::Relaxed);
-        assert_eq!(wrong, 0, "notes of {VERSIONS} that name a version that was no longer there");
+        assert_eq!(wrong, 0, "notes that name a version that was no longer there");
     });
-    assert!(noted.into_inner() > 0, "no note was ever written");
 }
 
 pub(crate) fn contract_beside_others(engine: &dyn Engine) {

@@ -43,7 +43,7 @@ pub fn doc_path(id: &str) -> String {
 
 /// Errors of single documents that a later attempt may not meet. The others are the target's last word on a document.
 const PASSING: [&str; 5] =
-    ["internal_server_error", "timeout", "service_unavailable", "too_many_requests", "insufficient_storage"];
+    ["internal_server_error", "timeout", "service_unavailable", "too_many_requests", NO_STORAGE];
 
 /// A database and how patient we are with it.
 pub struct Database {

@@ -10,7 +10,6 @@ use diwan_store::{
     check,
 };
 use diwan_value::{Array, ArrayBuilder, Doc, DocBuf, Value, doc};
-use std::fmt::Debug;
 use std::sync::Arc;
 
 type Full = Arc<FaultEngine<MemoryEngine>>;
@@ -21,8 +20,8 @@ fn store() -> (Arc<Store>, Full) {
 }
 
 #[track_caller]
-fn assert_full<T: Debug>(outcome: diwan_store::Result<T>) {
-    let error = outcome.unwrap_err();
+fn assert_full<T>(outcome: diwan_store::Result<T>) {
+    let error = outcome.err().expect("a refusal");
     assert!(error.is_out_of_space(), "{error}");
     assert_eq!(error.to_string(), "available disk space of 1 bytes is less than required minimum of 2");
 }
