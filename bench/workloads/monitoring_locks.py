@@ -20,6 +20,8 @@ from bench.workloads.checks import await_count
 from bench.workloads.monitoring_data import BEGAN, CHECKS, INDEX, VALUES, range_query, value_row, value_rows
 
 ROWS, LEAST_ROWS = 1_000_000, 4_000
+# How long the clients work at least, so that each makes requests however soon the work beside them is done.
+LEAST_SECONDS = 0.5
 SERVERS = 100
 A_MINUTE = SERVERS * len(CHECKS)
 PLACES = {"same table": VALUES, "other table": replace(VALUES, name="other_values")}
@@ -118,7 +120,7 @@ class Locks:
             scope = Scope(place, self._middle * A_MINUTE, self._size, number)
             roles += [Role(f"reader, {place}", read_points, argument=scope), Role(place, write_points, argument=scope)]
         if work:
-            told = run_clients(contestant, roles, meanwhile=partial(self._timed, work, contestant), slot_seconds=0.1)
+            told = run_clients(contestant, roles, LEAST_SECONDS, partial(self._timed, work, contestant), slot_seconds=0.1)
         else:
             told = run_clients(contestant, roles, seconds=self._quiet_seconds, slot_seconds=0.1)
         for place, table in PLACES.items():

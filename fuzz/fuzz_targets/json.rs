@@ -38,12 +38,13 @@ fuzz_target!(|data: &[u8]| {
             assert_eq!(compare(value.as_value(), back.as_value()), Ordering::Equal);
         }
     }
-    if let Ok(document) = json::parse_couch(data, LIMITS) {
+    for dialect in [Dialect::Plain, Dialect::Replicated] {
+        let Ok(document) = json::parse_couch(data, LIMITS, dialect) else { continue };
         Doc::validate(document.body.as_doc().as_bytes()).expect("what is read is valid");
         let mut text = b"{".to_vec();
         json::write_couch_members(&mut text, document.body.as_doc());
         text.push(b'}');
-        let again = json::parse_couch(&text, LIMITS).expect("what is written is read");
+        let again = json::parse_couch(&text, LIMITS, dialect).expect("what is written is read");
         assert_eq!(compare_docs(document.body.as_doc(), again.body.as_doc(), None), Ordering::Equal);
     }
     if let Ok(text) = std::str::from_utf8(data)
