@@ -17,7 +17,7 @@ use diwan_value::json::{Mode, push_hash, write_couch_members_as, write_string};
 use diwan_value::{Doc, Value};
 use std::io::{self, Read, Write};
 
-/// Where JSON goes: appended to a buffer, and what is long, read when it is sent.
+/// A target for JSON: short text is appended to a buffer, a long value is a reader that is read when it is sent.
 pub trait Output {
     /// The buffer.
     fn buffer(&mut self) -> &mut Vec<u8>;
@@ -112,7 +112,7 @@ pub fn write_doc(
         None => vec![doc.revision],
     };
     if show.revs {
-        // A limit that was lowered counts for what is stored already, too.
+        // A lowered limit also applies to revisions that were stored before.
         let limit = view.collection().revision_limit() as usize;
         write_revisions(buffer, &path[..path.len().min(limit.max(1))]);
     }
@@ -248,7 +248,7 @@ fn write_length(out: &mut Vec<u8>, attachment: &Attachment, kind: &str) {
 /// What a reader gives, as base64.
 struct Base64<R> {
     inner: R,
-    /// What was read at once.
+    /// The bytes of the last read.
     bytes: Vec<u8>,
     text: Vec<u8>,
     /// How much of the text was taken.

@@ -25,11 +25,11 @@ pub(super) fn answer(feed: Feed) -> Result<Response> {
 
 struct Writer {
     feed: Feed,
-    /// What comes later is not told: a feed that is read slowly must end all the same.
+    /// The last sequence of the feed: without it, a feed that is read slowly beside writes would never end.
     end: u64,
     /// How far the log has been told, up or down.
     at: u64,
-    /// The rows that were looked up, where the documents are named; what is left of them.
+    /// The rows not written yet of a feed of named documents.
     found: Option<std::vec::IntoIter<ChangeRow>>,
     begun: bool,
     left: u64,

@@ -170,8 +170,8 @@ struct Listing {
 
 /// How far a listing was written.
 enum Progress {
-    /// What is left to scan; how many documents of it are passed over, how many rows there may be, and whether none
-    /// was written.
+    /// The rest of the scan; how many of its documents are skipped, how many rows the limit still allows, and whether
+    /// the next row is the first.
     Scan { walk: Walk, skip: u64, left: u64, first: bool },
     /// How many of the keys were looked up, and whether no row was written.
     Keys { next: usize, first: bool },
@@ -210,9 +210,9 @@ impl Listing {
         Ok(flow)
     }
 
-    /// Writes what comes before the rows.
+    /// Writes the members before the rows.
     fn begin(&self, out: &mut RowWriter) -> Result<Progress> {
-        // The sequence is read first: what is listed is as new as that at least.
+        // The sequence is read before the view is taken, so the listed documents are at least as new as it says.
         let sequence = self.collection.last_sequence();
         let view = out.new_view(&self.collection);
         let total = self.total(&view)?;

@@ -75,7 +75,7 @@ impl Interval {
 /// Is shown the key bytes of an id and the document.
 pub type Show<'a> = dyn FnMut(&[u8], Record<'_>) -> ControlFlow<()> + 'a;
 
-/// What is left to show of an interval: a position that outlives the view of the store that it was reached in.
+/// The rest of an interval: a position that stays valid when the view of the store is replaced by a newer one.
 pub struct Walk {
     parts: Vec<Part>,
 }
@@ -99,7 +99,7 @@ impl Walk {
         show: &mut Show<'_>,
     ) -> Result<ControlFlow<()>> {
         let parts = &mut self.parts;
-        // What came next in another view may be gone.
+        // A document that was read ahead in another view may have been deleted since.
         parts.iter_mut().for_each(|part| part.head = None);
         loop {
             for part in parts.iter_mut() {
