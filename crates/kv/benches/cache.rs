@@ -1,5 +1,5 @@
-//! What the cache of records is worth, and what it costs: the engine alone beside the engine within the cache, with the
-//! same memory for both, in turn, round after round.
+//! The gain and the cost of the cache: the engine alone and the engine within the cache, with the same memory, alternating
+//! round after round.
 //!
 //! Three sizes of memory: all records fit, a third of them, a tenth. CPU time is the whole process's, compaction
 //! included; "mixed" is so many single writes at random places, each followed by a read, and then a scan.

@@ -1,7 +1,7 @@
-//! What the engine's operations cost, in wall time and in CPU time of the whole process: commits of three small
-//! keys as a document's insert makes them, bulk commits, durable commits, point reads, scans.
+//! The cost of the engine's operations, in wall time and in CPU time of the whole process: commits of three small keys, as
+//! for an insert of a document, bulk commits, durable commits, point reads, scans.
 //!
-//! At the end, how long opening takes after a process that loaded documents was killed.
+//! The last part measures opening after a process that loaded documents was killed.
 //!
 //! `cargo bench -p diwan-kv [-- NUMBER_OF_DOCUMENTS]`
 
@@ -106,7 +106,7 @@ fn main() {
     after_kill(count);
 }
 
-/// Tells a child process of this bench which directory to load documents into.
+/// The environment variable that names the directory into which a child process of this bench loads documents.
 const LOAD_INTO: &str = "DIWAN_BENCH_LOAD_INTO";
 
 fn load_until_killed(path: &std::path::Path, count: u64) -> ! {

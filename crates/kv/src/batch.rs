@@ -13,12 +13,12 @@ pub struct Write {
     pub value: Option<Bytes>,
 }
 
-/// What must hold for a [`Batch`] to be applied.
+/// A condition under which a [`Batch`] is applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
-    /// The space looked into.
+    /// The space of the key.
     pub space: Space,
-    /// The key looked up.
+    /// The key that the condition is about.
     pub key: Bytes,
     /// The value the key must have; `None`: the key must be absent.
     pub expected: Option<Bytes>,
@@ -26,7 +26,7 @@ pub struct Condition {
 
 /// Writes that happen together or not at all, under conditions checked in the same instant.
 ///
-/// A key is written at most once in a batch: which of two writes would win is not defined.
+/// A batch writes a key at most once: it is not defined which of two writes would win.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     writes: Vec<Write>,
@@ -65,7 +65,7 @@ impl Batch {
         self.conditions.push(Condition { space, key: key.into(), expected: Some(value.into()) });
     }
 
-    /// Lets the batch through while the disk is almost full: for what makes room, and the notes that this needs.
+    /// Lets the batch through while the disk is almost full: for writes that free space, and the notes that they need.
     pub fn take_reserve(&mut self) {
         self.takes_reserve = true;
     }
@@ -100,7 +100,7 @@ impl Batch {
         self.writes.iter().map(|w| w.key.len() + w.value.as_ref().map_or(0, |v| v.len())).sum()
     }
 
-    /// Takes over the writes and conditions of another batch, after its own. Whether the reserve is taken stays.
+    /// Appends the writes and conditions of another batch. Whether this batch takes the reserve stays as it is.
     pub fn append(&mut self, mut other: Batch) {
         self.writes.append(&mut other.writes);
         self.conditions.append(&mut other.conditions);

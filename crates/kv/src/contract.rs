@@ -1,12 +1,12 @@
 //! An engine around another that checks the contract on both sides, for debug builds and tests.
 //!
-//! A violation is a bug in the engine or in its caller, so it panics and says what was violated:
+//! A violation is a bug in the engine or in its caller, so it panics with a message. The rules:
 //! - a batch writes each key at most once;
-//! - pairs that are ingested come in order, each key once;
+//! - ingested pairs are in order, each key once;
 //! - a conflict names a condition of the batch;
 //! - scans and visits yield keys of their range, in order, each once;
-//! - a snapshot gives for a key what it gave before (checked for a sample of keys);
-//! - what is durable never shrinks, and never exceeds what was committed.
+//! - a snapshot returns the same value for a key each time (checked for a sample of keys);
+//! - the last durable commit never goes back, and never exceeds the last commit.
 
 use crate::{
     Batch, Bytes, CommitId, Direction, DurableCallback, Engine, Error, KeyRange, Pairs, Result, Snapshot,
@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// An engine that checks that another keeps the contract, and that its callers do.
+/// An engine that checks that another engine and its callers keep the contract.
 pub struct ContractEngine<E> {
     inner: E,
     durable: AtomicU64,
@@ -108,7 +108,7 @@ impl<E: Engine> Engine for ContractEngine<E> {
     }
 }
 
-/// What a snapshot has shown: the space, the key, and its value then.
+/// A value that a snapshot has returned: the space, the key, and the value.
 type Shown = (Space, Vec<u8>, Option<Bytes>);
 
 struct ContractSnapshot {
@@ -120,7 +120,7 @@ impl ContractSnapshot {
     const SAMPLE: usize = 4;
     const EVERY: u64 = 16;
 
-    /// Remembers the first few gets, and now and then repeats one.
+    /// Remembers the first gets, and repeats one of them from time to time.
     fn check_stability(&self, space: Space, key: &[u8], value: &Option<Bytes>) -> Result<()> {
         let again = {
             let (count, shown) = &mut *self.sample.lock();

@@ -14,11 +14,11 @@
 use crate::{Batch, Bytes, KeyRange, Result, Space};
 use std::ops::{Bound, ControlFlow};
 
-/// The number of a commit in this run of the engine; a greater one was completed later.
+/// The number of a commit since the engine was opened; a greater number was completed later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CommitId(pub u64);
 
-/// Which end of a range a scan begins at.
+/// The end of a range at which a scan begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From the smallest key to the greatest.
@@ -27,13 +27,13 @@ pub enum Direction {
     Reverse,
 }
 
-/// Called once, with the outcome, when a commit has become durable or never will.
+/// Called once, with the outcome, when a commit has become durable or has failed to.
 pub type DurableCallback = Box<dyn FnOnce(Result<()>) + Send>;
 
-/// Shown a key and its value; breaks to end the visit.
+/// Called with a key and its value; breaks to end the visit.
 pub type Visitor<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
 
-/// Shown a space, a key in it and its value; breaks to end the visit.
+/// Called with a space, a key in it and its value; breaks to end the visit.
 pub type SpaceVisitor<'a> = dyn FnMut(Space, &[u8], &[u8]) -> ControlFlow<()> + 'a;
 
 /// The pairs of a scan, in its order.
@@ -47,7 +47,7 @@ pub trait Engine: Send + Sync {
     /// The state of all spaces as of now.
     fn snapshot(&self) -> Box<dyn Snapshot>;
 
-    /// The value of `key` as of now: what a fresh snapshot would give, for less.
+    /// The present value of `key`: that of a fresh snapshot, at a lower cost.
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>>;
 
     /// Applies the batch if all its conditions hold, else changes nothing and returns
@@ -55,22 +55,22 @@ pub trait Engine: Send + Sync {
     /// until the batch is applied.
     fn commit(&self, batch: Batch) -> Result<CommitId>;
 
-    /// Whether a write that grows the store would be taken now; else why not.
+    /// An error if a write that grows the store would be refused now.
     fn writable(&self) -> Result<()>;
 
-    /// Puts many pairs at once, for much less than commits of them cost, and returns when they are durable.
+    /// Puts many pairs at once, at a much lower cost than by commits, and returns when they are durable.
     ///
-    /// They take effect together, at one moment before this returns, as one commit would: they replace what was there
-    /// under their keys, and what is committed later replaces them. Commits of others wait at that moment, but not while
-    /// the pairs are taken from `pairs`.
+    /// They take effect together, at one moment before this returns, as one commit would: they replace earlier
+    /// values of their keys, and later commits replace them. Other commits wait at that moment, but not while the pairs are
+    /// read from `pairs`.
     fn ingest(&self, space: Space, pairs: SortedPairs<'_>) -> Result<()>;
 
-    /// Calls `callback` when the commit is durable or has failed to become so; perhaps at once, perhaps from
-    /// another thread, which it must not hold up.
+    /// Calls `callback` when the commit is durable or has failed to become so; perhaps at once, perhaps in
+    /// another thread, which it must not block.
     fn on_durable(&self, commit: CommitId, callback: DurableCallback);
 
-    /// Makes the commit durable in this thread, which spares a switch to another; `None` if others are at it, and
-    /// it is better to wait for them.
+    /// Makes the commit durable in this thread, which saves a switch to another; `None` if another thread is syncing,
+    /// and it is better to wait for that.
     fn sync_here(&self, commit: CommitId) -> Option<Result<()>>;
 
     /// Blocks until the commit is durable.
@@ -84,10 +84,10 @@ pub trait Engine: Send + Sync {
     /// meanwhile may or may not survive.
     fn delete_range(&self, space: Space, range: KeyRange) -> Result<u64>;
 
-    /// Moves what only memory and the journal hold into its place, so that the next start has nothing to replay.
+    /// Flushes memory to tables and releases the journal, so that the next start has nothing to replay.
     fn settle(&self) -> Result<()>;
 
-    /// Sizes and counts, cheap enough to be asked for every second.
+    /// Sizes and counts; cheap enough for a call every second.
     fn stats(&self) -> Stats;
 
     /// Makes everything durable and releases the files. Later writes answer
@@ -108,10 +108,10 @@ pub trait Snapshot: Send + Sync {
     /// The pairs of a range, one after another. After an error the scan ends.
     fn scan(&self, space: Space, range: KeyRange, direction: Direction) -> Pairs;
 
-    /// Shows each pair of a range to `visitor`, forward, until it breaks: a scan with the least overhead a pair.
+    /// Calls `visitor` with each pair of a range, forward, until it breaks: the scan with the least overhead for a pair.
     fn visit(&self, space: Space, range: KeyRange, visitor: &mut Visitor<'_>) -> Result<()>;
 
-    /// Shows every pair of every space to `visitor`, space by space, until it breaks: the scan a backup takes.
+    /// Calls `visitor` with every pair of every space, space by space, until it breaks: the scan for a backup.
     fn visit_all(&self, visitor: &mut SpaceVisitor<'_>) -> Result<()> {
         for space in Space::ALL {
             let mut stopped = false;
@@ -127,8 +127,8 @@ pub trait Snapshot: Send + Sync {
         Ok(())
     }
 
-    /// Cuts a range into at most `parts` ranges that follow each other and hold, by an estimate from the keys,
-    /// about as much each, so that they can be scanned side by side.
+    /// Cuts a range into at most `parts` consecutive ranges of about the same size, by an estimate from the keys, so that
+    /// they can be scanned in parallel.
     fn split(&self, space: Space, range: KeyRange, parts: usize) -> Result<Vec<KeyRange>> {
         crate::split::by_interpolation(|range, direction| self.scan(space, range, direction), range, parts)
     }
@@ -141,7 +141,7 @@ pub struct Stats {
     pub disk_bytes: u64,
     /// Bytes allocated on disk by journals.
     pub journal_bytes: u64,
-    /// The number of journals; one when everything has settled.
+    /// The number of journals; one after settling.
     pub journals: usize,
     /// Bytes of writes held in memory, not yet in tables.
     pub memtable_bytes: u64,
@@ -160,7 +160,7 @@ pub struct SpaceStats {
     pub disk_bytes: u64,
     /// Bytes of writes held in memory, not yet in tables.
     pub memory_bytes: u64,
-    /// About how many keys there are; deleted and overwritten ones may count until they are compacted away.
+    /// About how many keys there are; deleted and overwritten ones may count until compaction drops them.
     pub approximate_keys: u64,
 }
 

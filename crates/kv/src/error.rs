@@ -1,4 +1,4 @@
-//! What can go wrong in an engine, split where callers act differently.
+//! The errors of engines, one for each reaction of the callers.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,13 +20,13 @@ pub enum Error {
     /// is opened anew. Reads still work.
     #[error("the store refuses writes after a failure and must be restarted: {0}")]
     Poisoned(Arc<str>),
-    /// Less is left on the file system than the engine keeps free for itself: what may grow the store is refused until there
-    /// is room again. Nothing was written.
+    /// The file system has less free space than the engine's reserve: writes that may grow the store are refused until
+    /// there is more. Nothing was written.
     #[error("available disk space of {available} bytes is less than required minimum of {required}")]
     OutOfSpace {
-        /// How many bytes are left.
+        /// How many bytes are free.
         available: u64,
-        /// How many there must be.
+        /// How many bytes must be free.
         required: u64,
     },
     /// The engine has been closed.
@@ -35,7 +35,7 @@ pub enum Error {
     /// Another process (or another engine in this one) has the directory open.
     #[error("the data directory {0} is in use by another process")]
     Locked(PathBuf),
-    /// The journals came back with less than had been synced. The files are left as they were found.
+    /// The journals hold less than was synced to them. The files have not been changed.
     #[error("the journal lost writes that had been acknowledged as durable: {}; nothing was changed; \
              open with accepted loss to go on without them", list(.0))]
     LostWrites(Vec<LostJournal>),
@@ -45,14 +45,14 @@ pub enum Error {
     /// The operating system refused an operation.
     #[error("{context}: {source}")]
     Io {
-        /// What was being done.
+        /// The operation that failed.
         context: Arc<str>,
         /// The operating system's answer.
         source: Arc<std::io::Error>,
     },
 }
 
-/// A journal that no longer holds what had been synced to it.
+/// A journal that no longer holds all that was synced to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LostJournal {
     /// The journal's file.
@@ -61,7 +61,7 @@ pub struct LostJournal {
     pub synced: u64,
     /// How many of its bytes, from the beginning, still read as whole commits.
     pub intact: u64,
-    /// How the damage shows.
+    /// How the damage was detected.
     pub reason: String,
 }
 
@@ -70,7 +70,7 @@ impl Error {
         Error::Io { context: context.into(), source: Arc::new(source) }
     }
 
-    /// Whether it is the file system that has no room.
+    /// Whether the cause is a full file system.
     pub fn is_out_of_space(&self) -> bool {
         use std::io::ErrorKind::{QuotaExceeded, StorageFull};
         match self {

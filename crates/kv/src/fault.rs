@@ -1,7 +1,7 @@
-//! An engine around another that fails on demand, for tests of what stands above.
+//! An engine around another that fails on demand, for tests of the layers above.
 //!
-//! It fails as the real thing does: a failed commit writes nothing, a failed sync leaves open what is durable,
-//! and after either the engine refuses writes; a failed read concerns that read alone.
+//! It fails as the engine on disk does: a failed commit writes nothing, a failed sync leaves it unknown what is durable,
+//! and after either the engine refuses writes; a failed read affects that read alone.
 
 use crate::{
     Batch, Bytes, CommitId, Direction, DurableCallback, Engine, Error, KeyRange, Pairs, Result, Snapshot,
@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// What is to fail.
+/// The kind of operation that fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Writing a batch, or ingesting.
@@ -22,13 +22,13 @@ pub enum Fault {
     Read,
 }
 
-/// An engine that passes everything on to another, except what it was told to fail.
+/// An engine that passes everything on to another, except operations that it was told to fail.
 pub struct FaultEngine<E> {
     inner: E,
     faults: Arc<Faults>,
 }
 
-/// For each fault how many operations are still to succeed, plus one; 0: all.
+/// For each fault, the number of operations that will still succeed, plus one; 0: all succeed.
 #[derive(Default)]
 struct Faults {
     countdown: [AtomicU64; 3],
@@ -81,17 +81,17 @@ impl<E: Engine> FaultEngine<E> {
         Self { inner, faults: Arc::default() }
     }
 
-    /// Lets the `nth` operation of that kind from now on fail; 1 is the next.
+    /// Lets the `nth` operation of that kind fail; 1 is the next one.
     pub fn fail(&self, fault: Fault, nth: u64) {
         self.faults.countdown[fault as usize].store(nth, Ordering::SeqCst);
     }
 
-    /// Refuses what grows the store from now on, as on a disk that is almost full, or takes it again.
+    /// Refuses writes that grow the store, as on a disk that is almost full, or accepts them again.
     pub fn set_full(&self, full: bool) {
         self.faults.full.store(full, Ordering::SeqCst);
     }
 
-    /// Refuses all writes from now on, as after a failed one.
+    /// Refuses all further writes, as after a failed one.
     pub fn poison(&self) {
         self.faults.poisoned.store(true, Ordering::SeqCst);
     }
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ordered_commit_fails_and_poisons() {
+    fn a_commit_told_to_fail_fails_and_poisons() {
         let engine = FaultEngine::new(MemoryEngine::new());
         engine.fail(Fault::Commit, 2);
         engine.commit(put(1)).unwrap();
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_engine_takes_deletions_alone() {
+    fn a_full_engine_accepts_only_deletions() {
         let engine = FaultEngine::new(MemoryEngine::new());
         engine.commit(put(1)).unwrap();
         engine.set_full(true);
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_sync_poisons() {
+    fn a_failed_sync_refuses_further_writes() {
         let engine = FaultEngine::new(MemoryEngine::new());
         engine.fail(Fault::Sync, 1);
         let id = engine.commit(put(1)).unwrap();
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ordered_read_fails_alone() {
+    fn a_read_told_to_fail_fails_alone() {
         let engine = FaultEngine::new(MemoryEngine::new());
         for key in 0..5 {
             engine.commit(put(key)).unwrap();

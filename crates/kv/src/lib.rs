@@ -2,9 +2,9 @@
 //!
 //! An [`Engine`] holds a few fixed [`Space`]s, each an ordered map from keys to values. It is read through a
 //! [`Snapshot`], which shows one state of all spaces together, and written by committing a [`Batch`], which is
-//! applied as a whole or not at all. What lies in keys and values is the caller's business.
+//! applied as a whole or not at all. Engines give no meaning to keys and values.
 //!
-//! Much that is in order already goes in by [`Engine::ingest`], past the journal.
+//! Many sorted pairs are written by [`Engine::ingest`], without the journal.
 //!
 //! A commit is acknowledged in two steps: when [`Engine::commit`] returns, the batch is visible and survives a
 //! kill of the process; once the engine reports its [`CommitId`] durable, it also survives a loss of power.
@@ -45,9 +45,9 @@ pub use space::Space;
 /// The longest key, in bytes, that an engine takes.
 pub const MAX_KEY_LEN: usize = u16::MAX as usize;
 
-/// Opens the engine on disk in the directory `path`, with a cache of what queries read; in debug builds with its contract checked.
+/// Opens the engine on disk in the directory `path`, with a cache for queries around it; debug builds check its contract.
 ///
-/// [`Options::cache_bytes`] are shared out: a quarter to the engine's blocks, which any read may need, the rest to pages of what is cached.
+/// Of [`Options::cache_bytes`] the engine's blocks, which any read may need, get a quarter, and the cache's pages the rest.
 pub fn open(path: impl AsRef<std::path::Path>, options: &Options) -> Result<Box<dyn Engine>> {
     let blocks = options.cache_bytes / 4;
     let engine = FjallEngine::open(path, &Options { cache_bytes: blocks, ..options.clone() })?;

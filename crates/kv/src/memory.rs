@@ -1,7 +1,7 @@
-//! The engine in memory: for `--memory` and as the model that others are tested against.
+//! The engine in memory: for `--memory` and as the model that other engines are tested against.
 //!
-//! Each space is a persistent map, so that a snapshot is a clone and costs nothing. All that the contract says
-//! about durability holds trivially: a commit lives as long as the engine, and is durable at once.
+//! Each space is a persistent map, so a snapshot is a clone and costs nothing. The contract's rules on durability hold
+//! trivially: a commit lives as long as the engine, and is durable at once.
 
 use crate::{
     Batch, Bytes, CommitId, Direction, DurableCallback, Engine, Error, KeyRange, Pairs, Result, Snapshot,
@@ -13,7 +13,7 @@ use std::ops::Bound;
 
 type Map = OrdMap<Bytes, Bytes>;
 
-/// An engine that keeps everything in memory and nothing beyond its own life.
+/// An engine that keeps everything in memory, and loses it when it is dropped.
 #[derive(Default)]
 pub struct MemoryEngine {
     state: RwLock<State>,
@@ -160,7 +160,7 @@ impl Snapshot for MemorySnapshot {
     }
 }
 
-/// A scan that owns its map: it reads a run of pairs ahead, and finds its place again by key.
+/// A scan that owns its map: it reads some pairs ahead, and finds its position again by key.
 struct MemoryScan {
     map: Map,
     rest: Option<KeyRange>,

@@ -1,7 +1,7 @@
 //! The fixed keyspaces of an engine.
 //!
-//! There are few, and never one per collection: what tells collections apart is a prefix of the key. Data with
-//! the same access pattern shares a space, so that each can be tuned for its pattern.
+//! There are few, and never one per collection: a prefix of the key tells collections apart. Data with the same access
+//! pattern shares a space, so that each space can be tuned for its pattern.
 
 /// A keyspace: an ordered map of its own, committed together with the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -38,8 +38,8 @@ impl Space {
         }
     }
 
-    /// Whether the space comes into being with its first write: most stores never need it, and each space on disk makes
-    /// the first start a little longer.
+    /// Whether the space is created by its first write: most stores never need it, and each space on disk makes the first
+    /// start a little longer.
     pub(crate) const fn is_made_on_demand(self) -> bool {
         matches!(self, Space::Attachments)
     }

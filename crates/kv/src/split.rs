@@ -1,8 +1,8 @@
-//! Cutting a range into parts of about the same weight.
+//! Cutting a range into parts of about the same size.
 //!
-//! The estimate reads two keys, the first and the last of the range, and takes what lies between as evenly
-//! spread: after the bytes both share, the next eight are numbers to interpolate. Identifiers that grow with
-//! time or count, and hashes, are spread that way; where keys are not, the parts are merely unequal.
+//! The estimate reads the first and the last key of the range, and assumes that the keys between them are evenly
+//! spread: the eight bytes after their common prefix are numbers to interpolate. Identifiers that grow with time or
+//! by count, and hashes, are spread that way; with other keys the parts are merely unequal.
 
 use crate::{Bytes, Direction, KeyRange, Pairs, Result};
 use std::ops::Bound;
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn close_keys_give_few_parts() {
+    fn neighbouring_keys_give_few_parts() {
         assert!(cuts(b"a", b"a", 8).is_empty());
         assert!(cuts(b"aaaaaaaaa", b"aaaaaaaab", 300).len() <= 299);
         assert!(cuts(b"a", b"a\0", 4).len() <= 1);

@@ -161,7 +161,7 @@ pub(crate) fn behaves_like_a_map(
     }
 }
 
-fn conditions_hold_or_nothing_happens(engine: &dyn Engine) {
+fn a_failed_condition_leaves_everything_unchanged(engine: &dyn Engine) {
     let mut first = Batch::new();
     first.require_absent(Space::Meta, *b"k");
     first.put(Space::Meta, *b"k", *b"1");
@@ -263,7 +263,7 @@ fn ingested_pairs_stand_between_earlier_and_later_commits(engine: &dyn Engine) {
 }
 
 pub(crate) fn contract(engine: &dyn Engine) {
-    conditions_hold_or_nothing_happens(engine);
+    a_failed_condition_leaves_everything_unchanged(engine);
     keys_have_a_length(engine);
     ingested_pairs_stand_between_earlier_and_later_commits(engine);
     ranges_and_splits(engine);
@@ -340,7 +340,7 @@ fn conditions_on_one_key_exclude_each_other(engine: &dyn Engine) {
     assert_eq!(engine.get(Space::Meta, b"n").unwrap().as_deref(), Some(&1200u32.to_le_bytes()[..]));
 }
 
-/// Two threads, each of which takes a key on condition that the other key is not taken: one must win, and one alone.
+/// Two threads each put a key on condition that the other key is absent: exactly one must succeed.
 fn conditions_on_each_others_keys_exclude_each_other(engine: &dyn Engine) {
     const ROUNDS: u32 = 5000;
     let key = |round: u32, side: u8| [&round.to_be_bytes()[..], &[side]].concat();
@@ -364,9 +364,9 @@ fn conditions_on_each_others_keys_exclude_each_other(engine: &dyn Engine) {
 }
 
 /// One thread changes a version and empties a note, without conditions or by ingestion; others write the version that they
-/// have seen into the note, on condition that it is still the one. So the note is empty or names the present version.
+/// have read into the note, on condition that it has not changed. So the note is empty or names the present version.
 fn conditions_hold_against_every_write(engine: &dyn Engine) {
-    /// There are more if the others have not begun by then.
+    /// There are more rounds if the other threads have not begun by then.
     const VERSIONS: u32 = 2500;
     const VERSION: &[u8] = b"w version";
     const NOTE: &[u8] = b"w note";
@@ -401,7 +401,7 @@ fn conditions_hold_against_every_write(engine: &dyn Engine) {
                     batch.put(Space::Meta, VERSION, bytes);
                 });
             }
-            // Whoever has seen the version before this one gets time to write its note too late.
+            // A thread that has read the previous version gets time to write its note too late.
             if version % 8 == 0 {
                 std::thread::yield_now();
             }
@@ -409,7 +409,7 @@ fn conditions_hold_against_every_write(engine: &dyn Engine) {
             wrong += u32::from(!note.is_empty() && *note != bytes);
         }
         ended.store(true, std::sync::atomic::Ordering::Relaxed);
-        assert_eq!(wrong, 0, "notes that name a version that was no longer there");
+        assert_eq!(wrong, 0, "notes that name a version that was no longer present");
     });
 }
 

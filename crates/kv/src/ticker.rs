@@ -1,18 +1,18 @@
-//! A thread that does something now and then.
+//! A thread that repeats a task.
 
 use crate::{Error, Result};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// The thread; dropping this ends it, after what it is doing.
+/// The handle of the thread. Dropping it ends the thread, after the present call of the task.
 pub(crate) struct Ticker {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Ticker {
-    /// Calls `tick` after `first`, and then after as long as it says, until it says nothing.
+    /// Calls `tick` after `first`, and then after each duration that it returns, until it returns none.
     pub fn start(
         name: &str,
         first: Duration,

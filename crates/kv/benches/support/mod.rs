@@ -1,4 +1,4 @@
-//! What the benches share: documents as the store lays them out, and a meter.
+//! Common parts of the benches: documents in the store's layout, and a meter.
 
 use diwan_kv::{Batch, Space};
 use std::time::{Duration, Instant};

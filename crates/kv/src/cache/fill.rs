@@ -1,17 +1,24 @@
-//! Making pages of what is read from the engine.
+//! Making pages of pairs that are read from the engine.
 
-use super::credit::Miss;
+use super::interval::Interval;
 use super::page::{Draft, Packer, Page};
-use super::pages::Pages;
-use super::reader::{Rest, Shared};
-use crate::{Bytes, Pairs, Space};
+use super::pages::{Moment, Pages};
+use crate::{Bytes, Pairs, Snapshot, Space};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
-/// After a page found no room, so many pages' bytes pass by before a scan makes another one: packing costs, and what is kept
-/// gives way slowly.
+/// What pages are made of and where they are put: an engine's snapshot, the pages, and a moment before the snapshot.
+pub(super) struct Source {
+    pub inner: Box<dyn Snapshot>,
+    pub pages: Arc<Pages>,
+    pub moment: Moment,
+}
+
+/// After a page found no room, a scan skips so many pages' bytes before it makes another one: packing costs time, and the
+/// pages that are kept give way slowly.
 const PAUSE_PAGES: usize = 16;
 
-/// Packs a pair, or leaves it out if it is too great. Returns the page that ends before it, if that is worth its place.
+/// Packs a pair, or leaves it out if it is too large. Returns the page that ends before it, if that is worth its place.
 pub(super) fn pack(pages: &Pages, packer: &mut Packer, key: &[u8], value: &[u8]) -> Option<Draft> {
     if packer.takes(key, value) {
         return packer.push(key, value);
@@ -20,7 +27,7 @@ pub(super) fn pack(pages: &Pages, packer: &mut Packer, key: &[u8], value: &[u8])
     Some(packer.skip(key)).filter(|_| worthwhile)
 }
 
-/// The pages that will take the place of one.
+/// The pages that will replace a stale one.
 pub(super) struct Fresh {
     packer: Packer,
     drafts: Vec<Draft>,
@@ -47,16 +54,16 @@ impl Fresh {
     }
 }
 
-/// How a scan has come along with making pages.
+/// How far a scan has come with making pages.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Progress {
-    /// Pages have been made, so that the rest is worth a small one.
+    /// Pages have been made, so the rest is worth a small one.
     filled: bool,
-    /// How many bytes pass by before the next page.
+    /// How many bytes are skipped before the next page.
     pause: usize,
 }
 
-/// Makes pages of what a scan reads from the engine.
+/// Makes pages of the pairs that a scan reads from the engine.
 pub(super) struct Filler {
     space: Space,
     /// `None` during a pause, and where no page is ever made.
@@ -65,59 +72,61 @@ pub(super) struct Filler {
 }
 
 impl Filler {
-    pub fn new(shared: &Shared, space: Space, part: &Rest, progress: Progress) -> Filler {
-        let packer = if progress.pause == 0 { shared.pages.packer(part.from.clone()) } else { None };
+    pub fn new(source: &Source, space: Space, part: &Interval, progress: Progress) -> Filler {
+        let packer = if progress.pause == 0 { source.pages.packer(part.from.clone()) } else { None };
         Filler { space, packer, progress }
     }
 
-    pub fn push(&mut self, shared: &Shared, key: &[u8], value: &[u8]) {
+    pub fn push(&mut self, source: &Source, key: &[u8], value: &[u8]) {
         if self.progress.pause > 0 {
             self.progress.pause = self.progress.pause.saturating_sub(key.len() + value.len());
             if self.progress.pause > 0 {
                 return;
             }
-            self.packer = shared.pages.packer(key.into());
+            self.packer = source.pages.packer(key.into());
         }
         let Some(packer) = &mut self.packer else { return };
-        if let Some(draft) = pack(&shared.pages, packer, key, value) {
-            self.put(shared, draft);
+        if let Some(draft) = pack(&source.pages, packer, key, value) {
+            self.put(source, draft);
         }
     }
 
-    fn put(&mut self, shared: &Shared, draft: Draft) {
-        if shared.pages.put(self.space, vec![draft], None, shared.moment) {
+    fn put(&mut self, source: &Source, draft: Draft) {
+        if source.pages.put(self.space, vec![draft], None, source.moment) {
             self.progress.filled = true;
         } else {
-            self.progress.pause = shared.pages.page_bytes() * PAUSE_PAGES;
+            self.progress.pause = source.pages.page_bytes() * PAUSE_PAGES;
             self.packer = None;
         }
     }
 
-    /// The part has been read to its end, which is `high`; the next page begins at `end`.
-    pub fn finish(mut self, shared: &Shared, high: Option<Bytes>, end: Option<Bytes>) -> Progress {
+    /// Ends where the part has been read to its end, `high`; the next page begins at `end`.
+    pub fn finish(mut self, source: &Source, high: Option<Bytes>, end: Option<Bytes>) -> Progress {
         if let Some(mut packer) = self.packer.take() {
-            if self.progress.filled || shared.pages.worthwhile(packer.pending()) {
-                self.put(shared, packer.cut(high));
-            } else if let Some(bytes) = shared.pages.missed(Miss::Scan) {
+            if self.progress.filled || source.pages.worthwhile(packer.pending()) {
+                self.put(source, packer.cut(high));
+            } else if let Some(bytes) = source.pages.missed() {
                 match high {
-                    Some(from) => pack_on(shared, self.space, packer, Rest { from, to: end }, bytes),
-                    None => shared.pages.put_missed(self.space, packer.cut(None), shared.moment),
+                    Some(from) => pack_on(source, self.space, packer, Interval { from, to: end }, bytes),
+                    None => {
+                        source.pages.put(self.space, vec![packer.cut(None)], None, source.moment);
+                    }
                 }
             }
         }
         self.progress
     }
 
-    /// The part has not been read to its end, and `pairs` are what is left of it.
-    pub fn read_on(mut self, shared: &Shared, pairs: Pairs, high: Option<Bytes>) {
+    /// Ends where the part has not been read to its end; `pairs` are the rest of it.
+    pub fn read_on(mut self, source: &Source, pairs: Pairs, high: Option<Bytes>) {
         let Some(mut packer) = self.packer.take() else { return };
         if self.progress.filled {
             return;
         }
-        let Some(bytes) = shared.pages.missed(Miss::Scan) else { return };
+        let Some(bytes) = source.pages.missed() else { return };
         let mut high = high;
         for pair in pairs {
-            // A failure is for those who ask for the pair.
+            // The read that asks for the pair will report the failure.
             let Ok((key, value)) = pair else { return };
             if !packer.fits(&key, &value, bytes) {
                 high = Some(key);
@@ -125,21 +134,21 @@ impl Filler {
             }
             packer.push(&key, &value);
         }
-        shared.pages.put_missed(self.space, packer.cut(high), shared.moment);
+        source.pages.put(self.space, vec![packer.cut(high)], None, source.moment);
     }
 }
 
-/// Leaves a page of at most so many bytes that begins at a key, where there is none before `end`.
-pub(super) fn from(shared: &Shared, space: Space, key: &[u8], end: Option<Bytes>, bytes: usize) {
-    if let Some(packer) = shared.pages.packer(key.into()) {
-        pack_on(shared, space, packer, Rest { from: key.into(), to: end }, bytes);
+/// Puts in a page of at most so many bytes that begins at a key, where no page lies before `end`.
+pub(super) fn from(source: &Source, space: Space, key: &[u8], end: Option<Bytes>, bytes: usize) {
+    if let Some(packer) = source.pages.packer(key.into()) {
+        pack_on(source, space, packer, Interval { from: key.into(), to: end }, bytes);
     }
 }
 
-/// Packs what the engine has next, as long as it fits, and leaves the page behind.
-fn pack_on(shared: &Shared, space: Space, mut packer: Packer, part: Rest, bytes: usize) {
+/// Packs the engine's next pairs, as long as they fit, and puts in the page.
+fn pack_on(source: &Source, space: Space, mut packer: Packer, part: Interval, bytes: usize) {
     let mut high = None;
-    let read = shared.inner.visit(space, part.range(), &mut |key, value| {
+    let read = source.inner.visit(space, part.range(), &mut |key, value| {
         if !packer.fits(key, value, bytes) {
             high = Some(Bytes::from(key));
             return ControlFlow::Break(());
@@ -147,9 +156,9 @@ fn pack_on(shared: &Shared, space: Space, mut packer: Packer, part: Rest, bytes:
         packer.push(key, value);
         ControlFlow::Continue(())
     });
-    // A failure is for those who ask for these pairs.
+    // The read that asks for these pairs will report a failure.
     if read.is_ok() {
-        shared.pages.put_missed(space, packer.cut(high.or(part.to)), shared.moment);
+        source.pages.put(space, vec![packer.cut(high.or(part.to))], None, source.moment);
     }
 }
 
@@ -169,7 +178,7 @@ impl Collector {
         Collector { space, high, pairs: Vec::new(), bytes: 0, most }
     }
 
-    /// The next pair; breaks when no more fit.
+    /// Adds the next pair; breaks when no more fit.
     pub fn push(&mut self, key: &Bytes, value: &Bytes) -> ControlFlow<()> {
         self.bytes += key.len() + value.len();
         if self.bytes > self.most {
@@ -179,34 +188,34 @@ impl Collector {
         ControlFlow::Continue(())
     }
 
-    /// Leaves the page, which begins at the last key.
-    pub fn put(&mut self, shared: &Shared) {
+    /// Puts in the page, which begins at the last key.
+    pub fn put(&mut self, source: &Source) {
         let Some((low, _)) = self.pairs.last().cloned() else { return };
-        self.put_from(shared, low);
+        self.put_from(source, low);
     }
 
-    fn put_from(&mut self, shared: &Shared, low: Bytes) {
-        let Some(mut packer) = shared.pages.packer(low) else { return };
+    fn put_from(&mut self, source: &Source, low: Bytes) {
+        let Some(mut packer) = source.pages.packer(low) else { return };
         for (key, value) in self.pairs.drain(..).rev() {
             packer.push(&key, &value);
         }
-        shared.pages.put_missed(self.space, packer.cut(self.high.take()), shared.moment);
+        source.pages.put(self.space, vec![packer.cut(self.high.take())], None, source.moment);
     }
 
-    /// The part has been read to its end, where it begins.
-    pub fn finish(mut self, shared: &Shared, from: Bytes) {
-        self.put_from(shared, from);
+    /// Ends where the part has been read to its first key.
+    pub fn finish(mut self, source: &Source, from: Bytes) {
+        self.put_from(source, from);
     }
 
-    /// The part has not been read to its end, and `pairs` are what is left of it.
-    pub fn read_on(mut self, shared: &Shared, pairs: Pairs, from: Bytes) {
+    /// Ends where the part has not been read to its end; `pairs` are the rest of it.
+    pub fn read_on(mut self, source: &Source, pairs: Pairs, from: Bytes) {
         for pair in pairs {
-            // A failure is for those who ask for the pair.
+            // The read that asks for the pair will report the failure.
             let Ok((key, value)) = pair else { return };
             if self.push(&key, &value).is_break() {
-                return self.put(shared);
+                return self.put(source);
             }
         }
-        self.finish(shared, from);
+        self.finish(source, from);
     }
 }

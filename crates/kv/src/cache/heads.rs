@@ -1,4 +1,4 @@
-//! The beginnings of a page's keys, laid out for searches that seldom wait for memory.
+//! The beginnings of a page's keys, in a layout whose search seldom waits for memory.
 
 use crate::Bytes;
 use crate::split::leading_number;
@@ -11,31 +11,33 @@ const LINE: usize = 8;
 /// Enough for more keys than the four bytes of a place among a page's bytes can tell apart.
 const MOST_LEVELS: usize = 12;
 
-/// A line of the processor's cache: who looks at one of its numbers has them all.
+/// A line of the processor's cache: reading one of its numbers loads all of them.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 struct Line([u64; LINE]);
 
-/// What tells most of a page's keys apart, close together: a search among whole keys would wait for memory at each step.
+/// The bytes that tell most of a page's keys apart, close together: a search among whole keys would wait for memory at each
+/// step.
 ///
-/// Above the lines of all keys stand lines of the first numbers of those lines, and so on up to a single line: a static B-tree.
-/// A search reads one line of each level, where a binary search would read another one at nearly each step.
+/// The lowest level has a number for each key. The level above has the first number of each line, and so on up to a single
+/// line: a static B-tree. A search reads one line of each level, where a binary search would read another one at nearly
+/// each step.
 pub(super) struct Heads {
     /// The first bytes that all keys share.
     shared: Bytes,
     /// How many keys there are.
     count: usize,
-    /// The levels, from the highest down. The lowest has the next eight bytes of each key, as a number that orders as they do; short
-    /// keys end in zeros.
+    /// The levels, from the highest down. The lowest has the eight bytes of each key after the shared ones, as a number in
+    /// the keys' order; short keys end in zeros.
     lines: Box<[Line]>,
-    /// At which line each level begins; not behind a pointer, which would have to be waited for, too.
+    /// The first line of each level; not behind a pointer, which would be another wait for memory.
     begins: [u32; MOST_LEVELS],
     /// How many levels there are.
     depth: usize,
 }
 
 impl Heads {
-    /// Those of keys that come in their order.
+    /// The heads of keys in ascending order.
     pub fn of<'a>(keys: impl DoubleEndedIterator<Item = &'a [u8]> + Clone) -> Heads {
         let (first, last) = (keys.clone().next(), keys.clone().next_back());
         let (first, last) = (first.unwrap_or_default(), last.unwrap_or_default());
@@ -62,8 +64,8 @@ impl Heads {
         }
     }
 
-    /// The places among which a key has its own: it is greater than the keys before them, and not greater than those after.
-    /// They are those keys whose beginnings are the same as its own, mostly none or one.
+    /// The range of places where a key belongs: it is greater than all keys before the range, and not greater than those
+    /// after. The range has the keys with the same head, mostly none or one.
     pub fn candidates(&self, key: &[u8]) -> Range<usize> {
         match key.get(..self.shared.len()).unwrap_or(key).cmp(&self.shared) {
             Ordering::Less => return 0..0,
@@ -84,7 +86,7 @@ impl Heads {
         first..end
     }
 
-    /// How many numbers are less than this one.
+    /// How many heads are less than this one.
     fn place(&self, head: u64) -> usize {
         let mut line = 0;
         let mut place = 0;
@@ -92,7 +94,7 @@ impl Heads {
             let Line(numbers) = &self.lines[*begin as usize + line];
             let less = numbers.iter().map(|number| usize::from(*number < head)).sum::<usize>();
             place = line * LINE + less;
-            // Below, the place is in the last line that begins with less, or at its end.
+            // On the level below, the place is in the last line that begins with a lesser number, or at its end.
             line = place.saturating_sub(1);
         }
         place
@@ -103,13 +105,13 @@ impl Heads {
         self.lines[lowest + place / LINE].0[place % LINE]
     }
 
-    /// How much memory they take.
+    /// How many bytes of memory the heads take.
     pub fn cost(&self) -> usize {
         size_of_val(&*self.lines) + self.shared.len()
     }
 }
 
-/// The numbers in lines; the last is filled up with numbers that no search passes.
+/// The numbers in lines; the last one is padded with the greatest number, which no search passes.
 fn lines_of(numbers: &[u64]) -> Vec<Line> {
     let line = |numbers: &[u64]| {
         let mut line = [u64::MAX; LINE];
@@ -123,25 +125,25 @@ fn lines_of(numbers: &[u64]) -> Vec<Line> {
 mod tests {
     use super::*;
 
-    /// Where a key stands among others, with the candidates compared whole.
+    /// The place of a key among others, by comparing the candidates as a whole.
     fn place(keys: &[Vec<u8>], heads: &Heads, key: &[u8]) -> usize {
         let candidates = heads.candidates(key);
         candidates.start + keys[candidates].partition_point(|other| other.as_slice() < key)
     }
 
     #[test]
-    fn keys_of_all_kinds_find_their_places() {
+    fn candidates_contain_the_place_of_every_kind_of_key() {
         let numbers = |step: u64, count: u64| (0..count).map(move |n| (n * step).to_be_bytes().to_vec());
         let mut kinds: Vec<Vec<Vec<u8>>> = vec![vec![], vec![vec![]], vec![vec![0xff; 12]]];
         for count in [1, 7, 8, 9, 63, 64, 65, 511, 512, 513, 4097] {
             kinds.push(numbers(3, count).collect());
             kinds.push(numbers(u64::MAX / count, count).collect());
-            // Many that share their first eight bytes, those of the greatest number, too.
+            // Many keys that share their first eight bytes, also the greatest ones.
             kinds.push(numbers(1, count).map(|key| [&[7; 9], &key[..]].concat()).collect());
             kinds.push(
                 numbers(1, count).map(|key| [&[0xff; 9], &key[..]].concat()).chain([vec![0]]).collect(),
             );
-            // Short ones, which end in zeros or where others go on.
+            // Short keys that end in zeros or are prefixes of others.
             kinds
                 .push((0..count as usize).map(|n| [vec![5; n / 40 + 1], vec![0; n % 40]].concat()).collect());
         }

@@ -1,31 +1,35 @@
-//! Records and entries of indexes in memory: runs of neighbouring pairs kept packed, so that scans and reads of what is hot
-//! never enter the engine.
+//! Records and entries of indexes in memory: runs of neighbouring pairs, packed, so that scans and reads of hot data do not
+//! enter the engine.
 //!
-//! [`CachedEngine`] stands around an engine and caches the spaces [`CACHED`]. What it keeps are [pages](page): all pairs of
-//! an interval of keys as they lay in one snapshot. Pages come from scans, which have the pairs in their hands anyway, and
-//! from some of the short reads that find none, which read on for that, as far as pages have proved [worth it](credit); and what
-//! was written last is [read in](warm) as soon as there is leisure, where there is room.
-//! Commits only note in pages which keys they write. A reader takes a page's pairs and asks the engine about the noted keys
-//! alone. When there are a few of them, the reader leaves a fresh page behind; a page that is written much and not read is
+//! [`CachedEngine`] stands around an engine and caches records and indexes. It keeps [pages](page): all pairs of an
+//! interval of keys as one snapshot showed them. Scans make pages of the pairs that they read anyway. Some of the short
+//! reads that find no page read on to make one. Recent writes are [read in](warm) when the engine is idle and there is room.
+//! A commit does not change pages; it marks the keys that it writes in them. A reader takes a page's pairs and asks the
+//! engine for the marked keys alone. A reader that meets several marks replaces the page; a page with very many marks is
 //! dropped.
 //!
 //! Why a snapshot sees exactly its own state:
-//! - A page is used by a snapshot only if the page was there before the snapshot was taken. So the snapshot shows all that the
-//!   page's own one showed, and of what came since, the keys are noted:
-//! - a commit enters its keys into the [log](recent), then notes them in the pages, and only then is applied: what a snapshot
-//!   shows was noted before the snapshot was taken;
-//! - a page that is put in takes over from the log the keys of all commits that had not ended when its snapshot was taken. The
-//!   log forgets old ones; a page that would need them is not put in.
+//! - A snapshot uses a page only if the page was put in before the snapshot was taken. So the snapshot includes everything
+//!   in the page, and the keys of later commits are marked:
+//! - a commit enters its keys into the [log](recent), then marks them in the pages, and only then is applied. So the keys of
+//!   every commit in a snapshot were marked before the snapshot was taken.
+//! - A page that is put in gets marks, from the log, for the keys of all commits that had not ended when its snapshot was
+//!   taken. The log forgets old commits; a page that would need them is not put in.
 //!
-//! The value of a noted key comes from the engine's snapshot, so it does not matter which of the commits it shows.
+//! The value of a marked key comes from the engine's snapshot, so it does not matter which of the commits it includes.
+//!
+//! Each file uses only files before it in this order: `interval`, `heads`, `page`, `recent`, `pages`; `fill` makes pages of
+//! pairs; `visit`, `scan` and `snapshot` read; `warm` fills in the background.
 
-mod credit;
 mod fill;
 mod heads;
+mod interval;
 mod page;
 mod pages;
-mod reader;
 mod recent;
+mod scan;
+mod snapshot;
+mod visit;
 mod warm;
 
 #[cfg(test)]
@@ -35,19 +39,12 @@ use crate::ticker::Ticker;
 use crate::{
     Batch, Bytes, CommitId, DurableCallback, Engine, KeyRange, Result, Snapshot, SortedPairs, Space, Stats,
 };
-use pages::Pages;
+use pages::{Pages, is_cached};
 use parking_lot::Mutex;
-use reader::CachedSnapshot;
+use snapshot::CachedSnapshot;
 use std::ops::Bound;
 use std::sync::Arc;
 use warm::Warming;
-
-/// The spaces that are cached: what queries read.
-const CACHED: [Space; 2] = [Space::Records, Space::Indexes];
-
-fn is_cached(space: Space) -> bool {
-    CACHED.contains(&space)
-}
 
 /// About how many bytes a page holds: some hundred small documents, so that finding it costs nothing beside reading it.
 const PAGE_BYTES: usize = 64 << 10;
@@ -60,7 +57,7 @@ pub struct CachedEngine<E> {
 }
 
 impl<E: Engine + 'static> CachedEngine<E> {
-    /// From now on, what was written is [read in](warm) when nothing has been written for a while, as long as there is room.
+    /// Starts a thread that [reads recent writes in](warm) when nothing has been written for a while and there is room.
     pub fn warm_in_background(&self) -> Result<()> {
         *self.warmer.lock() = Some(Warming::new(&self.inner, &self.pages).start()?);
         Ok(())
@@ -68,7 +65,7 @@ impl<E: Engine + 'static> CachedEngine<E> {
 }
 
 impl<E: Engine> CachedEngine<E> {
-    /// Caches at most about `budget` bytes of `inner`'s pairs.
+    /// Puts a cache of at most about `budget` bytes around `inner`.
     pub fn new(inner: E, budget: u64) -> Self {
         Self::with_pages_of(inner, budget, PAGE_BYTES)
     }
@@ -82,7 +79,7 @@ impl<E: Engine> CachedEngine<E> {
 
 impl<E: Engine> Engine for CachedEngine<E> {
     fn snapshot(&self) -> Box<dyn Snapshot> {
-        // Before the engine's own snapshot: what is true of this moment is true of that one.
+        // Taken before the engine's snapshot, which therefore includes everything of this moment.
         let moment = self.pages.moment();
         Box::new(CachedSnapshot::new(self.inner.snapshot(), self.pages.clone(), moment))
     }
@@ -108,7 +105,7 @@ impl<E: Engine> Engine for CachedEngine<E> {
     }
 
     fn ingest(&self, space: Space, pairs: SortedPairs<'_>) -> Result<()> {
-        // Where they end is known when they have been written.
+        // The last key is known only when all have been written.
         let mut pairs = pairs.peekable();
         let range = match pairs.peek() {
             Some((first, _)) => KeyRange::new(Bound::Included((*first).into()), Bound::Unbounded),
@@ -155,7 +152,7 @@ impl<E: Engine> Engine for CachedEngine<E> {
     }
 
     fn close(&self) -> Result<()> {
-        // It would hold on to the files.
+        // The thread would keep the files open.
         drop(self.warmer.lock().take());
         self.inner.close()
     }

@@ -1,35 +1,36 @@
-//! A page: all pairs of an interval of keys, packed, and the keys that have been written since.
+//! A page: all pairs of an interval of keys, packed, and marks for the keys that have been written since.
 
 use super::heads::Heads;
+use super::interval::after;
 use crate::{Bytes, Result};
 use byteview::ByteView;
 use parking_lot::Mutex;
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
-/// What a page costs beside its pairs.
+/// The memory of a page beside its pairs.
 const OVERHEAD: usize = 256;
 
-/// All pairs from `low` up to, but without, `high`, as one snapshot showed them.
+/// All pairs from `low` up to, but without, `high`, as they were in one snapshot.
 pub(super) struct Page {
     pub low: Bytes,
     /// `None`: up to the last of all keys.
     pub high: Option<Bytes>,
     /// The pairs: key, value, key, value…
     bytes: ByteView,
-    /// For each pair, where its key ends and where its value does.
+    /// For each pair, the end of its key and the end of its value.
     ends: Box<[(u32, u32)]>,
     heads: Heads,
-    /// The moment from which on snapshots may use it.
+    /// The earliest moment whose snapshots may use the page.
     pub since: u64,
-    /// The keys of commits that its snapshot perhaps did not show; sorted.
+    /// The keys of commits that the page's snapshot may not include; sorted.
     marks: Mutex<Vec<Bytes>>,
     mark_count: AtomicUsize,
-    /// Whether it was read since the last search for pages to drop came by.
+    /// Whether the page was read since the last search for pages to drop passed it.
     pub touched: AtomicBool,
 }
 
-/// A page that has no place yet.
+/// A page that has not been put in yet.
 pub(super) struct Draft {
     pub low: Bytes,
     pub high: Option<Bytes>,
@@ -38,19 +39,19 @@ pub(super) struct Draft {
     heads: Heads,
 }
 
-/// Where the key of a pair lies among the bytes, by the ends of the pairs.
+/// The place of a pair's key among the bytes, by the ends of the pairs.
 fn key_place(ends: &[(u32, u32)], at: usize) -> Range<usize> {
     let begin = if at == 0 { 0 } else { ends[at - 1].1 };
     begin as usize..ends[at].0 as usize
 }
 
 impl Draft {
-    /// Whether no key at all is in its interval: behind a pair that was too great for a page.
+    /// Whether its interval is empty: behind a pair that was too large for a page.
     pub fn is_void(&self) -> bool {
         self.high.as_ref() == Some(&self.low)
     }
 
-    /// The page, with the keys that are known to have been written since its snapshot.
+    /// The page, with marks for the keys that were written since its snapshot.
     pub fn placed(self, since: u64, marks: Vec<Bytes>) -> Page {
         Page {
             low: self.low,
@@ -72,17 +73,17 @@ impl Page {
         *self.low <= *key && self.ends_after(key)
     }
 
-    /// Whether its interval goes on behind the key.
+    /// Whether the page's interval ends after the key.
     pub fn ends_after(&self, key: &[u8]) -> bool {
         self.high.as_ref().is_none_or(|high| *key < **high)
     }
 
-    /// About how much memory it takes.
+    /// About how much memory the page takes.
     pub fn cost(&self) -> usize {
         OVERHEAD + self.bytes.len() + size_of_val(&*self.ends) + self.heads.cost()
     }
 
-    /// Notes that a key is being written; returns how many keys are noted.
+    /// Marks a key that is being written; returns how many keys are marked.
     pub fn mark(&self, key: &Bytes) -> usize {
         let mut marks = self.marks.lock();
         if let Err(place) = marks.binary_search(key) {
@@ -97,7 +98,7 @@ impl Page {
             && self.marks.lock().binary_search_by(|mark| (**mark).cmp(key)).is_ok()
     }
 
-    /// The noted keys from `from` on and before `to`.
+    /// The marked keys from `from` on and before `to`.
     pub fn marks(&self, from: &[u8], to: Option<&[u8]>) -> Vec<Bytes> {
         if self.mark_count.load(SeqCst) == 0 {
             return Vec::new();
@@ -129,7 +130,7 @@ impl Page {
         start..if whole { self.ends.len() } else { to.map_or(self.ends.len(), |to| self.place_of(to)) }
     }
 
-    /// How many pairs have lesser keys.
+    /// How many pairs have lesser keys than this one.
     fn place_of(&self, key: &[u8]) -> usize {
         let Range { start: mut low, end: mut high } = self.heads.candidates(key);
         while low < high {
@@ -139,7 +140,7 @@ impl Page {
         low
     }
 
-    /// What the page knows of a key: nothing if it is noted, else its value or that there is none.
+    /// The value of a key, or that it has none; `None` if the key is marked, so that the page does not know.
     pub fn get(&self, key: &[u8]) -> Option<Option<Bytes>> {
         if self.is_marked(key) {
             return None;
@@ -149,7 +150,7 @@ impl Page {
         Some(here.then(|| self.pair(place).1))
     }
 
-    /// Shows the pairs at these places, in their order, until it breaks.
+    /// Calls `show` with the pairs at these places, in their order, until it breaks.
     pub fn visit(
         &self,
         places: Range<usize>,
@@ -164,7 +165,7 @@ impl Page {
         ControlFlow::Continue(())
     }
 
-    /// The same, but of the keys in `marks`, which are sorted, what `value_of` says.
+    /// The same with the values of the keys in `marks`, which are sorted, from `value_of`.
     pub fn visit_marked(
         &self,
         places: Range<usize>,
@@ -190,7 +191,7 @@ impl Page {
     }
 }
 
-/// Packs pairs that come in order.
+/// Packs pairs that come in ascending order.
 pub(super) struct Packer {
     low: Bytes,
     limit: usize,
@@ -236,20 +237,15 @@ impl Packer {
         draft
     }
 
-    /// Leaves out a pair: what comes next begins after it.
+    /// Leaves out a pair: the next page begins after it.
     pub fn skip(&mut self, key: &[u8]) -> Draft {
         let draft = self.cut(Some(key.into()));
         self.low = after(key);
         draft
     }
 
-    /// Bytes packed since the last page.
+    /// How many bytes have been packed since the last page.
     pub fn pending(&self) -> usize {
         self.bytes.len()
     }
-}
-
-/// The first key after this one.
-pub(super) fn after(key: &[u8]) -> Bytes {
-    [key, &[0]].concat().into()
 }

@@ -1,10 +1,7 @@
-//! All pages, by their keys: finding them, noting writes in them, putting them in and dropping them.
+//! All pages, by their keys: finding them, marking writes in them, putting them in and dropping them.
 
-use super::credit::{Credit, Miss};
 use super::page::{Draft, Packer, Page};
-use super::recent::Recent;
-use super::warm::Written;
-use super::{CACHED, is_cached};
+use super::recent::{Recent, Written};
 use crate::{Batch, Bytes, KeyRange, Space};
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
@@ -12,15 +9,26 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A page with more noted keys than this is dropped: it is written more than it is read.
+/// The spaces that are cached: what queries read.
+const CACHED: [Space; 2] = [Space::Records, Space::Indexes];
+
+/// Whether a space is cached.
+pub(super) fn is_cached(space: Space) -> bool {
+    CACHED.contains(&space)
+}
+
+/// A page with more marks than this is dropped: it is written more than it is read.
 const MOST_MARKS: usize = 64;
-/// From so many noted keys on, a reader leaves a fresh page behind: making one costs about as much as asking for them.
+/// From so many marks on, a reader replaces the page: making a fresh one costs about as much as asking for the marked keys.
 pub(super) const STALE_MARKS: usize = 3;
 
-/// The page that a short read leaves is this part of one that a long scan leaves: it has to be read for it.
+/// One of so many short reads that find no page puts one in. Such a read has to read on for the page, which costs as much
+/// as several reads, and pays only if others soon read nearby.
+const MISSES_FOR_A_PAGE: u64 = 16;
+/// The page of a short read is this part of a scan's page, because it has to be read for the page alone.
 const SHORT_READ_PART: usize = 8;
 
-/// When something was, for the cache: see [`Pages::moment`].
+/// A point in the cache's time: see [`Pages::moment`].
 #[derive(Clone, Copy)]
 pub(super) struct Moment {
     /// How many pages had been put in.
@@ -29,22 +37,22 @@ pub(super) struct Moment {
     settled: u64,
 }
 
-/// What lies at a key.
+/// What the cache has at a key.
 pub(super) enum Found {
     /// A page that covers it.
     Page(Arc<Page>),
     /// No page, up to a key or to the end.
     Gap(Option<Bytes>),
-    /// A page that came too late for the reader, up to a key or to the end.
+    /// A page that was put in too late for the reader, up to a key or to the end.
     TooNew(Option<Bytes>),
 }
 
 #[derive(Default)]
 struct Map {
-    /// By the space and its keys.
+    /// For each space, by their first keys.
     pages: [BTreeMap<Bytes, Arc<Page>>; Space::ALL.len()],
     bytes: usize,
-    /// Where the next search for a page to drop begins.
+    /// Where the next search for a page to drop starts.
     hand: (usize, Bytes),
 }
 
@@ -53,14 +61,14 @@ pub(super) struct Pages {
     // Taken before `recent` where both are needed.
     map: RwLock<Map>,
     recent: Mutex<Recent>,
-    /// How many times pages have been put in.
+    /// How many times pages have been put in so far.
     time: AtomicU64,
     /// `recent`'s number below which all commits have ended.
     settled: AtomicU64,
     budget: usize,
     page_bytes: usize,
-    /// What short reads have saved by pages, to be spent on pages for them.
-    credit: Credit,
+    /// How many short reads have found no page.
+    misses: AtomicU64,
 }
 
 impl Pages {
@@ -72,7 +80,7 @@ impl Pages {
             settled: AtomicU64::new(0),
             budget,
             page_bytes,
-            credit: Credit::default(),
+            misses: AtomicU64::new(0),
         }
     }
 
@@ -81,17 +89,17 @@ impl Pages {
         self.page_bytes
     }
 
-    /// Bytes that the pages take.
+    /// How many bytes the pages take.
     pub fn bytes(&self) -> usize {
         self.map.read().bytes
     }
 
-    /// The most bytes that they may take.
+    /// The most bytes that the pages may take.
     pub fn budget(&self) -> usize {
         self.budget
     }
 
-    /// Now.
+    /// The present moment.
     pub fn moment(&self) -> Moment {
         Moment { time: self.time.load(Ordering::SeqCst), settled: self.settled.load(Ordering::SeqCst) }
     }
@@ -101,7 +109,7 @@ impl Pages {
         self.settled.load(Ordering::SeqCst)
     }
 
-    /// Adds what has been written since this was asked last to what is left of earlier answers.
+    /// Adds the intervals written since the last call to `left`, the rest of earlier calls.
     pub fn take_written(&self, left: &mut Written) {
         let written = self.recent.lock().take_written();
         for (left, new) in left.iter_mut().zip(written) {
@@ -112,7 +120,7 @@ impl Pages {
         }
     }
 
-    /// The first key from this one on that no page covers, and where the next page begins; nothing if pages cover all.
+    /// The first key from this one on that no page covers, and the start of the next page; `None` if pages cover all.
     pub fn gap_from(&self, space: Space, key: &Bytes) -> Option<(Bytes, Option<Bytes>)> {
         let map = self.map.read();
         let mut from = key.clone();
@@ -123,13 +131,13 @@ impl Pages {
         Some((from, end))
     }
 
-    /// Puts in a page if nothing has to go for it; returns whether it found a place.
+    /// Puts in a page if no other has to be dropped for it; returns whether it found a place.
     pub fn fill(&self, space: Space, draft: Draft, moment: Moment) -> bool {
         let fits = self.map.read().bytes + 2 * self.page_bytes <= self.budget;
         fits && self.put(space, vec![draft], None, moment)
     }
 
-    /// Something that packs pages from a key on; `None` if there is no room for any.
+    /// A packer for pages from a key on; `None` if there is no room for any.
     pub fn packer(&self, low: Bytes) -> Option<Packer> {
         (self.budget >= self.page_bytes).then(|| Packer::new(low, self.page_bytes))
     }
@@ -139,7 +147,7 @@ impl Pages {
         bytes >= self.page_bytes / 16
     }
 
-    /// A commit of this batch begins; it has ended when what is returned is dropped.
+    /// Begins a commit of this batch, which lasts until the returned guard is dropped.
     pub fn begin(&self, batch: &Batch) -> Option<UnderWay<'_>> {
         if self.budget < self.page_bytes {
             return None;
@@ -156,7 +164,7 @@ impl Pages {
             let mut recent = self.recent.lock();
             for space in CACHED {
                 let mut written = keys().filter(|(of, _)| *of == space).map(|(_, key)| key);
-                // Those of many commits tell the interval well enough.
+                // Over many commits, the first and the last key of each give the interval well enough.
                 for key in written.next().into_iter().chain(written.next_back()) {
                     recent.note_written(space, key, Some(key));
                 }
@@ -169,8 +177,7 @@ impl Pages {
         Some(UnderWay { pages: self, number })
     }
 
-    /// A range begins to be deleted, or to be filled; it has ended when what is returned is dropped. Nothing if the space is
-    /// not cached.
+    /// Begins to delete or to fill a range, until the returned guard is dropped; `None` if the space is not cached.
     pub fn begin_range(&self, space: Space, range: &KeyRange) -> Option<UnderWay<'_>> {
         if !is_cached(space) {
             return None;
@@ -189,7 +196,7 @@ impl Pages {
             if map.of(space).is_empty() {
                 return;
             }
-            // Neighbouring keys often come together: what was found for one is tried for the next.
+            // Neighbouring keys often come together: the page or gap of one is tried for the next.
             let mut page: Option<&Arc<Page>> = None;
             let mut gap: Option<(&Bytes, Option<&Bytes>)> = None;
             for key in keys {
@@ -218,7 +225,7 @@ impl Pages {
         }
     }
 
-    /// What lies at a key for a snapshot of this moment.
+    /// What the cache has at a key for a snapshot of this moment.
     pub fn find(&self, space: Space, key: &[u8], moment: Moment) -> Found {
         let map = self.map.read();
         match map.covering(space, key) {
@@ -227,7 +234,7 @@ impl Pages {
         }
     }
 
-    /// What lies before a key, or before the end; a gap or a page that is too new with the key where it begins.
+    /// What the cache has just before a key, or before the end. A gap, or a page that is too new, comes with its first key.
     pub fn find_before(&self, space: Space, key: Option<&[u8]>, moment: Moment) -> Found {
         let map = self.map.read();
         let bound = key.map_or(Bound::Unbounded, Bound::Excluded);
@@ -252,14 +259,13 @@ impl Pages {
         if page.since > moment.time {
             return Found::TooNew(page.high.clone());
         }
-        self.credit.hit();
         if !page.touched.load(Ordering::Relaxed) {
             page.touched.store(true, Ordering::Relaxed);
         }
         Found::Page(page.clone())
     }
 
-    /// What is known of a key: nothing, or its value, or that it has none.
+    /// The value of a key, or that it has none; `None` if no page knows.
     pub fn get(&self, space: Space, key: &[u8], moment: Moment) -> Option<Option<Bytes>> {
         match self.find(space, key, moment) {
             Found::Page(page) => page.get(key),
@@ -267,20 +273,16 @@ impl Pages {
         }
     }
 
-    /// Notes a short read where there is no page. Returns whether it should leave one of at most so many bytes behind.
-    pub fn missed(&self, miss: Miss) -> Option<usize> {
-        (self.budget >= self.page_bytes && self.credit.miss(miss))
-            .then_some(self.page_bytes / SHORT_READ_PART)
+    /// Counts a short read that found no page. Returns the size of the page that it puts in, if it is to put one in.
+    pub fn missed(&self) -> Option<usize> {
+        let number = self.misses.fetch_add(1, Ordering::Relaxed);
+        // Multiples of an odd fraction of 2^64 spread evenly: no pattern of reads always misses its turn.
+        let chosen = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) < u64::MAX / MISSES_FOR_A_PAGE;
+        (chosen && self.budget >= self.page_bytes).then_some(self.page_bytes / SHORT_READ_PART)
     }
 
-    /// Puts in the page of a short read.
-    pub fn put_missed(&self, space: Space, draft: Draft, moment: Moment) {
-        let found_room = self.put(space, vec![draft], None, moment);
-        self.credit.spend(found_room);
-    }
-
-    /// Puts in what was read from a snapshot of this moment: in the place of one page, or where there is none. Returns
-    /// whether all found a place.
+    /// Puts in pages made from a snapshot of this moment: in place of one page, or where there is none. Returns whether all
+    /// found a place.
     pub fn put(
         &self,
         space: Space,
@@ -324,14 +326,14 @@ impl Map {
         &mut self.pages[space.index()]
     }
 
-    /// The page whose interval the key lies in.
+    /// The page whose interval contains the key.
     fn covering(&self, space: Space, key: &[u8]) -> Option<&Arc<Page>> {
         let (_, page) =
             self.of(space).range::<[u8], _>((Bound::Unbounded, Bound::Included(key))).next_back()?;
         page.ends_after(key).then_some(page)
     }
 
-    /// Where the next page after a key begins.
+    /// The start of the next page after a key.
     fn after(&self, space: Space, key: &[u8]) -> Option<&Bytes> {
         self.of(space).range::<[u8], _>((Bound::Excluded(key), Bound::Unbounded)).next().map(|(low, _)| low)
     }
@@ -349,7 +351,7 @@ impl Map {
         }
     }
 
-    /// Removes all pages that a range, which is not empty, reaches into.
+    /// Removes all pages that overlap a range, which is not empty.
     fn remove_range(&mut self, space: Space, range: &KeyRange) {
         let (low, high) = range.as_slices();
         // The page before the range's start may cover it.
@@ -365,7 +367,7 @@ impl Map {
         }
     }
 
-    /// Removes this very page; `false` if it has gone already.
+    /// Removes this very page; `false` if it has been removed already.
     fn remove_same(&mut self, space: Space, page: &Arc<Page>) -> bool {
         let there = self.of(space).get(&page.low).is_some_and(|one| Arc::ptr_eq(one, page));
         if there {
@@ -374,10 +376,10 @@ impl Map {
         there
     }
 
-    /// Drops pages that were not read of late until `cost` bytes more fit; `false` if the next that could go was read.
+    /// Drops pages that were not read recently until `cost` bytes more fit; `false` if the next candidate was read.
     ///
-    /// One look a page: a scan of more than there is room for then leaves what is kept alone, instead of dropping each
-    /// page just before it comes to it again.
+    /// A call checks one page that was read, and then gives up. So a scan of more than there is room for leaves the kept
+    /// pages alone, instead of dropping each page just before it comes to it again.
     fn make_room(&mut self, cost: usize, budget: usize) -> bool {
         while self.bytes + cost > budget {
             let Some((space, page)) = self.next_to_go() else { return false };
@@ -391,7 +393,7 @@ impl Map {
         true
     }
 
-    /// The page behind the hand, in the order of the spaces and from the last one on to the first.
+    /// The page behind the hand, in the order of the spaces; the first page follows the last.
     fn next_to_go(&self) -> Option<(Space, Arc<Page>)> {
         let (at, key) = &self.hand;
         let behind = self.pages[*at].range::<[u8], _>((Bound::Excluded(&**key), Bound::Unbounded)).next();
@@ -403,7 +405,7 @@ impl Map {
     }
 }
 
-/// A commit, or a deletion or filling of a range, that has begun; it ends when this is dropped.
+/// A commit, or a deletion or filling of a range, that has begun. Dropping this guard ends it.
 pub(super) struct UnderWay<'a> {
     pages: &'a Pages,
     number: u64,

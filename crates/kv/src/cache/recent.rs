@@ -1,20 +1,24 @@
 //! The log of recent writes: which keys the commits of late wrote, and which commits are still under way.
 
-use super::page::after;
-use super::reader::{Rest, half_open};
-use super::warm::Written;
+use super::interval::{Interval, after};
 use crate::{Bytes, KeyRange, Space};
 use std::collections::VecDeque;
 
-/// How many keys are remembered: those of a scan's duration under heavy writing.
+/// How many keys are remembered, and how many bytes of them: those of a scan's duration under heavy writing.
 const KEYS: usize = 1 << 16;
+const BYTES: usize = 4 << 20;
 /// How many deleted ranges are remembered.
 const RANGES: usize = 64;
+
+/// For each space, an interval that holds every key written since the last call of [`Recent::take_written`].
+pub(super) type Written = [Option<Interval>; Space::ALL.len()];
 
 /// What was begun, and has perhaps ended; numbered from 0 in the order of beginning.
 #[derive(Default)]
 pub(super) struct Recent {
     keys: VecDeque<(u64, Space, Bytes)>,
+    /// How many bytes these keys have.
+    key_bytes: usize,
     ranges: VecDeque<(u64, Space, KeyRange)>,
     /// Whether each of the numbers from `settled` on has ended; the first has not.
     under_way: VecDeque<bool>,
@@ -33,9 +37,16 @@ impl Recent {
     /// A commit to these keys begins; returns its number.
     pub fn begin<'a>(&mut self, keys: impl Iterator<Item = (Space, &'a Bytes)>) -> u64 {
         let number = self.next();
-        self.keys.extend(keys.map(|(space, key)| (number, space, key.clone())));
-        while self.keys.len() > KEYS {
-            self.forget(|recent| recent.keys.pop_front().map(|(number, ..)| number));
+        for (space, key) in keys {
+            self.key_bytes += key.len();
+            self.keys.push_back((number, space, key.clone()));
+        }
+        while self.keys.len() > KEYS || self.key_bytes > BYTES {
+            self.forget(|recent| {
+                let (number, _, key) = recent.keys.pop_front()?;
+                recent.key_bytes -= key.len();
+                Some(number)
+            });
         }
         number
     }
@@ -43,8 +54,8 @@ impl Recent {
     /// The deletion of a range begins; returns its number.
     pub fn begin_range(&mut self, space: Space, range: KeyRange) -> u64 {
         let number = self.next();
-        let (first, last) = half_open(range.clone());
-        self.note_written(space, &first, last.as_ref());
+        let interval = Interval::of(range.clone());
+        self.note_written(space, &interval.from, interval.to.as_ref());
         self.ranges.push_back((number, space, range));
         if self.ranges.len() > RANGES {
             self.forget(|recent| recent.ranges.pop_front().map(|(number, ..)| number));
@@ -72,7 +83,7 @@ impl Recent {
     /// What has been written since this was asked last.
     pub fn take_written(&mut self) -> Written {
         let interval =
-            |(first, last): (Bytes, LastKey)| Rest { from: first, to: last.map(|last| after(&last)) };
+            |(first, last): (Bytes, LastKey)| Interval { from: first, to: last.map(|last| after(&last)) };
         std::mem::take(&mut self.written).map(|written| written.map(interval))
     }
 
@@ -170,5 +181,18 @@ mod tests {
         }
         assert_eq!(recent.written(9, RECORDS, b"a", None), None);
         assert_eq!(recent.written(10, RECORDS, b"a", None), Some(key.to_vec()));
+    }
+
+    #[test]
+    fn long_keys_are_forgotten_by_their_bytes() {
+        let mut recent = Recent::default();
+        let key = [Bytes::from(vec![7; BYTES / 8])];
+        for _ in 0..10 {
+            let number = recent.begin(key.iter().map(|key| (RECORDS, key)));
+            recent.end(number);
+        }
+        assert_eq!(recent.keys.len(), 8);
+        assert_eq!(recent.written(1, RECORDS, b"", None), None);
+        assert_eq!(recent.written(2, RECORDS, b"", None), Some(key.to_vec()));
     }
 }

@@ -14,7 +14,7 @@ fn small(budget: u64) -> CachedEngine<MemoryEngine> {
     CachedEngine::with_pages_of(MemoryEngine::new(), budget, 64)
 }
 
-/// With a thread that reads in all the time what has just been written.
+/// Adds a thread that warms the cache without pauses.
 fn warmed(engine: CachedEngine<MemoryEngine>) -> CachedEngine<MemoryEngine> {
     let mut warming = Warming::new(&engine.inner, &engine.pages);
     let inner = Arc::downgrade(&engine.inner);
@@ -41,7 +41,7 @@ fn texts(pairs: Vec<(Bytes, Bytes)>) -> Vec<(String, String)> {
     pairs.into_iter().map(|(key, value)| (text(key), text(value))).collect()
 }
 
-/// What a whole visit shows.
+/// All pairs of a visit.
 fn all(snapshot: &dyn Snapshot) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut show = |key: &[u8], value: &[u8]| {
@@ -59,7 +59,7 @@ fn keeps_the_contract() {
 
 #[test]
 fn behaves_like_the_engine_alone() {
-    // Budgets for all, for some, for none.
+    // Budgets for all pages, for some, for none.
     for (seed, budget) in [(1, 1 << 20), (2, 1 << 20), (3, 4096), (4, 1024), (5, 0)] {
         for page_bytes in [64, 512] {
             let cached = CachedEngine::with_pages_of(MemoryEngine::new(), budget, page_bytes);
@@ -71,7 +71,7 @@ fn behaves_like_the_engine_alone() {
 }
 
 #[test]
-fn what_was_written_is_read_in_at_leisure() {
+fn warming_reads_recent_writes_in() {
     let engine = CachedEngine::with_pages_of(crate::FaultEngine::new(MemoryEngine::new()), 1 << 20, 64);
     let pairs: Vec<_> = (0..2000).map(number).collect();
     for key in &pairs {
@@ -94,11 +94,11 @@ fn what_was_written_is_read_in_at_leisure() {
 }
 
 #[test]
-fn what_is_too_great_for_a_page_does_not_end_warming() {
+fn a_pair_too_large_for_a_page_does_not_end_warming() {
     let engine = small(1 << 20);
     let mut warming = Warming::new(&engine.inner, &engine.pages);
     for part in [0..300, 300..400] {
-        // From the first key on, so that the second time passes by all that has no pages.
+        // Always with the first key, so that the second time passes all gaps of the first.
         for n in std::iter::once(0).chain(part.clone()) {
             put(&engine, &number(n), &"x".repeat(if n % 30 == 0 { 500 } else { 5 }));
         }
@@ -110,7 +110,7 @@ fn what_is_too_great_for_a_page_does_not_end_warming() {
 }
 
 #[test]
-fn only_free_room_is_filled_at_leisure() {
+fn warming_fills_only_free_room() {
     let engine = small(4096);
     for n in 0..1000 {
         put(&engine, &number(n), "0123456789");
@@ -125,11 +125,7 @@ fn only_free_room_is_filled_at_leisure() {
     while warming.warm_slice(&engine.inner) {}
     assert!((3000..=4096).contains(&engine.pages.bytes()), "{}", engine.pages.bytes());
     assert_eq!(before, None);
-    assert_eq!(
-        engine.pages.gap_from(RECORDS, &number(990).into_bytes().into()),
-        None,
-        "what was there stays"
-    );
+    assert_eq!(engine.pages.gap_from(RECORDS, &number(990).into_bytes().into()), None, "earlier pages stay");
 }
 
 #[test]
@@ -153,7 +149,7 @@ fn a_second_scan_does_not_enter_the_engine() {
 }
 
 #[test]
-fn short_reads_leave_pages_behind() {
+fn some_short_reads_put_in_pages() {
     type Read = fn(&dyn Snapshot, u32);
     let reads: [Read; 4] = [
         |snapshot, n| {
@@ -196,13 +192,23 @@ fn short_reads_leave_pages_behind() {
 }
 
 #[test]
-fn what_fails_beyond_a_read_does_not_fail_it() {
+fn alternating_reads_put_in_pages_at_the_same_rate() {
+    let engine = small(1 << 20);
+    let chosen: Vec<bool> = (0..1600).map(|_| engine.pages.missed().is_some()).collect();
+    for kind in 0..2 {
+        let share = chosen.iter().skip(kind).step_by(2).filter(|chosen| **chosen).count();
+        assert!((40..=60).contains(&share), "{share} of 800");
+    }
+}
+
+#[test]
+fn a_failure_while_reading_on_for_a_page_does_not_fail_the_read() {
     let engine = CachedEngine::with_pages_of(crate::FaultEngine::new(MemoryEngine::new()), 1 << 20, 1024);
     for n in 0..100 {
         put(&engine, &number(n), "value");
     }
     for n in 0..100 {
-        // The read itself, and perhaps one for a page.
+        // The first read is the caller's, the second perhaps one for a page.
         engine.inner.fail(crate::Fault::Read, 2);
         let found = engine.snapshot().get(RECORDS, number(n).as_bytes()).unwrap();
         assert_eq!(found.as_deref(), Some(&b"value"[..]));
@@ -211,7 +217,7 @@ fn what_fails_beyond_a_read_does_not_fail_it() {
 }
 
 #[test]
-fn spaces_have_pages_of_their_own_in_one_budget() {
+fn spaces_share_one_budget() {
     let engine = small(4096);
     for n in 0..300 {
         let mut batch = Batch::new();
@@ -232,7 +238,7 @@ fn spaces_have_pages_of_their_own_in_one_budget() {
 }
 
 #[test]
-fn an_old_snapshot_sees_what_it_saw() {
+fn an_old_snapshot_does_not_change() {
     let engine = small(1 << 20);
     for n in 0..50 {
         put(&engine, &number(n), "old");
@@ -252,7 +258,7 @@ fn an_old_snapshot_sees_what_it_saw() {
 }
 
 #[test]
-fn great_values_lie_between_pages() {
+fn large_values_are_left_out_of_pages() {
     let engine = small(1 << 20);
     for n in 0..30 {
         put(&engine, &number(n), &"x".repeat(if n % 7 == 0 { 500 } else { 5 }));
@@ -264,7 +270,7 @@ fn great_values_lie_between_pages() {
 }
 
 #[test]
-fn the_budget_is_kept_and_what_is_kept_stays() {
+fn scans_larger_than_the_budget_keep_within_it_and_keep_its_pages() {
     let engine = small(4096);
     for n in 0..1000 {
         put(&engine, &number(n), "0123456789");
@@ -276,9 +282,9 @@ fn the_budget_is_kept_and_what_is_kept_stays() {
     assert_eq!(engine.stats().cache_capacity, 4096);
 }
 
-/// Each commit moves an amount from one key to another, so that every state has the same sum.
+/// Each commit moves an amount from one key to another, so the sum never changes.
 #[test]
-fn beside_writers_every_scan_sees_one_state() {
+fn scans_beside_writers_see_one_state() {
     for page_bytes in [64, 1024] {
         beside_writers(CachedEngine::with_pages_of(MemoryEngine::new(), 1 << 20, page_bytes));
         beside_writers(warmed(CachedEngine::with_pages_of(MemoryEngine::new(), 1 << 20, page_bytes)));

@@ -1,11 +1,12 @@
-//! Warming: once nothing has been written for a while, what was written last comes into the cache before anybody asks for it.
+//! Warming: once nothing has been written for a while, recent writes are read into the cache.
 //!
-//! Who loads documents reads them next, and the first read of each would enter the engine. Only room that nothing else uses is
-//! filled, a slice at a time: between two slices others get the processor, and what was written since is heeded.
+//! Documents are often read after they are loaded, and the first read of each would enter the engine. Only free room is
+//! filled, a slice at a time: between two slices other threads get the processor, and new writes are noticed.
 
-use super::fill;
+use super::fill::{self, Source};
+use super::interval::Interval;
 use super::pages::Pages;
-use super::reader::{Rest, Shared};
+use super::recent::Written;
 use crate::ticker::Ticker;
 use crate::{Bytes, Engine, Result, Space};
 use std::ops::ControlFlow;
@@ -13,16 +14,13 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 const TICK: Duration = Duration::from_millis(250);
-/// After so many ticks without a commit it begins: later than settling, so that tables are read, not memory.
+/// Warming begins after so many ticks without a commit: later than settling, so that it reads tables, not memory.
 const IDLE: u32 = 6;
-/// So many pages are made at once, which takes some ten milliseconds, and so long others go first.
+/// The number of pages of a slice, which take some ten milliseconds, and the pause after it.
 const SLICE_PAGES: usize = 64;
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// What has been written since it was warmed: of each space the interval that holds it all.
-pub(super) type Written = [Option<Rest>; Space::ALL.len()];
-
-/// What is still to be read in.
+/// The intervals that are still to be read in.
 pub(super) struct Warming<E> {
     engine: Weak<E>,
     pages: Arc<Pages>,
@@ -38,12 +36,12 @@ impl<E: Engine + 'static> Warming<E> {
         Self { engine, pages, left: Written::default(), idle: 0, commits: 0 }
     }
 
-    /// Warms from now on in a thread of its own.
+    /// Starts warming in a thread of its own.
     pub fn start(mut self) -> Result<Ticker> {
         Ticker::start("kv-warm", TICK, move || self.tick())
     }
 
-    /// Looks whether commits have come, and reads a slice in when none have for long enough; returns when to look again.
+    /// Checks whether commits have come, and reads a slice in if none have for long enough; returns the time to the next check.
     fn tick(&mut self) -> Option<Duration> {
         let engine = self.engine.upgrade()?;
         let commits = self.pages.commits();
@@ -55,25 +53,26 @@ impl<E: Engine + 'static> Warming<E> {
         Some(if self.warm_slice(&*engine) { PAUSE } else { TICK })
     }
 
-    /// Reads in a slice of what was written; returns whether there is more.
+    /// Reads in a slice of recent writes; returns whether there is more.
     pub fn warm_slice(&mut self, engine: &E) -> bool {
         self.pages.take_written(&mut self.left);
         let Some(at) = self.left.iter().position(Option::is_some) else { return false };
         let moment = self.pages.moment();
-        let shared = Shared { inner: engine.snapshot(), pages: self.pages.clone(), moment };
+        let source = Source { inner: engine.snapshot(), pages: self.pages.clone(), moment };
         if let Some(rest) = &mut self.left[at]
-            && !matches!(warm(&shared, Space::ALL[at], rest), Ok(ControlFlow::Continue(())))
+            && !matches!(warm(&source, Space::ALL[at], rest), Ok(ControlFlow::Continue(())))
         {
-            // It has all been read, or there is no more room, or it cannot be read: that is for those who ask for it.
+            // All has been read, or there is no more room, or reading failed, which the next read will report.
             self.left[at] = None;
         }
         self.left.iter().any(Option::is_some)
     }
 }
 
-/// Makes pages of a slice of an interval, which begins behind it afterwards; breaks at the end of the interval, or of the room.
-fn warm(shared: &Shared, space: Space, rest: &mut Rest) -> Result<ControlFlow<()>> {
-    let pages = &shared.pages;
+/// Makes pages of the first slice of an interval and removes the slice from it; breaks at the end of the interval or when
+/// there is no more room.
+fn warm(source: &Source, space: Space, rest: &mut Interval) -> Result<ControlFlow<()>> {
+    let pages = &source.pages;
     let (mut read, slice) = (0, SLICE_PAGES * pages.page_bytes());
     while read < slice {
         let Some((from, end)) = pages.gap_from(space, &rest.from) else { return Ok(ControlFlow::Break(())) };
@@ -84,19 +83,19 @@ fn warm(shared: &Shared, space: Space, rest: &mut Rest) -> Result<ControlFlow<()
         };
         let mut next = None;
         let mut room = true;
-        shared.inner.visit(space, part.range(), &mut |key, value| {
+        source.inner.visit(space, part.range(), &mut |key, value| {
             if read >= slice {
                 next = Some(Bytes::from(key));
                 return ControlFlow::Break(());
             }
             read += key.len() + value.len();
             let full = fill::pack(pages, &mut packer, key, value);
-            room = full.is_none_or(|page| pages.fill(space, page, shared.moment));
+            room = full.is_none_or(|page| pages.fill(space, page, source.moment));
             if room { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
         let high = next.or(part.to);
         let last = packer.cut(high.clone());
-        room = room && (last.is_void() || pages.fill(space, last, shared.moment));
+        room = room && (last.is_void() || pages.fill(space, last, source.moment));
         match high {
             Some(high) if room => rest.from = high,
             _ => return Ok(ControlFlow::Break(())),

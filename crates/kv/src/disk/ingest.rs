@@ -1,13 +1,13 @@
 //! Ingestion: sorted pairs become tables without going through the journal and memory.
 //!
 //! The tables are written beside all other traffic and then added to their space under a new sequence number, which
-//! places them between what was committed before and what is committed later. For that the space's memory must be in
-//! tables as well, and no commit may be under way: it could have a smaller number and not be in memory yet. So commits
-//! wait at the end, and all that can be done before they wait is done before: the tables are synced, and memory is
-//! flushed but for what is committed in the meantime.
+//! places them between earlier and later commits. For that the space's memory must be flushed to tables, and no commit
+//! may be under way: it could have a smaller number and not be in memory yet. So commits wait at the end. All that can
+//! be done before they wait is done before: the tables are synced, and memory is flushed except for commits that come
+//! in the meantime.
 //!
-//! After a kill the tables either belong to their space, with all that was committed before them, or are left over and
-//! deleted at the next start. What the journal still holds of the space with smaller numbers is then not replayed.
+//! After a kill, either the tables belong to their space, with all earlier commits, or they are unused and the next start
+//! deletes them. If they belong to it, the space's commits with smaller numbers in the journal are not replayed.
 
 use super::Core;
 use super::read::guarded;
@@ -18,7 +18,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// With so many runs of tables not compacted yet, ingestion waits: with some more, fjall would slow down commits.
+/// With so many runs of tables that are not compacted yet, ingestion waits: with some more, fjall would slow down commits.
 const MOST_RUNS: usize = 12;
 
 impl Core {
@@ -48,10 +48,10 @@ impl Core {
         self.syncer.wait(self.syncer.last_completed())?;
         let _gate = self.gate.write();
         self.writable()?;
-        // Who takes a snapshot need not wait: what was under way has ended.
+        // Snapshots need not wait: all commits have ended.
         self.alone.store(true, Ordering::SeqCst);
         let finished = guarded(|| {
-            // What goes from memory into tables must be in the journal for good, like all else that was committed with it.
+            // Commits that are flushed from memory must be synced in the journal first, with their parts in other spaces.
             if keyspace.tree.get_highest_memtable_seqno().is_some() {
                 self.db.persist(PersistMode::SyncAll)?;
             }
@@ -70,7 +70,7 @@ impl Core {
     fn wait_for_compaction(&self, keyspace: &Keyspace) -> Result<()> {
         while keyspace.tree.l0_run_count() >= MOST_RUNS {
             self.writable()?;
-            // If a compaction failed, fjall says so here.
+            // fjall reports a failed compaction here.
             guarded(|| self.db.persist(PersistMode::Buffer)).map_err(|e| self.poisoned_by(e))?;
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -78,7 +78,7 @@ impl Core {
     }
 }
 
-/// Syncs what has been written so far of the tables from this number on, so that little is left to be synced later.
+/// Syncs the tables from this number on as far as they are written, so that little is left to be synced later.
 fn sync_tables(keyspace: &Keyspace, first: u64) -> io::Result<()> {
     for entry in std::fs::read_dir(keyspace.path().join("tables"))? {
         let entry = entry?;
@@ -87,7 +87,7 @@ fn sync_tables(keyspace: &Keyspace, first: u64) -> io::Result<()> {
             continue;
         }
         match File::open(entry.path()).and_then(|file| file.sync_data()) {
-            // A compaction beside this one has removed it.
+            // A compaction has removed the table meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             synced => synced?,
         }

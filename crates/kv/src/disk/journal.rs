@@ -1,6 +1,6 @@
 //! Reading fjall's journals without touching them.
 //!
-//! A journal is a row of batches, each one commit:
+//! A journal is a sequence of batches, each of them one commit:
 //!
 //! ```text
 //! start   1u8, number of items u32, sequence number u64
@@ -21,17 +21,17 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// fjall begins the next journal only when it finds one longer than this.
+/// fjall begins a new journal only when the present one is longer than this.
 pub(super) const KEPT_UP_TO: u64 = 64_000_000;
 
-/// Why a walk did not go further.
+/// Why a walk stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// The position asked for is reached or passed.
+    /// It reached or passed the limit.
     Limit,
-    /// Zeros or the end of the file, right after a batch: nothing more was written.
+    /// It met zeros or the end of the file right after a batch: nothing more was written.
     Blank,
-    /// Something that is no whole batch.
+    /// It met bytes that are no whole batch.
     Broken(&'static str),
 }
 
@@ -61,7 +61,7 @@ impl Walk {
         &self.file
     }
 
-    /// Whether the file has lost its name, and so will not be found at the next start.
+    /// Whether the file has been unlinked, so that the next start will not find it.
     pub fn is_removed(&self) -> io::Result<bool> {
         Ok(self.file.metadata()?.nlink() == 0)
     }
@@ -118,7 +118,7 @@ impl Walk {
     }
 }
 
-/// Where the first byte that is not zero lies, counted from the reader's position.
+/// The position of the first byte that is not zero, relative to the reader's.
 pub(super) fn first_nonzero(reader: &mut impl Read) -> io::Result<Option<u64>> {
     let mut buffer = vec![0; 256 << 10];
     let mut passed = 0;
@@ -137,7 +137,7 @@ pub(super) fn first_nonzero(reader: &mut impl Read) -> io::Result<Option<u64>> {
 const START_LEN: usize = 13;
 const LINK_LEN: usize = START_LEN + 8;
 
-/// What of a batch goes into the chain: its start marker and its checksum.
+/// The part of a batch that goes into the chain: its start marker and its checksum.
 type Link = [u8; LINK_LEN];
 
 fn chained(chain: u64, link: &Link) -> u64 {

@@ -1,11 +1,11 @@
-//! The journals as durability sees them: read back, synced, noted in the mark, and released.
+//! The journals: read back, synced, noted in the mark, and released.
 
 use super::journal::{self, Stop, Walk};
 use super::mark::{Mark, Synced};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A place in the journals.
+/// A position in the journals.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Point {
     journal: u64,
@@ -16,12 +16,12 @@ pub(super) struct Point {
 pub(super) struct Journals {
     dir: PathBuf,
     mark: Mark,
-    /// Those before the current one, oldest first; complete, and synced by fjall.
+    /// The journals before the current one, oldest first; complete, and synced by fjall.
     sealed: Vec<Synced>,
     current_id: u64,
     current: Walk,
     synced_to: u64,
-    /// How many commits of this run have been read back; unknown once a journal was gone before it was read.
+    /// How many commits have been read back since the engine was opened; unknown once a journal was removed before it was read.
     seen: Option<u64>,
 }
 
@@ -34,10 +34,10 @@ impl Journals {
         Ok(Self { dir, mark, sealed: synced, current_id, current, synced_to: newest.end, seen: Some(0) })
     }
 
-    /// Makes the first `group` commits of this run durable, and notes it.
+    /// Makes the first `group` commits since the engine was opened durable, and notes it in the mark.
     pub fn sync(&mut self, group: u64) -> io::Result<()> {
         self.read_on()?;
-        // A shorter journal was the newest while it was read, and so held all that had been committed.
+        // A shorter journal was the newest while it was read, so it held all commits.
         while self.current.position > journal::KEPT_UP_TO
             && let Some(next) = self.next_journal()?
         {
@@ -63,7 +63,7 @@ impl Journals {
         Ok(())
     }
 
-    /// Reads what has been added to the current journal.
+    /// Reads the bytes added to the current journal.
     fn read_on(&mut self) -> io::Result<Stop> {
         let before = self.current.batches;
         let stop = self.current.advance(u64::MAX)?;
@@ -127,8 +127,8 @@ impl Journals {
         self.entries().iter().map(|e| e.end - e.base).sum()
     }
 
-    /// Declares what lies before a point as no longer needed, and returns its space to the file system. A point
-    /// may come late, when more has been released already.
+    /// Returns the space of everything before a point to the file system. A point may come late, when more has been
+    /// released already.
     pub fn release(&mut self, point: Point) -> io::Result<()> {
         self.forget_removed();
         let before = self.entries();
@@ -156,7 +156,7 @@ impl Journals {
         Ok(())
     }
 
-    /// Walks again what lies between a point and the end of what was read.
+    /// Walks again from a point to the end of the part that was read.
     fn walk(dir: &Path, from: Point, end: u64) -> io::Result<Walk> {
         let mut walk = Walk::open(&journal::path(dir, from.journal), from.position)?;
         walk.advance(end)?;
@@ -168,7 +168,7 @@ impl Journals {
     }
 }
 
-/// Turns a part of a file into a hole, where the file system can; elsewhere the space is merely kept.
+/// Turns a part of a file into a hole, if the file system can; otherwise the space is merely kept.
 #[cfg(target_os = "linux")]
 fn release_space(path: &Path, from: u64, to: u64) -> io::Result<()> {
     use rustix::fs::{FallocateFlags, fallocate};

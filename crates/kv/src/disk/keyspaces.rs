@@ -1,8 +1,8 @@
-//! The keyspaces of the spaces: most are made with the directory, some when first written to.
+//! The keyspaces of the spaces: most are created with the directory, some by their first write.
 //!
-//! Making one takes some syncs of fjall's. So a space that most stores never use is made on demand; directories of
-//! earlier versions get it the same way. Which were made stands in the file `spaces`, a line of name and number each,
-//! synced before the first write: so a keyspace that has gone missing is noticed.
+//! Creating one costs some syncs. So a space that most stores never use is created on demand, also in directories of
+//! earlier versions. The file `spaces` lists those that were created on demand, a line of name and number each. It is
+//! synced before the first write, so a missing keyspace is noticed.
 
 use super::read::guarded;
 use super::{recover, tuning};
@@ -21,7 +21,7 @@ pub(super) struct Keyspaces {
 }
 
 impl Keyspaces {
-    /// Opens those that are there, makes those that have to be.
+    /// Opens the existing keyspaces, and creates those that are not created on demand.
     pub fn open(db: &Database, directory: &Path) -> Result<Keyspaces> {
         let keyspaces = Keyspaces {
             made: Default::default(),
@@ -36,7 +36,7 @@ impl Keyspaces {
             } else if is_there {
                 let keyspace = keyspaces.set(db, space)?;
                 if !listed.iter().any(|(listed, _)| *listed == space) {
-                    // The process ended between the two.
+                    // The process ended after it created the keyspace and before it listed it.
                     note(directory, space, keyspace)?;
                 }
             } else if listed.iter().any(|(listed, _)| *listed == space) {
@@ -51,7 +51,7 @@ impl Keyspaces {
         self.made[space.index()].get()
     }
 
-    /// The keyspace of a space that is about to be written to; makes it if there is none.
+    /// The keyspace of a space that is about to be written to; created if there is none.
     pub fn make(&self, db: &Database, space: Space) -> Result<&Keyspace> {
         if let Some(made) = self.get(space) {
             return Ok(made);
@@ -71,12 +71,12 @@ impl Keyspaces {
     }
 }
 
-/// Opens a space's keyspace, or makes it.
+/// Opens a space's keyspace, or creates it.
 fn create(db: &Database, space: Space) -> Result<Keyspace> {
     guarded(|| db.keyspace(space.name(), || tuning::keyspace(space)))
 }
 
-/// The numbers of the keyspaces that were made on demand.
+/// The numbers of the keyspaces that were created on demand.
 pub(super) fn listed(directory: &Path) -> Result<Vec<u64>> {
     Ok(lines(directory)?.into_iter().map(|(_, number)| number).collect())
 }
@@ -97,7 +97,7 @@ fn lines(directory: &Path) -> Result<Vec<(Space, u64)>> {
     lines.ok_or_else(|| Error::damaged(format!("{} is malformed", path.display())))
 }
 
-/// Adds a line, by way of a new file that takes the place of the old.
+/// Adds a line, by writing a new file that replaces the old one.
 fn note(directory: &Path, space: Space, keyspace: &Keyspace) -> Result<()> {
     let number = keyspace.path().file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let mut text: String =

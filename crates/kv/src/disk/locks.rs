@@ -35,8 +35,8 @@ impl KeyLocks {
         Self((0..STRIPES).map(|_| RwLock::new(())).collect())
     }
 
-    /// Waits until no other commit relies on the keys that the batch writes, nor writes the keys of its conditions, and
-    /// keeps it so.
+    /// Waits until no other commit has conditions on the keys that the batch writes, or writes the keys of its conditions.
+    /// Such commits then wait until the returned locks are dropped.
     pub fn lock(&self, batch: &Batch) -> Held<'_> {
         let (mut written, mut required) = (Stripes::default(), Stripes::default());
         batch.writes().iter().for_each(|write| written.add(write.space, &write.key));

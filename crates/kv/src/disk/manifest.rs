@@ -1,15 +1,15 @@
 //! Checking fjall's manifests before fjall reads them.
 //!
-//! Each keyspace keeps in `current` the number of its newest version and the checksum of the file that describes
-//! it, the list of its tables. fjall does not compare the two: a damaged list makes it panic, or delete tables
-//! as left over. It also takes a keyspace without `current` for one never finished, and deletes it. So both are
-//! checked here; the tables themselves carry checksums that fjall does verify.
+//! The file `current` of each keyspace holds the number of its newest version, and the checksum of the file that lists
+//! the version's tables. fjall does not verify that checksum: a damaged list makes it panic, or delete tables that it
+//! takes for unused. It also takes a keyspace without `current` for one that was never finished, and deletes it. So both
+//! are checked here; fjall does verify the checksums of the tables themselves.
 
 use crate::{Error, Result, Space};
 use std::path::Path;
 use xxhash_rust::xxh3::xxh3_128;
 
-/// Checks the manifests of all keyspaces in fjall's directory; `more` are the numbers of those made on demand.
+/// Checks the manifests of all keyspaces in fjall's directory; `more` are the numbers of those created on demand.
 pub(super) fn check(data: &Path, more: &[u64]) -> Result<()> {
     // Keyspace 0 holds fjall's own settings; ours follow in the order of their creation.
     let first = Space::ALL.iter().filter(|space| !space.is_made_on_demand()).count() as u64;

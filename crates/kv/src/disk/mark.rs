@@ -1,6 +1,6 @@
 //! The mark: how far each journal is known to be on stable storage.
 //!
-//! A file of two slots of 4,096 bytes, written in turn, so that one torn while being written leaves the other:
+//! A file of two slots of 4,096 bytes, written alternately, so that a torn write leaves the other slot whole:
 //!
 //! ```text
 //! magic "DIWANMRK", version u32 = 1, number of entries u32, generation u64,
@@ -8,11 +8,11 @@
 //! XXH3-64 of everything before it u64
 //! ```
 //!
-//! all numbers little-endian; the valid slot with the greater generation counts. An entry says: the batches of
-//! that journal from `base` to `end` were synced, and give `chain`; what lies before `base` is in tables.
+//! All numbers are little-endian; the valid slot with the greater generation counts. An entry means that the batches of
+//! the journal from `base` to `end` were synced and have the chain `chain`; those before `base` are in tables.
 //!
-//! The mark is written after each group's sync, and neither synced itself nor waited for: after a loss of power
-//! it may be a little old, which only means that less is demanded of the journals.
+//! The mark is written after each sync of the journals. It is not synced itself, and nothing waits for it: after a loss
+//! of power it may be a little old, and then less is demanded of the journals.
 
 use crate::{Error, Result};
 use std::fs::{File, OpenOptions};
@@ -28,7 +28,7 @@ const HEAD_LEN: usize = 24;
 const ENTRY_LEN: usize = 32;
 const MAX_ENTRIES: usize = (SLOT_LEN - HEAD_LEN - 8) / ENTRY_LEN;
 
-/// What is known of one journal.
+/// The synced part of one journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Synced {
     pub journal: u64,
@@ -53,7 +53,7 @@ impl Mark {
         Ok(mark)
     }
 
-    /// Opens the file and reads what it says. `None`: there is no such file.
+    /// Opens the file and reads its entries. `None`: there is no such file.
     pub fn open(path: &Path) -> Result<Option<(Self, Vec<Synced>)>> {
         let mut file = match OpenOptions::new().read(true).write(true).open(path) {
             Ok(file) => file,
@@ -71,7 +71,7 @@ impl Mark {
         }
     }
 
-    /// Writes the entries over the older slot. Where there are too many, the newest journals matter most.
+    /// Overwrites the older slot with the entries; if there are too many, with those of the newest journals.
     pub fn write(&mut self, entries: &[Synced]) -> io::Result<()> {
         let entries = &entries[entries.len().saturating_sub(MAX_ENTRIES)..];
         self.generation += 1;

@@ -53,8 +53,8 @@ use sync::Syncer;
 
 pub use tuning::Options;
 
-/// An engine on disk. Dropping it closes it; its directory is free for another opener once all of its snapshots
-/// and scans are gone, too.
+/// An engine on disk. Dropping it closes it; another engine can open its directory once all snapshots and scans have been
+/// dropped, too.
 pub struct FjallEngine {
     core: Arc<Core>,
     settler: Mutex<Option<Ticker>>,
@@ -64,9 +64,9 @@ struct Core {
     path: PathBuf,
     db: Database,
     keyspaces: Arc<Keyspaces>,
-    /// Held shared by each commit; held alone to wait for those under way, and while pairs are ingested.
+    /// Held shared by each commit; held exclusively to wait for commits under way, and while pairs are ingested.
     gate: RwLock<()>,
-    /// Set while somebody holds the gate alone and no commit is under way.
+    /// Set while the gate is held exclusively and no commit is under way.
     alone: AtomicBool,
     closed: AtomicBool,
     /// Held while settling.
@@ -107,7 +107,7 @@ impl FjallEngine {
             syncer,
             _lock: lock,
         });
-        // What it says is logged, and refuses writes one by one.
+        // A shortage is logged here and refuses writes one by one; it does not keep the engine from opening.
         let _ = core.look_for_room(Duration::ZERO);
         let settler = options.settle_in_background.then(|| settle::in_background(&core)).transpose()?;
         Ok(Self { core, settler: Mutex::new(settler) })
@@ -125,7 +125,7 @@ fn lock(path: &Path) -> Result<File> {
     }
 }
 
-/// Checks the directory and brings it into the state in which fjall may open it. No journals: it is new.
+/// Checks the directory and repairs it where fjall must not open it as it is. Returns no journals if it is new.
 fn prepare(path: &Path, data: &Path, options: &Options) -> Result<(Mark, Vec<Synced>)> {
     let io = |e| Error::io(format!("preparing {}", path.display()), e);
     let mark_path = path.join("mark");
@@ -143,7 +143,7 @@ fn prepare(path: &Path, data: &Path, options: &Options) -> Result<(Mark, Vec<Syn
         }
         Ok(None) => {
             return Err(Error::damaged(format!(
-                "{} is missing: without it, nobody can tell whether the journals are whole",
+                "{} is missing: without it the journals cannot be checked for completeness",
                 mark_path.display()
             )));
         }
@@ -164,7 +164,7 @@ fn prepare(path: &Path, data: &Path, options: &Options) -> Result<(Mark, Vec<Syn
     Ok((mark, synced))
 }
 
-/// Notes that fjall's directory is complete.
+/// Notes in the mark that fjall's directory is complete.
 fn created(data: &Path, mark: &mut Mark) -> std::io::Result<Vec<Synced>> {
     recover::sync_dir(data.parent().unwrap_or(data))?;
     let journal = *journal::list(data)?.last().ok_or(std::io::ErrorKind::NotFound)?;
@@ -194,13 +194,13 @@ impl Core {
         self.poison.check()
     }
 
-    /// A failed write leaves it open what was written: nothing may follow it.
+    /// Refuses further writes: after a failed one it is unknown what was written.
     fn poisoned_by(&self, error: Error) -> Error {
         let Error::Poisoned(why) = &error else {
             self.poison.set(&error.to_string());
             return error;
         };
-        // What failed in fjall's own threads stands in its lines of the log; a full disk is the usual cause.
+        // fjall's own threads log their failures, and do not return them; a full disk is the usual cause.
         match room::free_space(&self.path) {
             Some((available, _)) => self.poison.set(&format!("{why}; the disk has {available} bytes left")),
             None => self.poison.set(why),
@@ -211,10 +211,10 @@ impl Core {
     fn view(&self) -> fjall::Snapshot {
         let view = self.db.snapshot();
         // A flush may raise the visible sequence number above that of a commit that is still being applied. A
-        // commit is applied under the journal's lock, so having passed it, all below the view is complete.
+        // commit is applied under the journal's lock, so after passing that lock all commits below the view are complete.
         fence(Ordering::SeqCst);
         if self.gate.is_locked() && !self.alone.load(Ordering::SeqCst) {
-            // A failure concerns writing; the view is as good as it can be.
+            // A failure concerns writing alone; the view is complete.
             let _ = guarded(|| self.db.persist(PersistMode::Buffer));
         }
         view
@@ -225,7 +225,7 @@ impl Core {
             return Ok(None);
         }
         let Some(keyspace) = self.keyspaces.get(space) else { return Ok(None) };
-        // Holds back what the reading needs from being compacted away.
+        // While the view exists, compaction keeps the values that this read needs.
         let view = self.db.snapshot();
         guarded(|| fjall::Readable::get(&view, keyspace, key))
     }
@@ -290,7 +290,7 @@ impl Core {
                 approximate_keys: keyspace.tree.approximate_len() as u64,
             };
         }
-        // What is being written to tables is counted for all spaces together.
+        // fjall counts the memory that is being flushed for all spaces together.
         let sealed = |space| self.keyspaces.get(space).map_or(0, |space| space.tree.sealed_memtable_count());
         let sealed = Space::ALL.map(|space| sealed(space) as u64);
         let active: u64 = stats.spaces.iter().map(|space| space.memory_bytes).sum();
@@ -361,7 +361,7 @@ impl Engine for FjallEngine {
         }
         let settled = self.core.settle();
         self.core.closed.store(true, Ordering::Release);
-        // Those who are committing now finish first, so that the last sync covers them.
+        // Commits under way finish first, so that the last sync covers them.
         drop(self.core.gate.write());
         self.core.syncer.stop().and(settled)
     }

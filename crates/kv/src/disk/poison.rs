@@ -18,7 +18,7 @@ impl Poison {
     /// The first reason counts, and is logged.
     pub fn set(&self, why: &str) {
         if self.0.set(why.into()).is_ok() {
-            tracing::error!(cause = why, "no more writes are taken until the store is opened anew");
+            tracing::error!(cause = why, "writes are refused until the store is opened again");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Reading from fjall, with its errors and panics turned into ours.
+//! Reading from fjall, with its errors and panics translated.
 
 use super::keyspaces::Keyspaces;
 use crate::{Bytes, Direction, Error, KeyRange, MAX_KEY_LEN, Pairs, Result, Snapshot, Space, Visitor};
@@ -6,14 +6,14 @@ use fjall::Readable;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// Runs something of fjall's. It asserts some things about stored data, so a panic means damage.
+/// Runs an operation of fjall. It asserts properties of stored data, so a panic means damage.
 pub(super) fn guarded<T>(run: impl FnOnce() -> fjall::Result<T>) -> Result<T> {
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(outcome) => outcome.map_err(translated),
         Err(panic) => {
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
-            Err(Error::damaged(format!("the storage engine gave up: {text}")))
+            Err(Error::damaged(format!("the storage engine panicked: {text}")))
         }
     }
 }
@@ -22,7 +22,7 @@ fn translated(error: fjall::Error) -> Error {
     use fjall::{Error as F, LsmError as L};
     match error {
         F::Io(e) | F::Storage(L::Io(e)) => match e.kind() {
-            // fjall reads to the length its own structures state; less is damage.
+            // fjall reads as many bytes as its own structures state; a shorter file is damage.
             std::io::ErrorKind::UnexpectedEof | std::io::ErrorKind::InvalidData => {
                 Error::damaged(format!("a file is shorter than it says, or malformed: {e}"))
             }
@@ -87,7 +87,7 @@ fn next(pairs: &mut fjall::Iter, direction: Direction) -> Option<Result<(Bytes, 
     .transpose()
 }
 
-/// A scan; after an error it has ended.
+/// A scan; an error ends it.
 struct Scan {
     pairs: Option<fjall::Iter>,
     direction: Direction,

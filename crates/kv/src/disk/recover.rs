@@ -1,13 +1,13 @@
 //! Checking the journals before fjall opens them.
 //!
-//! fjall replays a journal up to the first thing it cannot read and cuts off the rest without a word; what had
-//! been synced behind a damaged byte would be gone. So the journals are walked first and compared with the
-//! [mark](super::mark): every byte noted there must read as it was written. If not, opening fails and nothing
-//! has been touched. A journal that is whole up to its mark and torn behind it is the usual trace of a crash:
-//! the torn end is cut off here, so that fjall only ever sees whole commits.
+//! fjall replays a journal up to the first bytes that it cannot read, and cuts off the rest silently; synced commits
+//! behind a damaged byte would be lost. So the journals are walked first and compared with the [mark](super::mark):
+//! every byte noted there must read as it was written. If not, opening fails and changes nothing. A journal that is
+//! whole up to its mark and torn behind it is the usual trace of a crash: the torn end is cut off here, so that fjall
+//! sees only whole commits.
 //!
-//! Settled journals have their beginning released (holes, read as zeros, up to the mark's base). fjall would
-//! take the first zero for the end, so what follows is moved to the front.
+//! The beginning of a settled journal has been released: it is a hole, read as zeros, up to the mark's base. fjall would
+//! take the first zero for the end, so the rest is moved to the front.
 
 use super::journal::{self, Stop, Walk};
 use super::mark::{Mark, Synced};
@@ -16,7 +16,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// What a walk through one journal found.
+/// The result of a walk through one journal.
 struct Found {
     id: u64,
     base: u64,
@@ -51,7 +51,7 @@ pub(super) fn recover(
             return Err(Error::LostWrites(lost));
         }
         let copy = set_aside(dir, &ids).map_err(|e| Error::io(at("copying"), e))?;
-        tracing::warn!(?lost, copy = %copy.display(), "going on without writes that were lost");
+        tracing::warn!(?lost, copy = %copy.display(), "the store is opened without writes that were lost");
     }
     let mut synced = Vec::with_capacity(journals.len());
     for found in &journals {
@@ -62,7 +62,7 @@ pub(super) fn recover(
     Ok(synced)
 }
 
-/// What to take as noted where there is no mark: that all journals begin at their first byte that is not zero.
+/// The entries to assume without a mark: all journals begin at their first byte that is not zero.
 pub(super) fn unmarked(dir: &Path) -> io::Result<Vec<Synced>> {
     let ids = if dir.try_exists()? { journal::list(dir)? } else { Vec::new() };
     let one = |journal| {
@@ -72,7 +72,7 @@ pub(super) fn unmarked(dir: &Path) -> io::Result<Vec<Synced>> {
     ids.into_iter().map(one).collect()
 }
 
-/// Journals that should be there: they are numbered without gaps, removed from the oldest on, and never all.
+/// Journals that are missing: journals are numbered without gaps and removed from the oldest on, and one always remains.
 fn missing(dir: &Path, ids: &[u64], noted: &[Synced]) -> Vec<LostJournal> {
     let lost = |id: u64, synced: u64| LostJournal {
         path: journal::path(dir, id),
@@ -89,7 +89,7 @@ fn missing(dir: &Path, ids: &[u64], noted: &[Synced]) -> Vec<LostJournal> {
 fn examine(dir: &Path, id: u64, noted: Option<&Synced>, sealed: bool) -> io::Result<Found> {
     let path = journal::path(dir, id);
     let len = std::fs::metadata(&path)?.len();
-    // Where the released part ends; a journal already moved to the front by an interrupted opening begins at 0.
+    // A journal begins where its released part ends, or at 0 if an interrupted opening moved it to the front.
     let bases: &[u64] = match noted {
         Some(e) if e.base > 0 => &[e.base, 0],
         _ => &[0],
@@ -103,7 +103,7 @@ fn examine(dir: &Path, id: u64, noted: Option<&Synced>, sealed: bool) -> io::Res
         }
         first_try.get_or_insert((walk, stop));
     }
-    // Every base failed, which takes a mark that demands something.
+    // The walk failed from every base, so the mark demands something.
     let (walk, stop) = first_try.expect("there is at least one base");
     let synced = noted.map_or(0, |e| e.end - e.base);
     let intact = (walk.position - walk.base).min(synced);
@@ -141,7 +141,7 @@ fn finish(
     sealed: bool,
     path: &Path,
 ) -> io::Result<Found> {
-    // A journal was synced as a whole before the next one was begun, so nothing may be torn in it.
+    // A journal is synced as a whole before the next one begins, so it cannot be torn.
     let loss = if sealed && !walk.blank_to_the_end()? {
         let why = if let Stop::Broken(why) = stop { why } else { "it goes on after its end" };
         Some(LostJournal {
@@ -156,7 +156,7 @@ fn finish(
     Ok(Found { id, base: walk.base, end: walk.position, chain: walk.chain, len, loss })
 }
 
-/// Leaves in the file exactly the batches found, from byte 0 on, and syncs it.
+/// Rewrites the file so that it holds exactly the batches found, from byte 0 on, and syncs it.
 fn tidy(dir: &Path, found: &Found) -> io::Result<Synced> {
     let path = journal::path(dir, found.id);
     let kept = found.end - found.base;

@@ -1,14 +1,14 @@
-//! Room: whether the file system has enough of it left for what grows the store.
+//! Room: whether the file system has enough free space for writes that grow the store.
 //!
-//! A write that meets a full file system is lost for the whole engine: nobody knows what of it the disk holds, and nothing
-//! may follow it. So commits that may grow the store are refused while a reserve is left. Deletions and upkeep go on and
-//! make room again; they need the reserve, since a deletion is first written to the journal like all else.
+//! A write that fails on a full file system stops the whole engine: it is unknown which part of it is on disk, so nothing
+//! may be written after it. So commits that may grow the store are refused while a reserve is still free. Deletions and
+//! upkeep go on and free space; they need the reserve, since a deletion is first written to the journal, too.
 //!
-//! Required are the reserve, what memory holds and tables do not (it is written once more), and what a compaction writes
-//! before it deletes what it read.
+//! The required free space is the reserve, the size of memory that is not flushed yet (it will be written once more),
+//! and the bytes that a compaction writes before it deletes its inputs.
 //!
-//! The file system is asked now and then, and whenever memory has grown by a part of what was left. A commit otherwise
-//! costs a comparison of two numbers.
+//! The file system is asked from time to time, and whenever memory has grown by a part of the free space. Otherwise a
+//! commit costs one comparison of two numbers.
 
 use super::Core;
 use crate::{Error, Result, Space};
@@ -17,19 +17,19 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Kept free unless another number is set: this many bytes, or a part of a small file system.
+/// The default reserve: this many bytes, or a part of a small file system.
 const RESERVE: u64 = 500_000_000;
 const RESERVE_PART: u64 = 50;
-/// As much as a compaction is taken to write at most before it deletes anything.
+/// The most bytes that a compaction is assumed to write before it deletes anything.
 const COMPACTION: u64 = 256 << 20;
-/// For how long an answer of the file system is believed while there is too little room.
+/// How long an answer of the file system is used while there is too little room.
 const SHORT: Duration = Duration::from_millis(200);
 
 pub(super) struct Room {
     /// `None`: the default. 0: nothing is refused.
     reserve: Option<u64>,
     is_short: AtomicBool,
-    /// As long as memory holds no more than this, there is room.
+    /// There is room as long as memory holds no more bytes than this.
     enough_up_to: AtomicU64,
     last: Mutex<Look>,
 }
@@ -55,25 +55,25 @@ impl Room {
         self.reserve.unwrap_or_else(|| RESERVE.min(total / RESERVE_PART))
     }
 
-    /// Takes note of what the file system says; the answer for commits that grow the store.
+    /// Notes the file system's answer, and returns whether commits that grow the store are refused.
     fn note(&self, last: &mut Look, now: Look, in_memory: u64) -> Result<()> {
         *last = now;
         let (available, required) = (last.available, last.required);
         let was_short = self.is_short.load(Ordering::Relaxed);
-        // A little more than required ends the shortage, so that it does not begin and end all the time.
+        // A shortage ends only at a little more than required, so that it does not begin and end all the time.
         let is_short = available < required.saturating_add(if was_short { required / 16 } else { 0 });
         self.is_short.store(is_short, Ordering::Relaxed);
-        // What a commit adds to memory is in the journal as well, and so counts twice.
+        // The bytes that a commit adds to memory are in the journal as well, so they count twice.
         let left = if is_short { 0 } else { available.saturating_sub(required) / 4 };
         self.enough_up_to.store(in_memory.saturating_add(left), Ordering::Relaxed);
         match (was_short, is_short) {
             (false, true) => tracing::error!(
                 available,
                 required,
-                "the disk is almost full: writes are refused until there is room again, deletions go on"
+                "the disk is almost full: writes are refused until space is free again, deletions go on"
             ),
             (true, false) => {
-                tracing::info!(available, required, "there is room on the disk again: writes go on")
+                tracing::info!(available, required, "the disk has enough free space again: writes go on")
             }
             _ => {}
         }
@@ -86,7 +86,7 @@ impl Room {
 }
 
 impl Core {
-    /// Refuses what may grow the store while there is too little room.
+    /// Refuses writes that may grow the store while there is too little room.
     pub(super) fn check_room(&self) -> Result<()> {
         let room = &self.room;
         if !room.is_short() && self.db.write_buffer_size() <= room.enough_up_to.load(Ordering::Relaxed) {
@@ -95,7 +95,7 @@ impl Core {
         self.look_for_room(if room.is_short() { SHORT } else { Duration::ZERO })
     }
 
-    /// Asks the file system, unless the last answer is younger than `believed`.
+    /// Asks the file system, unless its last answer is younger than `believed`.
     pub(super) fn look_for_room(&self, believed: Duration) -> Result<()> {
         let room = &self.room;
         if room.reserve == Some(0) {
@@ -108,7 +108,7 @@ impl Core {
             return if room.is_short() { Err(Error::OutOfSpace { available, required }) } else { Ok(()) };
         }
         let in_memory = self.db.write_buffer_size();
-        // A file system that does not tell refuses for itself.
+        // A file system that does not answer reports an error when it is full.
         let (available, total) = free_space(&self.path).unwrap_or((u64::MAX, 0));
         let tables = Space::ALL.into_iter().filter_map(|space| self.keyspaces.get(space));
         let compaction = tables.map(|tables| tables.disk_space()).max().unwrap_or(0).min(COMPACTION);
@@ -117,7 +117,7 @@ impl Core {
     }
 }
 
-/// How many bytes are left to programs on the file system of a path, and how many it has in all.
+/// How many bytes are free for programs on the file system of a path, and its size.
 #[cfg(target_os = "linux")]
 pub(super) fn free_space(path: &Path) -> Option<(u64, u64)> {
     let found = rustix::fs::statvfs(path).ok()?;

@@ -1,12 +1,12 @@
-//! Settling: moving what memory and journals hold into tables, so that the journals can go.
+//! Settling: flushing all memory to tables, so that the journals can be released.
 //!
-//! fjall flushes a space's memory when it is full and removes a journal once all that it holds is in tables; a
-//! space that is seldom written thereby keeps journals alive, and the newest journal stays in any case. So when
-//! no commit has come for a while, or the journals have grown, everything is flushed and the journals' space is
-//! released. That bounds what the next start has to replay.
+//! fjall flushes a space's memory when it is full, and removes a journal once all its contents are in tables. So a
+//! space that is seldom written keeps journals alive, and the newest journal stays in any case. Settling flushes all
+//! spaces and releases the journals' disk space, when no commit has come for a while or the journals have grown. That
+//! bounds how much the next start has to replay.
 //!
-//! Commits go on meanwhile: what is released is what was synced before the flush began. It was applied to memory
-//! under the journal's lock, and fjall sets memory aside for a flush under the same lock.
+//! Commits go on meanwhile: only the part of the journals is released that was synced before the flush began. It was
+//! applied to memory under the journal's lock, and fjall sets memory aside for a flush under the same lock.
 
 use super::Core;
 use super::read::guarded;
@@ -17,10 +17,11 @@ use fjall::{AbstractTree, Keyspace, PersistMode};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// Less than this waits for [`LONG_IDLE`] ticks, so that a trickle of writes does not become a trickle of tables.
+/// Journals of fewer bytes wait for [`LONG_IDLE`] ticks, so that a trickle of writes does not become a trickle of tables.
 const SMALL: u64 = 256 << 10;
-/// More than this waits for nothing.
-const LARGE: u64 = 16 << 20;
+/// Journals of more bytes do not wait. Each settling adds a table to every space, and the more tables come, the more often
+/// compaction rewrites the first level of an index; the fewer, the more memory and the longer a replay.
+const LARGE: u64 = 32 << 20;
 const TICK: Duration = Duration::from_millis(250);
 const IDLE: u32 = 4;
 const LONG_IDLE: u32 = 40;
@@ -37,13 +38,13 @@ impl Core {
         self.syncer.release(point)
     }
 
-    /// Compacts what there is room for to compact: what was deleted takes room until a compaction comes upon it, and while
-    /// the disk is almost full, no writes make one come.
+    /// Compacts the spaces for which there is enough free disk space. Deleted pairs take space until a compaction meets them,
+    /// and while the disk is almost full, no writes cause one.
     fn reclaim(&self) -> Result<()> {
         let _alone = self.settling.lock();
         for keyspace in Space::ALL.into_iter().filter_map(|space| self.keyspaces.get(space)) {
             let available = room::free_space(&self.path).map_or(0, |(available, _)| available);
-            // A deletion hides a pair: neither is written. Some room is left for others.
+            // Neither a deletion nor the pair that it hides is written. Some space is left for others.
             let (pairs, deletions) =
                 (keyspace.tree.approximate_len() as u64, keyspace.tree.tombstone_count());
             let rest = pairs.saturating_sub(2 * deletions) as f64 / pairs.max(1) as f64;
@@ -54,7 +55,7 @@ impl Core {
         Ok(())
     }
 
-    /// Moves what is in a keyspace's memory now into tables.
+    /// Flushes the present memory of a keyspace to tables.
     pub(super) fn flush(&self, keyspace: &Keyspace) -> Result<()> {
         let Some(newest) = keyspace.tree.get_highest_memtable_seqno() else { return Ok(()) };
         guarded(|| keyspace.rotate_memtable()).map_err(|e| self.poisoned_by(e))?;
@@ -63,7 +64,7 @@ impl Core {
             keyspace.tree.sealed_memtable_count() == 0 || persisted.is_some_and(|seqno| seqno >= newest)
         };
         while !flushed() {
-            // If a flush failed, fjall says so here, and the memory would stay for ever.
+            // fjall reports a failed flush here; the memory would stay for ever.
             guarded(|| self.db.persist(PersistMode::Buffer)).map_err(|e| self.poisoned_by(e))?;
             std::thread::sleep(Duration::from_millis(2));
         }
@@ -71,7 +72,7 @@ impl Core {
     }
 }
 
-/// Settles when idle from now on, until what is returned is dropped.
+/// Settles when idle, until the returned ticker is dropped.
 pub(super) fn in_background(core: &Arc<Core>) -> Result<Ticker> {
     let core = Arc::downgrade(core);
     let (mut idle, mut last, mut reclaimed) = (0, None, None);
@@ -80,7 +81,7 @@ pub(super) fn in_background(core: &Arc<Core>) -> Result<Ticker> {
     })
 }
 
-/// Looks whether commits have come, and settles when none have for long enough; false when there is no more to do.
+/// Checks whether commits have come, and settles if none have for long enough; false if there will be no more to do.
 fn tick(
     core: &Weak<Core>,
     idle: &mut u32,
@@ -91,7 +92,7 @@ fn tick(
     let now = Some(core.syncer.last_completed());
     *idle = if now == *last { idle.saturating_add(1) } else { 0 };
     *last = now;
-    // A failure of fjall's own threads shows here first, rather than to whoever writes next.
+    // So that a failure of fjall's own threads is noticed here, not by the next writer.
     let alive = || guarded(|| core.db.persist(PersistMode::Buffer)).map_err(|e| core.poisoned_by(e));
     if core.writable().and_then(|()| alive()).is_err() {
         return false;
@@ -99,7 +100,7 @@ fn tick(
     let _ = core.look_for_room(TICK / 2);
     let due = match core.syncer.held() {
         0 => false,
-        // The journals hold what tables are to hold, too.
+        // The journals take disk space that a flush releases.
         _ if core.room.is_short() => true,
         1..SMALL => *idle >= LONG_IDLE,
         SMALL..LARGE => *idle >= IDLE,

@@ -1,21 +1,21 @@
-//! Durability: the journal is synced for all who wait at once.
+//! Durability: one sync of the journal serves all commits that wait for it.
 //!
 //! fjall writes a commit to its journal in the committing thread, which leaves the bytes with the operating
 //! system. Asking fjall to sync would hold its journal's lock for as long as the disk takes, and stall every
-//! writer. So we sync through a file handle of our own: take the number of the last completed commit, sync the
-//! newest journal, and thereby all commits up to that number; all who waited for one of them are answered
-//! together. While the disk works, the next group gathers.
+//! writer. So the journal is synced through a file handle of its own: the syncing thread takes the number of the last
+//! completed commit and syncs the newest journal, and thereby all commits up to that number; all callers that wait for
+//! one of them are answered together. Commits that come during a sync form the next group.
 //!
-//! Who wants a commit durable while nobody syncs does it in its own thread, which costs no switch to another.
-//! Whoever comes while the disk works is served by the sync thread, with all who came meanwhile.
+//! A caller that wants a commit durable while no sync is running syncs in its own thread, which saves a switch to
+//! another. Callers that come during a sync are served together by the sync thread.
 //!
 //! Older journals need no sync: fjall syncs a journal before it begins the next one.
 //!
-//! Before each sync what was added to the journal is read, which checks that it is what was committed and tells
-//! how far it goes; after the sync that is noted in the [mark](super::mark).
+//! Before each sync the new part of the journal is read back, which verifies it and finds its end; after the sync the
+//! end is noted in the [mark](super::mark).
 //!
-//! Commits that nobody waits for are synced within [`LAZY`]. A failed sync poisons the engine: after it, nobody
-//! can know which bytes the disk holds.
+//! Commits that no caller waits for are synced within [`LAZY`]. A failed sync poisons the engine: it is unknown which
+//! bytes the disk holds.
 
 use super::journals::{Journals, Point};
 use super::mark::{Mark, Synced};
@@ -28,10 +28,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How long a commit that nobody waits for stays unsynced.
+/// The longest time for which a commit that no caller waits for stays unsynced.
 const LAZY: Duration = Duration::from_millis(100);
 
-/// The handle on the sync thread.
+/// The handle of the sync thread.
 pub(super) struct Syncer {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -39,30 +39,30 @@ pub(super) struct Syncer {
 
 struct Shared {
     poison: Arc<Poison>,
-    /// Held by whoever syncs.
+    /// Held by the thread that syncs.
     journals: Mutex<Journals>,
     /// How many commits have completed: the id of the last.
     completed: AtomicU64,
     durable: AtomicU64,
     /// How far the journals are synced.
     synced: Mutex<Point>,
-    /// How many bytes the journals hold that have not been released.
+    /// How many bytes of the journals have not been released.
     held: AtomicU64,
-    /// Set by the first commit after a sync began: another is due within [`LAZY`].
+    /// Set by the first commit after a sync began: another sync is due within [`LAZY`].
     due: AtomicBool,
-    /// Whether the sync thread sleeps until it is woken; else it looks every [`LAZY`] whether a sync is due.
+    /// Whether the sync thread sleeps until it is woken; otherwise it checks every [`LAZY`] whether a sync is due.
     resting: AtomicBool,
     orders: Mutex<Orders>,
     wake: Condvar,
     done: Condvar,
 }
 
-/// An order to release the journals up to a point, and where to answer.
+/// An order to release the journals up to a point, and the channel for the answer.
 type Release = (Point, std::sync::mpsc::SyncSender<Result<()>>);
 
 #[derive(Default)]
 struct Orders {
-    /// The greatest commit that somebody waits for.
+    /// The greatest commit that a caller waits for.
     requested: u64,
     waiting: Vec<(u64, DurableCallback)>,
     release: Option<Release>,
@@ -72,7 +72,7 @@ struct Orders {
 }
 
 impl Syncer {
-    /// Starts the thread over the journals of `dir`, of which `synced` is known.
+    /// Starts the thread on the journals of `dir`, which are synced as far as `synced` says.
     pub fn start(dir: PathBuf, mark: Mark, synced: Vec<Synced>, poison: Arc<Poison>) -> Result<Self> {
         let context = "starting the sync thread";
         let journals = Journals::open(dir, mark, synced).map_err(|e| Error::io(context, e))?;
@@ -92,7 +92,7 @@ impl Syncer {
         let own = Arc::clone(&shared);
         let run = move || {
             while own.round() {}
-            // Whoever gave an order that was not carried out learns so when its reply channel goes.
+            // A dropped reply channel tells a caller that its order was not carried out.
             lock(&own.orders).release = None;
         };
         let thread = std::thread::Builder::new().name("kv-sync".into()).spawn(run);
@@ -100,7 +100,7 @@ impl Syncer {
         Ok(Self { shared, thread: Mutex::new(Some(thread)) })
     }
 
-    /// Numbers a commit whose bytes the operating system has.
+    /// Numbers a commit whose bytes have been written to the operating system.
     pub fn completed(&self) -> CommitId {
         let shared = &self.shared;
         let id = shared.completed.fetch_add(1, Ordering::SeqCst) + 1;
@@ -119,7 +119,7 @@ impl Syncer {
         CommitId(self.shared.durable.load(Ordering::SeqCst))
     }
 
-    /// Makes a commit durable in this thread, unless others are at it: then `None`, and it is for
+    /// Makes a commit durable in this thread. `None` if another thread is syncing: then the caller uses
     /// [`Self::on_durable`] or [`Self::wait`].
     pub fn sync_here(&self, commit: CommitId) -> Option<Result<()>> {
         let shared = &self.shared;
@@ -136,7 +136,7 @@ impl Syncer {
                     return None;
                 }
             }
-            // What closes the engine syncs for the last time, and waits for nobody who comes later.
+            // Closing the engine syncs for the last time, and does not wait for later callers.
             if self.durable() < commit && shared.poison.check().is_ok() {
                 shared.sync(&mut journals, None);
             }
@@ -183,13 +183,12 @@ impl Syncer {
         *lock(&self.shared.synced)
     }
 
-    /// How many bytes the journals hold that have not been released.
+    /// How many bytes of the journals have not been released.
     pub fn held(&self) -> u64 {
         self.shared.held.load(Ordering::SeqCst)
     }
 
-    /// Frees the space of what the journals hold up to a point. All commits up to there must be in tables. One
-    /// caller at a time.
+    /// Releases the journals' space up to a point. All commits up to it must be in tables. One caller at a time.
     pub fn release(&self, point: Point) -> Result<()> {
         let (sender, receiver) = std::sync::mpsc::sync_channel(1);
         {
@@ -201,14 +200,14 @@ impl Syncer {
         receiver.recv().unwrap_or_else(|_| self.shared.poison.check().and(Err(Error::Closed)))
     }
 
-    /// Syncs everything, answers everybody and ends the thread.
+    /// Syncs everything, answers all callers and ends the thread.
     pub fn stop(&self) -> Result<()> {
         let Some(thread) = lock(&self.thread).take() else { return Ok(()) };
         let last = self.last_completed();
         let outcome = self.wait(last);
         lock(&self.shared.orders).stop = true;
         self.shared.wake.notify_one();
-        // What it panics with, it has answered itself.
+        // A thread that panicked has already answered its callers.
         let _ = thread.join();
         self.shared.done.notify_all();
         outcome
@@ -229,18 +228,18 @@ impl Shared {
         Err(Error::Closed)
     }
 
-    /// The sync thread's: waits for work and does it; false when the thread is to end.
+    /// One step of the sync thread: waits for work and does it; false when the thread must end.
     fn round(&self) -> bool {
         let Some(release) = self.next_order() else { return false };
         let mut journals = lock(&self.journals);
-        // Whoever synced before may have failed, and then nobody must try again.
+        // After a failed sync in another thread there must be no other attempt.
         if self.poison.check().is_ok() {
             self.sync(&mut journals, release);
         }
         true
     }
 
-    /// Syncs once and answers all whose commits are durable now. A panic, be it a callback's, poisons the engine.
+    /// Syncs once and answers all callers whose commits are durable now. A panic, even in a callback, poisons the engine.
     fn sync(&self, journals: &mut Journals, release: Option<Release>) {
         let group = catch_unwind(AssertUnwindSafe(|| self.sync_and_answer(journals, release)));
         if group.is_err() {
@@ -273,17 +272,17 @@ impl Shared {
         }
     }
 
-    /// After a panic, be it a callback's: nobody must wait for ever.
+    /// After a panic, even in a callback, no caller may wait for ever.
     fn give_up(&self) {
         self.poison.set("a sync of the journal panicked");
         for (_, callback) in self.take_answered(0, true) {
             let outcome = self.poison.check();
-            // A second panic changes nothing.
+            // A second panic needs no other reaction.
             let _ = catch_unwind(AssertUnwindSafe(|| callback(outcome)));
         }
     }
 
-    /// Waits until a sync is asked for, or due. `None`: the thread is to stop.
+    /// Waits until a sync is requested or due. `None`: the thread must stop.
     fn next_order(&self) -> Option<Option<Release>> {
         let mut orders = lock(&self.orders);
         loop {
@@ -295,7 +294,7 @@ impl Shared {
                 return None;
             }
             if self.due.load(Ordering::SeqCst) {
-                // Commits under way set the flag again and again: a look now and then costs them no wake-up.
+                // Commits set the flag again and again: checking it periodically costs them no wake-up.
                 let timeout;
                 (orders, timeout) =
                     self.wake.wait_timeout(orders, LAZY).unwrap_or_else(PoisonError::into_inner);
@@ -313,7 +312,7 @@ impl Shared {
         }
     }
 
-    /// Takes the callbacks of those who are to be answered, and wakes the threads that wait.
+    /// Takes the callbacks of durable commits, and wakes the threads that wait.
     fn take_answered(&self, group: u64, all: bool) -> Vec<(u64, DurableCallback)> {
         let mut orders = lock(&self.orders);
         if orders.blocked > 0 {
@@ -326,8 +325,8 @@ impl Shared {
     }
 }
 
-/// Locks, whether or not a holder has panicked. The standard library's locks: who waits for them sleeps, where
-/// parking_lot's would first yield the processor to whoever computes.
+/// Locks, whether or not a holder has panicked. These are the standard library's locks: a waiting thread sleeps, where
+/// parking_lot's would first yield the processor several times.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -17,7 +17,7 @@ fn open(path: &Path) -> Result<FjallEngine> {
     FjallEngine::open(path, &quiet())
 }
 
-/// What a crash of the process leaves behind.
+/// Copies the files as a crash of the process leaves them.
 fn copy_files(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {
@@ -25,11 +25,31 @@ fn copy_files(from: &Path, to: &Path) {
         let target = to.join(entry.file_name());
         if entry.file_type().unwrap().is_dir() {
             copy_files(&entry.path(), &target);
-        } else if let Err(error) = std::fs::copy(entry.path(), target) {
+        } else if let Err(error) = copy_without_holes(&entry.path(), &target) {
             // A file that a running engine renames into its place is there under its other name.
             assert_eq!(error.kind(), std::io::ErrorKind::NotFound, "{error}");
         }
     }
+}
+
+/// Copies the data of a file and leaves its holes: a journal is allocated long before it is written, and settled parts of
+/// it are given back.
+fn copy_without_holes(from: &Path, to: &Path) -> std::io::Result<()> {
+    use rustix::fs::{SeekFrom, seek};
+    use std::os::unix::fs::FileExt;
+    let source = std::fs::File::open(from)?;
+    let target = std::fs::File::create(to)?;
+    target.set_len(source.metadata()?.len())?;
+    let mut at = 0;
+    // Seeking for data fails where only a hole is left.
+    while let Ok(begin) = seek(&source, SeekFrom::Data(at)) {
+        at = seek(&source, SeekFrom::Hole(begin))?;
+        let mut data = vec![0; (at - begin) as usize];
+        // The engine may cut the file meanwhile.
+        let len = source.read_at(&mut data, begin)?;
+        target.write_all_at(&data[..len], begin)?;
+    }
+    Ok(())
 }
 
 /// The names of all files below a directory.
@@ -43,7 +63,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// A copy of one moment, of an engine that may still be moving what was written: one during which no file came or went.
+/// Copies the files of an engine that may still be flushing, until no file was added or removed during a copy.
 fn copy(from: &Path, to: &Path) {
     loop {
         let before = files(from);
@@ -90,7 +110,7 @@ fn keeps_the_contract() {
 }
 
 #[test]
-fn survives_closing_settling_and_crashing() {
+fn commits_survive_closing_settling_and_crashing() {
     let dir = tempfile::tempdir().unwrap();
     let (mut here, mut n) = (dir.path().join("0"), 0);
     for round in 0..6 {
@@ -120,7 +140,7 @@ fn survives_closing_settling_and_crashing() {
 }
 
 #[test]
-fn journals_turn_over_and_go() {
+fn journals_are_rotated_and_removed() {
     let dir = tempfile::tempdir().unwrap();
     let crashed = dir.path().join("crashed");
     let here = dir.path().join("here");
@@ -154,7 +174,7 @@ fn journals_turn_over_and_go() {
 }
 
 #[test]
-fn one_opener_at_a_time() {
+fn a_directory_is_opened_once_at_a_time() {
     let dir = tempfile::tempdir().unwrap();
     let engine = open(dir.path()).unwrap();
     assert!(matches!(open(dir.path()), Err(Error::Locked(path)) if path == dir.path()));
@@ -196,14 +216,14 @@ fn durability_is_reported_in_order_and_in_time() {
     let answers: Vec<_> = receiver.into_iter().collect();
     assert_eq!(answers.len(), 8 * 50);
     assert!(answers.iter().all(|(_, outcome)| outcome.is_ok()));
-    // While nobody else syncs, this thread can; the sync thread may still be at it.
+    // This thread can sync unless the sync thread is still syncing.
     let mut batch = Batch::new();
     batch.put(Space::Log, *b"here", *b"x");
     let id = engine.commit(batch.clone()).unwrap();
     let outcome = std::iter::repeat_with(|| engine.sync_here(id)).flatten().next();
     assert!(matches!(outcome, Some(Ok(()))));
     assert!(engine.durable() >= id);
-    // Nobody asks for this one; it becomes durable by itself.
+    // No caller waits for this commit; it becomes durable all the same.
     let id = engine.commit(batch).unwrap();
     while engine.durable() < id {
         std::thread::sleep(std::time::Duration::from_millis(5));
@@ -245,8 +265,8 @@ fn snapshots_never_show_a_part_of_a_commit() {
     });
 }
 
-/// Opens a damaged copy: it must complain, at once or when read, or show everything.
-fn complains_or_serves(path: &Path, expected: &Content, what: &str) -> bool {
+/// Opens a damaged copy: it must report an error, at once or when read, or show everything.
+fn reports_or_serves(path: &Path, expected: &Content, what: &str) -> bool {
     let served = open(path).and_then(|engine| content(&engine));
     match served {
         Ok(found) => {
@@ -272,7 +292,7 @@ fn flip(path: &Path, at: u64, bit: u8) {
 }
 
 #[test]
-fn damage_to_a_synced_journal_is_noticed() {
+fn damage_to_a_synced_journal_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let (here, copied) = (dir.path().join("here"), dir.path().join("copy"));
     let engine = open(&here).unwrap();
@@ -292,8 +312,8 @@ fn damage_to_a_synced_journal_is_noticed() {
         copy(&copied, &damaged);
         act(&damaged.join(&journal));
         let before = std::fs::read(damaged.join(&journal)).unwrap();
-        let served = complains_or_serves(&damaged, &expected, what);
-        assert!(!served, "{what}: the damage lies in what was synced");
+        let served = reports_or_serves(&damaged, &expected, what);
+        assert!(!served, "{what}: the damage is in the synced part");
         assert!(std::fs::read(damaged.join(&journal)).unwrap() == before, "{what}: the journal was changed");
         assert!(matches!(open(&damaged), Err(Error::LostWrites(_))), "{what}");
         let accepted = FjallEngine::open(&damaged, &accepting()).unwrap();
@@ -303,7 +323,7 @@ fn damage_to_a_synced_journal_is_noticed() {
         drop(accepted);
         open(&damaged).unwrap();
     };
-    // The first batch's markers bit by bit: its sequence number is covered by no checksum of fjall's.
+    // The first batch's markers bit by bit: no checksum of fjall covers its sequence number.
     let first = (0..20).map(|byte| (base + byte, (byte % 8) as u8));
     let anywhere: Vec<_> = (0..20).map(|_| (base + dice.below(end - base), dice.below(8) as u8)).collect();
     for (at, bit) in first.chain(anywhere) {
@@ -340,13 +360,13 @@ fn a_torn_end_behind_the_mark_is_cut_off() {
         whole[end as usize + kept + 50] = 77;
         std::fs::write(torn.join("data/0.jnl"), &whole).unwrap();
         let found = content(&open(&torn).unwrap()).unwrap();
-        // A whole commit among the written bytes may come back: it is a repetition of the first.
+        // The written bytes may contain a whole commit, which is then a repetition of the first.
         assert!(found == expected, "{kept}");
     }
 }
 
 #[test]
-fn missing_files_are_noticed() {
+fn missing_files_are_reported() {
     let dir = tempfile::tempdir().unwrap();
     let here = dir.path().join("here");
     let engine = open(&here).unwrap();
@@ -363,7 +383,7 @@ fn missing_files_are_noticed() {
 }
 
 #[test]
-fn a_space_is_made_with_its_first_write_and_missed_when_it_is_gone() {
+fn a_space_is_created_by_its_first_write_and_reported_when_missing() {
     let dir = tempfile::tempdir().unwrap();
     let here = dir.path().join("here");
     let chunk = |n: u8| vec![n; 100_000];
@@ -373,7 +393,7 @@ fn a_space_is_made_with_its_first_write_and_missed_when_it_is_gone() {
         batch.put(Space::Meta, [n], [n]);
         engine.wait_durable(engine.commit(batch).unwrap()).unwrap();
     };
-    // As a version left it that did not know the space.
+    // The files of a version that did not know the space.
     let engine = open(&here).unwrap();
     fill(&engine, 0..5);
     let before = engine.snapshot();
@@ -408,7 +428,7 @@ fn a_space_is_made_with_its_first_write_and_missed_when_it_is_gone() {
     assert_eq!(engine.get(Space::Attachments, &[7]).unwrap().as_deref(), Some(&*chunk(7)));
     let whole = content(&engine).unwrap();
     drop(engine);
-    // The list is written anew; the keyspace is not.
+    // The list is written again; the keyspace is not.
     std::fs::remove_file(here.join("spaces")).unwrap();
     assert_eq!(content(&open(&here).unwrap()).unwrap(), whole);
     assert!(here.join("spaces").exists());
@@ -419,7 +439,7 @@ fn a_space_is_made_with_its_first_write_and_missed_when_it_is_gone() {
 }
 
 #[test]
-fn an_interrupted_creation_is_begun_anew() {
+fn an_interrupted_creation_starts_over() {
     let dir = tempfile::tempdir().unwrap();
     Mark::create(&dir.path().join("mark")).unwrap();
     std::fs::create_dir(dir.path().join("data")).unwrap();
@@ -429,7 +449,7 @@ fn an_interrupted_creation_is_begun_anew() {
 }
 
 #[test]
-fn damage_to_tables_is_noticed() {
+fn damage_to_tables_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let (here, damaged) = (dir.path().join("here"), dir.path().join("damaged"));
     let engine = open(&here).unwrap();
@@ -455,13 +475,13 @@ fn damage_to_tables_is_noticed() {
             copy(&here, &damaged);
             flip(&damaged.join(file), at, dice.below(8) as u8);
             complaints +=
-                usize::from(!complains_or_serves(&damaged, &expected, &format!("{} {at}", file.display())));
+                usize::from(!reports_or_serves(&damaged, &expected, &format!("{} {at}", file.display())));
         }
         for at in [0, len / 2, len - 1] {
             let _ = std::fs::remove_dir_all(&damaged);
             copy(&here, &damaged);
             std::fs::OpenOptions::new().write(true).open(damaged.join(file)).unwrap().set_len(at).unwrap();
-            complains_or_serves(&damaged, &expected, &format!("{} cut at {at}", file.display()));
+            reports_or_serves(&damaged, &expected, &format!("{} cut at {at}", file.display()));
         }
     }
     assert!(complaints > 20, "{complaints} of the flips were noticed");
@@ -492,8 +512,8 @@ fn reverse_scans_and_early_ends() {
     );
 }
 
-/// An engine whose journal has gone from under it, and with it the means to make anything durable; and a batch that it
-/// committed after that.
+/// An engine whose journal has been deleted, so that nothing can become durable any more; and a batch that it committed
+/// after that.
 fn without_journal(path: &Path) -> (FjallEngine, Batch, CommitId) {
     let engine = open(path).unwrap();
     fill(&engine, 0..10);
@@ -505,7 +525,7 @@ fn without_journal(path: &Path) -> (FjallEngine, Batch, CommitId) {
 }
 
 #[test]
-fn a_failed_sync_refuses_writes_until_opened_anew() {
+fn a_failed_sync_refuses_writes_until_the_engine_is_reopened() {
     let dir = tempfile::tempdir().unwrap();
     let (engine, batch, id) = without_journal(dir.path());
     let (sender, receiver) = std::sync::mpsc::channel();
@@ -526,10 +546,10 @@ fn a_failed_sync_refuses_writes_until_opened_anew() {
 }
 
 #[test]
-fn a_failed_sync_in_the_callers_thread_answers_everybody() {
+fn a_failed_sync_in_the_callers_thread_answers_all_callers() {
     let dir = tempfile::tempdir().unwrap();
     let (engine, batch, id) = without_journal(dir.path());
-    // The sync thread may come first, because such commits do not stay unsynced.
+    // The sync thread may come first: commits do not stay unsynced for long.
     let here = engine.sync_here(id);
     assert!(here.is_none_or(|outcome| outcome.is_err()));
     assert!(engine.wait_durable(id).is_err());
@@ -567,7 +587,7 @@ fn settling_beside_writes_loses_nothing() {
 }
 
 #[test]
-fn a_panicking_callback_leaves_nobody_waiting() {
+fn a_panicking_callback_leaves_no_caller_waiting() {
     let dir = tempfile::tempdir().unwrap();
     let engine = open(dir.path()).unwrap();
     let mut batch = Batch::new();
@@ -575,14 +595,14 @@ fn a_panicking_callback_leaves_nobody_waiting() {
     let id = engine.commit(batch.clone()).unwrap();
     engine.on_durable(CommitId(id.0 + 1), Box::new(|_| panic!("a callback's bug")));
     let next = engine.commit(batch.clone()).unwrap();
-    // This one may still have become durable; what comes later cannot.
+    // This commit may still have become durable; later ones cannot.
     let _ = engine.wait_durable(next);
     while engine.commit(batch.clone()).is_ok_and(|id| engine.wait_durable(id).is_ok()) {}
     assert!(matches!(engine.commit(batch), Err(Error::Poisoned(_))));
 }
 
 #[test]
-fn an_almost_full_disk_takes_deletions_alone() {
+fn an_almost_full_disk_accepts_only_deletions() {
     let dir = tempfile::tempdir().unwrap();
     let open =
         |reserve| FjallEngine::open(dir.path(), &Options { disk_reserve: Some(reserve), ..quiet() }).unwrap();

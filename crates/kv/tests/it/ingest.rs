@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// One test at a time: a process that is being started holds the locks of all directories that are open then.
+/// Tests run one at a time: a process that is being started inherits the locks of all directories that are open then.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -18,7 +18,7 @@ fn open(path: &Path) -> FjallEngine {
     FjallEngine::open(path, &Options { settle_in_background: false, ..Options::default() }).unwrap()
 }
 
-/// How many keys each round ingests, those of the round before among them.
+/// How many keys each round ingests, including those of the previous round.
 const SHARED: u32 = 300;
 
 fn shared(n: u32) -> Vec<u8> {
@@ -46,7 +46,7 @@ fn round(engine: &dyn Engine, round: u32, mut done: impl FnMut(&str)) {
     done("deleted");
 }
 
-/// What rounds leave behind: how far each kind of write got, and that none is there in part.
+/// Checks that no write of the rounds is present in part; returns how far each kind of write got.
 fn examine(engine: &dyn Engine) -> (u32, u32, u32) {
     let view = engine.snapshot();
     let last = |space, prefix: &[u8]| {
@@ -54,7 +54,7 @@ fn examine(engine: &dyn Engine) -> (u32, u32, u32) {
         scan.next().map_or(0, |pair| u32::from_be_bytes(pair.unwrap().1[..].try_into().unwrap()))
     };
     let committed = last(Space::Records, b"");
-    assert_eq!(committed, last(Space::Indexes, b"own"), "a commit is there in part");
+    assert_eq!(committed, last(Space::Indexes, b"own"), "a commit is present in part");
     let deleted = last(Space::Log, b"");
     let get = |n| view.get(Space::Indexes, &shared(n)).unwrap();
     let ingested = get(2).map_or(0, |value| u32::from_be_bytes(value[..].try_into().unwrap()));
@@ -63,7 +63,7 @@ fn examine(engine: &dyn Engine) -> (u32, u32, u32) {
         assert_eq!(
             get(n).as_deref(),
             expected.as_ref().map(|value| &value[..]),
-            "an ingestion is there in part"
+            "an ingestion is present in part"
         );
     }
     let shadowed = get(1);
@@ -74,7 +74,7 @@ fn examine(engine: &dyn Engine) -> (u32, u32, u32) {
     assert_eq!(
         get(0).is_none(),
         deleted == ingested,
-        "what was deleted is back, or what was ingested is gone"
+        "a deleted pair is back, or an ingested one is missing"
     );
     (committed, ingested, deleted)
 }
@@ -168,7 +168,7 @@ fn a_kill_at_any_moment_loses_nothing() {
             .spawn()
             .unwrap();
         let lines = BufReader::new(process.stderr.take().unwrap()).lines();
-        // Different moments of different rounds.
+        // The kill comes at different moments of different rounds.
         let until = turn * 7 % 23;
         let pause = Duration::from_micros(turn * 613 % 5_000);
         for (at, line) in lines.enumerate() {
@@ -186,7 +186,7 @@ fn a_kill_at_any_moment_loses_nothing() {
         for (found, acknowledged) in [committed, ingested, deleted].into_iter().zip(acknowledged) {
             assert!(found >= acknowledged, "{found} of {acknowledged}");
         }
-        // At most one write was done and not acknowledged.
+        // At most one write was applied and not acknowledged.
         assert!(committed <= acknowledged[0] + 1 && ingested <= committed && deleted <= ingested);
     }
 }
