@@ -1,5 +1,5 @@
-//! What matching costs a document: the persons experiment's filters over documents that lie one behind the other in
-//! memory, as a scan hands them on.
+//! Measures the cost of matching per document: the filters of the benchmark suite over documents that lie consecutively
+//! in memory, as a scan reads them.
 //!
 //! `cargo bench -p diwan-query --bench matching [-- NUMBER_OF_DOCUMENTS]`
 
@@ -62,7 +62,7 @@ impl Documents {
     }
 }
 
-/// A person like the experiment's, which has one of four shapes; one in eight has more than the experiment's have.
+/// A document like those of the benchmark suite, in one of four shapes; one in eight has additional fields.
 fn person(n: u32) -> DocBuf {
     let scrambled = n.wrapping_mul(2_654_435_761);
     let mut id = [7; 12];
@@ -101,7 +101,7 @@ fn report(name: &str, filter: &DocBuf, persons: &Documents) {
     println!("{name:28} {:7.1} ns/doc wall {:7.1} ns/doc CPU   {found} found", best.0, best.1);
 }
 
-/// The CPU time that this thread took so far; zero where the system does not tell.
+/// The CPU time of this thread so far; zero if the system does not report it.
 fn thread_cpu_nanos() -> f64 {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     stat.split_whitespace().next().and_then(|nanos| nanos.parse().ok()).unwrap_or(0.0)

@@ -1,9 +1,9 @@
-//! What stages of aggregation cost a document, over documents in memory.
+//! Measures the cost of aggregation stages per document, over documents in memory.
 //!
 //! `cargo bench -p diwan-query --bench pipeline [-- NUMBER_OF_DOCUMENTS]`
 
+use diwan_query::MemoryBudget;
 use diwan_query::expr::Context;
-use diwan_query::external_sort::MemoryBudget;
 use diwan_query::pipeline::{
     Collections, DocList, DocSource, Execution, MergeDecision, Namespace, Pipeline, PipelineEnv, Replacement,
 };

@@ -1,16 +1,16 @@
-//! Values as MongoDB's messages show them: `_id: ObjectId('…')`, `{ a: 1, b: [ "x" ] }`.
+//! Formats values as MongoDB's error messages show them: `_id: ObjectId('…')`, `{ a: 1, b: [ "x" ] }`.
 
 use diwan_value::{Array, Doc, Element, Value};
 use std::fmt;
 
-/// A value in a message.
+/// A value, formatted for a message.
 pub struct Shown<'a>(pub Value<'a>);
 
-/// A document in a message.
+/// A document, formatted for a message.
 pub struct ShownDoc<'a>(pub Doc<'a>);
 
-/// A field with its value in a message: `a: 1`.
-pub struct ShownField<'a>(pub &'a str, pub Value<'a>);
+/// A field with its value, formatted for a message: `a: 1`.
+pub(crate) struct ShownField<'a>(pub &'a str, pub Value<'a>);
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -95,7 +95,7 @@ mod tests {
     use diwan_value::doc;
 
     #[test]
-    fn shows_values_as_the_shell_does() {
+    fn values_are_formatted_as_in_the_shell() {
         let doc = doc! { "a": 1, "b": [1.0, "x"], "c": {}, "d": { "e": null, "f": 1.5 } };
         assert_eq!(
             ShownDoc(doc.as_doc()).to_string(),

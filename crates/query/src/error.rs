@@ -1,24 +1,24 @@
-//! The one error type of the query language: MongoDB's code and text.
+//! The one error type of the query language: MongoDB's error code and message.
 
 use diwan_value::DocBuf;
 use std::fmt;
 
-/// A refusal with the numeric code that MongoDB documents for it and the text that clients see.
+/// An error with MongoDB's documented numeric code and the message that clients see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// The code, one of [`code`]'s or one of MongoDB's five-digit locations.
+    /// The code: one of [`code`], or one of MongoDB's five-digit locations.
     pub code: i32,
-    /// The message, complete as the client shows it.
+    /// The complete message for the client.
     pub message: String,
-    /// Fields that stand beside code and text in a reply, such as `keyValue`.
+    /// Fields beside code and message in a reply, such as `keyValue`.
     pub details: Option<Box<DocBuf>>,
 }
 
-/// What evaluation returns.
+/// The result of parsing or evaluation.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// An error of any code.
+    /// An error with any code.
     pub fn new(code: i32, message: impl Into<String>) -> Error {
         Error { code, message: message.into(), details: None }
     }
@@ -28,7 +28,7 @@ impl Error {
         Error { code, message: message.into(), details: Some(Box::new(details)) }
     }
 
-    /// The same error with what was being done before its text, as MongoDB chains messages.
+    /// The same error with its context before the message, as MongoDB chains messages.
     pub fn in_context(self, doing: &str) -> Error {
         Error { message: format!("{doing} :: caused by :: {}", self.message), ..self }
     }
@@ -39,12 +39,12 @@ impl Error {
     }
 
     /// `FailedToParse`.
-    pub fn failed_to_parse(message: impl Into<String>) -> Error {
+    pub(crate) fn failed_to_parse(message: impl Into<String>) -> Error {
         Error::new(code::FAILED_TO_PARSE, message)
     }
 
     /// `TypeMismatch`.
-    pub fn type_mismatch(message: impl Into<String>) -> Error {
+    pub(crate) fn type_mismatch(message: impl Into<String>) -> Error {
         Error::new(code::TYPE_MISMATCH, message)
     }
 }
@@ -57,7 +57,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// The named codes that the layers below the MongoDB face raise (mongo/src/error.rs has all names).
+/// The named codes that the layers below `mongo` raise. `mongo/src/error.rs` has the names of all codes.
 #[allow(missing_docs)]
 pub mod code {
     pub const INTERNAL_ERROR: i32 = 1;
@@ -80,27 +80,23 @@ pub mod code {
     pub const INVALID_ID_FIELD: i32 = 53;
     pub const NOT_SINGLE_VALUE_FIELD: i32 = 54;
     pub const EMPTY_FIELD_NAME: i32 = 56;
-    pub const DOTTED_FIELD_NAME: i32 = 57;
     pub const IMMUTABLE_FIELD: i32 = 66;
     pub const CANNOT_CREATE_INDEX: i32 = 67;
     pub const INVALID_OPTIONS: i32 = 72;
     pub const INVALID_NAMESPACE: i32 = 73;
     pub const INDEX_OPTIONS_CONFLICT: i32 = 85;
     pub const INDEX_KEY_SPECS_CONFLICT: i32 = 86;
-    pub const NETWORK_TIMEOUT: i32 = 89;
     pub const OPERATION_FAILED: i32 = 96;
     pub const NOT_EXACT_VALUE_FIELD: i32 = 111;
     pub const WRITE_CONFLICT: i32 = 112;
-    pub const COMMAND_NOT_SUPPORTED: i32 = 115;
     pub const DOCUMENT_VALIDATION_FAILURE: i32 = 121;
     pub const COMMAND_FAILED: i32 = 125;
     pub const CAPPED_POSITION_LOST: i32 = 136;
     pub const DURATION_OVERFLOW: i32 = 159;
     pub const COMMAND_NOT_SUPPORTED_ON_VIEW: i32 = 166;
-    pub const OPTION_NOT_SUPPORTED_ON_VIEW: i32 = 167;
     pub const INVALID_PIPELINE_OPERATOR: i32 = 168;
     pub const QUERY_PLAN_KILLED: i32 = 175;
-    /// A build of an index that ended because the index or its collection was dropped.
+    /// An index build that stopped because the index or its collection was dropped.
     pub const INDEX_BUILD_ABORTED: i32 = 276;
     pub const MAX_SUB_PIPELINE_DEPTH_EXCEEDED: i32 = 232;
     pub const QUERY_FEATURE_NOT_ALLOWED: i32 = 224;

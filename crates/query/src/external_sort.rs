@@ -1,68 +1,43 @@
-//! Sorting more than fits in memory: records of key bytes and payload bytes, put in order by their keys.
+//! Sorts more records than fit in memory. A record has key bytes and payload bytes; keys determine the order.
 //!
-//! Records gather in one buffer. A sorter with a limit keeps no more than about twice as many records as it will give.
-//! When the buffer outgrows its budget, it is sorted and written to a temporary file as a *run*, or, if the caller
-//! forbids files, refused. At the end the runs are merged. The sort is stable: records of equal keys come out in the
-//! order in which they went in.
+//! The sorter collects records in one buffer. With a limit, it keeps at most about twice as many records as it will
+//! return. When the buffer exceeds its budget, or the
+//! [pool](crate::MemoryPool) has no more memory, the sorter sorts it and writes it to a temporary file as a *run*, or
+//! fails if the caller forbids files. At the end it merges the runs. The sort is stable: records with equal keys keep
+//! their input order.
 //!
-//! Nothing here knows documents: `find` and `$sort` put sort keys in, `$group` its groups, `$sample` random keys.
+//! The module knows nothing about documents: `find` and `$sort` add sort keys, `$group` adds groups, `$sample` adds
+//! random keys.
 
 use crate::error::{Error, Result, code};
+use crate::memory::{MemoryBudget, Reservation};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
-use std::path::PathBuf;
+use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
 
-/// What a sort or a group may hold in memory by default: 100 MiB, as MongoDB allows.
-pub const DEFAULT_MEMORY_LIMIT: usize = 100 * 1024 * 1024;
-
-/// More runs than this are merged into one, so that a merge never holds too many files open.
+/// When there are more runs than this, the sorter merges them into one, so that a merge opens few files.
 const MAX_RUNS: usize = 64;
 
-/// How many records a sorter with a small limit gathers before it throws away what cannot come out.
+/// How many records a sorter with a small limit collects before it discards those past the limit.
 const MIN_GATHERED: usize = 256;
 
-/// How much memory an operation may use, and where it may go on when that is used up.
-#[derive(Clone, Debug)]
-pub struct MemoryBudget {
-    /// The most bytes to hold.
-    pub limit: usize,
-    /// Where temporary files may be made; `None` refuses to use the disk (`allowDiskUse: false`).
-    pub directory: Option<PathBuf>,
-}
+/// The buffers of all files of a merge together, and the least and the most for each.
+const MERGE_BYTES: usize = 1 << 20;
+const FILE_BYTES: std::ops::RangeInclusive<usize> = 8 << 10..=64 << 10;
 
-impl Default for MemoryBudget {
-    fn default() -> MemoryBudget {
-        MemoryBudget { limit: DEFAULT_MEMORY_LIMIT, directory: None }
-    }
-}
-
-impl MemoryBudget {
-    /// The refusal of a sort that would need the disk.
-    pub fn sort_refusal(&self) -> Error {
-        Error::new(
-            code::QUERY_EXCEEDED_MEMORY_LIMIT,
-            format!(
-                "Sort exceeded memory limit of {} bytes, but did not opt in to external sorting. Aborting \
-                 operation. Pass allowDiskUse:true to opt in.",
-                self.limit
-            ),
-        )
-    }
-}
-
-/// Where a record lies in the buffer.
+/// A record's location in the buffer.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
-    /// The first eight bytes of the key, big-endian: most comparisons end here.
+struct RecordEntry {
+    /// The first eight bytes of the key, big-endian. They decide most comparisons.
     prefix: u64,
     offset: usize,
     key_length: u32,
     payload_length: u32,
 }
 
-impl Entry {
+impl RecordEntry {
     fn key<'a>(&self, buffer: &'a [u8]) -> &'a [u8] {
         &buffer[self.offset..self.offset + self.key_length as usize]
     }
@@ -72,8 +47,8 @@ impl Entry {
         &buffer[start..start + self.payload_length as usize]
     }
 
-    /// The order of the output. Offsets grow with every record, which makes the order total and the sort stable.
-    fn compare(&self, other: &Entry, buffer: &[u8]) -> Ordering {
+    /// The output order. Offsets grow with every record, so the order is total and the sort is stable.
+    fn compare(&self, other: &RecordEntry, buffer: &[u8]) -> Ordering {
         self.prefix
             .cmp(&other.prefix)
             .then_with(|| self.key(buffer).cmp(other.key(buffer)))
@@ -81,8 +56,8 @@ impl Entry {
     }
 }
 
-/// The first eight bytes of `key` as a number that orders as they do; a shorter key is filled up with zeros, and the
-/// whole keys decide between equal prefixes.
+/// The first eight bytes of `key` as a number with the same order. A shorter key is padded with zeros; for equal
+/// prefixes the whole keys are compared.
 fn prefix(key: &[u8]) -> u64 {
     match key.first_chunk::<8>() {
         Some(chunk) => u64::from_be_bytes(*chunk),
@@ -94,28 +69,31 @@ fn prefix(key: &[u8]) -> u64 {
     }
 }
 
-/// Takes records in any order; [`ExternalSorter::finish`] gives them back sorted.
+/// Accepts records in any order; [`ExternalSorter::finish`] returns them sorted.
 #[derive(Debug)]
 pub struct ExternalSorter {
     budget: MemoryBudget,
-    /// What to answer when the budget is used up and files are forbidden.
-    refusal: Error,
-    /// How many records will be read at most.
+    /// The memory of the buffer and the entries.
+    reservation: Reservation,
+    /// The error when the budget is exhausted and files are forbidden.
+    over_budget: Error,
+    /// How many records the caller reads at most.
     limit: Option<usize>,
     buffer: Vec<u8>,
-    entries: Vec<Entry>,
-    /// With a limit: the key of the last record that can still come out, once as many were seen.
+    entries: Vec<RecordEntry>,
+    /// The key of the last record within the limit, once that many records were seen. Later keys are discarded.
     threshold: Option<Vec<u8>>,
     runs: Vec<File>,
 }
 
 impl ExternalSorter {
-    /// A sorter of which the first `limit` records will be read (all, without one); `refusal` is the error when
-    /// `budget` is used up and allows no files.
-    pub fn new(budget: MemoryBudget, limit: Option<usize>, refusal: Error) -> ExternalSorter {
+    /// A sorter whose caller reads at most the first `limit` records, or all of them. `over_budget` is the error when
+    /// `budget` is exhausted and allows no files.
+    pub fn new(budget: MemoryBudget, limit: Option<usize>, over_budget: Error) -> ExternalSorter {
         ExternalSorter {
+            reservation: budget.reservation(),
             budget,
-            refusal,
+            over_budget,
             limit,
             buffer: Vec::new(),
             entries: Vec::new(),
@@ -124,57 +102,92 @@ impl ExternalSorter {
         }
     }
 
-    /// A sorter for `find` and `$sort`, with their refusal.
+    /// A sorter for `find` and `$sort`, with MongoDB's error for sorts.
     pub fn for_sort(budget: MemoryBudget, limit: Option<usize>) -> ExternalSorter {
-        let refusal = budget.sort_refusal();
-        ExternalSorter::new(budget, limit, refusal)
+        let over_budget = budget.sort_error();
+        ExternalSorter::new(budget, limit, over_budget)
     }
 
     /// Adds a record.
     pub fn add(&mut self, key: &[u8], payload: &[u8]) -> Result<()> {
-        // Of equal keys the earlier record comes out first, so an equal one is already too late.
+        // Of equal keys the earlier record comes first, so a record with the threshold's key is already past the limit.
         if self.limit == Some(0) || self.threshold.as_ref().is_some_and(|last| key >= last.as_slice()) {
             return Ok(());
         }
         let (Ok(key_length), Ok(payload_length)) = (u32::try_from(key.len()), u32::try_from(payload.len()))
         else {
-            return Err(self.refusal.clone());
+            return Err(self.over_budget.clone());
         };
+        if !self.covers(key.len() + payload.len()) {
+            self.make_room(self.reservation.allowed().min(self.budget.limit))?;
+        }
         let offset = self.buffer.len();
         self.buffer.extend_from_slice(key);
         self.buffer.extend_from_slice(payload);
-        self.entries.push(Entry { prefix: prefix(key), offset, key_length, payload_length });
+        self.entries.push(RecordEntry { prefix: prefix(key), offset, key_length, payload_length });
         if let Some(limit) = self.limit
             && self.entries.len() >= limit.saturating_mul(2).max(MIN_GATHERED)
         {
             self.keep_first(limit);
         }
         if self.memory() > self.budget.limit {
-            self.make_room()?;
+            self.make_room(self.budget.limit)?;
         }
         Ok(())
     }
 
-    /// How many bytes are held in memory.
-    pub fn memory(&self) -> usize {
-        self.buffer.len() + self.entries.len() * size_of::<Entry>()
+    /// Whether another record of `record` bytes fits into the buffer and the entries, or they may grow.
+    fn covers(&mut self, record: usize) -> bool {
+        let needed = self.buffer.len() + record;
+        let grows = needed > self.buffer.capacity() || self.entries.len() == self.entries.capacity();
+        if !grows || self.entries.is_empty() {
+            return true;
+        }
+        // As `Vec` grows: to twice as much, or to what is needed.
+        let bytes = match needed > self.buffer.capacity() {
+            true => needed.max(2 * self.buffer.capacity()),
+            false => self.buffer.capacity(),
+        };
+        let entries = match self.entries.len() == self.entries.capacity() {
+            true => 2 * self.entries.capacity(),
+            false => self.entries.capacity(),
+        };
+        self.reservation.cover(bytes + entries * size_of::<RecordEntry>())
     }
 
-    /// Whether any record went to a file.
-    pub fn used_disk(&self) -> bool {
+    /// How many bytes the sorter holds in memory.
+    pub fn memory(&self) -> usize {
+        self.buffer.len() + self.entries.len() * size_of::<RecordEntry>()
+    }
+
+    /// Whether the sorter wrote any record to a file.
+    #[cfg(test)]
+    fn used_disk(&self) -> bool {
         !self.runs.is_empty()
     }
 
-    /// The records in order.
+    /// Returns the records in order.
     pub fn finish(mut self) -> Result<SortedRecords> {
         let remaining = self.limit.unwrap_or(usize::MAX);
         if self.runs.is_empty() {
             self.sort();
-            let ExternalSorter { buffer, entries, .. } = self;
-            return Ok(SortedRecords { remaining, order: Order::Memory { buffer, entries, next: 0 } });
+            let ExternalSorter { buffer, entries, budget, reservation, .. } = self;
+            let order = Order::Memory { buffer, entries, next: 0 };
+            return Ok(SortedRecords { remaining, order, directory: budget.directory, reservation });
         }
         self.spill()?;
-        Ok(SortedRecords { remaining, order: Order::Merge(Merge::open(std::mem::take(&mut self.runs))?) })
+        self.forget_buffers();
+        let ExternalSorter { mut reservation, budget, runs, .. } = self;
+        let order = Order::Merge(Merge::open(runs)?);
+        // A merge cannot do without its buffers, whether or not the pool has as much.
+        reservation.cover(MERGE_BYTES);
+        Ok(SortedRecords { remaining, order, directory: budget.directory, reservation })
+    }
+
+    /// Gives back the memory of records that were written to a run.
+    fn forget_buffers(&mut self) {
+        (self.buffer, self.entries) = (Vec::new(), Vec::new());
+        self.reservation.release();
     }
 
     fn sort(&mut self) {
@@ -182,7 +195,7 @@ impl ExternalSorter {
         self.entries.sort_unstable_by(|a, b| a.compare(b, buffer));
     }
 
-    /// Throws away all but the first `limit` records and remembers where they end.
+    /// Discards all but the first `limit` records and remembers the last key as the threshold.
     fn keep_first(&mut self, limit: usize) {
         if self.entries.len() <= limit || limit == 0 {
             return;
@@ -191,7 +204,7 @@ impl ExternalSorter {
         let (_, last, _) = self.entries.select_nth_unstable_by(limit - 1, |a, b| a.compare(b, buffer));
         self.threshold = Some(last.key(buffer).to_vec());
         self.entries.truncate(limit);
-        // Compact in the order of arrival, so that offsets still tell it.
+        // Compact in input order, so that offsets still reflect it.
         self.entries.sort_unstable_by_key(|entry| entry.offset);
         let mut end = 0;
         for entry in &mut self.entries {
@@ -203,25 +216,31 @@ impl ExternalSorter {
         self.buffer.truncate(end);
     }
 
-    fn make_room(&mut self) -> Result<()> {
+    /// Makes room where no more than `allowed` bytes may be held.
+    fn make_room(&mut self, allowed: usize) -> Result<()> {
         if let Some(limit) = self.limit {
             self.keep_first(limit);
-            // Halving, at the least: otherwise every record would compact the whole buffer again.
-            if self.memory() <= self.budget.limit / 2 {
+            // The buffer must shrink to half; otherwise every further record would compact the whole buffer again.
+            if self.memory() <= allowed / 2 {
                 return Ok(());
             }
         }
         if self.budget.directory.is_none() {
-            // What can still come out does fit; there is no file to make more room with.
-            if self.memory() <= self.budget.limit {
+            // The records within the limit still fit in the budget, and files are forbidden.
+            if self.memory() <= allowed {
                 return Ok(());
             }
-            return Err(self.refusal.clone());
+            return Err(self.over_budget.clone());
         }
-        self.spill()
+        self.spill()?;
+        if allowed < self.budget.limit {
+            // The pool is used up: others may need what was drawn of it more.
+            self.forget_buffers();
+        }
+        Ok(())
     }
 
-    /// Writes what is in memory to a new run.
+    /// Writes the records in memory to a new run.
     fn spill(&mut self) -> Result<()> {
         if self.entries.is_empty() {
             return Ok(());
@@ -256,29 +275,37 @@ impl ExternalSorter {
 
     fn new_run(&self) -> Result<BufWriter<File>> {
         let Some(directory) = &self.budget.directory else {
-            return Err(self.refusal.clone());
+            return Err(self.over_budget.clone());
         };
-        // An anonymous file: it vanishes with its last handle, however the process ends.
-        let file = tempfile::tempfile_in(directory).map_err(file_error)?;
-        Ok(BufWriter::with_capacity(64 * 1024, file))
+        new_run(directory)
     }
 }
 
-/// Records in the order of their keys.
+/// Creates the file of a run.
+fn new_run(directory: &Path) -> Result<BufWriter<File>> {
+    // The file is anonymous: the system deletes it when its handle is closed, however the process ends.
+    let file = tempfile::tempfile_in(directory).map_err(file_error)?;
+    Ok(BufWriter::with_capacity(*FILE_BYTES.end(), file))
+}
+
+/// Sorted records.
 #[derive(Debug)]
 pub struct SortedRecords {
     remaining: usize,
     order: Order,
+    /// Where records that lie in memory may be written to.
+    directory: Option<PathBuf>,
+    reservation: Reservation,
 }
 
 #[derive(Debug)]
 enum Order {
-    Memory { buffer: Vec<u8>, entries: Vec<Entry>, next: usize },
+    Memory { buffer: Vec<u8>, entries: Vec<RecordEntry>, next: usize },
     Merge(Merge),
 }
 
 impl SortedRecords {
-    /// Goes to the next record; false at the end.
+    /// Moves to the next record; false at the end.
     pub fn advance(&mut self) -> Result<bool> {
         if self.remaining == 0 {
             return Ok(false);
@@ -290,6 +317,32 @@ impl SortedRecords {
                 Ok(*next <= entries.len())
             }
             Order::Merge(merge) => merge.advance(),
+        }
+    }
+
+    /// Gives memory back while nobody reads, if others need it: records that lie in memory go to a file, and buffers of
+    /// files are dropped. The current record stays what it is.
+    pub fn suspend(&mut self) {
+        if !self.reservation.is_scarce() {
+            return;
+        }
+        match &mut self.order {
+            Order::Memory { buffer, entries, next } => {
+                let rest = entries.get(next.saturating_sub(1)..).unwrap_or_default();
+                // Where there is no file, they stay.
+                if let Some(directory) = &self.directory
+                    && let Ok(mut merge) = write_rest(directory, buffer, rest)
+                    && (*next == 0 || merge.advance().is_ok())
+                {
+                    merge.suspend();
+                    self.order = Order::Merge(merge);
+                    self.reservation.release();
+                }
+            }
+            Order::Merge(merge) => {
+                merge.suspend();
+                self.reservation.release();
+            }
         }
     }
 
@@ -314,11 +367,20 @@ impl SortedRecords {
     }
 }
 
-fn current(entries: &[Entry], next: usize) -> Option<&Entry> {
+fn current(entries: &[RecordEntry], next: usize) -> Option<&RecordEntry> {
     next.checked_sub(1).and_then(|index| entries.get(index))
 }
 
-/// The runs, read side by side. The run with the least current key is on top of the heap.
+/// Writes sorted records to a run.
+fn write_rest(directory: &Path, buffer: &[u8], rest: &[RecordEntry]) -> Result<Merge> {
+    let mut out = new_run(directory)?;
+    for entry in rest {
+        write_record(&mut out, entry.key(buffer), entry.payload(buffer)).map_err(file_error)?;
+    }
+    Merge::open(vec![finish_run(out)?])
+}
+
+/// A merge of all runs. The run with the smallest current key is on top of the heap.
 #[derive(Debug)]
 struct Merge {
     heap: BinaryHeap<RunReader>,
@@ -328,18 +390,27 @@ struct Merge {
 /// One run and its current record.
 #[derive(Debug)]
 struct RunReader {
-    input: BufReader<File>,
-    /// Runs are numbered by age: of equal keys the older run's comes first.
+    input: Input,
+    /// Runs are numbered by age: of equal keys, the older run's record comes first.
     number: usize,
     key: Vec<u8>,
     payload: Vec<u8>,
 }
 
+/// A run's file, with a buffer while it is read.
+#[derive(Debug)]
+enum Input {
+    Buffered(BufReader<File>),
+    /// With the place of what is read next.
+    Suspended(File, u64),
+}
+
 impl Merge {
     fn open(runs: Vec<File>) -> Result<Merge> {
         let mut heap = BinaryHeap::with_capacity(runs.len());
+        let buffer = (MERGE_BYTES / runs.len().max(1)).clamp(*FILE_BYTES.start(), *FILE_BYTES.end());
         for (number, file) in runs.into_iter().enumerate() {
-            let input = BufReader::with_capacity(64 * 1024, file);
+            let input = Input::Buffered(BufReader::with_capacity(buffer, file));
             let mut run = RunReader { input, number, key: Vec::new(), payload: Vec::new() };
             if run.advance()? {
                 heap.push(run);
@@ -359,6 +430,13 @@ impl Merge {
         Ok(!self.heap.is_empty())
     }
 
+    /// Drops the buffers until the next record is asked for.
+    fn suspend(&mut self) {
+        let runs = std::mem::take(&mut self.heap).into_vec();
+        let suspended = runs.into_iter().map(|run| RunReader { input: run.input.suspended(), ..run });
+        self.heap = suspended.collect();
+    }
+
     fn key(&self) -> &[u8] {
         self.heap.peek().filter(|_| self.started).map_or(&[], |run| &run.key)
     }
@@ -368,11 +446,36 @@ impl Merge {
     }
 }
 
+impl Input {
+    fn suspended(self) -> Input {
+        match self {
+            Input::Buffered(mut reader) => match reader.stream_position() {
+                Ok(place) => Input::Suspended(reader.into_inner(), place),
+                Err(_) => Input::Buffered(reader),
+            },
+            suspended => suspended,
+        }
+    }
+
+    fn reader(&mut self) -> io::Result<&mut BufReader<File>> {
+        if let Input::Suspended(file, place) = self {
+            let mut file = file.try_clone()?;
+            file.seek(SeekFrom::Start(*place))?;
+            *self = Input::Buffered(BufReader::with_capacity(*FILE_BYTES.start(), file));
+        }
+        match self {
+            Input::Buffered(reader) => Ok(reader),
+            Input::Suspended(..) => Err(io::ErrorKind::Other.into()),
+        }
+    }
+}
+
 impl RunReader {
     /// Reads the next record; false at the end of the run.
     fn advance(&mut self) -> Result<bool> {
+        let input = self.input.reader().map_err(file_error)?;
         let mut header = [0; 8];
-        match self.input.read_exact(&mut header) {
+        match input.read_exact(&mut header) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
             Err(error) => return Err(file_error(error)),
@@ -380,14 +483,14 @@ impl RunReader {
         let [a, b, c, d, e, f, g, h] = header;
         self.key.resize(u32::from_le_bytes([a, b, c, d]) as usize, 0);
         self.payload.resize(u32::from_le_bytes([e, f, g, h]) as usize, 0);
-        self.input.read_exact(&mut self.key).map_err(file_error)?;
-        self.input.read_exact(&mut self.payload).map_err(file_error)?;
+        input.read_exact(&mut self.key).map_err(file_error)?;
+        input.read_exact(&mut self.payload).map_err(file_error)?;
         Ok(true)
     }
 }
 
 impl Ord for RunReader {
-    /// Reversed: the heap's greatest is what comes out first.
+    /// Reversed, because the heap returns its greatest element first.
     fn cmp(&self, other: &RunReader) -> Ordering {
         other.key.cmp(&self.key).then_with(|| other.number.cmp(&self.number))
     }
@@ -414,14 +517,14 @@ fn write_record(out: &mut impl Write, key: &[u8], payload: &[u8]) -> io::Result<
     out.write_all(payload)
 }
 
-/// Flushes a run and goes back to its start.
+/// Flushes a run and seeks to its start.
 fn finish_run(out: BufWriter<File>) -> Result<File> {
     let mut file = out.into_inner().map_err(|error| file_error(error.into_error()))?;
     file.rewind().map_err(file_error)?;
     Ok(file)
 }
 
-/// A temporary file that could not be written or read.
+/// The error for a temporary file that could not be written or read.
 pub(crate) fn file_error(error: io::Error) -> Error {
     let code = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => code::OUT_OF_DISK_SPACE,

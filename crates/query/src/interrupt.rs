@@ -1,5 +1,5 @@
-//! When running work must stop: a deadline (`maxTimeMS`), or somebody's word (`killOp`, a closed connection). As it goes
-//! wherever the work goes, it takes the [tally](Tally) of it along.
+//! Tells a running operation when to stop: at a deadline (`maxTimeMS`), or on request (`killOp`, a closed connection).
+//! Every part of an operation has access to it, so it also carries the operation's [`Tally`].
 
 use crate::error::{Error, Result, code};
 use crate::tally::Tally;
@@ -7,80 +7,80 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
-/// What a long loop asks from time to time, every few hundred documents or so. Cheap to clone.
+/// A stop signal that long loops check regularly, for example once in a few hundred documents. Cheap to clone.
 ///
-/// Clones share everything: whoever holds one can move the deadline of all.
+/// Clones share all state: the deadline set through one clone applies to all.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt {
-    state: Arc<State>,
+    shared: Arc<Shared>,
 }
 
 #[derive(Debug)]
-struct State {
+struct Shared {
     killed: AtomicBool,
     /// In microseconds since [`START`]; [`NEVER`] if there is none.
     deadline: AtomicU64,
     tally: Tally,
 }
 
-impl Default for State {
-    fn default() -> State {
-        State { killed: AtomicBool::new(false), deadline: AtomicU64::new(NEVER), tally: Tally::default() }
+impl Default for Shared {
+    fn default() -> Shared {
+        Shared { killed: AtomicBool::new(false), deadline: AtomicU64::new(NEVER), tally: Tally::default() }
     }
 }
 
-/// What deadlines are counted from.
+/// The start of time for deadlines.
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// No deadline.
+/// The value for "no deadline".
 const NEVER: u64 = u64::MAX;
 
 impl Interrupt {
-    /// Never stops by itself; [`Interrupt::kill`] stops it.
+    /// An interrupt without a deadline. [`Interrupt::kill`] triggers it.
     pub fn new() -> Interrupt {
         Interrupt::default()
     }
 
-    /// Stops at `deadline`.
+    /// An interrupt that triggers at `deadline`.
     pub fn with_deadline(deadline: Option<Instant>) -> Interrupt {
         let interrupt = Interrupt::new();
         interrupt.set_deadline(deadline);
         interrupt
     }
 
-    /// When the work must be done.
+    /// The time by which the operation must end.
     pub fn deadline(&self) -> Option<Instant> {
-        match self.state.deadline.load(Ordering::Relaxed) {
+        match self.shared.deadline.load(Ordering::Relaxed) {
             NEVER => None,
             micros => Some(*START + Duration::from_micros(micros)),
         }
     }
 
-    /// Moves the deadline: between two batches of a cursor there is none.
+    /// Sets the deadline. Between two batches of a cursor there is none.
     pub fn set_deadline(&self, deadline: Option<Instant>) {
         let micros = deadline.map_or(NEVER, |deadline| {
             let since = deadline.saturating_duration_since(*START).as_micros();
             u64::try_from(since).unwrap_or(NEVER)
         });
-        self.state.deadline.store(micros, Ordering::Relaxed);
+        self.shared.deadline.store(micros, Ordering::Relaxed);
     }
 
-    /// What the work has read so far.
+    /// The counts of what the operation has read.
     pub fn tally(&self) -> &Tally {
-        &self.state.tally
+        &self.shared.tally
     }
 
     /// Whether [`Interrupt::kill`] was called.
     pub fn is_killed(&self) -> bool {
-        self.state.killed.load(Ordering::Relaxed)
+        self.shared.killed.load(Ordering::Relaxed)
     }
 
-    /// Asks every holder of a clone to stop.
+    /// Tells the holders of all clones to stop.
     pub fn kill(&self) {
-        self.state.killed.store(true, Ordering::Relaxed);
+        self.shared.killed.store(true, Ordering::Relaxed);
     }
 
-    /// `MaxTimeMSExpired` or `Interrupted` if the work must stop.
+    /// Returns `MaxTimeMSExpired` or `Interrupted` if the operation must stop.
     pub fn check(&self) -> Result<()> {
         if self.is_killed() {
             return Err(Error::new(code::INTERRUPTED, "operation was interrupted"));
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moved_deadline_counts_for_all_clones() {
+    fn set_deadline_applies_to_all_clones() {
         let interrupt = Interrupt::with_deadline(Some(Instant::now()));
         let clone = interrupt.clone();
         assert_eq!(clone.check().unwrap_err().code, code::MAX_TIME_MS_EXPIRED);

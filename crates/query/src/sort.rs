@@ -1,9 +1,9 @@
-//! Sorting: sort patterns, and the order-preserving bytes by which documents are sorted.
+//! Sort patterns, and the order-preserving key bytes that documents are sorted by.
 //!
-//! A document's key is written by [`Sort::key`]; comparing keys as bytes compares the documents. Where a path reaches
-//! several values through an array, the smallest counts in ascending order and the largest in descending order; with
-//! several parts the least combination counts, as an index would give it. An empty array sorts before null, a missing
-//! field as null. A sort of CouchDB's takes every value as it is, in CouchDB's order.
+//! [`Sort::key`] writes a document's key; comparing keys as bytes orders the documents. Where a path reaches several
+//! values through an array, an ascending sort uses the smallest and a descending sort the largest. A pattern with
+//! several parts uses the smallest combination, as an index would. An empty array sorts before null; a missing field
+//! sorts as null. A CouchDB sort uses each value as it is, in CouchDB's order.
 
 use crate::display::{ShownDoc, ShownField};
 use crate::error::{Error, Result, code};
@@ -13,7 +13,7 @@ use diwan_value::key::{Direction, encode_order};
 use diwan_value::{Array, Collator, Doc, Path, Value, compare, compare_with};
 use std::cmp::Ordering;
 
-/// The largest number of parts of a sort pattern.
+/// The maximum number of parts of a sort pattern.
 const MAX_PARTS: usize = 32;
 
 /// A sort pattern: `{a: 1, "b.c": -1}`.
@@ -27,14 +27,14 @@ pub struct Sort {
 /// One part of a sort pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SortPart {
-    /// By what to sort.
+    /// The path to sort by.
     pub path: Path,
-    /// In which order.
+    /// The direction.
     pub direction: Direction,
 }
 
 impl Sort {
-    /// Parses the `sort` of a find; `$natural` is allowed there.
+    /// Parses the `sort` of a find, which may be `$natural`.
     pub fn parse(doc: Doc<'_>) -> Result<Sort> {
         if let Some(order) = doc.get("$natural") {
             if doc.count() > 1 {
@@ -52,7 +52,7 @@ impl Sort {
     }
 
     /// Parses the argument of the stage `$sort`.
-    pub fn parse_stage(spec: Value<'_>) -> Result<Sort> {
+    pub(crate) fn parse_stage(spec: Value<'_>) -> Result<Sort> {
         let Value::Document(doc) = spec else {
             return Err(Error::new(15973, "the $sort key specification must be an object"));
         };
@@ -90,8 +90,8 @@ impl Sort {
         Ok(Sort { parts, ..Sort::default() })
     }
 
-    /// The sort by these parts in CouchDB's order: arrays are not entered, and types have other places.
-    pub fn as_couchdb(parts: Vec<SortPart>) -> Sort {
+    /// Makes a sort in CouchDB's order, where paths do not enter arrays and types rank differently.
+    pub(crate) fn as_couchdb(parts: Vec<SortPart>) -> Sort {
         Sort { parts, couchdb: true, ..Sort::default() }
     }
 
@@ -100,22 +100,22 @@ impl Sort {
         self.couchdb
     }
 
-    /// The parts in their order.
+    /// The parts in order.
     pub fn parts(&self) -> &[SortPart] {
         &self.parts
     }
 
-    /// The direction of `$natural`, if that is the sort.
+    /// The direction of a `$natural` sort.
     pub fn natural(&self) -> Option<Direction> {
         self.natural
     }
 
-    /// Whether nothing is to be sorted.
+    /// Whether the pattern is empty.
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
 
-    /// Appends the bytes by which `doc` is sorted. Fails if two paths lead through different arrays.
+    /// Appends the sort key of `doc`. Fails if two paths lead through different arrays.
     pub fn key(&self, doc: Doc<'_>, collator: Option<&Collator>, out: &mut Vec<u8>) -> Result<()> {
         if self.couchdb {
             self.parts.iter().for_each(|part| couchdb_key(doc, part, out));
@@ -134,7 +134,7 @@ impl Sort {
         Ok(())
     }
 
-    /// Appends the least of the keys that the arrays of `doc` give.
+    /// Appends the smallest of the keys that the document's arrays produce.
     fn least_key(&self, doc: Doc<'_>, collator: Option<&Collator>, out: &mut Vec<u8>) -> Result<()> {
         let mut expansion = Expansion { sort: self, collator, least: None };
         let mut places = Vec::with_capacity(self.parts.len());
@@ -147,7 +147,7 @@ impl Sort {
     }
 }
 
-/// Appends the bytes of one part of a sort of CouchDB's.
+/// Appends the key bytes of one part of a CouchDB sort.
 fn couchdb_key(doc: Doc<'_>, part: &SortPart, out: &mut Vec<u8>) {
     let start = out.len();
     mango::encode(out, mango::value_at(&part.path, doc).unwrap_or(Value::Null));
@@ -156,7 +156,7 @@ fn couchdb_key(doc: Doc<'_>, part: &SortPart, out: &mut Vec<u8>) {
     }
 }
 
-/// The value at a path that meets no array: null if it is missing. `None` if there is an array.
+/// The value at a path that crosses no array: null if it is missing. `None` if there is an array.
 #[inline]
 fn plain_value<'a>(doc: Doc<'a>, path: &Path) -> Option<Value<'a>> {
     let mut doc = doc;
@@ -174,17 +174,17 @@ fn plain_value<'a>(doc: Doc<'a>, path: &Path) -> Option<Value<'a>> {
     }
 }
 
-/// How far a part's path led.
+/// Where a walk along a part's path stopped.
 #[derive(Clone, Copy)]
-enum Place<'a> {
-    /// To its value.
+enum WalkEnd<'a> {
+    /// At the value.
     Value(Value<'a>),
-    /// To an array, with the parts from this one on still to go inside its elements.
+    /// At an array, before the path part with this number.
     Array(Array<'a>, usize),
 }
 
-/// Follows `path` from part `at` on into `value` until an array comes.
-fn reach<'a>(value: Value<'a>, path: &Path, mut at: usize) -> Result<Place<'a>> {
+/// Follows `path` from part `at` into `value` until it reaches an array.
+fn reach<'a>(value: Value<'a>, path: &Path, mut at: usize) -> Result<WalkEnd<'a>> {
     let mut value = value;
     Ok(loop {
         match value {
@@ -194,30 +194,31 @@ fn reach<'a>(value: Value<'a>, path: &Path, mut at: usize) -> Result<Place<'a>> 
                     Some(element) => {
                         refuse_ambiguous(array, path.name(at))?;
                         at += 1;
-                        // An element that an index chose is not expanded if it is the end of the path.
+                        // An index in the path selected this element, so an array at the end of the path is not
+                        // expanded.
                         if at == path.depth() {
-                            break Place::Value(element);
+                            break WalkEnd::Value(element);
                         }
                         value = element;
                     }
-                    None => break Place::Array(array, at),
+                    None => break WalkEnd::Array(array, at),
                 }
             }
-            other if at == path.depth() => break Place::Value(other),
+            other if at == path.depth() => break WalkEnd::Value(other),
             Value::Document(doc) => match doc.get(path.name(at)) {
                 Some(inner) => {
                     at += 1;
                     value = inner;
                 }
-                None => break Place::Value(Value::Null),
+                None => break WalkEnd::Value(Value::Null),
             },
-            _ => break Place::Value(Value::Null),
+            _ => break WalkEnd::Value(Value::Null),
         }
     })
 }
 
-/// Refuses an array of which a number names an element and the field of a document in it as well: neither an index nor a
-/// sort can tell which is meant.
+/// Rejects an array if a numeric path part names both an element and a field of a document in the array: neither an
+/// index nor a sort can resolve the ambiguity.
 pub fn refuse_ambiguous(array: Array<'_>, number: &str) -> Result<()> {
     let is_named = |element: Value<'_>| element.as_doc().is_some_and(|doc| doc.contains_key(number));
     if !array.iter().any(is_named) {
@@ -231,7 +232,7 @@ pub fn refuse_ambiguous(array: Array<'_>, number: &str) -> Result<()> {
     Err(Error::new(16746, text))
 }
 
-/// The search for the least key of a document with arrays.
+/// The search for the smallest key of a document with arrays.
 struct Expansion<'s> {
     sort: &'s Sort,
     collator: Option<&'s Collator>,
@@ -239,19 +240,19 @@ struct Expansion<'s> {
 }
 
 impl Expansion<'_> {
-    /// Takes one array that parts have come to and goes on with each of its elements.
-    fn expand(&mut self, places: Vec<Place<'_>>) -> Result<()> {
+    /// Takes one array that some parts have reached, and continues with each of its elements.
+    fn expand(&mut self, places: Vec<WalkEnd<'_>>) -> Result<()> {
         let first = places.iter().find_map(|place| match place {
-            Place::Array(array, _) => Some(*array),
-            Place::Value(_) => None,
+            WalkEnd::Array(array, _) => Some(*array),
+            WalkEnd::Value(_) => None,
         });
         let Some(array) = first else {
             self.offer(&places);
             return Ok(());
         };
-        // Parts are in the same array if it lies at the same bytes.
+        // Two parts are in the same array if its bytes are at the same address.
         let same = |other: Array<'_>| std::ptr::eq(other.as_bytes(), array.as_bytes());
-        let others = |place: &Place<'_>| matches!(place, Place::Array(other, _) if !same(*other));
+        let others = |place: &WalkEnd<'_>| matches!(place, WalkEnd::Array(other, _) if !same(*other));
         if places.iter().any(others) {
             return Err(Error::bad_value("cannot sort with keys that are parallel arrays"));
         }
@@ -262,14 +263,14 @@ impl Expansion<'_> {
             let mut inner = Vec::with_capacity(places.len());
             for (place, part) in places.iter().zip(parts) {
                 inner.push(match *place {
-                    Place::Array(_, at) => match element {
-                        // What is inside a nested array counts only to the end of a path.
-                        Some(value) if at == part.path.depth() => Place::Value(value),
-                        // As in an index, arrays directly inside arrays are not entered.
-                        Some(Value::Array(_)) => Place::Value(Value::Null),
+                    WalkEnd::Array(_, at) => match element {
+                        // A value inside the array counts only if it is at the end of a path.
+                        Some(value) if at == part.path.depth() => WalkEnd::Value(value),
+                        // Like an index, the sort does not enter arrays directly inside arrays.
+                        Some(Value::Array(_)) => WalkEnd::Value(Value::Null),
                         Some(value) => reach(value, &part.path, at)?,
-                        None if at == part.path.depth() => Place::Value(Value::Undefined),
-                        None => Place::Value(Value::Null),
+                        None if at == part.path.depth() => WalkEnd::Value(Value::Undefined),
+                        None => WalkEnd::Value(Value::Null),
                     },
                     value => value,
                 });
@@ -279,11 +280,11 @@ impl Expansion<'_> {
         Ok(())
     }
 
-    /// Keeps the key of `places` if it is the least so far.
-    fn offer(&mut self, places: &[Place<'_>]) {
+    /// Keeps the key of `places` if it is the smallest so far.
+    fn offer(&mut self, places: &[WalkEnd<'_>]) {
         let mut key = Vec::new();
         for (place, part) in places.iter().zip(&self.sort.parts) {
-            if let Place::Value(value) = place {
+            if let WalkEnd::Value(value) = place {
                 encode_order(&mut key, *value, part.direction, self.collator);
             }
         }
@@ -293,7 +294,7 @@ impl Expansion<'_> {
     }
 }
 
-/// The direction that 1 or -1 of any numeric type means.
+/// The direction for 1 or -1 of any numeric type.
 fn direction(value: Value<'_>) -> Option<Direction> {
     if compare(value, Value::Int32(1)).is_eq() {
         Some(Direction::Ascending)
@@ -304,7 +305,7 @@ fn direction(value: Value<'_>) -> Option<Direction> {
     }
 }
 
-/// Why the pattern `{field: meta}` cannot be sorted by.
+/// The error for a pattern `{field: meta}` that is not a valid `$meta` sort.
 fn meta_error(meta: Doc<'_>) -> Error {
     let Some(first) = meta.iter().next().filter(|first| first.key == b"$meta") else {
         return Error::new(17312, "$meta is the only expression supported by $sort right now");
@@ -324,12 +325,12 @@ fn meta_error(meta: Doc<'_>) -> Error {
     Error::new(40218, format!("query requires {kind} metadata, but it is not available"))
 }
 
-/// How `$push` orders the elements of an array: as a whole, or by fields of theirs.
+/// The order in which `$push` sorts array elements: by the whole element or by fields inside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ElementOrder(Vec<(Option<Path>, Direction)>);
+pub(crate) struct ElementOrder(Vec<(Option<Path>, Direction)>);
 
 impl ElementOrder {
-    /// Parses the argument of `$push`'s `$sort`: 1, -1 or a pattern.
+    /// Parses the argument of `$sort` in a `$push`: 1, -1 or a pattern.
     pub fn parse(spec: Value<'_>) -> Result<ElementOrder> {
         let illegal = || Error::new(code::BAD_VALUE, "The $sort element value must be either 1 or -1");
         match spec {
@@ -365,7 +366,7 @@ impl ElementOrder {
         }
     }
 
-    /// The order of two elements.
+    /// Compares two elements.
     pub fn compare(&self, a: Value<'_>, b: Value<'_>, collator: Option<&Collator>) -> Ordering {
         for (path, direction) in &self.0 {
             let ordering = match path {
@@ -380,7 +381,7 @@ impl ElementOrder {
     }
 }
 
-/// The field of an element that is sorted by: null if there is none.
+/// The field of an element to sort by; null if the element has none.
 fn inside<'a>(element: Value<'a>, path: &Path) -> Value<'a> {
     let mut value = element;
     for at in 0..path.depth() {
@@ -415,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn arrays_sort_by_their_least_or_greatest_element() {
+    fn key_uses_the_least_or_greatest_array_element() {
         let docs = [
             doc! { "_id": 1, "a": [5, 9] },
             doc! { "_id": 2, "a": 7 },
@@ -429,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_lead_into_documents_and_arrays_of_documents() {
+    fn key_follows_paths_into_documents_and_arrays() {
         let docs = [
             doc! { "_id": 1, "a": { "b": 3 } },
             doc! { "_id": 2, "a": [{ "b": 4 }, { "b": 1 }] },
@@ -442,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn several_parts_through_one_array_take_the_least_combination() {
+    fn key_of_parts_through_one_array_is_the_least_combination() {
         let docs = [
             doc! { "_id": 1, "a": [{ "b": 1, "c": 9 }, { "b": 2, "c": 0 }] },
             doc! { "_id": 2, "a": [{ "b": 1, "c": 5 }] },
@@ -455,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_in_paths_name_elements_as_in_an_index() {
+    fn key_treats_numbers_in_paths_as_array_indexes() {
         let docs = [
             doc! { "_id": 1, "a": [0, 5] },
             doc! { "_id": 2, "a": [[9, 0]] },
@@ -468,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_pattern() {
+    fn parsing_rejects_invalid_patterns() {
         let cases = [
             (doc! { "a": "x" }, 15974),
             (doc! { "a": 2 }, 15975),

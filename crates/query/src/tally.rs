@@ -1,12 +1,13 @@
-//! What an operation has read so far, and by which plans: for the profiler, the log and `currentOp`.
+//! Counts what an operation has read, and records its plans, for the profiler, the log and `currentOp`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// An operation may look things up once for each document of another scan: so many different plans are told.
+/// The maximum number of distinct plans to report. An operation may run one lookup for each document of a scan.
 const MOST_PLANS: usize = 8;
 
-/// The tally of one operation. It counts for show: where several threads read at once, a count may get lost.
+/// The tally of one operation. The counts are informational: when several threads read at once, an increment may be
+/// lost.
 #[derive(Debug, Default)]
 pub struct Tally {
     keys: AtomicU64,
@@ -14,7 +15,7 @@ pub struct Tally {
     plans: Mutex<Plans>,
 }
 
-/// Mostly there is one plan, and noting it takes no memory.
+/// Usually there is one plan; recording it needs no allocation.
 #[derive(Debug, Default)]
 struct Plans {
     first: Option<Arc<str>>,
@@ -27,17 +28,17 @@ impl Plans {
     }
 }
 
-/// How much was read.
+/// How many keys and documents were read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Examined {
-    /// Entries of indexes.
+    /// Index entries.
     pub keys: u64,
     /// Documents.
     pub documents: u64,
 }
 
 impl Examined {
-    /// What was read since `before`.
+    /// The difference to `before`.
     pub fn since(self, before: Examined) -> Examined {
         Examined {
             keys: self.keys.saturating_sub(before.keys),
@@ -47,9 +48,9 @@ impl Examined {
 }
 
 impl Tally {
-    /// Notes that so much was read.
+    /// Adds to the counts.
     pub fn add(&self, read: Examined) {
-        // An atomic addition would cost each document of a scan more than all else here.
+        // An atomic addition would cost each document of a scan more than the rest of this function.
         let add = |to: &AtomicU64, count: u64| {
             if count > 0 {
                 to.store(to.load(Ordering::Relaxed) + count, Ordering::Relaxed);
@@ -59,7 +60,7 @@ impl Tally {
         add(&self.documents, read.documents);
     }
 
-    /// Notes by which plan documents are found: as MongoDB's `planSummary` says it.
+    /// Records the plan that found documents, in the form of MongoDB's `planSummary`.
     pub fn note_plan(&self, plan: &Arc<str>) {
         let mut plans = self.plans();
         if plans.first.is_none() {
@@ -69,12 +70,12 @@ impl Tally {
         }
     }
 
-    /// Forgets the plans so far: another statement of the command begins.
+    /// Removes the recorded plans, because the next statement of the command begins.
     pub fn forget_plans(&self) {
         *self.plans() = Plans::default();
     }
 
-    /// What was read so far.
+    /// The counts so far.
     pub fn examined(&self) -> Examined {
         Examined {
             keys: self.keys.load(Ordering::Relaxed),
@@ -82,7 +83,7 @@ impl Tally {
         }
     }
 
-    /// The plans so far, `None` if documents were looked for by none.
+    /// The plans so far; `None` if no plan was recorded.
     pub fn plan_summary(&self) -> Option<String> {
         let plans = self.plans();
         let all: Vec<&str> = plans.iter().map(|plan| &**plan).collect();
@@ -99,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_read_adds_up_and_plans_are_told_once() {
+    fn tally_sums_reads_and_lists_each_plan_once() {
         let tally = Tally::default();
         assert_eq!(tally.plan_summary(), None);
         tally.add(Examined { keys: 2, documents: 1 });

@@ -1,5 +1,5 @@
-//! What views cost: the persons experiment's five queries as temporary views, an index built, a sum over its ranges,
-//! and the index following changes.
+//! Measures the cost of views: the benchmark suite's five queries as temporary views, building an index, a sum over
+//! ranges of it, and updating it after changes.
 //!
 //! `cargo bench -p diwan-script --bench views [-- NUMBER_OF_DOCUMENTS]`
 
@@ -87,7 +87,7 @@ fn main() {
     });
 }
 
-/// Begins to answer a query, when the index is up to date.
+/// Begins to answer a query once the index is up to date.
 fn answer(
     views: &Arc<Views>,
     collection: &Arc<Collection>,
@@ -134,7 +134,7 @@ fn measure(name: &str, count: i32, work: impl FnOnce(&mut Rows) -> Result<()>) {
     );
 }
 
-/// What the process has used of all processors, in seconds, as Linux tells it.
+/// The CPU time of the process on all processors, in seconds, as reported by Linux.
 fn processor_seconds() -> f64 {
     let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields: Vec<&str> = text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
@@ -142,7 +142,7 @@ fn processor_seconds() -> f64 {
     (ticks(11) + ticks(12)) / 100.0
 }
 
-/// Documents beside rows, for which no query asks.
+/// A source of documents that no query here uses.
 struct NoDocuments;
 
 impl Documents for NoDocuments {
@@ -169,7 +169,7 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('"', "\\\""))
 }
 
-/// A document like those of the experiment.
+/// A document like those of the benchmark suite.
 fn person(number: i32) -> DocBuf {
     let mut random = fastrand::Rng::with_seed(1337 + number as u64);
     let mut person = DocBuilder::new();

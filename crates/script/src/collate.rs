@@ -1,36 +1,37 @@
-//! Keys of views as bytes that order as CouchDB orders the values.
+//! View keys as bytes whose order is CouchDB's order of values.
 //!
-//! `null`, `false`, `true`, numbers, strings, arrays, objects; strings by the Unicode collation algorithm with the root
-//! locale's table; arrays element by element and objects member by member in the order they stand, the shorter first.
-//! With the `raw` option: numbers, `false`, `null`, `true`, objects, arrays, strings by their bytes.
+//! The order is `null`, `false`, `true`, numbers, strings, arrays, objects. Strings compare by the Unicode collation
+//! algorithm with the root locale's table, arrays element by element, and objects member by member in document order; a
+//! prefix is the smaller one. With the `raw` option the order is numbers, `false`, `null`, `true`, objects, arrays, and
+//! strings by their bytes.
 //!
-//! No key is a prefix of another one, so what follows a key never disturbs its order. Equal bytes are equal keys, which
-//! is not to say equal texts: `1` and `1.0` are one key, and so are strings that differ only in what is ignored.
+//! No key is a prefix of another one, so bytes after a key do not affect its order. Equal bytes mean equal keys, but
+//! not equal texts: `1` and `1.0` are one key, and so are strings that differ only in ignorable characters.
 //!
-//! A key: one byte for the type, then the content. A number is its double, the sign bit inverted, all bits inverted if
-//! it is negative. A string is its sort key, in which a zero byte is followed by 0xFF, and two zero bytes. Arrays and
-//! objects are their parts and a zero byte.
+//! A key is one byte for the type and then the content. A number is its double with the sign bit inverted, or with all
+//! bits inverted if it is negative. A string is its sort key, in which each zero byte is followed by 0xFF, and two zero
+//! bytes. An array or object is its parts and a zero byte.
 
 use crate::json::{self, Kind, Number};
 use diwan_value::{Collation, Collator, doc};
 use std::sync::OnceLock;
 
-/// The version of the order of strings: that of the library which has its table.
+/// The version of the order of strings: that of the library, which contains the table.
 pub const VERSION: &str = "2.4.0";
 
-/// How keys are ordered.
+/// The order of keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// By the rules of languages.
+    /// Strings are ordered by the Unicode collation algorithm.
     #[default]
     Unicode,
-    /// By bytes.
+    /// Strings are ordered by their bytes.
     Raw,
 }
 
-/// What ends arrays, objects and strings: less than any type.
+/// Ends arrays, objects and strings. It sorts below the byte of any type.
 const END: u8 = 0;
-/// The byte of the array type.
+/// The byte of the array type in each order.
 const ARRAY: [u8; 2] = [8, 7];
 
 impl Order {
@@ -48,18 +49,18 @@ impl Order {
     }
 }
 
-/// Less than any key.
+/// Sorts below every key.
 pub const LOWEST: &[u8] = &[];
 
-/// Greater than any key.
+/// Sorts above every key.
 pub const HIGHEST: &[u8] = &[0xFF];
 
-/// Appends the key of a JSON text. The text must have passed [`json::check`]; of any other nothing sensible comes out,
-/// but no panic either.
+/// Appends the key of a JSON text. The text must have passed [`json::check`]; otherwise the key is meaningless, but the
+/// function does not panic.
 pub(crate) fn write_key(out: &mut Vec<u8>, text: &str, order: Order) {
     let text = text.trim();
     let Some(kind) = json::kind(text) else { return };
-    // A whole number beyond those of JavaScript stands among the others, though it comes as an object.
+    // An integer beyond JavaScript's range sorts among the numbers, although it is an object in Extended JSON.
     if kind == Kind::Object
         && let Some(number) = Number::of(text)
     {
@@ -79,7 +80,7 @@ pub(crate) fn write_key(out: &mut Vec<u8>, text: &str, order: Order) {
         }
         Kind::Object => {
             for (name, value) in json::members(text) {
-                // Names are strings: their type byte sets them apart from the end.
+                // Names are encoded as strings, whose type byte differs from the end byte.
                 out.push(order.tag(Kind::String));
                 write_text(out, &json::unquote(name), order);
                 write_key(out, value, order);
@@ -89,7 +90,7 @@ pub(crate) fn write_key(out: &mut Vec<u8>, text: &str, order: Order) {
     }
 }
 
-/// The key of any text, or nothing if it is not JSON or nested too deep.
+/// The key of any text; `None` if it is not JSON or nests too deep.
 pub fn key(text: &str, order: Order) -> Option<Vec<u8>> {
     json::check(text).then(|| {
         let mut out = Vec::with_capacity(text.len() + 8);
@@ -99,7 +100,7 @@ pub fn key(text: &str, order: Order) -> Option<Vec<u8>> {
 }
 
 fn write_number(out: &mut Vec<u8>, number: f64) {
-    // Adding zero makes of the negative zero the other one.
+    // Adding zero turns negative zero into positive zero.
     let bits = (number + 0.0).to_bits();
     let ordered = if bits >> 63 == 1 { !bits } else { bits | 1 << 63 };
     out.extend_from_slice(&ordered.to_be_bytes());
@@ -126,7 +127,7 @@ fn write_text(out: &mut Vec<u8>, text: &str, order: Order) {
     out.extend_from_slice(&[0, 0]);
 }
 
-/// The root locale's order, whose data is compiled in.
+/// The collator of the root locale, whose data is compiled in.
 fn collator() -> Option<&'static Collator> {
     static ROOT: OnceLock<Option<Collator>> = OnceLock::new();
     let load = || {
@@ -138,7 +139,7 @@ fn collator() -> Option<&'static Collator> {
     ROOT.get_or_init(|| load().flatten()).as_ref()
 }
 
-/// How many bytes of `bytes` the key at its front takes.
+/// The length in bytes of the key at the front of `bytes`.
 pub fn key_length(bytes: &[u8], order: Order) -> Option<usize> {
     skip(bytes, 0, order)
 }
@@ -153,7 +154,7 @@ fn skip(bytes: &[u8], at: usize, order: Order) -> Option<usize> {
         skip_text(bytes, at)
     } else if is(Kind::Array) || is(Kind::Object) {
         let mut at = at;
-        // Members are names and values one after another, and a name reads as a string.
+        // Members are names and values one after another, and a name is encoded as a string.
         while *bytes.get(at)? != END {
             at = skip(bytes, at, order)?;
         }
@@ -173,8 +174,8 @@ fn skip_text(bytes: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// What keys of one group have in common: of an array its first `level` elements, of anything else all. Gives the bytes
-/// of `key` that say so; the end of an array with as many elements or fewer is among them.
+/// The prefix that the keys of one group share: the first `level` elements of an array, or the whole of any other key.
+/// For an array with at most `level` elements, the prefix includes its end.
 pub fn group_prefix(key: &[u8], level: usize, order: Order) -> &[u8] {
     if key.first() != Some(&ARRAY[order as usize]) {
         return key;
@@ -186,7 +187,7 @@ pub fn group_prefix(key: &[u8], level: usize, order: Order) -> &[u8] {
             _ => at = skip(key, at, order).unwrap_or(key.len()),
         }
     }
-    // An array of exactly so many elements is in one group with the longer ones.
+    // An array with exactly `level` elements is in one group with longer ones.
     key.get(..at).unwrap_or(key)
 }
 
@@ -206,14 +207,14 @@ mod tests {
     }
 
     #[test]
-    fn the_version_is_that_of_the_library() {
+    fn version_matches_the_library() {
         let pinned = format!("icu_collator = {{ version = \"={VERSION}\"");
         assert!(include_str!("../../../Cargo.toml").contains(&pinned));
     }
 
-    /// The order that CouchDB documents.
+    /// The order that CouchDB's documentation gives.
     #[test]
-    fn values_order_as_documented() {
+    fn keys_sort_in_the_documented_order() {
         let ascending = [
             "null",
             "false",
@@ -262,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn raw_values_order_as_documented() {
+    fn raw_keys_sort_in_the_documented_order() {
         let ascending = [
             "-1",
             "1",
@@ -288,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_values_are_one_key() {
+    fn equal_values_have_one_key() {
         for (one, other) in
             [("1", "1.0"), ("0", "-0"), ("10", "1e1"), (r#""\u0061""#, r#""a""#), ("[1, 2]", "[1,2]")]
         {
@@ -298,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_share_a_prefix() {
+    fn keys_of_a_group_share_a_prefix() {
         let key = |text: &str| key(text, Order::Unicode).unwrap();
         let group = |text: &str, level| group_prefix(&key(text), level, Order::Unicode).to_vec();
         assert_eq!(group("[1,2,3]", 2), group("[1,2]", 2));
@@ -311,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_bytes_have_no_length() {
+    fn key_length_rejects_damaged_bytes() {
         let whole = key(r#"[1,{"a":"b"},"c"]"#, Order::Unicode).unwrap();
         for end in 0..whole.len() {
             assert_eq!(key_length(&whole[..end], Order::Unicode), None);

@@ -1,7 +1,7 @@
-//! A design document, read once: its views and options, and what tells its indexes from those of another version.
+//! A parsed design document: its views, its options, and the signature of its indexes.
 //!
-//! Reading is lenient, as stored design documents may hold anything; [`Sandbox::check`](crate::Sandbox::check) says
-//! what is wrong with one that is about to be stored.
+//! The parser is lenient, because stored design documents may contain anything.
+//! [`Sandbox::check`](crate::Sandbox::check) reports the errors of a design document before it is stored.
 
 use crate::error::{Error, Result};
 use diwan_kv::{Direction, KeyRange};
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Shows the design documents of a collection, in the order of their ids.
+/// Calls `show` with each design document of a collection, in the order of their ids.
 pub fn design_documents(view: &ReadView, show: &mut dyn FnMut(Record<'_>)) -> Result<()> {
     let bound = |text: &str| id_key(diwan_value::Value::String(text));
     let range = KeyRange::half_open(bound("_design/")?, bound("_design0")?);
@@ -29,22 +29,22 @@ pub struct ViewDefinition {
     pub map: String,
     /// The source of the reduce function, or the name of a built-in one.
     pub reduce: Option<String>,
-    /// Keys are ordered as bytes, not by the rules of languages.
+    /// Whether strings in keys are ordered by bytes instead of the Unicode collation algorithm.
     pub raw_collation: bool,
 }
 
-/// Options of a whole design document.
+/// The options of a design document.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DesignOptions {
-    /// Documents show their sequence as `_local_seq`.
+    /// Whether map functions see the document's sequence as `_local_seq`.
     pub local_seq: bool,
-    /// Design documents are mapped too.
+    /// Whether design documents are mapped too.
     pub include_design: bool,
-    /// Whether its views are partitioned; as the database is, if nothing is said.
+    /// Whether the views are partitioned; if absent, they are partitioned if the database is.
     pub partitioned: Option<bool>,
 }
 
-/// A design document.
+/// A parsed design document.
 #[derive(Clone, Debug)]
 pub struct Design {
     id: String,
@@ -59,7 +59,7 @@ pub struct Design {
 }
 
 impl Design {
-    /// Reads a design document as it travels over HTTP, with its `_id`.
+    /// Parses a design document in its HTTP form, with its `_id`.
     pub fn parse(text: &[u8]) -> Result<Design> {
         let text = std::str::from_utf8(text).map_err(|_| Error::Design("invalid UTF-8 JSON".to_owned()))?;
         let parsed: Value = serde_json::from_str(text).map_err(|error| Error::Design(error.to_string()))?;
@@ -96,7 +96,7 @@ impl Design {
         })
     }
 
-    /// A design document of one view named `temp`, which nobody stores.
+    /// A design document for a temporary view, with one view named `temp`.
     pub(crate) fn temporary(view: ViewDefinition, language: &str, options: DesignOptions) -> Design {
         let views = BTreeMap::from([("temp".to_owned(), view)]);
         let signature = signature(&views, language, options, "");
@@ -113,32 +113,32 @@ impl Design {
         }
     }
 
-    /// Its id, with `_design/`.
+    /// The id, with `_design/`.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The language its functions are written in.
+    /// The language of the functions.
     pub fn language(&self) -> &str {
         &self.language
     }
 
-    /// The document's text.
+    /// The text of the document.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Its members.
+    /// The members.
     pub fn fields(&self) -> &Map<String, Value> {
         &self.fields
     }
 
-    /// Its views, by name.
+    /// The views by name.
     pub fn views(&self) -> &BTreeMap<String, ViewDefinition> {
         &self.views
     }
 
-    /// Its options.
+    /// The options.
     pub fn options(&self) -> DesignOptions {
         self.options
     }
@@ -148,22 +148,22 @@ impl Design {
         &self.library
     }
 
-    /// What identifies the indexes of its views: a hash of all that an index depends on.
+    /// Identifies the indexes of the views: a hash of everything that an index depends on.
     pub fn signature(&self) -> [u8; 16] {
         self.signature
     }
 
-    /// The signature as `_info` shows it.
+    /// The signature as shown by `_info`.
     pub fn signature_text(&self) -> String {
         self.signature.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// What identifies the whole text, for compiled functions.
+    /// A hash of the whole text, which identifies compiled functions.
     pub(crate) fn fingerprint(&self) -> [u8; 16] {
         self.fingerprint
     }
 
-    /// Whether it has a function at this path, such as `validate_doc_update` or `filters`, `name`.
+    /// Whether there is a function at this path, such as `validate_doc_update`, or `filters` and a name.
     pub fn has_function(&self, path: &[&str]) -> bool {
         let mut members = path.iter();
         let first = members.next().and_then(|name| self.fields.get(*name));
@@ -206,7 +206,7 @@ pub(crate) fn check_members(design: &Design) -> Result<()> {
         if name == "lib" {
             continue;
         }
-        // A Mango index is a view whose map is an object.
+        // A Mango index is a view whose `map` is an object.
         match view.get("map") {
             None => return Err(Error::Design(format!("View `{name}` must contain map function"))),
             Some(Value::Object(_)) if design.language == "query" => {}
@@ -238,7 +238,7 @@ fn read_views(stored: &Map<String, Value>) -> BTreeMap<String, ViewDefinition> {
     views
 }
 
-/// The version of the rows' and keys' format, part of every signature: a new one builds every index anew.
+/// The version of the format of rows and keys. It is part of every signature, so a new version rebuilds all indexes.
 const FORMAT: u8 = 3;
 
 fn signature(
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_depends_on_what_its_views_are() {
+    fn signature_depends_on_views_and_options() {
         let base = r#"{"_id":"_design/a","views":{"v":{"map":"function(d){}","reduce":"_sum"}}}"#;
         let same =
             r#"{"shows":{"s":"x"},"_id":"_design/a","views":{"v":{"reduce":"_sum","map":"function(d){}"}}}"#;
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn members_have_their_types() {
+    fn check_members_rejects_wrong_types() {
         for (text, reason) in [
             (r#"{"views":1}"#, "`views` field must have object type"),
             (r#"{"views":{"v":{}}}"#, "View `v` must contain map function"),
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn strange_members_are_no_views() {
+    fn parsing_ignores_invalid_views() {
         let design = design(
             r#"{"_id":"_design/a","language":7,"views":{"a":1,"b":{"map":2},"c":{"map":"x"}},"filters":{"f":"g"}}"#,
         );

@@ -1,18 +1,18 @@
-//! What scripts and views refuse, with CouchDB's names and texts.
+//! Errors of scripts and views, with CouchDB's names and texts.
 
-/// What this crate's operations return.
+/// The result of this crate's operations.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// An error of a script, a view or a query of one.
+/// An error of a script, a view or a view query.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
-    /// A function does not compile, or is none.
+    /// A function does not compile or is not a function.
     #[error("{0}")]
     Compilation(String),
-    /// A call took longer than it may.
+    /// A call exceeded the time limit.
     #[error("The script ran for more than {0} seconds and was ended.")]
     Timeout(u64),
-    /// A call needed more memory than it may, or nested too deeply for its stack.
+    /// A call exceeded the limit of memory, stack or output.
     #[error("{0}")]
     Exhausted(String),
     /// A script threw `["error", name, reason]`, an object with `error` and `reason`, an `Error` or anything else.
@@ -20,7 +20,7 @@ pub enum Error {
     Thrown {
         /// The error's name, as the client sees it.
         name: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// A script threw `{forbidden: …}`.
@@ -29,31 +29,31 @@ pub enum Error {
     /// A script threw `{unauthorized: …}`.
     #[error("{0}")]
     Unauthorized(String),
-    /// There is no such function or view.
+    /// The function or view does not exist.
     #[error("{0}")]
     NotFound(String),
-    /// A parameter of a query is wrong, alone or beside the others.
+    /// A query parameter is invalid, alone or in combination with others.
     #[error("{0}")]
     Query(String),
-    /// The design document is not one.
+    /// The design document is invalid.
     #[error("{0}")]
     Design(String),
-    /// A built-in reduce does not take such values.
+    /// A built-in reduce function cannot reduce these values.
     #[error("{0}")]
     InvalidValue(String),
-    /// Whoever waited is gone, or the store is closing.
+    /// The request was cancelled, or the store is closing.
     #[error("The request was ended.")]
     Ended,
-    /// An index was made invalid while it was read or built; asking again is right.
+    /// The index was removed while it was read or built. The caller should retry.
     #[error("The index was replaced while it was in use.")]
     Replaced,
-    /// The store refused or failed.
+    /// An error of the store.
     #[error("{0}")]
     Store(#[from] diwan_store::Error),
 }
 
 impl Error {
-    /// The error's name, as CouchDB's `error` member has it.
+    /// The name for CouchDB's `error` member.
     pub fn name(&self) -> &str {
         match self {
             Error::Compilation(_) => "compilation_error",
@@ -71,7 +71,7 @@ impl Error {
         }
     }
 
-    /// The error's reason, as CouchDB's `reason` member has it.
+    /// The text for CouchDB's `reason` member.
     pub fn reason(&self) -> String {
         match self {
             Error::Thrown { reason, .. } => reason.clone(),
@@ -79,7 +79,7 @@ impl Error {
         }
     }
 
-    /// The status that an HTTP response carries.
+    /// The HTTP status.
     pub fn status(&self) -> u16 {
         match self {
             Error::Compilation(_) | Error::Query(_) | Error::Design(_) => 400,

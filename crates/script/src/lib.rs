@@ -1,14 +1,14 @@
 //! The JavaScript sandbox, and the views made with it.
 //!
 //! A [`Sandbox`] runs the functions of a [`Design`]: filters, validations, updates, shows, lists, rewrites, and the map
-//! and reduce functions of views. [`Views`] keeps what maps emit in indexes that follow the change log of their
-//! collection, and answers queries from them. This is the only crate that knows of the JavaScript engine.
+//! and reduce functions of views. [`Views`] stores the output of map functions in indexes that follow the change log of
+//! their collection, and answers queries from them. Only this crate depends on the JavaScript engine.
 //!
 //! Invariants:
-//! - A script sees nothing but its arguments: no files, no sockets, no other design document.
-//! - A script has limits on time, memory, stack and output. Who exceeds one gets an error and a new context the next
-//!   time; nobody else notices.
-//! - A reader of an index sees it as of one sequence of its collection.
+//! - A script has access to its arguments only: no files, no sockets, no other design document.
+//! - A script has limits on time, memory, stack and output. A call that exceeds one gets an error, and its context is
+//!   replaced by a new one; other calls are not affected.
+//! - A reader of an index sees the index at one sequence of its collection.
 
 pub mod collate;
 mod design;

@@ -1,4 +1,4 @@
-//! A client of one connection that sends `OP_MSG` and reads replies.
+//! A client with one connection that sends `OP_MSG` and receives replies.
 
 use diwan_value::{Doc, DocBuf};
 use std::io::{self, Read, Write};
@@ -8,24 +8,24 @@ use std::time::Duration;
 /// How long a reply may take before the test fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The header of a message, and of the flags and the kind of section behind it.
+/// The length of a message header, and of the flags and the section kind after it.
 const HEADER: usize = 16;
 const PREFIX: usize = HEADER + 5;
 
-/// A reply with what its header says.
+/// A reply and the fields of its header.
 #[derive(Debug)]
 pub struct Reply {
-    /// The server's number of it.
+    /// The server's request id.
     pub number: i32,
-    /// The number of the message that it answers.
+    /// The request id of the message that it answers.
     pub response_to: i32,
-    /// Whether another one follows unasked.
+    /// Whether the server will send another reply without a request.
     pub more_to_come: bool,
-    /// What it says.
+    /// The reply document.
     pub document: DocBuf,
 }
 
-/// One connection.
+/// One connection to the MongoDB port.
 #[derive(Debug)]
 pub struct TestClient {
     stream: TcpStream,
@@ -33,7 +33,7 @@ pub struct TestClient {
 }
 
 impl TestClient {
-    /// Connects.
+    /// Connects to the server.
     pub fn connect(address: SocketAddr) -> io::Result<TestClient> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
@@ -63,17 +63,17 @@ impl TestClient {
         self.send_raw(&message)
     }
 
-    /// Sends bytes as they are.
+    /// Sends raw bytes.
     pub fn send_raw(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.write_all(bytes)
     }
 
-    /// Reads the next reply.
+    /// Receives the next reply.
     pub fn receive(&mut self) -> io::Result<DocBuf> {
         Ok(self.receive_reply()?.document)
     }
 
-    /// Reads the next reply with what its header says.
+    /// Receives the next reply with the fields of its header.
     pub fn receive_reply(&mut self) -> io::Result<Reply> {
         let mut header = [0; HEADER];
         self.stream.read_exact(&mut header)?;

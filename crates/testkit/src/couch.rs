@@ -1,4 +1,4 @@
-//! A server of the CouchDB face in this process.
+//! Runs the CouchDB interface in the test process.
 
 use crate::http::HttpClient;
 use diwan_couch::{Config, Couch};
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
-/// A running server, on a free port of the loopback interface. Ends when it is dropped.
+/// A running server on a free port of the loopback interface. Dropping it stops the server.
 pub struct TestCouch {
     address: SocketAddr,
     couch: Arc<Couch>,
@@ -20,22 +20,22 @@ pub struct TestCouch {
 }
 
 impl TestCouch {
-    /// A server that keeps everything in memory.
+    /// Starts a server that keeps everything in memory.
     pub fn in_memory() -> TestCouch {
         TestCouch::with_config(Config::default())
     }
 
-    /// A server in memory with these settings.
+    /// Starts a server in memory with these settings.
     pub fn with_config(config: Config) -> TestCouch {
         TestCouch::start(Arc::new(MemoryEngine::new()), None, config)
     }
 
-    /// A server over this engine.
+    /// Starts a server on this engine.
     pub fn on_engine(engine: Arc<dyn Engine>) -> TestCouch {
         TestCouch::start(engine, None, Config::default())
     }
 
-    /// A server in a new temporary directory.
+    /// Starts a server in a new temporary directory.
     pub fn on_disk() -> TestCouch {
         TestCouch::in_directory(tempfile::tempdir().expect("a temporary directory"))
     }
@@ -59,32 +59,32 @@ impl TestCouch {
         TestCouch { address, couch, runtime: Some(runtime), directory }
     }
 
-    /// Where it listens.
+    /// The address it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where it listens, as a URL without a slash at its end.
+    /// The URL it listens on, without a trailing slash.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// The face itself.
+    /// The CouchDB interface itself.
     pub fn couch(&self) -> &Arc<Couch> {
         &self.couch
     }
 
-    /// The store below.
+    /// The store of the server.
     pub fn store(&self) -> &Arc<Store> {
         &self.couch.store
     }
 
-    /// A new connection.
+    /// Opens a connection.
     pub fn client(&self) -> HttpClient {
         HttpClient::connect(self.address).expect("a connection to the server")
     }
 
-    /// Ends the server cleanly and starts another one on the same directory.
+    /// Stops the server cleanly and starts a new one on the same directory.
     ///
     /// # Panics
     ///

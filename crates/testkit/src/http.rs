@@ -1,4 +1,4 @@
-//! A client of one HTTP/1.1 connection: requests one after another, replies as they came.
+//! A client with one HTTP/1.1 connection. It sends requests one after another.
 
 use serde_json::Value;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -8,14 +8,14 @@ use std::time::Duration;
 /// How long a reply may take before the test fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// One connection.
+/// One connection to the HTTP port.
 #[derive(Debug)]
 pub struct HttpClient {
     reader: BufReader<TcpStream>,
     headers: Vec<(String, String)>,
 }
 
-/// What was answered.
+/// A response.
 #[derive(Clone, Debug)]
 pub struct HttpReply {
     /// The status.
@@ -27,7 +27,7 @@ pub struct HttpReply {
 }
 
 impl HttpReply {
-    /// The first header of that name (in lower case).
+    /// The first header with that name, given in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|pair| pair.0 == name).map(|pair| pair.1.as_str())
     }
@@ -37,7 +37,7 @@ impl HttpReply {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// The body as JSON; null if it is none.
+    /// The body as JSON; null if it is not JSON.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
@@ -51,7 +51,7 @@ impl HttpReply {
 }
 
 impl HttpClient {
-    /// Connects.
+    /// Connects to the server.
     pub fn connect(address: SocketAddr) -> io::Result<HttpClient> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
@@ -59,13 +59,13 @@ impl HttpClient {
         Ok(HttpClient { reader: BufReader::new(stream), headers: Vec::new() })
     }
 
-    /// The same connection, with one more header in every request that does not have it.
+    /// Adds a header to every later request that does not have it.
     pub fn with_header(mut self, name: &str, value: &str) -> HttpClient {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// Sends a request and reads the reply. A body goes with its length.
+    /// Sends a request and receives the response. A body is sent with its length.
     ///
     /// # Panics
     ///
@@ -74,8 +74,8 @@ impl HttpClient {
         self.try_send(method, path, headers, body).expect("a reply to the request")
     }
 
-    /// The same, or why there is none.
-    pub fn try_send(
+    /// Like [`HttpClient::send`], with an error if there is no response.
+    fn try_send(
         &mut self,
         method: &str,
         path: &str,
@@ -92,23 +92,23 @@ impl HttpClient {
         self.send("GET", path, &[], b"")
     }
 
-    /// Sends a request with JSON.
+    /// Sends a request with a JSON body.
     pub fn json(&mut self, method: &str, path: &str, body: &Value) -> HttpReply {
         let text = body.to_string();
         self.send(method, path, &[("Content-Type", "application/json")], text.as_bytes())
     }
 
-    /// `PUT` with JSON.
+    /// Sends a `PUT` with a JSON body.
     pub fn put(&mut self, path: &str, body: &Value) -> HttpReply {
         self.json("PUT", path, body)
     }
 
-    /// `POST` with JSON.
+    /// Sends a `POST` with a JSON body.
     pub fn post(&mut self, path: &str, body: &Value) -> HttpReply {
         self.json("POST", path, body)
     }
 
-    /// Sends a request whose body comes in chunks, from `pieces`.
+    /// Sends a request with a chunked body, one chunk for each of `pieces`.
     pub fn send_chunked<'p>(
         &mut self,
         method: &str,
@@ -151,7 +151,7 @@ impl HttpClient {
         self.reader.get_mut().write_all(head.as_bytes())
     }
 
-    /// Reads a reply to a request of this method.
+    /// Receives the response to a request with this method.
     pub fn receive(&mut self, method: &str) -> io::Result<HttpReply> {
         let invalid = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
         let status = self.line()?;

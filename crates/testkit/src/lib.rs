@@ -1,8 +1,8 @@
-//! In-process servers for tests, and a client that speaks just enough of the protocol to ask them.
+//! In-process servers for tests, and small clients for both protocols.
 //!
-//! A [`TestServer`] listens on a free port, in memory or in a temporary directory of its own, and ends when it is
-//! dropped. A [`TestClient`] sends a command and gives the reply as it came. [`TestCouch`] and [`HttpClient`] are the
-//! same for HTTP.
+//! A [`TestServer`] listens on a free port, in memory or in its own temporary directory, and stops when it is dropped.
+//! A [`TestClient`] sends commands and returns replies unchanged. [`TestCouch`] and [`HttpClient`] do the same for
+//! HTTP.
 
 mod client;
 mod couch;

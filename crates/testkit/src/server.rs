@@ -1,4 +1,4 @@
-//! A server in this process.
+//! Runs the MongoDB interface in the test process.
 
 use crate::client::TestClient;
 use diwan_kv::{Engine, MemoryEngine};
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
-/// A running server, on a free port of the loopback interface. Ends when it is dropped.
+/// A running server on a free port of the loopback interface. Dropping it stops the server.
 pub struct TestServer {
     address: SocketAddr,
     server: Arc<Server>,
@@ -22,22 +22,22 @@ pub struct TestServer {
 }
 
 impl TestServer {
-    /// A server that keeps everything in memory.
+    /// Starts a server that keeps everything in memory.
     pub fn in_memory() -> TestServer {
         TestServer::start(Arc::new(MemoryEngine::new()), None, Options::default())
     }
 
-    /// A server in memory with these options.
+    /// Starts a server in memory with these options.
     pub fn with_options(options: Options) -> TestServer {
         TestServer::start(Arc::new(MemoryEngine::new()), None, options)
     }
 
-    /// A server over this engine.
+    /// Starts a server on this engine.
     pub fn on_engine(engine: Arc<dyn Engine>) -> TestServer {
         TestServer::start(engine, None, Options::default())
     }
 
-    /// A server in a new temporary directory.
+    /// Starts a server in a new temporary directory.
     pub fn on_disk() -> TestServer {
         let directory = tempfile::tempdir().expect("a temporary directory");
         TestServer::in_directory(directory)
@@ -63,23 +63,23 @@ impl TestServer {
         TestServer { address, server, store, runtime: Some(runtime), directory }
     }
 
-    /// Where it listens.
+    /// The address it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The store below.
+    /// The store of the server.
     pub fn store(&self) -> &Arc<Store> {
         &self.store
     }
 
-    /// A new connection.
+    /// Opens a connection.
     pub fn client(&self) -> TestClient {
         self.try_client().expect("a connection to the server")
     }
 
-    /// A new connection, or why there is none.
-    pub fn try_client(&self) -> io::Result<TestClient> {
+    /// Opens a connection, or returns why it could not.
+    fn try_client(&self) -> io::Result<TestClient> {
         TestClient::connect(self.address)
     }
 
@@ -88,7 +88,7 @@ impl TestServer {
         self.server.connections()
     }
 
-    /// Ends the server cleanly and starts another one on the same directory.
+    /// Stops the server cleanly and starts a new one on the same directory.
     ///
     /// # Panics
     ///

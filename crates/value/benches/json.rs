@@ -1,4 +1,4 @@
-//! What reading and writing JSON costs: documents of about 110 bytes, as clients send and are sent them.
+//! Measures the cost of parsing and writing JSON, on documents of about 110 bytes as HTTP clients exchange them.
 //!
 //! `cargo bench -p diwan-value --bench json [-- NUMBER_OF_DOCUMENTS]`
 
@@ -54,7 +54,7 @@ fn main() {
     });
 }
 
-/// A person like the experiments', which has one of four shapes.
+/// A document like those of the benchmark suite, in one of four shapes.
 fn person(n: u32) -> String {
     let scrambled = n.wrapping_mul(2_654_435_761);
     let more = match scrambled >> 30 {

@@ -1,4 +1,5 @@
-//! Writing BSON: one growing buffer, nested documents in place, lengths filled in at the end.
+//! Writes BSON into one growing buffer. Nested documents are written in place, and their lengths are filled in when
+//! they are closed.
 
 use crate::element::{Element, RawValue, Type};
 use crate::owned::{DocBuf, ValueBuf};
@@ -22,8 +23,8 @@ pub struct DocBuilder {
     bytes: Vec<u8>,
     /// Where the document begins.
     start: usize,
-    /// Where the innermost open document begins. In the place of its length stands how far before it the one around it
-    /// begins.
+    /// Where the innermost open document begins. Until a document is closed, its length field holds the distance back
+    /// to the start of the enclosing document.
     open: usize,
 }
 
@@ -46,37 +47,37 @@ impl DocBuilder {
         DocBuilder { bytes: buffer, start, open: start }
     }
 
-    /// Goes on with a finished document's bytes.
+    /// Continues a finished document: further elements are appended to its bytes.
     pub(crate) fn reopen(mut bytes: Vec<u8>) -> DocBuilder {
         bytes.pop();
         DocBuilder { bytes, start: 0, open: 0 }
     }
 
-    /// How many bytes were written so far, other content of the buffer included.
+    /// How many bytes the buffer holds, including bytes that were there before the document.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether the document has no element yet, whatever lies before it in the buffer.
+    /// Whether the document has no element yet. Bytes before it in the buffer do not count.
     pub fn is_empty(&self) -> bool {
         self.bytes.len() == self.start + 4
     }
 
-    /// Appends one element. A key must not contain NUL: callers take keys from validated documents or literals; what
-    /// follows a NUL is cut off, so that the document stays well-formed.
+    /// Appends one element. A key must not contain NUL: callers take keys from validated documents or literals. A key
+    /// with a NUL is truncated there, so that the document stays well-formed.
     pub fn append(&mut self, key: &str, value: impl Append) -> &mut DocBuilder {
         self.header(value.tag(), key.as_bytes());
         value.write(&mut self.bytes);
         self
     }
 
-    /// Appends an element as it lies in another document.
+    /// Appends an element copied from another document.
     #[inline]
     pub fn append_element(&mut self, element: Element<'_>) -> &mut DocBuilder {
         self.append_raw(element.key, element.raw)
     }
 
-    /// Appends a value as it lies in another document, under `key`.
+    /// Appends a value copied from another document, under `key`.
     #[inline]
     pub fn append_raw(&mut self, key: &[u8], raw: RawValue<'_>) -> &mut DocBuilder {
         self.header(raw.tag, key);
@@ -99,14 +100,14 @@ impl DocBuilder {
         self
     }
 
-    /// Appends elements as their bytes lie one after another in another document or array.
+    /// Appends the bytes of consecutive elements copied from another document or array.
     #[inline]
     pub fn append_span(&mut self, elements: &[u8]) -> &mut DocBuilder {
         self.bytes.extend_from_slice(elements);
         self
     }
 
-    /// Opens a nested document under `key`; what follows goes into it until [`DocBuilder::end`].
+    /// Opens a nested document under `key`. Elements go into it until [`DocBuilder::end`].
     pub fn begin_document(&mut self, key: &str) -> &mut DocBuilder {
         self.begin(Type::Document, key)
     }
@@ -116,7 +117,7 @@ impl DocBuilder {
         self.begin(Type::Array, key)
     }
 
-    /// Closes the innermost open document or array. Closing the outermost is [`DocBuilder::finish`]'s.
+    /// Closes the innermost open document or array. [`DocBuilder::finish`] closes the outermost.
     pub fn end(&mut self) -> &mut DocBuilder {
         if self.open > self.start {
             let before =
@@ -127,12 +128,12 @@ impl DocBuilder {
         self
     }
 
-    /// Closes everything and gives the document.
+    /// Closes all open documents and returns the document.
     pub fn finish(self) -> DocBuf {
         DocBuf::trusted(self.finish_buffer())
     }
 
-    /// Closes everything and gives the whole buffer, what was before the document included.
+    /// Closes all open documents and returns the whole buffer, including the bytes before the document.
     pub fn finish_buffer(mut self) -> Vec<u8> {
         while self.open > self.start {
             self.end();
@@ -207,7 +208,7 @@ impl ArrayBuilder {
     }
 }
 
-/// The decimal digits of `number`, written to the end of `buffer`.
+/// Writes the decimal digits of `number` to the end of `buffer` and returns them.
 fn itoa(mut number: usize, buffer: &mut [u8; 20]) -> &[u8] {
     let mut at = buffer.len();
     loop {
@@ -220,9 +221,9 @@ fn itoa(mut number: usize, buffer: &mut [u8; 20]) -> &[u8] {
     }
 }
 
-/// What can be appended to a document: every Rust type with one obvious BSON type.
+/// A Rust type that has one obvious BSON type and can be appended to a document.
 pub trait Append {
-    /// The BSON type that is written.
+    /// The BSON type of the value.
     fn tag(&self) -> Type;
     /// Writes the value's bytes, without type and key.
     fn write(&self, out: &mut Vec<u8>);
@@ -294,7 +295,7 @@ impl Append for RawValue<'_> {
     }
 }
 
-/// Implements [`Append`] by conversion to a [`Value`].
+/// Implements [`Append`] for a type by converting it to a [`Value`].
 macro_rules! append_as {
     ($($type:ty, |$this:ident| $value:expr;)*) => {$(
         impl Append for $type {
@@ -370,7 +371,7 @@ mod tests {
     use crate::{Array, Doc, Value, array, doc};
 
     #[test]
-    fn nested_documents_get_their_lengths() {
+    fn end_fills_in_the_lengths_of_nested_documents() {
         let mut builder = DocBuilder::new();
         builder.append("a", 1);
         builder.begin_document("b").append("c", "text");
@@ -384,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_open_is_closed() {
+    fn finish_closes_documents_left_open() {
         let mut builder = DocBuilder::new();
         builder.begin_document("a").begin_array("b");
         assert_eq!(builder.finish(), doc! { "a": { "b": [] } });
@@ -394,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_follows_other_bytes() {
+    fn with_buffer_keeps_the_bytes_before_the_document() {
         let mut builder = DocBuilder::with_buffer(b"head".to_vec());
         assert!(builder.is_empty());
         builder.append("a", 1);
@@ -405,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn a_finished_document_can_go_on() {
+    fn into_builder_appends_to_a_finished_document() {
         let mut builder = doc! { "a": 1 }.into_builder();
         assert!(!builder.is_empty());
         builder.append_all(doc! { "b": 2, "c": 3 }.as_doc());
@@ -414,14 +415,14 @@ mod tests {
     }
 
     #[test]
-    fn a_key_ends_at_a_nul() {
+    fn append_truncates_a_key_at_nul() {
         let mut builder = DocBuilder::new();
         builder.append("a\0b", 1);
         assert_eq!(builder.finish(), doc! { "a": 1 });
     }
 
     #[test]
-    fn arrays_are_numbered() {
+    fn array_elements_get_decimal_keys() {
         let mut builder = ArrayBuilder::new();
         for number in 0..12 {
             builder.push(number);

@@ -1,8 +1,9 @@
 //! Language-specific string order.
 //!
-//! A [`Collation`] is what the user asks for, checked and completed with the locale's defaults; a [`Collator`] is
-//! the same made ready to compare, by ICU with the Unicode data compiled in. Its sort keys order by `memcmp` as it
-//! compares, which is what indexes hold; the data's version is therefore pinned like the storage engine's.
+//! A [`Collation`] is what the user specified, checked and completed with the locale's defaults. A [`Collator`] is
+//! built from it and compares strings with ICU and its compiled-in Unicode data. `memcmp` of its sort keys gives the
+//! same order as its comparison. Indexes store sort keys, so the version of the data is pinned like the storage
+//! engine's.
 
 mod collator;
 mod locale;
@@ -14,20 +15,20 @@ use std::fmt;
 
 pub use collator::Collator;
 
-/// The version that collations are listed with, and the only one that may be asked for.
+/// The version that listed collations show. A user may ask for no other.
 pub const VERSION: &str = "57.1";
 
-/// Which letters come first where only case differs.
+/// Which letters come first where strings differ only in case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum CaseFirst {
     Upper,
     Lower,
-    /// As the language has it.
+    /// The language decides.
     Off,
 }
 
-/// What differences between characters count: each level counts those of the levels before it.
+/// Which differences between characters count. Each level includes the levels before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Strength {
     /// Letters.
@@ -36,22 +37,22 @@ pub enum Strength {
     Secondary = 2,
     /// Case and variants.
     Tertiary = 3,
-    /// Punctuation, where it is shifted.
+    /// Punctuation, if `alternate` is `shifted`.
     Quaternary = 4,
     /// Code points.
     Identical = 5,
 }
 
-/// How whitespace and punctuation count.
+/// Whether whitespace and punctuation count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Alternate {
-    /// As letters do.
+    /// They count as letters do.
     NonIgnorable,
-    /// Only at the fourth level.
+    /// They count only at the fourth level.
     Shifted,
 }
 
-/// What [`Alternate::Shifted`] is about.
+/// The characters that [`Alternate::Shifted`] applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MaxVariable {
     /// Whitespace and punctuation.
@@ -60,7 +61,7 @@ pub enum MaxVariable {
     Space,
 }
 
-/// A collation as the user specified it, checked, with the locale's defaults where nothing was said.
+/// A collation as the user specified it, checked, with the locale's defaults for the options left out.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Collation {
     locale: String,
@@ -80,7 +81,7 @@ impl Collation {
         &self.locale
     }
 
-    /// What differences count.
+    /// Which differences count.
     pub fn strength(&self) -> Strength {
         self.strength
     }
@@ -102,7 +103,7 @@ impl Collation {
     }
 }
 
-/// Gives an option's values their names, both ways.
+/// Maps an option's values to their names and back.
 macro_rules! names {
     ($type:ident { $($value:ident = $name:literal),* }) => {
         impl $type {

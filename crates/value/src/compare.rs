@@ -1,7 +1,7 @@
-//! The BSON comparison order: first by type, numbers of all four types among each other by their exact value, then by
-//! value; documents field by field, arrays element by element.
+//! The BSON comparison order: first by type, then by value. Numbers of all four types compare by their exact value.
+//! Documents compare field by field, arrays element by element.
 //!
-//! The order is total: values that are equal under it are interchangeable as index keys.
+//! The order is total. Values that compare equal are interchangeable as index keys.
 
 use crate::collation::Collator;
 use crate::element::{Element, Type};
@@ -9,7 +9,7 @@ use crate::number;
 use crate::view::{Array, Doc, Value};
 use std::cmp::Ordering;
 
-/// A type's place in the comparison order. Types of the same rank compare by value with each other.
+/// The rank of a type in the comparison order. Values whose types share a rank compare by value.
 #[inline]
 pub fn type_rank(tag: Type) -> u8 {
     match tag {
@@ -39,7 +39,7 @@ pub fn compare(a: Value<'_>, b: Value<'_>) -> Ordering {
     compare_with(a, b, None)
 }
 
-/// Compares two values, strings (nested ones too) by `collator`.
+/// Compares two values. Strings, including nested ones, are compared by `collator`.
 #[inline]
 pub fn compare_with(a: Value<'_>, b: Value<'_>, collator: Option<&Collator>) -> Ordering {
     match (a, b) {
@@ -50,13 +50,14 @@ pub fn compare_with(a: Value<'_>, b: Value<'_>, collator: Option<&Collator>) -> 
     }
 }
 
-/// Compares two documents: each pair of fields by type rank, then name, then value; a prefix is the smaller.
+/// Compares two documents: each pair of fields by type rank, then name, then value. A document that is a prefix of the
+/// other is the smaller one.
 pub fn compare_docs(a: Doc<'_>, b: Doc<'_>, collator: Option<&Collator>) -> Ordering {
     elements(a.iter(), b.iter(), collator, true)
 }
 
-/// Compares two arrays value by value; a prefix is the smaller.
-pub fn compare_arrays(a: Array<'_>, b: Array<'_>, collator: Option<&Collator>) -> Ordering {
+/// Compares two arrays value by value. An array that is a prefix of the other is the smaller one.
+pub(crate) fn compare_arrays(a: Array<'_>, b: Array<'_>, collator: Option<&Collator>) -> Ordering {
     elements(a.elements(), b.elements(), collator, false)
 }
 
@@ -108,12 +109,12 @@ fn general(a: Value<'_>, b: Value<'_>, collator: Option<&Collator>) -> Ordering 
             Value::JavaScriptWithScope { code, scope },
             Value::JavaScriptWithScope { code: other_code, scope: other_scope },
         ) => code.cmp(other_code).then_with(|| compare_docs(scope, other_scope, None)),
-        // Equal for MinKey, MaxKey, Undefined and Null; an order for values of different ranks.
+        // MinKey, MaxKey, Undefined and Null are equal to themselves; values of different ranks are ordered by rank.
         _ => type_rank(a.tag()).cmp(&type_rank(b.tag())),
     }
 }
 
-/// An `i32` is a double without loss.
+/// Converts the `i32`, which is exact, and compares as doubles.
 fn doubles_of_int(a: i32, b: f64) -> Ordering {
     number::doubles(a.into(), b)
 }

@@ -1,6 +1,6 @@
-//! Decimal128: the fields of its binary-integer-decimal encoding, arithmetic, text, conversions.
+//! Decimal128: the fields of its binary-integer-decimal encoding, arithmetic, and conversions.
 //!
-//! Arithmetic is IEEE 754's with 34 digits, rounding half to even; nothing traps, impossible operations give NaN.
+//! Arithmetic follows IEEE 754 with 34 digits and rounds half to even. No operation traps; an invalid one gives NaN.
 
 mod arithmetic;
 mod convert;
@@ -10,31 +10,31 @@ use crate::scalar::Decimal128;
 pub use arithmetic::Rounding;
 pub use convert::ParseDecimalError;
 
-/// What is added to an exponent before it is stored.
-pub const EXPONENT_BIAS: i32 = 6176;
+/// The bias that is added to a stored exponent.
+const EXPONENT_BIAS: i32 = 6176;
 
 /// The largest coefficient: 34 nines.
-pub const MAX_COEFFICIENT: u128 = 9_999_999_999_999_999_999_999_999_999_999_999;
+pub(crate) const MAX_COEFFICIENT: u128 = 9_999_999_999_999_999_999_999_999_999_999_999;
 
-/// How many bits the coefficient takes.
+/// How many bits the coefficient occupies.
 const COEFFICIENT_BITS: u32 = 113;
 
 /// The largest stored exponent: that of 10^6111.
 const MAX_BIASED: u128 = 12_287;
 
-/// A Decimal128 taken apart.
+/// The parts of a Decimal128.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parts {
     /// Not a number, of either sign, quiet or signalling.
     NaN,
     /// An infinity.
     Infinity {
-        /// Whether it is below every finite number.
+        /// Whether it is the negative infinity.
         negative: bool,
     },
     /// ±coefficient × 10^exponent.
     Finite {
-        /// The sign, which zero has too.
+        /// The sign. Zero has one too.
         negative: bool,
         /// At most [`MAX_COEFFICIENT`].
         coefficient: u128,
@@ -88,7 +88,8 @@ impl Decimal128 {
         self
     }
 
-    /// ±coefficient × 10^exponent, as it is; `None` if coefficient or exponent is out of range.
+    /// Builds ±coefficient × 10^exponent without normalizing it; `None` if the coefficient or the exponent is out of
+    /// range.
     pub fn from_parts(negative: bool, coefficient: u128, exponent: i32) -> Option<Decimal128> {
         let biased = u128::try_from(exponent.checked_add(EXPONENT_BIAS)?)
             .ok()
@@ -99,14 +100,15 @@ impl Decimal128 {
         })
     }
 
-    /// Takes the number apart. A coefficient beyond 34 digits is not canonical and means zero, as IEEE 754 says.
+    /// Splits the number into its parts. A coefficient of more than 34 digits is not canonical and means zero, as IEEE
+    /// 754 requires.
     pub fn parts(self) -> Parts {
         let bits = u128::from_le_bytes(self.0);
         let negative = bits >> 127 == 1;
         match (bits >> 122) & 0b1_1111 {
             0b1_1111 => Parts::NaN,
             0b1_1110 => Parts::Infinity { negative },
-            // The form for coefficients of 114 bits, all of which are beyond 34 digits.
+            // This form has coefficients of 114 bits, all of which exceed 34 digits.
             0b1_1000..=0b1_1101 => Parts::Finite {
                 negative,
                 coefficient: 0,

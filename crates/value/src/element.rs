@@ -1,4 +1,4 @@
-//! Elements of a document: the type byte, the key and the bytes of a value, found without decoding.
+//! Elements of a document: type byte, key and value bytes, located without decoding the value.
 
 use crate::scalar::{Decimal128, ObjectId, Timestamp};
 use crate::view::{Array, Doc, Value};
@@ -32,7 +32,7 @@ pub enum Type {
 }
 
 impl Type {
-    /// The type of a type byte.
+    /// The type for a type byte.
     pub fn from_byte(byte: u8) -> Option<Type> {
         Some(match byte {
             0x01 => Type::Double,
@@ -93,8 +93,8 @@ pub(crate) fn read_i32(bytes: &[u8]) -> Option<i32> {
     bytes.first_chunk().map(|chunk| i32::from_le_bytes(*chunk))
 }
 
-/// How the length of a value is found, by its type byte: the length itself; or [`PREFIXED`] and what its length prefix
-/// does not count; or [`SEARCHED`].
+/// How the length of a value is found, indexed by type byte: the fixed length; or [`PREFIXED`] plus the bytes that the
+/// length prefix does not count; or [`SEARCHED`].
 const LENGTHS: [u8; 256] = {
     let mut lengths = [SEARCHED; 256];
     lengths[Type::Double as usize] = 8;
@@ -123,10 +123,10 @@ const LENGTHS: [u8; 256] = {
 /// The value begins with its length.
 const PREFIXED: u8 = 0x80;
 
-/// The value's end must be looked for: a regular expression's.
+/// The end of the value must be searched for: regular expressions.
 const SEARCHED: u8 = 0xFF;
 
-/// How many bytes the value of type `tag` takes that lies at the front of `rest`; `None` if it does not fit.
+/// How many bytes a value of type `tag` at the front of `rest` occupies; `None` if it does not fit.
 #[inline]
 pub(crate) fn value_length(tag: Type, rest: &[u8]) -> Option<usize> {
     let length = match LENGTHS[tag as usize] {
@@ -137,7 +137,7 @@ pub(crate) fn value_length(tag: Type, rest: &[u8]) -> Option<usize> {
     (length <= rest.len()).then_some(length)
 }
 
-/// How many bytes the pattern and the options at the front of `rest` take.
+/// How many bytes a regular expression's pattern and options at the front of `rest` occupy.
 #[cold]
 fn regex_length(rest: &[u8]) -> Option<usize> {
     let pattern = memchr::memchr(0, rest)?;
@@ -145,17 +145,17 @@ fn regex_length(rest: &[u8]) -> Option<usize> {
     Some(pattern + options + 2)
 }
 
-/// A value not yet decoded: its type and its bytes as they lie in the document.
+/// A value that is not decoded: its type and its bytes in the document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawValue<'a> {
     /// The type.
     pub tag: Type,
-    /// The bytes after the key, without a terminator.
+    /// The bytes after the key's NUL.
     pub bytes: &'a [u8],
 }
 
 impl<'a> RawValue<'a> {
-    /// Decodes the value's head; strings, documents and binaries stay views. `None` only for damaged bytes.
+    /// Decodes a scalar, or makes a view of a string, document or binary. `None` only for damaged bytes.
     #[inline]
     pub fn decode(self) -> Option<Value<'a>> {
         let bytes = self.bytes;
@@ -228,7 +228,7 @@ impl<'a> Element<'a> {
     }
 }
 
-/// The elements of a document in their order. Ends early on damaged bytes.
+/// Iterates over the elements of a document in order. Iteration ends early on damaged bytes.
 #[derive(Clone, Debug)]
 pub struct Elements<'a> {
     rest: &'a [u8],
@@ -241,13 +241,13 @@ impl<'a> Elements<'a> {
     }
 }
 
-/// Where the key at the front of `bytes` ends. Most keys end within one word, which takes no loop.
+/// Where the key at the front of `bytes` ends. Most keys end within the first eight bytes, so that case needs no loop.
 #[inline]
 fn key_length(bytes: &[u8]) -> Option<usize> {
     const ONES: u64 = 0x0101_0101_0101_0101;
     if let Some(head) = bytes.first_chunk() {
         let head = u64::from_le_bytes(*head);
-        // The lowest bit that is set marks the first NUL; bits above it may be wrong.
+        // The lowest set bit marks the first NUL; higher bits may be wrong.
         let nul = head.wrapping_sub(ONES) & !head & (ONES << 7);
         if nul != 0 {
             return Some((nul.trailing_zeros() / 8) as usize);
@@ -289,20 +289,20 @@ mod tests {
     use fastrand::Rng;
 
     #[test]
-    fn type_bytes_go_both_ways() {
+    fn from_byte_inverts_type_bytes() {
         let known: Vec<Type> = (0..=u8::MAX).filter_map(Type::from_byte).collect();
         assert_eq!(known.len(), 21);
         assert!(known.iter().all(|&tag| Type::from_byte(tag as u8) == Some(tag)));
     }
 
     #[test]
-    fn values_decode_to_what_was_written() {
+    fn decode_returns_the_written_value() {
         let mut rng = Rng::with_seed(1);
         for _ in 0..2_000 {
             let value = random::value(&mut rng, 2);
             let raw = value.as_raw();
             assert_eq!(raw.decode().map(|value| value.to_owned()).as_ref(), Some(&value));
-            // Cut off anywhere, a value decodes to something else or not at all.
+            // Truncated anywhere, a value decodes to another value or to none, without a panic.
             let bytes = &raw.bytes[..rng.usize(..=raw.bytes.len())];
             let _ = format!("{:?}", RawValue { tag: raw.tag, bytes }.decode());
         }

@@ -1,6 +1,7 @@
-//! Extended JSON as text in `String`s, with mistakes told by line and column: [`crate::json`] for people.
+//! Extended JSON in `String`s, for text that people write: errors give line and column. The parser and the writer are
+//! those of [`crate::json`].
 //!
-//! An object that begins like a type wrapper must be one; other names with a dollar are ordinary.
+//! An object that begins like a type wrapper must be a valid one; other names that begin with a dollar are ordinary.
 
 #[cfg(test)]
 mod tests;
@@ -13,10 +14,10 @@ use crate::validate::{MAX_DEPTH, MAX_DOCUMENT_BYTES};
 use crate::view::{Doc, Value};
 use std::fmt;
 
-/// The largest BSON that text may become: what fits a message of the wire protocol.
+/// How large the parsed BSON may become: the size limit of a wire protocol message.
 const LIMITS: Limits = Limits { depth: MAX_DEPTH, bytes: 3 * MAX_DOCUMENT_BYTES };
 
-/// Why text is not Extended JSON, and where.
+/// Why a text is not Extended JSON, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError {
     /// What is wrong.
@@ -44,27 +45,27 @@ impl fmt::Display for ParseError {
 
 impl std::error::Error for ParseError {}
 
-/// Reads text that is exactly one object.
+/// Parses text that is exactly one object.
 pub fn parse(text: &str) -> Result<DocBuf, ParseError> {
     json::parse_document_with(text.as_bytes(), LIMITS, Dialect::Extended)
         .map_err(|error| ParseError::new(text, error))
 }
 
-/// Reads text that is exactly one value of any type.
+/// Parses text that is exactly one value of any type.
 pub fn parse_value(text: &str) -> Result<ValueBuf, ParseError> {
     json::parse_value_with(text.as_bytes(), LIMITS, Dialect::Extended)
         .map_err(|error| ParseError::new(text, error))
 }
 
-/// A document as one line of JSON without spaces.
+/// Writes a document as one line of JSON without spaces.
 pub fn to_json(doc: Doc<'_>, mode: Mode) -> String {
     value_to_json(Value::Document(doc), mode)
 }
 
-/// A value as JSON.
+/// Writes a value as JSON.
 pub fn value_to_json(value: Value<'_>, mode: Mode) -> String {
     let mut out = Vec::new();
     json::write_value(&mut out, value, mode);
-    // Only bytes that were damaged since they were validated give text that is not UTF-8.
+    // The text is not UTF-8 only if the bytes were damaged after validation.
     String::from_utf8(out).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }

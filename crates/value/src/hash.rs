@@ -1,7 +1,8 @@
 //! The hash of hashed indexes.
 //!
-//! It is MongoDB's: the first eight bytes of an MD5 over a seed of zero, the value's type rank and its bytes, numbers
-//! as 64-bit integers, nested fields with their names. Numbers that compare equal as integers hash alike.
+//! The algorithm is MongoDB's: the first eight bytes of an MD5 over a zero seed, the value's type rank and its bytes.
+//! Numbers are hashed as 64-bit integers, nested fields with their names. Numbers that truncate to the same integer
+//! have the same hash.
 
 use crate::compare::type_rank;
 use crate::element::{RawValue, Type};
@@ -23,7 +24,7 @@ fn seeded(value: Value<'_>, seed: i32) -> i64 {
     digest.first_chunk().map_or(0, |bytes| i64::from_le_bytes(*bytes))
 }
 
-/// The type's rank as it is hashed: undefined counts as nothing.
+/// The type's rank as MongoDB hashes it. `Undefined` hashes as "no value".
 fn rank(tag: Type) -> i32 {
     match tag {
         Type::MinKey => -1,
@@ -57,16 +58,17 @@ fn add(md5: &mut Md5, raw: RawValue<'_>, name: Option<&[u8]>) {
     }
 }
 
-/// A document's elements, and its end as an element without a name.
+/// Hashes a document's elements, and its end as an element without a name.
 fn fields(md5: &mut Md5, doc: Doc<'_>) {
     for element in doc {
         add(md5, element.raw, Some(element.key));
     }
     md5.update(0i32.to_le_bytes());
-    // The end's name is empty and, unlike other names, takes no byte.
+    // The name of the end is empty and, unlike other names, adds no byte.
 }
 
-/// A double as an integer: cut off, held in range, NaN as 0. Exactly 2^63 wraps around, as it always did.
+/// A double as an integer: truncated and clamped to the range of `i64`, with NaN as 0. MongoDB wraps exactly 2^63
+/// around.
 fn integer(number: f64) -> i64 {
     if number == TWO_POW_63 { i64::MIN } else { number as i64 }
 }
@@ -77,7 +79,7 @@ mod tests {
     use crate::{Value, doc};
 
     #[test]
-    fn hashes_are_the_known_ones() {
+    fn hashes_match_mongodb() {
         assert_eq!(hash_value(Value::Int32(42)), -944302157085130861);
         let two_63 = 2f64.powi(63);
         let nested = doc! { "a": 1, "b": 2 };
@@ -103,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_hash_by_their_integer() {
+    fn numbers_hash_by_their_integer_part() {
         let decimal = "5.9".parse().map(Value::Decimal128).unwrap_or(Value::Null);
         for value in [Value::Int64(5), Value::Double(5.0), Value::Double(5.5), decimal] {
             assert_eq!(hash_value(value), hash_value(Value::Int32(5)), "{value:?}");

@@ -1,10 +1,10 @@
 //! Order-preserving key bytes: values become bytes that `memcmp` orders as [`compare`](crate::compare()) orders them.
 //!
-//! Every value begins with a byte for its type's place in the comparison order and delimits itself: no value's bytes
-//! are a prefix of another's, so the values of a compound key are simply written one after the other, descending ones
-//! complemented, and anything may follow. Values that compare equal have equal bytes: 1, 1.0 and the decimal 1.00 are
-//! one key. What distinguishes them goes to [`Types`], apart from the key, and only where a value is not of the form
-//! that its key bytes suggest. Together the two give the value back ([`Decoder`]).
+//! Each encoded value begins with a class byte for its type's rank and delimits itself: no value's bytes are a prefix
+//! of another's. The values of a compound key are therefore concatenated, with the bytes of descending ones
+//! complemented, and any bytes may follow. Values that compare equal have equal bytes: 1, 1.0 and the decimal 1.00
+//! share one key. [`Types`] records what distinguishes them, beside the key, and only for values that do not have the
+//! type that their key bytes suggest. [`Decoder`] restores the values from the two.
 //!
 //! The bytes are an on-disk format.
 
@@ -21,7 +21,7 @@ pub use decode::{Decoder, decode};
 pub use skip::skip;
 pub use types::Types;
 
-/// Whether a key part sorts upwards or downwards.
+/// Whether a key part is ascending or descending.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// From the smallest value to the largest.
@@ -31,7 +31,7 @@ pub enum Direction {
     Descending,
 }
 
-/// The first byte of every value. Gaps are for types to come; 0 ends documents and arrays.
+/// The first byte of every value. The gaps leave space for later types; 0 ends documents and arrays.
 mod class {
     pub const END: u8 = 0x00;
     pub const MIN_KEY: u8 = 0x0A;
@@ -40,13 +40,13 @@ mod class {
     pub const NAN: u8 = 0x1D;
     pub const NEGATIVE_INFINITY: u8 = 0x1E;
     pub const NEGATIVE_LARGE: u8 = 0x1F;
-    /// Eight values, from 8 bytes down to 1.
+    /// Eight class bytes: magnitudes of 8 bytes down to 1.
     pub const NEGATIVE_8: u8 = 0x20;
     pub const NEGATIVE_1: u8 = 0x27;
     pub const NEGATIVE_SMALL: u8 = 0x28;
     pub const ZERO: u8 = 0x29;
     pub const POSITIVE_SMALL: u8 = 0x2A;
-    /// Eight values, from 1 byte up to 8.
+    /// Eight class bytes: magnitudes of 1 byte up to 8.
     pub const POSITIVE_1: u8 = 0x2B;
     pub const POSITIVE_8: u8 = 0x32;
     pub const POSITIVE_LARGE: u8 = 0x33;
@@ -67,7 +67,7 @@ mod class {
     pub const MAX_KEY: u8 = 0xF0;
 }
 
-/// The first and the last first-byte of the values that share a type's rank.
+/// The lowest and the highest class byte of the values that share a type's rank.
 fn classes(tag: Type) -> (u8, u8) {
     let one = |class| (class, class);
     match tag {
@@ -91,8 +91,8 @@ fn classes(tag: Type) -> (u8, u8) {
     }
 }
 
-/// Bounds of all values of a type's rank (all four numeric types together, strings and symbols together): their keys
-/// are those that are at or above the first one-byte key and below the second.
+/// Bounds of all values of a type's rank (all four numeric types together, strings and symbols together). Their keys
+/// are at or above the first one-byte key and below the second.
 pub fn type_bounds(tag: Type, direction: Direction) -> ([u8; 1], [u8; 1]) {
     let (first, last) = classes(tag);
     match direction {
@@ -101,8 +101,8 @@ pub fn type_bounds(tag: Type, direction: Direction) -> ([u8; 1], [u8; 1]) {
     }
 }
 
-/// Appends the key bytes of `value` to `out`, and what restores its exact type to `types`. Strings go through
-/// `collator` if there is one; such keys order and match, but cannot be decoded.
+/// Appends the key bytes of `value` to `out`, and to `types` whatever restores the exact type. With a `collator`,
+/// strings are replaced by sort keys: such keys can be compared but not decoded.
 #[inline]
 pub fn encode(
     out: &mut Vec<u8>,
@@ -116,7 +116,7 @@ pub fn encode(
     turn(out, start, direction);
 }
 
-/// As [`encode`] where only the order matters: for bounds and for sorting.
+/// Like [`encode`], for bounds and sorting, where only the order matters.
 #[inline]
 pub fn encode_order(out: &mut Vec<u8>, value: Value<'_>, direction: Direction, collator: Option<&Collator>) {
     let start = out.len();
@@ -124,7 +124,7 @@ pub fn encode_order(out: &mut Vec<u8>, value: Value<'_>, direction: Direction, c
     turn(out, start, direction);
 }
 
-/// Complements what was written from `start` on if it sorts downwards.
+/// Complements the bytes from `start` on if the part is descending.
 #[inline]
 fn turn(out: &mut [u8], start: usize, direction: Direction) {
     if direction == Direction::Descending {
@@ -214,10 +214,10 @@ impl Encoder<'_> {
             Value::JavaScriptWithScope { code, scope } => {
                 self.out.push(class::JAVASCRIPT_WITH_SCOPE);
                 escape(self.out, code.as_bytes());
-                // A scope is code, not text: it is never collated.
+                // A scope belongs to code and is never collated.
                 Encoder { out: self.out, types: self.types.as_deref_mut(), collator: None }.document(scope);
             }
-            // The types of one value; those of `value` do not come here.
+            // These types have a single value. `value` handles all other types.
             other => self.out.push(classes(other.tag()).0),
         }
     }
@@ -231,7 +231,7 @@ impl Encoder<'_> {
         }
     }
 
-    /// Each field as its type's rank, its name, its value: the order in which documents compare.
+    /// Writes each field as type rank, name and value: the order in which documents compare.
     fn document(&mut self, doc: Doc<'_>) {
         for element in doc {
             self.out.push(classes(element.raw.tag).0);
@@ -250,7 +250,7 @@ impl Encoder<'_> {
         self.out.push(class::END);
     }
 
-    /// A length: one byte below 255, which else announces four.
+    /// Writes a length: one byte if it is below 255, otherwise 255 and four bytes.
     fn length(&mut self, length: usize) {
         match u8::try_from(length) {
             Ok(short) if short < u8::MAX => self.out.push(short),
@@ -274,7 +274,8 @@ impl Encoder<'_> {
     }
 }
 
-/// Writes bytes of any length with an end that sorts below all of them: 0 ends, so 0 and 1 are written 1 1 and 1 2.
+/// Writes bytes of any length and a terminator that sorts below all of them. The terminator is 0, so the bytes 0 and 1
+/// are escaped as 1 1 and 1 2.
 #[inline]
 fn escape(out: &mut Vec<u8>, mut bytes: &[u8]) {
     out.reserve(bytes.len() + 1);

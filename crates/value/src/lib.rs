@@ -1,11 +1,11 @@
 //! Documents as raw BSON: views that read without decoding, writers, comparison, keys and Extended JSON.
 //!
-//! A document enters Diwan once, through [`Doc::validate`]; from then on every layer works on views of its bytes
-//! ([`Doc`], [`Value`]), which are `Copy` and borrow. There is no tree of owned values: what is computed is written
-//! as BSON again, by a [`DocBuilder`] into a [`DocBuf`], or into an arena.
+//! [`Doc::validate`] checks a document once, when it enters Diwan. From then on every layer works on views of its bytes
+//! ([`Doc`], [`Value`]), which are `Copy` and borrow. There is no tree of owned values: computed documents are written
+//! as BSON again, by a [`DocBuilder`] into a [`DocBuf`] or into an arena.
 //!
-//! Invariant: a [`Doc`] made from validated bytes never fails to iterate. A view of damaged bytes never panics either:
-//! iteration just ends early.
+//! Invariant: iterating over a [`Doc`] of validated bytes never fails. A view of damaged bytes never panics; iteration
+//! ends early.
 
 mod builder;
 pub mod collation;
@@ -28,7 +28,7 @@ mod view;
 
 pub use builder::{Append, ArrayBuilder, DocBuilder};
 pub use collation::{Collation, CollationError, Collator};
-pub use compare::{compare, compare_arrays, compare_docs, compare_with, type_rank};
+pub use compare::{compare, compare_docs, compare_with, type_rank};
 pub use element::{Element, Elements, RawValue, Type};
 pub use hash::hash_value;
 pub use owned::{DocBuf, ValueBuf};

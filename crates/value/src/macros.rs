@@ -23,7 +23,7 @@ macro_rules! array {
     }};
 }
 
-/// The fields of a `doc!`, one at a time.
+/// Appends the fields of a `doc!`, one at a time.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! doc_fields {
@@ -46,7 +46,7 @@ macro_rules! doc_fields {
     };
 }
 
-/// The values of an `array!`, one at a time.
+/// Appends the values of an `array!`, one at a time.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! array_items {

@@ -1,7 +1,7 @@
 //! Exact comparison of numbers across the four numeric types.
 //!
-//! Nothing is rounded on the way: 2^53 + 1 as an `Int64` is above 2^53 as a `Double`, and the `Double` 0.1 is above
-//! the decimal 0.1. NaN is below every other number and equal to itself; the two zeros are equal.
+//! No comparison rounds: 2^53 + 1 as an `Int64` is above 2^53 as a `Double`, and the `Double` 0.1 is above the decimal
+//! 0.1. NaN is below every other number and equal to itself; the two zeros are equal.
 
 use crate::decimal::Parts;
 use crate::scalar::Decimal128;
@@ -87,24 +87,24 @@ fn parts(a: Parts, b: Parts) -> Ordering {
     })
 }
 
-/// A decimal's magnitude in a form that compares in this order: the exponent of its first digit, and the coefficient
-/// stretched to 38 digits. The coefficient must not be zero.
+/// A decimal's magnitude in a form that tuples compare correctly: the exponent of its first digit, and the coefficient
+/// scaled to 38 digits. The coefficient must not be zero.
 pub(crate) fn scaled(coefficient: u128, exponent: i32) -> (i32, u128) {
     let digits = coefficient.ilog10();
     (exponent + digits as i32, coefficient * 10u128.pow(37 - digits))
 }
 
-/// Compares a positive double (or infinity) with coefficient × 10^exponent, which is not zero.
+/// Compares a positive double (or infinity) with coefficient × 10^exponent. The coefficient is not zero.
 pub(crate) fn magnitude(a: f64, coefficient: u128, exponent: i32) -> Ordering {
     if a == f64::INFINITY {
         return Ordering::Greater;
     }
     let (first, digits) = scaled(coefficient, exponent);
-    // Integers of up to 53 bits, the usual case, are decimals as they are.
+    // Usually the double is an integer of up to 53 bits, which converts exactly.
     if a < 9_007_199_254_740_992.0 && a.trunc() == a {
         return scaled(a as u128, 0).cmp(&(first, digits));
     }
-    // The logarithm's error is far below one hundredth: it decides all but neighbours.
+    // The error of the logarithm is far below one hundredth, so it decides unless the numbers are very close.
     let estimate = a.log10() - f64::from(first);
     if estimate < -0.01 {
         return Ordering::Less;
@@ -112,7 +112,7 @@ pub(crate) fn magnitude(a: f64, coefficient: u128, exponent: i32) -> Ordering {
     if estimate > 1.01 {
         return Ordering::Greater;
     }
-    // A double has at most 767 significant decimal digits; written with as many it is exact.
+    // A double has at most 767 significant decimal digits, so this text is exact.
     let exact = format!("{a:.766e}");
     let Some((mantissa, exact_exponent)) = exact.split_once('e') else { return Ordering::Less };
     let exact_exponent: i32 = exact_exponent.parse().unwrap_or(0);

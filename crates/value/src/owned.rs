@@ -16,13 +16,13 @@ impl DocBuf {
         Doc::EMPTY.to_owned()
     }
 
-    /// Takes bytes from outside after checking the whole of them.
+    /// Takes untrusted bytes after validating all of them.
     pub fn validate(bytes: Vec<u8>) -> Result<DocBuf, ValidationError> {
         validate::document(&bytes)?;
         Ok(DocBuf(bytes))
     }
 
-    /// Takes bytes that were validated before or just built.
+    /// Takes bytes that were validated before or were just built.
     pub fn trusted(bytes: Vec<u8>) -> DocBuf {
         DocBuf(bytes)
     }
@@ -37,7 +37,7 @@ impl DocBuf {
         self.0
     }
 
-    /// A builder that goes on appending to this document.
+    /// A builder that appends to this document.
     pub fn into_builder(self) -> DocBuilder {
         DocBuilder::reopen(self.0)
     }
@@ -55,7 +55,7 @@ impl fmt::Debug for DocBuf {
     }
 }
 
-/// A value of any type that owns its bytes, as they would lie in a document after the key.
+/// A value of any type that owns its bytes, laid out as in a document after the key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ValueBuf {
     tag: Type,
@@ -70,7 +70,7 @@ impl ValueBuf {
         ValueBuf { tag: value.tag(), bytes }
     }
 
-    /// Takes bytes that were just built, as they would lie in a document after the key.
+    /// Takes bytes that were just built, laid out as in a document after the key.
     pub(crate) fn trusted(tag: Type, bytes: Vec<u8>) -> ValueBuf {
         ValueBuf { tag, bytes }
     }

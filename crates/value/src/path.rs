@@ -1,4 +1,4 @@
-//! Dotted paths and what they reach inside a document.
+//! Dotted paths and the values they lead to in a document.
 
 use crate::element::RawValue;
 use crate::view::{Doc, Value};
@@ -8,34 +8,36 @@ use std::fmt;
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Path {
     text: String,
-    parts: Vec<Part>,
+    parts: Vec<PathPart>,
 }
 
 /// One part of a [`Path`].
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct Part {
+struct PathPart {
     name: String,
-    /// The part as an array index, if it is one: digits without a leading zero.
+    /// The part as an array index: digits without a leading zero.
     index: Option<usize>,
 }
 
 impl Path {
     /// Splits `text` at its dots. Empty parts are kept: whether they are allowed is the caller's rule.
     pub fn new(text: &str) -> Path {
-        let parts =
-            text.split('.').map(|name| Part { name: name.to_owned(), index: array_index(name) }).collect();
+        let parts = text
+            .split('.')
+            .map(|name| PathPart { name: name.to_owned(), index: array_index(name) })
+            .collect();
         Path { text: text.to_owned(), parts }
     }
 
     /// The path of these names, which may contain dots; `as_str` then writes them as `\.`.
     pub fn from_names(names: impl IntoIterator<Item = String>) -> Path {
-        let parts: Vec<Part> =
-            names.into_iter().map(|name| Part { index: array_index(&name), name }).collect();
+        let parts: Vec<PathPart> =
+            names.into_iter().map(|name| PathPart { index: array_index(&name), name }).collect();
         let escaped: Vec<String> = parts.iter().map(|part| part.name.replace('.', "\\.")).collect();
         Path { text: escaped.join("."), parts }
     }
 
-    /// The path as it was written.
+    /// The path as text.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -50,7 +52,7 @@ impl Path {
         &self.parts[at].name
     }
 
-    /// Part `at` as an array index.
+    /// Part `at` as an array index, if it is one.
     pub fn index(&self, at: usize) -> Option<usize> {
         self.parts[at].index
     }
@@ -60,12 +62,12 @@ impl Path {
         self.parts.iter().map(|part| part.name.as_str())
     }
 
-    /// The value at the path through documents only: arrays on the way are not entered.
+    /// The value at the path, through documents only: the lookup does not enter arrays.
     pub fn get<'a>(&self, doc: Doc<'a>) -> Option<Value<'a>> {
         self.get_raw(doc).and_then(RawValue::decode)
     }
 
-    /// As [`Path::get`], not decoded.
+    /// Like [`Path::get`], without decoding the value.
     pub fn get_raw<'a>(&self, doc: Doc<'a>) -> Option<RawValue<'a>> {
         let (last, leading) = self.parts.split_last()?;
         let mut doc = doc;

@@ -1,4 +1,4 @@
-//! Random values for tests: every type, and numbers where rounding and type borders lie.
+//! Random values of every type for tests. Numbers are often close to rounding limits and to the limits of their types.
 
 use crate::builder::{ArrayBuilder, DocBuilder};
 use crate::decimal::MAX_COEFFICIENT;
@@ -18,7 +18,7 @@ pub(crate) fn value(rng: &mut Rng, depth: usize) -> ValueBuf {
         10 => {
             let length = if rng.u8(..10) == 0 { rng.usize(250..260) } else { rng.usize(..4) };
             let bytes: Vec<u8> = (0..length).map(|_| rng.u8(..)).collect();
-            // Subtype 2 has a layout of its own.
+            // Subtype 2 has a different layout.
             own(Value::Binary { subtype: [0, 1, 3, 4, 5, 255][rng.usize(..6)], bytes: &bytes })
         }
         11 => own(Value::ObjectId(ObjectId(std::array::from_fn(|_| rng.u8(..3))))),
@@ -70,12 +70,12 @@ pub(crate) fn number(rng: &mut Rng) -> Value<'static> {
 }
 
 fn decimal(rng: &mut Rng, coefficient: u128, exponents: std::ops::Range<i32>) -> Value<'static> {
-    // Half of the exponents are near zero, where decimals meet the other types.
+    // Half of the exponents are near zero, where decimals are close to numbers of the other types.
     let exponent = if rng.bool() { rng.i32(-40..20) } else { rng.i32(exponents) };
     Decimal128::from_parts(rng.bool(), coefficient, exponent).map_or(Value::Null, Value::Decimal128)
 }
 
-/// An integer, most often close to a power of two or of ten.
+/// An integer, usually close to a power of two or of ten.
 pub(crate) fn integer(rng: &mut Rng) -> i64 {
     let near = |rng: &mut Rng, middle: i64| middle.wrapping_add(rng.i64(-2..3));
     let number = match rng.u8(..5) {

@@ -1,11 +1,11 @@
-//! The fixed-size BSON types that Rust has no type for.
+//! The fixed-size BSON types that have no equivalent in Rust.
 
 use std::fmt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A 12-byte identifier: 4 bytes of seconds, 5 random bytes of the process, 3 bytes of a counter, all big-endian.
+/// A 12-byte identifier: 4 bytes of seconds, 5 random bytes for the process, 3 bytes of a counter, all big-endian.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectId(pub [u8; 12]);
 
@@ -28,7 +28,7 @@ impl ObjectId {
         ObjectId(bytes)
     }
 
-    /// Reads 24 hexadecimal digits of either case.
+    /// Parses 24 hexadecimal digits of either case.
     pub fn parse_hex(hex: &str) -> Option<ObjectId> {
         let hex = hex.as_bytes();
         if hex.len() != 24 {
@@ -43,7 +43,7 @@ impl ObjectId {
         Some(ObjectId(bytes))
     }
 
-    /// Seconds since the Unix epoch at which the identifier was made.
+    /// The time at which the identifier was made, in seconds since the Unix epoch.
     pub fn seconds(&self) -> u32 {
         u32::from_be_bytes([self.0[0], self.0[1], self.0[2], self.0[3]])
     }
@@ -66,12 +66,12 @@ impl fmt::Debug for ObjectId {
 pub struct Timestamp {
     /// Seconds since the Unix epoch.
     pub seconds: u32,
-    /// Which operation of that second.
+    /// The number of the operation within that second.
     pub increment: u32,
 }
 
 impl Timestamp {
-    /// The 64-bit form of the wire: seconds in the high half.
+    /// The 64-bit form in the wire protocol: seconds in the high half.
     pub fn to_bits(self) -> u64 {
         u64::from(self.seconds) << 32 | u64::from(self.increment)
     }
@@ -82,7 +82,7 @@ impl Timestamp {
     }
 }
 
-/// An IEEE 754-2008 decimal128 in its binary-integer-decimal encoding, 16 bytes little-endian as BSON holds it.
-/// Equality is of the bits; numeric comparison is [`crate::compare()`]'s.
+/// An IEEE 754-2008 decimal128 in its binary-integer-decimal encoding, 16 little-endian bytes as in BSON. Equality
+/// compares the bits; [`crate::compare()`] compares the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Decimal128(pub [u8; 16]);

@@ -1,21 +1,21 @@
-//! The one check that bytes from outside pass: lengths, nesting, UTF-8, terminators.
+//! The one validation of untrusted BSON: lengths, nesting, UTF-8, terminators.
 
 use crate::element::{Type, read_i32, value_length};
 use std::fmt;
 
-/// How deep documents and arrays may nest, the outermost counted.
+/// How deep documents and arrays may nest, counting the outermost one.
 pub const MAX_DEPTH: usize = 100;
 
 /// The largest document that a collection stores, in bytes.
 pub const MAX_DOCUMENT_BYTES: usize = 16 * 1024 * 1024;
 
-/// Why bytes are not a BSON document, and at which byte of the outermost document.
+/// Why bytes are not a BSON document, with the offset in the outermost document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum ValidationError {
     /// A length that does not fit the bytes around it.
     Length { offset: usize },
-    /// A type byte that BSON does not know.
+    /// A type byte that BSON does not define.
     UnknownType { tag: u8, offset: usize },
     /// Text that is not UTF-8.
     Utf8 { offset: usize },
@@ -48,7 +48,7 @@ pub(crate) fn document(bytes: &[u8]) -> Result<(), ValidationError> {
     nested(bytes, 0, 1)
 }
 
-/// Checks the document or array `bytes`, which begins at `base` of the outermost one, at nesting `depth`.
+/// Checks the document or array `bytes`, which begins at offset `base` of the outermost one, at nesting `depth`.
 fn nested(bytes: &[u8], base: usize, depth: usize) -> Result<(), ValidationError> {
     if depth > MAX_DEPTH {
         return Err(ValidationError::TooDeep);
@@ -80,7 +80,7 @@ fn nested(bytes: &[u8], base: usize, depth: usize) -> Result<(), ValidationError
     Ok(())
 }
 
-/// Checks one value whose length is known to fit.
+/// Checks one value, whose length is known to fit.
 fn value(tag: Type, bytes: &[u8], offset: usize, depth: usize) -> Result<(), ValidationError> {
     match tag {
         Type::String | Type::JavaScript | Type::Symbol => string(bytes, offset),
@@ -115,7 +115,7 @@ fn value(tag: Type, bytes: &[u8], offset: usize, depth: usize) -> Result<(), Val
     }
 }
 
-/// Checks a length-prefixed string: at least its NUL, which is last, and UTF-8 before it.
+/// Checks a length-prefixed string: UTF-8, with a NUL as its last byte.
 fn string(bytes: &[u8], offset: usize) -> Result<(), ValidationError> {
     match bytes.get(4..) {
         Some([text @ .., 0]) if read_i32(bytes) == i32::try_from(text.len() + 1).ok() => {
@@ -131,7 +131,7 @@ mod tests {
     use crate::{Doc, DocBuilder, random};
     use fastrand::Rng;
 
-    /// A document of one element: `tag`, the key "a", these bytes.
+    /// A document with one element: `tag`, the key "a", and these bytes.
     fn one(tag: u8, value: &[u8]) -> Vec<u8> {
         let mut bytes = vec![0; 4];
         bytes.extend_from_slice(&[tag, b'a', 0]);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn well_formed_documents_pass() {
+    fn validation_accepts_well_formed_documents() {
         let mut rng = Rng::with_seed(1);
         for _ in 0..5_000 {
             let doc = random::document(&mut rng, 3);
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn every_mistake_is_found() {
+    fn validation_finds_every_defect() {
         use ValidationError::{Length, Malformed, UnknownType, Utf8};
         for (bytes, expected) in [
             (vec![], Length { offset: 0 }),
@@ -164,7 +164,7 @@ mod tests {
             (one(0x14, &[]), UnknownType { tag: 0x14, offset: 4 }),
             (one(0x10, &[1, 0, 0]), Length { offset: 7 }),
             (one(0x08, &[2]), Malformed { offset: 7 }),
-            // Strings: no room for the NUL, a length beyond the end, a negative one, no NUL, bad UTF-8.
+            // Strings: too short for the NUL, a length beyond the end, a negative length, no NUL, invalid UTF-8.
             (one(0x02, &[0, 0, 0, 0]), Length { offset: 7 }),
             (one(0x02, &[9, 0, 0, 0, b'x', 0]), Length { offset: 7 }),
             (one(0x02, &[0xFF, 0xFF, 0xFF, 0xFF, 0]), Length { offset: 7 }),
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn nesting_is_limited() {
+    fn validation_limits_nesting() {
         let nested = |levels: usize| {
             let mut doc = DocBuilder::new();
             for _ in 1..levels {
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_documents_are_refused_or_readable() {
+    fn damaged_documents_are_rejected_or_readable() {
         let mut rng = Rng::with_seed(2);
         for _ in 0..10_000 {
             let mut bytes = random::document(&mut rng, 3).into_bytes();
@@ -229,7 +229,7 @@ mod tests {
                 }
                 assert_eq!(copy.finish().as_doc().as_bytes(), bytes);
             }
-            // Reading what was refused ends somewhere, without a panic.
+            // Iterating over a rejected document ends without a panic.
             let _ = format!("{:?}", Doc::trusted(&bytes));
         }
     }

@@ -17,14 +17,14 @@ impl<'a> Doc<'a> {
     /// The document `{}`.
     pub const EMPTY: Doc<'static> = Doc(EMPTY);
 
-    /// Checks the whole of `bytes`, which must be exactly one document, and views it.
+    /// Validates `bytes`, which must be exactly one document, and makes a view of them.
     pub fn validate(bytes: &'a [u8]) -> Result<Doc<'a>, ValidationError> {
         validate::document(bytes)?;
         Ok(Doc(bytes))
     }
 
-    /// Views bytes that were validated before (read back from the store, or just built). Damaged bytes are safe to
-    /// read but may look shorter than they are.
+    /// Makes a view of bytes that were validated before: read from the store, or just built. A view of damaged bytes is
+    /// safe to read but may have fewer elements.
     #[inline]
     pub fn trusted(bytes: &'a [u8]) -> Doc<'a> {
         Doc(bytes)
@@ -36,50 +36,50 @@ impl<'a> Doc<'a> {
         self.0
     }
 
-    /// The elements in their order.
+    /// The elements in order.
     #[inline]
     pub fn iter(self) -> Elements<'a> {
         Elements::new(self.0.get(4..).unwrap_or_default())
     }
 
-    /// Whether there is no element.
+    /// Whether the document has no element.
     pub fn is_empty(self) -> bool {
         self.0.len() <= 5
     }
 
-    /// How many elements there are. Costs a pass.
+    /// How many elements there are. Iterates over all of them.
     pub fn count(self) -> usize {
         self.iter().count()
     }
 
-    /// The first element of that key, not decoded.
+    /// The first element with that key, not decoded.
     #[inline]
     pub fn get_raw(self, key: &str) -> Option<RawValue<'a>> {
         self.iter().find(|element| element.key == key.as_bytes()).map(|element| element.raw)
     }
 
-    /// The first value of that key.
+    /// The first value with that key.
     #[inline]
     pub fn get(self, key: &str) -> Option<Value<'a>> {
         self.get_raw(key).and_then(RawValue::decode)
     }
 
-    /// Whether the key is there.
+    /// Whether a key is present.
     pub fn contains_key(self, key: &str) -> bool {
         self.get_raw(key).is_some()
     }
 
-    /// A string field.
+    /// The value of a string field.
     pub fn get_str(self, key: &str) -> Option<&'a str> {
         self.get(key)?.as_str()
     }
 
-    /// A document field.
+    /// The value of a document field.
     pub fn get_doc(self, key: &str) -> Option<Doc<'a>> {
         self.get(key)?.as_doc()
     }
 
-    /// An array field.
+    /// The value of an array field.
     pub fn get_array(self, key: &str) -> Option<Array<'a>> {
         self.get(key)?.as_array()
     }
@@ -111,7 +111,7 @@ impl fmt::Debug for Doc<'_> {
     }
 }
 
-/// An array: a view of its BSON bytes, laid out as a document whose keys are "0", "1", …; the keys are ignored.
+/// An array: a view of its BSON bytes, laid out as a document with the keys "0", "1", …. Readers ignore the keys.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Array<'a>(&'a [u8]);
 
@@ -119,7 +119,7 @@ impl<'a> Array<'a> {
     /// The array `[]`.
     pub const EMPTY: Array<'static> = Array(EMPTY);
 
-    /// Views bytes that were validated before, as [`Doc::trusted`].
+    /// Makes a view of bytes that were validated before, like [`Doc::trusted`].
     #[inline]
     pub fn trusted(bytes: &'a [u8]) -> Array<'a> {
         Array(bytes)
@@ -131,29 +131,29 @@ impl<'a> Array<'a> {
         self.0
     }
 
-    /// The values in their order.
+    /// The values in order.
     #[inline]
     pub fn iter(self) -> impl Iterator<Item = Value<'a>> + Clone {
         self.elements().map(|element| element.value())
     }
 
-    /// The elements in their order, values not decoded.
+    /// The elements in order, values not decoded.
     #[inline]
     pub fn elements(self) -> Elements<'a> {
         Elements::new(self.0.get(4..).unwrap_or_default())
     }
 
-    /// The value at `index`. Costs a pass up to it.
+    /// The value at `index`. Iterates up to it.
     pub fn get(self, index: usize) -> Option<Value<'a>> {
         self.elements().nth(index).map(|element| element.value())
     }
 
-    /// Whether there is no value.
+    /// Whether the array has no value.
     pub fn is_empty(self) -> bool {
         self.0.len() <= 5
     }
 
-    /// How many values there are. Costs a pass.
+    /// How many values there are. Iterates over all of them.
     pub fn count(self) -> usize {
         self.elements().count()
     }
@@ -165,10 +165,10 @@ impl fmt::Debug for Array<'_> {
     }
 }
 
-/// A value: scalars by value, everything longer as a view.
+/// A value: scalars are copied; strings, documents, arrays and binaries are views.
 ///
-/// `PartialEq` is of representation (an `Int32` never equals a `Double`); the order of the query language is
-/// `compare`'s.
+/// `PartialEq` compares representations: an `Int32` never equals a `Double`. `compare` gives the order of the query
+/// language.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs)]
 pub enum Value<'a> {
@@ -209,7 +209,7 @@ pub enum Value<'a> {
 }
 
 impl Value<'static> {
-    /// An integer of 32 bits where it fits and of 64 where not: how MongoDB's server shows most counts and sizes.
+    /// An `Int32` if the number fits, otherwise an `Int64`: how MongoDB's server returns most counts and sizes.
     pub fn integer(number: i64) -> Value<'static> {
         i32::try_from(number).map_or(Value::Int64(number), Value::Int32)
     }
@@ -243,27 +243,27 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The text of a string (not of a symbol).
+    /// The text of a string; `None` for a symbol.
     pub fn as_str(self) -> Option<&'a str> {
         if let Value::String(text) = self { Some(text) } else { None }
     }
 
-    /// The document.
+    /// The document, if it is one.
     pub fn as_doc(self) -> Option<Doc<'a>> {
         if let Value::Document(doc) = self { Some(doc) } else { None }
     }
 
-    /// The array.
+    /// The array, if it is one.
     pub fn as_array(self) -> Option<Array<'a>> {
         if let Value::Array(array) = self { Some(array) } else { None }
     }
 
-    /// The boolean itself; [`Value::is_truthy`] is the query language's notion of truth.
+    /// The boolean, if it is one. [`Value::is_truthy`] gives the truth of any value.
     pub fn as_bool(self) -> Option<bool> {
         if let Value::Boolean(flag) = self { Some(flag) } else { None }
     }
 
-    /// The number as an `i64` if it is an `Int32`, an `Int64`, or a `Double` without a fraction in range.
+    /// The number as an `i64`, if it is an `Int32`, an `Int64`, or a `Double` in range without a fraction.
     pub fn as_i64_exact(self) -> Option<i64> {
         match self {
             Value::Int32(number) => Some(number.into()),
@@ -284,7 +284,7 @@ impl<'a> Value<'a> {
         matches!(self, Value::Null | Value::Undefined)
     }
 
-    /// What the value counts as where a condition is expected: false are `false`, null, undefined and every zero.
+    /// The truth of the value as a condition: `false`, null, undefined and every zero are false, all else is true.
     pub fn is_truthy(self) -> bool {
         match self {
             Value::Boolean(flag) => flag,
@@ -308,7 +308,7 @@ mod tests {
     use crate::{Decimal128, Doc, Value, doc};
 
     #[test]
-    fn fields_are_found_by_key() {
+    fn get_finds_fields_by_key() {
         let document = doc! { "a": 1, "b": "text", "a": 2, "c": { "d": [1] } };
         let view = document.as_doc();
         assert_eq!(view.get("a"), Some(Value::Int32(1)));
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_bytes_look_shorter() {
+    fn iteration_over_damaged_bytes_ends_early() {
         let document = doc! { "a": 1, "b": 2 };
         let bytes = document.as_doc().as_bytes();
         for length in 0..bytes.len() {
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn only_nothing_and_zero_are_false() {
+    fn only_false_null_undefined_and_zero_are_falsy() {
         let falsy =
             [Value::Boolean(false), Value::Null, Value::Undefined, Value::Int32(0), Value::Double(-0.0)];
         assert!(!falsy.iter().any(|value| value.is_truthy()));
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn exact_integers_are_exact() {
+    fn as_i64_exact_rejects_rounding() {
         assert_eq!(Value::Double(3.0).as_i64_exact(), Some(3));
         assert_eq!(Value::Double(3.5).as_i64_exact(), None);
         assert_eq!(Value::Double(f64::NAN).as_i64_exact(), None);

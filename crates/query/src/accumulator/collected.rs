@@ -1,4 +1,4 @@
-//! `$addToSet`, `$lastN` and `$mergeObjects`: what collects values.
+//! The state of accumulators that collect values: `$addToSet`, `$lastN` and `$mergeObjects`.
 
 use super::kept::Kept;
 use crate::display::Shown;
@@ -11,13 +11,13 @@ use std::collections::VecDeque;
 use std::hash::BuildHasher;
 use std::ops::Range;
 
-/// Distinct values in the order in which they were first seen.
+/// Distinct values in order of first occurrence.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Distinct {
     hasher: DefaultHashBuilder,
-    /// Where the keys lie.
+    /// The range of each value's key bytes in `keys`.
     table: HashTable<Range<usize>>,
-    /// The values' key bytes, one after another.
+    /// The concatenated key bytes of the values.
     keys: Vec<u8>,
     values: ArrayBuilder,
 }
@@ -82,7 +82,7 @@ impl Recent {
     }
 }
 
-/// Documents laid over one another.
+/// Documents merged over one another.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Merged(DocBuf);
 
@@ -110,7 +110,7 @@ impl Merged {
     }
 }
 
-/// `under` with the fields of `over` in place of its own; new fields come last.
+/// Merges two documents: fields of `over` replace fields of `under`, and new fields come last.
 pub(crate) fn overlay(under: Doc<'_>, over: Doc<'_>) -> DocBuf {
     let mut builder = DocBuilder::new();
     for element in under.iter() {

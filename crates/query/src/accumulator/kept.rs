@@ -1,4 +1,4 @@
-//! One value kept across documents, in a buffer that is used again and again.
+//! One value kept across documents, in a reusable buffer.
 
 use diwan_value::{Append, Collator, RawValue, Type, Value, compare_with};
 use std::cmp::Ordering;
@@ -18,7 +18,7 @@ impl Kept {
         Kept { tag: value.tag(), bytes }
     }
 
-    /// Puts `value` in the place of what is kept.
+    /// Replaces the kept value by `value`.
     pub fn keep(kept: &mut Option<Kept>, value: Value<'_>) {
         match kept {
             Some(kept) => {
@@ -30,7 +30,7 @@ impl Kept {
         }
     }
 
-    /// Keeps `value` if it is on the `wanted` side of what is kept.
+    /// Keeps `value` if it compares as `wanted` to the kept value.
     pub fn keep_extreme(
         kept: &mut Option<Kept>,
         value: Value<'_>,
@@ -47,7 +47,7 @@ impl Kept {
         RawValue { tag: self.tag, bytes: &self.bytes }.decode().unwrap_or(Value::Null)
     }
 
-    /// How many bytes it takes.
+    /// How many bytes the buffer occupies.
     pub fn memory(&self) -> usize {
         self.bytes.len()
     }

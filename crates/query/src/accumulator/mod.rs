@@ -1,10 +1,10 @@
-//! Accumulators of `$group`, `$bucket` and `$bucketAuto`: parsed once, one state per group, fed document by document.
+//! Accumulators of `$group`, `$bucket` and `$bucketAuto`. Each is parsed once and has one state per group, which is
+//! updated document by document.
 //!
-//! [`Accumulator::add`] evaluates the argument and updates a [`State`]. A state can be saved as a value and absorbed by
-//! a fresh state of the same accumulator later; that is how groups that outgrow memory go through files.
+//! [`Accumulator::add`] evaluates the argument and updates an [`AccumulatorState`]. A state can be saved as a value and
+//! later absorbed by a new state of the same accumulator: `$group` uses this to spill groups to files.
 //!
-//! Invariant: absorbing saved states in the order in which their documents came gives what one state over all
-//! documents would have given.
+//! Invariant: absorbing saved states in document order gives the same result as one state over all documents.
 
 mod collected;
 mod kept;
@@ -16,7 +16,7 @@ use crate::display::ShownField;
 use crate::error::{Error, Result, code};
 use crate::expr::number::{Number, Sum};
 use crate::expr::{Context, Deviation, EvalEnv, Expr, FieldSource, ParseEnv, Quantiles, check_n};
-use crate::external_sort::DEFAULT_MEMORY_LIMIT;
+use crate::memory::DEFAULT_MEMORY_LIMIT;
 use crate::sort::Sort;
 use bumpalo::Bump;
 pub(crate) use collected::overlay;
@@ -26,14 +26,14 @@ use kept::Kept;
 use ranking::{Keep, Ranking};
 use std::cmp::Ordering;
 
-/// An accumulator with its argument, ready to be fed.
+/// A parsed accumulator with its argument.
 #[derive(Clone, Debug)]
 pub struct Accumulator {
     operator: &'static str,
     kind: Kind,
-    /// What is accumulated.
+    /// The expression whose values are accumulated.
     input: Expr,
-    /// How many values the forms with `n` keep.
+    /// How many values the operators with `n` keep.
     n: Option<Expr>,
 }
 
@@ -41,7 +41,7 @@ pub struct Accumulator {
 enum Kind {
     Sum,
     Average,
-    /// `$min` keeps what is less, `$max` what is greater.
+    /// `$min` keeps the smaller value, `$max` the greater.
     Extreme(Ordering),
     First,
     Last,
@@ -60,16 +60,16 @@ enum Kind {
         keep: Keep,
         single: bool,
     },
-    /// `$median`, `$percentile`; exact, from all numbers.
+    /// `$median` and `$percentile`: exact, computed from all numbers.
     Quantiles(Quantiles),
 }
 
-/// What one group has accumulated.
+/// The accumulated state of one group.
 #[derive(Clone, Debug)]
-pub struct State(Inner);
+pub struct AccumulatorState(StateData);
 
 #[derive(Clone, Debug)]
-enum Inner {
+enum StateData {
     Sum(Sum),
     Average { sum: Sum, count: i64 },
     Value(Option<Kept>),
@@ -82,7 +82,7 @@ enum Inner {
     Numbers(Vec<f64>),
 }
 
-/// A row of the table: how an accumulator is parsed.
+/// A row of the table of accumulators.
 struct Row {
     name: &'static str,
     parse: fn(&'static str, Value<'_>, &ParseEnv<'_>) -> Result<Accumulator>,
@@ -128,7 +128,7 @@ static ACCUMULATORS: &[Row] = &[
 ];
 
 impl Accumulator {
-    /// Parses what stands under a field of a `$group`: `{$sum: "$x"}`.
+    /// Parses the accumulator under a field of a `$group`: `{$sum: "$x"}`.
     pub fn parse(field: &str, spec: Value<'_>, scope: &ParseEnv<'_>) -> Result<Accumulator> {
         let Value::Document(doc) = spec else {
             return Err(Error::new(40234, format!("The field '{field}' must be an accumulator object")));
@@ -156,8 +156,8 @@ impl Accumulator {
         self.operator
     }
 
-    /// The paths of documents that it ranks by.
-    pub fn sort_paths(&self) -> impl Iterator<Item = &Path> {
+    /// The document paths that the accumulator ranks by.
+    pub(crate) fn sort_paths(&self) -> impl Iterator<Item = &Path> {
         let sort = match &self.kind {
             Kind::Ranked { sort, .. } => Some(sort),
             _ => None,
@@ -166,14 +166,15 @@ impl Accumulator {
     }
 
     /// The expressions inside.
-    pub fn expressions(&self) -> impl Iterator<Item = &Expr> {
+    pub(crate) fn expressions(&self) -> impl Iterator<Item = &Expr> {
         std::iter::once(&self.input).chain(&self.n)
     }
 
-    /// The accumulator that reads, instead of each path, what `field` gives for it: see [`Expr::read_from`].
+    /// The accumulator with each document path replaced by the expression that `field` returns: see
+    /// [`Expr::read_from`].
     pub(crate) fn read_from(&self, field: &mut FieldSource<'_>) -> Option<Accumulator> {
         let always = match self.kind {
-            // What comes after the first ones is not looked at.
+            // These accumulators do not evaluate their argument for later documents.
             Kind::First | Kind::FirstN => false,
             Kind::Ranked { .. } => return None,
             _ => true,
@@ -181,117 +182,119 @@ impl Accumulator {
         Some(Accumulator { input: self.input.read_from(field, always)?, ..self.clone() })
     }
 
-    /// A fresh state. `env`'s document is the group's `_id`, or empty if that is not a document.
-    pub fn start<'a>(&'a self, env: &EvalEnv<'a>) -> Result<State> {
+    /// A new state. The document of `env` is the group's `_id`, or empty if that is not a document.
+    pub fn start<'a>(&'a self, env: &EvalEnv<'a>) -> Result<AccumulatorState> {
         let n = match &self.n {
             Some(n) => check_n(n.eval(env)?)?,
             None => 1,
         };
-        Ok(State(match &self.kind {
-            Kind::Sum => Inner::Sum(Sum::default()),
-            Kind::Average => Inner::Average { sum: Sum::default(), count: 0 },
-            Kind::Extreme(_) | Kind::First | Kind::Last => Inner::Value(None),
-            Kind::Push => Inner::Values { values: ArrayBuilder::new(), n: usize::MAX },
-            Kind::FirstN => Inner::Values { values: ArrayBuilder::new(), n },
-            Kind::LastN => Inner::Recent(Recent::new(n)),
-            Kind::AddToSet => Inner::Distinct(Box::default()),
-            Kind::Deviation { .. } => Inner::Deviation(Deviation::default()),
-            Kind::MergeObjects => Inner::Merged(Merged::default()),
+        Ok(AccumulatorState(match &self.kind {
+            Kind::Sum => StateData::Sum(Sum::default()),
+            Kind::Average => StateData::Average { sum: Sum::default(), count: 0 },
+            Kind::Extreme(_) | Kind::First | Kind::Last => StateData::Value(None),
+            Kind::Push => StateData::Values { values: ArrayBuilder::new(), n: usize::MAX },
+            Kind::FirstN => StateData::Values { values: ArrayBuilder::new(), n },
+            Kind::LastN => StateData::Recent(Recent::new(n)),
+            Kind::AddToSet => StateData::Distinct(Box::default()),
+            Kind::Deviation { .. } => StateData::Deviation(Deviation::default()),
+            Kind::MergeObjects => StateData::Merged(Merged::default()),
             Kind::ExtremeN(keep) | Kind::Ranked { keep, .. } => {
-                Inner::Ranking(Box::new(Ranking::new(*keep, n)))
+                StateData::Ranking(Box::new(Ranking::new(*keep, n)))
             }
-            Kind::Quantiles(_) => Inner::Numbers(Vec::new()),
+            Kind::Quantiles(_) => StateData::Numbers(Vec::new()),
         }))
     }
 
-    /// Feeds the document of `env` to `state`.
-    pub fn add<'a>(&'a self, state: &mut State, env: &EvalEnv<'a>) -> Result<()> {
+    /// Adds the document of `env` to `state`.
+    pub fn add<'a>(&'a self, state: &mut AccumulatorState, env: &EvalEnv<'a>) -> Result<()> {
         match (&mut state.0, &self.kind) {
-            (Inner::Value(Some(_)), Kind::First) => return Ok(()),
-            (Inner::Values { values, n }, _) if values.count() >= *n => return Ok(()),
+            (StateData::Value(Some(_)), Kind::First) => return Ok(()),
+            (StateData::Values { values, n }, _) if values.count() >= *n => return Ok(()),
             _ => {}
         }
         let value = self.input.eval(env)?;
         let collator = env.context().collator.as_deref();
         match (&mut state.0, &self.kind) {
-            (Inner::Sum(sum), _) => {
+            (StateData::Sum(sum), _) => {
                 if let Some(number) = value.and_then(Number::of) {
                     sum.add(number);
                 }
                 return Ok(());
             }
-            (Inner::Average { sum, count }, _) => {
+            (StateData::Average { sum, count }, _) => {
                 if let Some(number) = value.and_then(Number::of) {
                     sum.add(number);
                     *count += 1;
                 }
                 return Ok(());
             }
-            (Inner::Value(kept), Kind::Extreme(wanted)) => {
+            (StateData::Value(kept), Kind::Extreme(wanted)) => {
                 if let Some(value) = value.filter(|value| !value.is_nullish()) {
                     Kept::keep_extreme(kept, value, *wanted, collator);
                 }
             }
-            (Inner::Value(kept), _) => Kept::keep(kept, value.unwrap_or(Value::Null)),
-            (Inner::Values { values, .. }, Kind::Push) => {
+            (StateData::Value(kept), _) => Kept::keep(kept, value.unwrap_or(Value::Null)),
+            (StateData::Values { values, .. }, Kind::Push) => {
                 if let Some(value) = env.nested(value)? {
                     values.push(value);
                 }
             }
-            (Inner::Values { values, .. }, _) => {
+            (StateData::Values { values, .. }, _) => {
                 values.push(value.unwrap_or(Value::Null));
             }
-            (Inner::Recent(recent), _) => recent.add(value.unwrap_or(Value::Null)),
-            (Inner::Distinct(distinct), _) => {
+            (StateData::Recent(recent), _) => recent.add(value.unwrap_or(Value::Null)),
+            (StateData::Distinct(distinct), _) => {
                 if let Some(value) = env.nested(value)? {
                     distinct.add(value, collator);
                 }
             }
-            (Inner::Deviation(deviation), _) => {
+            (StateData::Deviation(deviation), _) => {
                 if let Some(number) = value.and_then(Number::of) {
                     deviation.add(number.to_f64());
                 }
             }
-            (Inner::Merged(merged), _) => merged.add(value)?,
-            (Inner::Ranking(ranking), Kind::Ranked { sort, .. }) => {
+            (StateData::Merged(merged), _) => merged.add(value)?,
+            (StateData::Ranking(ranking), Kind::Ranked { sort, .. }) => {
                 let mut key = Vec::new();
                 sort.key(env.root(), collator, &mut key)?;
                 ranking.add(&key, value.unwrap_or(Value::Null));
             }
-            (Inner::Ranking(ranking), _) => {
+            (StateData::Ranking(ranking), _) => {
                 if let Some(value) = value.filter(|value| !value.is_nullish()) {
                     ranking.add_value(value, collator);
                 }
             }
-            (Inner::Numbers(numbers), _) => numbers.extend(value.and_then(Number::of).map(Number::to_f64)),
+            (StateData::Numbers(numbers), _) => {
+                numbers.extend(value.and_then(Number::of).map(Number::to_f64))
+            }
         }
         self.check_memory(state)
     }
 
-    /// Appends what the state came to, under `name`.
-    pub fn append(&self, state: State, name: &str, out: &mut DocBuilder) -> Result<()> {
+    /// Appends the result of the state under `name`.
+    pub fn append(&self, state: AccumulatorState, name: &str, out: &mut DocBuilder) -> Result<()> {
         match state.0 {
-            Inner::Sum(sum) => append(out, name, sum.total().value()),
-            Inner::Average { count: 0, .. } => append(out, name, Value::Null),
-            Inner::Average { sum, count } => append(out, name, sum.mean(count).value()),
-            Inner::Value(kept) => append(out, name, kept.as_ref().map_or(Value::Null, Kept::value)),
-            Inner::Values { values, .. } => append_array(out, name, values),
-            Inner::Distinct(distinct) => append_array(out, name, distinct.into_values()),
-            Inner::Deviation(deviation) => {
+            StateData::Sum(sum) => append(out, name, sum.total().value()),
+            StateData::Average { count: 0, .. } => append(out, name, Value::Null),
+            StateData::Average { sum, count } => append(out, name, sum.mean(count).value()),
+            StateData::Value(kept) => append(out, name, kept.as_ref().map_or(Value::Null, Kept::value)),
+            StateData::Values { values, .. } => append_array(out, name, values),
+            StateData::Distinct(distinct) => append_array(out, name, distinct.into_values()),
+            StateData::Deviation(deviation) => {
                 let sample = matches!(self.kind, Kind::Deviation { sample: true });
                 let result = if sample { deviation.sample() } else { deviation.population() };
                 append(out, name, result.map_or(Value::Null, Value::Double));
             }
-            Inner::Merged(merged) => append(out, name, Value::Document(merged.doc())),
-            Inner::Recent(recent) => append_array(out, name, recent.into_values()),
-            Inner::Ranking(ranking) => match self.kind {
+            StateData::Merged(merged) => append(out, name, Value::Document(merged.doc())),
+            StateData::Recent(recent) => append_array(out, name, recent.into_values()),
+            StateData::Ranking(ranking) => match self.kind {
                 Kind::Ranked { single: true, .. } => {
                     append(out, name, ranking.first().unwrap_or(Value::Null))
                 }
                 Kind::ExtremeN(Keep::Greatest) => append_array(out, name, array_of(ranking.values().rev())),
                 _ => append_array(out, name, array_of(ranking.values())),
             },
-            Inner::Numbers(mut numbers) => {
+            StateData::Numbers(mut numbers) => {
                 if let Kind::Quantiles(quantiles) = &self.kind {
                     let (arena, context) = (Bump::new(), Context::default());
                     let found = quantiles.of(&mut numbers, &EvalEnv::new(&arena, Doc::EMPTY, &context))?;
@@ -302,74 +305,82 @@ impl Accumulator {
         Ok(())
     }
 
-    /// Saves the state as a value, for [`Accumulator::absorb`].
-    pub fn save(&self, state: State, out: &mut ArrayBuilder) {
+    /// Saves the state as a value for [`Accumulator::absorb`].
+    pub fn save(&self, state: AccumulatorState, out: &mut ArrayBuilder) {
         match state.0 {
-            Inner::Sum(sum) => out.push(sum.save()),
-            Inner::Average { sum, count } => {
+            StateData::Sum(sum) => out.push(sum.save()),
+            StateData::Average { sum, count } => {
                 let mut parts = ArrayBuilder::new();
                 parts.push(sum.save()).push(count);
                 out.push(parts)
             }
-            Inner::Value(kept) => {
+            StateData::Value(kept) => {
                 let mut parts = ArrayBuilder::new();
                 if let Some(kept) = &kept {
                     parts.push(kept.value());
                 }
                 out.push(parts)
             }
-            Inner::Values { values, .. } => out.push(values),
-            Inner::Distinct(distinct) => out.push(distinct.into_values()),
-            Inner::Deviation(deviation) => out.push(deviation.save()),
-            Inner::Merged(merged) => out.push(merged.doc()),
-            Inner::Recent(recent) => out.push(recent.into_values()),
-            Inner::Ranking(ranking) => out.push(ranking.save()),
-            Inner::Numbers(numbers) => out.push(numbers),
+            StateData::Values { values, .. } => out.push(values),
+            StateData::Distinct(distinct) => out.push(distinct.into_values()),
+            StateData::Deviation(deviation) => out.push(deviation.save()),
+            StateData::Merged(merged) => out.push(merged.doc()),
+            StateData::Recent(recent) => out.push(recent.into_values()),
+            StateData::Ranking(ranking) => out.push(ranking.save()),
+            StateData::Numbers(numbers) => out.push(numbers),
         };
     }
 
-    /// Adds to `state` what another state of this accumulator saved, whose documents came later.
-    pub fn absorb(&self, state: &mut State, saved: Value<'_>, env: &EvalEnv<'_>) -> Result<()> {
+    /// Merges into `state` what another state of this accumulator saved. The documents of that state came later.
+    pub(crate) fn absorb(
+        &self,
+        state: &mut AccumulatorState,
+        saved: Value<'_>,
+        env: &EvalEnv<'_>,
+    ) -> Result<()> {
         let collator = env.context().collator.as_deref();
         let items = saved.as_array().unwrap_or(Array::EMPTY);
         match (&mut state.0, &self.kind) {
-            (Inner::Sum(sum), _) => sum.merge(&Sum::restore(items)),
-            (Inner::Average { sum, count }, _) => {
+            (StateData::Sum(sum), _) => sum.merge(&Sum::restore(items)),
+            (StateData::Average { sum, count }, _) => {
                 let mut parts = items.iter();
                 sum.merge(&Sum::restore(parts.next().and_then(Value::as_array).unwrap_or(Array::EMPTY)));
                 *count += parts.next().and_then(Value::as_i64_exact).unwrap_or(0);
             }
-            (Inner::Value(kept), Kind::Extreme(wanted)) => {
+            (StateData::Value(kept), Kind::Extreme(wanted)) => {
                 for value in items.iter() {
                     Kept::keep_extreme(kept, value, *wanted, collator);
                 }
             }
-            (Inner::Value(kept), kind) => {
+            // States are absorbed in document order, so a first value stays and a last value is replaced.
+            (StateData::Value(kept), kind) => {
                 if let Some(value) = items.get(0)
                     && (kept.is_none() || matches!(kind, Kind::Last))
                 {
                     Kept::keep(kept, value);
                 }
             }
-            (Inner::Values { values, n }, _) => {
+            (StateData::Values { values, n }, _) => {
                 for value in items.iter().take(n.saturating_sub(values.count())) {
                     values.push(value);
                 }
             }
-            (Inner::Distinct(distinct), _) => items.iter().for_each(|value| distinct.add(value, collator)),
-            (Inner::Deviation(deviation), _) => deviation.merge(Deviation::restore(items)),
-            (Inner::Merged(merged), _) => merged.add(Some(saved))?,
-            (Inner::Recent(recent), _) => items.iter().for_each(|value| recent.add(value)),
-            (Inner::Ranking(ranking), _) => ranking.absorb(items),
-            (Inner::Numbers(numbers), _) => {
+            (StateData::Distinct(distinct), _) => {
+                items.iter().for_each(|value| distinct.add(value, collator))
+            }
+            (StateData::Deviation(deviation), _) => deviation.merge(Deviation::restore(items)),
+            (StateData::Merged(merged), _) => merged.add(Some(saved))?,
+            (StateData::Recent(recent), _) => items.iter().for_each(|value| recent.add(value)),
+            (StateData::Ranking(ranking), _) => ranking.absorb(items),
+            (StateData::Numbers(numbers), _) => {
                 numbers.extend(items.iter().filter_map(Number::of).map(Number::to_f64));
             }
         }
         self.check_memory(state)
     }
 
-    /// Refuses one group's state that outgrows memory by itself: no file helps it.
-    fn check_memory(&self, state: &State) -> Result<()> {
+    /// Fails if the state of a single group exceeds the memory limit: spilling cannot help.
+    fn check_memory(&self, state: &AccumulatorState) -> Result<()> {
         if state.memory() <= DEFAULT_MEMORY_LIMIT {
             return Ok(());
         }
@@ -381,24 +392,24 @@ impl Accumulator {
     }
 }
 
-impl State {
-    /// Takes the state out of its place, which is left empty.
-    pub fn take(&mut self) -> State {
-        std::mem::replace(self, State(Inner::Value(None)))
+impl AccumulatorState {
+    /// Takes the state and leaves an empty one in its place.
+    pub fn take(&mut self) -> AccumulatorState {
+        std::mem::replace(self, AccumulatorState(StateData::Value(None)))
     }
 
-    /// How many bytes the state holds beside itself.
+    /// How many bytes the state holds on the heap.
     #[inline]
     pub fn memory(&self) -> usize {
         match &self.0 {
-            Inner::Sum(_) | Inner::Average { .. } | Inner::Deviation(_) => 0,
-            Inner::Value(kept) => kept.as_ref().map_or(0, Kept::memory),
-            Inner::Values { values, .. } => values.len(),
-            Inner::Distinct(distinct) => distinct.memory(),
-            Inner::Merged(merged) => merged.doc().as_bytes().len(),
-            Inner::Recent(recent) => recent.memory(),
-            Inner::Ranking(ranking) => ranking.memory(),
-            Inner::Numbers(numbers) => numbers.len() * size_of::<f64>(),
+            StateData::Sum(_) | StateData::Average { .. } | StateData::Deviation(_) => 0,
+            StateData::Value(kept) => kept.as_ref().map_or(0, Kept::memory),
+            StateData::Values { values, .. } => values.len(),
+            StateData::Distinct(distinct) => distinct.memory(),
+            StateData::Merged(merged) => merged.doc().as_bytes().len(),
+            StateData::Recent(recent) => recent.memory(),
+            StateData::Ranking(ranking) => ranking.memory(),
+            StateData::Numbers(numbers) => numbers.len() * size_of::<f64>(),
         }
     }
 }
@@ -419,7 +430,7 @@ fn array_of<'a>(values: impl Iterator<Item = Value<'a>>) -> ArrayBuilder {
     array
 }
 
-/// An accumulator of one expression.
+/// Parses an accumulator with one expression.
 fn unary(operator: &'static str, kind: Kind, spec: Value<'_>, scope: &ParseEnv<'_>) -> Result<Accumulator> {
     if let Value::Array(_) = spec {
         return Err(Error::new(40237, format!("The {operator} accumulator is a unary operator")));
@@ -427,7 +438,7 @@ fn unary(operator: &'static str, kind: Kind, spec: Value<'_>, scope: &ParseEnv<'
     Ok(Accumulator { operator, kind, input: Expr::parse(spec, scope)?, n: None })
 }
 
-/// `$count: {}`: the sum of ones.
+/// Parses `$count: {}`: the sum of ones.
 fn parse_count(operator: &'static str, spec: Value<'_>, _: &ParseEnv<'_>) -> Result<Accumulator> {
     if spec.as_doc().is_none_or(|doc| !doc.is_empty()) {
         let text = "$count takes no arguments, i.e. $count:{}";
@@ -441,7 +452,7 @@ fn not_supported(operator: &'static str, _: Value<'_>, _: &ParseEnv<'_>) -> Resu
     Err(Error::new(code::NOT_IMPLEMENTED, text))
 }
 
-/// `{n: …, input: …}`.
+/// Parses `{n: …, input: …}`.
 fn with_n(operator: &'static str, kind: Kind, spec: Value<'_>, scope: &ParseEnv<'_>) -> Result<Accumulator> {
     let Value::Document(doc) = spec else {
         let shown = ShownField(operator, spec);
@@ -466,7 +477,7 @@ fn with_n(operator: &'static str, kind: Kind, spec: Value<'_>, scope: &ParseEnv<
     Ok(Accumulator { operator, kind, input, n })
 }
 
-/// `{sortBy: …, output: …}`, with an `n` unless `single`.
+/// Parses `{sortBy: …, output: …}`, with an `n` unless `single`.
 fn ranked(
     operator: &'static str,
     keep: Keep,
@@ -502,13 +513,13 @@ fn ranked(
     Ok(Accumulator { operator, kind: Kind::Ranked { sort, keep, single }, input, n })
 }
 
-/// `$median` and `$percentile`.
+/// Parses `$median` and `$percentile`.
 fn parse_quantiles(operator: &'static str, spec: Value<'_>, scope: &ParseEnv<'_>) -> Result<Accumulator> {
     let quantiles = Quantiles::parse(operator, spec, scope)?;
     Ok(Accumulator { operator, input: quantiles.input.clone(), kind: Kind::Quantiles(quantiles), n: None })
 }
 
-/// The document in which a group's `n` is evaluated.
+/// The document in which the `n` of a group is evaluated.
 pub(crate) fn id_document(id: Value<'_>) -> Doc<'_> {
     id.as_doc().unwrap_or(Doc::EMPTY)
 }

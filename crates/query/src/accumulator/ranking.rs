@@ -1,25 +1,26 @@
-//! `$minN`, `$maxN`, `$top`, `$topN`, `$bottom`, `$bottomN`: the n least or greatest by a key.
+//! The state of `$minN`, `$maxN`, `$top`, `$topN`, `$bottom` and `$bottomN`: the n smallest or greatest values by a
+//! key.
 
 use super::kept::Kept;
 use diwan_value::key::{Direction, encode_order};
 use diwan_value::{Array, ArrayBuilder, Collator, Value};
 use std::collections::BTreeMap;
 
-/// Which end of the order is kept.
+/// Which end of the order to keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keep {
-    /// The least keys.
+    /// The smallest keys.
     Least,
     /// The greatest keys.
     Greatest,
 }
 
-/// At most `n` values, ordered by their keys. Of equal keys the first seen stay.
+/// At most `n` values, ordered by their keys. Of equal keys, the first ones stay.
 #[derive(Clone, Debug)]
 pub(super) struct Ranking {
     keep: Keep,
     n: usize,
-    /// By key and arrival.
+    /// Ordered by key and arrival number.
     entries: BTreeMap<(Vec<u8>, u64), Kept>,
     arrivals: u64,
     bytes: usize,
@@ -67,12 +68,12 @@ impl Ranking {
         self.arrivals += 1;
     }
 
-    /// The values from the least key on.
+    /// The values in ascending order of their keys.
     pub fn values(&self) -> impl DoubleEndedIterator<Item = Value<'_>> {
         self.entries.values().map(Kept::value)
     }
 
-    /// The value that `$top` and `$bottom` give, which keep one.
+    /// The one value of `$top` and `$bottom`.
     pub fn first(&self) -> Option<Value<'_>> {
         self.values().next()
     }

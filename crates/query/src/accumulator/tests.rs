@@ -1,9 +1,9 @@
-//! What accumulators come to.
+//! Results of accumulators.
 
 use super::*;
 use diwan_value::{Decimal128, DocBuf, doc};
 
-/// The value of one accumulator over some documents.
+/// The result of one accumulator over some documents.
 fn accumulate(spec: &DocBuf, docs: &[DocBuf]) -> Result<DocBuf> {
     let context = Context::default();
     let arena = Bump::new();
@@ -17,7 +17,7 @@ fn accumulate(spec: &DocBuf, docs: &[DocBuf]) -> Result<DocBuf> {
     Ok(out.finish())
 }
 
-/// As [`accumulate`], with every document in a state of its own that is saved and absorbed.
+/// Like [`accumulate`], but each document has its own state, which is saved and absorbed.
 fn accumulate_in_parts(spec: &DocBuf, docs: &[DocBuf]) -> Result<DocBuf> {
     let context = Context::default();
     let arena = Bump::new();
@@ -38,7 +38,7 @@ fn accumulate_in_parts(spec: &DocBuf, docs: &[DocBuf]) -> Result<DocBuf> {
 }
 
 #[test]
-fn every_accumulator_whole_and_in_parts() {
+fn accumulators_give_the_same_result_in_one_state_and_in_saved_parts() {
     let docs = [
         doc! { "a": 3, "s": "c", "d": { "p": 1 } },
         doc! { "a": null, "s": "a" },
@@ -92,7 +92,7 @@ fn every_accumulator_whole_and_in_parts() {
 }
 
 #[test]
-fn deviations() {
+fn standard_deviations_match_known_results() {
     let docs: Vec<DocBuf> = [2, 4, 4, 4, 5, 5, 7, 9].iter().map(|n| doc! { "a": (*n) }).collect();
     assert_eq!(accumulate(&doc! { "$stdDevPop": "$a" }, &docs).unwrap(), doc! { "x": 2.0 });
     assert_eq!(accumulate_in_parts(&doc! { "$stdDevPop": "$a" }, &docs).unwrap(), doc! { "x": 2.0 });
@@ -100,7 +100,7 @@ fn deviations() {
 }
 
 #[test]
-fn sums_widen_as_they_must() {
+fn sum_widens_its_type_on_overflow() {
     let decimal = Decimal128::from(1);
     let cases = [
         (vec![doc! { "a": (i32::MAX) }, doc! { "a": 1 }], doc! { "x": (1i64 << 31) }),
@@ -117,7 +117,7 @@ fn sums_widen_as_they_must() {
 }
 
 #[test]
-fn a_group_can_ask_for_as_many_as_its_id_says() {
+fn n_may_depend_on_the_group_id() {
     let context = Context::default();
     let arena = Bump::new();
     let spec = doc! { "$firstN": { "n": "$k", "input": "$a" } };

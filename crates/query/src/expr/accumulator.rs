@@ -1,8 +1,8 @@
-//! Accumulators used as expressions: over their arguments, or over the elements of a single array.
+//! Accumulators used as expressions, over their arguments or over the elements of one array argument.
 
-use super::arithmetic::number;
 use super::coerce::{Evaluated, is_nullish, null, type_name};
 use super::display::Shown;
+use super::number::arithmetic::number;
 use super::number::{Number, Sum};
 use super::{Args, EvalEnv, Expr, Node, ParseEnv};
 use crate::display::ShownField;
@@ -11,7 +11,7 @@ use diwan_value::{Array, ArrayBuilder, Value};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// Calls `visit` for every value to accumulate.
+/// Calls `visit` with every value to accumulate.
 fn for_each<'a>(args: Args<'a>, env: &EvalEnv<'a>, mut visit: impl FnMut(Option<Value<'a>>)) -> Result<()> {
     match args.exprs {
         [single] => match single.eval(env)? {
@@ -27,7 +27,7 @@ fn for_each<'a>(args: Args<'a>, env: &EvalEnv<'a>, mut visit: impl FnMut(Option<
     Ok(())
 }
 
-/// The numbers among the values, added up, and how many there were.
+/// The sum of the numbers among the values, and their count.
 fn total<'a>(args: Args<'a>, env: &EvalEnv<'a>) -> Result<(Sum, i64)> {
     let (mut sum, mut count) = (Sum::default(), 0);
     for_each(args, env, |value| {
@@ -56,7 +56,7 @@ pub(super) fn max<'a>(args: Args<'a>, env: &EvalEnv<'a>) -> Evaluated<'a> {
     extreme(args, env, Ordering::Greater)
 }
 
-/// The first of the values that lie furthest in one direction; null and missing count for nothing.
+/// The first of the smallest or greatest values, skipping null and missing ones.
 fn extreme<'a>(args: Args<'a>, env: &EvalEnv<'a>, wanted: Ordering) -> Evaluated<'a> {
     let mut best: Option<Value<'a>> = None;
     for_each(args, env, |value| {
@@ -70,9 +70,9 @@ fn extreme<'a>(args: Args<'a>, env: &EvalEnv<'a>, wanted: Ordering) -> Evaluated
     Ok(Some(best.unwrap_or(Value::Null)))
 }
 
-/// Mean and spread of numbers, updated one by one (Welford's method).
+/// Mean and variance of numbers, updated incrementally (Welford's method).
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Deviation {
+pub(crate) struct Deviation {
     count: i64,
     mean: f64,
     squares: f64,
@@ -87,7 +87,7 @@ impl Deviation {
         self.squares += delta * (number - self.mean);
     }
 
-    /// Adds the numbers of another one (the method of Chan, Golub and LeVeque).
+    /// Merges the numbers of another state (the method of Chan, Golub and LeVeque).
     pub(crate) fn merge(&mut self, other: Deviation) {
         if other.count == 0 {
             return;
@@ -100,14 +100,14 @@ impl Deviation {
         self.count = total;
     }
 
-    /// The state as values that [`Deviation::restore`] reads.
+    /// The state as values for [`Deviation::restore`].
     pub(crate) fn save(&self) -> ArrayBuilder {
         let mut parts = ArrayBuilder::new();
         parts.push(self.count).push(self.mean).push(self.squares);
         parts
     }
 
-    /// The state that was saved.
+    /// Restores a saved state.
     pub(crate) fn restore(saved: Array<'_>) -> Deviation {
         let mut parts = saved.iter();
         match (parts.next(), parts.next(), parts.next()) {
@@ -118,12 +118,12 @@ impl Deviation {
         }
     }
 
-    /// The standard deviation of the numbers as a whole population; none of no numbers.
-    pub fn population(&self) -> Option<f64> {
+    /// The population standard deviation; `None` without numbers.
+    pub(crate) fn population(&self) -> Option<f64> {
         (self.count > 0).then(|| (self.squares / self.count as f64).sqrt())
     }
 
-    /// The standard deviation of the numbers as a sample; none of fewer than two.
+    /// The sample standard deviation; `None` for fewer than two numbers.
     pub fn sample(&self) -> Option<f64> {
         (self.count > 1).then(|| (self.squares / (self.count - 1) as f64).sqrt())
     }
@@ -147,19 +147,19 @@ pub(super) fn std_dev_samp<'a>(args: Args<'a>, env: &EvalEnv<'a>) -> Evaluated<'
     Ok(Some(deviation(args, env)?.sample().map_or(Value::Null, Value::Double)))
 }
 
-/// What `$percentile` and `$median` are asked for, as expressions and as accumulators.
+/// The parsed arguments of `$percentile` and `$median`, as expressions and as accumulators.
 #[derive(Clone, Debug)]
 pub(crate) struct Quantiles {
-    /// What the numbers come from.
+    /// The expression that yields the numbers.
     pub input: Expr,
-    /// The fractions, each from 0 to 1.
+    /// The requested fractions, each from 0 to 1.
     pub fractions: Vec<f64>,
-    /// Whether the result is the array of all, not the only one.
+    /// Whether the result is an array of all quantiles instead of a single one.
     pub many: bool,
 }
 
 impl Quantiles {
-    /// Parses `{input, method, p}`, `p` for `$percentile` only.
+    /// Parses `{input, method, p}`, with `p` only for `$percentile`.
     pub fn parse(operator: &'static str, value: Value<'_>, env: &ParseEnv<'_>) -> Result<Quantiles> {
         let Value::Document(doc) = value else {
             let code = if operator == "$median" { 7436100 } else { 7429703 };
@@ -207,7 +207,7 @@ impl Quantiles {
         Ok(Quantiles { input, fractions, many })
     }
 
-    /// The quantiles of numbers, which it sorts; NaN is below all. Null where there are no numbers.
+    /// The quantiles of `numbers`, which are sorted in place with NaN first. Null if there are no numbers.
     pub fn of<'a>(&self, numbers: &mut [f64], env: &EvalEnv<'a>) -> Evaluated<'a> {
         numbers.sort_by(|left, right| {
             left.partial_cmp(right).unwrap_or_else(|| right.is_nan().cmp(&left.is_nan()))
@@ -227,7 +227,7 @@ impl Quantiles {
     }
 }
 
-/// The fractions under `p`: a constant array of numbers from 0 to 1.
+/// Parses `p`: a constant array of numbers from 0 to 1.
 fn parse_fractions(expr: &Expr) -> Result<Vec<f64>> {
     let wrong = |code, found: Option<Value<'_>>| {
         let text = format!(

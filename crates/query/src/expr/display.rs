@@ -1,9 +1,9 @@
-//! Values as messages about evaluation show them, which is more compact than [`crate::display`].
+//! Formats values for messages about evaluation, which is more compact than [`crate::display`].
 
 use diwan_value::Value;
 use std::fmt::{self, Display, Formatter};
 
-/// Shows a value the way MongoDB's messages do: `{a: 1}`, `[1, "two"]`, `MISSING`.
+/// A value in the form of MongoDB's messages: `{a: 1}`, `[1, "two"]`, `MISSING`.
 pub(crate) struct Shown<'a>(pub Option<Value<'a>>);
 
 impl Display for Shown<'_> {

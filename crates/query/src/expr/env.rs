@@ -1,4 +1,4 @@
-//! What an expression is evaluated in: the document, the variables, the clock, and the arena for what is computed.
+//! The environment of an evaluation: the document, the variables, the clock, and the arena for computed values.
 
 use super::{Slot, Variable};
 use crate::error::{Error, Result, code};
@@ -9,58 +9,59 @@ use std::cell::{Cell, RefCell};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// The largest value that an expression may compute on the way to its result: what MongoDB's buffers grow to. That a
-/// document is not larger than a collection takes is checked where documents leave the pipeline.
-pub const MAX_VALUE_BYTES: usize = 64 * 1024 * 1024;
+/// The largest value that an expression may compute as an intermediate result: the maximum size of MongoDB's buffers.
+/// The size of result documents is checked where they leave the pipeline.
+const MAX_VALUE_BYTES: usize = 64 * 1024 * 1024;
 
-/// The largest document in the refusal of larger values: that of a collection and MongoDB's allowance beside it.
+/// The maximum document size in the error message for larger values: the limit of a stored document plus MongoDB's
+/// overhead.
 const MAX_OBJECT_BYTES: usize = diwan_value::MAX_DOCUMENT_BYTES + 16 * 1024;
 
-/// How much one evaluation may take in its arena.
+/// How many bytes one evaluation may allocate in its arena.
 const MAX_ARENA_BYTES: usize = 512 * 1024 * 1024;
 
 /// How deep a computed value may nest.
 const MAX_DEPTH: usize = 200;
 
-/// How many steps of a loop pass between two looks at the interrupt.
+/// How many loop iterations pass between two checks of the interrupt.
 const TICKS: u32 = 256;
 
-/// What is the same for all documents of an operation.
+/// Values that are the same for all documents of an operation.
 #[derive(Clone, Default)]
 pub struct Context {
-    /// `$$NOW`: when the operation began, in milliseconds since the Unix epoch.
+    /// `$$NOW`: the start time of the operation, in milliseconds since the Unix epoch.
     pub now: i64,
     /// `$$CLUSTER_TIME`.
     pub cluster_time: Option<Timestamp>,
-    /// `$$USER_ROLES`: the array of the user's roles.
+    /// `$$USER_ROLES`: an array with the user's roles.
     pub user_roles: Option<ValueBuf>,
-    /// The values of the first slots: the operation's `let`.
+    /// The values of the first slots: the variables of the operation's `let`.
     pub variables: Vec<Option<ValueBuf>>,
-    /// How strings compare; by their bytes if absent.
+    /// The collation of string comparisons; without one, strings compare by their bytes.
     pub collator: Option<Arc<Collator>>,
-    /// When to stop.
+    /// Tells the evaluation when to stop.
     pub interrupt: Interrupt,
 }
 
-/// One evaluation: a document and an arena. Cheap to make, one for every document; the owner of the arena resets it
+/// One evaluation: a document and an arena. It is cheap to create for every document. The owner of the arena resets it
 /// between documents.
 pub struct EvalEnv<'a> {
     arena: &'a Bump,
     root: Doc<'a>,
     context: &'a Context,
-    /// The slots after the context's.
+    /// The values of the slots after those of the context.
     slots: RefCell<Vec<Option<Value<'a>>>>,
     ticks: Cell<u32>,
 }
 
 impl<'a> EvalEnv<'a> {
-    /// An evaluation over `root`, whose results live in `arena`.
+    /// An evaluation over `root` that allocates its results in `arena`.
     pub fn new(arena: &'a Bump, root: Doc<'a>, context: &'a Context) -> EvalEnv<'a> {
         EvalEnv { arena, root, context, slots: RefCell::default(), ticks: Cell::new(0) }
     }
 
-    /// The same document and variables over another arena, for steps whose garbage is dropped early.
-    pub fn scoped<'b>(&self, arena: &'b Bump) -> EvalEnv<'b>
+    /// The same document and variables with another arena, for steps whose temporary values are freed early.
+    pub(crate) fn scoped<'b>(&self, arena: &'b Bump) -> EvalEnv<'b>
     where
         'a: 'b,
     {
@@ -84,12 +85,12 @@ impl<'a> EvalEnv<'a> {
         self.root
     }
 
-    /// What the operation shares.
+    /// The values that all evaluations of the operation share.
     pub fn context(&self) -> &'a Context {
         self.context
     }
 
-    /// Binds a slot that [`super::ParseEnv::variable`] gave.
+    /// Sets the value of a slot from [`super::ParseEnv::variable`].
     pub fn bind(&self, slot: Slot, value: Option<Value<'a>>) {
         let Some(at) = slot.0.checked_sub(self.context.variables.len()) else { return };
         let mut slots = self.slots.borrow_mut();
@@ -100,7 +101,7 @@ impl<'a> EvalEnv<'a> {
     }
 
     /// A variable's value.
-    pub fn variable(&self, variable: Variable) -> Result<Option<Value<'a>>> {
+    pub(crate) fn variable(&self, variable: Variable) -> Result<Option<Value<'a>>> {
         let unavailable = |name| Error::new(51144, format!("Builtin variable '$${name}' is not available"));
         Ok(match variable {
             Variable::Root => Some(Value::Document(self.root)),
@@ -120,16 +121,16 @@ impl<'a> EvalEnv<'a> {
         })
     }
 
-    /// The order of two values under the operation's collation.
+    /// Compares two values under the operation's collation.
     pub fn compare(&self, left: Value<'_>, right: Value<'_>) -> Ordering {
         diwan_value::compare_with(left, right, self.context.collator.as_deref())
     }
 
-    /// The order of two values, missing before everything else.
-    pub fn compare_optional(&self, left: Option<Value<'_>>, right: Option<Value<'_>>) -> Ordering {
+    /// Compares two values; missing is below almost all others.
+    pub(crate) fn compare_optional(&self, left: Option<Value<'_>>, right: Option<Value<'_>>) -> Ordering {
         match (left, right) {
             (Some(left), Some(right)) => self.compare(left, right),
-            // Only MinKey is below missing, and the deprecated undefined is beside it.
+            // Only MinKey is below missing. The deprecated undefined equals it.
             (None, Some(Value::MinKey)) => Ordering::Greater,
             (Some(Value::MinKey), None) => Ordering::Less,
             (None, Some(Value::Undefined)) | (Some(Value::Undefined), None) => Ordering::Equal,
@@ -137,14 +138,14 @@ impl<'a> EvalEnv<'a> {
         }
     }
 
-    /// To be called in loops: now and then asks whether the work must stop.
+    /// To be called in every iteration of a loop. Checks the interrupt regularly.
     pub fn tick(&self) -> Result<()> {
         let ticks = self.ticks.get().wrapping_add(1);
         self.ticks.set(ticks);
         if ticks.is_multiple_of(TICKS) { self.context.interrupt.check() } else { Ok(()) }
     }
 
-    /// Refuses a value of `bytes` bytes if that is too large.
+    /// Fails if a value of `bytes` bytes is too large.
     pub fn check_size(&self, bytes: usize) -> Result<()> {
         if bytes <= MAX_VALUE_BYTES {
             return Ok(());
@@ -155,7 +156,7 @@ impl<'a> EvalEnv<'a> {
         Err(Error::new(code::BSON_OBJECT_TOO_LARGE, text))
     }
 
-    /// Passes on a value that is to become part of another one, unless it nests too deep.
+    /// Passes on a value that becomes part of another one. Fails if it nests too deep.
     pub fn nested(&self, value: Option<Value<'a>>) -> Result<Option<Value<'a>>> {
         let fits = match value {
             Some(Value::Document(doc)) => within_depth(doc, MAX_DEPTH - 1),
@@ -177,12 +178,12 @@ impl<'a> EvalEnv<'a> {
         Ok(Value::String(std::str::from_utf8(bytes).unwrap_or_default()))
     }
 
-    /// Copies what was built into the arena.
+    /// Copies the built document into the arena.
     pub fn document(&self, builder: DocBuilder) -> Result<Value<'a>> {
         Ok(Value::Document(Doc::trusted(self.bytes(&builder.finish_buffer())?)))
     }
 
-    /// Copies what was built into the arena.
+    /// Copies the built array into the arena.
     pub fn array(&self, builder: ArrayBuilder) -> Result<Value<'a>> {
         Ok(Value::Array(Array::trusted(self.bytes(&builder.finish())?)))
     }
@@ -197,7 +198,7 @@ impl<'a> EvalEnv<'a> {
         Ok(self.arena.alloc_slice_copy(bytes))
     }
 
-    /// Copies any value into the arena, for values that live shorter.
+    /// Copies a value with a shorter lifetime into the arena.
     pub fn keep(&self, value: Value<'_>) -> Result<Value<'a>> {
         let mut holder = ArrayBuilder::new();
         holder.push(value);
@@ -206,7 +207,7 @@ impl<'a> EvalEnv<'a> {
     }
 }
 
-/// Whether `doc` has at most `limit` levels, itself counted.
+/// Whether `doc` has at most `limit` levels, including itself.
 fn within_depth(doc: Doc<'_>, limit: usize) -> bool {
     limit > 0
         && doc.iter().all(|element| match element.value() {

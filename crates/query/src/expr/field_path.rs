@@ -1,4 +1,4 @@
-//! What a field path reaches in the expression language: arrays on the way are mapped over, and never indexed.
+//! Field paths of the expression language, which map over arrays and never index them.
 
 use super::EvalEnv;
 use crate::error::Result;
@@ -9,7 +9,7 @@ pub(crate) fn get<'a>(env: &EvalEnv<'a>, doc: Doc<'a>, path: &Path) -> Result<Op
     get_from(env, doc, path, 0)
 }
 
-/// The value at `path` in a document, or the array of those in an array of documents.
+/// The value at `path` in a document. In an array of documents, the array of their values.
 pub(crate) fn get_in_value<'a>(
     env: &EvalEnv<'a>,
     value: Value<'a>,
@@ -18,7 +18,7 @@ pub(crate) fn get_in_value<'a>(
     step(env, value, path, 0)
 }
 
-/// The value at the parts of `path` from `at` on.
+/// The value at the path parts from `at` on.
 fn get_from<'a>(env: &EvalEnv<'a>, doc: Doc<'a>, path: &Path, mut at: usize) -> Result<Option<Value<'a>>> {
     let mut doc = doc;
     loop {
@@ -32,7 +32,7 @@ fn get_from<'a>(env: &EvalEnv<'a>, doc: Doc<'a>, path: &Path, mut at: usize) -> 
     }
 }
 
-/// Goes on into `value` with the parts from `at` on.
+/// Continues into `value` with the path parts from `at` on.
 fn step<'a>(env: &EvalEnv<'a>, value: Value<'a>, path: &Path, at: usize) -> Result<Option<Value<'a>>> {
     match value {
         Value::Document(doc) => get_from(env, doc, path, at),
@@ -41,7 +41,8 @@ fn step<'a>(env: &EvalEnv<'a>, value: Value<'a>, path: &Path, at: usize) -> Resu
     }
 }
 
-/// The values inside the documents of `array`; what is not a document, and documents without the path, are left out.
+/// The values inside the documents of `array`. Elements that are not documents, and documents without the path, are
+/// skipped.
 fn map<'a>(env: &EvalEnv<'a>, array: Array<'a>, path: &Path, at: usize) -> Result<Value<'a>> {
     let mut found = ArrayBuilder::new();
     for value in array.iter() {

@@ -1,4 +1,4 @@
-//! `$literal`, `$rand`, `$meta`, and what measures or hashes values.
+//! `$literal`, `$rand`, `$meta`, and operators that give the size or the hash of a value.
 
 use super::coerce::{Evaluated, is_nullish, null, type_name};
 use super::{Args, EvalEnv, Expr, Node, ParseEnv};
@@ -6,12 +6,12 @@ use crate::error::{Error, Result, code};
 use diwan_value::{Value, ValueBuf};
 use std::sync::Arc;
 
-/// Takes what stands under `$literal` as it is.
+/// Returns the argument as a constant, without parsing it.
 pub(super) fn parse_literal(_: &'static str, value: Value<'_>, _: &ParseEnv<'_>) -> Result<Expr> {
     Ok(Expr::Literal(ValueBuf::new(value)))
 }
 
-/// `$rand`: from 0 up to, not including, 1.
+/// `$rand`: a random number from 0 up to, but not including, 1.
 #[derive(Debug)]
 struct Rand;
 
@@ -37,13 +37,13 @@ impl Node for Rand {
     }
 }
 
-/// Refuses `$function`: expressions run no JavaScript.
+/// Rejects `$function`: expressions run no JavaScript.
 pub(super) fn parse_function(operator: &'static str, _: Value<'_>, _: &ParseEnv<'_>) -> Result<Expr> {
     Err(Error::new(code::NOT_IMPLEMENTED, format!("Expression {operator} is not implemented")))
 }
 
-/// The kinds of metadata that `$meta` knows, with their names in the refusal for queries that do not produce them.
-/// Kinds without a name are simply missing where nothing produces them.
+/// The kinds of metadata that `$meta` accepts, with the names that the error for unavailable metadata uses. A kind
+/// without a name evaluates to missing.
 const METADATA: &[(&str, Option<&str>)] = &[
     ("textScore", Some("text score")),
     ("geoNearDistance", Some("$geoNear distance")),
@@ -63,7 +63,7 @@ const METADATA: &[(&str, Option<&str>)] = &[
     ("timeseriesBucketMaxTime", None),
 ];
 
-/// Refuses metadata: no plan produces any.
+/// Rejects metadata, because no plan produces any.
 pub(super) fn parse_meta(_: &'static str, value: Value<'_>, _: &ParseEnv<'_>) -> Result<Expr> {
     let Value::String(kind) = value else {
         return Err(Error::new(17307, "$meta only supports string arguments"));

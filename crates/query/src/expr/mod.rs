@@ -1,59 +1,43 @@
 //! Aggregation expressions: parsed once into a tree, evaluated over each document.
 //!
-//! [`Expr::parse`] reads the expression language's syntax: field paths `"$a.b"`, variables `"$$name.path"`, objects,
-//! arrays, literals and operators. Every operator is a row of [`table`]; a family of operators is a file.
+//! [`Expr::parse`] parses the expression language: field paths `"$a.b"`, variables `"$$name.path"`, objects, arrays,
+//! literals and operators. Every operator is a row of [`table`]. Operators are grouped in folders by subject: `number`,
+//! `string`, `array`, `object`, `logic`, `date` and `convert`; the files `accumulator` and `misc` hold the others.
 //!
-//! A value that evaluation computes is a [`Value`] again: a scalar, or a view of BSON bytes that live in the
-//! [`EvalEnv`]'s arena, in the document, or in the expression (literals). `None` stands for MongoDB's *missing*, which
-//! is not null: a missing field of an object expression is left out.
+//! Evaluation gives a [`Value`]: a scalar, or a view of BSON bytes in the [`EvalEnv`]'s arena, in the document, or in
+//! the expression (literals). `None` stands for MongoDB's *missing*, which is not null: an object expression omits
+//! missing fields.
 //!
-//! Invariants: variables are resolved to slots by the parser, so evaluation looks up no names; calls whose arguments
-//! are literals were folded to literals; no value grows beyond [`env::MAX_VALUE_BYTES`].
+//! Invariants: the parser resolves variables to slots, so evaluation looks up no names; the parser folds calls with
+//! literal arguments to literals; no value is larger than 64 MiB (`env`).
 
 mod accumulator;
-mod arithmetic;
 mod array;
-mod array_object;
-mod array_sort;
-mod bitwise;
-mod boolean;
 pub(crate) mod coerce;
-mod comparison;
-mod conditional;
 mod convert;
 mod date;
-mod decimal_trigonometry;
 mod display;
 mod env;
 mod field_path;
-mod iteration;
-mod let_parameters;
+mod logic;
 mod misc;
 mod named;
-pub mod number;
+pub(crate) mod number;
 mod object;
 mod operator;
 mod parse;
-mod regex;
-mod round;
-mod set;
 mod string;
-mod string_search;
 mod table;
-mod trigonometry;
-mod zip;
 
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod tests;
 
-pub use accumulator::Deviation;
-pub(crate) use accumulator::Quantiles;
-pub(crate) use array_sort::check_n;
+pub(crate) use accumulator::{Deviation, Quantiles};
+pub(crate) use array::check_n;
 pub use coerce::{Evaluated, is_truthy};
-pub use env::{Context, EvalEnv, MAX_VALUE_BYTES};
-pub use let_parameters::bind_let;
+pub use env::{Context, EvalEnv};
 pub use operator::{Args, Function, Node};
 pub(crate) use parse::check_new_variable;
 pub(crate) use parse::field_path;
@@ -63,41 +47,41 @@ use crate::error::Result;
 use diwan_value::{ArrayBuilder, DocBuilder, Path, Value, ValueBuf};
 use std::sync::Arc;
 
-/// An expression, ready to be evaluated.
+/// A parsed expression.
 #[derive(Clone, Debug)]
 pub enum Expr {
     /// A constant.
     Literal(ValueBuf),
     /// `$$REMOVE`: always missing.
     Missing,
-    /// A variable, or what a path reaches inside it; a field path `"$a"` is `$$CURRENT.a`.
+    /// A variable, or the value at a path inside it. The field path `"$a"` is `$$CURRENT.a`.
     Variable {
         /// The variable.
         variable: Variable,
         /// The path inside its value.
         path: Option<Path>,
     },
-    /// An object expression: its fields in their order.
+    /// An object expression: its fields in order.
     Document(Vec<(String, Expr)>),
-    /// An array expression: missing values become null.
+    /// An array expression. Missing values become null.
     Array(Vec<Expr>),
-    /// An operator that is a function of its arguments.
+    /// An operator that only needs its arguments.
     Call {
         /// The operator with its `$`.
         operator: &'static str,
-        /// What evaluates it.
+        /// The function that evaluates the operator.
         function: Function,
         /// Its arguments.
         args: Vec<Expr>,
     },
-    /// An operator that keeps more than its arguments.
+    /// An operator with further state.
     Node(Arc<dyn Node>),
 }
 
-/// What stands for a path of the document, if anything does; see [`Expr::read_from`].
+/// Returns the replacement of a document path, if there is one; see [`Expr::read_from`].
 pub(crate) type FieldSource<'f> = dyn FnMut(&Path, bool) -> Option<Expr> + 'f;
 
-/// Where a variable's value comes from.
+/// The source of a variable's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variable {
     /// `$$ROOT`: the document.
@@ -108,7 +92,7 @@ pub enum Variable {
     ClusterTime,
     /// `$$USER_ROLES`.
     UserRoles,
-    /// A variable that a `let`, an operator or a stage binds.
+    /// A variable bound by a `let`, an operator or a stage.
     Slot(Slot),
 }
 
@@ -143,13 +127,13 @@ impl Expr {
         }
     }
 
-    /// The constant that the expression is, if it is one.
-    pub fn as_literal(&self) -> Option<Value<'_>> {
+    /// The constant, if the expression is one.
+    pub(crate) fn as_literal(&self) -> Option<Value<'_>> {
         if let Expr::Literal(value) = self { Some(value.as_value()) } else { None }
     }
 
-    /// The value that the expression has for every document of an operation, where that shows at once: a constant, or a
-    /// variable that `context` binds.
+    /// The value that is the same for all documents of an operation, if the expression is a constant or a variable of
+    /// `context`.
     pub fn constant(&self, context: &Context) -> Option<ValueBuf> {
         match self {
             Expr::Literal(value) => Some(value.clone()),
@@ -166,8 +150,8 @@ impl Expr {
         }
     }
 
-    /// The path of a plain field path `"$a.b"` of the document.
-    pub fn as_field_path(&self) -> Option<&Path> {
+    /// The path, if the expression is a plain field path `"$a.b"` of the document.
+    pub(crate) fn as_field_path(&self) -> Option<&Path> {
         match self {
             Expr::Variable { variable: Variable::Root, path } => path.as_ref(),
             _ => None,
@@ -175,22 +159,22 @@ impl Expr {
     }
 
     /// Whether the value may depend on the document.
-    pub fn reads_document(&self) -> bool {
+    pub(crate) fn reads_document(&self) -> bool {
         matches!(self, Expr::Variable { variable: Variable::Root, .. })
             || self.children().into_iter().any(Expr::reads_document)
     }
 
-    /// Adds the paths of the document that the value may depend on; `None` if it reads the whole document.
-    pub fn read_paths<'e>(&'e self, paths: &mut Vec<&'e Path>) -> Option<()> {
+    /// Adds the document paths that the value may depend on. `None` if it reads the whole document.
+    pub(crate) fn read_paths<'e>(&'e self, paths: &mut Vec<&'e Path>) -> Option<()> {
         if let Expr::Variable { variable: Variable::Root, path } = self {
             paths.push(path.as_ref()?);
         }
         self.children().into_iter().try_for_each(|child| child.read_paths(paths))
     }
 
-    /// The same expression with what `field` gives in the place of each path of the document; `None` if it gives nothing for
-    /// one, or if the whole document is read. `field` is told, too, whether the value is asked for whatever the document, so
-    /// that what may fail does so wherever it did before.
+    /// The same expression with each document path replaced by the expression that `field` returns. `None` if `field`
+    /// returns `None` or the expression reads the whole document. The second argument of `field` tells whether the path
+    /// is evaluated for every document, so that an error occurs for the same documents as before.
     pub(crate) fn read_from(&self, field: &mut FieldSource<'_>, always: bool) -> Option<Expr> {
         Some(match self {
             Expr::Variable { variable: Variable::Root, path } => field(path.as_ref()?, always)?,
@@ -212,7 +196,8 @@ impl Expr {
         })
     }
 
-    /// Whether it surely gives the same again: functions of their arguments alone.
+    /// Whether repeated evaluation surely gives the same value: the expression consists of functions of their
+    /// arguments.
     pub(crate) fn is_repeatable(&self) -> bool {
         !matches!(self, Expr::Node(_)) && self.children().into_iter().all(Expr::is_repeatable)
     }

@@ -1,13 +1,13 @@
-//! Operators whose arguments have names: `{$dateAdd: {startDate: …, unit: …, amount: …}}`.
+//! Parses operators with named arguments: `{$dateAdd: {startDate: …, unit: …, amount: …}}`.
 //!
-//! Such a call becomes a plain [`Expr::Call`]: the names' places are the arguments' positions, an argument that was
-//! left out is its default, and what may be left out without one comes last.
+//! Such a call becomes a plain [`Expr::Call`] whose argument positions follow the list of names. An omitted argument is
+//! replaced by its default. Arguments that may be omitted without a default come last.
 
 use super::{Expr, ParseEnv};
 use crate::error::{Error, Result};
 use diwan_value::{Value, ValueBuf};
 
-/// Parses the arguments; gives them in the order of `names`, `None` where one was left out.
+/// Parses the arguments and returns them in the order of `names`, with `None` for omitted ones.
 pub(super) fn parse<const N: usize>(
     value: Value<'_>,
     names: [&str; N],
@@ -25,7 +25,7 @@ pub(super) fn parse<const N: usize>(
     Ok(parts)
 }
 
-/// The argument, or a constant in its place.
+/// The argument, or a constant if it was omitted.
 pub(super) fn or(argument: Option<Expr>, default: Value<'_>) -> Expr {
     argument.unwrap_or_else(|| Expr::Literal(ValueBuf::new(default)))
 }
@@ -36,7 +36,7 @@ mod tests {
     use bumpalo::Bump;
     use diwan_value::{Decimal128, Doc, DocBuilder, Value};
 
-    /// Values at the borders of their types and of what operators ask for.
+    /// Values at the limits of their types and of the operators' arguments.
     fn odd_values() -> Vec<Value<'static>> {
         vec![
             Value::Null,
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_arguments_are_refused_or_answered() {
+    fn evaluating_unusual_arguments_does_not_panic() {
         let values = odd_values();
         let (context, mut arena, mut answers) = (Context::default(), Bump::new(), 0);
         for (operator, names, fixed) in [

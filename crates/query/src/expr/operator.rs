@@ -1,11 +1,11 @@
-//! What an operator is: a row of the table, a function of arguments, or a node of its own.
+//! The forms of operators: rows of the table, functions of arguments, and nodes with their own state.
 
 use super::{EvalEnv, Expr, ParseEnv};
 use crate::error::{Error, Result};
 use diwan_value::Value;
 use std::fmt;
 
-/// Evaluates an operator over its arguments, which it evaluates itself, in its own order.
+/// Evaluates an operator. The function evaluates the arguments itself, in its own order.
 pub type Function = for<'a> fn(Args<'a>, &EvalEnv<'a>) -> Result<Option<Value<'a>>>;
 
 /// The arguments of a call.
@@ -13,28 +13,28 @@ pub type Function = for<'a> fn(Args<'a>, &EvalEnv<'a>) -> Result<Option<Value<'a
 pub struct Args<'a> {
     /// The operator with its `$`, for messages.
     pub operator: &'static str,
-    /// The arguments, as many as the operator's arity allows.
+    /// The arguments. Their number satisfies the operator's arity.
     pub exprs: &'a [Expr],
 }
 
 impl<'a> Args<'a> {
-    /// Evaluates argument `at`; an argument that was not given is missing.
+    /// Evaluates argument `at`. An omitted argument is missing.
     pub fn eval(&self, at: usize, env: &EvalEnv<'a>) -> Result<Option<Value<'a>>> {
         self.exprs.get(at).map_or(Ok(None), |expr| expr.eval(env))
     }
 
-    /// Whether no argument was given.
+    /// Whether there are no arguments.
     pub fn is_empty(&self) -> bool {
         self.exprs.is_empty()
     }
 
-    /// How many arguments were given.
+    /// The number of arguments.
     pub fn len(&self) -> usize {
         self.exprs.len()
     }
 }
 
-/// An operator that keeps more than its arguments: slots of variables, compiled patterns.
+/// An operator with state beyond its arguments, such as slots of variables or compiled patterns.
 pub trait Node: fmt::Debug + Send + Sync {
     /// Evaluates the operator.
     fn eval<'a>(&'a self, env: &EvalEnv<'a>) -> Result<Option<Value<'a>>>;
@@ -48,33 +48,33 @@ pub(crate) struct Operator {
     /// The name with its `$`.
     pub name: &'static str,
     /// How it is parsed.
-    pub form: Form,
+    pub form: OperatorForm,
 }
 
 /// How an operator is parsed.
-pub(crate) enum Form {
+pub(crate) enum OperatorForm {
     /// A list of arguments, or a single argument without brackets.
     Function(Arity, Function),
-    /// A syntax of its own; the parser gets the operator's name and what stands under it.
-    Syntax(Parser),
+    /// Its own syntax. The parser gets the operator's name and its argument.
+    Syntax(OperatorParser),
 }
 
-/// Parses an operator with a syntax of its own.
-pub(crate) type Parser = for<'p> fn(&'static str, Value<'_>, &ParseEnv<'p>) -> Result<Expr>;
+/// Parses an operator with its own syntax.
+pub(crate) type OperatorParser = for<'p> fn(&'static str, Value<'_>, &ParseEnv<'p>) -> Result<Expr>;
 
 /// How many arguments a function takes.
 #[derive(Clone, Copy)]
 pub(crate) enum Arity {
-    /// So many.
+    /// Exactly this many.
     Exactly(usize),
-    /// From so many to so many.
+    /// From the first number to the second.
     Between(usize, usize),
     /// Any number.
     Any,
 }
 
 impl Arity {
-    /// MongoDB's refusal of `count` arguments.
+    /// MongoDB's error for a wrong number of arguments.
     pub fn check(self, operator: &str, count: usize) -> Result<()> {
         match self {
             Arity::Exactly(expected) if count != expected => Err(Error::new(

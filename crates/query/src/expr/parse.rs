@@ -1,6 +1,6 @@
-//! The expression language's syntax.
+//! Parses the expression language.
 
-use super::operator::Form;
+use super::operator::OperatorForm;
 use super::{Context, EvalEnv, Expr, Variable, table};
 use crate::display::ShownDoc;
 use crate::error::{Error, Result, code};
@@ -11,40 +11,40 @@ use std::sync::{Arc, OnceLock};
 /// How deep expressions may nest.
 const MAX_DEPTH: usize = 200;
 
-/// The longest constant that folding keeps in place of a call.
+/// The largest constant that folding may produce.
 const MAX_FOLDED_BYTES: usize = 4096;
 
-/// Where a bound variable's value lies during evaluation.
+/// The slot of a bound variable's value during evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot(pub(super) usize);
 
-/// What the parser knows at one place of the syntax: the variables in scope. A scope borrows the one around it; slots are
-/// given like a stack's places, so scopes beside each other share them.
+/// The parser's scope: the variables at one place of the syntax. A scope borrows the outer one. Slots are allocated
+/// like stack positions, so sibling scopes share them.
 #[derive(Default)]
 pub struct ParseEnv<'p> {
     outer: Option<&'p ParseEnv<'p>>,
     variables: Vec<(String, Binding)>,
     slots: usize,
     depth: usize,
-    /// How strings compare where constants are folded.
+    /// The collation for comparisons in constant folding.
     collator: Option<Arc<Collator>>,
-    /// Takes the first error of a constant that cannot be folded.
+    /// Receives the first error from folding a constant.
     failed: Option<Arc<OnceLock<Error>>>,
 }
 
-/// What a name in scope stands for.
+/// The meaning of a name in scope.
 enum Binding {
     Slot(Slot),
     Constant(ValueBuf),
 }
 
 impl<'p> ParseEnv<'p> {
-    /// The outermost scope, without variables but the system's.
+    /// The outermost scope, with only the system variables.
     pub fn new() -> ParseEnv<'static> {
         ParseEnv::default()
     }
 
-    /// The outermost scope with the operation's `let`: the names of [`Context::variables`], in their order.
+    /// The outermost scope with the operation's `let`: the names of [`Context::variables`], in order.
     pub fn with_let<'n>(names: impl IntoIterator<Item = &'n str>) -> ParseEnv<'static> {
         let mut env = ParseEnv::new();
         for name in names {
@@ -53,19 +53,20 @@ impl<'p> ParseEnv<'p> {
         env
     }
 
-    /// Sets the operation's collation, which evaluation finds in its [`Context`].
+    /// Sets the operation's collation, which must also be in its [`Context`].
     pub fn with_collator(mut self, collator: Option<Arc<Collator>>) -> ParseEnv<'p> {
         self.collator = collator;
         self
     }
 
-    /// Notes in `failed` the first error of a constant expression, for those who want it before there is a document.
+    /// Stores the first error of a constant expression in `failed`, for callers that report it before any document is
+    /// read.
     pub(crate) fn noting_failures(mut self, failed: Arc<OnceLock<Error>>) -> ParseEnv<'p> {
         self.failed = Some(failed);
         self
     }
 
-    /// A scope inside this one, for variables of its own.
+    /// A nested scope with its own variables.
     pub fn inner(&self) -> ParseEnv<'_> {
         ParseEnv {
             outer: Some(self),
@@ -77,25 +78,20 @@ impl<'p> ParseEnv<'p> {
         }
     }
 
-    /// Adds a variable to this scope; evaluation binds its slot.
-    pub fn variable(&mut self, name: &str) -> Slot {
+    /// Adds a variable to this scope. The operator binds its slot during evaluation.
+    pub(crate) fn variable(&mut self, name: &str) -> Slot {
         let slot = Slot(self.slots);
         self.slots += 1;
         self.variables.push((name.to_owned(), Binding::Slot(slot)));
         slot
     }
 
-    /// Adds a variable with a constant value to this scope (`$redact`'s `$$PRUNE`).
+    /// Adds a variable with a constant value to this scope (such as `$$PRUNE` of `$redact`).
     pub fn constant(&mut self, name: &str, value: Value<'_>) {
         self.variables.push((name.to_owned(), Binding::Constant(ValueBuf::new(value))));
     }
 
-    /// How many slots are taken here: the number that the next variable would get.
-    pub fn slot_count(&self) -> usize {
-        self.slots
-    }
-
-    /// The scope one level deeper in the syntax.
+    /// The scope one nesting level deeper.
     fn deeper(&self) -> Result<ParseEnv<'_>> {
         if self.depth >= MAX_DEPTH {
             let text = format!("Expression nesting depth exceeds the limit of {MAX_DEPTH} levels");
@@ -106,8 +102,8 @@ impl<'p> ParseEnv<'p> {
         Ok(inner)
     }
 
-    /// Replaces a call, document or array of constants by its value. One that fails stays: its error belongs to
-    /// evaluation.
+    /// Replaces a call, document or array of constants by its value. If evaluation fails, the expression stays, because
+    /// the error must occur at evaluation.
     pub(crate) fn fold(&self, expr: Expr) -> Expr {
         let children = expr.children();
         let constant = match &expr {
@@ -125,7 +121,7 @@ impl<'p> ParseEnv<'p> {
             Ok(None) => Expr::Missing,
             Err(error) => {
                 if let Some(failed) = &self.failed {
-                    // Only the first one counts.
+                    // Only the first error is kept.
                     let _ = failed.set(error);
                 }
                 expr
@@ -145,7 +141,7 @@ impl<'p> ParseEnv<'p> {
         None
     }
 
-    /// The expression that reads variable `name`, at `path` inside it.
+    /// The expression for variable `name` with an optional `path` inside it.
     fn read(&self, name: &str, path: Option<Path>) -> Result<Expr> {
         let variable = match self.lookup(name) {
             Some(Binding::Slot(slot)) => Variable::Slot(*slot),
@@ -165,7 +161,7 @@ impl<'p> ParseEnv<'p> {
 }
 
 impl Expr {
-    /// Parses an operand: anything that can stand where an expression is expected.
+    /// Parses any value as an expression.
     pub fn parse(value: Value<'_>, env: &ParseEnv<'_>) -> Result<Expr> {
         match value {
             Value::String(text) if text.starts_with('$') => parse_field_path(text, env),
@@ -203,8 +199,8 @@ fn parse_operator(doc: Doc<'_>, env: &ParseEnv<'_>) -> Result<Expr> {
         return Err(Error::new(code::INVALID_PIPELINE_OPERATOR, text));
     };
     match operator.form {
-        Form::Syntax(parser) => parser(operator.name, element.value(), env),
-        Form::Function(arity, function) => {
+        OperatorForm::Syntax(parser) => parser(operator.name, element.value(), env),
+        OperatorForm::Function(arity, function) => {
             let args = parse_arguments(element.value(), env)?;
             arity.check(operator.name, args.len())?;
             Ok(env.fold(Expr::Call { operator: operator.name, function, args }))
@@ -212,7 +208,7 @@ fn parse_operator(doc: Doc<'_>, env: &ParseEnv<'_>) -> Result<Expr> {
     }
 }
 
-/// Parses a list of arguments; what is not an array is the single argument.
+/// Parses a list of arguments. A value that is not an array is the single argument.
 pub(crate) fn parse_arguments(value: Value<'_>, env: &ParseEnv<'_>) -> Result<Vec<Expr>> {
     match value {
         Value::Array(array) => array.iter().map(|item| Expr::parse(item, env)).collect(),
@@ -258,7 +254,7 @@ fn parse_field_path(text: &str, env: &ParseEnv<'_>) -> Result<Expr> {
     env.read(name, path)
 }
 
-/// Checks and splits a dotted path as expressions allow it.
+/// Checks and splits a dotted path by the rules of expressions.
 pub(crate) fn field_path(text: &str) -> Result<Path> {
     if text.is_empty() {
         return Err(Error::new(40352, "FieldPath cannot be constructed with empty string"));
@@ -274,10 +270,10 @@ pub(crate) fn field_path(text: &str) -> Result<Path> {
     Ok(path)
 }
 
-/// The fields of a reference to another document (DBRef): names of any path in spite of their `$`.
+/// The fields of a DBRef, which are valid in paths despite their `$`.
 const REFERENCE_FIELDS: [&str; 3] = ["$db", "$id", "$ref"];
 
-/// MongoDB's rules for one part of a path.
+/// Checks one part of a path by MongoDB's rules.
 fn check_field_name(name: &str) -> Result<()> {
     if name.is_empty() {
         return Err(Error::new(15998, "FieldPath field names may not be empty strings."));
@@ -292,8 +288,8 @@ fn check_field_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Checks a name that a user gives to a variable in a `let`: it begins with a lower-case letter, but for `CURRENT`.
-pub fn check_new_variable(name: &str) -> Result<()> {
+/// Checks the name of a new variable: it begins with a lower-case letter, or is `CURRENT`.
+pub(crate) fn check_new_variable(name: &str) -> Result<()> {
     if name == "CURRENT" {
         return Ok(());
     }
@@ -317,7 +313,7 @@ fn check_variable_name(name: &str, first_allowed: fn(char) -> bool) -> Result<()
     Ok(())
 }
 
-/// How many bytes a value takes, about.
+/// The approximate size of a value in bytes.
 fn value_bytes(value: Value<'_>) -> usize {
     match value {
         Value::String(text) => text.len(),

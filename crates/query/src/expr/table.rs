@@ -1,25 +1,27 @@
-//! The operators of the expression language, one row each: name, arity or own syntax, and what evaluates or parses it.
+//! The table of operators. Each row has a name, an arity or a parser, and for functions the evaluator.
 
+use super::array::{iteration, set, sort, zip};
+use super::logic::{boolean, comparison, conditional};
+use super::number::{arithmetic, bitwise, round, trigonometry};
+use super::object::array_object;
 use super::operator::Arity::{Any, Between, Exactly};
-use super::operator::{Arity, Form, Function, Operator, Parser};
-use super::{
-    accumulator, arithmetic, array, array_object, array_sort, bitwise, boolean, comparison, conditional,
-    convert, date, iteration, misc, object, regex, round, set, string, string_search, trigonometry, zip,
-};
+use super::operator::{Arity, Function, Operator, OperatorForm, OperatorParser};
+use super::string::{regex, search};
+use super::{accumulator, array, convert, date, misc, object, string};
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// A row of a function of arguments.
+/// A row for a function of its arguments.
 const fn function(name: &'static str, arity: Arity, function: Function) -> Operator {
-    Operator { name, form: Form::Function(arity, function) }
+    Operator { name, form: OperatorForm::Function(arity, function) }
 }
 
-/// A row of an operator with a syntax of its own.
-const fn syntax(name: &'static str, parser: Parser) -> Operator {
-    Operator { name, form: Form::Syntax(parser) }
+/// A row for an operator with its own syntax.
+const fn syntax(name: &'static str, parser: OperatorParser) -> Operator {
+    Operator { name, form: OperatorForm::Syntax(parser) }
 }
 
-/// All operators, by family. Names are unique.
+/// All operators, grouped by subject. Names are unique.
 #[rustfmt::skip]
 static OPERATORS: &[Operator] = &[
     // Arithmetic
@@ -80,13 +82,13 @@ static OPERATORS: &[Operator] = &[
     function("$size", Exactly(1), array::size),
     function("$slice", Between(2, 3), array::slice),
     syntax("$filter", iteration::parse_filter),
-    syntax("$firstN", array_sort::parse_n),
-    syntax("$lastN", array_sort::parse_n),
+    syntax("$firstN", sort::parse_n),
+    syntax("$lastN", sort::parse_n),
     syntax("$map", iteration::parse_map),
-    syntax("$maxN", array_sort::parse_n),
-    syntax("$minN", array_sort::parse_n),
+    syntax("$maxN", sort::parse_n),
+    syntax("$minN", sort::parse_n),
     syntax("$reduce", iteration::parse_reduce),
-    syntax("$sortArray", array_sort::parse_sort),
+    syntax("$sortArray", sort::parse_sort),
     syntax("$zip", zip::parse),
 
     // Booleans
@@ -135,8 +137,8 @@ static OPERATORS: &[Operator] = &[
 
     // Strings
     function("$concat", Any, string::concat),
-    function("$indexOfBytes", Between(2, 4), string_search::index_of_bytes),
-    function("$indexOfCP", Between(2, 4), string_search::index_of_cp),
+    function("$indexOfBytes", Between(2, 4), search::index_of_bytes),
+    function("$indexOfCP", Between(2, 4), search::index_of_cp),
     function("$split", Exactly(2), string::split),
     function("$strcasecmp", Exactly(2), string::strcasecmp),
     function("$strLenBytes", Exactly(1), string::str_len_bytes),
@@ -146,14 +148,14 @@ static OPERATORS: &[Operator] = &[
     function("$substrCP", Exactly(3), string::substr_cp),
     function("$toLower", Exactly(1), string::to_lower),
     function("$toUpper", Exactly(1), string::to_upper),
-    syntax("$ltrim", string_search::parse_trim),
+    syntax("$ltrim", search::parse_trim),
     syntax("$regexFind", regex::parse_regex),
     syntax("$regexFindAll", regex::parse_regex),
     syntax("$regexMatch", regex::parse_regex),
-    syntax("$replaceAll", string_search::parse_replace),
-    syntax("$replaceOne", string_search::parse_replace),
-    syntax("$rtrim", string_search::parse_trim),
-    syntax("$trim", string_search::parse_trim),
+    syntax("$replaceAll", search::parse_replace),
+    syntax("$replaceOne", search::parse_replace),
+    syntax("$rtrim", search::parse_trim),
+    syntax("$trim", search::parse_trim),
 
     // Dates
     function("$tsIncrement", Exactly(1), date::ts_increment),
@@ -209,7 +211,7 @@ static OPERATORS: &[Operator] = &[
 static BY_NAME: LazyLock<HashMap<&str, &Operator>> =
     LazyLock::new(|| OPERATORS.iter().map(|operator| (operator.name, operator)).collect());
 
-/// The operator of that name, `$` included.
+/// Finds an operator by its name, including the `$`.
 pub(crate) fn find(name: &str) -> Option<&'static Operator> {
     BY_NAME.get(name).copied()
 }
@@ -226,7 +228,7 @@ mod tests {
         assert_eq!(BY_NAME.len(), OPERATORS.len());
     }
 
-    /// Values at the borders of their types.
+    /// Values at the limits of their types.
     fn odd_values() -> Vec<ValueBuf> {
         let mut values = vec![ValueBuf::from(doc! {}), ValueBuf::from(doc! { "k": "\u{0}", "v": 1 })];
         let scalars = [
@@ -262,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_arguments_are_refused_or_answered() {
+    fn evaluating_unusual_arguments_does_not_panic() {
         let values = odd_values();
         let (context, mut arena, mut answers) = (Context::default(), Bump::new(), 0);
         let mut run = |operator: &'static str, function: Function, args: &[&ValueBuf]| {
@@ -272,7 +274,7 @@ mod tests {
             arena.reset();
         };
         for operator in OPERATORS {
-            let Form::Function(arity, function) = operator.form else { continue };
+            let OperatorForm::Function(arity, function) = operator.form else { continue };
             let (least, most) = match arity {
                 Exactly(count) => (count, count),
                 Between(least, most) => (least, most),

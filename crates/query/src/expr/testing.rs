@@ -1,18 +1,18 @@
-//! What tables of expressions and their results are checked with.
+//! Helpers for tests that compare expressions with expected results.
 
 use super::{Context, EvalEnv, Expr, ParseEnv};
 use crate::error::Error;
 use bumpalo::Bump;
 use diwan_value::{Array, ArrayBuilder, Doc, DocBuf, Value, ValueBuf};
 
-/// What an expression is expected to give.
+/// The expected result of an expression.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Expected {
-    /// That value; `None` is missing.
+    /// This value; `None` is missing.
     Value(Option<ValueBuf>),
-    /// An error of that code.
+    /// An error with this code.
     Code(i32),
-    /// An error of that code and text.
+    /// An error with this code and message.
     Error(i32, &'static str),
 }
 
@@ -46,12 +46,12 @@ impl From<ArrayBuilder> for Expected {
     }
 }
 
-/// Checks what an expression gives without a document.
+/// Checks the result of an expression over an empty document.
 pub(crate) fn check(expression: DocBuf, expected: impl Into<Expected>) {
     check_over(Doc::EMPTY, expression, expected);
 }
 
-/// Checks what an expression gives over `root`.
+/// Checks the result of an expression over `root`.
 pub(crate) fn check_over(root: Doc<'_>, expression: DocBuf, expected: impl Into<Expected>) {
     let (context, arena) = (Context::default(), Bump::new());
     let parsed = Expr::parse_document(expression.as_doc(), &ParseEnv::new());

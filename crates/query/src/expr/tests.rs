@@ -1,11 +1,11 @@
-//! Expressions as a client writes them, and what they give over one document.
+//! Expressions as clients write them, and their results over one document.
 
 use super::*;
 use crate::error::Error;
 use bumpalo::Bump;
 use diwan_value::{Collation, Collator, Decimal128, DocBuf, Timestamp, compare, doc};
 
-/// The document that the expressions see.
+/// The document that the expressions read.
 fn root() -> DocBuf {
     doc! {
         "_id": 7,
@@ -20,7 +20,7 @@ fn root() -> DocBuf {
     }
 }
 
-/// Evaluates `{e: expression}` over [`root`]: the result is `{v: value}`, or empty for missing.
+/// Evaluates `{e: expression}` over [`root`]. The result is `{v: value}`, or empty for missing.
 fn evaluate(spec: &DocBuf, env: &ParseEnv<'_>, context: &Context) -> Result<DocBuf> {
     let expr = Expr::parse(spec.as_doc().get("e").unwrap(), env)?;
     let (arena, root) = (Bump::new(), root());
@@ -36,7 +36,7 @@ fn run(spec: &DocBuf) -> Result<DocBuf> {
     evaluate(spec, &ParseEnv::new(), &Context::default())
 }
 
-/// Checks that expressions give values of the same type and content.
+/// Checks that expressions give values with the same type and content.
 macro_rules! gives {
     ($({ $($expr:tt)* } => $value:tt;)*) => {$(
         let spec = doc! { "e": { $($expr)* } };
@@ -44,15 +44,15 @@ macro_rules! gives {
     )*};
 }
 
-/// Checks that expressions are refused with this code and text, by the parser or the evaluation.
-macro_rules! refuses {
+/// Checks that the parser or the evaluation fails with this code and message.
+macro_rules! fails {
     ($({ $($expr:tt)* } => $code:expr, $text:expr;)*) => {$(
         let spec = doc! { "e": { $($expr)* } };
         assert_eq!(run(&spec), Err(Error::new($code, $text)), "{spec:?}");
     )*};
 }
 
-/// Checks that expressions give nothing.
+/// Checks that expressions evaluate to missing.
 macro_rules! missing {
     ($({ $($expr:tt)* };)*) => {$(
         let spec = doc! { "e": { $($expr)* } };
@@ -64,13 +64,13 @@ fn dec(text: &str) -> Decimal128 {
     text.parse().unwrap()
 }
 
-/// What an operand gives.
+/// Evaluates an operand.
 fn operand(text: &str) -> Result<DocBuf> {
     run(&doc! { "e": text })
 }
 
 #[test]
-fn field_paths_map_over_arrays() {
+fn field_paths_map_over_arrays_and_never_index() {
     assert_eq!(operand("$a.b"), Ok(doc! { "v": 1 }));
     assert_eq!(operand("$a.c"), Ok(doc! { "v": [10, 20] }));
     assert_eq!(operand("$list.x"), Ok(doc! { "v": [1, 2] }));
@@ -85,7 +85,7 @@ fn field_paths_map_over_arrays() {
 }
 
 #[test]
-fn paths_and_names_are_checked() {
+fn parsing_rejects_invalid_paths_and_names() {
     let code = |text: &str| operand(text).unwrap_err().code;
     assert_eq!(code("$"), 16872);
     assert_eq!(code("$$"), 9);
@@ -94,7 +94,7 @@ fn paths_and_names_are_checked() {
     assert_eq!(code("$a.$b"), 16410);
     assert_eq!(code("$$9x"), 9);
     assert_eq!(operand("$$nobody.x"), Err(Error::new(17276, "Use of undefined variable: nobody")));
-    refuses! {
+    fails! {
         { "$foo": 1 } => 168, "Unrecognized expression '$foo'";
         { "$abs": [1, 2] } => 16020, "Expression $abs takes exactly 1 arguments. 2 were passed in.";
         { "$round": [1, 2, 3] } => 28667,
@@ -111,7 +111,7 @@ fn paths_and_names_are_checked() {
 }
 
 #[test]
-fn objects_leave_missing_out_and_arrays_make_it_null() {
+fn missing_values_are_omitted_in_objects_and_null_in_arrays() {
     gives! {
         { "x": "$a.b", "y": "$none", "z": { "deep": "$text", "gone": "$$REMOVE" } }
             => { "x": 1, "z": { "deep": "word" } };
@@ -121,7 +121,7 @@ fn objects_leave_missing_out_and_arrays_make_it_null() {
 }
 
 #[test]
-fn constants_are_folded_and_failures_wait() {
+fn folding_replaces_constants_and_defers_errors() {
     let env = ParseEnv::new();
     let parse = |spec: DocBuf| Expr::parse(spec.as_doc().get("e").unwrap(), &env).unwrap();
     assert!(parse(doc! { "e": { "$add": [1, { "$multiply": [2, 3] }] } }).as_literal().is_some());
@@ -131,7 +131,7 @@ fn constants_are_folded_and_failures_wait() {
 }
 
 #[test]
-fn depth_is_bounded() {
+fn parsing_and_evaluation_limit_depth() {
     let mut spec = doc! { "e": 1 };
     for _ in 0..300 {
         spec = doc! { "e": { "$abs": (spec.as_doc().get("e").unwrap()) } };
@@ -144,14 +144,14 @@ fn depth_is_bounded() {
 }
 
 #[test]
-fn sizes_are_bounded() {
+fn evaluation_limits_the_size_of_values() {
     let doubling = doc! { "e": { "$reduce": {
         "input": { "$range": [0, 40] },
         "initialValue": [1],
         "in": { "$concatArrays": ["$$value", "$$value"] }
     } } };
     assert_eq!(run(&doubling).unwrap_err().code, 10334);
-    refuses! {
+    fails! {
         { "$range": [0, 2_000_000_000] } => 146,
             "$range would use too much memory (48000000048 bytes) and cannot spill to disk. Memory limit: 104857600 \
              bytes";
@@ -159,7 +159,7 @@ fn sizes_are_bounded() {
 }
 
 #[test]
-fn loops_can_be_interrupted() {
+fn interrupt_stops_evaluation_loops() {
     let context = Context::default();
     context.interrupt.kill();
     let spec = doc! { "e": { "$range": [0, "$big_enough"] } };
@@ -169,7 +169,7 @@ fn loops_can_be_interrupted() {
 }
 
 #[test]
-fn variables_of_the_operation() {
+fn operation_variables_are_resolved() {
     let env = ParseEnv::with_let(["limit", "gone"]);
     let context = Context {
         now: 5,
@@ -191,7 +191,7 @@ fn variables_of_the_operation() {
 }
 
 #[test]
-fn scopes_do_not_disturb_each_other() {
+fn nested_scopes_keep_their_variables() {
     gives! {
         { "$let": { "vars": { "x": 1, "y": { "$let": { "vars": { "z": 5 }, "in": "$$z" } } },
             "in": ["$$x", "$$y"] } } => [1, 5];
@@ -201,14 +201,14 @@ fn scopes_do_not_disturb_each_other() {
             "$add": ["$$value", "$$this"] } } } } } => [4, 5];
         { "$let": { "vars": { "CURRENT": "$a" }, "in": ["$b", "$$ROOT._id"] } } => [1, 7];
     }
-    refuses! {
+    fails! {
         { "$let": { "vars": { "x": 1, "y": "$$x" }, "in": "$$y" } } => 17276, "Use of undefined variable: x";
         { "$map": { "input": "$n", "as": "n", "in": "$$this" } } => 17276, "Use of undefined variable: this";
     }
 }
 
 #[test]
-fn sums_and_products_promote() {
+fn add_and_multiply_promote_types() {
     gives! {
         { "$add": [] } => 0;
         { "$add": [1, 2] } => 3;
@@ -235,7 +235,7 @@ fn sums_and_products_promote() {
         { "$abs": (-3) } => 3;
         { "$abs": (i32::MIN) } => (1i64 << 31);
     }
-    refuses! {
+    fails! {
         { "$add": [1, "x"] } => 14, "$add only supports numeric or date types, not string";
         { "$add": ["$date", "$date"] } => 16612, "only one date allowed in an $add expression";
         { "$add": ["$date", "$big"] } => 15, "date overflow";
@@ -251,7 +251,7 @@ fn sums_and_products_promote() {
 }
 
 #[test]
-fn powers_and_logarithms() {
+fn powers_and_logarithms_match_known_results() {
     gives! {
         { "$pow": [2, 10] } => 1024;
         { "$pow": [2, 40] } => (1i64 << 40);
@@ -270,7 +270,7 @@ fn powers_and_logarithms() {
         { "$log": [8, 2] } => 3.0;
         { "$sigmoid": 0 } => 0.5;
     }
-    refuses! {
+    fails! {
         { "$pow": [0, -1] } => 28764, "$pow cannot take a base of 0 and a negative exponent";
         { "$sqrt": (-1) } => 28714, "$sqrt's argument must be greater than or equal to 0";
         { "$ln": 0 } => 28766, "$ln's argument must be a positive number, but is 0";
@@ -280,7 +280,7 @@ fn powers_and_logarithms() {
 }
 
 #[test]
-fn rounding_goes_to_the_even_neighbour() {
+fn rounding_ties_go_to_even() {
     gives! {
         { "$round": 2.5 } => 2.0;
         { "$round": 3.5 } => 4.0;
@@ -295,7 +295,7 @@ fn rounding_goes_to_the_even_neighbour() {
         { "$floor": 3 } => 3;
         { "$round": [i32::MAX, -1] } => (2_147_483_650i64);
     }
-    refuses! {
+    fails! {
         { "$round": "x" } => 51081, "$round only supports numeric types, not string";
         { "$round": [1.5, 0.5] } => 51082, "precision argument to  $round must be a integral value";
         { "$trunc": [1, 101] } => 51083,
@@ -306,7 +306,7 @@ fn rounding_goes_to_the_even_neighbour() {
 }
 
 #[test]
-fn angles_and_bits() {
+fn trigonometry_and_bit_operators_match_known_results() {
     gives! {
         { "$sin": 0 } => 0.0;
         { "$cos": 0.0 } => 1.0;
@@ -320,7 +320,7 @@ fn angles_and_bits() {
         { "$bitNot": 5 } => (-6);
         { "$bitOr": [1, null] } => null;
     }
-    refuses! {
+    fails! {
         { "$acos": 2 } => 50989, "cannot apply $acos to 2, value must be in [-1,1]";
         { "$sin": (f64::INFINITY) } => 50989, "cannot apply $sin to inf, value must be in (-inf,inf)";
         { "$bitAnd": [1, 1.5] } => 14, "$bitAnd only supports int and long operands.";
@@ -329,7 +329,7 @@ fn angles_and_bits() {
 }
 
 #[test]
-fn booleans_and_comparisons() {
+fn boolean_and_comparison_operators_give_booleans() {
     gives! {
         { "$and": [] } => true;
         { "$and": [1, "x", []] } => true;
@@ -348,7 +348,7 @@ fn booleans_and_comparisons() {
         { "$lte": [[1, 2], [1]] } => false;
         { "$cmp": [1, 2] } => (-1);
     }
-    refuses! {
+    fails! {
         { "$allElementsTrue": [1] } => 17040, "$allElementsTrue's argument must be an array, but is int";
         { "$eq": [1] } => 16020, "Expression $eq takes exactly 2 arguments. 1 were passed in.";
     }
@@ -371,7 +371,7 @@ fn comparisons_follow_the_collation() {
 }
 
 #[test]
-fn conditionals_take_one_branch() {
+fn conditionals_evaluate_one_branch() {
     gives! {
         { "$cond": [true, 1, { "$divide": [1, 0] }] } => 1;
         { "$cond": { "if": "$none", "then": 1, "else": 2 } } => 2;
@@ -380,7 +380,7 @@ fn conditionals_take_one_branch() {
         { "$switch": { "branches": [{ "case": false, "then": 1 }, { "case": 1, "then": 2 }] } } => 2;
         { "$switch": { "branches": [{ "case": false, "then": 1 }], "default": "d" } } => "d";
     }
-    refuses! {
+    fails! {
         { "$cond": { "if": 1, "then": 2 } } => 17082, "Missing 'else' parameter to $cond";
         { "$cond": { "if": 1, "otherwise": 2 } } => 17083, "Unrecognized parameter to $cond: otherwise";
         { "$ifNull": [1] } => 1257300, "$ifNull needs at least two arguments, had: 1";
@@ -393,7 +393,7 @@ fn conditionals_take_one_branch() {
 }
 
 #[test]
-fn arrays() {
+fn array_operators_give_expected_results() {
     gives! {
         { "$arrayElemAt": ["$n", 0] } => 3;
         { "$arrayElemAt": ["$n", -1] } => 2;
@@ -440,7 +440,7 @@ fn arrays() {
         { "$arrayElemAt": ["$n", -9] };
         { "$first": [[]] };
     }
-    refuses! {
+    fails! {
         { "$arrayElemAt": ["x", 0] } => 28689, "$arrayElemAt's first argument must be an array, but is string";
         { "$arrayElemAt": ["$n", "x"] } => 28690,
             "$arrayElemAt's second argument must be a numeric value, but is string";
@@ -468,7 +468,7 @@ fn arrays() {
 }
 
 #[test]
-fn objects() {
+fn object_operators_give_expected_results() {
     gives! {
         { "$objectToArray": { "x": 1, "y": "$text" } } => [{ "k": "x", "v": 1 }, { "k": "y", "v": "word" }];
         { "$arrayToObject": [[["x", 1], ["y", 2], ["x", 3]]] } => { "x": 3, "y": 2 };
@@ -489,7 +489,7 @@ fn objects() {
         { "$getField": "nope" };
         { "$getField": { "field": "b", "input": 5 } };
     }
-    refuses! {
+    fails! {
         { "$objectToArray": 1 } => 40390, "$objectToArray requires a document input, found: int";
         { "$arrayToObject": [[1]] } => 40398, "Unrecognised input type format for $arrayToObject: int";
         { "$arrayToObject": [[["x", 1, 2]]] } => 40397,
@@ -502,7 +502,7 @@ fn objects() {
 }
 
 #[test]
-fn sets() {
+fn set_operators_give_expected_results() {
     gives! {
         { "$setUnion": [[3, 1], [2, 3]] } => [1, 2, 3];
         { "$setIntersection": [[3, 1, 2], [2, 3, 9]] } => [2, 3];
@@ -513,7 +513,7 @@ fn sets() {
         { "$setIsSubset": [[5], [2, 1]] } => false;
         { "$setUnion": [[1], "$none"] } => null;
     }
-    refuses! {
+    fails! {
         { "$setUnion": [1] } => 17043, "All operands of $setUnion must be arrays. One argument is of type: int";
         { "$setEquals": [[1], 2] } => 5887502, "All operands of $setEquals must be arrays. 2-th argument is of type: int";
         { "$setEquals": [[1], "$text"] } => 17044,
@@ -525,7 +525,7 @@ fn sets() {
 }
 
 #[test]
-fn accumulators_as_expressions() {
+fn accumulator_expressions_reduce_arguments_or_one_array() {
     gives! {
         { "$sum": "$n" } => 6;
         { "$sum": ["$n", 4, "x"] } => 4;
@@ -543,7 +543,7 @@ fn accumulators_as_expressions() {
         { "$percentile": { "input": "$n", "p": [0, 0.5, 1], "method": "approximate" } } => [1.0, 2.0, 3.0];
         { "$percentile": { "input": [], "p": [0.5], "method": "approximate" } } => [null];
     }
-    refuses! {
+    fails! {
         { "$median": { "input": 1, "method": "exact" } } => 2,
             "Currently only 'approximate' can be used as percentile 'method'.";
         { "$percentile": { "input": 1, "p": [2], "method": "approximate" } } => 7750303,
@@ -552,7 +552,7 @@ fn accumulators_as_expressions() {
 }
 
 #[test]
-fn sizes_hashes_and_metadata() {
+fn size_hash_and_metadata_operators_give_expected_results() {
     gives! {
         { "$bsonSize": { "$literal": {} } } => 5;
         { "$bsonSize": "$nothing" } => null;
@@ -564,7 +564,7 @@ fn sizes_hashes_and_metadata() {
     let (int, double) =
         (hash(doc! { "e": { "$toHashedIndexKey": 1 } }), hash(doc! { "e": { "$toHashedIndexKey": 1.0 } }));
     assert!(compare(int.as_value(), double.as_value()).is_eq());
-    refuses! {
+    fails! {
         { "$bsonSize": 5 } => 31393, "$bsonSize requires a document input, found: int";
         { "$meta": "textScore" } => 40218, "query requires text score metadata, but it is not available";
         { "$meta": "nonsense" } => 17308, "Unsupported argument to $meta: nonsense";

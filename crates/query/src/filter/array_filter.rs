@@ -1,4 +1,4 @@
-//! `arrayFilters`: which elements `$[<identifier>]` of an update means.
+//! `arrayFilters`: which elements the `$[<identifier>]` of an update selects.
 
 use super::{Filter, FilterEnv};
 use crate::error::{Error, Result};
@@ -12,7 +12,7 @@ pub struct ArrayFilter {
 }
 
 impl ArrayFilter {
-    /// Parses a filter all of whose conditions concern one identifier: `{"x.grade": {$gte: 85}}`.
+    /// Parses a filter whose conditions all concern one identifier: `{"x.grade": {$gte: 85}}`.
     pub fn parse(doc: Doc<'_>, env: &FilterEnv<'_>) -> Result<ArrayFilter> {
         let filter = Filter::parse(doc, env).map_err(|error| {
             Error::new(error.code, format!("Error parsing array filter :: caused by :: {}", error.message))
@@ -36,11 +36,11 @@ impl ArrayFilter {
     }
 
     /// The identifier.
-    pub fn identifier(&self) -> &str {
+    pub(crate) fn identifier(&self) -> &str {
         &self.identifier
     }
 
-    /// Whether the update applies to an array's element.
+    /// Whether the update applies to an array element.
     pub fn matches(&self, element: RawValue<'_>) -> Result<bool> {
         let mut builder = DocBuilder::new();
         builder.append_raw(self.identifier.as_bytes(), element);
@@ -48,13 +48,13 @@ impl ArrayFilter {
     }
 }
 
-/// Finds the one name that all paths of `filter` begin with.
+/// Finds the one name that all paths of `filter` begin with, and fails if there are two.
 fn collect<'f>(filter: &'f Filter, found: &mut Option<&'f str>) -> Result<()> {
     let children = match filter {
         Filter::And(conjunction) => conjunction.children(),
         Filter::Or(children) | Filter::Nor(children) => children,
         Filter::Path(path) => return agree(&path.path, found),
-        // The rest names no field.
+        // The other filters have no path.
         _ => return Ok(()),
     };
     children.iter().try_for_each(|child| collect(child, found))

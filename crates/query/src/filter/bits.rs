@@ -5,7 +5,7 @@ use crate::display::ShownField;
 use crate::error::{Error, Result};
 use diwan_value::{RawValue, Value};
 
-/// How the bits must stand.
+/// Which of the bits must be set or clear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum BitCondition {
@@ -41,12 +41,12 @@ impl BitCondition {
 pub struct BitTest {
     condition: BitCondition,
     positions: Vec<u32>,
-    /// The positions below 64; those above look at the sign.
+    /// The positions below 64 as a mask; positions above test the sign.
     mask: u64,
 }
 
 impl BitTest {
-    /// Reads a list of positions, or a mask as a number or as binary data.
+    /// Parses a list of positions, or a mask given as a number or as binary data.
     pub(super) fn parse(condition: BitCondition, path: &str, value: Value<'_>) -> Result<BitTest> {
         let positions = match value {
             Value::Array(array) => {
@@ -69,17 +69,17 @@ impl BitTest {
         Ok(BitTest { condition, positions, mask })
     }
 
-    /// How the bits must stand.
+    /// Which of the bits must be set or clear.
     pub fn condition(&self) -> BitCondition {
         self.condition
     }
 
-    /// Which bits are looked at, the lowest is 0.
+    /// The tested positions; the lowest bit is 0.
     pub fn positions(&self) -> &[u32] {
         &self.positions
     }
 
-    /// Whether a value's bits stand so. Only whole numbers and binary data have bits.
+    /// Whether a value's bits satisfy the condition. Only whole numbers and binary data have bits.
     pub(super) fn holds(&self, raw: RawValue<'_>) -> bool {
         match raw.decode() {
             Some(Value::Binary { bytes, .. }) => {
@@ -103,7 +103,7 @@ impl BitTest {
     }
 }
 
-/// The positions of the bits that are set, the first byte lowest.
+/// The positions of the set bits. The first byte is the lowest.
 fn set_bits(bytes: &[u8]) -> Vec<u32> {
     let bits =
         (0u32..).zip(bytes).flat_map(|(at, byte)| (0..8).map(move |bit| (at * 8 + bit, byte >> bit & 1)));
@@ -111,18 +111,18 @@ fn set_bits(bytes: &[u8]) -> Vec<u32> {
 }
 
 fn position(key: &str, value: Value<'_>) -> Result<u32> {
-    let refuse = |text: &str| Err(Error::bad_value(format!("{text}: {}", ShownField(key, value))));
+    let reject = |text: &str| Err(Error::bad_value(format!("{text}: {}", ShownField(key, value))));
     let number = match value {
-        Value::Double(number) if number.is_nan() => return refuse("bit positions cannot take a NaN"),
+        Value::Double(number) if number.is_nan() => return reject("bit positions cannot take a NaN"),
         Value::Double(number) if number.abs() > f64::from(i32::MAX) => {
-            return refuse("bit positions cannot be represented as a 32-bit signed integer");
+            return reject("bit positions cannot be represented as a 32-bit signed integer");
         }
         _ => integer::exact(key, value),
     };
-    let Ok(number) = number else { return refuse("bit positions must be an integer but got") };
+    let Ok(number) = number else { return reject("bit positions must be an integer but got") };
     match i32::try_from(number) {
-        Err(_) => refuse("bit positions cannot be represented as a 32-bit signed integer"),
-        Ok(number) if number < 0 => refuse("bit positions must be >= 0 but got"),
+        Err(_) => reject("bit positions cannot be represented as a 32-bit signed integer"),
+        Ok(number) if number < 0 => reject("bit positions must be >= 0 but got"),
         Ok(number) => Ok(number.unsigned_abs()),
     }
 }

@@ -1,8 +1,9 @@
-//! `$and`, and every filter with more than one condition: many predicates, one pass over the document.
+//! `$and`, and every filter with several conditions: many predicates, one pass over the document.
 //!
-//! The predicates are arranged by path in a tree of fields. Matching walks the document's elements once, and where
-//! predicates look deeper, the nested document once; an element that no predicate names is skipped. Only where a path
-//! meets an array on the way are its predicates evaluated one by one, because each may hold through another element.
+//! The constructor arranges the predicates by path in a tree of fields. Matching iterates once over the document's
+//! elements, and once over each nested document that a predicate needs. It skips elements that no predicate names. Only
+//! where a path crosses an array are its predicates evaluated separately, because each may hold through a different
+//! element.
 
 use super::predicate::Predicate;
 use super::{Filter, PathFilter};
@@ -11,41 +12,41 @@ use crate::expr::Context;
 use diwan_value::{Doc, RawValue, Type};
 use std::sync::Arc;
 
-/// As many fields of one document are looked for in one pass: the bits of a word.
+/// How many fields of one document are matched in one pass: the bits of a word.
 const MAX_SLOTS: usize = 64;
 
 /// Filters that must all match.
 #[derive(Clone, Debug)]
 pub struct Conjunction {
     children: Vec<Filter>,
-    fields: Fields,
-    /// The filters that `fields` does not cover.
+    fields: FieldTree,
+    /// The filters that `fields` cannot represent.
     rest: Vec<Filter>,
 }
 
 /// The predicates on the fields of one document.
 #[derive(Clone, Debug, Default)]
-struct Fields {
-    slots: Vec<Slot>,
+struct FieldTree {
+    slots: Vec<FieldSlot>,
 }
 
-/// The predicates on one field and below it.
+/// The predicates on one field and on paths below it.
 #[derive(Clone, Debug)]
-struct Slot {
+struct FieldSlot {
     name: Box<[u8]>,
-    /// How many parts of a path lead to the field's value.
+    /// How many path parts lead to the field's value.
     level: usize,
     here: Vec<Arc<Predicate>>,
-    deeper: Fields,
-    /// Again what `deeper` holds, with whole paths, for fields that are arrays.
+    deeper: FieldTree,
+    /// The predicates of `deeper` again, with whole paths, for fields that are arrays.
     below: Vec<PathFilter>,
 }
 
 impl Conjunction {
-    /// Arranges the filters. Nested conjunctions take part in the same pass.
+    /// Arranges the filters. Nested conjunctions share the same pass.
     pub(super) fn new(children: Vec<Filter>) -> Conjunction {
-        let mut conjunction = Conjunction { children, fields: Fields::default(), rest: Vec::new() };
-        let mut fields = Fields::default();
+        let mut conjunction = Conjunction { children, fields: FieldTree::default(), rest: Vec::new() };
+        let mut fields = FieldTree::default();
         let mut rest = Vec::new();
         arrange(&conjunction.children, &mut fields, &mut rest);
         conjunction.fields = fields;
@@ -53,7 +54,7 @@ impl Conjunction {
         conjunction
     }
 
-    /// The filters, as they were given.
+    /// The filters in their original order.
     pub fn children(&self) -> &[Filter] {
         &self.children
     }
@@ -72,7 +73,7 @@ impl Conjunction {
     }
 }
 
-fn arrange(children: &[Filter], fields: &mut Fields, rest: &mut Vec<Filter>) {
+fn arrange(children: &[Filter], fields: &mut FieldTree, rest: &mut Vec<Filter>) {
     for child in children {
         match child {
             Filter::And(inner) => arrange(&inner.children, fields, rest),
@@ -82,24 +83,25 @@ fn arrange(children: &[Filter], fields: &mut Fields, rest: &mut Vec<Filter>) {
     }
 }
 
-/// Whether it matters to a condition if its path ends in a scalar or in nothing, which the tree does not tell apart.
+/// Whether a condition depends on the path ending in a scalar rather than in nothing. The tree does not distinguish the
+/// two.
 fn needs_whole_path(filter: &PathFilter) -> bool {
     filter.path.depth() > 1
         && matches!(filter.predicate.as_ref(), Predicate::Mango(condition) if condition.test.accepts_missing())
 }
 
-impl Fields {
-    /// Takes a predicate in; `at` is which part of its path names a field here. False if there is no room.
+impl FieldTree {
+    /// Adds a predicate; part `at` of its path names a field here. Returns false if all slots are in use.
     fn add(&mut self, filter: &PathFilter, at: usize) -> bool {
         let name = filter.path.name(at).as_bytes();
         let slot = match self.slots.iter().position(|slot| *slot.name == *name) {
             Some(found) => &mut self.slots[found],
             None if self.slots.len() < MAX_SLOTS => {
-                self.slots.push(Slot {
+                self.slots.push(FieldSlot {
                     name: name.into(),
                     level: at + 1,
                     here: Vec::new(),
-                    deeper: Fields::default(),
+                    deeper: FieldTree::default(),
                     below: Vec::new(),
                 });
                 let last = self.slots.len() - 1;
@@ -127,7 +129,7 @@ impl Fields {
         'elements: for element in doc.iter() {
             for (at, slot) in self.slots.iter().enumerate() {
                 if same_name(&slot.name, element.key) {
-                    // Of fields with the same name the first counts.
+                    // Of fields with the same name, the first counts.
                     if missing & 1 << at != 0 {
                         missing ^= 1 << at;
                         if !slot.holds(Some(element.raw))? {
@@ -150,13 +152,14 @@ impl Fields {
     }
 }
 
-/// Whether two names are equal. They are short and mostly differ early: a plain loop beats a call to `memcmp`.
+/// Whether two names are equal. Names are short and usually differ early, so a plain loop is faster than a call to
+/// `memcmp`.
 #[inline]
 fn same_name(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a == b)
 }
 
-impl Slot {
+impl FieldSlot {
     #[inline]
     fn holds(&self, value: Option<RawValue<'_>>) -> Result<bool> {
         for predicate in &self.here {

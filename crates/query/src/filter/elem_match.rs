@@ -1,11 +1,11 @@
-//! `$elemMatch`: one array element that satisfies everything.
+//! `$elemMatch`: one array element that satisfies all conditions.
 
 use super::Filter;
 use super::predicate::{Predicate, all};
 use crate::error::Result;
 use diwan_value::{Array, Doc, RawValue, Type};
 
-/// What an element must satisfy.
+/// The conditions on the element.
 #[derive(Clone, Debug)]
 pub enum ElemMatch {
     /// The element is a document (or an array, read as one) that matches a filter: `{$elemMatch: {a: 1, b: 2}}`.
@@ -15,8 +15,8 @@ pub enum ElemMatch {
 }
 
 impl ElemMatch {
-    /// The index of the first element that satisfies it.
-    pub fn first_match(&self, array: Array<'_>) -> Result<Option<usize>> {
+    /// The index of the first element that satisfies the conditions.
+    pub(crate) fn first_match(&self, array: Array<'_>) -> Result<Option<usize>> {
         for (index, element) in array.elements().enumerate() {
             if self.accepts(element.raw)? {
                 return Ok(Some(index));

@@ -1,11 +1,11 @@
-//! What an upsert takes from its filter: the fields that the filter fixes to one value.
+//! The fields that a filter fixes to one value. An upsert copies them into the new document.
 
 use super::{Filter, Predicate};
 use crate::error::{Error, Result, code};
 use diwan_value::{Path, Value};
 
-/// The paths that every matching document has with one value each: `$eq`, `$all` and `$in` of one constant, also
-/// inside `$and` and an `$or` of one filter. Refuses paths of which one leads into the other.
+/// The paths that have one fixed value in every matching document: `$eq`, and `$all` and `$in` of one constant, also
+/// inside `$and` and inside an `$or` of one filter. Fails if one path leads into another.
 pub fn equality_fields(filter: &Filter) -> Result<Vec<(&Path, Value<'_>)>> {
     let mut fields = Vec::new();
     collect(filter, &mut fields)?;

@@ -1,7 +1,7 @@
-//! Why a document does not match: the `details` of a failed validation.
+//! Explains why a document does not match: the `details` of a failed validation.
 //!
-//! Every condition that fails becomes a document with the operator's name, how it was specified, the reason and the
-//! value considered. Under a negation the conditions that *hold* are told.
+//! Every failed condition becomes a document with the operator's name, its specification, the reason and the value
+//! considered. Under a negation, the conditions that *hold* are reported.
 
 use super::predicate::Predicate;
 use super::reach::{AtEnd, Reach};
@@ -9,14 +9,14 @@ use super::{Filter, PathFilter};
 use crate::error::Result;
 use diwan_value::{Array, ArrayBuilder, Doc, DocBuf, DocBuilder, RawValue, Value};
 
-/// How many values a message considers at most.
+/// The maximum number of values that a message lists.
 const MAX_CONSIDERED: usize = 10;
 
-/// The largest value that a message repeats, in bytes.
+/// The largest value that a message includes, in bytes.
 const MAX_CONSIDERED_BYTES: usize = 64 * 1024;
 
 impl Filter {
-    /// Why `doc`, which does not match, does not match.
+    /// Explains why `doc` does not match. The caller has checked that it does not.
     pub fn explain_mismatch(&self, doc: Doc<'_>) -> Result<DocBuf> {
         explain(self, doc)
     }
@@ -63,7 +63,7 @@ fn explain(filter: &Filter, doc: Doc<'_>) -> Result<DocBuf> {
     Ok(builder.finish())
 }
 
-/// Why a document matches, where it must not.
+/// Explains why a document matches a filter that must not match.
 fn explain_match(filter: &Filter, doc: Doc<'_>) -> Result<DocBuf> {
     let mut builder = DocBuilder::new();
     match filter {
@@ -94,7 +94,7 @@ fn explain_match(filter: &Filter, doc: Doc<'_>) -> Result<DocBuf> {
     Ok(builder.finish())
 }
 
-/// The details of the clauses that `told` is true of, each with its index.
+/// The details of the clauses that satisfy `told`, each with its index.
 fn clauses(
     children: &[Filter],
     told: impl Fn(&Filter) -> Result<bool>,
@@ -112,7 +112,7 @@ fn clauses(
     Ok(clauses)
 }
 
-/// The details of a predicate that does not hold.
+/// The details of a predicate that fails.
 fn failed(filter: &PathFilter, doc: Doc<'_>) -> Result<DocBuf> {
     match filter.predicate.as_ref() {
         Predicate::Not(inner) => match inner.as_slice() {
@@ -132,7 +132,7 @@ fn failed(filter: &PathFilter, doc: Doc<'_>) -> Result<DocBuf> {
     }
 }
 
-/// The details of a predicate that holds where it must not.
+/// The details of a predicate that holds and must not.
 fn holding(filter: &PathFilter, doc: Doc<'_>) -> Result<DocBuf> {
     match filter.predicate.as_ref() {
         Predicate::Not(inner) => match inner.as_slice() {
@@ -190,7 +190,7 @@ fn leaf(filter: &PathFilter, doc: Doc<'_>, reason: &str) -> DocBuf {
     builder.finish()
 }
 
-/// The values that a path reaches, missing ones left out.
+/// The values that a path reaches, except missing ones.
 fn considered<'a>(filter: &PathFilter, doc: Doc<'a>) -> Vec<Value<'a>> {
     let whole = matches!(
         filter.predicate.as_ref(),
@@ -208,7 +208,7 @@ fn considered<'a>(filter: &PathFilter, doc: Doc<'a>) -> Vec<Value<'a>> {
     values
 }
 
-/// Why an operator does not hold, or that it holds.
+/// The reason text: why an operator fails, or that it holds.
 fn reason(predicate: &Predicate, holds: bool) -> &'static str {
     let (fails, succeeds) = match predicate {
         Predicate::Eq(_) | Predicate::Lt(_) | Predicate::Lte(_) | Predicate::Gt(_) | Predicate::Gte(_) => {
@@ -237,12 +237,12 @@ fn reason(predicate: &Predicate, holds: bool) -> &'static str {
     if holds { succeeds } else { fails }
 }
 
-/// Adds how the operator was specified, unless that is too long for a message.
+/// Adds the operator's specification, unless it is too long for a message.
 pub(super) fn append_specified(specified: Doc<'_>, builder: &mut DocBuilder) {
     append_considered("specifiedAs", Value::Document(specified), builder);
 }
 
-/// Adds a value, or, if it is too long for a message, a note in its place.
+/// Adds a value, or a note if the value is too long for a message.
 pub(super) fn append_considered(name: &str, value: Value<'_>, builder: &mut DocBuilder) {
     let bytes = match value {
         Value::Document(doc) => doc.as_bytes().len(),

@@ -8,7 +8,7 @@ use diwan_value::{Doc, Path, Value, ValueBuf};
 use std::fmt;
 use std::sync::Arc;
 
-/// An expression with what it is evaluated in.
+/// An expression with its evaluation context.
 #[derive(Clone)]
 pub struct ExprFilter {
     expr: Expr,
@@ -16,19 +16,19 @@ pub struct ExprFilter {
     context: Arc<Context>,
 }
 
-/// A comparison of a field with a constant that must hold for the expression to be true. As expressions compare: across
-/// types, an array as a whole, a missing field before null.
+/// A comparison of a field with a constant that must hold if the expression is true. It follows the rules of
+/// expressions: values of different types compare, arrays compare as a whole, and a missing field is below null.
 #[derive(Clone, Debug)]
 pub struct Comparison<'f> {
     /// The field.
     pub path: &'f Path,
-    /// How its value must stand to the constant.
+    /// How the field's value must compare to the constant.
     pub relation: Relation,
     /// The constant.
     pub value: ValueBuf,
 }
 
-/// How a field must stand to a constant.
+/// How a field must compare to a constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Relation {
@@ -51,7 +51,7 @@ impl Relation {
         })
     }
 
-    /// The same with the sides exchanged.
+    /// The relation with its sides exchanged.
     fn reversed(self) -> Relation {
         match self {
             Relation::Equal => Relation::Equal,
@@ -98,14 +98,14 @@ impl ExprFilter {
         &self.expr
     }
 
-    /// The comparisons of fields with constants that every match satisfies.
+    /// The comparisons of fields with constants that every matching document satisfies.
     pub fn comparisons(&self) -> Vec<Comparison<'_>> {
         let mut found = Vec::new();
         add_comparisons(&self.expr, &self.context, &mut found);
         found
     }
 
-    /// The expression as it was written.
+    /// The expression as the user wrote it.
     pub fn source(&self) -> Value<'_> {
         self.source.as_value()
     }
@@ -115,7 +115,7 @@ impl ExprFilter {
         ExprFilter { context: context.clone(), ..self.clone() }
     }
 
-    /// Whether the expression's value for a document is true, as the expression language sees truth.
+    /// Whether the expression's value for a document is true by the rules of the expression language.
     pub(super) fn test(&self, doc: Doc<'_>, context: Option<&Context>) -> Result<bool> {
         let arena = Bump::new();
         let env = EvalEnv::new(&arena, doc, context.unwrap_or(&self.context));

@@ -1,4 +1,4 @@
-//! Integers as arguments of operators: any numeric type whose value is whole.
+//! Integer arguments of operators: any numeric type with a whole value.
 
 use crate::display::ShownField;
 use diwan_value::Value;
@@ -7,7 +7,7 @@ use diwan_value::decimal::Rounding;
 /// 2^63, the first `f64` above every `i64`.
 const TWO_POW_63: f64 = 9_223_372_036_854_775_808.0;
 
-/// A finite number with its fraction cut off, if it then fits an `i64`.
+/// A finite number, truncated to an integer, if that fits an `i64`.
 pub(super) fn truncate(value: Value<'_>) -> Option<i64> {
     match value {
         Value::Int32(number) => Some(number.into()),
@@ -18,7 +18,7 @@ pub(super) fn truncate(value: Value<'_>) -> Option<i64> {
     }
 }
 
-/// The integer that `value` is; the error is the reason in MongoDB's words. `name` is the field's name.
+/// `value` as an exact integer. The error is MongoDB's reason; `name` is the field's name.
 pub(super) fn exact(name: &str, value: Value<'_>) -> Result<i64, String> {
     let reason = |text: &str| format!("{text}: {}", ShownField(name, value));
     match value {
@@ -37,7 +37,7 @@ pub(super) fn exact(name: &str, value: Value<'_>) -> Result<i64, String> {
     }
 }
 
-/// As [`exact`], and not negative.
+/// Like [`exact`], for integers that are not negative.
 pub(super) fn non_negative(name: &str, value: Value<'_>) -> Result<i64, String> {
     match exact(name, value)? {
         number if number < 0 => {
@@ -47,12 +47,12 @@ pub(super) fn non_negative(name: &str, value: Value<'_>) -> Result<i64, String> 
     }
 }
 
-/// A double without a fraction as an integer.
+/// A double without a fraction, as an integer.
 fn whole_double(number: f64) -> Option<i64> {
     (-TWO_POW_63..TWO_POW_63).contains(&number).then_some(number as i64)
 }
 
-/// Whether a number is none that has a size.
+/// Whether a number is NaN or infinite.
 pub(super) fn is_nan_or_infinite(value: Value<'_>) -> bool {
     match value {
         Value::Double(number) => !number.is_finite(),

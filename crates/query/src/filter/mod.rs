@@ -1,11 +1,11 @@
 //! Filters: the query language's `{field: {$gt: 5}, $or: […]}`.
 //!
-//! [`Filter::parse`] turns a document into a tree that the planner can walk; [`Filter::matches`] tests a document's
-//! raw bytes. Array semantics are in [`reach`], comparison in [`operand`], the operators of a field in
-//! [`operators`], and what makes several conditions cost one pass over the document in [`conjunction`].
+//! [`Filter::parse`] turns a document into a tree that the planner can inspect; [`Filter::matches`] tests a document's
+//! raw bytes. [`reach`] implements array semantics, [`operand`] comparison and [`operators`] the operators of a field.
+//! [`conjunction`] evaluates several conditions in one pass over the document.
 //!
-//! Invariants: parsing checks everything that does not depend on a document, so matching fails only on a regular
-//! expression that takes too long or on `$expr`. A filter is immutable and shared between threads.
+//! Invariants: the parser checks everything that does not depend on a document, so matching fails only in `$expr` or on
+//! a regular expression that takes too long. A filter is immutable and shared between threads.
 
 mod array_filter;
 mod bits;
@@ -46,12 +46,12 @@ use crate::expr::{Context, ParseEnv};
 use diwan_value::{Collator, Doc, Path};
 use std::sync::Arc;
 
-/// What a filter is parsed in.
+/// The environment of the filter parser.
 #[derive(Clone, Default)]
 pub struct FilterEnv<'p> {
-    /// What is the same for all documents of the operation: collation, clock, values of the `let`.
+    /// Values that are the same for all documents of the operation: collation, clock, variables of `let`.
     pub context: Arc<Context>,
-    /// The variables that `$expr` may name; the system's alone if absent.
+    /// The variables that `$expr` may use; if absent, only the system variables.
     pub scope: Option<&'p ParseEnv<'p>>,
 }
 
@@ -61,7 +61,7 @@ impl FilterEnv<'_> {
         FilterEnv { context, scope: None }
     }
 
-    /// An environment with a collation only.
+    /// An environment with only a collation.
     pub fn with_collator(collator: Option<Arc<Collator>>) -> FilterEnv<'static> {
         FilterEnv::new(Arc::new(Context { collator, ..Context::default() }))
     }
@@ -78,11 +78,11 @@ pub enum Filter {
     AlwaysTrue,
     /// No document matches: `{$alwaysFalse: 1}`.
     AlwaysFalse,
-    /// All of these match: `$and`, several fields, several operators on a field.
+    /// All filters match: `$and`, several fields, several operators on a field.
     And(Conjunction),
-    /// One of these matches.
+    /// At least one filter matches.
     Or(Vec<Filter>),
-    /// None of these matches.
+    /// No filter matches.
     Nor(Vec<Filter>),
     /// A predicate on the values at a path.
     Path(PathFilter),
@@ -99,16 +99,16 @@ pub enum Filter {
 pub struct PathFilter {
     /// The path.
     pub path: Path,
-    /// What is asked of what it reaches.
+    /// The condition on the values at the path.
     pub predicate: Arc<Predicate>,
 }
 
-/// The outcome of matching one document.
+/// The result of matching one document.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Match {
     /// Whether the document matches.
     pub matched: bool,
-    /// The index of the array element that made it match: what the positional `$` stands for.
+    /// The index of the array element that made the document match: the value of the positional `$`.
     pub array_index: Option<usize>,
 }
 
@@ -118,7 +118,7 @@ impl Filter {
         parse::filter(doc, env)
     }
 
-    /// The filter that asks for all of `children`.
+    /// The conjunction of `children`.
     pub fn and(children: Vec<Filter>) -> Filter {
         match <[Filter; 1]>::try_from(children) {
             Ok([only]) => only,
@@ -127,7 +127,7 @@ impl Filter {
         }
     }
 
-    /// The filter that asks one thing of one path.
+    /// A filter with one predicate on one path.
     pub fn path(path: Path, predicate: Predicate) -> Filter {
         Filter::Path(PathFilter { path, predicate: Arc::new(predicate) })
     }
@@ -138,14 +138,14 @@ impl Filter {
         self.test(doc, None)
     }
 
-    /// Whether a document matches, with variables, clock and interrupt of `context` in place of those that the filter
-    /// was parsed with. The collation stays the one that it was parsed with.
-    pub fn matches_in(&self, doc: Doc<'_>, context: &Context) -> Result<bool> {
+    /// Whether a document matches, using the variables, clock and interrupt of `context` instead of those from parsing.
+    /// The collation from parsing stays in effect.
+    pub(crate) fn matches_in(&self, doc: Doc<'_>, context: &Context) -> Result<bool> {
         self.test(doc, Some(context))
     }
 
-    /// This filter with the variables, clock and interrupt of `context` in place of those that it was parsed with: what a
-    /// pipeline that runs for each of many documents, with other variables each time, hands to a scan.
+    /// This filter with the variables, clock and interrupt of `context` instead of those from parsing. A pipeline that
+    /// runs once for each of many documents, with other variables each time, passes such a filter to a scan.
     pub fn in_context(&self, context: &Arc<Context>) -> Filter {
         let all = |children: &[Filter]| children.iter().map(|child| child.in_context(context)).collect();
         match self {

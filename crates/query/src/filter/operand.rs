@@ -1,4 +1,4 @@
-//! The right-hand side of a comparison, prepared so that the usual types compare without decoding.
+//! The constant in a comparison, prepared so that values of the common types are compared without decoding.
 
 use diwan_value::{Collator, RawValue, Type, Value, ValueBuf, compare_with, type_rank};
 use std::cmp::Ordering;
@@ -8,24 +8,24 @@ use std::sync::Arc;
 /// 2^63, the first `f64` above every `i64`.
 const TWO_POW_63: f64 = 9_223_372_036_854_775_808.0;
 
-/// A constant that fields are compared with.
+/// A constant that field values are compared with.
 ///
-/// Comparison is bracketed by type: values of different types neither order nor equal, except against `MinKey` and
-/// `MaxKey`; a missing field compares as null.
+/// Comparison is bracketed by type: values of different types are neither ordered nor equal, except against `MinKey`
+/// and `MaxKey`. A missing field compares as null.
 #[derive(Clone)]
 pub struct Operand {
     value: ValueBuf,
-    form: Form,
+    form: OperandForm,
     collator: Option<Arc<Collator>>,
 }
 
-/// What comparison needs first.
+/// The constant in the form that comparison needs.
 #[derive(Clone)]
-enum Form {
+enum OperandForm {
     Integer(i64),
     /// Never NaN.
     Double(f64),
-    /// A string that compares by its bytes.
+    /// A string that is compared by its bytes.
     Text(Box<str>),
     Other,
 }
@@ -34,13 +34,13 @@ impl Operand {
     /// Prepares `value`.
     pub fn new(value: Value<'_>, collator: Option<&Arc<Collator>>) -> Operand {
         let form = match value {
-            Value::Int32(number) => Form::Integer(number.into()),
-            Value::Int64(number) => Form::Integer(number),
-            Value::Double(number) if !number.is_nan() => Form::Double(number),
-            Value::String(text) if collator.is_none() => Form::Text(text.into()),
-            _ => Form::Other,
+            Value::Int32(number) => OperandForm::Integer(number.into()),
+            Value::Int64(number) => OperandForm::Integer(number),
+            Value::Double(number) if !number.is_nan() => OperandForm::Double(number),
+            Value::String(text) if collator.is_none() => OperandForm::Text(text.into()),
+            _ => OperandForm::Other,
         };
-        // Only strings, also inside documents and arrays, have a collation.
+        // A collation applies only to strings, including those inside documents and arrays.
         let collated =
             matches!(value, Value::String(_) | Value::Symbol(_) | Value::Document(_) | Value::Array(_));
         let collator = collator.filter(|_| collated).cloned();
@@ -52,25 +52,25 @@ impl Operand {
         self.value.as_value()
     }
 
-    /// The collation that applies to the constant, if it is of a type that has one.
+    /// The collation, if it applies to the constant's type.
     pub fn collator(&self) -> Option<&Collator> {
         self.collator.as_deref()
     }
 
-    /// How a field's value stands to the constant; `None` if the two do not compare.
+    /// How a field's value compares to the constant; `None` if their types do not compare.
     #[inline]
     pub(crate) fn order(&self, field: Option<RawValue<'_>>) -> Option<Ordering> {
         let Some(field) = field else { return self.order_of_missing() };
         match (&self.form, field.tag) {
-            (Form::Integer(constant), Type::Int32) => Some(i64::from(int32(field)?).cmp(constant)),
-            (Form::Integer(constant), Type::Int64) => Some(int64(field)?.cmp(constant)),
-            (Form::Integer(constant), Type::Double) => {
+            (OperandForm::Integer(constant), Type::Int32) => Some(i64::from(int32(field)?).cmp(constant)),
+            (OperandForm::Integer(constant), Type::Int64) => Some(int64(field)?.cmp(constant)),
+            (OperandForm::Integer(constant), Type::Double) => {
                 integer_to_double(*constant, double(field)?).map(Ordering::reverse)
             }
-            (Form::Double(constant), Type::Double) => double(field)?.partial_cmp(constant),
-            (Form::Double(constant), Type::Int32) => f64::from(int32(field)?).partial_cmp(constant),
-            (Form::Double(constant), Type::Int64) => integer_to_double(int64(field)?, *constant),
-            (Form::Text(constant), Type::String) => Some(text(field)?.cmp(constant.as_bytes())),
+            (OperandForm::Double(constant), Type::Double) => double(field)?.partial_cmp(constant),
+            (OperandForm::Double(constant), Type::Int32) => f64::from(int32(field)?).partial_cmp(constant),
+            (OperandForm::Double(constant), Type::Int64) => integer_to_double(int64(field)?, *constant),
+            (OperandForm::Text(constant), Type::String) => Some(text(field)?.cmp(constant.as_bytes())),
             _ => self.order_by_type(field),
         }
     }
@@ -79,8 +79,8 @@ impl Operand {
     #[inline]
     pub(crate) fn equals(&self, field: Option<RawValue<'_>>) -> bool {
         match (&self.form, field) {
-            (Form::Text(constant), Some(field)) if field.tag == Type::String => {
-                // Most strings differ in their length already.
+            (OperandForm::Text(constant), Some(field)) if field.tag == Type::String => {
+                // Most strings already differ in length.
                 field.bytes.len() == constant.len() + 5 && text(field) == Some(constant.as_bytes())
             }
             _ => self.order(field) == Some(Ordering::Equal),
@@ -108,10 +108,10 @@ impl Operand {
         self.order_of(field.decode()?)
     }
 
-    /// How a value of the constant's type stands to it.
+    /// How a value of the constant's type compares to it.
     pub(super) fn order_of(&self, value: Value<'_>) -> Option<Ordering> {
         let constant = self.value();
-        // NaN equals NaN and compares with no other number.
+        // NaN equals NaN and is not ordered relative to other numbers.
         if is_nan(value) != is_nan(constant) {
             return None;
         }

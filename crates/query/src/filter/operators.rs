@@ -1,9 +1,9 @@
-//! The operators of a field: what may stand in `{field: {$operator: …}}`.
+//! The field operators: the parsers of `{field: {$operator: …}}`.
 
 use super::bits::{BitCondition, BitTest};
 use super::elem_match::ElemMatch;
 use super::integer;
-use super::parse::{Parser, is_document_operator, is_operator_document};
+use super::parse::{FilterParser, is_document_operator, is_operator_document};
 use super::regex::Pattern;
 use super::set::ValueSet;
 use super::type_set::TypeSet;
@@ -13,21 +13,21 @@ use crate::error::{Error, Result, code};
 use crate::expr::is_truthy;
 use diwan_value::{Array, Doc, Value};
 
-/// One operator where it stands.
+/// An operator and its surroundings.
 struct Operator<'a> {
-    parser: Parser<'a>,
+    parser: FilterParser<'a>,
     /// The field's name, for messages.
     field: &'a str,
     name: &'a str,
     value: Value<'a>,
-    /// The document that the operator stands in.
+    /// The document that contains the operator.
     siblings: Doc<'a>,
 }
 
-/// What reads an operator. `None` leaves no predicate: the operator belongs to another one.
+/// Parses an operator. `None` means that the operator only modifies another one.
 type Read = fn(&Operator<'_>) -> Result<Option<Predicate>>;
 
-/// Every operator of a field, the frequent ones first.
+/// All field operators, the most frequent ones first.
 const TABLE: &[(&str, Read)] = &[
     ("$eq", |op| op.parser.equality(op.value).map(Some)),
     ("$gt", |op| op.comparison(Predicate::Gt)),
@@ -62,8 +62,8 @@ const TABLE: &[(&str, Read)] = &[
     ("$minDistance", geo),
 ];
 
-/// Parses the operators in `doc`, which stand after the field `field`.
-pub(super) fn parse(parser: Parser<'_>, field: &str, doc: Doc<'_>) -> Result<Vec<Predicate>> {
+/// Parses the operators in `doc`, the value of the field `field`.
+pub(super) fn parse(parser: FilterParser<'_>, field: &str, doc: Doc<'_>) -> Result<Vec<Predicate>> {
     let mut predicates = Vec::new();
     for element in doc.iter() {
         let name = element.key_str();
@@ -74,7 +74,7 @@ pub(super) fn parse(parser: Parser<'_>, field: &str, doc: Doc<'_>) -> Result<Vec
             };
             return Err(Error::bad_value(text));
         };
-        // A repeated `$regex` reads the same siblings again.
+        // A repeated `$regex` would parse the same siblings again.
         if name == "$regex" && predicates.iter().any(|known| matches!(known, Predicate::Regex(_))) {
             continue;
         }
@@ -84,12 +84,12 @@ pub(super) fn parse(parser: Parser<'_>, field: &str, doc: Doc<'_>) -> Result<Vec
     Ok(predicates)
 }
 
-/// Whether `name` is an operator of a field.
+/// Whether `name` is a field operator.
 pub(super) fn is_operator(name: &str) -> bool {
     find(name).is_some()
 }
 
-/// Refuses what nothing can be compared with.
+/// Rejects values that cannot be compared.
 pub(super) fn comparable(value: Value<'_>) -> Result<()> {
     match value {
         Value::Undefined => Err(Error::bad_value("cannot compare to undefined")),
@@ -98,7 +98,7 @@ pub(super) fn comparable(value: Value<'_>) -> Result<()> {
 }
 
 /// Parses the argument of `$elemMatch`.
-pub(super) fn elem_match(parser: Parser<'_>, value: Value<'_>) -> Result<ElemMatch> {
+pub(super) fn elem_match(parser: FilterParser<'_>, value: Value<'_>) -> Result<ElemMatch> {
     let Value::Document(doc) = value else {
         return Err(Error::bad_value("$elemMatch needs an Object"));
     };
@@ -199,11 +199,11 @@ fn all(op: &Operator<'_>) -> Result<Option<Predicate>> {
 }
 
 fn size(op: &Operator<'_>) -> Result<Option<Predicate>> {
-    let refuse = |reason: String| Error::bad_value(format!("Failed to parse $size. {reason}"));
-    let size = integer::non_negative(op.name, op.value).map_err(refuse)?;
+    let reject = |reason: String| Error::bad_value(format!("Failed to parse $size. {reason}"));
+    let size = integer::non_negative(op.name, op.value).map_err(reject)?;
     match u32::try_from(size) {
         Ok(size) if size <= i32::MAX.unsigned_abs() => Ok(Some(Predicate::Size(size))),
-        _ => Err(refuse(format!("Cannot represent {}: {} in an int", op.name, Shown(op.value)))),
+        _ => Err(reject(format!("Cannot represent {}: {} in an int", op.name, Shown(op.value)))),
     }
 }
 
@@ -215,7 +215,7 @@ fn types(op: &Operator<'_>) -> Result<Option<Predicate>> {
     Ok(Some(Predicate::Type(types)))
 }
 
-/// `$regex`, which its sibling `$options` belongs to.
+/// Parses `$regex` together with its sibling `$options`.
 fn regex(op: &Operator<'_>) -> Result<Option<Predicate>> {
     let mut source = "";
     let mut flags = "";
@@ -292,7 +292,7 @@ fn near(op: &Operator<'_>) -> Result<Option<Predicate>> {
         let text = "$geoNear, $near, and $nearSphere are not allowed in this context";
         return Err(Error::bad_value(text));
     }
-    // No collection has a geospatial index.
+    // Collections have no geospatial indexes.
     Err(Error::new(code::NO_QUERY_EXECUTION_PLANS, "unable to find index for $geoNear query"))
 }
 

@@ -1,4 +1,4 @@
-//! The syntax of a whole filter: fields, logical operators, and operators that concern the document.
+//! Parses a whole filter: fields, logical operators, and operators on the document.
 
 use super::operand::Operand;
 use super::regex::Pattern;
@@ -9,50 +9,50 @@ use crate::mango::Selector;
 use diwan_value::{Doc, Path, Value};
 use std::sync::Arc;
 
-/// How deep filters may nest. Documents from outside nest less; this bounds what was built in memory.
+/// How deep filters may nest. Documents from clients nest less; this limits documents built in memory.
 const MAX_DEPTH: usize = 200;
 
-/// The most parts that a path may have.
+/// The maximum number of parts in a path.
 const MAX_PATH_PARTS: usize = 255;
 
-/// The parser at one place of the syntax.
+/// The parser's state at one place of the syntax.
 #[derive(Clone, Copy)]
-pub(super) struct Parser<'e> {
+pub(super) struct FilterParser<'e> {
     pub env: &'e FilterEnv<'e>,
-    /// Whether the filter is for documents inside arrays (`$elemMatch`), where operators on the whole document have no
-    /// place.
+    /// Whether the filter applies to documents inside arrays (`$elemMatch`), where operators on the whole document are
+    /// not allowed.
     pub nested: bool,
     depth: usize,
 }
 
 /// Parses a filter for whole documents.
 pub(super) fn filter(doc: Doc<'_>, env: &FilterEnv<'_>) -> Result<Filter> {
-    Parser::new(env).filter(doc)
+    FilterParser::new(env).filter(doc)
 }
 
-impl<'e> Parser<'e> {
+impl<'e> FilterParser<'e> {
     /// The parser of a filter for whole documents.
-    pub fn new(env: &'e FilterEnv<'e>) -> Parser<'e> {
-        Parser { env, nested: false, depth: 0 }
+    pub fn new(env: &'e FilterEnv<'e>) -> FilterParser<'e> {
+        FilterParser { env, nested: false, depth: 0 }
     }
 
     /// The parser one level deeper, for values inside arrays.
-    pub fn inside_array(self) -> Result<Parser<'e>> {
-        Ok(Parser { nested: true, ..self.deeper()? })
+    pub fn inside_array(self) -> Result<FilterParser<'e>> {
+        Ok(FilterParser { nested: true, ..self.deeper()? })
     }
 
     /// The parser one level deeper.
-    pub fn deeper(self) -> Result<Parser<'e>> {
+    pub fn deeper(self) -> Result<FilterParser<'e>> {
         if self.depth >= MAX_DEPTH {
             return Err(Error::new(
                 code::OVERFLOW,
                 format!("Filter nesting depth exceeds the limit of {MAX_DEPTH}"),
             ));
         }
-        Ok(Parser { depth: self.depth + 1, ..self })
+        Ok(FilterParser { depth: self.depth + 1, ..self })
     }
 
-    /// An operand under the filter's collation.
+    /// An operand with the filter's collation.
     pub fn operand(self, value: Value<'_>) -> Operand {
         Operand::new(value, self.env.collator())
     }
@@ -74,7 +74,7 @@ impl<'e> Parser<'e> {
         Ok(Filter::and(children))
     }
 
-    /// Parses what stands after a field's name: an operator document, a regular expression or a value.
+    /// Parses a field's value: an operator document, a regular expression or a constant.
     pub fn field(self, name: &str, value: Value<'_>) -> Result<Vec<Predicate>> {
         match value {
             Value::Document(doc) if is_operator_document(doc, false) => operators::parse(self, name, doc),
@@ -89,7 +89,7 @@ impl<'e> Parser<'e> {
         Ok(Predicate::Eq(self.operand(value)))
     }
 
-    /// Parses an operator that stands in a field's place. `$comment` leaves no trace.
+    /// Parses an operator in the position of a field name. `$comment` gives no filter.
     fn document_operator(self, name: &str, value: Value<'_>) -> Result<Option<Filter>> {
         Ok(Some(match name {
             "$and" => Filter::and_of_one_or_more(self.list(name, value)?),
@@ -104,12 +104,12 @@ impl<'e> Parser<'e> {
                 Value::Document(schema) => Filter::JsonSchema(Arc::new(Schema::parse(schema)?)),
                 _ => return Err(Error::type_mismatch("$jsonSchema must be an object")),
             },
-            // Beyond MongoDB: a selector of CouchDB's. Partial indexes made over HTTP have one.
+            // An extension to MongoDB: a CouchDB selector. Partial indexes created over HTTP contain one.
             "$mango" if !self.nested => mango(value)?,
             "$alwaysTrue" => self.constant(name, value, Filter::AlwaysTrue)?,
             "$alwaysFalse" => self.constant(name, value, Filter::AlwaysFalse)?,
             "$sampleRate" => sample_rate(value)?,
-            // The parts of a DBRef, inside `$elemMatch`, are fields like others.
+            // The members of a DBRef, inside `$elemMatch`, are ordinary fields.
             "$ref" | "$id" | "$db" => Filter::path(Path::new(name), self.equality(value)?),
             "$text" if self.nested => {
                 return Err(Error::bad_value("$text can only be applied to the top-level document"));
@@ -130,7 +130,7 @@ impl<'e> Parser<'e> {
         }))
     }
 
-    /// The filters of `$and`, `$or`, `$nor`.
+    /// Parses the filters of `$and`, `$or`, `$nor`.
     fn list(self, name: &str, value: Value<'_>) -> Result<Vec<Filter>> {
         let Value::Array(array) = value else {
             return Err(Error::bad_value(format!("{name} must be an array")));
@@ -155,7 +155,7 @@ impl<'e> Parser<'e> {
 }
 
 impl Filter {
-    /// An explicit `$and`, which is kept even around one filter.
+    /// An explicit `$and`, which is kept even if it contains one filter.
     fn and_of_one_or_more(children: Vec<Filter>) -> Filter {
         Filter::And(super::Conjunction::new(children))
     }
@@ -198,8 +198,8 @@ fn sample_rate(value: Value<'_>) -> Result<Filter> {
     Ok(Filter::SampleRate(rate))
 }
 
-/// Whether a document in a value's place holds operators: its first name has a `$`, and it is no DBRef. A DBRef has
-/// `$ref` and `$id`, or, if `incomplete` ones count, any of `$ref`, `$id` and `$db`.
+/// Whether a document in the position of a value contains operators: its first name begins with `$` and it is not a
+/// DBRef. A DBRef has `$ref` and `$id`, or, if `incomplete` ones count, any of `$ref`, `$id` and `$db`.
 pub(super) fn is_operator_document(doc: Doc<'_>, incomplete: bool) -> bool {
     if !doc.iter().next().is_some_and(|first| first.key.starts_with(b"$")) {
         return false;
@@ -210,7 +210,7 @@ pub(super) fn is_operator_document(doc: Doc<'_>, incomplete: bool) -> bool {
     !reference
 }
 
-/// Whether an operator stands in a field's place, so that the document around it is a filter of its own.
+/// Whether an operator may stand in the position of a field name, so that the document around it is a filter itself.
 pub(super) fn is_document_operator(name: &str) -> bool {
     matches!(
         name,

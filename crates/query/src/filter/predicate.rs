@@ -1,4 +1,4 @@
-//! Predicates: what a filter asks of the value at one path.
+//! Predicates: conditions on the value at one path.
 
 use super::bits::BitTest;
 use super::elem_match::ElemMatch;
@@ -12,8 +12,8 @@ use crate::mango::Condition;
 use diwan_value::{Array, Path, RawValue, Type};
 use std::cmp::Ordering;
 
-/// What is asked of the value at a path. All but the combining variants hold if any value that the path reaches
-/// satisfies them.
+/// A condition on the value at a path. Except for the combining variants, it holds if any value that the path reaches
+/// satisfies it.
 #[derive(Clone, Debug)]
 pub enum Predicate {
     /// `$eq`; null also equals a missing field.
@@ -34,14 +34,14 @@ pub enum Predicate {
     Type(TypeSet),
     /// `$mod`.
     Mod {
-        /// Not zero.
+        /// The divisor, not zero.
         divisor: i64,
-        /// With the dividend's sign.
+        /// The remainder, with the dividend's sign.
         remainder: i64,
     },
     /// `$regex`.
     Regex(Pattern),
-    /// `$all`: each of these (`Eq`, `Regex` or `ElemMatch`), at the path as a whole. Never holds if empty.
+    /// `$all`: each of these (`Eq`, `Regex` or `ElemMatch`) holds at the path as a whole. An empty list never holds.
     All(Vec<Predicate>),
     /// `$elemMatch`.
     ElemMatch(ElemMatch),
@@ -49,13 +49,13 @@ pub enum Predicate {
     Size(u32),
     /// `$bitsAllSet`, `$bitsAllClear`, `$bitsAnySet`, `$bitsAnyClear`.
     Bits(BitTest),
-    /// `$not`, `$ne`, `$nin`, `$exists: false`: not all of these hold at the path as a whole.
+    /// `$not`, `$ne`, `$nin`, `$exists: false`: at least one of these does not hold at the path as a whole.
     Not(Vec<Predicate>),
-    /// A condition of a selector of CouchDB's, which has its own way along the path.
+    /// A condition of a CouchDB selector, which follows the path by its own rules.
     Mango(Box<Condition>),
 }
 
-/// A predicate that holds: the index of the array element that made it hold, if there is one (the positional `$`).
+/// A predicate that holds: the index of the array element that made it hold (the positional `$`), if there is one.
 pub(super) type Hit = Option<usize>;
 
 impl Predicate {
@@ -86,7 +86,7 @@ impl Predicate {
         }
     }
 
-    /// Whether the predicate holds at `path` of a document; `value` is what the path's first `at` parts lead to.
+    /// Whether the predicate holds at `path` of a document. `value` is the value after the path's first `at` parts.
     pub(super) fn at_path(&self, path: &Path, value: Option<RawValue<'_>>, at: usize) -> Result<Option<Hit>> {
         match self {
             Predicate::Not(inner) => Ok(if every(inner, |one| one.at_path(path, value, at))?.is_some() {
@@ -109,7 +109,7 @@ impl Predicate {
         }
     }
 
-    /// Whether the predicate holds for the value at the end of a path, given arrays' elements count too.
+    /// Whether the predicate holds for the value at the end of a path. Elements of an array count too.
     #[inline]
     pub(super) fn at_end_of_path(&self, value: Option<RawValue<'_>>) -> Result<bool> {
         if value.is_none_or(|raw| raw.tag != Type::Array) {
@@ -118,7 +118,7 @@ impl Predicate {
         self.at_array(value)
     }
 
-    /// As [`Predicate::at_end_of_path`] for an array.
+    /// Like [`Predicate::at_end_of_path`], for an array.
     fn at_array(&self, value: Option<RawValue<'_>>) -> Result<bool> {
         match self {
             Predicate::Not(inner) => Ok(!all(inner, |one| one.at_array(value))?),
@@ -138,7 +138,7 @@ impl Predicate {
         }
     }
 
-    /// Whether the predicate holds for one value, no array entered.
+    /// Whether the predicate holds for one value, without entering arrays.
     #[inline]
     pub(super) fn holds(&self, value: Option<RawValue<'_>>) -> Result<bool> {
         Ok(match self {
@@ -153,7 +153,7 @@ impl Predicate {
         })
     }
 
-    /// As [`Predicate::holds`], with the index of the element inside `value` that decided it.
+    /// Like [`Predicate::holds`], with the index of the element inside `value` that made it hold.
     pub(super) fn on_value(&self, value: Option<RawValue<'_>>) -> Result<Option<Hit>> {
         let holds = match self {
             Predicate::Eq(_)
@@ -166,7 +166,7 @@ impl Predicate {
             Predicate::Type(types) => value.is_some_and(|raw| types.contains(raw.tag)),
             Predicate::Mod { divisor, remainder } => {
                 value.and_then(whole_part).is_some_and(|dividend| {
-                    // Only the smallest integer by -1 overflows, and that leaves nothing.
+                    // Only the smallest integer divided by -1 overflows; its remainder is zero.
                     dividend.checked_rem(*divisor).unwrap_or(0) == *remainder
                 })
             }
@@ -193,7 +193,7 @@ impl Predicate {
         Ok(holds.then_some(None))
     }
 
-    /// Whether an array at the end of the path is entered.
+    /// Whether matching enters an array at the end of the path.
     fn at_end(&self) -> AtEnd {
         match self {
             Predicate::Size(_) | Predicate::ElemMatch(_) | Predicate::Mango(_) => AtEnd::Whole,
@@ -202,7 +202,7 @@ impl Predicate {
     }
 }
 
-/// Whether `holds` is true of all predicates.
+/// Whether `holds` is true for all predicates.
 pub(super) fn all(
     predicates: &[Predicate],
     mut holds: impl FnMut(&Predicate) -> Result<bool>,
@@ -215,7 +215,7 @@ pub(super) fn all(
     Ok(true)
 }
 
-/// The last hit of all predicates if every one hits.
+/// The last hit, if every predicate has one.
 fn every(
     predicates: &[Predicate],
     mut hit: impl FnMut(&Predicate) -> Result<Option<Hit>>,

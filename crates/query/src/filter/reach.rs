@@ -1,24 +1,24 @@
-//! What a dotted path reaches in a document when arrays on the way are entered.
+//! Finds the values that a dotted path reaches in a document, entering arrays on the way.
 //!
-//! A path part names a field of a document. Before an array it means each of the documents in the array (implicit
-//! traversal), and, if it is a number, also the element at that index. At the path's end an array stands for its
-//! elements and for itself. A document that lacks the field yields *missing*; an array without documents yields
-//! nothing at all.
+//! A path part names a field of a document. Applied to an array, it names that field in each document of the array
+//! (implicit traversal), and, if it is a number, also the element at that index. At the end of the path an array stands
+//! for its elements and for itself. A document without the field yields *missing*; an array without documents yields
+//! nothing.
 
 use crate::error::Result;
 use diwan_value::{Array, Doc, Path, RawValue, Type};
 
-/// What becomes of an array at the end of a path.
+/// How an array at the end of a path is visited.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum AtEnd {
-    /// It yields its elements and then itself.
+    /// Its elements are visited, then the array.
     Elements,
-    /// It yields itself only.
+    /// Only the array is visited.
     Whole,
 }
 
-/// One walk along a path. `visit` sees each value reached (`None` is missing), and the index of the element through
-/// which an array was entered implicitly: the outermost one. It ends the walk by returning true.
+/// One walk along a path. `visit` is called with each value reached (`None` for missing) and with the index of the
+/// element through which the outermost array was entered implicitly. It ends the walk by returning true.
 pub(super) struct Reach<'p, F> {
     pub path: &'p Path,
     pub at_end: AtEnd,
@@ -26,7 +26,7 @@ pub(super) struct Reach<'p, F> {
 }
 
 impl<F> Reach<'_, F> {
-    /// Walks on from `value`, which the path's first `at` parts led to.
+    /// Continues from `value`, the value after the path's first `at` parts.
     pub fn walk<'d>(&mut self, value: Option<RawValue<'d>>, at: usize, index: Option<usize>) -> Result<bool>
     where
         F: FnMut(Option<RawValue<'d>>, Option<usize>) -> Result<bool>,
@@ -61,7 +61,7 @@ impl<F> Reach<'_, F> {
         (self.visit)(value, index)
     }
 
-    /// Enters an array with part `at` still to go.
+    /// Enters an array before path part `at`.
     fn array<'d>(&mut self, array: Array<'d>, at: usize, index: Option<usize>) -> Result<bool>
     where
         F: FnMut(Option<RawValue<'d>>, Option<usize>) -> Result<bool>,
@@ -77,7 +77,7 @@ impl<F> Reach<'_, F> {
                 continue;
             }
             let stop = match raw.tag {
-                // An element that the path names is meant as it is.
+                // The path selected this element by index, so an array here is visited only as a whole.
                 _ if last => (self.visit)(Some(raw), index)?,
                 Type::Document => self.walk(Some(raw), at + 1, index)?,
                 Type::Array => self.array(Array::trusted(raw.bytes), at + 1, index)?,

@@ -1,8 +1,9 @@
-//! Regular expressions: PCRE's syntax and meaning as far as users rely on them, on a library that bounds its work.
+//! Regular expressions with PCRE's syntax and semantics as far as users rely on them, on a library that limits
+//! backtracking.
 //!
-//! MongoDB compiles patterns with PCRE in UTF mode. The library's dialect differs in a few places, which
-//! [`translate`] maps: `\d \w \s` are of ASCII, `$` also stands before a final newline, brackets and set operators
-//! inside a class are literal, a brace that is no quantifier is literal.
+//! MongoDB compiles patterns with PCRE in UTF mode. [`translate`] maps the few differences: `\d \w \s` match ASCII
+//! only, `$` also matches before a final newline, brackets and set operators inside a class are literal, and a brace
+//! that is not a quantifier is literal.
 
 use crate::error::{Error, Result};
 use diwan_value::{RawValue, Type, Value};
@@ -10,13 +11,13 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The longest pattern, in bytes; the limit of PCRE.
+/// The longest pattern, in bytes: PCRE's limit.
 const MAX_PATTERN_BYTES: usize = 32_764;
 
 /// The largest compiled program, in bytes.
 const MAX_PROGRAM_BYTES: usize = 10 * 1024 * 1024;
 
-/// How often one match may go back and try another way: well below a second of work.
+/// The backtracking limit of one match: well below a second of work.
 const MAX_BACKTRACKS: usize = 1_000_000;
 
 /// A compiled regular expression with its source. Cheap to clone.
@@ -28,14 +29,14 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// Compiles `source` under MongoDB's options `i m s u x`.
+    /// Compiles `source` with MongoDB's options `i m s u x`.
     pub fn new(source: &str, options: &str) -> Result<Pattern> {
         Pattern::compile(source, options, false)
     }
 
-    /// Compiles `source` so that the extents of its matches are exact too, which takes a slower program where `$`
-    /// stands at its end.
-    pub fn with_exact_extents(source: &str, options: &str) -> Result<Pattern> {
+    /// Compiles `source` so that the extents of its matches are exact too. The program is slower if the pattern ends
+    /// with `$`.
+    pub(crate) fn with_exact_extents(source: &str, options: &str) -> Result<Pattern> {
         Pattern::compile(source, options, true)
     }
 
@@ -69,28 +70,28 @@ impl Pattern {
         Ok(Pattern { source: source.into(), options: options.into(), regex: Arc::new(regex) })
     }
 
-    /// The pattern as it was written.
+    /// The pattern as the user wrote it.
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// The options as they were written.
+    /// The options as the user wrote them.
     pub fn options(&self) -> &str {
         &self.options
     }
 
-    /// Whether the expression matches somewhere in `text`.
-    pub fn is_match(&self, text: &str) -> Result<bool> {
+    /// Whether the expression matches anywhere in `text`.
+    pub(crate) fn is_match(&self, text: &str) -> Result<bool> {
         self.regex.is_match(text).map_err(|_| exhausted())
     }
 
-    /// The first match at or behind byte `start`: where it lies and where its groups lie, the whole first.
-    pub fn captures_at(&self, text: &str, start: usize) -> Result<Option<Vec<Option<Range<usize>>>>> {
+    /// The first match at or after byte `start`: the ranges of its groups, the whole match first.
+    pub(crate) fn captures_at(&self, text: &str, start: usize) -> Result<Option<Vec<Option<Range<usize>>>>> {
         let captures = self.regex.captures_from_pos(text, start).map_err(|_| exhausted())?;
         Ok(captures.map(|captures| captures.iter().map(|group| group.map(|group| group.range())).collect()))
     }
 
-    /// Whether a field matches: a string by its text, a stored regular expression by being the same one.
+    /// Whether a field matches: a string by its text, a stored regular expression by equality.
     pub(super) fn matches(&self, raw: RawValue<'_>) -> Result<bool> {
         if !matches!(raw.tag, Type::String | Type::Symbol | Type::Regex) {
             return Ok(false);
@@ -104,8 +105,8 @@ impl Pattern {
         }
     }
 
-    /// The text that every match begins with, for index bounds, and whether having that prefix is all that the
-    /// expression asks. `None` if it can match anywhere.
+    /// The literal prefix of every match, for index bounds, and whether that prefix is the whole condition. `None` if
+    /// the expression can match anywhere.
     pub fn literal_prefix(&self) -> Option<(String, bool)> {
         if self.options.contains(['i', 'm', 'x']) || self.source.contains('|') {
             return None;
@@ -125,7 +126,7 @@ impl Pattern {
                     _ => break,
                 },
                 Some('.') if chars.as_str() == "*" => {
-                    // `.` stops at a newline unless told otherwise, but nothing is anchored after it.
+                    // `.` does not match a newline by default, but nothing after it is anchored.
                     return (!prefix.is_empty()).then_some((prefix, true));
                 }
                 Some('.' | '+' | '(' | ')' | '[' | '^' | '$') => break,
@@ -148,13 +149,13 @@ impl PartialEq for Pattern {
     }
 }
 
-/// The refusal of a match that takes too much work.
+/// The error for a match that exceeds the backtracking limit.
 fn exhausted() -> Error {
     let text = "Error occurred while executing the regular expression. Result: match limit exceeded";
     Error::new(51156, text)
 }
 
-/// Why a pattern does not compile, in PCRE's words where users know them.
+/// The reason why a pattern does not compile, with PCRE's text for common mistakes.
 fn reason(source: &str, error: &fancy_regex::Error) -> String {
     match unbalanced(source) {
         Some(reason) => reason.to_owned(),
@@ -165,7 +166,7 @@ fn reason(source: &str, error: &fancy_regex::Error) -> String {
     }
 }
 
-/// What is wrong with a pattern's brackets, if they are what is wrong.
+/// The error text for unbalanced brackets, if they are the mistake.
 fn unbalanced(source: &str) -> Option<&'static str> {
     let mut depth = 0usize;
     let mut chars = source.chars().peekable();
@@ -193,9 +194,11 @@ fn unbalanced(source: &str) -> Option<&'static str> {
     (depth > 0).then_some("missing closing parenthesis")
 }
 
-/// Writes PCRE's `source` in the library's dialect. What it does not know it leaves for the library to judge.
+/// Translates PCRE's `source` to the library's dialect. Syntax that it does not know is passed to the library
+/// unchanged.
 fn translate(source: &str, multi_line: bool, exact: bool, out: &mut String) {
     let mut rest = source;
+    // PCRE's verbs select UTF mode, which is always on.
     for verb in ["(*UTF8)", "(*UTF)", "(*UCP)"] {
         rest = rest.strip_prefix(verb).unwrap_or(rest);
     }
@@ -205,6 +208,7 @@ fn translate(source: &str, multi_line: bool, exact: bool, out: &mut String) {
         rest = &rest[char.len_utf8()..];
         match char {
             '\\' => rest = escape(rest, in_class, out),
+            // A `]` right after the opening bracket is literal in PCRE.
             '[' if !in_class => {
                 in_class = true;
                 out.push('[');
@@ -215,6 +219,7 @@ fn translate(source: &str, multi_line: bool, exact: bool, out: &mut String) {
                     }
                 }
             }
+            // A POSIX class such as `[:alpha:]` is the same in both dialects.
             '[' if rest.starts_with(':') && rest.contains(":]") => {
                 let end = rest.find(":]").map_or(rest.len(), |at| at + 2);
                 out.push('[');
@@ -225,12 +230,13 @@ fn translate(source: &str, multi_line: bool, exact: bool, out: &mut String) {
                 in_class = false;
                 out.push(']');
             }
+            // In the library's dialect these characters nest classes or combine them.
             '[' | '&' | '~' if in_class => {
                 out.push('\\');
                 out.push(char);
             }
             '-' if in_class && out.ends_with('-') => out.push_str("\\-"),
-            // At the very end the newline may be part of the match: that keeps the pattern simple.
+            // At the end of the pattern the newline may be part of the match, which keeps the program simple.
             '$' if !in_class && !multi_line && !exact && rest.is_empty() => out.push_str("(?:\\n?\\z)"),
             '$' if !in_class && !multi_line => out.push_str("(?=\\n?\\z)"),
             '{' if !in_class && !is_quantifier(rest) => out.push_str("\\{"),
@@ -239,7 +245,7 @@ fn translate(source: &str, multi_line: bool, exact: bool, out: &mut String) {
     }
 }
 
-/// Writes what `\` and the head of `rest` mean; returns what is left of `rest`.
+/// Translates `\` and the head of `rest`; returns the remaining text.
 fn escape<'a>(rest: &'a str, in_class: bool, out: &mut String) -> &'a str {
     let Some(char) = rest.chars().next() else {
         out.push('\\');
@@ -275,7 +281,7 @@ fn escape<'a>(rest: &'a str, in_class: bool, out: &mut String) -> &'a str {
     after
 }
 
-/// Whether what follows a brace makes it a quantifier: `2}`, `2,}`, `2,5}`, `,5}`.
+/// Whether the text after a brace makes it a quantifier: `2}`, `2,}`, `2,5}`, `,5}`.
 fn is_quantifier(rest: &str) -> bool {
     let Some((range, _)) = rest.split_once('}') else { return false };
     let (low, high) = range.split_once(',').unwrap_or((range, "0"));
@@ -283,7 +289,7 @@ fn is_quantifier(rest: &str) -> bool {
     digits(low) && digits(high) && !(low.is_empty() && (high.is_empty() || !range.contains(',')))
 }
 
-/// Whether the pattern itself switches multi-line mode on somewhere: `(?m)`, `(?im:…)`.
+/// Whether the pattern itself turns on multi-line mode: `(?m)`, `(?im:…)`.
 fn sets_multi_line(source: &str) -> bool {
     source
         .match_indices("(?")

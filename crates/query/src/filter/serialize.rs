@@ -1,4 +1,4 @@
-//! Filters as documents again, every operator spelled out: what `explain` shows as the parsed query.
+//! Writes filters as documents with every operator spelled out: the `parsedQuery` of `explain`.
 
 use super::elem_match::ElemMatch;
 use super::predicate::Predicate;
@@ -8,7 +8,7 @@ use super::{Filter, PathFilter};
 use diwan_value::{ArrayBuilder, DocBuf, DocBuilder, Value, array, doc};
 
 impl Filter {
-    /// The filter as a document that parses to it.
+    /// A document that parses to this filter.
     pub fn to_doc(&self) -> DocBuf {
         match self {
             Filter::AlwaysTrue => DocBuf::new(),
@@ -25,12 +25,12 @@ impl Filter {
 }
 
 impl PathFilter {
-    /// The condition on its path.
+    /// The condition and its path.
     pub(super) fn to_doc(&self) -> DocBuf {
         let mut builder = DocBuilder::new();
         match self.predicate.as_ref() {
             Predicate::Mango(condition) => builder.append("$mango", condition.to_doc(&self.path)),
-            // The parts of a DBRef take no operators.
+            // The members of a DBRef take no operators.
             Predicate::Eq(operand) if self.path.as_str().starts_with('$') => {
                 builder.append(self.path.as_str(), operand.value())
             }
@@ -50,7 +50,7 @@ fn list(name: &str, children: &[Filter]) -> DocBuf {
     builder.finish()
 }
 
-/// Predicates beside each other in an operator document.
+/// Writes predicates side by side in an operator document.
 fn operators<'p>(predicates: impl IntoIterator<Item = &'p Predicate>) -> DocBuf {
     let mut builder = DocBuilder::new();
     for predicate in predicates {
@@ -100,7 +100,7 @@ fn operator(predicate: &Predicate, builder: &mut DocBuilder) {
             builder.append(name, positions)
         }
         Predicate::Not(inner) => match inner.as_slice() {
-            // `$ne` takes no regular expression.
+            // `$ne` does not accept a regular expression.
             [Predicate::Eq(operand)] if matches!(operand.value(), Value::Regex { .. }) => {
                 builder.append("$not", operators(inner))
             }
@@ -109,7 +109,7 @@ fn operator(predicate: &Predicate, builder: &mut DocBuilder) {
             [Predicate::Exists] => builder.append(name, false),
             _ => builder.append(name, operators(inner)),
         },
-        // Only ever at a path of a whole document.
+        // A selector's condition always has a whole document and no path.
         Predicate::Mango(_) => builder,
     };
 }

@@ -6,10 +6,10 @@ use crate::error::Result;
 use diwan_value::{Collator, RawValue, Type, Value, compare_with, type_rank};
 use std::sync::Arc;
 
-/// Up to so many constants are compared one by one.
+/// Up to this number, constants are compared one by one.
 const SCANNED: usize = 8;
 
-/// The list of an `$in`.
+/// The constants and patterns of an `$in`.
 #[derive(Clone, Debug)]
 pub struct ValueSet {
     values: Vec<Operand>,
@@ -18,7 +18,7 @@ pub struct ValueSet {
 }
 
 impl ValueSet {
-    /// Sorts the constants and drops repeated ones.
+    /// Sorts the constants and removes duplicates.
     pub(crate) fn new(
         values: Vec<Value<'_>>,
         patterns: Vec<Pattern>,
@@ -32,7 +32,7 @@ impl ValueSet {
         ValueSet { values, patterns, collator: collator.cloned() }
     }
 
-    /// The constants, in their order, none twice.
+    /// The constants, sorted and without duplicates.
     pub fn values(&self) -> &[Operand] {
         &self.values
     }
@@ -42,7 +42,7 @@ impl ValueSet {
         &self.patterns
     }
 
-    /// Whether a field's value equals one of the constants or matches one of the expressions.
+    /// Whether a field's value equals a constant or matches a pattern.
     pub(crate) fn contains(&self, field: Option<RawValue<'_>>) -> Result<bool> {
         if self.contains_value(field) {
             return Ok(true);
@@ -63,7 +63,7 @@ impl ValueSet {
         }
         let value = match field {
             None => Value::Null,
-            // Undefined is no value that a list can hold.
+            // Undefined cannot be an element of the list.
             Some(raw) if raw.tag == Type::Undefined => return false,
             Some(raw) => match raw.decode() {
                 Some(value) => value,

@@ -11,14 +11,14 @@ fn parse(filter: &DocBuf) -> Filter {
     Filter::parse(filter.as_doc(), &FilterEnv::default()).expect("a valid filter")
 }
 
-/// Whether `filter` matches `document`, by every way of matching, which must agree.
+/// Whether `filter` matches `document`. Checks that all ways of matching agree.
 fn matches(filter: &DocBuf, document: &DocBuf) -> bool {
     let filter = parse(filter);
     let document = document.as_doc();
     let plain = filter.matches(document).expect("matching");
     let position = filter.matches_with_position(document).expect("matching");
     assert_eq!(plain, position.matched, "{filter:?} on {document:?}");
-    // The same filter where several conditions share a pass.
+    // The same filter in a conjunction, where conditions share a pass.
     let both = Filter::and(vec![filter.clone(), Filter::AlwaysTrue]);
     assert_eq!(
         plain,
@@ -39,9 +39,9 @@ fn check(filter: DocBuf, matching: &[DocBuf], others: &[DocBuf]) {
     }
 }
 
-/// Checks that a filter is refused.
+/// Checks that a filter is rejected.
 #[track_caller]
-fn refused(filter: DocBuf, code: i32, text: &str) {
+fn rejected(filter: DocBuf, code: i32, text: &str) {
     let error = Filter::parse(filter.as_doc(), &FilterEnv::default()).expect_err("an error");
     assert_eq!((error.code, error.message.as_str()), (code, text), "{filter:?}");
 }
@@ -54,12 +54,12 @@ fn with_array(name: &str, array: diwan_value::ArrayBuilder) -> DocBuf {
 }
 
 #[test]
-fn a_conjunction_takes_one_pass_and_means_the_same() {
+fn conjunction_matches_like_its_separate_filters() {
     check(
         doc! { "salary": { "$gt": 18500, "$lt": 35000 }, "age": { "$gt": 25 }, "tags.kind": "a", "tags.size": { "$gte": 2 } },
         &[
             doc! { "age": 26, "salary": 20000, "tags": { "kind": "a", "size": 2.0 } },
-            // Through arrays each condition may hold by another element.
+            // Through arrays, each condition may hold for a different element.
             doc! { "age": 26, "salary": 20000, "tags": [{ "kind": "a", "size": 1 }, { "kind": "b", "size": 3 }] },
             doc! { "age": [1, 99], "salary": [0, 20000], "tags": { "kind": ["x", "a"], "size": 5 } },
         ],
@@ -75,7 +75,7 @@ fn a_conjunction_takes_one_pass_and_means_the_same() {
 }
 
 #[test]
-fn more_fields_than_a_pass_holds() {
+fn conjunction_handles_more_fields_than_slots() {
     let mut filter = diwan_value::DocBuilder::new();
     let mut document = diwan_value::DocBuilder::new();
     for at in 0..200 {
@@ -94,7 +94,7 @@ fn more_fields_than_a_pass_holds() {
 }
 
 #[test]
-fn of_equal_names_the_first_counts() {
+fn conjunction_uses_the_first_of_duplicate_names() {
     let mut builder = diwan_value::DocBuilder::new();
     builder.append("a", 1).append("a", 2);
     let document = builder.finish();
@@ -103,7 +103,7 @@ fn of_equal_names_the_first_counts() {
 }
 
 #[test]
-fn positions() {
+fn matches_with_position_gives_the_array_index() {
     let position = |filter: DocBuf, document: DocBuf| {
         parse(&filter).matches_with_position(document.as_doc()).expect("matching").array_index
     };
@@ -122,7 +122,7 @@ fn positions() {
 }
 
 #[test]
-fn upserts_take_fixed_fields() {
+fn equality_fields_lists_fields_with_one_value() {
     let fields = |filter: DocBuf| {
         let filter = parse(&filter);
         equality_fields(&filter).map(|fields| {
@@ -141,7 +141,7 @@ fn upserts_take_fixed_fields() {
 }
 
 #[test]
-fn conditions_on_bare_values() {
+fn value_filters_match_bare_values() {
     let env = FilterEnv::default();
     let pulls = |condition: Value<'_>, value: Value<'_>| {
         ValueFilter::parse(condition, &env).expect("a condition").matches(value).expect("matching")
@@ -165,7 +165,7 @@ fn conditions_on_bare_values() {
 }
 
 #[test]
-fn array_filters() {
+fn array_filters_need_exactly_one_identifier() {
     let env = FilterEnv::default();
     let filter = doc! { "x.grade": { "$gte": 85 }, "x.std": { "$lt": 9 } };
     let filter = ArrayFilter::parse(filter.as_doc(), &env).expect("an array filter");

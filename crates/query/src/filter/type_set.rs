@@ -5,7 +5,7 @@ use crate::display::Shown;
 use crate::error::{Error, Result};
 use diwan_value::{Type, Value};
 
-/// The types that a value may have.
+/// A set of BSON types.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TypeSet {
     /// One bit for each type of [`ALL`].
@@ -37,10 +37,10 @@ const ALL: [Type; 21] = [
     Type::MaxKey,
 ];
 
-/// The types that the alias "number" stands for.
+/// The types of the alias "number".
 const NUMBERS: [Type; 4] = [Type::Double, Type::Int32, Type::Int64, Type::Decimal128];
 
-/// The names that JSON Schema's `type` knows.
+/// The type names of JSON Schema's `type`.
 const JSON_TYPES: [(&str, &[Type]); 6] = [
     ("array", &[Type::Array]),
     ("boolean", &[Type::Boolean]),
@@ -77,16 +77,7 @@ impl TypeSet {
         ALL.into_iter().filter(move |tag| self.contains(*tag))
     }
 
-    /// The names of the types, "number" for the four numeric ones together.
-    pub fn aliases(self) -> Vec<&'static str> {
-        let numbers = TypeSet::numbers().bits;
-        let whole = self.bits & numbers == numbers;
-        let number = whole.then_some("number");
-        let rest = TypeSet { bits: if whole { self.bits & !numbers } else { self.bits } };
-        number.into_iter().chain(rest.types().map(Type::alias)).collect()
-    }
-
-    /// Reads a type's number or alias, or an array of them.
+    /// Parses a type's number or alias, or an array of them.
     pub(super) fn parse(value: Value<'_>) -> Result<TypeSet> {
         parse_with(value, |one| match one {
             Value::String(alias) => from_alias(alias),
@@ -95,7 +86,8 @@ impl TypeSet {
         })
     }
 
-    /// Reads what the keywords of `$jsonSchema` take: a name or an array of distinct names, of BSON or of JSON.
+    /// Parses the value of a `$jsonSchema` keyword: a name or an array of distinct names, of BSON types or of JSON
+    /// types.
     pub(super) fn parse_schema_keyword(keyword: &str, value: Value<'_>) -> Result<TypeSet> {
         let json = keyword == "type";
         let alias = |name: &str| match JSON_TYPES.iter().find(|(known, _)| json && *known == name) {

@@ -1,26 +1,26 @@
-//! Conditions on a bare value: `$pull`.
+//! Conditions on a bare value, for `$pull`.
 
-use super::parse::Parser;
+use super::parse::FilterParser;
 use super::predicate::{Predicate, all};
 use super::{Filter, FilterEnv, Operand, operators};
 use crate::error::Result;
 use diwan_value::{Array, ArrayBuilder, Doc, RawValue, Type, Value};
 
-/// A condition on a value, as `$pull` takes it.
+/// A condition on a value, as in `$pull`.
 #[derive(Clone, Debug)]
 pub enum ValueFilter {
-    /// The value equals this one, with arrays compared as wholes: `{$pull: {a: 5}}`.
+    /// The value equals the constant; arrays are compared as a whole: `{$pull: {a: 5}}`.
     Equals(Operand),
-    /// The value is a document that matches: `{$pull: {a: {b: 5}}}`.
+    /// The value is a document that matches a filter: `{$pull: {a: {b: 5}}}`.
     Document(Box<Filter>),
-    /// The value, or an element of it if it is an array, satisfies all of these: `{$pull: {a: {$gt: 5}}}`.
+    /// The value, or one of its elements if it is an array, satisfies all predicates: `{$pull: {a: {$gt: 5}}}`.
     Predicates(Vec<Predicate>),
 }
 
 impl ValueFilter {
     /// Parses a condition.
     pub fn parse(value: Value<'_>, env: &FilterEnv<'_>) -> Result<ValueFilter> {
-        let parser = Parser::new(env).inside_array()?;
+        let parser = FilterParser::new(env).inside_array()?;
         Ok(match value {
             Value::Document(doc) if begins_with_operator(doc) => {
                 ValueFilter::Predicates(operators::parse(parser, "", doc)?)
@@ -45,8 +45,8 @@ impl ValueFilter {
         }
     }
 
-    /// Whether a value that lies in a document satisfies the condition.
-    pub fn matches_raw(&self, raw: RawValue<'_>) -> Result<bool> {
+    /// Whether a value inside a document satisfies the condition.
+    pub(crate) fn matches_raw(&self, raw: RawValue<'_>) -> Result<bool> {
         match self {
             ValueFilter::Equals(operand) => Ok(operand.equals(Some(raw))),
             ValueFilter::Document(filter) if raw.tag == Type::Document => {

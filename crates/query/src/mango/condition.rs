@@ -1,4 +1,4 @@
-//! Conditions: what a selector asks of the value at one path.
+//! Conditions of a selector on the value at one path.
 
 use super::element::Element;
 use super::field::{Reached, reach};
@@ -12,13 +12,13 @@ use std::cmp::Ordering;
 /// A condition on the value at a path.
 #[derive(Clone, Debug)]
 pub struct Condition {
-    /// What is asked.
+    /// The test that the value must pass.
     pub test: Test,
-    /// Whether it is asked of a document's `_id`, whose text counts if it is no string.
+    /// Whether the condition is on a document's `_id`. If the id is not a string, its text is tested.
     pub of_id: bool,
 }
 
-/// What is asked of one value. A field that is missing satisfies `Exists(false)` alone.
+/// A test of one value. A missing field passes only `Exists(false)`.
 #[derive(Clone, Debug)]
 pub enum Test {
     /// `$eq`.
@@ -33,24 +33,24 @@ pub enum Test {
     Gt(Operand),
     /// `$gte`.
     Gte(Operand),
-    /// `$in`: of an array, any element.
+    /// `$in`: any element of an array may be in the set.
     In(ValueSet),
-    /// `$nin`: of an array, no element.
+    /// `$nin`: no element of an array may be in the set.
     Nin(ValueSet),
     /// `$exists`.
     Exists(bool),
     /// `$type`.
     Type {
-        /// As it was given.
+        /// The type's name in the selector.
         name: Box<str>,
-        /// The types of that name.
+        /// The BSON types with that name.
         types: TypeSet,
     },
     /// `$mod`, of integers.
     Mod {
-        /// Not zero.
+        /// The divisor, not zero.
         divisor: i64,
-        /// With the dividend's sign.
+        /// The remainder, with the dividend's sign.
         remainder: i64,
     },
     /// `$regex`, of strings.
@@ -59,15 +59,16 @@ pub enum Test {
     BeginsWith(Box<str>),
     /// `$size`, of arrays.
     Size(u64),
-    /// `$all`: an array that has each of these, or is the only one of them. Never holds if empty.
+    /// `$all`: an array that contains each of these, or a value that is the only one of them. An empty list never
+    /// matches.
     All(Vec<Operand>),
-    /// `$elemMatch`: an array with such an element.
+    /// `$elemMatch`: an array with at least one matching element.
     ElemMatch(Box<Element>),
-    /// `$allMatch`: an array with an element, and all of them such.
+    /// `$allMatch`: an array with at least one element, all of which match.
     AllMatch(Box<Element>),
-    /// `$keyMapMatch`: an object with such a key.
+    /// `$keyMapMatch`: an object with at least one matching key.
     KeyMapMatch(Box<Element>),
-    /// A value that does not satisfy the test.
+    /// The value fails the test.
     Not(Box<Test>),
 }
 
@@ -77,17 +78,17 @@ impl Condition {
         self.test.operator()
     }
 
-    /// Whether a value that is there satisfies the condition. Where that cannot be found out it does not.
+    /// Whether a present value satisfies the condition. If the test fails with an error, it does not.
     pub fn accepts(&self, value: Value<'_>) -> bool {
         self.holds(Some(value.to_owned().as_raw())).unwrap_or(false)
     }
 
-    /// Whether no array satisfies the condition, nor anything behind one.
+    /// Whether no array, and no value inside one, satisfies the condition.
     pub fn excludes_arrays(&self) -> bool {
         !self.of_id && self.test.excludes_arrays()
     }
 
-    /// Whether the condition holds at the end of `path`; `value` is what the path's first `at` parts lead to.
+    /// Whether the condition holds at the end of `path`. `value` is the value after the path's first `at` parts.
     pub(crate) fn at_path(&self, path: &Path, value: Option<RawValue<'_>>, at: usize) -> Result<bool> {
         match reach(path, value, at) {
             Reached::Value(raw) => self.holds(Some(raw)),
@@ -96,7 +97,7 @@ impl Condition {
         }
     }
 
-    /// Whether the condition holds for a value, or for a field that is missing.
+    /// Whether the condition holds for a value, or for a missing field.
     #[inline]
     pub(crate) fn holds(&self, value: Option<RawValue<'_>>) -> Result<bool> {
         match value {
@@ -112,12 +113,12 @@ impl Condition {
 }
 
 impl Test {
-    /// Whether a missing field satisfies the test.
+    /// Whether a missing field passes the test.
     pub fn accepts_missing(&self) -> bool {
         matches!(self, Test::Exists(false))
     }
 
-    /// Whether no array satisfies the test. May say no where the truth is yes.
+    /// Whether no array passes the test. May be false although no array does.
     fn excludes_arrays(&self) -> bool {
         let place = |operand: &Operand| rank(operand.value().tag()).cmp(&rank(Type::Array));
         match self {
@@ -156,7 +157,7 @@ impl Test {
         }
     }
 
-    /// The test that a value satisfies just when it does not satisfy this one.
+    /// The test that a value passes exactly if it fails this one.
     pub(super) fn negated(self) -> Test {
         match self {
             Test::Eq(operand) => Test::Ne(operand),
@@ -173,7 +174,7 @@ impl Test {
         }
     }
 
-    /// Whether a value satisfies the test.
+    /// Whether a value passes the test.
     pub(super) fn holds(&self, raw: RawValue<'_>) -> Result<bool> {
         Ok(match self {
             Test::Eq(operand) => operand.equals(Some(raw)),
@@ -224,11 +225,11 @@ impl Test {
     }
 }
 
-/// How a value stands to a constant, whatever their types.
+/// Compares a value with a constant across all types.
 #[inline]
 fn order(raw: RawValue<'_>, operand: &Operand) -> Ordering {
     let constant = operand.value();
-    // Numbers and strings need no decoding. Only NaN does not order there.
+    // Numbers and strings are compared without decoding. Only NaN has no order there.
     if matches!(rank(constant.tag()), 2 | 3)
         && let Some(order) = operand.order(Some(raw))
     {
@@ -237,7 +238,7 @@ fn order(raw: RawValue<'_>, operand: &Operand) -> Ordering {
     raw.decode().map_or(Ordering::Less, |value| compare(value, constant))
 }
 
-/// Whether a value, or one of an array's elements, is in the set.
+/// Whether a value, or one element of an array, is in the set.
 fn within(set: &ValueSet, raw: RawValue<'_>) -> Result<bool> {
     if raw.tag == Type::Array {
         any(array(raw), |raw| set.contains(Some(raw)))
@@ -268,7 +269,7 @@ fn array(raw: RawValue<'_>) -> Array<'_> {
     Array::trusted(raw.bytes)
 }
 
-/// Only the smallest integer by -1 overflows, and that leaves nothing.
+/// The remainder. Only the smallest integer divided by -1 overflows; its remainder is zero.
 fn rest(dividend: i64, divisor: i64) -> i64 {
     dividend.checked_rem(divisor).unwrap_or(0)
 }

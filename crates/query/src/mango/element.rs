@@ -1,6 +1,6 @@
-//! What `$elemMatch`, `$allMatch` and `$keyMapMatch` ask of a value inside another.
+//! The conditions of `$elemMatch`, `$allMatch` and `$keyMapMatch` on values inside arrays and objects.
 //!
-//! Inside them a negation is only that: it also holds where a field is missing.
+//! Inside these operators a negation also holds where a field is missing.
 
 use super::condition::Test;
 use super::field::{Reached, reach};
@@ -10,13 +10,13 @@ use diwan_value::{Path, RawValue};
 /// A selector for values of any type.
 #[derive(Clone, Debug)]
 pub enum Element {
-    /// All of these match.
+    /// All selectors match.
     And(Vec<Element>),
-    /// One of these matches.
+    /// At least one selector matches.
     Or(Vec<Element>),
-    /// This does not match.
+    /// The selector does not match.
     Not(Box<Element>),
-    /// The value itself, or what a path leads to in it, satisfies a test.
+    /// The value, or the value at a path inside it, passes a test.
     At(Option<Path>, Test),
 }
 

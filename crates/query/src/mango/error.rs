@@ -1,24 +1,24 @@
-//! Refusals in CouchDB's words.
+//! CouchDB's errors for selectors, sorts and field lists.
 
 use diwan_value::Value;
 use diwan_value::json::{Mode, write_value};
 use std::fmt;
 
-/// A refusal: what CouchDB answers with as status, `error` and `reason`.
+/// An error with CouchDB's status, `error` and `reason`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     /// The HTTP status.
     pub status: u16,
-    /// The kind, such as `invalid_operator`.
+    /// The error's name, such as `invalid_operator`.
     pub error: &'static str,
-    /// What is wrong.
+    /// The description.
     pub reason: String,
 }
 
-/// What parsing returns.
+/// The result of parsing.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// How much of a value a reason repeats, in bytes.
+/// The largest part of a value that a reason repeats, in bytes.
 const SHOWN_BYTES: usize = 1000;
 
 impl Error {
@@ -26,7 +26,7 @@ impl Error {
         Error { status: 400, error, reason: reason.into() }
     }
 
-    /// A refusal of a value, which stands at the end of the reason.
+    /// An error about a value, which is appended to the reason.
     pub(super) fn about(error: &'static str, reason: &str, value: Value<'_>) -> Error {
         let mut json = Vec::new();
         write_value(&mut json, value, Mode::Relaxed);

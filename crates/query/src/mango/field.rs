@@ -1,13 +1,13 @@
-//! Names of fields: dots and their escapes, and the names that documents have over HTTP.
+//! Names of fields: dots and their escapes, and the mapping of HTTP names to stored names.
 
 use super::{Error, Result};
 use diwan_value::json::is_metadata_member;
 use diwan_value::{Array, Doc, Path, RawValue, Type, Value};
 
-/// The most parts that a path may have.
+/// The maximum number of parts in a path.
 const MAX_PARTS: usize = 255;
 
-/// Splits a name at its dots; `\.` is a dot in a name.
+/// Splits a name at its dots. `\.` stands for a dot in a name.
 pub(super) fn split(name: &str, parts: &mut Vec<String>) -> Result<()> {
     let mut part = String::new();
     let mut escaped = false;
@@ -28,7 +28,7 @@ pub(super) fn split(name: &str, parts: &mut Vec<String>) -> Result<()> {
     Ok(())
 }
 
-/// The path that the parts of a member's name over HTTP mean in a stored document.
+/// The path in stored documents for the parts of an HTTP member's name.
 pub(super) fn stored_path(parts: &[String]) -> Path {
     let mut parts = parts.to_vec();
     if let Some(first) = parts.first_mut() {
@@ -41,28 +41,28 @@ pub(super) fn stored_path(parts: &[String]) -> Path {
     Path::from_names(parts)
 }
 
-/// Whether a member's name is that of a field although it begins with a dollar.
+/// Whether a member is a renamed field: its name begins with a dollar and an underscore.
 pub(super) fn is_renamed(name: &str) -> bool {
     name.starts_with("$_") && is_metadata_member(name[1..].split('.').next().unwrap_or_default())
 }
 
-/// Whether a path leads to what no stored document contains.
+/// Whether a path names metadata, which stored documents do not contain.
 pub(super) fn is_metadata(path: &Path) -> bool {
     path.name(0).starts_with("$_")
 }
 
-/// Where a path leads.
+/// The end of a walk along a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reached<'a> {
-    /// To a value.
+    /// The path ends at a value.
     Value(RawValue<'a>),
-    /// To a document without the field.
+    /// The path ends at a document without the field.
     Missing,
-    /// Into a value that has no fields, or past an array's end.
+    /// The path enters a scalar, or passes the end of an array.
     Nowhere,
 }
 
-/// The value that a path leads to in a document.
+/// The value at a path in a document.
 pub(crate) fn value_at<'a>(path: &Path, doc: Doc<'a>) -> Option<Value<'a>> {
     match reach(path, doc.get_raw(path.name(0)), 1) {
         Reached::Value(raw) => raw.decode(),
@@ -70,7 +70,7 @@ pub(crate) fn value_at<'a>(path: &Path, doc: Doc<'a>) -> Option<Value<'a>> {
     }
 }
 
-/// Follows a path from `value`, which its first `at` parts led to.
+/// Follows a path from `value`, the value after its first `at` parts.
 pub(super) fn reach<'a>(path: &Path, value: Option<RawValue<'a>>, at: usize) -> Reached<'a> {
     let mut value = value;
     for at in at..path.depth() {

@@ -1,10 +1,10 @@
-//! The `fields` of a query: which members of a document are returned.
+//! The `fields` of a query: the members of documents in the result.
 
 use super::field::{self, Reached, reach};
 use super::{Error, Result};
 use diwan_value::{Doc, DocBuf, DocBuilder, Path, RawValue, Value};
 
-/// A list of fields, as a tree of names in the order in which they were given.
+/// A list of fields as a tree of names, in the order of the list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fields {
     members: Vec<Member>,
@@ -13,12 +13,12 @@ pub struct Fields {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Member {
     name: Path,
-    /// Empty if the whole value is wanted.
+    /// Empty if the whole value is returned.
     inner: Fields,
 }
 
 impl Fields {
-    /// Parses a list of fields; `None` if whole documents are wanted.
+    /// Parses a list of fields; `None` if whole documents are returned.
     pub fn parse(fields: Value<'_>) -> Result<Option<Fields>> {
         let Value::Array(array) = fields else {
             return Err(Error::about("invalid_fields", "Fields must be an array of strings, not: ", fields));
@@ -31,7 +31,7 @@ impl Fields {
             let mut names = Vec::new();
             field::split(name, &mut names)?;
             let path = field::stored_path(&names);
-            // An id is a string over HTTP, and has no fields.
+            // Over HTTP an id is a string and has no fields.
             if path.depth() == 1 || path.name(0) != "_id" {
                 all.add(path.names());
             }
@@ -41,7 +41,7 @@ impl Fields {
 
     fn add<'n>(&mut self, mut names: impl Iterator<Item = &'n str>) {
         let Some(name) = names.next() else {
-            // All of it is wanted, whatever was before.
+            // The whole value was listed, which includes fields listed earlier.
             self.members.clear();
             return;
         };
@@ -56,13 +56,13 @@ impl Fields {
         }
     }
 
-    /// Whether metadata is among the fields: `_rev` is looked for under the name `$_rev`, and so on.
+    /// Whether the list has metadata members. `project` expects `_rev` under the name `$_rev`, and so on.
     pub fn names_metadata(&self) -> bool {
         self.members.iter().any(|member| field::is_metadata(&member.name))
     }
 
-    /// The document with these fields alone. A number leads into an array, whose element is then the member of that
-    /// name.
+    /// Copies only these fields of a document. A number in a path selects an array element, which becomes a member with
+    /// that number as its name.
     pub fn project(&self, doc: Doc<'_>) -> DocBuf {
         let mut out = DocBuilder::new();
         for member in &self.members {

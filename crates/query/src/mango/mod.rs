@@ -1,18 +1,19 @@
-//! Mango: CouchDB's selectors, sorts and field lists, parsed into the same filters that MongoDB's syntax gives.
+//! Mango: CouchDB's selectors, sorts and field lists, parsed into the same filters as MongoDB's syntax.
 //!
-//! A selector becomes a [`Filter`] of `And`s and `Or`s over conditions on paths; negations are pushed down to the
-//! conditions, as CouchDB does. So the planner treats both languages alike. What differs stands in the conditions
+//! A selector becomes a [`Filter`] of `And`s and `Or`s over conditions on paths. As in CouchDB, negations are pushed
+//! down to the conditions. So the planner treats both languages alike. The differences are in the conditions
 //! ([`Condition`]):
 //!
-//! - Arrays are never entered; only a number in a path leads into one. `$in` alone looks at an array's elements.
+//! - Matching never enters arrays; only a number in a path selects an element. `$in` and `$nin` alone test the elements
+//!   of an array.
 //! - Values of all types compare, in CouchDB's order of types ([`compare`]).
-//! - A field that is missing satisfies nothing but `$exists: false`: not `$ne`, nor `$nin`, nor a negation.
+//! - A missing field satisfies only `$exists: false`: not `$ne`, `$nin` or a negation.
 //!
-//! Differences from CouchDB: strings compare by their bytes (there by ICU's collation); values that JSON has no type
-//! for come after objects in the order, and their `$type` is "object" as well as their own name. Names are those that
-//! documents have over HTTP: `_id` is the id's text (an id that is a string orders as itself), `$_class` is the field
-//! `_class`, and `_rev`, `_deleted`, `_attachments` and the like are metadata, which stored documents do not contain:
-//! see [`Selector::names_metadata`].
+//! Differences from CouchDB: strings compare by their bytes (CouchDB uses ICU's collation). Values of types that JSON
+//! lacks come after objects in the order, and their `$type` is "object" as well as their own name. Selectors use the
+//! names that documents have over HTTP: `_id` is the id's text (string ids order as themselves), `$_class` is the field
+//! `_class`, and `_rev`, `_deleted`, `_attachments` and so on are metadata, which stored documents do not contain: see
+//! [`Selector::names_metadata`].
 
 mod condition;
 mod element;
@@ -38,7 +39,7 @@ pub use sort::parse_sort;
 use crate::filter::Filter;
 use diwan_value::{Doc, Value};
 
-/// A selector, parsed.
+/// A parsed selector.
 #[derive(Clone, Debug)]
 pub struct Selector {
     filter: Filter,
@@ -66,19 +67,20 @@ impl Selector {
         &self.filter
     }
 
-    /// Whether there are conditions on metadata. The filter then finds `_rev` under the name `$_rev`, and so on:
-    /// whoever asks it adds such members to the document first.
+    /// Whether there are conditions on metadata. The filter expects `_rev` under the name `$_rev`, and so on: the
+    /// caller adds such members to the document before it matches.
     pub fn names_metadata(&self) -> bool {
         self.metadata
     }
 
-    /// What of the filter can be asked of stored documents: all of it, but for conditions on metadata.
+    /// The part of the filter that applies to stored documents: the filter with conditions on metadata taken as true.
     pub fn stored(&self) -> Filter {
         if self.metadata { without_metadata(&self.filter) } else { self.filter.clone() }
     }
 }
 
-/// Conditions on metadata taken as true. There is no negation above a condition, so that no match is lost.
+/// Replaces conditions on metadata by true. Negations are only inside conditions, so the result matches at least as
+/// many documents.
 fn without_metadata(filter: &Filter) -> Filter {
     match filter {
         Filter::And(all) => Filter::and(all.children().iter().map(without_metadata).collect()),

@@ -1,11 +1,11 @@
-//! CouchDB's order of values: null, false, true, numbers, strings, arrays, objects; then what JSON has no type for, in
-//! BSON's order.
+//! CouchDB's order of values: null, false, true, numbers, strings, arrays, objects, then values of types that JSON
+//! lacks in BSON's order.
 
 use diwan_value::key::{Direction, encode_order};
 use diwan_value::{Type, Value, compare as compare_bson};
 use std::cmp::Ordering;
 
-/// A type's place in the order. Values of the same rank compare by value.
+/// A type's rank in the order. Values with the same rank compare by value.
 pub fn rank(tag: Type) -> u8 {
     match tag {
         Type::Null => 0,
@@ -18,7 +18,7 @@ pub fn rank(tag: Type) -> u8 {
     }
 }
 
-/// Compares two values. Objects compare member by member in their order, first the names, then the values.
+/// Compares two values. Objects compare member by member in order, first the names, then the values.
 pub fn compare(a: Value<'_>, b: Value<'_>) -> Ordering {
     match (a, b) {
         (Value::Array(a), Value::Array(b)) => {
@@ -51,10 +51,10 @@ pub fn compare(a: Value<'_>, b: Value<'_>) -> Ordering {
     }
 }
 
-/// What ends an array or an object: below all that goes on.
+/// Ends an array or object. It sorts below any further element.
 const END: u8 = 0;
 
-/// Appends bytes that order as [`compare`] does.
+/// Appends bytes with the same order as [`compare`].
 pub(crate) fn encode(out: &mut Vec<u8>, value: Value<'_>) {
     out.push(rank(value.tag()) + 1);
     match value {

@@ -1,4 +1,4 @@
-//! Conditions as selectors again: what `explain` shows.
+//! Writes conditions as selectors, for `explain`.
 
 use super::condition::{Condition, Test};
 use super::element::Element;
@@ -6,10 +6,10 @@ use diwan_value::json::{id_to_text, is_metadata_member};
 use diwan_value::{ArrayBuilder, DocBuf, DocBuilder, Path, Value, ValueBuf, array};
 
 impl Condition {
-    /// The selector of this condition alone.
+    /// The selector with only this condition.
     pub(crate) fn to_doc(&self, path: &Path) -> DocBuf {
         let mut name = path.as_str().to_owned();
-        // The names of stored fields as members have them.
+        // Converts the name of a stored field to that of the HTTP member.
         if name.starts_with("$_") {
             name.remove(0);
         } else if is_metadata_member(path.name(0)) {
@@ -24,13 +24,13 @@ impl Condition {
                 let ids: Vec<ValueBuf> = set.values().iter().map(|operand| id(operand.value())).collect();
                 builder.begin_document("_id").append(self.operator(), ids).end();
             }
-            asked => drop(builder.append(&name, test(asked))),
+            argument => drop(builder.append(&name, test(argument))),
         }
         builder.finish()
     }
 }
 
-/// An id as it is named in a selector: by its text, but for an `ObjectId`.
+/// An id as written in a selector: its text, except for an `ObjectId`.
 fn id(id: Value<'_>) -> ValueBuf {
     if matches!(id, Value::ObjectId(_)) {
         return id.to_owned();
@@ -40,7 +40,7 @@ fn id(id: Value<'_>) -> ValueBuf {
     Value::String(&text).to_owned()
 }
 
-/// A test as an object of one operator.
+/// A test as an object with one operator.
 fn test(test: &Test) -> DocBuf {
     let mut builder = DocBuilder::new();
     let name = test.operator();

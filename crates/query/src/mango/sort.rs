@@ -1,14 +1,14 @@
-//! The `sort` of a query: `["a", {"b.c": "asc"}]`, all in one direction, in CouchDB's order of values.
+//! The `sort` of a query: `["a", {"b.c": "asc"}]`, with one direction for all fields, in CouchDB's order of values.
 
 use super::{Error, Result, field};
 use crate::sort::{Sort, SortPart};
 use diwan_value::Value;
 use diwan_value::key::Direction;
 
-/// The most fields that a sort may have.
+/// The maximum number of fields in a sort.
 const MAX_FIELDS: usize = 32;
 
-/// Parses a sort; `None` if it names no field. A field that is missing sorts as null.
+/// Parses a sort; `None` if it has no field. Missing fields sort as null.
 pub fn parse_sort(sort: Value<'_>) -> Result<Option<Sort>> {
     let Value::Array(array) = sort else {
         return Err(Error::about("invalid_sort_json", "Sort must be an array of sort specs, not: ", sort));
@@ -37,7 +37,7 @@ pub fn parse_sort(sort: Value<'_>) -> Result<Option<Sort>> {
         }
         field::split(name, &mut names)?;
         let path = field::stored_path(&names);
-        // What documents do not contain they cannot be sorted by.
+        // Stored documents do not contain metadata, so they cannot be sorted by it.
         if field::is_metadata(&path) || parts.len() == MAX_FIELDS {
             return Err(invalid());
         }

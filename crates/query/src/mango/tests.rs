@@ -13,7 +13,7 @@ fn parse(text: &str) -> Selector {
     Selector::parse(read(text).as_doc()).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// Whether a selector matches; asked in every way there is.
+/// Whether a selector matches. Checks that all ways of matching agree.
 fn matches(selector: &str, document: Doc<'_>) -> bool {
     let parsed = parse(selector);
     let matched = parsed.filter().matches(document).unwrap();
@@ -24,20 +24,20 @@ fn matches(selector: &str, document: Doc<'_>) -> bool {
             .unwrap_or_else(|error| panic!("{written:?}: {error}"));
         assert_eq!(again.matches(document).unwrap(), matched, "{selector} as {written:?}");
     }
-    // Beside another condition it is one pass over the document.
+    // In a conjunction, both conditions share one pass over the document.
     let both = Filter::and(vec![parsed.filter().clone(), parsed.filter().clone()]);
     assert_eq!(both.matches(document).unwrap(), matched, "{selector}");
     matched
 }
 
-/// Asserts which of the documents, by their number from 0, a selector matches.
+/// Asserts which documents, numbered from 0, a selector matches.
 fn finds(selector: &str, documents: &[&str], expected: &[usize]) {
     let matched = |at: &usize| matches(selector, read(documents[*at]).as_doc());
     let found: Vec<usize> = (0..documents.len()).filter(matched).collect();
     assert_eq!(found, expected, "{selector}");
 }
 
-/// One of each type in CouchDB's order, and at last none at all.
+/// One value of each type in CouchDB's order, then a missing field.
 const TYPES: [&str; 10] = [
     r#"{"a":null}"#,
     r#"{"a":false}"#,
@@ -52,7 +52,7 @@ const TYPES: [&str; 10] = [
 ];
 
 #[test]
-fn comparisons_go_across_types() {
+fn comparison_covers_all_types() {
     finds(r#"{"a":{"$gt":null}}"#, &TYPES, &[1, 2, 3, 4, 5, 6, 7, 8]);
     finds(r#"{"a":{"$gte":null}}"#, &TYPES, &[0, 1, 2, 3, 4, 5, 6, 7, 8]);
     finds(r#"{"a":{"$lt":1}}"#, &TYPES, &[0, 1, 2]);
@@ -64,7 +64,7 @@ fn comparisons_go_across_types() {
     finds(r#"{"a":{"$lt":{}}}"#, &TYPES, &[0, 1, 2, 3, 4, 5, 6]);
     finds(r#"{"a":{"$gt":{"b":0,"c":1}}}"#, &TYPES, &[7, 8]);
     finds(r#"{"a":{"$gt":1,"$lt":"y"}}"#, &TYPES, &[4, 5]);
-    // Neither an array's elements nor missing fields.
+    // Matches neither elements of arrays nor missing fields.
     finds(r#"{"a":1}"#, &TYPES, &[3]);
     finds(r#"{"a":1.0}"#, &TYPES, &[3]);
     finds(r#"{"a":{"$eq":null}}"#, &TYPES, &[0]);
@@ -76,7 +76,7 @@ fn comparisons_go_across_types() {
 }
 
 #[test]
-fn values_have_one_order() {
+fn compare_and_encode_agree_on_one_order() {
     let values: Vec<ValueBuf> = [
         "null",
         "false",
@@ -111,7 +111,7 @@ fn values_have_one_order() {
 }
 
 #[test]
-fn types_and_presence() {
+fn type_and_exists_test_presence() {
     finds(r#"{"a":{"$exists":true}}"#, &TYPES, &[0, 1, 2, 3, 4, 5, 6, 7, 8]);
     finds(r#"{"a":{"$exists":false}}"#, &TYPES, &[9]);
     for (name, expected) in [
@@ -127,7 +127,7 @@ fn types_and_presence() {
     ] {
         finds(&format!("{{\"a\":{{\"$type\":\"{name}\"}}}}"), &TYPES, expected);
     }
-    // A path that ends in a scalar leads nowhere, which is not the same as to a missing field.
+    // A path that ends in a scalar leads nowhere, which differs from a missing field.
     let documents = [r#"{"a":1}"#, r#"{"a":{"c":1}}"#, r#"{}"#, r#"{"a":{"b":1}}"#, r#"{"a":[{"b":1}]}"#];
     finds(r#"{"a.b":{"$exists":false}}"#, &documents, &[1, 2]);
     finds(r#"{"a.b":{"$exists":true}}"#, &documents, &[3]);
@@ -137,7 +137,7 @@ fn types_and_presence() {
 }
 
 #[test]
-fn sets_look_into_arrays() {
+fn in_and_nin_test_array_elements() {
     let documents = [
         r#"{"a":1}"#,
         r#"{"a":[1,2]}"#,
@@ -164,7 +164,7 @@ fn sets_look_into_arrays() {
 }
 
 #[test]
-fn elements_and_keys() {
+fn element_operators_test_elements_and_keys() {
     let documents = [
         r#"{"a":[{"b":1,"c":2},{"b":5}]}"#,
         r#"{"a":[{"b":5,"c":2}]}"#,
@@ -175,7 +175,7 @@ fn elements_and_keys() {
     finds(r#"{"a":{"$elemMatch":{"b":5,"c":2}}}"#, &documents, &[1]);
     finds(r#"{"a":{"$elemMatch":{"b":{"$gt":0}}}}"#, &documents, &[0, 1]);
     finds(r#"{"a":{"$allMatch":{"b":5}}}"#, &documents, &[1]);
-    // Here a negation is only that: it holds for what is missing, too.
+    // Inside these operators a negation also holds for missing fields.
     finds(r#"{"a":{"$elemMatch":{"$not":{"c":2}}}}"#, &documents, &[0, 3]);
     finds(r#"{"a":{"$elemMatch":{"c":{"$exists":false}}}}"#, &documents, &[0]);
     finds(r#"{"a":{"$elemMatch":{"$or":[{"b":1},5]}}}"#, &documents, &[0, 3]);
@@ -187,7 +187,7 @@ fn elements_and_keys() {
 }
 
 #[test]
-fn strings_and_integers() {
+fn string_and_integer_operators_need_their_types() {
     let documents = [
         r#"{"a":"Berlin"}"#,
         r#"{"a":"berlin\n"}"#,
@@ -206,7 +206,7 @@ fn strings_and_integers() {
 }
 
 #[test]
-fn negations_reach_the_conditions() {
+fn negations_are_pushed_down_to_conditions() {
     let documents =
         [r#"{"a":1,"b":1}"#, r#"{"a":5,"b":1}"#, r#"{"a":5}"#, r#"{"b":1}"#, r#"{"a":"x","b":2}"#];
     finds(r#"{"$not":{"a":{"$gt":1}}}"#, &documents, &[0]);
@@ -221,7 +221,7 @@ fn negations_reach_the_conditions() {
     finds(r#"{"a":{"$or":[{"$lt":2},"x"]}}"#, &documents, &[0, 4]);
     finds(r#"{"$and":[{"a":5},{"b":1}]}"#, &documents, &[1]);
     finds(r#"{"$or":[{"a":5},{"b":2}]}"#, &documents, &[1, 2, 4]);
-    // No condition at all is true, in `$or` too; an empty object inside a list is not.
+    // An empty list of conditions is true, also in `$or`; an empty object inside a list is not.
     for all in ["{}", r#"{"$and":[]}"#, r#"{"$or":[]}"#, r#"{"$nor":[]}"#, r#"{"$not":{"$and":[]}}"#] {
         finds(all, &documents, &[0, 1, 2, 3, 4]);
     }
@@ -230,7 +230,7 @@ fn negations_reach_the_conditions() {
 }
 
 #[test]
-fn names_are_those_that_http_has() {
+fn selectors_use_the_names_of_http() {
     let documents =
         [r#"{"x.y":1}"#, r#"{"x":{"y":1}}"#, r#"{"x":{"y.z":1}}"#, r#"{"__v":1}"#, r#"{"_rev":"mine"}"#];
     finds(r#"{"x\\.y":1}"#, &documents, &[0]);
@@ -253,7 +253,7 @@ fn names_are_those_that_http_has() {
 }
 
 #[test]
-fn an_id_is_its_text() {
+fn conditions_on_ids_compare_texts() {
     let hex = "64b7f0c2a1b2c3d4e5f60718";
     let ids = [
         Value::String("abc"),
@@ -294,7 +294,7 @@ fn an_id_is_its_text() {
 }
 
 #[test]
-fn an_id_is_no_object_and_no_array() {
+fn conditions_on_ids_reject_objects_and_arrays() {
     let documents = [doc! { "_id": "abc" }, doc! { "_id": { "a": 1 } }, doc! { "_id": 5 }];
     for (selector, all) in [
         (r#"{"_id":{"$eq":{"a":1}}}"#, false),
@@ -322,7 +322,7 @@ fn an_id_is_no_object_and_no_array() {
 }
 
 #[test]
-fn a_sort_has_couchdb_order() {
+fn sort_follows_couchdb_order() {
     let mut values: Vec<ValueBuf> = [
         "[]",
         "7",
@@ -365,7 +365,7 @@ fn a_sort_has_couchdb_order() {
 }
 
 #[test]
-fn mistakes_are_told_in_couchdb_words() {
+fn parsing_reports_couchdb_errors() {
     for (selector, error, reason) in [
         (r#"{"a":{"$foo":1}}"#, "invalid_operator", "Invalid operator: $foo"),
         (r#"{"$foo":1}"#, "invalid_operator", "Invalid operator: $foo"),
@@ -398,16 +398,16 @@ fn mistakes_are_told_in_couchdb_words() {
         (r#"{"":1}"#, "invalid_field_name", "Invalid field name: "),
         (r#"{"$text":"x"}"#, "required index service unavailable", "text"),
     ] {
-        let refused = Selector::parse(read(selector).as_doc()).expect_err(selector);
-        assert_eq!((refused.error, refused.reason.as_str()), (error, reason), "{selector}");
-        assert_eq!(refused.status, if error.starts_with("required") { 503 } else { 400 });
+        let rejected = Selector::parse(read(selector).as_doc()).expect_err(selector);
+        assert_eq!((rejected.error, rejected.reason.as_str()), (error, reason), "{selector}");
+        assert_eq!(rejected.status, if error.starts_with("required") { 503 } else { 400 });
     }
-    let refused = Selector::parse_value(Value::Int32(1)).expect_err("a number");
-    assert_eq!(refused.reason, "Selector must be a JSON object, not: 1");
+    let rejected = Selector::parse_value(Value::Int32(1)).expect_err("a number");
+    assert_eq!(rejected.reason, "Selector must be a JSON object, not: 1");
 }
 
 #[test]
-fn sorts_have_one_direction() {
+fn sort_rejects_mixed_directions() {
     let sort = |text: &str| parse_sort(parse_value(text).unwrap().as_value());
     let parsed = sort(r#"["a",{"b.c":"asc"},"a","$__v","x\\.y"]"#).unwrap().unwrap();
     let names: Vec<&str> = parsed.parts().iter().map(|part| part.path.as_str()).collect();
@@ -431,7 +431,7 @@ fn sorts_have_one_direction() {
 }
 
 #[test]
-fn fields_are_picked_in_their_order() {
+fn fields_are_projected_in_list_order() {
     let document = doc! {
         "_id": "x", "a": { "b": 1, "c": { "d": 2, "e": 3 } }, "f": [{ "g": 1 }, 2], "h": null, "__v": 4, "x.y": 5,
         "$_rev": "1-a",
@@ -456,13 +456,13 @@ fn fields_are_picked_in_their_order() {
         ("[1]", "invalid_field"),
         (r#"[""]"#, "invalid_field_name"),
     ] {
-        let refused = Fields::parse(parse_value(fields).unwrap().as_value());
-        assert_eq!(refused.map_err(|error| error.error), Err(error), "{fields}");
+        let rejected = Fields::parse(parse_value(fields).unwrap().as_value());
+        assert_eq!(rejected.map_err(|error| error.error), Err(error), "{fields}");
     }
 }
 
 #[test]
-fn the_empty_name_is_the_value_itself_inside_arrays_alone() {
+fn empty_name_is_the_value_only_inside_arrays() {
     let doc = read(r#"{"a":[3,9]}"#);
     assert!(matches(r#"{"a":{"$elemMatch":{"$and":[{"":{"$gt":8}},{"":{"$lt":10}}]}}}"#, doc.as_doc()));
     assert!(!matches(r#"{"a":{"$allMatch":{"":{"$gt":8}}}}"#, doc.as_doc()));

@@ -1,9 +1,9 @@
-//! What a pipeline needs from outside: names and variables to be parsed, collections and memory to be executed.
+//! The environment of pipelines: names and variables for the parser, collections and memory for the execution.
 
 use super::{DocSource, Pipeline};
 use crate::error::{Error, Result, code};
 use crate::expr::{Context, ParseEnv};
-use crate::external_sort::MemoryBudget;
+use crate::memory::MemoryBudget;
 use diwan_value::{Doc, DocBuf, Path};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -13,12 +13,12 @@ use std::sync::{Arc, OnceLock};
 pub struct Namespace {
     /// The database.
     pub database: String,
-    /// The collection, dots included.
+    /// The collection's name, which may contain dots.
     pub collection: String,
 }
 
 impl Namespace {
-    /// A namespace of those names.
+    /// Makes a namespace from its two names.
     pub fn new(database: impl Into<String>, collection: impl Into<String>) -> Namespace {
         Namespace { database: database.into(), collection: collection.into() }
     }
@@ -30,25 +30,25 @@ impl fmt::Display for Namespace {
     }
 }
 
-/// How deep pipelines may nest in pipelines.
+/// How deep pipelines may nest.
 const MAX_PIPELINE_DEPTH: usize = 20;
 
-/// What the parser of a pipeline knows.
+/// The environment of the pipeline parser.
 #[derive(Clone)]
 pub struct PipelineEnv {
-    /// The database in which `$lookup`, `$out`, … find collections that they name without one.
+    /// The database of collections that `$lookup`, `$out` and others name without a database.
     pub database: String,
     /// The collection that the pipeline reads; `None` for `aggregate: 1`.
     pub collection: Option<String>,
-    /// The names of [`Context::variables`], in their order: the operation's `let`.
+    /// The names of [`Context::variables`] in order: the operation's `let`.
     pub variables: Vec<String>,
-    /// Variables' values, collation and clock.
+    /// The values of variables, the collation and the clock.
     pub context: Arc<Context>,
-    /// The stage that the pipeline is an argument of: `$lookup`, `$unionWith` or `$facet`.
+    /// The stage that contains this pipeline as an argument: `$lookup`, `$unionWith` or `$facet`.
     pub within: Option<&'static str>,
-    /// How many pipelines this one is nested in.
+    /// How many pipelines enclose this one.
     pub depth: usize,
-    /// The first error of a constant expression of the pipeline, which is refused for it once it is parsed.
+    /// The first error of a constant expression. `Pipeline::parse` returns it after parsing all stages.
     pub(super) failed: Arc<OnceLock<Error>>,
 }
 
@@ -66,19 +66,19 @@ impl PipelineEnv {
         }
     }
 
-    /// The same with the operation's variables, and for a pipeline that may read no collection.
+    /// The same environment with the operation's variables, for a pipeline that may have no collection.
     pub fn with(self, collection: Option<String>, variables: Vec<String>) -> PipelineEnv {
         PipelineEnv { collection, variables, ..self }
     }
 
-    /// The scope in which the pipeline's expressions are parsed.
+    /// The scope for parsing the pipeline's expressions.
     pub fn scope(&self) -> ParseEnv<'static> {
         ParseEnv::with_let(self.variables.iter().map(String::as_str))
             .with_collator(self.context.collator.clone())
             .noting_failures(self.failed.clone())
     }
 
-    /// The environment of a pipeline inside `stage` of this one, over `collection`.
+    /// The environment of a nested pipeline in `stage`, over `collection`.
     pub(crate) fn nested(&self, stage: &'static str, collection: Option<&str>) -> Result<PipelineEnv> {
         if self.depth + 1 >= MAX_PIPELINE_DEPTH {
             let text =
@@ -93,45 +93,45 @@ impl PipelineEnv {
         })
     }
 
-    /// A collection of this database.
+    /// The namespace of a collection in this database.
     pub(crate) fn namespace(&self, collection: &str) -> Namespace {
         Namespace::new(self.database.clone(), collection)
     }
 }
 
-/// What the execution of a pipeline needs. Cheap to clone.
+/// The environment of a pipeline's execution. Cheap to clone.
 #[derive(Clone)]
 pub struct Execution {
     /// The collections.
     pub collections: Arc<dyn Collections>,
-    /// Variables' values, collation, clock and interrupt.
+    /// The values of variables, the collation, the clock and the interrupt.
     pub context: Arc<Context>,
     /// How much memory a stage may use.
     pub budget: MemoryBudget,
     /// The namespace that the pipeline reads, for `$collStats` and `$indexStats`.
     pub namespace: Namespace,
-    /// Whether `$out` and `$merge` write documents that the target's validator refuses.
+    /// Whether `$out` and `$merge` may write documents that fail the target's validator.
     pub bypass_document_validation: bool,
 }
 
-/// What a `$merge` decided for one document.
+/// The decision of a `$merge` for one document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MergeWrite {
-    /// Leave the target as it is.
+    /// Do not write.
     Keep,
-    /// Replace what was found, or insert if nothing was.
+    /// Replace the found document, or insert if there was none.
     Put(DocBuf),
-    /// Refuse: what was found holds the key, and nothing may.
+    /// Fail with a duplicate key, because a document was found and none may exist.
     Duplicate,
 }
 
-/// What `$merge` asks, given the document that was found in the target.
+/// Decides what a `$merge` writes, given the document found in the target.
 pub type MergeDecision<'a> = dyn FnMut(Option<Doc<'_>>) -> Result<MergeWrite> + 'a;
 
-/// The collections as pipelines see them. The store implements it.
+/// The collections as pipelines access them. The store implements this trait.
 pub trait Collections: Send + Sync {
-    /// Opens `pipeline` over a collection or view: plans what its leading stages allow, runs the others over it. A
-    /// collection that does not exist is empty.
+    /// Opens `pipeline` over a collection or view: plans the leading stages as far as possible and runs the others over
+    /// the result. A collection that does not exist is empty.
     fn open(
         &self,
         namespace: &Namespace,
@@ -139,8 +139,7 @@ pub trait Collections: Send + Sync {
         execution: &Execution,
     ) -> Result<Box<dyn DocSource>>;
 
-    /// Whether [`Collections::open`] finds documents by an equality on `path` through an index, under the
-    /// execution's collation.
+    /// Whether [`Collections::open`] would use an index for an equality on `path`, under the execution's collation.
     fn finds_by(&self, namespace: &Namespace, path: &Path, execution: &Execution) -> bool;
 
     /// The documents of `$collStats`; `spec` is the stage's checked argument.
@@ -155,15 +154,16 @@ pub trait Collections: Send + Sync {
     /// The documents of `$listSessions`: the server's sessions.
     fn sessions(&self) -> Result<Vec<DocBuf>>;
 
-    /// Begins to replace the contents of a collection (`$out`): visible at once when committed, nothing of it before.
+    /// Begins to replace the contents of a collection (`$out`). The new contents become visible all at once on commit.
     fn replace(&self, namespace: &Namespace, execution: &Execution) -> Result<Box<dyn Replacement>>;
 
-    /// Checks that a `$merge` can find documents by `on`: `_id` alone or the fields of a unique index; in any order.
+    /// Checks that a `$merge` can find documents by `on`: by `_id` alone or by the fields of a unique index, in any
+    /// order.
     fn check_merge_key(&self, namespace: &Namespace, on: &[Path]) -> Result<()>;
 
-    /// Finds the document of which the `_id`, or the fields of the key checked before, equal those of `key` (none, if
-    /// `key` is `None`), asks `decide` and writes what it says, as one step: when the document changes in between,
-    /// asks again. A document without `_id` is given one.
+    /// Finds the document whose `_id`, or whose fields of the merge key, equal those of `key` (none if `key` is
+    /// `None`), calls `decide` and performs its decision atomically: if the document changes in between, `decide` is
+    /// called again. A document without `_id` gets one.
     fn merge(
         &self,
         namespace: &Namespace,
@@ -173,11 +173,11 @@ pub trait Collections: Send + Sync {
     ) -> Result<()>;
 }
 
-/// A collection's new contents. Dropping it discards them.
+/// The new contents of a collection. Dropping it discards them.
 pub trait Replacement: Send {
-    /// Adds a document; one without `_id` is given one.
+    /// Adds a document. A document without `_id` gets one.
     fn insert(&mut self, doc: Doc<'_>) -> Result<()>;
 
-    /// Puts the new contents in place of the old, options and indexes kept.
+    /// Replaces the old contents. Options and indexes stay.
     fn commit(self: Box<Self>) -> Result<()>;
 }

@@ -1,24 +1,26 @@
-//! A `$group` behind a stage that only names, drops and computes fields reads what it needs from that stage's input: no
-//! document is made in between.
+//! Combines a `$group` with the stage before it if that stage only names, drops and computes fields: the group then
+//! reads from that stage's input, and no intermediate document is built.
 
 use super::{Group, Transform};
 use crate::expr::{Expr, Variable};
 use crate::projection::Origin;
 
-/// So many fields a group reads at most: one that reads more gains by the small document in between.
+/// The maximum number of fields that such a group may read. A group that reads more is faster with the small
+/// intermediate document.
 const MOST_READS: usize = 4;
 
-/// The group that makes of a transform's input what `group` makes of its output; `None` if that is unknown or does not pay.
+/// Rewrites `group` to read from the input of `transform` with the same result. `None` if that is not possible or not
+/// faster.
 ///
-/// What is computed may fail, so it is still computed for every document. Only where several things fail for the same
-/// document, the error may be another one of theirs.
+/// A computed field may fail, so it is still computed for every document. Only if several expressions fail for one
+/// document, the error may come from another of them.
 pub(super) fn group_over(transform: &Transform, group: &Group) -> Option<Group> {
     let mut computed = computed_fields(transform)?;
     let mut reads = 0;
     let group = group.read_from(&mut |path, always| {
         reads += 1;
         match computed.iter_mut().find(|field| field.name == path.name(0)) {
-            // A path into what is computed would have to be followed there.
+            // A path into a computed value would have to be followed inside that value.
             Some(_) if path.depth() > 1 => None,
             Some(field) => {
                 field.uses += 1;
@@ -33,7 +35,7 @@ pub(super) fn group_over(transform: &Transform, group: &Group) -> Option<Group> 
     (reads <= MOST_READS && computed.iter().all(Computed::may_be_moved)).then_some(group)
 }
 
-/// What a transform computes, and how often the group reads it.
+/// A computed field of the transform, and how often the group reads it.
 struct Computed<'t> {
     name: &'t str,
     expr: &'t Expr,
@@ -41,7 +43,7 @@ struct Computed<'t> {
 }
 
 impl Computed<'_> {
-    /// Whether nothing but the place where it is computed changes.
+    /// Whether computing the field in the group instead gives the same results and errors.
     fn may_be_moved(&self) -> bool {
         match self.uses {
             0 => is_field(self.expr) || self.expr.as_literal().is_some(),
@@ -51,7 +53,7 @@ impl Computed<'_> {
     }
 }
 
-/// Everything that a transform computes; `None` if some of it is not a top-level field.
+/// All fields that a transform computes; `None` if one of them is not a top-level field.
 fn computed_fields(transform: &Transform) -> Option<Vec<Computed<'_>>> {
     let fields: Vec<(&str, &Expr)> = match transform {
         Transform::Project(projection) => {
@@ -65,7 +67,7 @@ fn computed_fields(transform: &Transform) -> Option<Vec<Computed<'_>>> {
     Some(fields.into_iter().map(|(name, expr)| Computed { name, expr, uses: 0 }).collect())
 }
 
-/// Whether an expression is a field or a variable, which cannot fail, or nothing.
+/// Whether an expression is a field, a variable or missing, none of which can fail.
 fn is_field(expr: &Expr) -> bool {
     match expr {
         Expr::Missing => true,

@@ -1,89 +1,74 @@
 //! Aggregation pipelines: parsed once into a list of stages, executed by pulling documents through them.
 //!
-//! [`Pipeline::parse`] reads the stages by the one table in [`table`]. [`Pipeline::open`] stacks them as [`DocSource`]s
-//! on a source of input documents, a `$group` together with the stage that makes its fields where that can be
-//! ([`inline`]); what a stage needs from outside comes through [`Collections`]. The planner of the
-//! store looks at the public list of leading stages, does what it can do better itself (an index for `$match` and
-//! `$sort`, a count), and opens the rest.
+//! [`Pipeline::parse`] parses the stages with the table in [`table`]. [`Pipeline::open`] stacks them as [`DocSource`]s
+//! on a source of input documents, and combines a `$group` with the stage before it where possible ([`inline`]). Stages
+//! reach other collections through [`Collections`]. The store's planner inspects the public list of leading stages,
+//! runs those that it can run faster itself (an index for `$match` and `$sort`, a count), and opens the rest.
 //!
 //! Invariant: a parsed pipeline is immutable and cheap to clone; all state of an execution is in its sources.
 
-mod add_fields;
-mod bucket;
-mod bucket_auto;
-mod counting;
-mod documents;
 mod env;
-mod facet;
-mod granularity;
-mod group;
 mod inline;
-mod lookup;
-mod match_filter;
-mod merge;
 mod needed;
-mod out;
-mod sample;
-mod set_path;
-mod sort;
 mod source;
-mod stats;
+mod stage;
 mod table;
-mod transform;
-mod union_with;
-mod unwind;
 
 #[cfg(test)]
 mod tests;
 
-pub use add_fields::AddFields;
-pub use bucket_auto::BucketAuto;
-pub use counting::count_document;
-pub use documents::Documents;
 pub use env::{Collections, Execution, MergeDecision, MergeWrite, Namespace, PipelineEnv, Replacement};
-pub use facet::Facet;
-pub use group::Group;
-pub use lookup::Lookup;
-pub use merge::Merge;
-pub use sort::SortStage;
 pub use source::{DocList, DocSource};
-pub use stats::{Statistics, storage_scale};
-pub use transform::Transform;
-pub use union_with::UnionWith;
-pub use unwind::Unwind;
+pub use stage::{
+    add_fields::AddFields,
+    bucket_auto::BucketAuto,
+    counting::count_document,
+    documents::Documents,
+    facet::Facet,
+    group::Group,
+    lookup::Lookup,
+    merge::Merge,
+    sort::SortStage,
+    stats::{Statistics, storage_scale},
+    transform::Transform,
+    union_with::UnionWith,
+    unwind::Unwind,
+};
 
 use crate::error::{Error, Result, code};
 use crate::filter::Filter;
 use diwan_value::{Array, DocBuf, Path, Value};
+use stage::{counting, match_filter, out, sample, transform};
 use std::sync::Arc;
 
-/// The longest pipeline.
+/// The maximum number of stages.
 const MAX_STAGES: usize = 1000;
 
 /// A parsed pipeline.
 #[derive(Clone, Debug, Default)]
 pub struct Pipeline {
-    /// The stages in their order.
+    /// The stages in order.
     pub stages: Vec<Stage>,
 }
 
-/// A stage and the text that it was parsed from, for `explain`.
+/// A stage and its source text, for `explain`.
 #[derive(Clone, Debug)]
 pub struct Stage {
     /// The stage's name with its `$`.
     pub name: &'static str,
     /// The stage as a document: `{$limit: 5}`.
     pub spec: Arc<DocBuf>,
-    /// What it does.
+    /// The parsed stage.
     pub operation: Operation,
 }
 
-/// What a stage does.
+/// A parsed stage, ready to be opened.
 #[derive(Clone, Debug)]
 pub enum Operation {
     /// `$match`.
     Match(Arc<Filter>),
-    /// `$project`, `$unset`, `$addFields`, `$set`, `$replaceRoot`, `$replaceWith`: one document for one document.
+    /// `$project`, `$unset`, `$addFields`, `$set`, `$replaceRoot`, `$replaceWith`: each document is transformed into
+    /// one document.
     Transform(Arc<Transform>),
     /// `$group`.
     Group(Arc<Group>),
@@ -124,7 +109,7 @@ impl Pipeline {
             return Err(Error::type_mismatch("Each element of the 'pipeline' array must be an object"));
         }
         if env.within.is_none() {
-            // What no server knows is said before what this one does not have.
+            // A stage unknown to MongoDB takes precedence over one that is not implemented here.
             table::check_names(stages)?;
         }
         let mut parsed = Vec::new();
@@ -149,12 +134,12 @@ impl Pipeline {
         Pipeline { stages: self.stages.get(count..).unwrap_or_default().to_vec() }
     }
 
-    /// The paths of documents that the stages from this one on depend on; `None` if that may be any.
+    /// The paths of documents that the stages from `from` on depend on; `None` if they may depend on any path.
     pub fn needed_paths(&self, from: usize) -> Option<Vec<Path>> {
         needed::by_stages(self.stages.get(from..)?)
     }
 
-    /// Whether the pipeline reads a collection: its first stage does not make the documents itself.
+    /// Whether the pipeline reads a collection. It does not if its first stage generates documents.
     pub fn reads_collection(&self) -> bool {
         self.stages.first().is_none_or(|stage| {
             !matches!(stage.operation, Operation::Documents(_) | Operation::Statistics(_))
@@ -170,19 +155,7 @@ impl Pipeline {
         }
     }
 
-    /// Adds all collections that the stages read beside the pipeline's own.
-    pub fn add_sources(&self, namespaces: &mut Vec<Namespace>) {
-        for stage in &self.stages {
-            match &stage.operation {
-                Operation::Lookup(lookup) => lookup.add_sources(namespaces),
-                Operation::UnionWith(union) => union.add_sources(namespaces),
-                Operation::Facet(facet) => facet.add_sources(namespaces),
-                _ => {}
-            }
-        }
-    }
-
-    /// Runs the stages over `input`, which a stage that makes its documents itself ignores.
+    /// Runs the stages over `input`. A stage that generates documents ignores it.
     pub fn open(&self, input: Box<dyn DocSource>, execution: &Execution) -> Result<Box<dyn DocSource>> {
         let (mut input, mut stages) = (input, self.stages.as_slice());
         while let Some((stage, rest)) = stages.split_first() {
@@ -200,7 +173,7 @@ impl Pipeline {
         Ok(input)
     }
 
-    /// Filters before it sorts, and tells a sort how much of it will be read.
+    /// Moves `$match` before `$sort`, and gives each sort the limit of the stages after it.
     fn optimize(&mut self) {
         let mut at = 1;
         while at < self.stages.len() {
@@ -224,7 +197,7 @@ impl Pipeline {
     }
 }
 
-/// How many documents `stages` read at most, as far as their first ones tell.
+/// How many documents `stages` read at most, as far as the first stages determine it.
 fn limit_of(stages: &[Stage]) -> Option<u64> {
     let mut skipped: u64 = 0;
     for stage in stages {
@@ -263,7 +236,7 @@ impl Operation {
     }
 }
 
-/// A stage that MongoDB has and we do not.
+/// The error for a stage that MongoDB has and Diwan does not.
 fn not_implemented(name: &str) -> Error {
     Error::new(code::NOT_IMPLEMENTED, format!("The aggregation stage {name} is not implemented"))
 }

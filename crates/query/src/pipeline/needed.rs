@@ -1,10 +1,10 @@
-//! Which paths of its documents a pipeline reads, so that an index which holds them all can stand for the documents.
+//! Finds the document paths that a pipeline reads, so that an index that contains them can replace the documents.
 
 use super::{Operation, Stage, Transform};
 use crate::accumulator::Accumulator;
 use diwan_value::Path;
 
-/// The paths of the input that the result of these stages depends on; `None` if that may be any.
+/// The input paths that the result of these stages depends on; `None` if it may depend on any path.
 pub(super) fn by_stages(stages: &[Stage]) -> Option<Vec<Path>> {
     let (stage, rest) = stages.split_first()?;
     match &stage.operation {
@@ -33,7 +33,7 @@ pub(super) fn by_stages(stages: &[Stage]) -> Option<Vec<Path>> {
             Transform::AddFields(fields) => {
                 let mut wanted = by_stages(rest)?;
                 wanted.retain(|path| fields.expression(path.name(0)).is_none());
-                // What is computed may fail, so it counts even if nobody wants it.
+                // A computed field may fail, so its paths count even if no later stage reads it.
                 let mut read = Vec::new();
                 fields.expressions().into_iter().try_for_each(|expr| expr.read_paths(&mut read))?;
                 wanted.extend(owned(read));
@@ -44,7 +44,7 @@ pub(super) fn by_stages(stages: &[Stage]) -> Option<Vec<Path>> {
     }
 }
 
-/// Adds what an accumulator reads; `None` if that is the whole document.
+/// Adds the paths that an accumulator reads; `None` if it reads the whole document.
 fn by_accumulator<'a>(accumulator: &'a Accumulator, paths: &mut Vec<&'a Path>) -> Option<()> {
     paths.extend(accumulator.sort_paths());
     accumulator.expressions().try_for_each(|expr| expr.read_paths(paths))

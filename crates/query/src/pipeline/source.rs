@@ -1,27 +1,28 @@
-//! How documents flow: every stage is a source that pulls from the source before it.
+//! Document sources: every stage is a source that pulls documents from the source before it.
 
 use crate::error::Result;
-use crate::external_sort::{MemoryBudget, file_error};
+use crate::external_sort::file_error;
 use crate::interrupt::Interrupt;
+use crate::memory::{MemoryBudget, Reservation};
 use crate::{Error, code};
 use diwan_value::{Doc, DocBuf};
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
 use std::sync::Arc;
 
-/// A stream of documents. A document is borrowed from the source and stands until the next step, so that a scan can
-/// lend the bytes of its block and no stage copies what it only looks at. A source that may step for long without giving
-/// a document asks the interrupt now and then.
+/// A stream of documents. A document is borrowed from the source and is valid until the next step, so that a scan can
+/// lend the bytes of its block and no stage copies documents that it only reads. A source that may take many steps
+/// without yielding a document checks the interrupt regularly.
 pub trait DocSource: Send {
-    /// Goes to the next document; false at the end, and from then on.
+    /// Moves to the next document; false at the end, and on every later call.
     fn advance(&mut self, interrupt: &Interrupt) -> Result<bool>;
 
-    /// The document that the last [`DocSource::advance`] went to; an empty one if it went to none.
+    /// The document of the last [`DocSource::advance`]; empty if there is none.
     fn current(&self) -> Doc<'_>;
 
-    /// Tells that nobody will step for a while (between two batches of a cursor): what pins a snapshot is let go and
-    /// found again at the next step. A source that has an input hands this on as long as it has it. There is no default,
-    /// so that no source forgets it.
+    /// Announces a pause, for example between two batches of a cursor. A source that pins a snapshot releases it and
+    /// finds its position again at the next step. A source with an input passes the call on while it has the input.
+    /// There is no default implementation, so that no source forgets it.
     fn suspend(&mut self);
 }
 
@@ -39,7 +40,7 @@ impl<S: DocSource + ?Sized> DocSource for Box<S> {
     }
 }
 
-/// Documents that lie in memory already.
+/// Documents in memory.
 #[derive(Debug)]
 pub struct DocList {
     docs: std::vec::IntoIter<DocBuf>,
@@ -47,12 +48,12 @@ pub struct DocList {
 }
 
 impl DocList {
-    /// A source of `docs`.
+    /// A source of these documents.
     pub fn new(docs: Vec<DocBuf>) -> DocList {
         DocList { docs: docs.into_iter(), current: DocBuf::new() }
     }
 
-    /// A source of nothing.
+    /// A source without documents.
     pub fn empty() -> DocList {
         DocList::new(Vec::new())
     }
@@ -70,26 +71,28 @@ impl DocSource for DocList {
         self.current.as_doc()
     }
 
-    /// All of it lies in memory.
+    /// The documents are in memory.
     fn suspend(&mut self) {}
 }
 
-/// Documents kept to be read several times: in memory while they fit the budget, then in a temporary file.
+/// Documents kept for several readers: in memory up to the budget, then in a temporary file.
 #[derive(Debug)]
 pub(crate) struct Spool {
     budget: MemoryBudget,
+    reservation: Reservation,
     bytes: Vec<u8>,
     file: Option<BufWriter<File>>,
 }
 
 impl Spool {
     pub fn new(budget: MemoryBudget) -> Spool {
-        Spool { budget, bytes: Vec::new(), file: None }
+        Spool { reservation: budget.reservation(), budget, bytes: Vec::new(), file: None }
     }
 
-    /// Adds a document; `stage` is who is named if the budget forbids the file that it needs.
+    /// Adds a document. If the budget forbids the file, the error names `stage`.
     pub fn push(&mut self, doc: Doc<'_>, stage: &str) -> Result<()> {
-        if self.bytes.len() + doc.as_bytes().len() > self.budget.limit {
+        let needed = self.bytes.len() + doc.as_bytes().len();
+        if needed > self.budget.limit || !self.reservation.cover(needed) {
             let Some(directory) = &self.budget.directory else {
                 let text = format!(
                     "Exceeded memory limit for {stage}, but didn't allow external sort. Pass allowDiskUse:true to \
@@ -111,8 +114,8 @@ impl Spool {
         Ok(())
     }
 
-    /// A reader of all documents, from the first one. Readers of one spool are used one after another: those of a
-    /// file share its position.
+    /// A reader of all documents, from the first one. Readers of one spool must be used one after another, because they
+    /// share the position of its file.
     pub fn read(self: &Arc<Spool>) -> Result<SpoolReader> {
         let file = match &self.file {
             Some(file) => {
@@ -134,24 +137,24 @@ impl Spool {
     }
 }
 
-/// How many documents pass between two looks at the interrupt.
+/// How many documents pass between two checks of the interrupt.
 const TICKS: u32 = 256;
 
-/// Reads a [`Spool`]'s documents: first the file's, then those in memory, which are younger.
+/// Reads the documents of a [`Spool`]: first those in the file, then those in memory, which were added later.
 #[derive(Debug)]
 pub(crate) struct SpoolReader {
     spool: Arc<Spool>,
     file: Option<BufReader<File>>,
-    /// Where the current document lies in memory.
+    /// The offset of the current document in memory.
     at: usize,
     end: usize,
-    /// The current document of the file.
+    /// The current document from the file.
     current: Vec<u8>,
     ticks: u32,
 }
 
 impl SpoolReader {
-    /// Reads the file's next document; false at its end.
+    /// Reads the next document of the file; false at its end.
     fn advance_file(&mut self) -> Result<bool> {
         let Some(file) = &mut self.file else { return Ok(false) };
         let mut length = [0; 4];
@@ -194,7 +197,7 @@ impl DocSource for SpoolReader {
         Doc::trusted(&self.spool.bytes[self.at..self.end])
     }
 
-    /// What is read lies in memory or in a file of its own.
+    /// The documents are in memory or in a temporary file.
     fn suspend(&mut self) {}
 }
 
@@ -204,9 +207,13 @@ mod tests {
     use diwan_value::doc;
 
     #[test]
-    fn a_spool_reads_the_same_from_memory_and_from_a_file() {
+    fn spool_reads_the_same_from_memory_and_file() {
         for limit in [usize::MAX, 100, 30] {
-            let mut spool = Spool::new(MemoryBudget { limit, directory: Some(std::env::temp_dir()) });
+            let mut spool = Spool::new(MemoryBudget {
+                limit,
+                directory: Some(std::env::temp_dir()),
+                ..Default::default()
+            });
             for n in 0..50 {
                 spool.push(doc! { "n": n }.as_doc(), "$facet").unwrap();
             }
@@ -225,8 +232,8 @@ mod tests {
     }
 
     #[test]
-    fn a_spool_that_may_not_use_files_says_so() {
-        let mut spool = Spool::new(MemoryBudget { limit: 20, directory: None });
+    fn spool_without_files_fails_beyond_its_budget() {
+        let mut spool = Spool::new(MemoryBudget { limit: 20, ..Default::default() });
         spool.push(doc! { "n": 1 }.as_doc(), "$facet").unwrap();
         let error = spool.push(doc! { "n": 2 }.as_doc(), "$facet").unwrap_err();
         assert_eq!(error.code, 292);

@@ -1,81 +1,84 @@
-//! The table of stages: how each is parsed and where it may stand.
+//! The table of stages: how each is parsed and where it is allowed.
 
-use super::transform::Transform;
+use super::stage::{bucket, counting, match_filter, out, sample};
 use super::{
     BucketAuto, Documents, Facet, Group, Lookup, Merge, Operation, PipelineEnv, SortStage, Stage, Statistics,
-    UnionWith, Unwind, bucket, counting, match_filter, not_implemented, out, sample,
+    Transform, UnionWith, Unwind, not_implemented,
 };
 use crate::error::{Error, Result, code};
 use diwan_value::{Array, Doc, DocBuf, Element, Value};
 use std::sync::Arc;
 
 /// A row of the table.
-struct Row {
+struct StageRow {
     name: &'static str,
-    form: Form,
-    place: Place,
-    /// Whether it may stand in a `$facet`.
+    form: StageForm,
+    place: StagePlace,
+    /// Whether it is allowed in a `$facet`.
     in_facet: bool,
 }
 
 /// How a stage is parsed.
-enum Form {
-    /// By this function of the stage's name, its argument and the environment.
+enum StageForm {
+    /// By this function, given the stage's name, its argument and the environment.
     Parse(fn(&'static str, Value<'_>, &PipelineEnv) -> Result<Operation>),
-    /// As the stages that it is short for.
+    /// By rewriting it to other stages.
     Rewrite(fn(Value<'_>, &PipelineEnv) -> Result<Vec<DocBuf>>),
-    /// MongoDB has it, we have not.
+    /// A stage that MongoDB has and Diwan does not.
     Missing,
-    /// A stage of MongoDB's search service, which its own server does not run either.
+    /// A stage of MongoDB's search service, which a server without that service also rejects.
     Search,
 }
 
-/// Where a stage may stand.
+/// Where a stage is allowed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum StagePlace {
     Anywhere,
-    /// First: it makes the documents.
+    /// Only first: it generates documents.
     First,
-    /// Last: it writes the documents.
+    /// Only last: it writes the documents.
     Last,
 }
 
-/// A stage that may stand anywhere.
+/// A row for a stage that is allowed anywhere.
 const fn stage(
     name: &'static str,
     parse: fn(&'static str, Value<'_>, &PipelineEnv) -> Result<Operation>,
-) -> Row {
-    Row { name, form: Form::Parse(parse), place: Place::Anywhere, in_facet: true }
+) -> StageRow {
+    StageRow { name, form: StageForm::Parse(parse), place: StagePlace::Anywhere, in_facet: true }
 }
 
 const fn first(
     name: &'static str,
     parse: fn(&'static str, Value<'_>, &PipelineEnv) -> Result<Operation>,
-) -> Row {
-    Row { name, form: Form::Parse(parse), place: Place::First, in_facet: false }
+) -> StageRow {
+    StageRow { name, form: StageForm::Parse(parse), place: StagePlace::First, in_facet: false }
 }
 
 const fn last(
     name: &'static str,
     parse: fn(&'static str, Value<'_>, &PipelineEnv) -> Result<Operation>,
-) -> Row {
-    Row { name, form: Form::Parse(parse), place: Place::Last, in_facet: false }
+) -> StageRow {
+    StageRow { name, form: StageForm::Parse(parse), place: StagePlace::Last, in_facet: false }
 }
 
-const fn rewritten(name: &'static str, rewrite: fn(Value<'_>, &PipelineEnv) -> Result<Vec<DocBuf>>) -> Row {
-    Row { name, form: Form::Rewrite(rewrite), place: Place::Anywhere, in_facet: true }
+const fn rewritten(
+    name: &'static str,
+    rewrite: fn(Value<'_>, &PipelineEnv) -> Result<Vec<DocBuf>>,
+) -> StageRow {
+    StageRow { name, form: StageForm::Rewrite(rewrite), place: StagePlace::Anywhere, in_facet: true }
 }
 
-const fn missing(name: &'static str) -> Row {
-    Row { name, form: Form::Missing, place: Place::Anywhere, in_facet: true }
+const fn missing(name: &'static str) -> StageRow {
+    StageRow { name, form: StageForm::Missing, place: StagePlace::Anywhere, in_facet: true }
 }
 
-const fn search(name: &'static str) -> Row {
-    Row { name, form: Form::Search, place: Place::Anywhere, in_facet: true }
+const fn search(name: &'static str) -> StageRow {
+    StageRow { name, form: StageForm::Search, place: StagePlace::Anywhere, in_facet: true }
 }
 
 /// All stages.
-static STAGES: &[Row] = &[
+static STAGES: &[StageRow] = &[
     stage("$match", |_, spec, env| match_filter::parse(spec, env)),
     stage("$project", transform),
     stage("$unset", transform),
@@ -90,10 +93,10 @@ static STAGES: &[Row] = &[
     stage("$count", |_, spec, _| counting::parse_count(spec)),
     stage("$unwind", |_, spec, _| Ok(Operation::Unwind(Arc::new(Unwind::parse(spec)?)))),
     stage("$lookup", |_, spec, env| Ok(Operation::Lookup(Arc::new(Lookup::parse(spec, env)?)))),
-    Row {
+    StageRow {
         name: "$facet",
-        form: Form::Parse(|_, spec, env| Ok(Operation::Facet(Arc::new(Facet::parse(spec, env)?)))),
-        place: Place::Anywhere,
+        form: StageForm::Parse(|_, spec, env| Ok(Operation::Facet(Arc::new(Facet::parse(spec, env)?)))),
+        place: StagePlace::Anywhere,
         in_facet: false,
     },
     stage("$bucketAuto", |_, spec, env| {
@@ -140,8 +143,8 @@ fn statistics(name: &'static str, spec: Value<'_>, env: &PipelineEnv) -> Result<
     Ok(Operation::Statistics(Arc::new(Statistics::parse(name, spec, env)?)))
 }
 
-/// The row and the one element of a stage.
-fn row_of(stage: Doc<'_>) -> Result<(&'static Row, Element<'_>)> {
+/// The row for a stage, and the stage's only element.
+fn row_of(stage: Doc<'_>) -> Result<(&'static StageRow, Element<'_>)> {
     let mut elements = stage.iter();
     let (Some(element), None) = (elements.next(), elements.next()) else {
         return Err(Error::new(
@@ -155,7 +158,7 @@ fn row_of(stage: Doc<'_>) -> Result<(&'static Row, Element<'_>)> {
     Ok((row, element))
 }
 
-/// Refuses stages that MongoDB does not know, in pipelines within the pipeline, too.
+/// Rejects stages that MongoDB does not know, including those in nested pipelines.
 pub(super) fn check_names(stages: Array<'_>) -> Result<()> {
     for stage in stages.iter().filter_map(Value::as_doc) {
         let (row, element) = row_of(stage)?;
@@ -170,21 +173,21 @@ pub(super) fn check_names(stages: Array<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Parses one stage and adds what it comes to.
+/// Parses one stage and adds the result to `parsed`.
 pub(super) fn parse(stage: Doc<'_>, env: &PipelineEnv, parsed: &mut Vec<Stage>) -> Result<()> {
     let (row, element) = row_of(stage)?;
     match row.form {
-        Form::Parse(parse) => {
+        StageForm::Parse(parse) => {
             let operation = parse(row.name, element.value(), env)?;
             parsed.push(Stage { name: row.name, spec: Arc::new(stage.to_owned()), operation });
         }
-        Form::Rewrite(rewrite) => {
+        StageForm::Rewrite(rewrite) => {
             for stage in rewrite(element.value(), env)? {
                 parse_rewritten(&stage, env, parsed)?;
             }
         }
-        Form::Missing => return Err(not_implemented(row.name)),
-        Form::Search => {
+        StageForm::Missing => return Err(not_implemented(row.name)),
+        StageForm::Search => {
             let text =
                 "Using $search and $vectorSearch aggregation stages requires additional configuration.";
             return Err(Error::new(code::SEARCH_NOT_ENABLED, text));
@@ -193,23 +196,23 @@ pub(super) fn parse(stage: Doc<'_>, env: &PipelineEnv, parsed: &mut Vec<Stage>) 
     Ok(())
 }
 
-/// Whether there is a stage of that name, implemented or not.
+/// Whether there is a stage with this name, implemented or not.
 pub(super) fn is_stage(name: &str) -> bool {
     STAGES.iter().any(|row| row.name == name)
 }
 
-/// Parses a stage that another was short for. Apart, so that rewriting cannot recurse.
+/// Parses a stage that another one was rewritten to. A separate function, so that rewriting cannot recurse.
 fn parse_rewritten(stage: &DocBuf, env: &PipelineEnv, parsed: &mut Vec<Stage>) -> Result<()> {
     let element = stage.as_doc().iter().next();
     let row = element.and_then(|element| STAGES.iter().find(|row| row.name.as_bytes() == element.key));
-    if let (Some(element), Some(Row { name, form: Form::Parse(parse), .. })) = (element, row) {
+    if let (Some(element), Some(StageRow { name, form: StageForm::Parse(parse), .. })) = (element, row) {
         let operation = parse(name, element.value(), env)?;
         parsed.push(Stage { name, spec: Arc::new(stage.clone()), operation });
     }
     Ok(())
 }
 
-/// Checks that every stage may stand where it stands.
+/// Checks that every stage is allowed at its position.
 pub(super) fn check_positions(stages: &[Stage], env: &PipelineEnv) -> Result<()> {
     for (at, stage) in stages.iter().enumerate() {
         let Some(row) = STAGES.iter().find(|row| row.name == stage.name) else { continue };
@@ -221,13 +224,13 @@ pub(super) fn check_positions(stages: &[Stage], env: &PipelineEnv) -> Result<()>
                     format!("{name} is not allowed to be used within a $facet stage"),
                 ));
             }
-            Some("$lookup") if row.place == Place::Last => {
+            Some("$lookup") if row.place == StagePlace::Last => {
                 return Err(Error::new(
                     51047,
                     format!("{name} is not allowed within a $lookup's sub-pipeline"),
                 ));
             }
-            Some("$unionWith") if row.place == Place::Last => {
+            Some("$unionWith") if row.place == StagePlace::Last => {
                 return Err(Error::new(
                     31441,
                     format!("{name} is not allowed within a $unionWith's sub-pipeline"),
@@ -236,11 +239,11 @@ pub(super) fn check_positions(stages: &[Stage], env: &PipelineEnv) -> Result<()>
             _ => {}
         }
         match row.place {
-            Place::First if at > 0 => {
+            StagePlace::First if at > 0 => {
                 let text = format!("{name} is only valid as the first stage in a pipeline.");
                 return Err(Error::new(40602, text));
             }
-            Place::Last if at + 1 < stages.len() => {
+            StagePlace::Last if at + 1 < stages.len() => {
                 return Err(Error::new(40601, format!("{name} can only be the final stage in the pipeline")));
             }
             _ => {}
@@ -249,7 +252,7 @@ pub(super) fn check_positions(stages: &[Stage], env: &PipelineEnv) -> Result<()>
     check_collection(stages, env)
 }
 
-/// Checks that a pipeline has a collection if its first stage reads one, and none if it reads none.
+/// Checks that a pipeline whose first stage reads a collection has one, and that other pipelines have none.
 fn check_collection(stages: &[Stage], env: &PipelineEnv) -> Result<()> {
     if env.within == Some("$facet") {
         return Ok(());

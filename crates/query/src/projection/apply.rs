@@ -1,17 +1,17 @@
-//! Applying a projection to a document's bytes.
+//! Applies a projection to a document's bytes.
 
-use super::{Branch, Entry, Slice};
+use super::{Branch, FieldProjection, Slice};
 use crate::error::{Error, Result};
 use crate::expr::EvalEnv;
 use diwan_value::{Array, Doc, DocBuilder, Element, Value, doc};
 
-/// One application of a projection.
-pub(super) struct Run<'r, 'a> {
-    /// What the positional `$` stands for.
+/// One application of a projection to a document.
+pub(super) struct Projector<'r, 'a> {
+    /// The array index for the positional `$`.
     pub array_index: Option<usize>,
-    /// Whether an array around has been cut to its matching element: arrays inside it stay whole.
+    /// Whether an outer array was already reduced to its matching element: arrays inside it are kept whole.
     pub chosen: bool,
-    /// What expressions are evaluated in.
+    /// The environment for expressions.
     pub env: &'r EvalEnv<'a>,
 }
 
@@ -22,19 +22,19 @@ enum Mode {
     Exclude,
 }
 
-impl<'a> Run<'_, 'a> {
-    /// Appends the fields of `doc` that `branch` names, then those that it computes.
+impl<'a> Projector<'_, 'a> {
+    /// Appends the fields of `doc` that `branch` names, then the fields that it computes.
     pub fn include(&self, doc: Doc<'_>, branch: &'a Branch, out: &mut DocBuilder) -> Result<()> {
         if !branch.computed {
-            // Once every field has come there is nothing more to find.
+            // When all fields have been found, the rest of the document can be skipped.
             let mut left = branch.fields.len();
             for element in doc {
                 let Some(entry) = find(branch, element.key) else { continue };
                 match entry {
-                    Entry::Keep => {
+                    FieldProjection::Keep => {
                         out.append_element(element);
                     }
-                    Entry::Drop => {}
+                    FieldProjection::Drop => {}
                     entry => self.field(element, entry, Mode::Include, out)?,
                 }
                 left -= 1;
@@ -49,17 +49,18 @@ impl<'a> Run<'_, 'a> {
                 self.field(element, entry, Mode::Include, out)?;
             }
         }
+        // Computed fields follow the kept ones, in the order of the projection.
         for (name, entry) in &branch.fields {
             match entry {
-                Entry::Branch(inner) if inner.computed && doc.get(name).is_none() => {
+                FieldProjection::Branch(inner) if inner.computed && doc.get(name).is_none() => {
                     self.computed_document(name, inner, out)?
                 }
-                Entry::Computed(expr) => {
+                FieldProjection::Computed(expr) => {
                     if let Some(value) = self.env.nested(expr.eval(self.env)?)? {
                         out.append(name, value);
                     }
                 }
-                Entry::ElemMatch(filter) => {
+                FieldProjection::ElemMatch(filter) => {
                     if let Some(value) = doc.get(name)
                         && let Some(matching) = first_match(name, value, filter)?
                     {
@@ -72,10 +73,10 @@ impl<'a> Run<'_, 'a> {
         self.env.check_size(out.len())
     }
 
-    /// Appends the fields of `doc` without those that `branch` drops.
+    /// Appends the fields of `doc` except those that `branch` drops.
     pub fn exclude(&self, doc: Doc<'_>, branch: &'a Branch, out: &mut DocBuilder) -> Result<()> {
         let bytes = doc.as_bytes();
-        // The elements from `copied` to `at` stay and were not yet copied.
+        // The elements from `copied` to `at` are kept and not yet copied.
         let (mut copied, mut at) = (4, 4);
         for element in doc {
             let end = at + element.key.len() + element.raw.bytes.len() + 2;
@@ -90,22 +91,28 @@ impl<'a> Run<'_, 'a> {
         Ok(())
     }
 
-    /// Appends what becomes of one field that the projection names. Computed fields come later.
-    fn field(&self, element: Element<'_>, entry: &'a Entry, mode: Mode, out: &mut DocBuilder) -> Result<()> {
+    /// Appends the projection of one field that the projection names. Computed fields follow later.
+    fn field(
+        &self,
+        element: Element<'_>,
+        entry: &'a FieldProjection,
+        mode: Mode,
+        out: &mut DocBuilder,
+    ) -> Result<()> {
         let name = element.key_str();
         match entry {
-            Entry::Keep => {
+            FieldProjection::Keep => {
                 out.append_element(element);
             }
-            Entry::Drop | Entry::Computed(_) => {}
-            Entry::Branch(branch) => self.branch(element, branch, mode, out)?,
-            Entry::Slice(slice) => match element.value() {
+            FieldProjection::Drop | FieldProjection::Computed(_) => {}
+            FieldProjection::Branch(branch) => self.branch(element, branch, mode, out)?,
+            FieldProjection::Slice(slice) => match element.value() {
                 Value::Array(array) => slice.append(name, array, out),
                 _ => {
                     out.append_element(element);
                 }
             },
-            Entry::Positional => match element.value() {
+            FieldProjection::Positional => match element.value() {
                 Value::Array(array) if !self.chosen => {
                     let matched = self.matched(array.iter())?;
                     append_array(name, std::iter::once(matched), out);
@@ -114,12 +121,12 @@ impl<'a> Run<'_, 'a> {
                     out.append_element(element);
                 }
             },
-            Entry::ElemMatch(filter) if mode == Mode::Exclude => {
+            FieldProjection::ElemMatch(filter) if mode == Mode::Exclude => {
                 if let Some(matching) = first_match(name, element.value(), filter)? {
                     append_array(name, std::iter::once(matching), out);
                 }
             }
-            Entry::ElemMatch(_) => {}
+            FieldProjection::ElemMatch(_) => {}
         }
         Ok(())
     }
@@ -142,13 +149,13 @@ impl<'a> Run<'_, 'a> {
             Value::Array(array) => {
                 out.begin_array(name);
                 if branch.positional && !self.chosen {
-                    // The place of the match counts among the elements that the projection leaves.
+                    // The index of the match counts only the elements that remain after the projection.
                     let stays = |value: &Value<'_>| {
                         let has_fields = matches!(value, Value::Document(_) | Value::Array(_));
                         has_fields || branch.computed || mode == Mode::Exclude
                     };
                     let matched = self.matched(array.iter().filter(stays))?;
-                    let inside = Run { chosen: true, ..*self };
+                    let inside = Projector { chosen: true, ..*self };
                     inside.elements(std::iter::once(matched), branch, mode, out)?;
                 } else {
                     self.elements(array.iter(), branch, mode, out)?;
@@ -171,7 +178,7 @@ impl<'a> Run<'_, 'a> {
         }
     }
 
-    /// Appends the elements of an array, projected, to the open array.
+    /// Appends the projected elements of an array to the open array.
     fn elements<'v>(
         &self,
         values: impl Iterator<Item = Value<'v>>,
@@ -205,7 +212,7 @@ impl<'a> Run<'_, 'a> {
         Ok(())
     }
 
-    /// As [`Run::elements`] for an array inside an array.
+    /// Like `elements`, for an array inside an array.
     fn nested_elements(
         &self,
         values: &[Value<'_>],
@@ -217,7 +224,7 @@ impl<'a> Run<'_, 'a> {
         self.elements(values, branch, mode, out)
     }
 
-    /// Appends a document of the computed fields alone.
+    /// Appends a document with only the computed fields.
     fn computed_document(&self, name: &str, branch: &'a Branch, out: &mut DocBuilder) -> Result<()> {
         out.begin_document(name);
         self.include(Doc::EMPTY, branch, out)?;
@@ -225,7 +232,7 @@ impl<'a> Run<'_, 'a> {
         Ok(())
     }
 
-    /// The element of an array that the query matched.
+    /// The array element that the query matched.
     fn matched<'v>(&self, mut elements: impl Iterator<Item = Value<'v>>) -> Result<Value<'v>> {
         let Some(index) = self.array_index else {
             let text = "positional operator '.$' couldn't find a matching element in the array";
@@ -236,9 +243,9 @@ impl<'a> Run<'_, 'a> {
     }
 }
 
-/// The entry of the field called `key`.
+/// The entry for the field `key`.
 #[inline]
-fn find<'b>(branch: &'b Branch, key: &[u8]) -> Option<&'b Entry> {
+fn find<'b>(branch: &'b Branch, key: &[u8]) -> Option<&'b FieldProjection> {
     branch.position(key).map(|at| &branch.fields[at].1)
 }
 
@@ -262,7 +269,7 @@ fn append_array<'v>(name: &str, values: impl Iterator<Item = Value<'v>>, out: &m
 }
 
 impl Slice {
-    /// Appends the part of `array` that stays.
+    /// Appends the selected part of `array`.
     fn append(self, name: &str, array: Array<'_>, out: &mut DocBuilder) {
         let (skip, limit) = match self {
             Slice::First(limit) => (0, limit),

@@ -1,10 +1,11 @@
-//! Projections: which fields of a document a client sees, and fields computed for it.
+//! Projections: which fields of a document a client receives, and fields computed for it.
 //!
-//! A projection is parsed to a tree of fields ([`parse`]) and applied to the bytes of a document in one pass
-//! ([`apply`]). It either names what stays (inclusion) or what goes (exclusion). Kept fields come in the document's
-//! order, computed ones after them in the projection's. The stages `$project` and `$unset` are projections too.
+//! [`parse`] turns a projection into a tree of fields, and [`apply`] applies the tree to the bytes of a document in one
+//! pass. A projection names either the fields to keep (inclusion) or the fields to drop (exclusion). Kept fields come
+//! in the document's order, followed by computed fields in the projection's order. The stages `$project` and `$unset`
+//! are projections too.
 //!
-//! Invariants: no path of a projection is a prefix of another one; an exclusion holds no expression.
+//! Invariants: no path of a projection is a prefix of another one; an exclusion contains no expression.
 
 mod apply;
 mod parse;
@@ -19,7 +20,7 @@ use crate::filter::Filter;
 use diwan_value::{Doc, DocBuf, DocBuilder, Path, Value};
 use std::collections::HashMap;
 
-/// A projection, ready to be applied to documents.
+/// A parsed projection.
 #[derive(Clone, Debug)]
 pub struct Projection {
     root: Branch,
@@ -30,21 +31,21 @@ pub struct Projection {
 /// The fields of a document that a projection names.
 #[derive(Clone, Debug, Default)]
 struct Branch {
-    /// In the projection's order.
-    fields: Vec<(String, Entry)>,
-    /// The places of the fields by name, once there are many.
+    /// In the order of the projection.
+    fields: Vec<(String, FieldProjection)>,
+    /// The positions of the fields by name, once there are many.
     places: HashMap<Vec<u8>, usize>,
-    /// Whether a field is computed here or inside.
+    /// Whether this branch or one inside it computes a field.
     computed: bool,
-    /// Whether the positional `$` is here or inside.
+    /// Whether this branch or one inside it has the positional `$`.
     positional: bool,
 }
 
-/// Up to how many fields a name is found faster by looking at each.
+/// Up to this number of fields, a linear search by name is faster than the map.
 const FEW_FIELDS: usize = 16;
 
 impl Branch {
-    /// The place of the field called `name`.
+    /// The position of the field `name`.
     #[inline]
     fn position(&self, name: &[u8]) -> Option<usize> {
         if self.fields.len() <= FEW_FIELDS {
@@ -53,8 +54,8 @@ impl Branch {
         self.places.get(name).copied()
     }
 
-    /// Adds a field that is not there.
-    fn push(&mut self, name: &str, entry: Entry) {
+    /// Adds a field that is not in the branch.
+    fn push(&mut self, name: &str, entry: FieldProjection) {
         self.fields.push((name.to_owned(), entry));
         if self.fields.len() > FEW_FIELDS {
             let fields = self.fields.iter().enumerate().skip(self.places.len());
@@ -62,7 +63,7 @@ impl Branch {
         }
     }
 
-    /// Removes a field if it is there.
+    /// Removes a field if it is in the branch.
     fn remove(&mut self, name: &str) {
         self.places.clear();
         for (known, entry) in std::mem::take(&mut self.fields) {
@@ -73,31 +74,31 @@ impl Branch {
     }
 }
 
-/// What happens to one field.
+/// How one field is projected.
 #[derive(Clone, Debug)]
-enum Entry {
-    /// It stays as it is.
+enum FieldProjection {
+    /// The field is kept unchanged.
     Keep,
-    /// It goes.
+    /// The field is dropped.
     Drop,
-    /// Its inner fields are projected.
+    /// The field's inner fields are projected.
     Branch(Branch),
-    /// It is computed.
+    /// The field is computed.
     Computed(Expr),
-    /// Of an array, the first element stays that matches the filter, which is on the field itself.
+    /// Keeps the first element of an array that matches the filter. The filter's path is the field.
     ElemMatch(Box<Filter>),
-    /// Of an array, a part stays.
+    /// Keeps a part of an array.
     Slice(Slice),
-    /// Of an array, the element stays that the query matched.
+    /// Keeps the element of an array that the query matched.
     Positional,
 }
 
-/// Where a field of a transformed document comes from.
+/// The origin of a field in a transformed document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// The field of the same name.
+    /// The field of the same name in the input.
     Same,
-    /// It is not there.
+    /// The field is missing.
     Missing,
 }
 
@@ -108,9 +109,9 @@ enum Slice {
     First(usize),
     /// The last elements.
     Last(usize),
-    /// So many elements from this one on.
+    /// A number of elements from an index on.
     From(usize, usize),
-    /// So many elements from the one that comes so many before the end on.
+    /// A number of elements, starting at a distance from the end.
     FromEnd(usize, usize),
 }
 
@@ -121,16 +122,16 @@ impl Projection {
     }
 
     /// Parses the argument of the stage `$project`.
-    pub fn parse_stage(spec: Value<'_>, scope: &ParseEnv<'_>) -> Result<Projection> {
+    pub(crate) fn parse_stage(spec: Value<'_>, scope: &ParseEnv<'_>) -> Result<Projection> {
         parse::stage(spec, scope)
     }
 
     /// Parses the argument of the stage `$unset`: a field or an array of fields.
-    pub fn parse_unset(spec: Value<'_>) -> Result<Projection> {
+    pub(crate) fn parse_unset(spec: Value<'_>) -> Result<Projection> {
         parse::unset(spec)
     }
 
-    /// Appends the projected document to `out`. `array_index` is what the positional `$` stands for.
+    /// Appends the projected document to `out`. `array_index` is the value of the positional `$`.
     pub fn apply<'a>(
         &'a self,
         doc: Doc<'_>,
@@ -138,11 +139,11 @@ impl Projection {
         env: &EvalEnv<'a>,
         out: &mut DocBuilder,
     ) -> Result<()> {
-        let run = apply::Run { array_index, env, chosen: false };
+        let run = apply::Projector { array_index, env, chosen: false };
         if self.inclusion { run.include(doc, &self.root, out) } else { run.exclude(doc, &self.root, out) }
     }
 
-    /// The projected document.
+    /// Returns the projected document.
     pub fn project<'a>(
         &'a self,
         doc: Doc<'_>,
@@ -154,35 +155,31 @@ impl Projection {
         Ok(out.finish())
     }
 
-    /// Whether documents stay as they are.
+    /// Whether the projection returns documents unchanged.
     pub fn is_identity(&self) -> bool {
         !self.inclusion && self.root.fields.is_empty()
     }
 
-    /// Whether the projection names what stays, not what goes.
-    pub fn is_inclusion(&self) -> bool {
-        self.inclusion
-    }
-
-    /// Whether [`Projection::apply`] wants to know which array element the query matched.
+    /// Whether [`Projection::apply`] needs the index of the array element that the query matched.
     pub fn needs_array_index(&self) -> bool {
         self.positional
     }
 
-    /// The paths that stay if that is all the projection does: what an index must hold to answer alone.
+    /// The kept paths, if the projection does nothing but keep paths: an index that contains them can answer the query
+    /// alone.
     pub fn covered_paths(&self) -> Option<Vec<Path>> {
         if self.root.computed { None } else { self.needed_paths(None) }
     }
 
-    /// The paths that the projected document depends on, or the part of it that is `wanted`; `None` means all.
+    /// The paths that the projected document, or its `wanted` part, depends on; `None` means all.
     pub fn needed_paths(&self, wanted: Option<&[Path]>) -> Option<Vec<Path>> {
         if !self.inclusion {
-            // What is left out is not there to be read.
+            // Dropped fields are never read.
             return wanted.map(<[Path]>::to_vec);
         }
         let mut paths = Vec::new();
         needed_paths(&self.root, "", &mut paths)?;
-        // What is computed may fail, so it counts even if nobody wants it.
+        // A computed field may fail, so it is read even if it is not wanted.
         let kept = paths.into_iter().filter(|(path, computed)| {
             let is_wanted = |wanted: &Path| wanted.name(0) == path.name(0);
             *computed || wanted.is_none_or(|wanted| wanted.iter().any(is_wanted))
@@ -190,60 +187,57 @@ impl Projection {
         Some(kept.map(|(path, _)| path).collect())
     }
 
-    /// Whether the top-level field `name` may come out other than it went in.
+    /// Whether the projection may change the top-level field `name`.
     pub fn changes(&self, name: &str) -> bool {
         self.origin(name) != Some(Origin::Same)
     }
 
-    /// Where the top-level field `name` of a projected document comes from; `None` if it is computed, or only parts of it stay.
+    /// The origin of the top-level field `name` of a projected document; `None` if it is computed or only partly kept.
     pub(crate) fn origin(&self, name: &str) -> Option<Origin> {
         match self.root.position(name.as_bytes()).map(|at| &self.root.fields[at].1) {
-            Some(Entry::Keep) => Some(Origin::Same),
-            Some(Entry::Drop) => Some(Origin::Missing),
+            Some(FieldProjection::Keep) => Some(Origin::Same),
+            Some(FieldProjection::Drop) => Some(Origin::Missing),
             Some(_) => None,
             None => Some(if self.inclusion { Origin::Missing } else { Origin::Same }),
         }
     }
 
-    /// Whether nothing is computed inside of fields.
+    /// Whether no field is computed inside another one.
     pub(crate) fn computes_at_the_top(&self) -> bool {
-        let computes_inside = |entry: &Entry| matches!(entry, Entry::Branch(branch) if branch.computed);
+        let computes_inside =
+            |entry: &FieldProjection| matches!(entry, FieldProjection::Branch(branch) if branch.computed);
         !self.root.fields.iter().any(|(_, entry)| computes_inside(entry))
     }
 
-    /// The top-level fields that stay exactly as they are.
-    pub fn kept_fields(&self) -> impl Iterator<Item = &str> {
-        let keeps = |(_, entry): &&(String, Entry)| matches!(entry, Entry::Keep);
-        self.root.fields.iter().filter(keeps).map(|(name, _)| name.as_str())
-    }
-
-    /// The top-level fields that are computed, with what computes them.
-    pub fn computed_fields(&self) -> impl Iterator<Item = (&str, &Expr)> {
+    /// The computed top-level fields with their expressions.
+    pub(crate) fn computed_fields(&self) -> impl Iterator<Item = (&str, &Expr)> {
         self.root.fields.iter().filter_map(|(name, entry)| match entry {
-            Entry::Computed(expr) => Some((name.as_str(), expr)),
+            FieldProjection::Computed(expr) => Some((name.as_str(), expr)),
             _ => None,
         })
     }
 }
 
-/// Collects the paths that stay, and with `true` those that are computed from; `None` if there is anything else.
+/// Collects the kept paths, and with `true` the paths that computed fields read. `None` if there is any other entry.
 fn needed_paths(branch: &Branch, prefix: &str, paths: &mut Vec<(Path, bool)>) -> Option<()> {
     branch.fields.iter().try_for_each(|(name, entry)| {
         let path = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
         match entry {
-            Entry::Keep => paths.push((Path::new(&path), false)),
-            Entry::Drop => {}
-            Entry::Branch(inner) => {
-                // Whether the object around is there is told by the object alone.
+            FieldProjection::Keep => paths.push((Path::new(&path), false)),
+            FieldProjection::Drop => {}
+            FieldProjection::Branch(inner) => {
+                // Whether the outer object exists can only be read from the object itself.
                 paths.extend(inner.computed.then(|| (Path::new(&path), true)));
                 needed_paths(inner, &path, paths)?;
             }
-            Entry::Computed(expr) => {
+            FieldProjection::Computed(expr) => {
                 let mut read = Vec::new();
                 expr.read_paths(&mut read)?;
                 paths.extend(read.into_iter().map(|path| (path.clone(), true)));
             }
-            Entry::ElemMatch(_) | Entry::Slice(_) | Entry::Positional => return None,
+            FieldProjection::ElemMatch(_) | FieldProjection::Slice(_) | FieldProjection::Positional => {
+                return None;
+            }
         }
         Some(())
     })

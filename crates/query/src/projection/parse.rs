@@ -1,36 +1,36 @@
-//! The syntax of projections.
+//! Parses projections.
 
-use super::{Branch, Entry, Projection, Slice};
+use super::{Branch, FieldProjection, Projection, Slice};
 use crate::display::{ShownDoc, ShownField};
 use crate::error::{Error, Result, code};
 use crate::expr::{Expr, ParseEnv, field_path};
 use crate::filter::{Filter, FilterEnv};
 use diwan_value::{Doc, Element, Value, doc};
 
-/// What a find's projection is parsed in.
+/// The environment of the parser for find projections.
 pub struct ProjectionEnv<'e> {
-    /// The variables that expressions may name.
+    /// The variables that expressions may use.
     pub scope: &'e ParseEnv<'e>,
-    /// For `$elemMatch`.
+    /// The environment for `$elemMatch`.
     pub filter: &'e FilterEnv<'e>,
-    /// The query, which the positional `$` needs.
+    /// The query, which the positional `$` requires.
     pub query: Option<Doc<'e>>,
 }
 
-/// Whether a projection names what stays or what goes, once that is known.
+/// Whether a projection keeps or drops the fields that it names, once that is known.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ProjectionKind {
     Inclusion,
     Exclusion,
 }
 
-/// The state of parsing.
-struct Parser<'e> {
+/// The state of the parser.
+struct ProjectionParser<'e> {
     scope: &'e ParseEnv<'e>,
-    /// What only finds know; absent in aggregations.
+    /// The environment that only finds have; absent in aggregations.
     find: Option<&'e ProjectionEnv<'e>>,
     root: Branch,
-    kind: Option<Kind>,
+    kind: Option<ProjectionKind>,
     id_mentioned: bool,
     id_kept: bool,
     id_dropped: bool,
@@ -39,9 +39,9 @@ struct Parser<'e> {
     slice: bool,
 }
 
-/// Parses a find's projection.
+/// Parses the projection of a find.
 pub(super) fn find(spec: Doc<'_>, env: &ProjectionEnv<'_>) -> Result<Projection> {
-    Parser::new(env.scope, Some(env)).run(spec)
+    ProjectionParser::new(env.scope, Some(env)).parse(spec)
 }
 
 /// Parses the argument of `$project`.
@@ -52,7 +52,7 @@ pub(super) fn stage(spec: Value<'_>, scope: &ParseEnv<'_>) -> Result<Projection>
     let parsed = if spec.is_empty() {
         Err(Error::new(51272, "projection specification must have at least one field"))
     } else {
-        Parser::new(scope, None).run(spec)
+        ProjectionParser::new(scope, None).parse(spec)
     };
     parsed.map_err(|error| within("Invalid $project", error))
 }
@@ -61,7 +61,7 @@ pub(super) fn stage(spec: Value<'_>, scope: &ParseEnv<'_>) -> Result<Projection>
 pub(super) fn unset(spec: Value<'_>) -> Result<Projection> {
     let no_string = "$unset specification must be a string or an array containing only string values";
     let scope = ParseEnv::new();
-    let mut parser = Parser::new(&scope, None);
+    let mut parser = ProjectionParser::new(&scope, None);
     let single = [spec];
     let paths: Vec<Value<'_>> = match spec {
         Value::Array(paths) if paths.is_empty() => {
@@ -78,7 +78,7 @@ pub(super) fn unset(spec: Value<'_>) -> Result<Projection> {
     };
     for path in paths {
         let Value::String(path) = path else { return Err(Error::new(31120, no_string)) };
-        parser.insert(path, Entry::Drop).map_err(|error| within("Invalid $unset", error))?;
+        parser.insert(path, FieldProjection::Drop).map_err(|error| within("Invalid $unset", error))?;
     }
     Ok(Projection { root: parser.root, inclusion: false, positional: false })
 }
@@ -87,9 +87,9 @@ fn within(what: &str, error: Error) -> Error {
     Error::new(error.code, format!("{what} :: caused by :: {}", error.message))
 }
 
-impl<'e> Parser<'e> {
-    fn new(scope: &'e ParseEnv<'e>, find: Option<&'e ProjectionEnv<'e>>) -> Parser<'e> {
-        Parser {
+impl<'e> ProjectionParser<'e> {
+    fn new(scope: &'e ParseEnv<'e>, find: Option<&'e ProjectionEnv<'e>>) -> ProjectionParser<'e> {
+        ProjectionParser {
             scope,
             find,
             root: Branch::default(),
@@ -103,24 +103,28 @@ impl<'e> Parser<'e> {
         }
     }
 
-    fn run(mut self, spec: Doc<'_>) -> Result<Projection> {
+    fn parse(mut self, spec: Doc<'_>) -> Result<Projection> {
         for element in spec {
             let name = element.key_str();
             self.id_mentioned |= name == "_id" || name.starts_with("_id.");
             self.element(element, "")?;
         }
-        // A projection of the `_id` and find's operators alone says by these what it is.
+        // A projection with only `_id` and find operators: the operators determine the kind.
         let kind = self.kind.unwrap_or({
             let included = if self.slice { self.id_kept } else { self.elem_match || self.id_kept };
-            if included { Kind::Inclusion } else { Kind::Exclusion }
+            if included { ProjectionKind::Inclusion } else { ProjectionKind::Exclusion }
         });
-        if kind == Kind::Inclusion && !self.id_mentioned {
-            self.root.push("_id", Entry::Keep);
+        if kind == ProjectionKind::Inclusion && !self.id_mentioned {
+            self.root.push("_id", FieldProjection::Keep);
         }
-        if kind == Kind::Exclusion && self.id_kept {
+        if kind == ProjectionKind::Exclusion && self.id_kept {
             self.root.remove("_id");
         }
-        Ok(Projection { root: self.root, inclusion: kind == Kind::Inclusion, positional: self.positional })
+        Ok(Projection {
+            root: self.root,
+            inclusion: kind == ProjectionKind::Inclusion,
+            positional: self.positional,
+        })
     }
 
     /// Parses one field of the projection, or of the document at `outer` inside it.
@@ -157,13 +161,14 @@ impl<'e> Parser<'e> {
                     return Err(Error::new(31308, text));
                 }
                 let expr = Expr::parse(literal, self.scope)?;
-                self.insert(&path, Entry::Computed(expr))?;
-                if self.kind == Some(Kind::Exclusion) {
+                // Inserting first lets the error for conflicting paths take precedence.
+                self.insert(&path, FieldProjection::Computed(expr))?;
+                if self.kind == Some(ProjectionKind::Exclusion) {
                     let shown = ShownField(name, literal);
                     let text = format!("Cannot use an expression {shown} in an exclusion projection");
                     return Err(Error::new(31310, text));
                 }
-                self.kind = Some(Kind::Inclusion);
+                self.kind = Some(ProjectionKind::Inclusion);
                 Ok(())
             }
         }
@@ -182,17 +187,17 @@ impl<'e> Parser<'e> {
         let (kind, other) = if keep {
             match positional {
                 Some(before) => self.positional(before, outer)?,
-                None => self.insert(path, Entry::Keep)?,
+                None => self.insert(path, FieldProjection::Keep)?,
             }
             self.id_kept |= whole_id;
-            (Kind::Inclusion, Kind::Exclusion)
+            (ProjectionKind::Inclusion, ProjectionKind::Exclusion)
         } else {
             if positional.is_some() {
                 return Err(Error::new(31395, "positional projection cannot be used with exclusion"));
             }
-            self.insert(path, Entry::Drop)?;
+            self.insert(path, FieldProjection::Drop)?;
             self.id_dropped |= whole_id;
-            (Kind::Exclusion, Kind::Inclusion)
+            (ProjectionKind::Exclusion, ProjectionKind::Inclusion)
         };
         if whole_id {
             return Ok(());
@@ -236,11 +241,11 @@ impl<'e> Parser<'e> {
 
     /// Parses `{path: {$operator: …}}` in the expression language.
     fn expression(&mut self, inner: Doc<'_>, path: &str) -> Result<()> {
-        if self.kind == Some(Kind::Exclusion) {
+        if self.kind == Some(ProjectionKind::Exclusion) {
             let text = "Cannot use expression other than $meta in exclusion projection";
             return Err(Error::new(31252, text));
         }
-        self.kind = Some(Kind::Inclusion);
+        self.kind = Some(ProjectionKind::Inclusion);
         let expr = Expr::parse_document(inner, self.scope).map_err(|error| match inner.iter().next() {
             Some(first)
                 if error.code == code::INVALID_PIPELINE_OPERATOR
@@ -250,14 +255,14 @@ impl<'e> Parser<'e> {
             }
             _ => error,
         })?;
-        self.insert(path, Entry::Computed(expr))
+        self.insert(path, FieldProjection::Computed(expr))
     }
 
-    /// Parses find's `$slice`, or the expression of that name.
+    /// Parses the find operator `$slice`, or the expression with the same name.
     fn find_slice(&mut self, argument: Value<'_>, inner: Doc<'_>, path: &str) -> Result<()> {
         match parse_slice(argument) {
             Ok(slice) => {
-                self.insert(path, Entry::Slice(slice))?;
+                self.insert(path, FieldProjection::Slice(slice))?;
                 self.slice = true;
                 Ok(())
             }
@@ -295,14 +300,14 @@ impl<'e> Parser<'e> {
         if !top_level || path.contains('.') {
             return Err(Error::new(31275, "Cannot use $elemMatch projection on a nested field."));
         }
-        refuse_special_features(condition)?;
+        reject_special_features(condition)?;
         let filter = Filter::parse(doc! { path: inner }.as_doc(), env.filter)?;
-        self.insert(path, Entry::ElemMatch(Box::new(filter)))?;
+        self.insert(path, FieldProjection::ElemMatch(Box::new(filter)))?;
         self.elem_match = true;
         Ok(())
     }
 
-    /// Parses `{"path.$": true}`; `before` is what stands before the operator.
+    /// Parses `{"path.$": true}`. `before` is the path before the operator.
     fn positional(&mut self, before: &str, outer: &str) -> Result<()> {
         if self.positional {
             let text = "Cannot specify more than one positional projection per query.";
@@ -319,19 +324,19 @@ impl<'e> Parser<'e> {
         }
         let path = if outer.is_empty() { before.to_owned() } else { format!("{outer}.{before}") };
         field_path(&path)?;
-        refuse_special_features(query)?;
-        self.insert(&path, Entry::Positional)?;
+        reject_special_features(query)?;
+        self.insert(&path, FieldProjection::Positional)?;
         self.positional = true;
         Ok(())
     }
 
-    /// Puts `entry` at `path`.
-    fn insert(&mut self, path: &str, entry: Entry) -> Result<()> {
+    /// Inserts `entry` at `path`.
+    fn insert(&mut self, path: &str, entry: FieldProjection) -> Result<()> {
         let parsed = field_path(path)?;
         let names: Vec<&str> = parsed.names().collect();
         let Some((last, leading)) = names.split_last() else { return Ok(()) };
-        let computed = matches!(entry, Entry::Computed(_) | Entry::ElemMatch(_));
-        let positional = matches!(entry, Entry::Positional);
+        let computed = matches!(entry, FieldProjection::Computed(_) | FieldProjection::ElemMatch(_));
+        let positional = matches!(entry, FieldProjection::Positional);
         let branch = descend(&mut self.root, leading, path, computed, positional)?;
         if branch.position(last.as_bytes()).is_some() {
             return Err(Error::new(31250, format!("Path collision at {path}")));
@@ -340,13 +345,13 @@ impl<'e> Parser<'e> {
         Ok(())
     }
 
-    /// Makes the branch of the document at `path`, which nothing else may have named.
+    /// Creates the branch for the document at `path`, which no other entry may name.
     fn branch(&mut self, path: &str) -> Result<()> {
-        self.insert(path, Entry::Branch(Branch::default()))
+        self.insert(path, FieldProjection::Branch(Branch::default()))
     }
 }
 
-/// The branch at `names` below `branch`, made where there is none.
+/// Finds or creates the branch at `names` below `branch`.
 fn descend<'b>(
     branch: &'b mut Branch,
     names: &[&str],
@@ -360,12 +365,12 @@ fn descend<'b>(
     let at = match branch.position(name.as_bytes()) {
         Some(at) => at,
         None => {
-            branch.push(name, Entry::Branch(Branch::default()));
+            branch.push(name, FieldProjection::Branch(Branch::default()));
             branch.fields.len() - 1
         }
     };
     match &mut branch.fields[at].1 {
-        Entry::Branch(inner) => descend(inner, rest, path, computed, positional),
+        FieldProjection::Branch(inner) => descend(inner, rest, path, computed, positional),
         _ => {
             let remaining = path.split('.').skip(1).collect::<Vec<_>>().join(".");
             let text = format!("Path collision at {path} remaining portion {remaining}");
@@ -374,8 +379,8 @@ fn descend<'b>(
     }
 }
 
-/// Refuses conditions that do not say which element of an array matches.
-fn refuse_special_features(condition: Doc<'_>) -> Result<()> {
+/// Rejects queries that do not determine the matching element of an array.
+fn reject_special_features(condition: Doc<'_>) -> Result<()> {
     for element in condition {
         match (element.key_str(), element.value()) {
             (name @ ("$expr" | "$jsonSchema"), _) => {
@@ -383,11 +388,11 @@ fn refuse_special_features(condition: Doc<'_>) -> Result<()> {
                 return Err(Error::new(code::QUERY_FEATURE_NOT_ALLOWED, text));
             }
             ("$and" | "$or" | "$nor", Value::Array(branches)) => {
-                branches.iter().filter_map(Value::as_doc).try_for_each(refuse_special_features)?;
+                branches.iter().filter_map(Value::as_doc).try_for_each(reject_special_features)?;
             }
             (_, Value::Document(inner)) => {
                 let inner = inner.get_doc("$elemMatch").or_else(|| inner.get_doc("$not"));
-                inner.map_or(Ok(()), refuse_special_features)?;
+                inner.map_or(Ok(()), reject_special_features)?;
             }
             _ => {}
         }
@@ -395,7 +400,7 @@ fn refuse_special_features(condition: Doc<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Parses the argument of find's `$slice`.
+/// Parses the argument of the find operator `$slice`.
 fn parse_slice(argument: Value<'_>) -> Result<Slice> {
     let size = |number: i32| usize::try_from(number.unsigned_abs()).unwrap_or(usize::MAX);
     if let Some(count) = to_i32(argument) {
@@ -421,7 +426,7 @@ fn parse_slice(argument: Value<'_>) -> Result<Slice> {
     Ok(if from < 0 { Slice::FromEnd(size(from), size(count)) } else { Slice::From(size(from), size(count)) })
 }
 
-/// A number cut to a 32-bit integer.
+/// Truncates a number to a 32-bit integer.
 fn to_i32(value: Value<'_>) -> Option<i32> {
     match value {
         Value::Int32(number) => Some(number),
@@ -432,7 +437,7 @@ fn to_i32(value: Value<'_>) -> Option<i32> {
     }
 }
 
-/// Why `{$meta: kind}` cannot be projected.
+/// The error for `{$meta: kind}` in a projection.
 fn meta_error(kind: Value<'_>) -> Error {
     let Value::String(name) = kind else {
         return Error::new(17307, "$meta only supports string arguments");

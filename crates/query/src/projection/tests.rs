@@ -1,4 +1,4 @@
-//! What projections show of documents, and which ones are refused.
+//! Results of projections, and projections that the parser rejects.
 
 use super::{Projection, ProjectionEnv};
 use crate::error::{Error, Result};
@@ -30,7 +30,7 @@ fn stage(spec: &DocBuf, doc: &DocBuf) -> Result<DocBuf> {
 }
 
 #[test]
-fn inclusion_and_exclusion() {
+fn inclusion_keeps_and_exclusion_drops_named_fields() {
     let doc =
         || doc! { "_id": 1, "a": 1, "b": { "c": 2, "d": 3 }, "e": [{ "c": 4, "f": 5 }, 6, [{ "c": 7 }]] };
     let cases = [
@@ -56,7 +56,7 @@ fn inclusion_and_exclusion() {
 }
 
 #[test]
-fn computed_fields_come_last() {
+fn computed_fields_follow_kept_fields() {
     let doc = || doc! { "_id": 1, "a": 2, "b": { "c": 3 }, "d": [{ "x": 1 }, 2] };
     let cases = [
         (doc! { "z": "$a", "b": 1 }, doc! { "_id": 1, "b": { "c": 3 }, "z": 2 }),
@@ -73,7 +73,7 @@ fn computed_fields_come_last() {
 }
 
 #[test]
-fn arrays() {
+fn projection_applies_to_documents_in_arrays() {
     let doc =
         || doc! { "_id": 1, "list": [1, 2, 3, 4], "nested": { "list": [{ "x": 1 }, { "x": 2, "y": 3 }] } };
     let shown = |list| doc! { "_id": 1, "list": list };
@@ -102,21 +102,21 @@ fn arrays() {
 }
 
 #[test]
-fn positional_cuts_the_first_array_of_the_path_alone() {
+fn positional_reduces_only_the_first_array_of_the_path() {
     let doc = doc! { "_id": 1, "list": [1, { "b": [7, 8] }, { "b": [9], "c": 2 }], "n": 5 };
     let inner = parse(&doc! { "list.b.$": 1 }).unwrap();
-    // The number has no field `b`: it is not among the elements that are counted.
+    // The number has no field `b`, so it does not count for the index.
     let shown = project(&inner, &doc, Some(1)).unwrap();
     assert_eq!(shown, doc! { "_id": 1, "list": [{ "b": [9] }] });
     assert_eq!(project(&inner, &doc, Some(2)).unwrap_err().code, 51247);
     assert_eq!(project(&inner, &doc, None).unwrap_err().code, 51246);
-    // Without an array there is nothing to cut, and no error.
+    // Without an array the value is kept, without an error.
     let scalar = parse(&doc! { "n.$": 1 }).unwrap();
     assert_eq!(project(&scalar, &doc, None).unwrap(), doc! { "_id": 1, "n": 5 });
 }
 
 #[test]
-fn refused_projections() {
+fn parsing_rejects_invalid_projections() {
     let cases = [
         (doc! { "a": 1, "b": 0 }, 31254, "Cannot do exclusion on field b in inclusion projection"),
         (doc! { "a": 0, "b": 1 }, 31253, "Cannot do inclusion on field b in exclusion projection"),
@@ -193,7 +193,7 @@ fn refused_projections() {
 }
 
 #[test]
-fn unset_stage() {
+fn unset_drops_fields() {
     let run = |spec: Value<'_>| {
         project(&Projection::parse_unset(spec)?, &doc! { "a": 1, "b": { "c": 2, "d": 3 } }, None)
     };
@@ -206,7 +206,7 @@ fn unset_stage() {
 }
 
 #[test]
-fn what_a_projection_needs() {
+fn needed_paths_lists_the_paths_read() {
     let projection = parse(&doc! { "a": 1, "b.c": 1, "_id": 0 }).unwrap();
     assert_eq!(projection.covered_paths(), Some(vec![Path::new("a"), Path::new("b.c")]));
     assert!(projection.changes("b") && projection.changes("x") && !projection.changes("a"));
@@ -221,7 +221,7 @@ fn what_a_projection_needs() {
 }
 
 #[test]
-fn many_fields() {
+fn projection_handles_many_fields() {
     let (mut spec, mut before, mut kept) = (DocBuilder::new(), DocBuilder::new(), DocBuilder::new());
     for at in 0..100 {
         let name = format!("field{at}");

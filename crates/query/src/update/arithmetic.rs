@@ -1,13 +1,11 @@
-//! `$inc`, `$mul` and `$bit`: arithmetic that keeps the wider of two number types and never overflows silently.
+//! `$inc`, `$mul` and `$bit`: the result has the wider of two numeric types, and overflow is an error.
 
-use super::UpdateEnv;
-use super::modifier::Modifier;
-use super::rewrite::Scope;
+use super::scope::Scope;
 use crate::display::ShownField;
 use crate::error::{Error, Result};
 use diwan_value::{Decimal128, Value, ValueBuf};
 
-/// Which arithmetic.
+/// The operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arithmetic {
     /// `$inc`.
@@ -33,15 +31,15 @@ impl Arithmetic {
 }
 
 /// Parses the argument of `$inc` or `$mul`.
-pub(super) fn parse(operation: Arithmetic, path: &str, value: Value<'_>) -> Result<Modifier> {
+pub(super) fn parse(operation: Arithmetic, path: &str, value: Value<'_>) -> Result<ValueBuf> {
     if value.is_number() {
-        return Ok(Modifier::Arithmetic(operation, ValueBuf::new(value)));
+        return Ok(ValueBuf::new(value));
     }
     let (verb, shown) = (operation.verb(), ShownField(path, value));
     Err(Error::type_mismatch(format!("Cannot {verb} with non-numeric argument: {{{shown}}}")))
 }
 
-/// What the operation makes of the field's current value.
+/// Applies the operation to the field's current value.
 pub(super) fn apply<'v>(
     operation: Arithmetic,
     current: Value<'v>,
@@ -67,7 +65,7 @@ pub(super) fn apply<'v>(
     })
 }
 
-/// The value of a field that was missing: the operand, or zero of its type.
+/// The value for a missing field: the operand, or zero of its type.
 pub(super) fn initial(operation: Arithmetic, operand: Value<'_>) -> Value<'_> {
     match operation {
         Arithmetic::Add => operand,
@@ -75,7 +73,7 @@ pub(super) fn initial(operation: Arithmetic, operand: Value<'_>) -> Value<'_> {
     }
 }
 
-/// The result in the wider type; two `Int32` widen to `Int64` when they must. `None` on overflow of `Int64`.
+/// The result in the wider type. Two `Int32` give an `Int64` if needed. `None` on overflow of `Int64`.
 fn combine(operation: Arithmetic, a: Value<'_>, b: Value<'_>) -> Option<Value<'static>> {
     match (a, b) {
         (Value::Decimal128(_), _) | (_, Value::Decimal128(_)) => {
@@ -126,7 +124,7 @@ fn to_decimal(value: Value<'_>) -> Option<Decimal128> {
     }
 }
 
-/// A number with its type, as messages show it.
+/// Formats a number with its type for messages.
 fn typed(value: Value<'_>) -> String {
     match value {
         Value::Int32(number) => format!("(NumberInt){number}"),
@@ -137,12 +135,12 @@ fn typed(value: Value<'_>) -> String {
     }
 }
 
-/// One step of a `$bit`.
+/// One operation of a `$bit`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BitOperation {
     operator: BitOperator,
     operand: i64,
-    /// Whether the operand was an `Int64`, which makes the result one.
+    /// Whether the operand was an `Int64`, which makes the result an `Int64`.
     long: bool,
 }
 
@@ -154,7 +152,7 @@ enum BitOperator {
 }
 
 /// Parses the argument of `$bit`.
-pub(super) fn parse_bit(_: &str, value: Value<'_>, _: &UpdateEnv<'_>) -> Result<Modifier> {
+pub(super) fn parse_bit(value: Value<'_>) -> Result<Vec<BitOperation>> {
     let Value::Document(doc) = value else {
         return Err(Error::bad_value(format!(
             "The $bit modifier is not compatible with a {}. You must pass in an embedded document: \
@@ -195,10 +193,10 @@ pub(super) fn parse_bit(_: &str, value: Value<'_>, _: &UpdateEnv<'_>) -> Result<
             "You must pass in at least one bitwise operation. The format is: {$bit: {field: {and/or/xor: #}}",
         ));
     }
-    Ok(Modifier::Bit(operations))
+    Ok(operations)
 }
 
-/// What the operations make of the field's current value.
+/// Applies the operations to the field's current value.
 pub(super) fn apply_bits(
     operations: &[BitOperation],
     current: Value<'_>,
@@ -224,7 +222,7 @@ pub(super) fn apply_bits(
         };
         long |= operation.long;
     }
-    // Without a long operand both sides were sign-extended, so the result fits.
+    // Without an `Int64` operand both sides were sign-extended, so the result fits.
     Ok(match i32::try_from(bits) {
         Ok(bits) if !long => Value::Int32(bits),
         _ => Value::Int64(bits),

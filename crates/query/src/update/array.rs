@@ -1,10 +1,9 @@
-//! The operators on arrays: `$push`, `$addToSet`, `$pop`, `$pull` and `$pullAll`.
+//! The array operators `$push`, `$addToSet`, `$pop`, `$pull` and `$pullAll`.
 
 use super::UpdateEnv;
-use super::modifier::Modifier;
-use super::rewrite::{Outcome, Scope};
+use super::scope::{Outcome, Scope};
 use crate::error::{Error, Result};
-use crate::filter::{ArrayFilter, ValueFilter};
+use crate::filter::ValueFilter;
 use crate::sort::ElementOrder;
 use diwan_value::{Array, ArrayBuilder, DocBuilder, RawValue, Value, ValueBuf, compare_with};
 use std::collections::HashSet;
@@ -12,20 +11,20 @@ use std::collections::HashSet;
 /// A parsed `$push`.
 #[derive(Debug)]
 pub(super) struct Push {
-    /// What is pushed.
+    /// The values to push.
     pub values: Vec<ValueBuf>,
-    /// How many elements stay: the first ones, or the last ones if negative.
+    /// How many elements to keep: the first ones, or the last ones if negative.
     slice: Option<i64>,
     sort: Option<ElementOrder>,
-    /// Where the values go; from the end if negative.
+    /// Where to insert the values; counted from the end if negative.
     position: Option<i64>,
 }
 
 /// Parses the argument of `$push`.
-pub(super) fn parse_push(_: &str, value: Value<'_>, _: &UpdateEnv<'_>) -> Result<Modifier> {
+pub(super) fn parse_push(value: Value<'_>) -> Result<Push> {
     let Some(clauses) = value.as_doc().filter(|doc| doc.contains_key("$each")) else {
         let values = vec![ValueBuf::new(value)];
-        return Ok(Modifier::Push(Push { values, slice: None, sort: None, position: None }));
+        return Ok(Push { values, slice: None, sort: None, position: None });
     };
     let mut push = Push { values: Vec::new(), slice: None, sort: None, position: None };
     let mut seen = HashSet::new();
@@ -58,16 +57,16 @@ pub(super) fn parse_push(_: &str, value: Value<'_>, _: &UpdateEnv<'_>) -> Result
             _ => return Err(Error::bad_value(format!("Unrecognized clause in $push: {name}"))),
         }
     }
-    Ok(Modifier::Push(push))
+    Ok(push)
 }
 
-/// A whole number of any numeric type, or the text of the refusal.
-fn whole(value: Value<'_>, refusal: impl FnOnce() -> String) -> Result<i64> {
-    value.as_i64_exact().ok_or_else(|| Error::bad_value(refusal()))
+/// A whole number of any numeric type, or an error with the text from `message`.
+fn whole(value: Value<'_>, message: impl FnOnce() -> String) -> Result<i64> {
+    value.as_i64_exact().ok_or_else(|| Error::bad_value(message()))
 }
 
 impl Push {
-    /// Writes the array `current` with the values pushed under `key`.
+    /// Writes the array `current` with the pushed values under `key`.
     pub fn apply(
         &self,
         key: &str,
@@ -102,7 +101,7 @@ impl Push {
         };
         let simple = self.sort.is_none() && kept.len() == total;
         if simple && self.values.is_empty() {
-            // An empty array that is made is a change that its maker notices.
+            // The caller reports a new empty array as a change.
             out.append(key, array);
             return Ok(Outcome::Unchanged);
         }
@@ -137,10 +136,10 @@ fn append_values<'v>(values: impl Iterator<Item = Value<'v>>, start: usize, out:
 }
 
 /// Parses the argument of `$addToSet`: distinct values.
-pub(super) fn parse_add_to_set(_: &str, value: Value<'_>, env: &UpdateEnv<'_>) -> Result<Modifier> {
+pub(super) fn parse_add_to_set(value: Value<'_>, env: &UpdateEnv<'_>) -> Result<Vec<ValueBuf>> {
     let each = value.as_doc().and_then(|doc| doc.iter().next().map(|first| (doc, first)));
     let Some((doc, first)) = each.filter(|(_, first)| first.key == b"$each") else {
-        return Ok(Modifier::AddToSet(vec![ValueBuf::new(value)]));
+        return Ok(vec![ValueBuf::new(value)]);
     };
     let Value::Array(array) = first.value() else {
         return Err(Error::type_mismatch(format!(
@@ -159,10 +158,10 @@ pub(super) fn parse_add_to_set(_: &str, value: Value<'_>, env: &UpdateEnv<'_>) -
     sorted.sort_by(|(_, a), (_, b)| compare_with(*a, *b, collator));
     sorted.dedup_by(|(_, later), (_, first)| compare_with(*later, *first, collator).is_eq());
     sorted.sort_by_key(|(at, _)| *at);
-    Ok(Modifier::AddToSet(sorted.into_iter().map(|(_, value)| ValueBuf::new(value)).collect()))
+    Ok(sorted.into_iter().map(|(_, value)| ValueBuf::new(value)).collect())
 }
 
-/// Writes the array `current` with those of `values` appended that it does not hold.
+/// Writes the array `current` with those of `values` appended that it does not contain.
 pub(super) fn add_to_set(
     values: &[ValueBuf],
     key: &str,
@@ -191,7 +190,7 @@ pub(super) fn add_to_set(
     Ok(Outcome::Changed)
 }
 
-/// An array of `values`.
+/// Makes an array of `values`.
 pub(super) fn of_values(values: &[ValueBuf]) -> ArrayBuilder {
     let mut array = ArrayBuilder::new();
     for value in values {
@@ -200,15 +199,15 @@ pub(super) fn of_values(values: &[ValueBuf]) -> ArrayBuilder {
     array
 }
 
-/// Parses the argument of `$pop`.
-pub(super) fn parse_pop(path: &str, value: Value<'_>, _: &UpdateEnv<'_>) -> Result<Modifier> {
+/// Parses the argument of `$pop`. Returns whether to remove the first element instead of the last one.
+pub(super) fn parse_pop(path: &str, value: Value<'_>) -> Result<bool> {
     let shown = crate::display::ShownField(path, value);
     if !value.is_number() {
         return Err(Error::failed_to_parse(format!("Expected a number in: {shown}")));
     }
     match value.as_i64_exact() {
-        Some(1) => Ok(Modifier::Pop { first: false }),
-        Some(-1) => Ok(Modifier::Pop { first: true }),
+        Some(1) => Ok(false),
+        Some(-1) => Ok(true),
         Some(other) => Err(Error::failed_to_parse(format!("$pop expects 1 or -1, found: {other}"))),
         None => Err(Error::failed_to_parse(format!("Expected an integer: {shown}"))),
     }
@@ -245,26 +244,26 @@ pub(super) fn pop(
 /// Which elements `$pull` and `$pullAll` remove.
 #[derive(Debug)]
 pub(super) enum PullCondition {
-    /// Those that satisfy a condition.
+    /// Elements that satisfy a condition.
     Matching(ValueFilter),
-    /// Those that are equal to one of these.
+    /// Elements that equal one of these values.
     Values(Vec<ValueBuf>),
 }
 
 /// Parses the argument of `$pull`.
-pub(super) fn parse_pull(_: &str, value: Value<'_>, env: &UpdateEnv<'_>) -> Result<Modifier> {
-    Ok(Modifier::Pull(PullCondition::Matching(ValueFilter::parse(value, env.filter)?)))
+pub(super) fn parse_pull(value: Value<'_>, env: &UpdateEnv<'_>) -> Result<PullCondition> {
+    ValueFilter::parse(value, env.filter).map(PullCondition::Matching)
 }
 
 /// Parses the argument of `$pullAll`.
-pub(super) fn parse_pull_all(_: &str, value: Value<'_>, _: &UpdateEnv<'_>) -> Result<Modifier> {
+pub(super) fn parse_pull_all(value: Value<'_>) -> Result<PullCondition> {
     let Value::Array(values) = value else {
         return Err(Error::bad_value(format!(
             "$pullAll requires an array argument but was given a {}",
             value.tag().alias()
         )));
     };
-    Ok(Modifier::Pull(PullCondition::Values(values.iter().map(ValueBuf::new).collect())))
+    Ok(PullCondition::Values(values.iter().map(ValueBuf::new).collect()))
 }
 
 impl PullCondition {
@@ -307,46 +306,5 @@ impl PullCondition {
         append_values(kept.into_iter(), 0, out);
         out.end();
         Ok(Outcome::Changed)
-    }
-}
-
-/// The array filters of an update: each tells which elements its identifier stands for.
-#[derive(Debug, Default)]
-pub(super) struct ArrayFilters(Vec<ArrayFilter>);
-
-impl ArrayFilters {
-    /// Parses the filters.
-    pub fn parse(filters: Option<Array<'_>>, env: &UpdateEnv<'_>) -> Result<ArrayFilters> {
-        let mut parsed: Vec<ArrayFilter> = Vec::new();
-        for filter in filters.into_iter().flat_map(Array::iter) {
-            let Value::Document(filter) = filter else {
-                return Err(Error::type_mismatch(format!(
-                    "BSON field 'update.updates.arrayFilters.0' is the wrong type '{}', expected type 'object'",
-                    filter.tag().alias()
-                )));
-            };
-            let filter = ArrayFilter::parse(filter, env.filter)?;
-            let identifier = filter.identifier();
-            if parsed.iter().any(|known| known.identifier() == identifier) {
-                return Err(Error::failed_to_parse(format!(
-                    "Found multiple array filters with the same top-level field name {identifier}"
-                )));
-            }
-            parsed.push(filter);
-        }
-        Ok(ArrayFilters(parsed))
-    }
-
-    /// The identifiers in their order.
-    pub fn identifiers(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(ArrayFilter::identifier)
-    }
-
-    /// Whether `identifier` stands for `element`; the empty one stands for all.
-    pub fn matches(&self, identifier: &str, element: RawValue<'_>) -> Result<bool> {
-        match self.0.iter().find(|known| known.identifier() == identifier) {
-            Some(filter) => filter.matches(element),
-            None => Ok(identifier.is_empty()),
-        }
     }
 }

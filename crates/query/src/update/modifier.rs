@@ -1,16 +1,16 @@
-//! The update operators: one row each in [`OPERATORS`], parsed to a [`Modifier`], which changes one value.
+//! The update operators. Each is a row in [`OPERATORS`] and is parsed to a [`Modifier`], which changes one value.
 //!
-//! Operators on numbers are in [`super::arithmetic`], those on arrays in [`super::array`].
+//! [`super::arithmetic`] has the operators on numbers, [`super::array`] those on arrays.
 
 use super::arithmetic::{self, Arithmetic, BitOperation};
 use super::array::{PullCondition, Push};
-use super::rewrite::{Outcome, Scope};
+use super::scope::{Outcome, Scope};
 use super::{UpdateEnv, array};
 use crate::display::ShownField;
 use crate::error::{Error, Result, code};
 use diwan_value::{Array, Doc, DocBuilder, Path, RawValue, Value, ValueBuf, compare_with};
 
-/// What happens to one value.
+/// A change of one value.
 #[derive(Debug)]
 pub(super) enum Modifier {
     /// `$set`.
@@ -37,53 +37,58 @@ pub(super) enum Modifier {
     AddToSet(Vec<ValueBuf>),
     /// `$pop`.
     Pop {
-        /// Whether the first element goes, not the last one.
+        /// Whether to remove the first element instead of the last one.
         first: bool,
     },
     /// `$pull` and `$pullAll`.
     Pull(PullCondition),
-    /// The target of a `$rename`: takes the value that lies at the path.
+    /// The target of a `$rename`, which receives the value at this path.
     RenameFrom(Path),
 }
 
 /// Parses an operator's argument for one path.
-type Parser = fn(&str, Value<'_>, &UpdateEnv<'_>) -> Result<Modifier>;
+type ModifierParser = fn(&str, Value<'_>, &UpdateEnv<'_>) -> Result<Modifier>;
 
-/// The operators. `$rename` touches two paths, so the tree's builder handles it: its parser gives the source's modifier.
-const OPERATORS: &[(&str, Parser)] = &[
-    ("$addToSet", array::parse_add_to_set),
-    ("$bit", arithmetic::parse_bit),
+/// The operators. `$rename` changes two paths, so the builder of the tree handles it: its parser here returns the
+/// modifier of the source.
+const OPERATORS: &[(&str, ModifierParser)] = &[
+    ("$addToSet", |_, value, env| array::parse_add_to_set(value, env).map(Modifier::AddToSet)),
+    ("$bit", |_, value, _| arithmetic::parse_bit(value).map(Modifier::Bit)),
     ("$currentDate", parse_current_date),
-    ("$inc", |path, value, _| arithmetic::parse(Arithmetic::Add, path, value)),
+    ("$inc", |path, value, _| parse_arithmetic(Arithmetic::Add, path, value)),
     ("$max", |_, value, _| Ok(Modifier::Max(ValueBuf::new(value)))),
     ("$min", |_, value, _| Ok(Modifier::Min(ValueBuf::new(value)))),
-    ("$mul", |path, value, _| arithmetic::parse(Arithmetic::Multiply, path, value)),
-    ("$pop", array::parse_pop),
-    ("$pull", array::parse_pull),
-    ("$pullAll", array::parse_pull_all),
-    ("$push", array::parse_push),
+    ("$mul", |path, value, _| parse_arithmetic(Arithmetic::Multiply, path, value)),
+    ("$pop", |path, value, _| array::parse_pop(path, value).map(|first| Modifier::Pop { first })),
+    ("$pull", |_, value, env| array::parse_pull(value, env).map(Modifier::Pull)),
+    ("$pullAll", |_, value, _| array::parse_pull_all(value).map(Modifier::Pull)),
+    ("$push", |_, value, _| array::parse_push(value).map(Modifier::Push)),
     ("$rename", |_, _, _| Ok(Modifier::Unset)),
     ("$set", |_, value, _| Ok(Modifier::Set(ValueBuf::new(value)))),
     ("$setOnInsert", |_, value, _| Ok(Modifier::SetOnInsert(ValueBuf::new(value)))),
     ("$unset", |_, _, _| Ok(Modifier::Unset)),
 ];
 
-/// Refuses what is not the name of an operator.
+/// Rejects a name that is not an operator.
 pub(super) fn check_name(name: &str) -> Result<()> {
     find(name).map(|_| ())
 }
 
-/// Parses the argument that operator `name` has for `path`.
+/// Parses the argument of operator `name` for `path`.
 pub(super) fn parse(name: &str, path: &str, value: Value<'_>, env: &UpdateEnv<'_>) -> Result<Modifier> {
     find(name)?(path, value, env)
 }
 
-fn find(name: &str) -> Result<Parser> {
+fn find(name: &str) -> Result<ModifierParser> {
     OPERATORS.iter().find(|(known, _)| *known == name).map(|(_, parser)| *parser).ok_or_else(|| {
         Error::failed_to_parse(format!(
             "Unknown modifier: {name}. Expected a valid update modifier or pipeline-style update specified as an array"
         ))
     })
+}
+
+fn parse_arithmetic(operation: Arithmetic, path: &str, value: Value<'_>) -> Result<Modifier> {
+    arithmetic::parse(operation, path, value).map(|operand| Modifier::Arithmetic(operation, operand))
 }
 
 fn parse_current_date(_: &str, value: Value<'_>, _: &UpdateEnv<'_>) -> Result<Modifier> {
@@ -117,7 +122,7 @@ fn parse_current_date(_: &str, value: Value<'_>, _: &UpdateEnv<'_>) -> Result<Mo
     }
 }
 
-/// Checks a `$rename` from `from` and gives the target's path.
+/// Checks a `$rename` from `from` and returns the target path.
 pub(super) fn parse_rename<'v>(from: &str, value: Value<'v>) -> Result<&'v str> {
     let shown = || ShownField(from, value).to_string();
     let Value::String(to) = value else {
@@ -129,7 +134,7 @@ pub(super) fn parse_rename<'v>(from: &str, value: Value<'v>) -> Result<&'v str> 
     Ok(to)
 }
 
-/// Checks what the two paths of a `$rename` are to each other; both were checked to be paths.
+/// Checks the two paths of a `$rename` against each other. Each was checked to be a valid path.
 pub(super) fn check_rename(from: &str, to: &str) -> Result<()> {
     let shown = ShownField(from, Value::String(to));
     if from == to {
@@ -141,17 +146,17 @@ pub(super) fn check_rename(from: &str, to: &str) -> Result<()> {
         let text = format!("The source and target field for $rename must not be on the same path: {shown}");
         return Err(Error::bad_value(text));
     }
-    if source.names().any(super::tree::is_dynamic) {
+    if source.names().any(super::path::is_dynamic) {
         return Err(Error::bad_value(format!("The source field for $rename may not be dynamic: {from}")));
     }
-    if target.names().any(super::tree::is_dynamic) {
+    if target.names().any(super::path::is_dynamic) {
         return Err(Error::bad_value(format!("The destination field for $rename may not be dynamic: {to}")));
     }
     Ok(())
 }
 
 impl Modifier {
-    /// How many levels the value has that the modifier writes.
+    /// How many levels the value that the modifier writes has.
     pub fn value_depth(&self) -> usize {
         match self {
             Modifier::Set(value)
@@ -164,7 +169,7 @@ impl Modifier {
         }
     }
 
-    /// Whether the modifier makes a field that is not there.
+    /// Whether the modifier creates a missing field.
     pub fn creates(&self, scope: &Scope<'_>) -> Result<bool> {
         Ok(match self {
             Modifier::Unset | Modifier::Pop { .. } | Modifier::Pull(_) => false,
@@ -174,12 +179,12 @@ impl Modifier {
         })
     }
 
-    /// Whether a path that could not exist is an error even though the modifier makes no fields.
+    /// Whether an impossible path is an error although the modifier does not create fields.
     pub fn needs_viable_path(&self) -> bool {
         matches!(self, Modifier::Pop { .. } | Modifier::Pull(_))
     }
 
-    /// Writes the new value of the existing field `key`, unless it stays as it is.
+    /// Writes the new value of the existing field `key`, unless it does not change.
     pub fn modify(
         &self,
         key: &str,
@@ -232,7 +237,7 @@ impl Modifier {
         }
     }
 
-    /// Writes the field `key`, which is not there; only called if [`Modifier::creates`].
+    /// Writes the missing field `key`. Only called if [`Modifier::creates`] is true.
     pub fn create(&self, key: &str, scope: &Scope<'_>, out: &mut DocBuilder) -> Result<()> {
         match self {
             Modifier::Set(value)
@@ -264,7 +269,7 @@ impl Modifier {
     }
 }
 
-/// Writes `new` unless it is the current value to the bit.
+/// Writes `new` unless it is bitwise equal to the current value.
 fn replace(key: &str, current: RawValue<'_>, new: RawValue<'_>, out: &mut DocBuilder) -> Outcome {
     if current == new {
         return Outcome::Untouched;
@@ -282,7 +287,7 @@ fn replace_number(key: &str, current: Value<'_>, new: Value<'_>, out: &mut DocBu
     Outcome::Changed
 }
 
-/// How many levels a value has: a scalar none.
+/// How many levels a value has; a scalar has none.
 pub(super) fn depth(value: Value<'_>) -> usize {
     let nested = |elements: Doc<'_>| 1 + elements.iter().map(|inner| depth(inner.value())).max().unwrap_or(0);
     match value {
@@ -296,7 +301,7 @@ fn depth_of_all(values: &[ValueBuf]) -> usize {
     values.iter().map(|value| depth(value.as_value())).max().unwrap_or(0)
 }
 
-/// The value that a `$rename` moves: what lies at `from` through documents.
+/// The value that a `$rename` moves: the value at `from`, through documents only.
 fn rename_source<'s>(scope: &Scope<'s>, from: &Path) -> Result<Option<RawValue<'s>>> {
     let last = from.depth() - 1;
     let mut doc = scope.root;

@@ -1,8 +1,8 @@
-//! Updates by an aggregation pipeline: the stages that make one document of one.
+//! Updates by an aggregation pipeline, with the stages that transform single documents.
 
 use super::UpdateEnv;
 use super::modifier::depth;
-use super::tree::too_deep;
+use super::path::too_deep;
 use crate::error::Result;
 use crate::expr::{Context, EvalEnv, ParseEnv};
 use crate::pipeline::Transform;
@@ -27,8 +27,8 @@ impl Pipeline {
         stages.iter().map(|stage| Transform::parse_stage(stage, scope)).collect::<Result<_>>().map(Pipeline)
     }
 
-    /// What the stages make of `doc`.
-    pub fn run(&self, doc: Doc<'_>, context: &Context) -> Result<DocBuf> {
+    /// Applies the stages to `doc`.
+    pub fn apply(&self, doc: Doc<'_>, context: &Context) -> Result<DocBuf> {
         let mut current = doc.to_owned();
         for stage in &self.0 {
             let arena = Bump::new();
@@ -42,14 +42,5 @@ impl Pipeline {
             return Err(too_deep());
         }
         Ok(current)
-    }
-
-    /// Whether the stages may change the top-level field `name`.
-    pub fn touches(&self, name: &str) -> bool {
-        self.0.iter().any(|stage| match stage {
-            Transform::AddFields(fields) => fields.names().any(|changed| changed == name),
-            Transform::Project(projection) => projection.changes(name),
-            Transform::Replace(_) => true,
-        })
     }
 }

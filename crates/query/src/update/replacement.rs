@@ -1,6 +1,5 @@
-//! Replacement documents: the whole document but its `_id` is exchanged.
+//! Replacement documents, which replace everything except the `_id`.
 
-use super::rewrite::check_top_level_name;
 use crate::display::ShownField;
 use crate::error::{Error, Result, code};
 use crate::expr::Context;
@@ -11,8 +10,20 @@ pub(super) fn check(replacement: Doc<'_>) -> Result<()> {
     replacement.iter().try_for_each(|element| check_top_level_name(element.key_str()))
 }
 
-/// The document that takes the place of `doc`; `None` if it is the same. Top-level timestamps that are zero become
-/// `timestamp`, if there is one.
+/// Rejects a top-level field whose name looks like an operator.
+pub(super) fn check_top_level_name(name: &str) -> Result<()> {
+    if !name.starts_with('$') {
+        return Ok(());
+    }
+    let text = format!(
+        "The dollar ($) prefixed field '{name}' in '{name}' is not allowed in the context of an update's \
+         replacement document. Consider using an aggregation pipeline with $replaceWith."
+    );
+    Err(Error::new(code::DOLLAR_PREFIXED_FIELD_NAME, text))
+}
+
+/// The document that replaces `doc`; `None` if it is identical. Top-level timestamps of zero become `timestamp`, if
+/// there is one.
 pub(super) fn apply(
     replacement: Doc<'_>,
     doc: Doc<'_>,
@@ -52,7 +63,7 @@ pub(super) fn apply(
     Ok(Some(out.finish()))
 }
 
-/// The operation's timestamp.
+/// The timestamp of the operation.
 pub(super) fn timestamp(context: &Context) -> Timestamp {
     context.cluster_time.unwrap_or_else(|| Timestamp {
         seconds: u32::try_from(context.now / 1000).unwrap_or_default(),
@@ -61,7 +72,7 @@ pub(super) fn timestamp(context: &Context) -> Timestamp {
 }
 
 /// Checks that `id` can be a document's `_id`.
-pub fn check_id(id: Value<'_>) -> Result<()> {
+pub(crate) fn check_id(id: Value<'_>) -> Result<()> {
     match id {
         Value::Array(_) | Value::Regex { .. } | Value::Undefined => {
             let text = format!("The '_id' value cannot be of type {}", id.tag().alias());

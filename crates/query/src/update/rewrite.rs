@@ -1,101 +1,18 @@
-//! One pass over a document that writes its changed copy: what no change reaches is copied as bytes.
+//! Writes the changed copy of a document in one pass. Unchanged parts are copied as bytes.
 
-use super::array::ArrayFilters;
 use super::modifier::{Modifier, depth};
-use super::tree::{ArrayNode, Leaf, Node, ObjectNode, merge, too_deep};
+use super::path::too_deep;
+use super::replacement::check_top_level_name;
+use super::scope::{Outcome, Scope};
+use super::tree::{ArrayNode, Leaf, Node, ObjectNode, merge};
 use crate::display::ShownField;
 use crate::error::{Error, Result, code};
-use crate::expr::Context;
-use diwan_value::{
-    Collator, Doc, DocBuilder, Element, MAX_DEPTH, MAX_DOCUMENT_BYTES, Timestamp, Type, Value,
-};
+use diwan_value::{Doc, DocBuilder, Element, MAX_DEPTH, MAX_DOCUMENT_BYTES, Type, Value};
 
-/// How many nulls may be put into an array before an element that is set beyond its end.
+/// How many nulls may pad an array when an element beyond its end is set.
 const MAX_PADDING: usize = 1_500_000;
 
-/// What became of a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
-    /// Nothing was written: the value stays as it is.
-    Untouched,
-    /// The same value was written.
-    Unchanged,
-    /// Another value was written.
-    Changed,
-    /// Nothing was written: the field goes.
-    Removed,
-}
-
-/// Where in the document a change happens, and what it may ask.
-#[derive(Clone, Copy)]
-pub(super) struct Scope<'s> {
-    /// The document before the update.
-    pub root: Doc<'s>,
-    /// The operation's clock and collation.
-    pub context: &'s Context,
-    /// Whether the document is being made by an upsert.
-    pub insert: bool,
-    filters: &'s ArrayFilters,
-    outer: Option<&'s Scope<'s>>,
-    name: &'s str,
-    level: usize,
-}
-
-impl<'s> Scope<'s> {
-    /// The scope of the whole document.
-    pub fn new(root: Doc<'s>, context: &'s Context, insert: bool, filters: &'s ArrayFilters) -> Scope<'s> {
-        Scope { root, context, insert, filters, outer: None, name: "", level: 0 }
-    }
-
-    /// The scope of the field or element called `name`.
-    fn inside<'i>(&'i self, name: &'i str) -> Scope<'i> {
-        Scope {
-            root: self.root,
-            context: self.context,
-            insert: self.insert,
-            filters: self.filters,
-            outer: Some(self),
-            name,
-            level: self.level + 1,
-        }
-    }
-
-    /// The operation's collation.
-    pub fn collator(&self) -> Option<&'s Collator> {
-        self.context.collator.as_deref()
-    }
-
-    /// The timestamp of the operation.
-    pub fn timestamp(&self) -> Timestamp {
-        super::replacement::timestamp(self.context)
-    }
-
-    /// The path to here.
-    pub fn path(&self) -> String {
-        match self.outer {
-            Some(outer) if outer.level > 0 => format!("{}.{}", outer.path(), self.name),
-            _ => self.name.to_owned(),
-        }
-    }
-
-    /// The name of the top-level field that this is or lies in.
-    fn top(&self) -> &'s str {
-        match self.outer {
-            Some(outer) if self.level > 1 => outer.top(),
-            _ => self.name,
-        }
-    }
-
-    /// The document's `_id` as messages show it.
-    pub fn shown_id(&self) -> String {
-        match self.root.get("_id") {
-            Some(id) => ShownField("_id", id).to_string(),
-            None => "no id".to_owned(),
-        }
-    }
-}
-
-/// Writes the fields of `doc` with the changes of `node` into the open document of `out`.
+/// Writes the fields of `doc` with the changes of `node` to the open document of `out`.
 pub(super) fn fields(
     doc: Doc<'_>,
     node: &ObjectNode,
@@ -105,7 +22,7 @@ pub(super) fn fields(
     let bytes = doc.as_bytes();
     let mut found = vec![false; node.children.len()];
     let mut changed = false;
-    // The elements from `copied` to `at` stay as they are and were not yet copied.
+    // The elements from `copied` to `at` are unchanged and not yet copied.
     let (mut copied, mut at) = (4, 4);
     for element in doc {
         let end = at + element_length(&element);
@@ -126,12 +43,12 @@ pub(super) fn fields(
     Ok(changed)
 }
 
-/// How many bytes an element takes.
+/// How many bytes an element occupies.
 fn element_length(element: &Element<'_>) -> usize {
     element.key.len() + element.raw.bytes.len() + 2
 }
 
-/// Changes one existing value.
+/// Applies changes to one existing value.
 fn value(
     element: &Element<'_>,
     key: &str,
@@ -154,6 +71,7 @@ fn value(
             out.end();
             Ok(written(changed))
         }
+        // A scalar cannot have fields: an error if the update would create one, otherwise no change.
         (Node::Object(node), _) => {
             for (name, child) in &node.children {
                 check_not_viable(child, name, element, scope)?;
@@ -173,7 +91,7 @@ fn value(
     }
 }
 
-/// Lets a modifier change its value.
+/// Applies a modifier to its value.
 fn modify(
     leaf: &Leaf,
     element: &Element<'_>,
@@ -194,7 +112,7 @@ fn modify(
     Ok(outcome)
 }
 
-/// Refuses a change of the `_id` or of something inside it.
+/// Rejects a change of the `_id` or of a value inside it.
 fn check_immutable(scope: &Scope<'_>) -> Result<()> {
     if scope.top() != "_id" {
         return Ok(());
@@ -202,18 +120,6 @@ fn check_immutable(scope: &Scope<'_>) -> Result<()> {
     let path = scope.path();
     let text = format!("Performing an update on the path '{path}' would modify the immutable field '_id'");
     Err(Error::new(code::IMMUTABLE_FIELD, text))
-}
-
-/// Refuses a top-level field whose name looks like an operator.
-pub(super) fn check_top_level_name(name: &str) -> Result<()> {
-    if !name.starts_with('$') {
-        return Ok(());
-    }
-    let text = format!(
-        "The dollar ($) prefixed field '{name}' in '{name}' is not allowed in the context of an update's \
-         replacement document. Consider using an aggregation pipeline with $replaceWith."
-    );
-    Err(Error::new(code::DOLLAR_PREFIXED_FIELD_NAME, text))
 }
 
 fn check_depth(leaf: &Leaf, scope: &Scope<'_>) -> Result<()> {
@@ -234,6 +140,7 @@ fn elements(array: &Element<'_>, node: &ObjectNode, scope: &Scope<'_>, out: &mut
             None => check_not_viable(child, name, array, scope)?,
         }
     }
+    // The children are sorted as names; the pass over the array needs them by index.
     wanted.sort_by_key(|(index, ..)| *index);
     let mut wanted = wanted.into_iter().peekable();
     let mut changed = false;
@@ -250,6 +157,7 @@ fn elements(array: &Element<'_>, node: &ObjectNode, scope: &Scope<'_>, out: &mut
         }
         count += 1;
     }
+    // The remaining indexes lie beyond the end of the array. Nulls fill the gaps.
     for (index, name, child) in wanted {
         if !creates(child, scope)? {
             continue;
@@ -268,12 +176,12 @@ fn elements(array: &Element<'_>, node: &ObjectNode, scope: &Scope<'_>, out: &mut
     Ok(changed)
 }
 
-/// Stops a change of many elements as soon as the document is too large.
+/// Fails as soon as a change of many elements makes the document too large.
 fn check_size(out: &DocBuilder) -> Result<()> {
     if out.len() > MAX_DOCUMENT_BYTES { Err(super::too_large()) } else { Ok(()) }
 }
 
-/// Refuses a `$rename` to a place inside the array at `scope`.
+/// Rejects a `$rename` to a place inside the array at `scope`.
 fn check_no_rename(node: &Node, name: &str, scope: &Scope<'_>) -> Result<()> {
     match node {
         Node::Leaf(leaf) if matches!(leaf.modifier, Modifier::RenameFrom(_)) => {
@@ -296,13 +204,13 @@ fn check_no_rename(node: &Node, name: &str, scope: &Scope<'_>) -> Result<()> {
     }
 }
 
-/// The array index that a path's part denotes.
+/// The array index in a path part, if it is one.
 fn array_index(name: &str) -> Option<usize> {
     let digits = name == "0" || (!name.starts_with('0') && name.bytes().all(|byte| byte.is_ascii_digit()));
     if digits { name.parse().ok() } else { None }
 }
 
-/// Writes an array's element with the change of `node`. One that is removed becomes null, so that others keep their
+/// Writes an array element with the change of `node`. A removed element becomes null, so that the others keep their
 /// indexes.
 fn array_element(
     element: &Element<'_>,
@@ -324,7 +232,7 @@ fn array_element(
     Ok(matches!(outcome, Outcome::Changed | Outcome::Removed))
 }
 
-/// Writes the elements of an array with the changes of `node` where its filters match.
+/// Writes the elements of an array, applying the changes of `node` to those that its filters select.
 fn filtered_elements(
     array: &Element<'_>,
     node: &ArrayNode,
@@ -359,7 +267,7 @@ fn filtered_elements(
     Ok(changed)
 }
 
-/// Whether `node` makes its field where there is none. An array node does not, but must complain.
+/// Whether `node` creates its field if it is missing. An array node does not, but must report an error.
 fn creates(node: &Node, scope: &Scope<'_>) -> Result<bool> {
     match node {
         Node::Leaf(leaf) => leaf.modifier.creates(scope),
@@ -375,7 +283,7 @@ fn creates(node: &Node, scope: &Scope<'_>) -> Result<bool> {
     }
 }
 
-/// Writes the field `key`, which is not there, if `node` makes it.
+/// Writes the missing field `key`, if `node` creates it.
 fn create(node: &Node, key: &str, scope: &Scope<'_>, out: &mut DocBuilder) -> Result<bool> {
     if !creates(node, scope)? {
         return Ok(false);
@@ -389,7 +297,7 @@ fn create(node: &Node, key: &str, scope: &Scope<'_>, out: &mut DocBuilder) -> Re
     Ok(true)
 }
 
-/// Writes a new field that `node` makes.
+/// Writes a new field with the value from `node`.
 fn write_new(node: &Node, key: &str, scope: &Scope<'_>, out: &mut DocBuilder) -> Result<()> {
     match node {
         Node::Leaf(leaf) => {
@@ -415,7 +323,7 @@ fn must_exist(scope: &Scope<'_>) -> Error {
     Error::bad_value(format!("The path '{path}' must exist in the document in order to apply array updates."))
 }
 
-/// Refuses changes of the field `name` inside `element`, which cannot have such a field, where they would make it.
+/// Fails if `node` would create the field `name` inside `element`, which cannot have fields.
 fn check_not_viable(node: &Node, name: &str, element: &Element<'_>, scope: &Scope<'_>) -> Result<()> {
     let shown = || ShownField(element.key_str(), element.value());
     let mut leaves = Vec::new();

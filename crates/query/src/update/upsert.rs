@@ -1,11 +1,11 @@
-//! The document that an upsert begins with: what the query says of it by equalities.
+//! The document that an upsert starts from: the fields that the query fixes by equality.
 
-use super::tree::too_deep;
+use super::path::too_deep;
 use crate::error::{Error, Result, code};
 use crate::filter::{Filter, equality_fields};
 use diwan_value::{DocBuf, DocBuilder, MAX_DEPTH, ObjectId, Path, Value};
 
-/// The document of all values that `query` fixes, `_id` first and the others in the order of their paths.
+/// The document of all values that `query` fixes: `_id` first, then the others in path order.
 pub(super) fn from_query(query: &Filter) -> Result<DocBuf> {
     let mut fields = fixed_fields(query)?;
     if fields.iter().any(|(path, _)| path.depth() > MAX_DEPTH) {
@@ -17,7 +17,7 @@ pub(super) fn from_query(query: &Filter) -> Result<DocBuf> {
     Ok(builder.finish())
 }
 
-/// The document of the `_id` that `query` fixes, if it does.
+/// The document with the `_id` that `query` fixes, if it fixes one.
 pub(super) fn id_from_query(query: &Filter) -> Result<DocBuf> {
     let mut builder = DocBuilder::new();
     for (path, value) in fixed_fields(query)?.into_iter().filter(|(path, _)| path.name(0) == "_id") {
@@ -47,7 +47,7 @@ fn has_expr(query: &Filter) -> bool {
     }
 }
 
-/// Writes the fields, whose paths share their first `depth` parts and are in their order.
+/// Writes fields whose paths share their first `depth` parts. They are sorted by path.
 fn write(fields: &[(&Path, Value<'_>)], depth: usize, builder: &mut DocBuilder) {
     for group in fields.chunk_by(|(a, _), (b, _)| a.name(depth) == b.name(depth)) {
         let Some((path, value)) = group.first() else { continue };
@@ -61,7 +61,7 @@ fn write(fields: &[(&Path, Value<'_>)], depth: usize, builder: &mut DocBuilder) 
     }
 }
 
-/// The document with its `_id` in front: a new one if it has none.
+/// Moves the `_id` to the front, or adds a new one.
 pub(super) fn with_id_first(doc: DocBuf) -> DocBuf {
     let view = doc.as_doc();
     if view.iter().next().is_some_and(|first| first.key == b"_id") {
@@ -73,7 +73,7 @@ pub(super) fn with_id_first(doc: DocBuf) -> DocBuf {
             builder.append_raw(b"_id", id);
             let mut moved = false;
             for element in view.iter() {
-                // A second `_id` stays, for whoever stores the document to refuse.
+                // A second `_id` stays; the store rejects such a document.
                 if element.key != b"_id" || std::mem::replace(&mut moved, true) {
                     builder.append_element(element);
                 }

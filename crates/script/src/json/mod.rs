@@ -1,7 +1,7 @@
-//! Reading JSON text where it lies: what rows need of it, without a tree.
+//! Reads JSON text in place, without building a tree.
 //!
-//! Text is checked once, by [`check`]. The other functions take checked text; of other text they give less, and never
-//! panic.
+//! [`check`] validates a text once. The other functions expect validated text; on other text they return less, and
+//! never panic.
 
 mod terms;
 
@@ -10,7 +10,7 @@ pub use terms::compare_terms;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-/// How many levels of arrays and objects may lie in one another.
+/// How deep arrays and objects may nest.
 pub const MAX_DEPTH: usize = 500;
 
 /// The kinds of values.
@@ -32,7 +32,7 @@ pub enum Kind {
     Object,
 }
 
-/// What kind of value a text is, told by its first byte.
+/// The kind of a value, determined by the first byte of its text.
 pub fn kind(text: &str) -> Option<Kind> {
     Some(match text.trim_start().as_bytes().first()? {
         b'n' => Kind::Null,
@@ -46,7 +46,7 @@ pub fn kind(text: &str) -> Option<Kind> {
     })
 }
 
-/// Whether the text is exactly one value of JSON, not nested too deep.
+/// Whether the text is exactly one JSON value that does not nest too deep.
 pub fn check(text: &str) -> bool {
     let mut scanner = Scanner { bytes: text.as_bytes(), at: 0 };
     scanner.value(0).is_some() && {
@@ -55,7 +55,7 @@ pub fn check(text: &str) -> bool {
     }
 }
 
-/// The text without spaces outside of strings.
+/// Removes spaces outside of strings.
 pub fn compact(text: &str) -> Cow<'_, str> {
     if !text.bytes().any(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')) {
         return Cow::Borrowed(text);
@@ -76,22 +76,22 @@ pub fn compact(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// A number as it stands in text: whole if it is written so and fits.
+/// A JSON number: an integer if it is written as one and fits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Number {
-    /// Written without point and exponent.
+    /// A number without point and exponent.
     Integer(i128),
-    /// Any other.
+    /// Any other number.
     Real(f64),
 }
 
 impl Number {
-    /// Reads a number.
+    /// Parses a number.
     pub fn parse(text: &str) -> Option<Number> {
         let text = text.trim();
         let digits = text.strip_prefix('-').unwrap_or(text);
         if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-            // Not "inf" or "nan", which the library reads too.
+            // Rejects "inf" and "nan", which the standard library accepts.
             return match digits.as_bytes().first() {
                 Some(b'0'..=b'9') => text.parse().ok().map(Number::Real),
                 _ => None,
@@ -103,7 +103,7 @@ impl Number {
         }
     }
 
-    /// Reads a value that counts as a number: one, or a whole number beyond those of JavaScript in Extended JSON.
+    /// Parses a value that counts as a number: a number, or an Extended JSON integer beyond JavaScript's range.
     pub fn of(value: &str) -> Option<Number> {
         match kind(value)? {
             Kind::Number => Number::parse(value),
@@ -118,7 +118,7 @@ impl Number {
         }
     }
 
-    /// How two numbers compare, exactly; what is no number is equal to all.
+    /// Compares two numbers exactly. NaN compares as equal.
     pub fn compare(self, other: Number) -> Ordering {
         match (self, other) {
             (Number::Integer(one), Number::Integer(other)) => one.cmp(&other),
@@ -136,7 +136,7 @@ impl Number {
         }
     }
 
-    /// Appends it as JSON. What is no finite number any more is `null`, as JavaScript has it.
+    /// Appends the number as JSON. Like JavaScript, writes NaN and infinities as `null`.
     pub fn write(self, out: &mut String) {
         use std::fmt::Write;
         // Writing to a string cannot fail.
@@ -149,24 +149,24 @@ impl Number {
 }
 
 fn compare_mixed(whole: i128, real: f64) -> Ordering {
-    // The conversion is exact, or stays at the end of the range, which is behind all doubles.
+    // The conversion is exact, or saturates beyond all doubles in the range.
     let floor = real.floor();
     let is_less = real > floor || floor >= i128::MAX as f64;
     whole.cmp(&(floor as i128)).then(if is_less { Ordering::Less } else { Ordering::Equal })
 }
 
-/// The elements of an array's text.
+/// The elements in the text of an array.
 pub fn elements(text: &str) -> Elements<'_> {
     Elements { text, scanner: Scanner::open(text, b'['), close: b']' }
 }
 
-/// The members of an object's text: names as they stand, with quotes and escapes, and values.
+/// The members in the text of an object: names as written, with quotes and escapes, and values.
 pub fn members(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut parts = Elements { text, scanner: Scanner::open(text, b'{'), close: b'}' };
     std::iter::from_fn(move || Some((parts.next()?, parts.next()?)))
 }
 
-/// The value of the member with this name; of several the last.
+/// The value of the member with this name. If the name occurs more than once, the last one counts.
 pub fn member<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     members(text).filter(|(raw, _)| unquote(raw) == name).map(|(_, value)| value).last()
 }
@@ -183,7 +183,7 @@ impl<'a> Iterator for Elements<'a> {
 
     fn next(&mut self) -> Option<&'a str> {
         self.scanner.space();
-        // Commas and colons separate; that they stand where they should was checked.
+        // Skips commas and colons. Their positions were validated.
         while matches!(self.scanner.peek(), Some(b',' | b':')) {
             self.scanner.at += 1;
             self.scanner.space();
@@ -277,7 +277,7 @@ struct Scanner<'a> {
 }
 
 impl<'a> Scanner<'a> {
-    /// Behind the opening bracket, or at the end if there is none.
+    /// A scanner after the opening bracket, or at the end if there is none.
     fn open(text: &'a str, bracket: u8) -> Scanner<'a> {
         let mut scanner = Scanner { bytes: text.as_bytes(), at: 0 };
         scanner.space();
@@ -400,7 +400,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_json_passes() {
+    fn check_accepts_only_json() {
         for good in ["1", " [ ] ", r#"{"a":[1,-2.5e+3,"x\u00e9\n"],"b":null}"#, "-0", "true", r#""""#] {
             assert!(check(good), "{good}");
         }
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_compare_exactly() {
+    fn comparison_of_numbers_is_exact() {
         let large = 1_i128 << 60;
         for (one, other, expected) in [
             (Number::Integer(large), Number::Integer(large + 1), Ordering::Less),
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_come_apart() {
+    fn elements_and_members_split_texts() {
         assert_eq!(
             elements(r#" [1, [2,3] ,"a,b",{"c":4}]"#).collect::<Vec<_>>(),
             ["1", "[2,3]", "\"a,b\"", r#"{"c":4}"#]
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_and_numbers_read() {
+    fn strings_and_numbers_are_parsed() {
         assert_eq!(unquote(r#""a\"\\\/\u00e9\ud83d\ude00b""#), "a\"\\/é😀b");
         assert_eq!(unquote(r#""\ud800x\udc00""#), "\u{FFFD}x\u{FFFD}");
         assert_eq!(Number::parse("-12"), Some(Number::Integer(-12)));

@@ -1,10 +1,10 @@
-//! The order of values that are compared as CouchDB's own terms, not as keys: numbers, then `false`, `null` and `true`,
-//! objects, arrays, strings, all by their bytes and members as they stand.
+//! The order of Erlang terms, which CouchDB uses for values rather than keys: numbers, then `false`, `null` and `true`,
+//! objects, arrays, strings. Strings compare by bytes, and members in document order.
 
 use super::{Kind, Number, elements, kind, members, unquote};
 use std::cmp::Ordering;
 
-/// How two checked values compare.
+/// Compares two validated values.
 pub fn compare_terms(one: &str, other: &str) -> Ordering {
     let kinds = (kind(one), kind(other));
     let by_rank = rank(kinds.0).cmp(&rank(kinds.1));
@@ -27,7 +27,7 @@ pub fn compare_terms(one: &str, other: &str) -> Ordering {
     }
 }
 
-/// How two lists compare, of which the one that ends first is less.
+/// Compares two lists. A list that is a prefix of the other is the smaller one.
 fn first_difference<T>(
     mut one: impl Iterator<Item = T>,
     mut other: impl Iterator<Item = T>,
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn terms_have_an_order_of_their_own() {
+    fn compare_terms_follows_erlang_order() {
         let sorted = [
             "-1",
             "0.5",

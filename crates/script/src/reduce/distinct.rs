@@ -1,15 +1,15 @@
-//! `_approx_count_distinct`: how many different keys there are, estimated by a HyperLogLog of 2,048 registers.
+//! `_approx_count_distinct`: estimates the number of distinct keys with a HyperLogLog of 2,048 registers.
 //!
-//! A reduction is a list of the registers that are not zero (two bytes for the place, one for the rank) while that is
-//! shorter than all of them. The error is about 2 percent.
+//! A reduction lists the nonzero registers (two bytes for the index, one for the rank) while the list is shorter than
+//! all registers. The error is about 2 percent.
 
 use super::ReduceRow;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// How many bits of the hash choose the register.
+/// How many bits of the hash select the register.
 const BITS: u32 = 11;
 const REGISTERS: usize = 1 << BITS;
-/// How many registers are listed at most.
+/// The maximum number of listed registers.
 const MOST_LISTED: usize = REGISTERS / 3;
 
 pub(super) fn rows<'a>(rows: &mut dyn Iterator<Item = ReduceRow<'a>>) -> Vec<u8> {
@@ -36,7 +36,7 @@ pub(super) fn finish(reduction: &[u8]) -> u64 {
     let empty = registers.iter().filter(|rank| **rank == 0).count();
     let harmonic: f64 = registers.iter().map(|rank| 2f64.powi(-i32::from(*rank))).sum();
     let raw = 0.7213 / (1.0 + 1.079 / count) * count * count / harmonic;
-    // While many registers are empty, counting those is more exact.
+    // While many registers are empty, counting those gives a better estimate.
     let estimate = if empty > 0 && raw <= 2.5 * count { count * (count / empty as f64).ln() } else { raw };
     estimate.round() as u64
 }
@@ -54,7 +54,7 @@ fn encode(registers: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Takes the greater rank of each register.
+/// Updates each register to the greater rank.
 fn decode(part: &[u8], registers: &mut [u8]) {
     if part.len() == REGISTERS {
         for (register, rank) in registers.iter_mut().zip(part) {

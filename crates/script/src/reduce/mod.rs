@@ -1,9 +1,10 @@
-//! Reduce functions: the built-in ones natively, the others in JavaScript.
+//! Reduce functions: the built-in ones in Rust, the others in JavaScript.
 //!
-//! A reduction is made of rows, or of reductions; in between it is bytes, so that the tree that keeps it need not know
-//! what it means. What a row's value cannot be reduced to is kept as an error inside the reduction: it spoils the
-//! answers that cover the row, and no others.
+//! A reduction is computed from rows or from other reductions. It is a byte string, so the tree stores it without
+//! knowing its meaning. If a row's value cannot be reduced, the reduction contains the error, which affects only the
+//! results that include the row.
 
+pub(crate) mod builtin;
 mod distinct;
 mod rank;
 mod stats;
@@ -12,12 +13,13 @@ mod sum;
 use crate::error::{Error, Result};
 use crate::json;
 use crate::sandbox::Reducer;
+use builtin::Builtin;
 use std::sync::Arc;
 
-/// A row as reductions see it.
+/// A row as input of a reduction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReduceRow<'a> {
-    /// The bytes by which the row stands in its view.
+    /// The row's place in the order of its view.
     pub place: &'a [u8],
     /// The key, as JSON.
     pub key: &'a str,
@@ -27,77 +29,22 @@ pub(crate) struct ReduceRow<'a> {
     pub value: &'a str,
 }
 
-/// A built-in reduce function.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Builtin {
-    /// `_sum`
-    Sum,
-    /// `_count`
-    Count,
-    /// `_stats`
-    Stats,
-    /// `_approx_count_distinct`
-    Distinct,
-    /// `_first`
-    First,
-    /// `_last`
-    Last,
-    /// `_top_N`
-    Top(usize),
-    /// `_bottom_N`
-    Bottom(usize),
-}
-
-/// The most values that `_top_N` and `_bottom_N` keep, as in CouchDB.
-const MOST_RANKED: usize = 100;
-
-/// What makes reductions of a function grow with the rows an error: larger than the first, and than what was reduced
-/// divided by the second.
+/// A reduction is an error if it is larger than the first constant and than the size of its input divided by the
+/// second: it must not grow with the number of rows.
 pub(crate) const OVERFLOW_THRESHOLD: usize = 4906;
 pub(crate) const OVERFLOW_RATIO: usize = 2;
-
-impl Builtin {
-    /// The function of this name.
-    pub fn parse(name: &str) -> Result<Builtin> {
-        let name = name.trim();
-        let refuse = |reason: &str| Err(Error::Design(reason.to_owned()));
-        let ranked = [("_top_", Builtin::Top as fn(usize) -> Builtin), ("_bottom_", Builtin::Bottom)];
-        for (prefix, make) in ranked {
-            let Some(rank) = name.strip_prefix(prefix) else { continue };
-            return match rank.parse::<i128>() {
-                Err(_) => refuse("invalid rank reducer"),
-                Ok(rank) => {
-                    match usize::try_from(rank).ok().filter(|rank| (1..=MOST_RANKED).contains(rank)) {
-                        None => refuse("rank value must be between 1 and 100"),
-                        Some(rank) => Ok(make(rank)),
-                    }
-                }
-            };
-        }
-        Ok(match name {
-            // As in CouchDB, what follows these names is not looked at.
-            name if name.starts_with("_sum") => Builtin::Sum,
-            name if name.starts_with("_count") => Builtin::Count,
-            name if name.starts_with("_stats") => Builtin::Stats,
-            name if name.starts_with("_approx_count_distinct") => Builtin::Distinct,
-            name if name.starts_with("_first") => Builtin::First,
-            name if name.starts_with("_last") => Builtin::Last,
-            _ => return refuse(&format!("`{name}` is not a supported reduce function.")),
-        })
-    }
-}
 
 /// The reduce function of a view.
 #[derive(Clone)]
 pub(crate) enum Reduce {
-    /// A built-in one.
+    /// A built-in function.
     Builtin(Builtin),
-    /// One in JavaScript: a context and the function's number in it.
+    /// A JavaScript function: a context and the function's number in it.
     Script(Arc<Reducer>, usize),
 }
 
 impl Reduce {
-    /// Reduces rows, of which there must be one at least.
+    /// Reduces rows. There must be at least one.
     pub fn rows<'a>(&self, rows: &mut dyn Iterator<Item = ReduceRow<'a>>) -> Result<Vec<u8>> {
         match self {
             Reduce::Builtin(Builtin::Sum) => Ok(sum::rows(rows)),
@@ -112,7 +59,7 @@ impl Reduce {
         }
     }
 
-    /// Reduces reductions, of which there must be one at least.
+    /// Merges reductions. There must be at least one.
     pub fn merge(&self, parts: &[&[u8]]) -> Result<Vec<u8>> {
         match self {
             Reduce::Builtin(Builtin::Sum) => Ok(sum::merge(parts)),
@@ -134,7 +81,7 @@ impl Reduce {
         }
     }
 
-    /// A reduction as the client sees it, as JSON.
+    /// Converts a reduction to the JSON that clients see.
     pub fn finish(&self, reduction: &[u8]) -> Result<String> {
         match self {
             Reduce::Builtin(Builtin::Count) => Ok(count(reduction).to_string()),
@@ -153,12 +100,12 @@ fn count(reduction: &[u8]) -> u64 {
     reduction.try_into().map_or(0, u64::from_be_bytes)
 }
 
-/// A reduction that is JSON.
+/// The text of a reduction that is JSON.
 fn text(reduction: &[u8]) -> &str {
     std::str::from_utf8(reduction).unwrap_or("null")
 }
 
-/// The member that says that a reduction did not shrink.
+/// The member that marks a reduction that did not shrink.
 const OVERFLOW: &str = "reduce_overflow_error";
 
 fn script_rows<'a>(
@@ -181,7 +128,7 @@ fn script_rows<'a>(
     }
     keys.push(']');
     values.push(']');
-    run(reducer, function, Some(&keys), &values)
+    run_function(reducer, function, Some(&keys), &values)
 }
 
 fn script_merge(reducer: &Reducer, function: usize, parts: &[&[u8]]) -> Result<Vec<u8>> {
@@ -190,10 +137,10 @@ fn script_merge(reducer: &Reducer, function: usize, parts: &[&[u8]]) -> Result<V
         return Ok(spoiled.to_vec());
     }
     let values: Vec<&str> = parts.iter().map(|part| text(part)).collect();
-    run(reducer, function, None, &format!("[{}]", values.join(",")))
+    run_function(reducer, function, None, &format!("[{}]", values.join(",")))
 }
 
-fn run(reducer: &Reducer, function: usize, keys: Option<&str>, values: &str) -> Result<Vec<u8>> {
+fn run_function(reducer: &Reducer, function: usize, keys: Option<&str>, values: &str) -> Result<Vec<u8>> {
     let input = keys.map_or(0, str::len) + values.len();
     let output = match reducer.reduce(function, keys, values) {
         Ok(output) => output,

@@ -1,11 +1,11 @@
-//! `_first` and `_last`: the value of the row at one end. `_top_N` and `_bottom_N`: the greatest and least values,
-//! each once.
+//! `_first` and `_last` return the value of the first or last row. `_top_N` and `_bottom_N` return the greatest or
+//! smallest distinct values.
 
 use super::{ReduceRow, text};
 use crate::collate::{self, Order};
 use diwan_store::keys::{read_number, write_number};
 
-/// The reduction of the row whose place is least, or greatest: the place with its length, the value.
+/// The reduction for the row with the smallest or greatest place: the place with its length, then the value.
 pub(super) fn edge<'a>(rows: impl Iterator<Item = (&'a [u8], &'a str)>, first: bool) -> Vec<u8> {
     let chosen = rows.reduce(|best, next| if (next.0 < best.0) == first { next } else { best });
     let mut out = Vec::new();
@@ -17,14 +17,14 @@ pub(super) fn edge<'a>(rows: impl Iterator<Item = (&'a [u8], &'a str)>, first: b
     out
 }
 
-/// The place and the value of such a reduction.
+/// The place and the value in such a reduction.
 pub(super) fn split(reduction: &[u8]) -> Option<(&[u8], &str)> {
     let (length, rest) = read_number(reduction)?;
     let (place, value) = rest.split_at_checked(usize::try_from(length).ok()?)?;
     Some((place, text(value)))
 }
 
-/// A reduction is the JSON of an array.
+/// The reduction, which is the JSON of an array.
 pub(super) fn rows<'a>(rows: &mut dyn Iterator<Item = ReduceRow<'a>>, most: usize, top: bool) -> Vec<u8> {
     rank(rows.map(|row| row.value), most, top)
 }

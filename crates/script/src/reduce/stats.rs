@@ -1,4 +1,4 @@
-//! `_stats`: sum, count, least, greatest and sum of squares, of numbers or of arrays of them place by place.
+//! `_stats`: sum, count, minimum, maximum and sum of squares, of numbers or of arrays of numbers by position.
 
 use super::sum::plus;
 use super::{ReduceRow, text};
@@ -20,7 +20,7 @@ enum Shape {
     Many(Vec<Stats>),
 }
 
-/// A reduction is the answer's JSON, or this and the error's text.
+/// The first byte of a reduction that is an error; the text follows. Other reductions are the JSON of the result.
 const SPOILED: u8 = b'!';
 
 pub(super) fn rows<'a>(rows: &mut dyn Iterator<Item = ReduceRow<'a>>) -> Vec<u8> {
@@ -48,23 +48,23 @@ fn fold<'a>(mut values: impl Iterator<Item = &'a str>) -> std::result::Result<Sh
     };
     let begin = shape(first)?.ok_or_else(|| format!("non-numeric _stats input: {}", term(first)))?;
     values.try_fold(begin, |total, value| {
-        let refuse = || {
+        let reject = || {
             let term = term(value);
             format!(
                 "The _stats function requires that map values be numbers or arrays of numbers, not '{term}'"
             )
         };
-        match (total, shape(value)?.ok_or_else(refuse)?) {
+        match (total, shape(value)?.ok_or_else(reject)?) {
             (Shape::One(total), Shape::One(next)) => Ok(Shape::One(join(total, next))),
             (Shape::Many(totals), Shape::Many(next)) if totals.len() == next.len() => {
                 Ok(Shape::Many(totals.into_iter().zip(next).map(|(total, next)| join(total, next)).collect()))
             }
-            _ => Err(refuse()),
+            _ => Err(reject()),
         }
     })
 }
 
-/// What a value counts as; `None` if it is nothing of the kind.
+/// The shape of a value; `None` if it is not valid for `_stats`.
 fn shape(value: &str) -> std::result::Result<Option<Shape>, String> {
     if json::kind(value) != Some(Kind::Array) {
         return Ok(one(value)?.map(Shape::One));
@@ -156,7 +156,7 @@ fn write(stats: Stats, out: &mut String) {
     out.push('}');
 }
 
-/// A value as CouchDB's messages show it, in the notation of its language.
+/// Formats a value as in CouchDB's messages, in Erlang's notation.
 fn term(value: &str) -> String {
     match json::kind(value) {
         Some(Kind::String) => format!("<<{value}>>"),

@@ -1,4 +1,4 @@
-//! `_sum`: of numbers, of arrays element by element, of objects member by member.
+//! `_sum`: sums of numbers, of arrays by position, of objects by member.
 
 use super::{OVERFLOW_RATIO, OVERFLOW_THRESHOLD, ReduceRow, overflow, text};
 use crate::json::{self, Kind, Number};
@@ -17,7 +17,7 @@ enum Sum {
     Error(String),
 }
 
-/// The sum as JSON.
+/// The sum of the rows' values as JSON.
 pub(super) fn rows<'a>(rows: &mut dyn Iterator<Item = ReduceRow<'a>>) -> Vec<u8> {
     let mut input = 0;
     let total = all(rows.map(|row| {
@@ -27,7 +27,7 @@ pub(super) fn rows<'a>(rows: &mut dyn Iterator<Item = ReduceRow<'a>>) -> Vec<u8>
     checked(input, total)
 }
 
-/// The sum of sums.
+/// The sum of partial sums.
 pub(super) fn merge(parts: &[&[u8]]) -> Vec<u8> {
     let input = parts.iter().map(|part| part.len()).sum();
     checked(input, all(parts.iter().map(|part| text(part))))
@@ -45,7 +45,7 @@ fn checked(input: usize, total: Sum) -> Vec<u8> {
 fn all<'a>(values: impl Iterator<Item = &'a str>) -> Sum {
     let mut total = Sum::Number(Number::Integer(0));
     for value in values {
-        // The short way for what most values are.
+        // A fast path for numbers, the most common values.
         if let (Sum::Number(sum), Some(number)) = (&mut total, Number::of(value)) {
             *sum = plus(*sum, number);
             continue;
@@ -58,14 +58,14 @@ fn all<'a>(values: impl Iterator<Item = &'a str>) -> Sum {
     total
 }
 
-/// Adds a value, given as JSON, to a sum. An error is an object as JSON.
+/// Adds a value, given as JSON, to a sum. The error is an object as JSON.
 fn add(total: Sum, value: &str) -> Result<Sum, String> {
-    let refuse = || Err(error_object(REASON, Some(value)));
+    let reject = || Err(error_object(REASON, Some(value)));
     if let Some(number) = Number::of(value) {
         return match total {
             Sum::Number(sum) => Ok(Sum::Number(plus(sum, number))),
             Sum::Array(sums) => Ok(Sum::Array(add_arrays(sums, vec![number]))),
-            _ => refuse(),
+            _ => reject(),
         };
     }
     match json::kind(value) {
@@ -74,7 +74,7 @@ fn add(total: Sum, value: &str) -> Result<Sum, String> {
             match (total, numbers) {
                 (Sum::Number(sum), Some(numbers)) => Ok(Sum::Array(add_arrays(vec![sum], numbers))),
                 (Sum::Array(sums), Some(numbers)) => Ok(Sum::Array(add_arrays(sums, numbers))),
-                _ => refuse(),
+                _ => reject(),
             }
         }
         Some(Kind::Object) => {
@@ -84,7 +84,7 @@ fn add(total: Sum, value: &str) -> Result<Sum, String> {
             let mut sums = match total {
                 Sum::Number(Number::Integer(0)) => BTreeMap::new(),
                 Sum::Object(sums) => sums,
-                _ => return refuse(),
+                _ => return reject(),
             };
             for (name, value) in json::members(value) {
                 let name = json::unquote(name).into_owned();
@@ -94,7 +94,7 @@ fn add(total: Sum, value: &str) -> Result<Sum, String> {
             }
             Ok(Sum::Object(sums))
         }
-        _ => refuse(),
+        _ => reject(),
     }
 }
 

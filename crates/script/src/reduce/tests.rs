@@ -1,7 +1,7 @@
 use super::*;
 use crate::sandbox::Limits;
 
-/// Reduces the values in one piece, in two, and value by value: all must agree.
+/// Reduces the values at once, in two parts, and one by one. All results must agree.
 fn reduce(reduce: &Reduce, values: &[&str]) -> Result<String> {
     let places: Vec<[u8; 2]> = (0..values.len()).map(|at| (at as u16).to_be_bytes()).collect();
     let keys: Vec<String> = (0..values.len()).map(|at| at.to_string()).collect();
@@ -27,7 +27,7 @@ fn builtin(name: &str, values: &[&str]) -> String {
 }
 
 #[test]
-fn sums() {
+fn sum_adds_numbers_arrays_and_objects() {
     assert_eq!(builtin("_sum", &["1", "2", "3"]), "6");
     assert_eq!(builtin("_sum", &["1", "0.5"]), "1.5");
     assert_eq!(builtin("_sum", &["9007199254740993", "9007199254740993"]), "18014398509481986");
@@ -50,7 +50,7 @@ fn sums() {
 }
 
 #[test]
-fn counts_and_stats() {
+fn count_and_stats_reduce_values() {
     assert_eq!(builtin("_count", &["null", "1", "{}"]), "3");
     assert_eq!(builtin("_stats", &["2", "4", "-1"]), r#"{"sum":5,"count":3,"min":-1,"max":4,"sumsqr":21}"#);
     assert_eq!(
@@ -62,17 +62,17 @@ fn counts_and_stats() {
         r#"{"sum":5,"count":3,"min":1,"max":2,"sumsqr":9}"#
     );
     let stats = Reduce::Builtin(Builtin::Stats);
-    let refused = |values: &[&str]| reduce(&stats, values).unwrap_err().reason();
+    let rejected = |values: &[&str]| reduce(&stats, values).unwrap_err().reason();
     assert_eq!(
-        refused(&["1", r#""a""#]),
+        rejected(&["1", r#""a""#]),
         r#"The _stats function requires that map values be numbers or arrays of numbers, not '<<"a">>'"#
     );
-    assert_eq!(refused(&["null"]), "non-numeric _stats input: null");
-    assert!(refused(&[r#"{"sum":1}"#]).starts_with("user _stats input missing required field count"));
+    assert_eq!(rejected(&["null"]), "non-numeric _stats input: null");
+    assert!(rejected(&[r#"{"sum":1}"#]).starts_with("user _stats input missing required field count"));
 }
 
 #[test]
-fn large_whole_numbers_are_exact() {
+fn sums_of_large_integers_are_exact() {
     let long = |whole: i64| format!("{{\"$numberLong\":\"{whole}\"}}");
     let (one, two) = (long((1 << 53) + 1), long(i64::MAX));
     assert_eq!(builtin("_sum", &[&one, "1", &one]), "18014398509481987");
@@ -84,17 +84,17 @@ fn large_whole_numbers_are_exact() {
         "{\"sum\":18014398509481985,\"count\":2,\"min\":9007199254740992,\"max\":9007199254740993,\
          \"sumsqr\":162259276829213381405976519770113}"
     );
-    // What does not fit any more is a double.
+    // An integer beyond 128 bits becomes a double.
     let top = "170141183460469231731687303715884105727";
     assert_eq!(builtin("_sum", &[top, top]), "3.402823669209385e38");
-    // Of what else looks like one, no number is made.
+    // Other objects that look similar are not numbers.
     for other in [r#"{"$numberLong":"x"}"#, r#"{"$numberLong":"1","b":2}"#] {
         assert!(builtin("_sum", &[other]).contains("builtin_reduce_error"), "{other}");
     }
 }
 
 #[test]
-fn distinct_keys_are_estimated() {
+fn approx_count_distinct_estimates_distinct_keys() {
     let distinct = Reduce::Builtin(Builtin::Distinct);
     for (total, repeats) in [(1, 1), (10, 3), (1000, 2), (50_000, 1)] {
         let keys: Vec<String> = (0..total).map(|at| format!("\"key {at}\"")).collect();
@@ -112,7 +112,7 @@ fn distinct_keys_are_estimated() {
 }
 
 #[test]
-fn ends_and_ranks() {
+fn first_last_top_and_bottom_select_values() {
     let values = [r#""b""#, "3", r#""a""#, "3", "null", "7"];
     assert_eq!(builtin("_first", &values), r#""b""#);
     assert_eq!(builtin("_last", &values), "7");
@@ -134,7 +134,7 @@ fn ends_and_ranks() {
 }
 
 #[test]
-fn scripts_reduce() {
+fn script_functions_reduce_and_rereduce() {
     let reducer = Arc::new(Reducer::new(Limits::default()).unwrap());
     reducer.add("v", "function (keys, values, rereduce) { return sum(values); }").unwrap();
     reducer.add("v", "(keys, values, rereduce) => rereduce ? values : values[0]").unwrap();

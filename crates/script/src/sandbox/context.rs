@@ -1,4 +1,4 @@
-//! One context of the engine: its limits, the entrance to its functions, its errors.
+//! A context of the JavaScript engine: its limits, its entry points, its errors.
 
 use super::Limits;
 use crate::error::{Error, Result};
@@ -12,13 +12,13 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Where scripts find what they may call and the server finds its entrance.
+/// The script that defines the functions for scripts and the entry points for the server.
 const PRELUDE: &str = include_str!("prelude.js");
 
-/// The name of the global that holds the entrance. It can be neither listed, replaced nor removed.
-const ENTRANCE: &str = "\u{1}diwan";
+/// The name of the global that holds the entry points. Scripts can neither list, replace nor remove it.
+const ENTRY_POINTS: &str = "\u{1}diwan";
 
-/// How much of a script's message reaches the log, and how many messages of one call.
+/// The maximum length of a script's log message, and of log messages in one call.
 const LOG_LENGTH: usize = 1000;
 const LOG_MESSAGES: u32 = 100;
 
@@ -34,13 +34,13 @@ type Intrinsics = (
     intrinsic::Promise,
 );
 
-/// What a running map emitted: keys and values as JSON, one after another.
+/// The output of a running map function: keys and values as concatenated JSON.
 #[derive(Default)]
 pub(super) struct EmitBuffer {
     pub text: String,
-    /// Where in `text` each key and each value ends.
+    /// The end of each key and each value in `text`.
     pub ends: Vec<(usize, usize)>,
-    /// More was emitted than may be.
+    /// Whether the output exceeds the limit.
     pub overflowed: bool,
 }
 
@@ -52,14 +52,14 @@ impl EmitBuffer {
     }
 }
 
-/// What a list function and whoever feeds it say to each other.
+/// Exchanges data between a list function and its caller: sends output, returns the next row.
 pub(super) type RowExchange = Box<dyn FnMut(Option<String>, String) -> Option<String> + Send>;
 
-/// What a context and the functions it calls share.
+/// State shared by a context and the native functions that scripts call.
 pub(super) struct Shared {
-    /// When the running call must end, as [`now`] tells time.
+    /// The deadline of the running call, on the clock of [`now`].
     deadline: AtomicU64,
-    /// Whether a call was ended because of that.
+    /// Whether the deadline interrupted a call.
     expired: AtomicBool,
     messages: AtomicU64,
     output: usize,
@@ -67,7 +67,7 @@ pub(super) struct Shared {
     pub rows: Mutex<Option<RowExchange>>,
 }
 
-/// A context and its limits.
+/// A context with its limits.
 pub(super) struct Context {
     context: rquickjs::Context,
     limits: Limits,
@@ -75,7 +75,7 @@ pub(super) struct Context {
 }
 
 impl Context {
-    /// A new context, with nothing in it but the prelude.
+    /// A new context that contains only the prelude.
     pub fn new(limits: Limits) -> Result<Context> {
         let failed = |error: rquickjs::Error| Error::Exhausted(format!("no context for the script: {error}"));
         let runtime = Runtime::new().map_err(failed)?;
@@ -100,18 +100,18 @@ impl Context {
         let context = rquickjs::Context::custom::<Intrinsics>(&runtime).map_err(failed)?;
         let made = Context { context, limits, shared };
         made.with(|ctx| {
-            let entrance = prelude(&ctx, &made.shared)?;
+            let entry_points = prelude(&ctx, &made.shared)?;
             let globals = ctx.globals();
             let object: Object<'_> = globals.get("Object")?;
             let define: Function<'_> = object.get("defineProperty")?;
             let property = Object::new(ctx.clone())?;
-            property.set("value", entrance)?;
-            define.call::<_, ()>((globals, ENTRANCE, property))
+            property.set("value", entry_points)?;
+            define.call::<_, ()>((globals, ENTRY_POINTS, property))
         })?;
         Ok(made)
     }
 
-    /// Runs work in the context, with the time of one call.
+    /// Runs `work` in the context, with the time limit of one call.
     pub fn with<T>(&self, work: impl FnOnce(Ctx<'_>) -> rquickjs::Result<T>) -> Result<T> {
         self.context.with(|ctx| {
             self.begin_call();
@@ -120,44 +120,44 @@ impl Context {
         })
     }
 
-    /// Runs work in the context that sees to its time and its errors itself.
+    /// Runs `work` in the context. The caller handles the time limit and errors.
     pub fn enter<T>(&self, work: impl FnOnce(&Ctx<'_>) -> Result<T>) -> Result<T> {
         self.context.with(|ctx| work(&ctx))
     }
 
-    /// From now on the time of one call counts.
+    /// Starts the time limit of one call.
     pub fn begin_call(&self) {
         self.shared.expired.store(false, Ordering::Relaxed);
         self.shared.messages.store(0, Ordering::Relaxed);
         self.extend();
     }
 
-    /// The same in the middle of a call that waited for something.
+    /// Restarts the time limit in the middle of a call, after it waited.
     pub fn extend(&self) {
         self.shared.extend(self.limits.time);
     }
 
-    /// Calls a function of the entrance with texts. Gives what it answers as JSON.
+    /// Calls an entry point with texts. Returns its result as JSON.
     pub fn invoke(&self, name: &str, args: &[&str]) -> Result<String> {
         let answer = self.with(|ctx| {
             let mut list = rquickjs::function::Args::new(ctx.clone(), args.len());
             for arg in args {
                 list.push_arg(*arg)?;
             }
-            entrance(&ctx)?.get::<_, Function<'_>>(name)?.call_arg::<String>(list)
+            entry_points(&ctx)?.get::<_, Function<'_>>(name)?.call_arg::<String>(list)
         })?;
         self.answer(answer)
     }
 
-    /// The same with arguments of any kind.
+    /// Calls an entry point with arguments of any type. Returns its result as JSON.
     pub fn invoke_with<'js, A: IntoArgs<'js>>(&self, ctx: &Ctx<'js>, name: &str, args: A) -> Result<String> {
         self.begin_call();
-        let call = || entrance(ctx)?.get::<_, Function<'_>>(name)?.call::<A, String>(args);
+        let call = || entry_points(ctx)?.get::<_, Function<'_>>(name)?.call::<A, String>(args);
         let answer = call().catch(ctx).map_err(|caught| self.error_of(caught))?;
         self.answer(answer)
     }
 
-    /// Reads an answer of the entrance.
+    /// Parses the result of an entry point.
     fn answer(&self, text: String) -> Result<String> {
         if text.len() > self.limits.output {
             return Err(self.too_much());
@@ -182,7 +182,7 @@ impl Context {
         }
     }
 
-    /// What a call failed with that did not answer.
+    /// The error of a call that failed in the engine.
     pub fn error_of(&self, caught: CaughtError<'_>) -> Error {
         if self.shared.expired.swap(false, Ordering::Relaxed) {
             return Error::Timeout(self.limits.time.as_secs().max(1));
@@ -196,7 +196,7 @@ impl Context {
                 let name: String = exception.get("name").unwrap_or_else(|_| "Error".to_owned());
                 Error::Thrown { name, reason }
             }
-            // Thrown where nothing else can be thrown: there was no memory for the exception.
+            // The engine throws null if it has no memory for an exception.
             CaughtError::Value(value) if value.is_null() => self.out_of_memory(),
             CaughtError::Value(value) => {
                 Error::Thrown { name: "unnamed_error".to_owned(), reason: format!("{value:?}") }
@@ -234,12 +234,12 @@ impl Shared {
     }
 }
 
-/// The object through which the server calls.
-pub(super) fn entrance<'js>(ctx: &Ctx<'js>) -> rquickjs::Result<Object<'js>> {
-    ctx.globals().get(ENTRANCE)
+/// The object with the entry points.
+pub(super) fn entry_points<'js>(ctx: &Ctx<'js>) -> rquickjs::Result<Object<'js>> {
+    ctx.globals().get(ENTRY_POINTS)
 }
 
-/// Has the closure's arguments share one lifetime, which inference does not find by itself.
+/// Gives the closure's arguments one lifetime, which type inference does not find.
 fn emitter<F: for<'js> Fn(Ctx<'js>, Opt<Value<'js>>, Opt<Value<'js>>) -> rquickjs::Result<()>>(work: F) -> F {
     work
 }
@@ -250,7 +250,7 @@ fn prelude<'js>(ctx: &Ctx<'js>, shared: &Arc<Shared>) -> rquickjs::Result<Object
     let emit = Function::new(
         ctx.clone(),
         emitter(move |ctx, key, value| {
-            // Before the lock is taken: a `toJSON` of the script's may emit too.
+            // This comes before the lock, because the script's own `toJSON` may call `emit`.
             let key = super::convert::to_json(&ctx, key.0)?;
             let value = super::convert::to_json(&ctx, value.0)?;
             let mut buffer = own.emitted.lock();

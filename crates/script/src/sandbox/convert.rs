@@ -1,15 +1,16 @@
-//! Values across the border: BSON to JavaScript without a text in between, JavaScript to JSON.
+//! Converts values between Rust and JavaScript: BSON to JavaScript objects without intermediate text, and JavaScript
+//! values to JSON.
 
 use diwan_value::json::{self, Mode};
 use diwan_value::{Array as BsonArray, Doc, Value as Bson};
 use rquickjs::object::Filter;
 use rquickjs::{Array, Ctx, IntoJs, Object, Result, Type, Value};
 
-/// The largest integer that a JavaScript number holds together with all smaller ones.
+/// The largest integer below which JavaScript's numbers are exact.
 const SAFE_INTEGER: u64 = 1 << 53;
 
-/// A document as functions see it. The first members are the id and the revision; `more` are members as JSON text,
-/// without braces.
+/// The JavaScript object for a document. The first members are the id and the revision; `more` has further members as
+/// JSON text without braces.
 pub(super) fn document<'js>(
     ctx: &Ctx<'js>,
     id: &str,
@@ -26,7 +27,7 @@ pub(super) fn document<'js>(
         members(ctx, &object, doc)?;
         return Ok(object.into_value());
     }
-    // What the short way does not do goes by text.
+    // Documents that the fast path does not support are converted through JSON text.
     let mut text = b"{\"_id\":".to_vec();
     json::write_string(&mut text, id);
     if let Some(revision) = revision {
@@ -42,7 +43,7 @@ pub(super) fn document<'js>(
     ctx.json_parse(text)
 }
 
-/// Whether all names mean to JavaScript what they mean in BSON, and none is renamed on the way.
+/// Whether all names are the same in JavaScript and BSON, and none is renamed for HTTP.
 fn is_plain(doc: Doc<'_>) -> bool {
     fn names_are(doc: Doc<'_>, top: bool) -> bool {
         doc.iter().all(|element| {
@@ -93,7 +94,7 @@ fn value<'js>(ctx: &Ctx<'js>, bson: Bson<'_>) -> Result<Value<'js>> {
         Bson::Null => Value::new_null(ctx.clone()),
         Bson::Document(doc) => {
             let object = Object::new(ctx.clone())?;
-            // Only at the top `_id` stands apart.
+            // Only the top level treats `_id` separately.
             for element in doc {
                 object.set(element.key_str(), value(ctx, element.value())?)?;
             }
@@ -118,9 +119,9 @@ fn value<'js>(ctx: &Ctx<'js>, bson: Bson<'_>) -> Result<Value<'js>> {
 pub(super) enum Piece {
     Word(&'static str),
     Integer(i32),
-    /// A string, not yet in quotes.
+    /// A string without quotes and escapes.
     Plain(String),
-    /// JSON.
+    /// JSON text.
     Json(String),
 }
 
@@ -139,7 +140,8 @@ impl Piece {
     }
 }
 
-/// A value as JSON; what JSON does not have is `null`. May run functions of the script (`toJSON`, getters).
+/// Converts a value to JSON. Values without a JSON form become `null`. May run functions of the script (`toJSON`,
+/// getters).
 pub(super) fn to_json<'js>(ctx: &Ctx<'js>, value: Option<Value<'js>>) -> Result<Piece> {
     let Some(value) = value else { return Ok(Piece::Word("null")) };
     if value.is_null() || value.is_undefined() {
@@ -151,7 +153,7 @@ pub(super) fn to_json<'js>(ctx: &Ctx<'js>, value: Option<Value<'js>>) -> Result<
     if let Some(flag) = value.as_bool() {
         return Ok(Piece::Word(if flag { "true" } else { "false" }));
     }
-    // A string with half of a surrogate pair is not text; the engine writes it as an escape.
+    // A string with a lone surrogate is not valid text; the engine's `stringify` escapes it.
     if let Some(text) = value.as_string()
         && let Ok(text) = text.to_string()
     {
@@ -167,12 +169,12 @@ pub(super) fn to_json<'js>(ctx: &Ctx<'js>, value: Option<Value<'js>>) -> Result<
     }
 }
 
-/// How deep, and how long, arrays and objects are that are written the short way.
+/// The limits on depth and length of arrays and objects for the fast path.
 const PLAIN_DEPTH: usize = 32;
 const PLAIN_LENGTH: f64 = 1e5;
 
-/// Appends a value as the engine's own `stringify` would, in less time, if it consists of nothing but plain objects,
-/// arrays, strings, numbers, booleans and null. Says whether it does; else what was appended is of no use.
+/// Appends a value as the engine's `stringify` would, but faster, if it consists only of plain objects, arrays,
+/// strings, numbers, booleans and null. Returns whether it does; if not, the appended text must be discarded.
 fn write_plain<'js>(ctx: &Ctx<'js>, value: &Value<'js>, out: &mut String, depth: usize) -> Result<bool> {
     use std::fmt::Write;
     if value.is_null() {
@@ -185,7 +187,7 @@ fn write_plain<'js>(ctx: &Ctx<'js>, value: &Value<'js>, out: &mut String, depth:
         if !(number == 0.0 || (1e-6..1e21).contains(&number.abs())) {
             return Ok(false);
         }
-        // Adding zero makes of the negative zero the other one.
+        // Adding zero turns negative zero into positive zero.
         let _ = write!(out, "{}", number + 0.0);
     } else if let Some(flag) = value.as_bool() {
         out.push_str(if flag { "true" } else { "false" });
@@ -226,7 +228,7 @@ fn write_plain<'js>(ctx: &Ctx<'js>, value: &Value<'js>, out: &mut String, depth:
             if out.len() > start {
                 out.push(',');
             }
-            // Not by way of an atom, whose text is taken for UTF-8 unchecked.
+            // The text is not taken from the atom, because the binding does not check atoms for valid UTF-8.
             let Ok(name) = name.to_string() else { return Ok(false) };
             crate::json::quote(out, &name);
             out.push(':');

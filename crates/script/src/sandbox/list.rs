@@ -1,7 +1,7 @@
-//! A list function, fed with rows.
+//! Runs list functions, which consume rows one by one.
 //!
-//! The function asks for rows while it runs, and whoever has the rows brings them one by one: so the function runs in a
-//! thread of its own, and the two take turns. What it sends between two rows is handed on at once.
+//! A list function asks for rows while it runs, and its caller supplies them one by one. The function therefore runs in
+//! its own thread, and the two threads alternate. Output between two rows is passed on immediately.
 
 use super::{Sandbox, path_text};
 use crate::design::Design;
@@ -11,33 +11,33 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-/// What comes of a list function.
+/// Output of a list function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListEvent {
-    /// The response's head (`code`, `headers`), as JSON; comes once, first.
+    /// The head of the response (`code`, `headers`) as JSON. It is sent once, before all chunks.
     Start(String),
-    /// A part of the response's body.
+    /// A part of the response body.
     Chunk(String),
 }
 
 enum Turn {
-    /// The function wants a row.
+    /// The function requests a row.
     Wants { head: Option<String>, chunks: String },
-    /// The function has ended, with its head, if that was not told before, and its last words.
+    /// The function has ended, with the remaining output, and the head if it was not sent before.
     Ended(Result<String>),
 }
 
-/// A call of a list function.
+/// A running call of a list function.
 pub struct ListCall {
     sandbox: Arc<Sandbox>,
     design: Design,
     path: String,
     request: String,
-    running: Option<Running>,
+    running: Option<RunningList>,
     ended: bool,
 }
 
-struct Running {
+struct RunningList {
     rows: SyncSender<Option<String>>,
     turns: Receiver<Turn>,
     thread: JoinHandle<()>,
@@ -60,7 +60,7 @@ impl ListCall {
         })
     }
 
-    /// Runs the function until it wants the first row. `head` is the view's head as JSON.
+    /// Runs the function until it requests the first row. `head` is the view's head as JSON.
     pub fn head(&mut self, head: &str, out: &mut dyn FnMut(ListEvent) -> Result<()>) -> Result<()> {
         let (rows, own_rows) = sync_channel::<Option<String>>(1);
         let (own_turns, turns) = sync_channel::<Turn>(1);
@@ -76,29 +76,29 @@ impl ListCall {
                     .send(Turn::Wants { head, chunks })
                     .ok()
                     .and_then(|()| own_rows.recv().ok().flatten());
-                // Waiting is not the script's time.
+                // Time spent waiting does not count towards the script's limit.
                 shared.extend(time);
                 row
             }));
             let outcome = context.invoke("call", &[&path, &args]);
             *context.shared.rows.lock() = None;
             sandbox.give_back(&design, context, &outcome);
-            // Nobody waits for it any more if the caller is gone.
+            // If the caller is gone, no one receives this message.
             let _ = own_turns.send(Turn::Ended(outcome));
         };
         let thread = std::thread::Builder::new().name("diwan-list".to_owned()).spawn(run);
         let thread =
             thread.map_err(|error| Error::Exhausted(format!("no thread for the script: {error}")))?;
-        self.running = Some(Running { rows, turns, thread });
+        self.running = Some(RunningList { rows, turns, thread });
         self.turn(out).map(drop)
     }
 
-    /// Gives the function a row, as JSON, and runs it until it wants the next. Says whether it wants one.
+    /// Passes a row to the function as JSON and runs it until it requests the next one. Returns whether it does.
     pub fn row(&mut self, row: &str, out: &mut dyn FnMut(ListEvent) -> Result<()>) -> Result<bool> {
         self.feed(Some(row.to_owned()), out)
     }
 
-    /// There are no more rows: runs the function to its end.
+    /// Tells the function that there are no more rows, and runs it to its end.
     pub fn finish(mut self, out: &mut dyn FnMut(ListEvent) -> Result<()>) -> Result<()> {
         while self.feed(None, out)? {}
         if let Some(running) = self.running.take()
@@ -114,13 +114,13 @@ impl ListCall {
             return Ok(false);
         }
         if let Some(running) = &self.running {
-            // If that fails the function has ended, which is told below.
+            // If sending fails, the function has ended; `turn` reports that.
             let _ = running.rows.send(row);
         }
         self.turn(out)
     }
 
-    /// Waits for the function's turn to end.
+    /// Waits until the function requests a row or ends.
     fn turn(&mut self, out: &mut dyn FnMut(ListEvent) -> Result<()>) -> Result<bool> {
         let turn = self.running.as_ref().and_then(|running| running.turns.recv().ok());
         match turn {

@@ -1,37 +1,37 @@
-//! Map and reduce functions: a context that runs all maps of a design document over one document after another.
+//! Map and reduce functions. A mapper's context runs all map functions of a design document on each document.
 
-use super::context::{Context, entrance};
+use super::context::{Context, entry_points};
 use super::{Limits, convert};
 use crate::design::Design;
 use crate::error::{Error, Result};
 use diwan_value::Doc;
 use rquickjs::{CatchResultExt, Ctx, Function, Object, Value};
 
-/// A document to be mapped.
+/// A document to map.
 pub(crate) struct MapDocument<'a> {
-    /// Its id as text.
+    /// The id as text.
     pub id: &'a str,
-    /// Its revision as text.
+    /// The revision as text.
     pub revision: Option<&'a str>,
-    /// More members as JSON, without braces: conflicts, attachments, the sequence.
+    /// Further members as JSON without braces: conflicts, attachments, the sequence.
     pub more: &'a str,
-    /// What it says.
+    /// The body.
     pub doc: Doc<'a>,
 }
 
-/// What one map function emitted for one document.
+/// The output of one map function for one document.
 pub(crate) struct Emitted<'a> {
     text: &'a str,
     ends: &'a [(usize, usize)],
 }
 
 impl<'a> Emitted<'a> {
-    /// How many pairs there are.
+    /// The number of pairs.
     pub fn count(&self) -> usize {
         self.ends.len()
     }
 
-    /// The keys and values as JSON, in the order they were emitted.
+    /// The keys and values as JSON, in emission order.
     pub fn pairs(&self) -> impl Iterator<Item = (&'a str, &'a str)> {
         let (text, ends) = (self.text, self.ends);
         let mut start = 0;
@@ -43,14 +43,14 @@ impl<'a> Emitted<'a> {
     }
 }
 
-/// The map functions of a design document, compiled in a context of their own.
+/// The map functions of a design document, compiled in their own context.
 pub(crate) struct Mapper {
     context: Context,
     functions: usize,
 }
 
 impl Mapper {
-    /// Compiles the map functions of these views.
+    /// Compiles the map functions of the views.
     pub fn new(limits: Limits, design: &Design) -> Result<Mapper> {
         let context = Context::new(limits)?;
         if !design.library().is_empty() {
@@ -67,8 +67,9 @@ impl Mapper {
         Ok(Mapper { context, functions: design.views().len() })
     }
 
-    /// Maps documents. `emitted` is told, for each of them and each function, what was emitted; `index` counts documents,
-    /// `view` functions. A document on which a function throws emits nothing there, which is logged.
+    /// Maps documents. For each document and each function, `emitted` is called with the output; `index` is the number
+    /// of the document and `view` that of the function. A function that throws emits nothing for the document, and the
+    /// error is logged.
     pub fn map<'d>(
         &self,
         docs: impl Iterator<Item = MapDocument<'d>>,
@@ -83,7 +84,7 @@ impl Mapper {
                 };
                 let mut object = Some(make().map_err(|caught| self.context.error_of(caught))?);
                 for (view, function) in functions.iter().enumerate() {
-                    // Each function has the document for itself, whatever the one before did to its own.
+                    // Each function gets a new object, because the previous function may have changed its own.
                     let argument = match object.take() {
                         Some(object) => object,
                         None => make().map_err(|caught| self.context.error_of(caught))?,
@@ -97,7 +98,7 @@ impl Mapper {
                     if self.context.shared.emitted.lock().overflowed {
                         return Err(self.context.too_much());
                     }
-                    // Taken out of its lock, as the receiver may take long.
+                    // Takes the buffer out of its lock, because the receiver may take long.
                     let buffer = std::mem::take(&mut *self.context.shared.emitted.lock());
                     let told = emitted(index, view, Emitted { text: &buffer.text, ends: &buffer.ends });
                     *self.context.shared.emitted.lock() = buffer;
@@ -110,7 +111,7 @@ impl Mapper {
 
     fn prepare<'js>(&self, ctx: &Ctx<'js>) -> Result<Vec<Function<'js>>> {
         let list = || {
-            let maps: Object<'js> = entrance(ctx)?.get("maps")?;
+            let maps: Object<'js> = entry_points(ctx)?.get("maps")?;
             (0..self.functions)
                 .map(|at| maps.get(at.to_string()))
                 .collect::<rquickjs::Result<Vec<Function<'js>>>>()
@@ -118,7 +119,7 @@ impl Mapper {
         list().catch(ctx).map_err(|caught| self.context.error_of(caught))
     }
 
-    /// A function threw: that is logged, unless a limit was exceeded or the script wants everything to end.
+    /// Logs an error thrown by a function. Fails if a limit was exceeded or the error is fatal.
     fn skip<'js>(&self, ctx: &Ctx<'js>, id: &str, caught: rquickjs::CaughtError<'js>) -> Result<()> {
         if self.context.shared.emitted.lock().overflowed {
             return Err(self.context.too_much());
@@ -140,7 +141,7 @@ impl Mapper {
                 reason: "function raised 'fatal_error'".to_owned(),
             });
         }
-        // The description may run the script's own code, which has the time of a call again.
+        // Describing the error may run the script's code, under the time limit of another call.
         let described = self.context.invoke_with(ctx, "describe", (thrown,));
         match described {
             Err(error @ (Error::Exhausted(_) | Error::Timeout(_))) => Err(error),
@@ -154,18 +155,18 @@ impl Mapper {
     }
 }
 
-/// The reduce functions of a design document that are written in JavaScript.
+/// The JavaScript reduce functions of a design document.
 pub(crate) struct Reducer {
     context: Context,
 }
 
 impl Reducer {
-    /// A context for reduce functions.
+    /// A reducer without functions.
     pub fn new(limits: Limits) -> Result<Reducer> {
         Ok(Reducer { context: Context::new(limits)? })
     }
 
-    /// Compiles one more function; they are counted from 0.
+    /// Compiles a function. Functions are numbered from 0.
     pub fn add(&self, view: &str, source: &str) -> Result<()> {
         let added = self.context.invoke("addReduce", &[source]);
         added.map(drop).map_err(|error| match error {
@@ -176,7 +177,7 @@ impl Reducer {
         })
     }
 
-    /// Reduces values: `keys` is the list of `[key, id]`, or nothing when earlier results are reduced again.
+    /// Reduces values. `keys` is the list of `[key, id]`, or `None` when earlier results are reduced again.
     pub fn reduce(&self, function: usize, keys: Option<&str>, values: &str) -> Result<String> {
         self.context
             .enter(|ctx| self.context.invoke_with(ctx, "reduce", (function, keys, values, keys.is_none())))

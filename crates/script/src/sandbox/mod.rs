@@ -1,8 +1,8 @@
-//! The sandbox: contexts of QuickJS with limits, and the calls of a design document's functions in them.
+//! The sandbox: QuickJS contexts with limits, and calls of a design document's functions in them.
 //!
-//! A context belongs to one design document as long as it lives, so nothing of one reaches another. Contexts that are
-//! not in use wait in a pool, the longest unused is dropped when there are too many. A context in which a limit was
-//! exceeded is dropped at once.
+//! A context belongs to one design document for its whole life, so no data passes from one design document to another.
+//! Unused contexts are pooled; when there are too many, the least recently used one is dropped. A context that exceeded
+//! a limit is dropped immediately.
 
 mod context;
 mod convert;
@@ -20,18 +20,18 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How much a call of a script may use.
+/// The limits of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of memory of one context.
+    /// The memory of one context, in bytes.
     pub memory: usize,
     /// The time of one call.
     pub time: Duration,
-    /// Bytes of the stack.
+    /// The stack size, in bytes.
     pub stack: usize,
-    /// Bytes of what a call answers or emits.
+    /// The output of one call, in bytes.
     pub output: usize,
-    /// How many unused contexts are kept.
+    /// How many unused contexts the pool keeps.
     pub idle: usize,
 }
 
@@ -47,10 +47,10 @@ impl Default for Limits {
     }
 }
 
-/// Runs scripts.
+/// Runs the functions of design documents.
 pub struct Sandbox {
     limits: Limits,
-    /// Contexts not in use, by the fingerprint of their design document, the longest unused first.
+    /// Unused contexts by the fingerprint of their design document, least recently used first.
     idle: Mutex<Vec<([u8; 16], Context)>>,
 }
 
@@ -65,7 +65,7 @@ impl Sandbox {
         self.limits
     }
 
-    /// Compiles the views' functions of a design document that is about to be stored.
+    /// Compiles the view functions of a design document before it is stored.
     pub fn check(&self, design: &Design) -> Result<()> {
         crate::design::check_members(design)?;
         if design.language() != "javascript" {
@@ -82,7 +82,7 @@ impl Sandbox {
             context.invoke("check", &[&view.map]).map_err(|error| failed("map", error))?;
             match &view.reduce {
                 Some(reduce) if reduce.starts_with('_') => {
-                    crate::reduce::Builtin::parse(reduce)?;
+                    crate::reduce::builtin::Builtin::parse(reduce)?;
                 }
                 Some(reduce) => {
                     context.invoke("check", &[reduce]).map_err(|error| failed("reduce", error))?;
@@ -93,19 +93,19 @@ impl Sandbox {
         Ok(())
     }
 
-    /// Asks a filter function which of the documents pass. All are JSON texts.
+    /// Calls a filter function. Returns for each document whether it passes. All arguments are JSON texts.
     pub fn filter(&self, design: &Design, name: &str, docs: &[&str], request: &str) -> Result<Vec<bool>> {
         let args = format!("[[{}],{request}]", docs.join(","));
         booleans(&self.call(design, &["filters", name], &args)?)
     }
 
-    /// Asks the map function of a view which of the documents pass: those for which it emits anything.
+    /// Uses the map function of a view as a filter: a document passes if the function emits anything.
     pub fn filter_by_view(&self, design: &Design, view: &str, docs: &[&str]) -> Result<Vec<bool>> {
         let args = format!("[[{}]]", docs.join(","));
         booleans(&self.call(design, &["views", view, "map"], &args)?)
     }
 
-    /// Asks the design document's `validate_doc_update` whether a document may be written. `old` is `null` for a new one.
+    /// Calls the design document's `validate_doc_update` to check a write. `old` is `null` for a new document.
     pub fn validate_doc_update(
         &self,
         design: &Design,
@@ -117,7 +117,7 @@ impl Sandbox {
         self.call(design, &["validate_doc_update"], &format!("[{new},{old},{user},{security}]")).map(|_| ())
     }
 
-    /// Calls an update function. Gives the document to be written, or `None`, and the response as JSON.
+    /// Calls an update function. Returns the document to write, or `None`, and the response as JSON.
     pub fn update(
         &self,
         design: &Design,
@@ -131,17 +131,17 @@ impl Sandbox {
         Ok((written, parts.next().unwrap_or_else(|| "{}".to_owned())))
     }
 
-    /// Calls a show function. Gives the response as JSON.
+    /// Calls a show function. Returns the response as JSON.
     pub fn show(&self, design: &Design, name: &str, doc: &str, request: &str) -> Result<String> {
         self.call(design, &["shows", name], &format!("[{doc},{request}]"))
     }
 
-    /// Calls the rewrite function. Gives what it returned as JSON.
+    /// Calls the rewrite function. Returns its result as JSON.
     pub fn rewrite(&self, design: &Design, request: &str) -> Result<String> {
         self.call(design, &["rewrites"], &format!("[{request}]"))
     }
 
-    /// Begins a call of a list function, which is then fed with rows.
+    /// Begins a call of a list function. The caller then supplies rows.
     pub fn list(self: &Arc<Self>, design: &Design, name: &str, request: &str) -> Result<ListCall> {
         ListCall::begin(self.clone(), design, name, request)
     }
@@ -153,7 +153,7 @@ impl Sandbox {
         outcome
     }
 
-    /// A context that holds the design document.
+    /// Takes a context that contains the design document from the pool, or makes one.
     fn take(&self, design: &Design) -> Result<Context> {
         if design.language() != "javascript" {
             return Err(Error::Thrown {

@@ -1,5 +1,5 @@
-// What a context holds before a design document comes into it: the functions that scripts call, and those that the
-// server calls. The last value is the server's entrance; scripts do not see it.
+// Defines the content of a new context: the functions that scripts call, and the entry points that the server calls.
+// The value of this script is the object with the entry points, which scripts cannot access.
 (function (nativeEmit, nativeLog, nativeRow) {
   "use strict";
   const { parse, stringify } = JSON;
@@ -8,7 +8,7 @@
   const isOwn = Object.prototype.hasOwnProperty;
   const globalEval = globalThis.eval;
 
-  // Loops of the engine's own over array-likes cannot be interrupted: none may be long.
+  // The engine's own loops over array-like objects cannot be interrupted, so they must be short.
   const LONGEST = 10000000;
   for (const name of ["at", "concat", "copyWithin", "every", "fill", "filter", "find", "findIndex", "findLast", "findLastIndex",
     "flat", "flatMap", "forEach", "includes", "indexOf", "join", "lastIndexOf", "map", "pop", "push", "reduce", "reduceRight",
@@ -55,7 +55,7 @@
   });
   define("emit", nativeEmit);
 
-  // An error as the server takes it: a list whose first element says how it is answered.
+  // An error in the server's form: a list whose first element determines the kind of response.
   function describe(error) {
     if (error === null || error === undefined) return ["error", "unnamed_error", String(error)];
     if (isArray(error)) {
@@ -89,7 +89,7 @@
     if (typeof source !== "string" || source === "") fail("not_found", "missing function");
     let made;
     try {
-      // In brackets an anonymous function is an expression; what does not fit there may still be assigned.
+      // In parentheses, an anonymous function is an expression. Other sources may still be valid in an assignment.
       try {
         made = globalEval("(" + source.replace(/[;\s]+$/, "") + "\n)");
       } catch (error) {
@@ -106,11 +106,11 @@
     return made;
   }
 
-  // Modules: a path leads from the root, or from the module that requires, through members to a string of source.
+  // Modules: a path leads from the root, or from the requiring module, through members to a string of source code.
 
   function resolve(steps, from, root) {
     const isRelative = step => step === "." || step === "..";
-    // A module's own paths are relative to the object in which it lies.
+    // The paths in a module are relative to the object that contains it.
     let place = isRelative(steps[0]) ? from && from.parent : { value: root, parent: null, id: "" };
     for (const step of steps) {
       if (isRelative(step)) {
@@ -152,7 +152,7 @@
     return requireFrom(null);
   }
 
-  // Types of answers
+  // Response types
 
   const typesOfName = new Map();
   const nameOfType = new Map();
@@ -198,7 +198,8 @@
     return { type, subtype, values, quality: given >= 0 && given <= 1 ? given : 1 };
   }
 
-  // Which of the types fits the header `Accept` best: the most exact one, then the most wanted, then the last.
+  // Which type matches the `Accept` header best: the most specific one, then the one with the greatest quality, then
+  // the last.
   function bestType(types, accept) {
     const ranges = accept.split(",").map(mediaType);
     let best = "", bestFitness = -1, bestQuality = 0;
@@ -263,7 +264,7 @@
   define("send", chunk => { chunks.push(String(chunk)); });
   define("getRow", () => {
     if (!listing || rowsEnded) return null;
-    // The head goes out with the first words: until then the function may still say another.
+    // The head is sent with the first output; until then the function may change it.
     const words = chunks.join("").toWellFormed();
     let head = null;
     if (!headTold && words !== "") {
@@ -288,7 +289,7 @@
   const wrap = response => (typeof response === "string" ? { body: response } : response);
   const isResponse = response => response !== null && typeof response === "object" && !isArray(response);
 
-  // An error of a rendering function; what it threw on purpose goes on as it is.
+  // An error in a rendering function. Errors that the function threw deliberately are passed on unchanged.
   function renderError(error) {
     if (error && ((error.error && error.reason) || error[0] === "error" || error[0] === "fatal"
         || isOwn.call(Object(error), "forbidden") || isOwn.call(Object(error), "unauthorized"))) throw error;
@@ -303,7 +304,7 @@
       let response = wrap(call.apply(design, args) || {});
       if (chunks.length) {
         response.headers = response.headers || {};
-        // In shows, `start` takes the headers themselves; a head like that of lists is understood, too.
+        // In shows, `start` takes the headers directly, but a head as in lists is also accepted.
         const { code, headers, ...begun } = Object(startOf);
         Object.assign(response.headers, begun, headers);
         if (code && !response.code) response.code = code;
@@ -362,7 +363,7 @@
     try {
       call.apply(design, args);
     } catch (error) {
-      // As in CouchDB, the only member of an object is the reason, and text is one itself.
+      // As in CouchDB, the reason is the only member of an object, or the text itself.
       if (typeof error === "string") fail("unknown_error", error);
       if (error === null || typeof error !== "object" || isArray(error) || error instanceof Error) throw error;
       const names = Object.keys(error);
@@ -399,7 +400,7 @@
   const runners = { shows: show, updates: update, lists: list, validate_doc_update: validate, filters: filter,
     views: filterByView, rewrites: rewrite };
 
-  // The entrance
+  // The entry points
 
   let design = {};
   let compiled = new Map();
@@ -424,7 +425,7 @@
     return made;
   }
 
-  // Every call from the server answers text: `["ok", result]`, or a described error.
+  // Every call from the server returns text: `["ok", result]`, or a described error.
   const guarded = work => (...args) => {
     try {
       return stringify(["ok", work(...args)]);

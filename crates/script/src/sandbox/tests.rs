@@ -23,7 +23,7 @@ fn show(source: &str) -> Result<String> {
 }
 
 #[test]
-fn functions_are_written_in_many_ways() {
+fn compiler_accepts_all_forms_of_functions() {
     for source in [
         "function(doc, req){ return 'x'; }",
         "function named(doc) { return 'x' };",
@@ -44,7 +44,7 @@ fn functions_are_written_in_many_ways() {
 }
 
 #[test]
-fn what_is_thrown_is_told() {
+fn thrown_values_become_errors() {
     let thrown = |source: &str| {
         let error = show(&format!("function () {{ throw {source}; }}")).unwrap_err();
         (error.status(), error.name().to_owned(), error.reason())
@@ -62,7 +62,7 @@ fn what_is_thrown_is_told() {
 }
 
 #[test]
-fn limits_hold() {
+fn exceeding_a_limit_is_an_error() {
     let hasty = sandbox();
     let patient = Sandbox::new(Limits { time: Duration::from_secs(60), ..Limits::default() });
     for (source, name) in [
@@ -84,7 +84,7 @@ fn limits_hold() {
         ("function () { /^(a+)+$/.test('a'.repeat(50) + 'b'); }", "timeout"),
         ("function () { return JSON.parse('['.repeat(100000)); }", "render_error"),
     ] {
-        // Where time is not what runs out, a busy machine must not make it so.
+        // Only the timeout case has a short time limit, so that a busy machine does not fail the other cases.
         let sandbox = if name == "timeout" { &hasty } else { &patient };
         let begun = std::time::Instant::now();
         let error = sandbox.show(&with("shows", source), "f", "{}", "{}").unwrap_err();
@@ -116,13 +116,13 @@ fn contexts_are_isolated() {
 }
 
 #[test]
-fn helpers_help() {
+fn helper_functions_are_available() {
     let source = "function () { return [isArray([]), isArray({}), sum([1, 2, 3]), toJSON({a: [1]}), log('x')].join(' '); }";
     assert_eq!(show(source).unwrap(), r#"{"body":"true false 6 {\"a\":[1]} "}"#);
 }
 
 #[test]
-fn modules_are_required() {
+fn require_loads_modules() {
     let members = r#""lib":{"a":"exports.name = 'a'; exports.b = require('./b');","b":"module.exports = {name: 'b', root: require('lib/c/d').name};",
         "c":{"d":"exports.name = require('../a').name || 'early';","e":{"f":"exports.id = require('../.././c/./g').id;"},"g":"exports.id = module.id;"},"bad":"throw new Error('no')","number":1},
         "shows":{"f":"function () { var a = require('lib/a'); return a.name + a.b.name + a.b.root; }",
@@ -142,7 +142,7 @@ fn modules_are_required() {
 }
 
 #[test]
-fn filters_and_validations() {
+fn filter_and_validation_functions_decide() {
     let sandbox = sandbox();
     let filters = with("filters", "function (doc, req) { return doc.n > req.query.least; }");
     let passed = sandbox.filter(&filters, "f", &[r#"{"n":1}"#, r#"{"n":5}"#], r#"{"query":{"least":2}}"#);
@@ -176,7 +176,7 @@ fn filters_and_validations() {
 }
 
 #[test]
-fn updates_shows_and_rewrites() {
+fn update_show_and_rewrite_functions_respond() {
     let sandbox = sandbox();
     let updates = with(
         "updates",
@@ -233,7 +233,7 @@ fn list(source: &str, rows: &[&str]) -> Result<Vec<ListEvent>> {
 }
 
 #[test]
-fn lists_take_rows_one_by_one() {
+fn list_functions_consume_rows_one_by_one() {
     let chunk = |text: &str| ListEvent::Chunk(text.to_owned());
     let rows = [r#"{"key":1}"#, r#"{"key":2}"#, r#"{"key":3}"#];
     let source = "function (head, req) { start({code: 202, headers: {'Content-Type': 'a/b'}}); send('h' + head.total_rows); var row; while (row = getRow()) send(row.key); return 'end'; }";
@@ -249,7 +249,7 @@ fn lists_take_rows_one_by_one() {
 }
 
 #[test]
-fn maps_emit_for_each_document() {
+fn map_functions_emit_for_each_document() {
     let design = design(
         r#""views":{"a":{"map":"function (doc) { emit(doc._id, doc.n); if (doc.n > 1) { doc.n = 0; emit(['x', doc._rev], {a: undefined, b: [1.5, 'é\"']}); } }"},
             "b":{"map":"function (doc) { emit(doc.n); if (doc.n === 2) throw new Error('skip'); }"},
@@ -287,7 +287,7 @@ fn maps_emit_for_each_document() {
 }
 
 #[test]
-fn every_type_of_a_document_reaches_the_map() {
+fn map_functions_see_every_bson_type() {
     let design = design(r#""views":{"a":{"map":"function (doc) { emit(null, doc); }"}}"#);
     let mapper = Mapper::new(Limits::default(), &design).unwrap();
     let doc = diwan_value::doc! {
@@ -309,7 +309,7 @@ fn every_type_of_a_document_reaches_the_map() {
 }
 
 #[test]
-fn design_documents_are_checked() {
+fn check_rejects_invalid_design_documents() {
     let sandbox = sandbox();
     let check = |views: &str| sandbox.check(&design(&format!(r#""views":{views}"#)));
     assert!(check(r#"{"v":{"map":"function (doc) {}","reduce":"_sum"}}"#).is_ok());
@@ -322,9 +322,9 @@ fn design_documents_are_checked() {
     assert_eq!(error.reason(), "`_median` is not a supported reduce function.");
 }
 
-/// What is written the short way is what the engine writes.
+/// Compares the fast path with the engine's `stringify`.
 #[test]
-fn emitted_values_are_what_stringify_makes() {
+fn emitted_values_match_stringify() {
     let values = [
         "{a: 1, b: [1.5, -0, 1e21, 1e-7, 0.000001, 123456789012345680000, 4294967296, NaN]}",
         "{b: undefined, c: function () {}, d: null}",
@@ -370,7 +370,7 @@ fn emitted_values_are_what_stringify_makes() {
             })
             .unwrap();
         let [own, engine] = rows.try_into().unwrap_or_else(|_| panic!("{value}"));
-        // What `stringify` leaves undefined is null in a row.
+        // Values that `stringify` leaves undefined become null in a row.
         assert_eq!(own, json::unquote(&engine), "{value}");
     }
 }

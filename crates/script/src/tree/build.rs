@@ -1,28 +1,28 @@
-//! Building a tree from rows in their order: every node is written once.
+//! Builds a tree from sorted rows, writing every node once.
 
 use super::node::{self, ChildBuf, Entry, Node};
-use super::write::Writer;
+use super::write::TreeWriter;
 use super::{FEWEST_CHILDREN, GOOD_BYTES, Layout, NodesMut, Tree};
 use crate::error::Result;
 use crate::reduce::Reduce;
 
-/// A tree that grows at its end.
-pub(crate) struct Builder<'a> {
-    writer: Writer<'a>,
+/// A builder that appends to a tree.
+pub(crate) struct TreeBuilder<'a> {
+    writer: TreeWriter<'a>,
     leaf: Vec<u8>,
-    /// What is not yet in a node of its level, the level above the leaves first.
+    /// The entries that are not yet in a node, for each level, starting with the level above the leaves.
     levels: Vec<Vec<ChildBuf>>,
     sizes: Vec<usize>,
 }
 
-impl<'a> Builder<'a> {
-    /// An empty tree.
-    pub fn new(nodes: &'a mut dyn NodesMut, layout: Layout, reduce: Option<&'a Reduce>) -> Builder<'a> {
-        let writer = Writer { tree: Tree::default(), nodes, layout, reduce };
-        Builder { writer, leaf: node::begin_leaf(), levels: Vec::new(), sizes: Vec::new() }
+impl<'a> TreeBuilder<'a> {
+    /// A builder with an empty tree.
+    pub fn new(nodes: &'a mut dyn NodesMut, layout: Layout, reduce: Option<&'a Reduce>) -> TreeBuilder<'a> {
+        let writer = TreeWriter { tree: Tree::default(), nodes, layout, reduce };
+        TreeBuilder { writer, leaf: node::begin_leaf(), levels: Vec::new(), sizes: Vec::new() }
     }
 
-    /// Adds a row, whose place must be greater than that of the row before.
+    /// Adds a row. Its place must be greater than that of the previous row.
     pub fn push(&mut self, row: Entry<'_>) -> Result<()> {
         node::write_entry(&mut self.leaf, row);
         self.writer.tree.rows += 1;
@@ -30,7 +30,7 @@ impl<'a> Builder<'a> {
         if self.leaf.len() >= GOOD_BYTES { self.end_leaf() } else { Ok(()) }
     }
 
-    /// The tree, when all rows have been added.
+    /// Finishes the tree after the last row.
     pub fn finish(mut self) -> Result<Tree> {
         if self.leaf.len() > 1 {
             self.end_leaf()?;

@@ -1,14 +1,15 @@
-//! A B-tree of rows, with the number of rows and a reduction of them in every inner node.
+//! A B-tree of rows. Every entry of an inner node has the number of rows below it and their reduction.
 //!
-//! Nodes are byte strings under numbers, read and written through [`Nodes`] and [`NodesMut`]: in the store, where a
-//! snapshot shows one state of all of them, or in memory. A node is some kilobytes. A change rewrites the leaf and the
-//! nodes above it; numbers of nodes are given out once, but a node that is rewritten keeps its own.
+//! Nodes are byte strings with numbers, read and written through [`Nodes`] and [`NodesMut`]: in the store, where a
+//! snapshot gives a consistent view, or in memory. A node has a few kilobytes. A change rewrites the leaf and the nodes
+//! above it. Node numbers are not reused, and a rewritten node keeps its number.
 //!
 //! Invariants:
-//! - Rows are ordered by their places, which are unique. All leaves are at the same depth. No node is empty.
-//! - A node that loses rows and becomes small is joined with a neighbour under the same parent, if both fit into one.
-//! - An entry of an inner node holds the greatest place below it, the number of rows and, if the view is reduced, their
-//!   reduction.
+//! - Rows are ordered by place, and places are unique. All leaves have the same depth. No node is empty.
+//! - When a node loses rows and becomes small, it is merged with a neighbour under the same parent if both fit into one
+//!   node.
+//! - An entry of an inner node has the greatest place below it, the number of rows and, if the view has a reduce
+//!   function, their reduction.
 
 mod build;
 mod node;
@@ -16,7 +17,7 @@ mod place;
 mod read;
 mod write;
 
-pub(crate) use build::Builder;
+pub(crate) use build::TreeBuilder;
 pub(crate) use node::{Entry, read_entry, write_entry};
 pub(crate) use place::{ABOVE, Layout, write_id, write_partition};
 pub(crate) use read::{GroupFold, Grouping, Range};
@@ -27,21 +28,21 @@ use diwan_kv::Bytes;
 use diwan_store::keys::{read_number, write_number};
 use std::collections::HashMap;
 
-/// How large a node may become before it is split, and how large the parts are meant to be.
+/// The size at which a node is split, and the intended size of the parts.
 const MOST_BYTES: usize = 6 << 10;
 const GOOD_BYTES: usize = 4 << 10;
-/// How few entries an inner node is made of, however large they are: the tree's height must stay small.
+/// The minimum number of entries of a split inner node, regardless of their size, which keeps the tree shallow.
 const FEWEST_CHILDREN: usize = 8;
 
-/// Where nodes are read.
+/// A source of nodes.
 pub(crate) trait Nodes {
-    /// The node with this number.
+    /// Reads the node with this number.
     fn read(&self, node: u64) -> Result<Bytes>;
 }
 
-/// Where nodes are read and written.
+/// A store for nodes.
 pub(crate) trait NodesMut: Nodes {
-    /// Sets a node.
+    /// Writes a node.
     fn write(&mut self, node: u64, bytes: Vec<u8>) -> Result<()>;
 
     /// Removes a node.
@@ -72,21 +73,21 @@ impl NodesMut for MemoryNodes {
     }
 }
 
-/// A tree: where it begins, and sums over it.
+/// A tree: its root, and totals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tree {
-    /// The topmost node; none if there are no rows.
+    /// The root; `None` if there are no rows.
     pub root: Option<u64>,
-    /// The next number for a node.
+    /// The number for the next node.
     pub next: u64,
     /// The number of rows.
     pub rows: u64,
-    /// The bytes of all keys and values.
+    /// The total size of keys and values in bytes.
     pub bytes: u64,
 }
 
 impl Tree {
-    /// Appends the tree to a header.
+    /// Appends the tree's fields to a header.
     pub fn encode(&self, out: &mut Vec<u8>) {
         write_number(out, self.root.map_or(0, |root| root + 1));
         write_number(out, self.next);
@@ -94,7 +95,7 @@ impl Tree {
         write_number(out, self.bytes);
     }
 
-    /// Reads a tree and gives the rest.
+    /// Decodes a tree. Returns it with the remaining bytes.
     pub fn decode(bytes: &[u8]) -> Option<(Tree, &[u8])> {
         let (root, rest) = read_number(bytes)?;
         let (next, rest) = read_number(rest)?;

@@ -1,7 +1,8 @@
-//! Nodes as bytes. The first byte tells leaves from inner nodes; the entries follow until the end.
+//! The binary form of nodes. The first byte distinguishes leaves from inner nodes; the entries follow.
 //!
-//! An entry of a leaf: place, key, value, each with its length in front. Of an inner node: the child's number, its
-//! greatest place with its length, the number of its rows, their reduction with its length.
+//! An entry of a leaf has place, key and value, each preceded by its length. An entry of an inner node has the child's
+//! number, its greatest place preceded by the length, the number of its rows, and their reduction preceded by its
+//! length.
 
 use super::{FEWEST_CHILDREN, GOOD_BYTES, damaged};
 use crate::error::Result;
@@ -13,7 +14,7 @@ const INNER: u8 = 1;
 /// A row in a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry<'a> {
-    /// Where it stands.
+    /// The place of the row in the order.
     pub place: &'a [u8],
     /// The key, as JSON.
     pub key: &'a str,
@@ -30,7 +31,7 @@ pub(super) struct Child<'a> {
     pub reduction: &'a [u8],
 }
 
-/// The same, owned.
+/// An owned entry of an inner node.
 #[derive(Clone, Debug)]
 pub(super) struct ChildBuf {
     pub node: u64,
@@ -55,20 +56,20 @@ impl Child<'_> {
         }
     }
 
-    /// About how many bytes the entry takes.
+    /// The approximate size of the entry in bytes.
     pub fn size(&self) -> usize {
         self.last.len() + self.reduction.len() + 16
     }
 }
 
-/// A node, viewed.
+/// A parsed view of a node.
 pub(super) enum Node<'a> {
     Leaf(Vec<Entry<'a>>),
     Inner(Vec<Child<'a>>),
 }
 
 impl<'a> Node<'a> {
-    /// Reads a node.
+    /// Parses a node.
     pub fn parse(bytes: &'a [u8]) -> Result<Node<'a>> {
         let read = || {
             let (kind, mut rest) = bytes.split_first()?;
@@ -101,12 +102,12 @@ impl<'a> Node<'a> {
     }
 }
 
-/// The first byte of a leaf, to which entries are appended.
+/// Starts a leaf with its first byte. Entries are appended to it.
 pub(super) fn begin_leaf() -> Vec<u8> {
     vec![LEAF]
 }
 
-/// Appends an entry to a leaf, or to a run.
+/// Appends an entry to a leaf or to a sorted run.
 pub(crate) fn write_entry(out: &mut Vec<u8>, entry: Entry<'_>) {
     for part in [entry.place, entry.key.as_bytes(), entry.value.as_bytes()] {
         write_number(out, part.len() as u64);
@@ -114,7 +115,7 @@ pub(crate) fn write_entry(out: &mut Vec<u8>, entry: Entry<'_>) {
     }
 }
 
-/// Reads an entry and gives the rest.
+/// Reads an entry. Returns it with the remaining bytes.
 pub(crate) fn read_entry(bytes: &[u8]) -> Option<(Entry<'_>, &[u8])> {
     let (place, rest) = read_bytes(bytes)?;
     let (key, rest) = read_bytes(rest)?;
@@ -125,7 +126,7 @@ pub(crate) fn read_entry(bytes: &[u8]) -> Option<(Entry<'_>, &[u8])> {
     ))
 }
 
-/// An inner node of these entries.
+/// Makes an inner node with these entries.
 pub(super) fn inner(children: &[ChildBuf]) -> Vec<u8> {
     let mut out = vec![INNER];
     for child in children {
@@ -139,12 +140,12 @@ pub(super) fn inner(children: &[ChildBuf]) -> Vec<u8> {
     out
 }
 
-/// Whether a node is so small that it is joined with a neighbour, if both fit into one.
+/// Whether a node is small enough to be merged with a neighbour.
 pub(super) fn is_small(bytes: &[u8]) -> Result<bool> {
     Ok(bytes.len() < GOOD_BYTES / 2 || child_count(bytes)?.is_some_and(|count| count < FEWEST_CHILDREN / 2))
 }
 
-/// A node with the entries of both, of the same kind, if it is not too large to be one.
+/// Merges two nodes of the same kind; `None` if the result would be too large.
 pub(super) fn joined(one: &[u8], other: &[u8]) -> Result<Option<Vec<u8>>> {
     let counts = child_count(one)?.zip(child_count(other)?);
     let is_short = counts.is_some_and(|(one, other)| one + other <= FEWEST_CHILDREN);
@@ -158,7 +159,7 @@ pub(super) fn joined(one: &[u8], other: &[u8]) -> Result<Option<Vec<u8>>> {
     Ok(Some([one, entries].concat()))
 }
 
-/// How many entries an inner node has.
+/// The number of entries of an inner node.
 fn child_count(bytes: &[u8]) -> Result<Option<usize>> {
     Ok(match Node::parse(bytes)? {
         Node::Inner(children) => Some(children.len()),

@@ -1,26 +1,26 @@
-//! Where a row stands: its key's bytes, then the document's id, then its number among the document's rows.
+//! The place of a row: the bytes of its key, then the document's id, then the row's number among those of the document.
 //!
-//! In a partitioned view the key bytes of the partition come first. An id is its text, in which a zero byte is followed
-//! by 0xFF, and two zero bytes.
+//! In a partitioned view, the key bytes of the partition come first. An id is its text, in which each zero byte is
+//! followed by 0xFF, and two zero bytes.
 
 use crate::collate::{self, Order};
 use diwan_store::keys::write_number;
 use std::borrow::Cow;
 
-/// How places are made in a view.
+/// The format of a view's places.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Layout {
-    /// How keys are ordered.
+    /// The order of keys.
     pub order: Order,
-    /// Whether a partition comes first.
+    /// Whether places begin with a partition.
     pub partitioned: bool,
 }
 
-/// Greater than whatever follows a key, or an id.
+/// Sorts above everything that may follow a key or an id.
 pub(crate) const ABOVE: u8 = 0xFF;
 
 impl Layout {
-    /// Appends a row's place.
+    /// Appends the place of a row.
     pub fn write(self, out: &mut Vec<u8>, key: &str, id: &str, ordinal: usize) {
         if self.partitioned {
             let (partition, _) = id.split_once(':').unwrap_or((id, ""));
@@ -31,12 +31,12 @@ impl Layout {
         write_number(out, ordinal as u64);
     }
 
-    /// How many bytes of a place the partition takes.
+    /// The length of the partition in a place, in bytes.
     fn partition_length(self, place: &[u8]) -> usize {
         if self.partitioned { id_length(place).unwrap_or(place.len()) } else { 0 }
     }
 
-    /// How many bytes of a place come before the id.
+    /// The length of everything before the id in a place, in bytes.
     pub fn key_length(self, place: &[u8]) -> usize {
         let partition = self.partition_length(place);
         let key = place.get(partition..).and_then(|rest| collate::key_length(rest, self.order));
@@ -61,7 +61,7 @@ impl Layout {
         Cow::Owned(String::from_utf8_lossy(&plain).into_owned())
     }
 
-    /// What places of one group have in common.
+    /// The prefix that places of one group share.
     pub fn group(self, place: &[u8], level: usize) -> &[u8] {
         let partition = self.partition_length(place);
         let key = place.get(partition..self.key_length(place)).unwrap_or_default();
@@ -86,7 +86,7 @@ pub(crate) fn write_id(out: &mut Vec<u8>, id: &str) {
     out.extend_from_slice(&[0, 0]);
 }
 
-/// How many bytes the id at the front takes, its end included.
+/// The length of the id at the front, in bytes, including its terminator.
 fn id_length(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_come_apart() {
+    fn places_are_split_into_their_parts() {
         for partitioned in [false, true] {
             let layout = Layout { order: Order::Unicode, partitioned };
             for id in ["a:b", "", "p\0q:\0", "é"] {
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_a_key_order_by_id_and_number() {
+    fn places_sort_by_key_then_id_then_number() {
         let layout = Layout::default();
         let place = |key, id, ordinal| {
             let mut out = Vec::new();

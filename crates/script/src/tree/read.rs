@@ -1,4 +1,4 @@
-//! Reading a tree: rows of a range, how many lie before a place, reductions of ranges and of groups.
+//! Reads a tree: the rows of a range, the number of rows before a place, and reductions of ranges and groups.
 
 use super::node::{Child, Entry, Node};
 use super::write::reduce_entries;
@@ -7,17 +7,17 @@ use crate::error::Result;
 use crate::json;
 use crate::reduce::Reduce;
 
-/// The rows from `from` on, up to but without `to`.
+/// The rows from `from` up to, but not including, `to`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Range {
-    /// The least place; every place is greater than the empty one.
+    /// The lowest place. The empty place is below all others.
     pub from: Vec<u8>,
-    /// Less than this; nothing is no limit.
+    /// The exclusive upper bound; `None` means no bound.
     pub to: Option<Vec<u8>>,
 }
 
 impl Range {
-    /// Whether a place lies in the range.
+    /// Whether the range contains a place.
     pub fn contains(&self, place: &[u8]) -> bool {
         place >= self.from.as_slice() && self.to.as_ref().is_none_or(|to| place < to.as_slice())
     }
@@ -28,7 +28,7 @@ impl Range {
     }
 }
 
-/// What of a range still has to be looked at below a node.
+/// The part of a range that still has to be checked below a node.
 #[derive(Clone, Copy)]
 struct Bounds<'a> {
     from: Option<&'a [u8]>,
@@ -36,7 +36,7 @@ struct Bounds<'a> {
 }
 
 impl<'a> Bounds<'a> {
-    /// The bounds below a child, if any of its rows may lie within them. All its places are greater than `before`.
+    /// The bounds for a child; `None` if none of its rows can be within them. All its places are greater than `before`.
     fn below(self, before: Option<&[u8]>, child: &Child<'_>) -> Option<Bounds<'a>> {
         if self.from.is_some_and(|from| child.last < from)
             || self.to.is_some_and(|to| before.is_some_and(|before| before >= to))
@@ -62,8 +62,8 @@ impl<'a> Bounds<'a> {
 }
 
 impl Tree {
-    /// Shows the rows of a range in their order, or from the last to the first, without the first `skip` ones, until
-    /// `show` says no.
+    /// Calls `show` with the rows of a range, in ascending or descending order, after skipping the first `skip` rows,
+    /// until `show` returns false.
     pub fn scan(
         &self,
         nodes: &dyn Nodes,
@@ -78,7 +78,7 @@ impl Tree {
         }
     }
 
-    /// How many rows have places less than this one.
+    /// How many rows have a place below this one.
     pub fn rows_before(&self, nodes: &dyn Nodes, place: &[u8]) -> Result<u64> {
         let mut count = 0;
         let mut next = self.root;
@@ -100,7 +100,7 @@ impl Tree {
         Ok(count)
     }
 
-    /// How many rows a range has.
+    /// How many rows a range contains.
     pub fn rows_in(&self, nodes: &dyn Nodes, range: &Range) -> Result<u64> {
         let end = match &range.to {
             Some(to) => self.rows_before(nodes, to)?,
@@ -110,7 +110,7 @@ impl Tree {
     }
 }
 
-/// Says whether to go on.
+/// Scans a subtree. Returns whether to continue.
 fn scan(
     nodes: &dyn Nodes,
     number: u64,
@@ -152,28 +152,28 @@ fn scan(
 /// Which rows are reduced together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Grouping {
-    /// All.
+    /// All rows.
     All,
-    /// Those whose keys begin with the same so many elements.
+    /// Rows whose keys have the same first elements; the number tells how many.
     Level(usize),
 }
 
-/// Is shown a group: what its places have in common, its key, its reduction. Says whether to go on.
+/// Receives a group: the common prefix of its places, its key and its reduction. Returns whether to continue.
 pub(crate) type ShowGroup<'a> = dyn FnMut(&[u8], &str, &[u8]) -> Result<bool> + 'a;
 
-/// Reduces the groups of ranges one after another.
+/// Reduces the groups of several ranges, one after another.
 pub(crate) struct GroupFold<'a> {
     nodes: &'a dyn Nodes,
     layout: Layout,
     reduce: &'a Reduce,
     grouping: Grouping,
     descending: bool,
-    /// The group that is being collected: what its places have in common, its key as JSON.
+    /// The group being collected: the common prefix of its places, and its key as JSON.
     current: Option<(Vec<u8>, String)>,
     parts: Vec<Vec<u8>>,
 }
 
-/// How many reductions of a group are collected before they are reduced to one.
+/// How many reductions of a group are collected before they are merged.
 const MOST_PARTS: usize = 128;
 
 impl<'a> GroupFold<'a> {
@@ -188,16 +188,16 @@ impl<'a> GroupFold<'a> {
         GroupFold { nodes, layout, reduce, grouping, descending, current: None, parts: Vec::new() }
     }
 
-    /// Shows each group of a range (what its places have in common, its key, its reduction) until `show` says no.
-    pub fn run(&mut self, tree: &Tree, range: &Range, show: &mut ShowGroup<'_>) -> Result<bool> {
+    /// Calls `show` with each group of a range (common prefix, key and reduction) until `show` returns false.
+    pub fn fold_range(&mut self, tree: &Tree, range: &Range, show: &mut ShowGroup<'_>) -> Result<bool> {
         if self.grouping == Grouping::All {
             self.current = Some((Vec::new(), "null".to_owned()));
         }
-        let goes_on = match tree.root {
+        let wants_more = match tree.root {
             Some(root) => self.node(root, range.bounds(), None, show)?,
             None => true,
         };
-        Ok(goes_on && self.end_group(show)?)
+        Ok(wants_more && self.end_group(show)?)
     }
 
     fn group<'p>(&self, place: &'p [u8]) -> &'p [u8] {
@@ -207,7 +207,7 @@ impl<'a> GroupFold<'a> {
         }
     }
 
-    /// `before`: all places below the node are greater.
+    /// Folds a subtree. All its places are greater than `before`.
     fn node(
         &mut self,
         number: u64,
@@ -235,7 +235,7 @@ impl<'a> GroupFold<'a> {
         }
     }
 
-    /// Whether all rows below a child belong to the group that is being collected.
+    /// Whether all rows below a child belong to the group being collected.
     fn is_within_group(&self, before: Option<&[u8]>, child: &Child<'_>) -> bool {
         let Some((group, _)) = &self.current else { return false };
         let is_same = |place: &[u8]| self.group(place) == group;
@@ -294,7 +294,7 @@ impl<'a> GroupFold<'a> {
         show(&group, &key, &reduction)
     }
 
-    /// The key of the group that a row with this key belongs to.
+    /// The key of the group that contains a row with this key.
     fn group_key(&self, key: &str) -> String {
         match self.grouping {
             Grouping::All => "null".to_owned(),

@@ -1,12 +1,12 @@
-//! The tree against a sorted map, with a reduction that goes over all rows each time.
+//! Compares the tree with a sorted map, and its reductions with reductions of all rows.
 
 use super::*;
 use crate::collate::Order;
-use crate::reduce::Builtin;
 use crate::reduce::Reduce;
+use crate::reduce::builtin::Builtin;
 use std::collections::BTreeMap;
 
-/// Numbers that look random and are the same in every run.
+/// A deterministic random number generator.
 struct Random(u64);
 
 impl Random {
@@ -97,7 +97,7 @@ fn check(tree: &Tree, nodes: &MemoryNodes, model: &Model, random: &mut Random) {
             }
             let mut sums = Vec::new();
             let mut fold = GroupFold::new(nodes, LAYOUT, &reduce, grouping, descending);
-            fold.run(tree, &range, &mut |_, key, reduction| {
+            fold.fold_range(tree, &range, &mut |_, key, reduction| {
                 sums.push((key.to_owned(), reduce.finish(reduction).unwrap().parse::<i64>().unwrap()));
                 Ok(true)
             })
@@ -115,7 +115,7 @@ fn check(tree: &Tree, nodes: &MemoryNodes, model: &Model, random: &mut Random) {
     }
 }
 
-/// All nodes that can be reached are there, and no others.
+/// Checks that exactly the reachable nodes are stored.
 fn check_nodes(tree: &Tree, nodes: &MemoryNodes) {
     fn count(nodes: &MemoryNodes, number: u64) -> usize {
         match node::Node::parse(&nodes.read(number).unwrap()).unwrap() {
@@ -143,7 +143,7 @@ fn run(seed: u64, rounds: usize) {
                 (key, random.below(100).to_string()),
             );
         }
-        let mut builder = Builder::new(&mut nodes, LAYOUT, Some(&reduce));
+        let mut builder = TreeBuilder::new(&mut nodes, LAYOUT, Some(&reduce));
         for (place, (key, value)) in &model {
             builder.push(Entry { place, key, value }).unwrap();
         }
@@ -153,7 +153,7 @@ fn run(seed: u64, rounds: usize) {
     }
     for round in 0..rounds {
         let mut changes = BTreeMap::new();
-        // Sometimes it grows, sometimes it shrinks to nothing.
+        // The tree alternately grows and shrinks to nothing.
         let removes = [1, 3, 9][round / 5 % 3];
         for _ in 0..random.below(400) {
             if random.below(10) < removes && !model.is_empty() {
@@ -183,17 +183,17 @@ fn run(seed: u64, rounds: usize) {
 }
 
 #[test]
-fn a_tree_is_a_sorted_map() {
+fn tree_behaves_like_a_sorted_map() {
     for seed in 1..=8 {
         run(seed * 7919, 30);
     }
 }
 
 #[test]
-fn a_large_tree_is_shallow() {
+fn large_tree_stays_shallow() {
     let reduce = Reduce::Builtin(Builtin::Count);
     let mut nodes = MemoryNodes::default();
-    let mut builder = Builder::new(&mut nodes, LAYOUT, Some(&reduce));
+    let mut builder = TreeBuilder::new(&mut nodes, LAYOUT, Some(&reduce));
     for number in 0..200_000 {
         let key = number.to_string();
         builder.push(Entry { place: &place(&key, "id", 0), key: &key, value: "null" }).unwrap();
@@ -209,7 +209,7 @@ fn a_large_tree_is_shallow() {
     let counting = Counting(&nodes, std::cell::Cell::new(0));
     let range = Range { from: place("1000", "", 0), to: Some(place("190000", "", 0)) };
     let mut fold = GroupFold::new(&counting, LAYOUT, &reduce, Grouping::All, false);
-    fold.run(&tree, &range, &mut |_, _, reduction| {
+    fold.fold_range(&tree, &range, &mut |_, _, reduction| {
         assert_eq!(reduce.finish(reduction).unwrap(), "189000");
         Ok(true)
     })
@@ -217,7 +217,7 @@ fn a_large_tree_is_shallow() {
     assert!(counting.1.get() < 12, "{} nodes were read", counting.1.get());
 }
 
-/// How many levels a tree has.
+/// The number of levels of a tree.
 fn height(tree: &Tree, nodes: &MemoryNodes) -> usize {
     let mut height = 0;
     let mut next = tree.root;
@@ -232,8 +232,8 @@ fn height(tree: &Tree, nodes: &MemoryNodes) -> usize {
 }
 
 #[test]
-fn a_tree_that_loses_its_rows_loses_its_nodes() {
-    // With reductions of some kilobytes, too, of which a node holds few whatever it loses.
+fn removing_rows_removes_nodes() {
+    // Also with reductions of several kilobytes, of which a node holds few however many rows it loses.
     for reduce in [Reduce::Builtin(Builtin::Count), Reduce::Builtin(Builtin::Top(50))] {
         let mut random = Random(4711);
         let (mut nodes, mut model) = (MemoryNodes::default(), Model::new());
@@ -242,13 +242,13 @@ fn a_tree_that_loses_its_rows_loses_its_nodes() {
             let value = format!("\"{number:040}\"");
             model.insert(place(&key, "id", 0), (key, value));
         }
-        let mut builder = Builder::new(&mut nodes, LAYOUT, Some(&reduce));
+        let mut builder = TreeBuilder::new(&mut nodes, LAYOUT, Some(&reduce));
         for (place, (key, value)) in &model {
             builder.push(Entry { place, key, value }).unwrap();
         }
         let mut tree = builder.finish().unwrap();
         let (full, tall) = (nodes.nodes.len(), height(&tree, &nodes));
-        // One of two hundred stays, the others go in no order, some at a time.
+        // One row in two hundred stays. The others are removed in random order, several at a time.
         let mut gone: Vec<Vec<u8>> = model.keys().cloned().collect();
         for at in (1..gone.len()).rev() {
             gone.swap(at, random.below(at as u64 + 1) as usize);
@@ -273,7 +273,7 @@ fn a_tree_that_loses_its_rows_loses_its_nodes() {
         let whole: Vec<_> = model.iter().map(|(place, (key, value))| Entry { place, key, value }).collect();
         let expected = super::write::reduce_entries(&reduce, LAYOUT, &whole).unwrap();
         let mut fold = GroupFold::new(&nodes, LAYOUT, &reduce, Grouping::All, false);
-        fold.run(&tree, &Range::default(), &mut |_, _, reduction| {
+        fold.fold_range(&tree, &Range::default(), &mut |_, _, reduction| {
             assert_eq!(reduce.finish(reduction).unwrap(), reduce.finish(&expected).unwrap());
             Ok(true)
         })
@@ -282,7 +282,7 @@ fn a_tree_that_loses_its_rows_loses_its_nodes() {
 }
 
 #[test]
-fn damaged_nodes_are_errors() {
+fn reading_damaged_nodes_is_an_error() {
     let mut nodes = MemoryNodes::default();
     nodes.write(0, vec![0, 200, 1]).unwrap();
     let tree = Tree { root: Some(0), next: 1, rows: 1, bytes: 1 };

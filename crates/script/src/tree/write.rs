@@ -1,4 +1,4 @@
-//! Changing a tree by a sorted list of changes, each node on the way once.
+//! Applies a sorted list of changes to a tree, visiting each node once.
 
 use super::node::{self, Child, ChildBuf, Entry, Node};
 use super::{FEWEST_CHILDREN, GOOD_BYTES, Layout, MOST_BYTES, NodesMut, Tree};
@@ -9,14 +9,14 @@ use std::cmp::Ordering;
 /// A change of one row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Change {
-    /// Where the row stands.
+    /// The place of the row.
     pub place: Vec<u8>,
-    /// Its key and value from now on; nothing removes it.
+    /// The row's new key and value; `None` removes the row.
     pub row: Option<(String, String)>,
 }
 
 impl Tree {
-    /// Applies changes, which are ordered by place, one at most for each.
+    /// Applies changes, which are sorted by place, with at most one for each place.
     pub fn apply(
         &mut self,
         nodes: &mut dyn NodesMut,
@@ -27,7 +27,7 @@ impl Tree {
         if changes.is_empty() {
             return Ok(());
         }
-        let mut writer = Writer { tree: *self, nodes, layout, reduce };
+        let mut writer = TreeWriter { tree: *self, nodes, layout, reduce };
         let changed = match self.root {
             Some(root) => writer.change_node(root, changes)?,
             None => writer.change_leaf(None, &[], changes)?,
@@ -37,7 +37,7 @@ impl Tree {
             level = writer.write_inner(None, &level)?;
         }
         let mut root = level.first().map(|child| child.node);
-        // A node of one child at the top is of no use.
+        // Removes root nodes that have a single child.
         while let Some(top) = root {
             let bytes = writer.nodes.read(top)?;
             match Node::parse(&bytes)? {
@@ -54,16 +54,16 @@ impl Tree {
     }
 }
 
-pub(super) struct Writer<'a> {
+pub(super) struct TreeWriter<'a> {
     pub tree: Tree,
     pub nodes: &'a mut dyn NodesMut,
     pub layout: Layout,
     pub reduce: Option<&'a Reduce>,
 }
 
-impl Writer<'_> {
-    /// Changes a node and what is below it; gives the entries that take its place in the node above, nothing if all
-    /// rows are as they were.
+impl TreeWriter<'_> {
+    /// Changes a node and the nodes below it. Returns the entries that replace it in its parent, or `None` if no row
+    /// changed.
     fn change_node(&mut self, number: u64, changes: &[Change]) -> Result<Option<Vec<ChildBuf>>> {
         let bytes = self.nodes.read(number)?;
         match Node::parse(&bytes)? {
@@ -80,10 +80,10 @@ impl Writer<'_> {
     ) -> Result<Option<Vec<ChildBuf>>> {
         let mut is_changed = false;
         let mut level = Vec::with_capacity(children.len() + 4);
-        // Whether rows went from where an entry is.
+        // Whether each entry's node has lost rows.
         let mut shrunk = Vec::with_capacity(children.len() + 4);
         for (index, child) in children.iter().enumerate() {
-            // What lies behind everything goes into the last child.
+            // Changes after all places go into the last child.
             let is_last = index + 1 == children.len();
             let own = if is_last {
                 changes.len()
@@ -117,8 +117,8 @@ impl Writer<'_> {
         self.write_inner(Some(number), &level).map(Some)
     }
 
-    /// Joins neighbours of which one has shrunk, where both fit into one node: else a tree that loses most of its rows
-    /// would keep most of its nodes.
+    /// Merges neighbours of which one has shrunk, if both fit into one node. Without this, a tree that loses most of
+    /// its rows would keep most of its nodes.
     fn join(&mut self, level: Vec<ChildBuf>, shrunk: &[bool]) -> Result<Vec<ChildBuf>> {
         let mut joined: Vec<ChildBuf> = Vec::with_capacity(level.len());
         let mut before_shrunk = false;
@@ -135,7 +135,7 @@ impl Writer<'_> {
         Ok(joined)
     }
 
-    /// Adds a node to the one before it, if one of them has shrunk and has become small. Says whether it did.
+    /// Merges a node into the previous one if one of the two has shrunk and become small. Returns whether it did.
     fn join_two(
         &mut self,
         one: &mut ChildBuf,
@@ -172,6 +172,7 @@ impl Writer<'_> {
         let before = entries;
         let mut merged: Vec<Entry<'_>> = Vec::with_capacity(entries.len() + changes.len());
         let (mut entries, mut changes) = (entries.iter().peekable(), changes.iter().peekable());
+        // Merges the old rows and the changes, both sorted by place.
         loop {
             let order = match (entries.peek(), changes.peek()) {
                 (None, None) => break,
@@ -195,6 +196,7 @@ impl Writer<'_> {
                 merged.push(entry);
             }
         }
+        // If no row changed, the nodes above keep their entries and nothing is written.
         if merged == before {
             return Ok(None);
         }
@@ -206,6 +208,7 @@ impl Writer<'_> {
         }
         let sizes = merged.iter().map(|entry| entry.place.len() + entry.key.len() + entry.value.len() + 6);
         let mut level = Vec::new();
+        // The first part keeps the node's number; further parts get new numbers.
         let mut number = number;
         let mut rest = merged.as_slice();
         for count in split(sizes, 1) {
@@ -220,7 +223,7 @@ impl Writer<'_> {
         Ok(Some(level))
     }
 
-    /// The entry for a leaf.
+    /// Makes the entry for a leaf.
     pub fn leaf_child(&self, node: u64, rows: &[Entry<'_>]) -> Result<ChildBuf> {
         let reduction = match self.reduce {
             Some(reduce) => reduce_entries(reduce, self.layout, rows)?,
@@ -230,7 +233,7 @@ impl Writer<'_> {
         Ok(ChildBuf { node, last, rows: rows.len() as u64, reduction })
     }
 
-    /// Writes inner nodes of these entries, the first under the given number; gives the entries for them.
+    /// Writes inner nodes with these entries, the first one under the given number. Returns the entries for them.
     pub fn write_inner(&mut self, mut number: Option<u64>, children: &[ChildBuf]) -> Result<Vec<ChildBuf>> {
         let mut level = Vec::new();
         let mut rest = children;
@@ -262,7 +265,7 @@ impl Writer<'_> {
 /// Reduces rows.
 pub(super) fn reduce_entries(reduce: &Reduce, layout: Layout, rows: &[Entry<'_>]) -> Result<Vec<u8>> {
     let ids: Vec<_> = match reduce {
-        // Only scripts look at ids.
+        // Only script functions need ids.
         Reduce::Script(..) => rows.iter().map(|entry| layout.id(entry.place)).collect(),
         Reduce::Builtin(_) => Vec::new(),
     };
@@ -279,7 +282,7 @@ fn size_of(entry: &Entry<'_>) -> u64 {
     (entry.key.len() + entry.value.len()) as u64
 }
 
-/// How many entries go into each of the nodes that entries of these sizes need.
+/// How many entries go into each node when entries of these sizes are split over several nodes.
 fn split(sizes: impl Iterator<Item = usize> + Clone, fewest: usize) -> Vec<usize> {
     let total: usize = sizes.clone().sum();
     let count = sizes.clone().count();

@@ -1,5 +1,5 @@
-//! The answer to a query: ranges of a tree, as rows or reduced. It is read piece by piece: between two pieces there is
-//! a [`Cursor`], which outlives the snapshot that the tree was read through.
+//! The answer to a query: ranges of a tree, as rows or reduced. It is read in parts. Between two parts only a
+//! [`Cursor`] remains, which outlives the snapshot that the tree was read through.
 
 use super::parameters::GroupLevel;
 use super::{Documents, Row, ViewHead, ViewQuery, ViewSink};
@@ -10,12 +10,12 @@ use crate::reduce::Reduce;
 use crate::tree::{ABOVE, GroupFold, Grouping, Layout, Nodes, Range, Tree, write_id, write_partition};
 use diwan_store::ReadView;
 
-/// The ranges of places that a query asks for, in the order of the answer.
+/// The ranges of places that a query selects, in the order of the answer.
 pub(super) fn ranges(query: &ViewQuery, layout: Layout) -> Result<Vec<Range>> {
     (0..).map_while(|at| range(query, layout, at).transpose()).collect()
 }
 
-/// One of them: of each key that is named, or of all.
+/// One of the ranges: that of the key number `at`, or the only one.
 fn range(query: &ViewQuery, layout: Layout, at: usize) -> Result<Option<Range>> {
     let mut base = Vec::new();
     match (&query.partition, layout.partitioned) {
@@ -35,7 +35,7 @@ fn range(query: &ViewQuery, layout: Layout, at: usize) -> Result<Option<Range>> 
         collate::write_key(&mut out, key, layout.order);
         out
     };
-    // The place before, or behind, all rows of a key that are from a document up to an id.
+    // The place before or after all rows of a key, or with `id`, of that document's rows with the key.
     let bound = |key: &str, id: Option<&str>, behind: bool| {
         let mut out = place(key);
         if let Some(id) = id {
@@ -50,7 +50,7 @@ fn range(query: &ViewQuery, layout: Layout, at: usize) -> Result<Option<Range>> 
     let end_id = query.end_key_docid.as_deref();
     let ends = |start: Option<&str>, end: Option<&str>| {
         let start = start.map(|key| bound(key, start_id, query.descending));
-        // An end that is not included lies on the near side of its rows.
+        // An excluded end is on the near side of its rows.
         let end = end.map(|key| bound(key, end_id, query.descending != query.inclusive_end));
         if query.descending { (end, start) } else { (start, end) }
     };
@@ -61,10 +61,12 @@ fn range(query: &ViewQuery, layout: Layout, at: usize) -> Result<Option<Range>> 
         };
         return Ok(keys.get(at).map(range));
     }
+    // Without `keys` there is one range.
     if at > 0 {
         return Ok(None);
     }
     let (from, to) = ends(query.start_key.as_deref(), query.end_key.as_deref());
+    // CouchDB reports an empty range as an error, except for a single key.
     let is_one_key = query.start_key == query.end_key;
     if let (Some(from), Some(to)) = (&from, &to)
         && from > to
@@ -79,20 +81,20 @@ fn range(query: &ViewQuery, layout: Layout, at: usize) -> Result<Option<Range>> 
     Ok(Some(Range { from: from.unwrap_or(base), to: to.or(whole_end) }))
 }
 
-/// How far an answer has been read.
+/// The read position of an answer.
 pub(super) struct Cursor {
-    /// What is left of the range that was read last, and the number of the one behind it.
+    /// The rest of the current range, and the number of the next one.
     range: Option<Range>,
     next: usize,
-    /// Several keys are read from the last on.
+    /// Whether several keys are read from the last one.
     backwards: bool,
-    /// How many rows are still passed over, and how many there may be.
+    /// How many rows are still to be skipped, and how many may still be returned.
     skip: u64,
     left: u64,
 }
 
 impl Cursor {
-    /// What is to be read next, if there may be more rows.
+    /// Takes the next range to read, if there may be more rows.
     fn take(&mut self, query: &ViewQuery, layout: Layout) -> Result<Option<Range>> {
         if self.left == 0 {
             return Ok(None);
@@ -103,7 +105,7 @@ impl Cursor {
         self.following(query, layout)
     }
 
-    /// The next range as a whole.
+    /// Takes the next whole range.
     fn following(&mut self, query: &ViewQuery, layout: Layout) -> Result<Option<Range>> {
         let at = self.next;
         self.next += 1;
@@ -116,24 +118,24 @@ impl Cursor {
     }
 }
 
-/// Where the rows of an answer are.
-pub(super) struct Source<'a> {
+/// The source of an answer's rows.
+pub(super) struct RowSource<'a> {
     pub nodes: &'a dyn Nodes,
     pub tree: Tree,
     pub layout: Layout,
     /// Whether the view has a reduce function.
     pub has_reduce: bool,
-    /// That function; not needed where rows are asked for.
+    /// The reduce function; absent if rows are returned.
     pub reduce: Option<&'a Reduce>,
-    /// The collection, for documents.
+    /// The collection, to read documents from.
     pub view: &'a ReadView,
-    /// As of which sequence the rows are.
+    /// The sequence that the rows reflect.
     pub sequence: u64,
 }
 
-impl Source<'_> {
-    /// Answers a query: its head if there is no cursor yet, then rows from the cursor on until the sink wants no more.
-    /// Says whether there may be more.
+impl RowSource<'_> {
+    /// Answers a query: the head if there is no cursor yet, then rows from the cursor on until the sink stops. Returns
+    /// whether there may be more.
     pub fn answer(
         &self,
         cursor: &mut Option<Cursor>,
@@ -154,7 +156,7 @@ impl Source<'_> {
 
     fn begin(&self, query: &ViewQuery, is_reduced: bool, sink: &mut dyn ViewSink) -> Result<Cursor> {
         query.check(self.has_reduce)?;
-        // Backwards, the last of several keys comes first. Groups come in the order of the keys.
+        // In descending order, the last of several keys comes first. Groups keep the order of the keys.
         let backwards = query.descending && !is_reduced;
         let skip = query.skip;
         let left = query.limit.unwrap_or(u64::MAX);
@@ -170,7 +172,7 @@ impl Source<'_> {
         Ok(cursor)
     }
 
-    /// How many rows lie before the first of the answer.
+    /// How many rows precede the first row of the answer.
     fn offset(&self, first: Option<&Range>, query: &ViewQuery) -> Result<u64> {
         let Some(first) = first else { return Ok(0) };
         let before = match (query.descending, &first.to) {
@@ -190,6 +192,7 @@ impl Source<'_> {
     ) -> Result<bool> {
         let mut doc = Vec::new();
         while let Some(mut range) = cursor.take(query, self.layout)? {
+            // Skipping whole ranges needs only the row counts of inner nodes.
             let skipped = std::mem::take(&mut cursor.skip);
             if skipped > 0 {
                 let rows = self.tree.rows_in(self.nodes, &range)?;
@@ -208,17 +211,18 @@ impl Source<'_> {
                 }
                 let doc = query.include_docs.then(|| std::str::from_utf8(&doc).unwrap_or("null"));
                 *left -= 1;
-                let goes_on = sink.row(&Row { id: Some(&id), key: entry.key, value: entry.value, doc })?;
-                if !goes_on {
+                let wants_more = sink.row(&Row { id: Some(&id), key: entry.key, value: entry.value, doc })?;
+                if !wants_more {
                     last = Some(entry.place.to_vec());
                 }
-                Ok(goes_on && *left > 0)
+                Ok(wants_more && *left > 0)
             })?;
+            // The sink stopped: the next part continues after the last row sent.
             if let Some(mut last) = last {
                 if query.descending {
                     range.to = Some(last);
                 } else {
-                    // The least place that is greater.
+                    // The next place after the last one.
                     last.push(0);
                     range.from = last;
                 }
@@ -229,7 +233,7 @@ impl Source<'_> {
         Ok(false)
     }
 
-    /// Writes the document of a row: its own, or the one that its value names.
+    /// Writes the document of a row: the emitting one, or the one that the value names.
     fn document(
         &self,
         id: &str,
@@ -268,19 +272,20 @@ impl Source<'_> {
         while let Some(mut range) = cursor.take(query, self.layout)? {
             let (skip, left) = (&mut cursor.skip, &mut cursor.left);
             let mut last = None;
-            fold.run(&self.tree, &range, &mut |group, key, reduction| {
+            fold.fold_range(&self.tree, &range, &mut |group, key, reduction| {
                 if *skip > 0 {
                     *skip -= 1;
                     return Ok(true);
                 }
                 let value = reduce.finish(reduction)?;
                 *left -= 1;
-                let goes_on = sink.row(&Row { id: None, key, value: &value, doc: None })?;
-                if !goes_on {
+                let wants_more = sink.row(&Row { id: None, key, value: &value, doc: None })?;
+                if !wants_more {
                     last = Some(group.to_vec());
                 }
-                Ok(goes_on && *left > 0)
+                Ok(wants_more && *left > 0)
             })?;
+            // The sink stopped: the next part continues after the last group sent.
             if let Some(mut group) = last {
                 if query.descending {
                     range.to = Some(group);

@@ -1,33 +1,37 @@
-//! Building an index: all documents are mapped, their rows stored in sorted runs, the runs merged into trees.
+//! Builds an index: maps all documents, stores their rows in sorted runs, and merges the runs into trees.
 //!
-//! Documents are mapped in the order of their ids, so a header that names the last one and the number of runs is enough to
-//! go on after a kill. The sequence of the index is that from before the first document was read; what happened
-//! meanwhile comes by the change log afterwards, and the records of documents tell which rows it replaces.
+//! Documents are mapped in the order of their ids. The header has the last id and the number of runs, so a build can
+//! continue after a kill. The index begins at the sequence from before the first document was read. Later changes are
+//! applied from the change log, and the records of documents tell which rows they replace.
 
-use super::header::{Header, State};
+use super::header::{BuildState, Header};
 use super::index::{Index, reduce_sources, reduces};
-use super::mapping::{Mapped, Plan, Walk, threads};
+use super::mapping::{Mapped, MappingPlan, Walk, threads};
 use super::nodes::NewNodes;
 use super::rows::{Run, merge};
 use super::tasks::Progress;
 use crate::design::Design;
 use crate::error::{Error, Result};
 use crate::sandbox::Limits;
-use crate::tree::Builder;
+use crate::tree::TreeBuilder;
 use diwan_kv::{Batch, Direction, KeyRange, Space};
+use diwan_store::MemoryPool;
 use diwan_store::keys::{self, IndexId, Key, ViewPart, write_number};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 
-/// How many documents are mapped between two notes of how far the build has come.
+/// How many documents are mapped between two checkpoints.
 const ROUND: u64 = 50_000;
-/// How much a thread collects in a round before it pauses for the note.
-const ROUND_BYTES: usize = 48 << 20;
-/// How large the parts of a run are, and the batches in which they are written.
+/// How much the threads collect together in a round before they pause for a checkpoint: less if memory is scarce. One
+/// round is written while the next one is mapped, and another may wait between them.
+const ROUND_BYTES: usize = 20 << 20;
+const LEAST_ROUND_BYTES: usize = 4 << 20;
+const ROUNDS: usize = 3;
+/// The size of a run's chunks, and of the batches that write them.
 const CHUNK_BYTES: usize = 64 << 10;
 const BATCH_BYTES: usize = 4 << 20;
 
-/// Builds an index from where its header says it is.
+/// Builds an index, continuing from the checkpoint in its header.
 pub(super) fn build(
     index: &Index,
     mut header: Header,
@@ -36,10 +40,12 @@ pub(super) fn build(
     ended: &AtomicBool,
     progress: &Progress,
 ) -> Result<Header> {
-    let State::Building { mut after, mut mapped, mut runs } = header.state.clone() else { return Ok(header) };
+    let BuildState::Building { mut after, mut mapped, mut runs } = header.state.clone() else {
+        return Ok(header);
+    };
     let begins = after.is_none();
     for number in 0..header.views.len() as u32 {
-        // What a build was writing when it was killed is not counted, and may have more chunks than what takes its place.
+        // Chunks of an interrupted round are not counted in the header, and the repeated round may have fewer chunks.
         let uncounted = KeyRange::half_open(
             run_prefix(index.number, number, runs),
             run_prefix(index.number, number + 1, 0),
@@ -50,9 +56,12 @@ pub(super) fn build(
     progress.work.done.store(mapped, Ordering::Relaxed);
     progress.total.store(index.collection.count(), Ordering::Relaxed);
     let mappers = index.take_mappers(threads(), limits, design)?;
-    let plan = Plan::kept(design, &header, ended, &progress.work.done);
+    let plan = MappingPlan::kept(design, &header, ended, &progress.work.done);
     let walk = Walk::new(&view, after.clone());
-    // While one round's rows are written the next one is mapped.
+    let mut reservation = MemoryPool::shared().reservation(true);
+    let held = reservation.cover_part(ROUNDS * ROUND_BYTES, ROUNDS * LEAST_ROUND_BYTES);
+    let share = held / ROUNDS / threads();
+    // The next round is mapped while the previous one is written.
     let (rounds, to_write) = sync_channel::<(Vec<Mapped>, Header)>(1);
     let last = std::thread::scope(|scope| {
         let writer = scope.spawn(move || {
@@ -62,27 +71,30 @@ pub(super) fn build(
             Ok(())
         });
         let mut map = || loop {
+            // A thread whose output exceeds the limit stops the round early, which bounds the memory.
             walk.allow(ROUND);
             let parts = plan.map_walk(&mappers, &walk, &|part| {
-                if part.memory() >= ROUND_BYTES {
+                if part.memory() >= share {
                     walk.allow(0);
                 }
                 Ok(())
             })?;
             let (position, is_end) = walk.position();
             if is_end && begins && runs == 0 {
-                // All of it is in memory: there is nothing to go on from, and no run to be read back.
+                // All rows are in memory, so there is neither a checkpoint nor a run to read back.
                 return Ok(parts);
             }
             mapped = progress.work.done.load(Ordering::Relaxed);
             after = position;
-            header.state = State::Building { after: after.clone(), mapped, runs: runs + parts.len() as u64 };
+            header.state =
+                BuildState::Building { after: after.clone(), mapped, runs: runs + parts.len() as u64 };
             runs += parts.len() as u64;
             if rounds.send((parts, header.clone())).is_err() || is_end {
                 return Ok(Vec::new());
             }
         };
         let outcome: Result<Vec<Mapped>> = map();
+        // Closing the channel lets the writer finish.
         drop(rounds);
         let written = writer.join().unwrap_or(Err(Error::Ended));
         written.and(outcome)
@@ -91,9 +103,9 @@ pub(super) fn build(
     finish(index, header, design, limits, &last)
 }
 
-/// Stores the rows of a round as runs, the records of its documents, and last the header that counts them.
+/// Stores the rows of a round as runs and the records of its documents, and last the header that counts them.
 pub(super) fn store_runs(index: &Index, parts: &[Mapped], header: &Header) -> Result<()> {
-    let State::Building { runs, .. } = header.state else { return Ok(()) };
+    let BuildState::Building { runs, .. } = header.state else { return Ok(()) };
     let mut batch = Batch::new();
     let mut bytes = 0;
     let mut put = |key: Vec<u8>, value: Vec<u8>| {
@@ -118,7 +130,7 @@ pub(super) fn store_runs(index: &Index, parts: &[Mapped], header: &Header) -> Re
     index.commit(batch, Some(header))
 }
 
-/// What the keys of a run's chunks begin with.
+/// The key prefix of a run's chunks.
 pub(super) fn run_prefix(index: IndexId, view: u32, run: u64) -> Vec<u8> {
     let mut prefix = keys::view_part(index, ViewPart::Runs);
     write_number(&mut prefix, view.into());
@@ -126,7 +138,7 @@ pub(super) fn run_prefix(index: IndexId, view: u32, run: u64) -> Vec<u8> {
     prefix
 }
 
-/// Makes trees of the runs, and of what is in memory.
+/// Merges the runs, and the rows in memory, into trees.
 fn finish(
     index: &Index,
     mut header: Header,
@@ -134,7 +146,7 @@ fn finish(
     limits: Limits,
     last: &[Mapped],
 ) -> Result<Header> {
-    let State::Building { runs, .. } = header.state else { return Ok(header) };
+    let BuildState::Building { runs, .. } = header.state else { return Ok(header) };
     let reduces = reduces(&reduce_sources(design), limits)?;
     let snapshot = index.collection.view();
     let mut batch = Batch::new();
@@ -148,7 +160,7 @@ fn finish(
         }
         let commit = |batch| index.commit(batch, None);
         let mut nodes = NewNodes::new(index.number, number, &commit);
-        let mut builder = Builder::new(&mut nodes, header.views[view].layout, reduce.as_ref());
+        let mut builder = TreeBuilder::new(&mut nodes, header.views[view].layout, reduce.as_ref());
         merge(sources, &mut |entry| builder.push(entry))?;
         header.views[view].tree = builder.finish()?;
         batch.append(nodes.finish());
@@ -162,18 +174,18 @@ fn finish(
             index.commit(std::mem::take(&mut batch), None)?;
         }
     }
-    header.state = State::Ready { leftovers: runs > 0 };
+    header.state = BuildState::Ready { leftovers: runs > 0 };
     index.commit(batch, Some(&header))?;
     drop(snapshot);
     remove_leftovers(index, header)
 }
 
-/// Deletes the runs of a build that has ended.
+/// Deletes the runs of a finished build.
 pub(super) fn remove_leftovers(index: &Index, mut header: Header) -> Result<Header> {
-    if header.state == (State::Ready { leftovers: true }) {
+    if header.state == (BuildState::Ready { leftovers: true }) {
         let runs = keys::view_part(index.number, ViewPart::Runs);
         index.collection.delete_view_keys(KeyRange::prefix(&runs))?;
-        header.state = State::Ready { leftovers: false };
+        header.state = BuildState::Ready { leftovers: false };
         index.commit(Batch::new(), Some(&header))?;
     }
     Ok(header)

@@ -1,4 +1,4 @@
-//! Documents as maps see them: with their revision, their conflicts and what is told of attachments.
+//! Adds to documents the metadata that map functions see: conflicts, attachments, the sequence.
 
 use crate::error::Result;
 use crate::json;
@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use diwan_store::blob::Attachment;
 use diwan_store::{ReadView, Record, Revision};
 
-/// The members of a document that come from elsewhere than its body, as JSON without braces: mostly none.
+/// The members of a document that are not in its body, as JSON without braces. Usually empty.
 pub(super) fn more_members(
     view: &ReadView,
     id: &[u8],

@@ -1,4 +1,4 @@
-//! The header of an index: what it is an index of, how far it has come, and where its trees begin.
+//! The header of an index: its design document, its progress, and the roots of its trees.
 
 use crate::collate::Order;
 use crate::design::Design;
@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::tree::{Layout, Tree};
 use diwan_store::keys::{read_number, write_number};
 
-/// The version of the layout of headers, nodes and records.
+/// The version of the format of headers, nodes and records.
 const VERSION: u64 = 1;
 
 /// One view of an index.
@@ -19,39 +19,39 @@ pub(super) struct ViewState {
     pub tree: Tree,
 }
 
-/// How far an index has come.
+/// The progress of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum State {
-    /// Documents are mapped in the order of their ids, and the rows stored in sorted runs.
+pub(super) enum BuildState {
+    /// Documents are being mapped in the order of their ids, and their rows stored in sorted runs.
     Building {
-        /// The key bytes of the last id that was mapped.
+        /// The key bytes of the last mapped id.
         after: Option<Vec<u8>>,
-        /// How many documents were mapped.
+        /// How many documents are mapped.
         mapped: u64,
-        /// How many runs there are of each view.
+        /// How many runs each view has.
         runs: u64,
     },
-    /// The trees hold all rows as of the sequence.
+    /// The trees contain all rows as of the sequence.
     Ready {
-        /// The runs that the trees were made of may still be there.
+        /// Whether the merged runs may still be stored.
         leftovers: bool,
     },
 }
 
-/// The header.
+/// The header of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub signature: [u8; 16],
-    /// The id of the design document that the index was made for.
+    /// The id of the design document that the index belongs to.
     pub design: String,
-    /// The sequence up to which the index has followed its collection.
+    /// The sequence of the collection that the index has reached.
     pub sequence: u64,
-    pub state: State,
+    pub state: BuildState,
     pub views: Vec<ViewState>,
 }
 
 impl Header {
-    /// The header of an index that is yet to be built.
+    /// The header of an index whose build has not begun.
     pub fn new(design: &Design, partitioned: bool, sequence: u64) -> Header {
         let views = design.views().iter().map(|(name, view)| ViewState {
             name: name.clone(),
@@ -66,20 +66,20 @@ impl Header {
             signature: design.signature(),
             design: design.id().to_owned(),
             sequence,
-            state: State::Building { after: None, mapped: 0, runs: 0 },
+            state: BuildState::Building { after: None, mapped: 0, runs: 0 },
             views: views.collect(),
         }
     }
 
     pub fn is_ready(&self) -> bool {
-        matches!(self.state, State::Ready { .. })
+        matches!(self.state, BuildState::Ready { .. })
     }
 
     pub fn view(&self, name: &str) -> Option<(usize, &ViewState)> {
         self.views.iter().enumerate().find(|(_, view)| view.name == name)
     }
 
-    /// The header's bytes.
+    /// Encodes the header.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(256);
         write_number(&mut out, VERSION);
@@ -87,13 +87,13 @@ impl Header {
         write_text(&mut out, &self.design);
         write_number(&mut out, self.sequence);
         match &self.state {
-            State::Building { after, mapped, runs } => {
+            BuildState::Building { after, mapped, runs } => {
                 out.push(0);
                 write_bytes(&mut out, after.as_deref().unwrap_or_default());
                 write_number(&mut out, *mapped);
                 write_number(&mut out, *runs);
             }
-            State::Ready { leftovers } => out.extend_from_slice(&[1, u8::from(*leftovers)]),
+            BuildState::Ready { leftovers } => out.extend_from_slice(&[1, u8::from(*leftovers)]),
         }
         for view in &self.views {
             write_text(&mut out, &view.name);
@@ -105,7 +105,7 @@ impl Header {
         out
     }
 
-    /// Reads a header.
+    /// Decodes a header.
     pub fn decode(bytes: &[u8]) -> Result<Header> {
         Header::read(bytes).ok_or_else(|| {
             Error::Store(diwan_store::Error::Damaged("the header of an index of views".to_owned()))
@@ -125,10 +125,10 @@ impl Header {
             let (after, rest) = read_bytes(rest)?;
             let (mapped, rest) = read_number(rest)?;
             let (runs, rest) = read_number(rest)?;
-            (State::Building { after: (!after.is_empty()).then(|| after.to_vec()), mapped, runs }, rest)
+            (BuildState::Building { after: (!after.is_empty()).then(|| after.to_vec()), mapped, runs }, rest)
         } else {
             let (leftovers, rest) = rest.split_first()?;
-            (State::Ready { leftovers: *leftovers == 1 }, rest)
+            (BuildState::Ready { leftovers: *leftovers == 1 }, rest)
         };
         let mut views = Vec::new();
         while !rest.is_empty() {
@@ -176,14 +176,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_come_back() {
+    fn decoding_returns_the_encoded_header() {
         let text = r#"{"_id":"_design/a","views":{"v":{"map":"x","reduce":"_sum"},"w":{"map":"y","options":{"collation":"raw"}}}}"#;
         let design = Design::parse(text.as_bytes()).unwrap();
         let mut header = Header::new(&design, true, 7);
         for state in [
-            State::Building { after: Some(vec![1, 2]), mapped: 3, runs: 4 },
-            State::Ready { leftovers: true },
-            State::Ready { leftovers: false },
+            BuildState::Building { after: Some(vec![1, 2]), mapped: 3, runs: 4 },
+            BuildState::Ready { leftovers: true },
+            BuildState::Ready { leftovers: false },
         ] {
             header.state = state;
             header.views[1].tree = Tree { root: Some(0), next: 5, rows: 6, bytes: 700 };

@@ -1,9 +1,10 @@
-//! An index in use: what its readers, its builder and whoever removes it share.
+//! An open index: the state shared by its readers, its builder and its removal.
 
 use super::header::Header;
 use crate::design::{Design, ViewDefinition};
 use crate::error::{Error, Result};
-use crate::reduce::{Builtin, Reduce};
+use crate::reduce::Reduce;
+use crate::reduce::builtin::Builtin;
 use crate::sandbox::{Limits, Mapper, Reducer};
 use diwan_kv::{Batch, Space};
 use diwan_store::Collection;
@@ -12,20 +13,20 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// An index.
+/// An open index.
 pub(super) struct Index {
     pub number: IndexId,
     pub signature: [u8; 16],
     pub collection: Arc<Collection>,
-    /// Held by whoever builds or updates it.
+    /// Held by the thread that builds or updates the index.
     pub updating: Mutex<()>,
-    /// How many wait for that.
+    /// How many requests wait for that thread.
     pub waiting: AtomicU64,
-    /// Whether it has been removed; held while a batch is committed.
+    /// Whether the index was removed. Held while a batch is committed.
     removed: Mutex<bool>,
-    /// Contexts that are not in use.
+    /// Unused contexts.
     mappers: Mutex<Vec<Mapper>>,
-    /// Somebody is about to bring it up to date in the background.
+    /// Whether a background update is scheduled.
     pub following: AtomicBool,
 }
 
@@ -43,7 +44,7 @@ impl Index {
         }
     }
 
-    /// The header as of now.
+    /// Reads the current header.
     pub fn header(&self) -> Result<Header> {
         match self.collection.view().view_header(self.number)? {
             Some(bytes) => Header::decode(&bytes),
@@ -51,7 +52,7 @@ impl Index {
         }
     }
 
-    /// Commits a batch, with a new header if there is one.
+    /// Commits a batch, with a new header if given. Fails if the index was removed.
     pub fn commit(&self, mut batch: Batch, header: Option<&Header>) -> Result<()> {
         let removed = self.removed.lock();
         if *removed {
@@ -78,7 +79,7 @@ impl Index {
         *self.removed.lock()
     }
 
-    /// So many contexts with the map functions.
+    /// Takes `count` contexts with the map functions, creating them if necessary.
     pub fn take_mappers(&self, count: usize, limits: Limits, design: &Design) -> Result<Vec<Mapper>> {
         let mut mappers = std::mem::take(&mut *self.mappers.lock());
         while mappers.len() < count {
@@ -87,16 +88,16 @@ impl Index {
         Ok(mappers)
     }
 
-    /// Gives contexts back in which nothing went wrong.
+    /// Returns contexts after use without errors.
     pub fn give_back(&self, mappers: Vec<Mapper>) {
         let mut kept = self.mappers.lock();
         kept.extend(mappers);
-        // One is enough for what changes from time to time.
+        // One context is enough for occasional updates.
         kept.truncate(1);
     }
 }
 
-/// One who waits for an index that somebody else builds or updates.
+/// Counts a request that waits for another thread to build or update an index.
 pub struct Waiting(Arc<Index>);
 
 impl Waiting {
@@ -112,7 +113,7 @@ impl Drop for Waiting {
     }
 }
 
-/// The reduce functions of views, in their order.
+/// The reduce functions of the views, in order.
 pub(super) fn reduces(views: &[(&str, Option<&str>)], limits: Limits) -> Result<Vec<Option<Reduce>>> {
     let mut reducer: Option<(Arc<Reducer>, usize)> = None;
     let mut reduces = Vec::with_capacity(views.len());
@@ -134,7 +135,7 @@ pub(super) fn reduces(views: &[(&str, Option<&str>)], limits: Limits) -> Result<
     Ok(reduces)
 }
 
-/// Names and reduce functions of a design document's views.
+/// The names and reduce functions of a design document's views.
 pub(super) fn reduce_sources(design: &Design) -> Vec<(&str, Option<&str>)> {
     let views = design.views().iter();
     views.map(|(name, view): (&String, &ViewDefinition)| (name.as_str(), view.reduce.as_deref())).collect()

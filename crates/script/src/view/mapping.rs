@@ -1,4 +1,4 @@
-//! Mapping many documents with all cores: each thread has a context of its own and takes runs of documents in turn.
+//! Maps many documents on all cores. Each thread has its own context and takes blocks of documents in turn.
 
 use super::document;
 use super::header::Header;
@@ -16,26 +16,26 @@ use parking_lot::Mutex;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// How many documents, and bytes of them, a thread takes at a time.
+/// The maximum number and size of the documents that a thread takes at a time.
 const BLOCK_DOCUMENTS: usize = 256;
 const BLOCK_BYTES: usize = 4 << 20;
 
 /// How documents are mapped.
-pub(super) struct Plan<'a> {
+pub(super) struct MappingPlan<'a> {
     pub design: &'a Design,
-    /// How places are made, for each view.
+    /// The format of places, for each view.
     pub layouts: Vec<Layout>,
-    /// Only rows within are kept; nothing keeps all.
+    /// Keep only rows in these ranges; `None` keeps all rows.
     pub ranges: Option<&'a [Range]>,
-    /// Whether it is noted which document emitted what.
+    /// Whether to record which rows each document emitted.
     pub keeps_records: bool,
-    /// Set by whoever wants the work to end.
+    /// Set to cancel the work.
     pub ended: &'a AtomicBool,
-    /// Counts documents.
+    /// Counts mapped documents.
     pub mapped: &'a AtomicU64,
 }
 
-/// Where the documents come from: a walk over all, which the threads share.
+/// The source of documents: a scan that the threads share.
 pub(super) struct Walk<'a> {
     pub view: &'a ReadView,
     state: Mutex<WalkState>,
@@ -44,19 +44,19 @@ pub(super) struct Walk<'a> {
 struct WalkState {
     after: Option<Vec<u8>>,
     ended: bool,
-    /// How many documents may still be taken before the threads pause.
+    /// How many documents the threads may take before they pause.
     left: u64,
 }
 
-/// Documents as they are stored: ids' key bytes and records.
+/// Stored documents: the key bytes of their ids, and their records.
 #[derive(Default)]
-pub(super) struct Block {
+pub(super) struct DocumentBlock {
     bytes: Vec<u8>,
-    /// Where each id and each record ends.
+    /// The end of each id and each record.
     ends: Vec<(usize, usize)>,
 }
 
-impl Block {
+impl DocumentBlock {
     /// Adds a document.
     pub fn push(&mut self, id: &[u8], record: &[u8]) {
         self.bytes.extend_from_slice(id);
@@ -84,28 +84,28 @@ impl Block {
 }
 
 impl<'a> Walk<'a> {
-    /// A walk that begins behind an id.
+    /// A walk that begins after an id.
     pub fn new(view: &'a ReadView, after: Option<Vec<u8>>) -> Walk<'a> {
         Walk { view, state: Mutex::new(WalkState { after, ended: false, left: 0 }) }
     }
 
-    /// Lets the threads take so many documents more.
+    /// Allows the threads to take this many more documents.
     pub fn allow(&self, documents: u64) {
         self.state.lock().left = documents;
     }
 
-    /// How far the walk has come, and whether that is the end.
+    /// The last id taken, and whether the walk is at the end.
     pub fn position(&self) -> (Option<Vec<u8>>, bool) {
         let state = self.state.lock();
         (state.after.clone(), state.ended)
     }
 
-    fn next(&self) -> Result<Option<Block>> {
+    fn next(&self) -> Result<Option<DocumentBlock>> {
         let mut state = self.state.lock();
         if state.ended || state.left == 0 {
             return Ok(None);
         }
-        let mut block = Block::default();
+        let mut block = DocumentBlock::default();
         let mut last = None;
         self.view.raw_documents(state.after.as_deref(), &mut |id, record| {
             block.push(id, record);
@@ -124,18 +124,20 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// What documents emitted.
+/// The output of mapped documents.
 #[derive(Default)]
 pub(super) struct Mapped {
-    /// The rows, for each view.
+    /// The rows of each view.
     pub views: Vec<Rows>,
-    /// What each document emitted, by the key bytes of its id: see [`write_record`].
+    /// The record of each document's rows, with the key bytes of its id: see [`write_record`].
     pub records: Vec<(Vec<u8>, Vec<u8>)>,
+    /// How much of its memory has been counted.
+    pub counted: usize,
 }
 
 impl Mapped {
     pub fn new(views: usize) -> Mapped {
-        Mapped { views: (0..views).map(|_| Rows::default()).collect(), records: Vec::new() }
+        Mapped { views: (0..views).map(|_| Rows::default()).collect(), records: Vec::new(), counted: 0 }
     }
 
     pub fn memory(&self) -> usize {
@@ -144,13 +146,13 @@ impl Mapped {
     }
 }
 
-/// Notes that a document emitted a row: the view's number, the place's length, the place.
+/// Adds a row to a document's record: the number of the view, the length of the place, the place.
 fn write_record(out: &mut Vec<u8>, view: usize, place: &[u8]) {
     write_number(out, view as u64);
     super::header::write_bytes(out, place);
 }
 
-/// The views and places in a document's record.
+/// The views and places in the record of a document.
 pub(super) fn read_record(mut bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     std::iter::from_fn(move || {
         let (view, rest) = diwan_store::keys::read_number(bytes)?;
@@ -160,20 +162,26 @@ pub(super) fn read_record(mut bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8
     })
 }
 
-impl<'a> Plan<'a> {
-    /// The work for views that are kept.
+impl<'a> MappingPlan<'a> {
+    /// The plan for an index that is stored.
     pub fn kept(
         design: &'a Design,
         header: &Header,
         ended: &'a AtomicBool,
         mapped: &'a AtomicU64,
-    ) -> Plan<'a> {
+    ) -> MappingPlan<'a> {
         let layouts = header.views.iter().map(|view| view.layout).collect();
-        Plan { design, layouts, ranges: None, keeps_records: true, ended, mapped }
+        MappingPlan { design, layouts, ranges: None, keeps_records: true, ended, mapped }
     }
 
     /// Maps the documents of a block.
-    pub fn map_block(&self, mapper: &Mapper, view: &ReadView, block: &Block, out: &mut Mapped) -> Result<()> {
+    pub fn map_block(
+        &self,
+        mapper: &Mapper,
+        view: &ReadView,
+        block: &DocumentBlock,
+        out: &mut Mapped,
+    ) -> Result<()> {
         if self.ended.load(Ordering::Relaxed) {
             return Err(Error::Ended);
         }
@@ -196,13 +204,14 @@ impl<'a> Plan<'a> {
             doc: *doc,
         });
         let mut place = Vec::new();
-        // The document that is being recorded.
+        // The document whose record is being written.
         let mut recorded: Option<usize> = None;
         mapper.map(docs, |index, view, emitted| {
             let (id, text, ..) = &prepared[index];
             let ordinals = ordinals(&emitted);
             for (at, (key, value)) in emitted.pairs().enumerate() {
                 let ordinal = ordinals.get(at).copied().unwrap_or(at);
+                // Scripts may nest deeper than keys allow.
                 if key.starts_with(['[', '{']) && !json::check(key) {
                     tracing::info!(target: "diwan::script", "a key is nested too deep, with doc._id {text}");
                     continue;
@@ -229,23 +238,24 @@ impl<'a> Plan<'a> {
         Ok(())
     }
 
-    /// Maps what the walk allows, each mapper in a thread. `took` is called after every block with what its thread has
-    /// collected, and may take it away.
+    /// Maps the documents that the walk allows, with one thread for each mapper. After every block, `after_block` is called
+    /// with the thread's output so far, and may take it away.
     pub fn map_walk(
         &self,
         mappers: &[Mapper],
         walk: &Walk<'_>,
-        took: &(dyn Fn(&mut Mapped) -> Result<()> + Sync),
+        after_block: &(dyn Fn(&mut Mapped) -> Result<()> + Sync),
     ) -> Result<Vec<Mapped>> {
         let failed = AtomicBool::new(false);
         let work = |mapper: &Mapper| {
             let mut out = Mapped::new(self.layouts.len());
             let mut run = || {
+                // After an error in one thread, the others stop at the next block.
                 while !failed.load(Ordering::Relaxed)
                     && let Some(block) = walk.next()?
                 {
                     self.map_block(mapper, walk.view, &block, &mut out)?;
-                    took(&mut out)?;
+                    after_block(&mut out)?;
                 }
                 Ok(())
             };
@@ -254,6 +264,7 @@ impl<'a> Plan<'a> {
                 failed.store(true, Ordering::Relaxed);
             }
             outcome.map(|()| {
+                // Sorting in the threads leaves only a merge to the caller.
                 out.views.iter_mut().for_each(Rows::sort);
                 out
             })
@@ -272,8 +283,8 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// The numbers of a document's rows, where a key was emitted twice: as in CouchDB, rows of one key and document come in
-/// the order of their values. Empty where they are numbered as they were emitted.
+/// The numbers of a document's rows if a key was emitted more than once: as in CouchDB, rows with the same key and
+/// document are ordered by value. Empty if the emission order is correct.
 fn ordinals(emitted: &Emitted<'_>) -> Vec<usize> {
     if emitted.count() < 2 {
         return Vec::new();
@@ -293,14 +304,14 @@ fn ordinals(emitted: &Emitted<'_>) -> Vec<usize> {
     ordinals
 }
 
-/// A revision as text.
+/// Formats a revision.
 fn revision_text(revision: Revision) -> String {
     let mut out = Vec::with_capacity(43);
     revision.push(&mut out);
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// How many threads map.
+/// The number of threads for mapping.
 pub(super) fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }

@@ -1,5 +1,5 @@
-//! Views: what the map functions of a design document emit for a collection's documents, in the order of the keys,
-//! with reductions.
+//! Views: the rows that the map functions of a design document emit for a collection's documents, ordered by key, with
+//! reductions.
 
 mod answer;
 mod build;
@@ -20,7 +20,7 @@ pub use parameters::{GroupLevel, Update, ViewQuery};
 use crate::design::{Design, DesignOptions, ViewDefinition, design_documents};
 use crate::error::{Error, Result};
 use crate::sandbox::{Limits, Sandbox};
-use answer::{Cursor, Source};
+use answer::{Cursor, RowSource};
 use diwan_store::keys::IndexId;
 use diwan_store::{Collection, Namespace, ReadView};
 use header::Header;
@@ -36,40 +36,40 @@ pub use tasks::{Progress, Tasks};
 /// A row of a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row<'a> {
-    /// The id of the document that emitted it; a reduced row has none.
+    /// The id of the document that emitted the row; a reduced row has none.
     pub id: Option<&'a str>,
     /// The key, as JSON.
     pub key: &'a str,
     /// The value, as JSON.
     pub value: &'a str,
-    /// The document, as JSON, if documents were asked for: its own or the one that the value names.
+    /// The document as JSON, if documents were requested: the emitting one or the one that the value names.
     pub doc: Option<&'a str>,
 }
 
-/// What is told before the rows.
+/// The part of an answer before the rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ViewHead {
-    /// How many rows the view has; nothing for reduced rows.
+    /// The number of rows of the view; `None` for reduced rows.
     pub total_rows: Option<u64>,
-    /// How many rows lie before the first of these; nothing for reduced rows.
+    /// The number of rows before the first one of the answer; `None` for reduced rows.
     pub offset: Option<u64>,
-    /// As of which sequence of the collection the rows are, if that was asked for.
+    /// The sequence that the rows reflect, if it was requested.
     pub update_seq: Option<u64>,
 }
 
-/// Takes the answer to a query: the head once, then the rows.
+/// Receives the answer to a query: the head once, then the rows.
 pub trait ViewSink {
-    /// Takes the head.
+    /// Receives the head.
     fn head(&mut self, head: &ViewHead) -> Result<()>;
 
-    /// Takes a row; says whether more are wanted now.
+    /// Receives a row. Returns whether it can take more rows now.
     fn row(&mut self, row: &Row<'_>) -> Result<bool>;
 }
 
 /// Writes the documents of rows.
 pub trait Documents {
-    /// Appends the document with this id, in a certain revision or the winning one, as JSON. Says whether there is one;
-    /// a deleted one counts only if its revision was asked for.
+    /// Appends the document with this id as JSON, in the given revision or the winning one. Returns whether it exists.
+    /// A deleted document exists only if its revision was given.
     fn write(
         &self,
         view: &ReadView,
@@ -80,16 +80,16 @@ pub trait Documents {
     ) -> Result<bool>;
 }
 
-/// What becomes of a query.
+/// The outcome of starting a query.
 pub enum Queried {
-    /// It can be answered.
+    /// The query can be answered.
     Answer(Box<ViewAnswer>),
-    /// Somebody else builds or updates the index: to be tried again in a moment. Counts as one who waits until it is
-    /// dropped.
+    /// Another request builds or updates the index, and the caller should retry soon. It counts as waiting until this
+    /// value is dropped.
     Busy(Waiting),
 }
 
-/// An answer that is read piece by piece. Between two pieces it holds nothing of the store.
+/// An answer that is read in parts. Between two parts it holds no resources of the store.
 pub struct ViewAnswer {
     query: ViewQuery,
     source: AnswerSource,
@@ -98,18 +98,18 @@ pub struct ViewAnswer {
 }
 
 enum AnswerSource {
-    /// A view of an index; without a number, of one that nobody has begun.
+    /// A view of a stored index. Without a number, the index does not exist yet.
     Stored {
         index: Option<IndexId>,
         view: String,
         none: Header,
     },
-    Temporary(Box<temporary::Made>),
+    Temporary(Box<temporary::BuiltView>),
 }
 
 impl ViewAnswer {
-    /// Shows the head, if nothing was shown yet, and rows until the sink wants no more for now. Says whether there may be
-    /// more. The view of the collection may be another each time: then the answer goes on behind its last row.
+    /// Sends the head, if it was not sent yet, and rows until the sink stops. Returns whether there may be more. Each
+    /// call may use a different snapshot of the collection; the answer continues after the last row.
     pub fn go_on(
         &mut self,
         snapshot: &ReadView,
@@ -137,7 +137,7 @@ impl ViewAnswer {
         let reduce = index::reduces(&sources, self.limits)?.pop().flatten();
         let number = index.unwrap_or(IndexId(0));
         let nodes = StoredNodes { snapshot: snapshot.snapshot(), index: number, view: at as u32 };
-        let source = Source {
+        let source = RowSource {
             nodes: &nodes,
             tree: state.tree,
             layout: state.layout,
@@ -150,17 +150,17 @@ impl ViewAnswer {
     }
 }
 
-/// How long a query waits for its turn with an index before it gives its thread back.
+/// How long a query waits for an index that is in use before it returns [`Queried::Busy`].
 const TURN: Duration = Duration::from_millis(20);
 
-/// A view that nobody stores.
+/// The definition of a temporary view, which is not stored.
 #[derive(Clone, Debug)]
 pub struct TemporaryView {
-    /// Its functions.
+    /// The functions.
     pub view: ViewDefinition,
-    /// The language they are written in.
+    /// The language of the functions.
     pub language: String,
-    /// Its options.
+    /// The options.
     pub options: DesignOptions,
 }
 
@@ -170,64 +170,64 @@ type IndexKey = ([u8; 16], IndexId);
 /// The indexes of views.
 pub struct Views {
     sandbox: Arc<Sandbox>,
-    /// Those in use, by their collection and number.
+    /// The open indexes, by collection and number.
     indexes: Mutex<HashMap<IndexKey, Arc<Index>>>,
-    /// Held by whoever begins an index, or removes some.
+    /// Held while an index is created or indexes are removed.
     creating: Mutex<()>,
     tasks: Tasks,
-    /// Everything must end.
+    /// Whether all work must stop.
     ended: AtomicBool,
 }
 
-/// An index that is being built or updated, as `_active_tasks` shows it.
+/// An index build or update in progress, for `_active_tasks`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
     /// The collection.
     pub namespace: Namespace,
     /// The design document's id.
     pub design_document: String,
-    /// How many documents, or changes, have been mapped.
+    /// How many documents or changes are mapped.
     pub changes_done: u64,
-    /// How many there are to be mapped.
+    /// How many documents or changes there are.
     pub total_changes: u64,
-    /// When it began, in seconds since the Unix epoch.
+    /// The start time, in seconds since the Unix epoch.
     pub started_on: u64,
-    /// When it last went on, in seconds since the Unix epoch.
+    /// The time of the last progress, in seconds since the Unix epoch.
     pub updated_on: u64,
 }
 
 impl Task {
-    /// How much is done, in percent.
+    /// The progress in percent.
     pub fn progress(&self) -> u64 {
         (self.changes_done * 100).checked_div(self.total_changes).unwrap_or(100).min(100)
     }
 }
 
-/// What `_design/x/_info` tells of an index.
+/// The state of an index for `_design/x/_info`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ViewInfo {
-    /// What identifies the index.
+    /// The signature of the index.
     pub signature: String,
     /// The language of the functions.
     pub language: String,
-    /// The sequence up to which the index has followed its collection.
+    /// The sequence of the collection that the index has reached.
     pub update_seq: u64,
-    /// How many changes it has not followed yet.
+    /// How many later changes the index lacks.
     pub pending: u64,
-    /// It is being built or updated.
+    /// Whether the index is being built or updated.
     pub updater_running: bool,
-    /// How many wait for that.
+    /// How many requests wait for that.
     pub waiting_clients: u64,
-    /// How many rows all views have.
+    /// The number of rows in all views.
     pub rows: u64,
-    /// How many bytes the rows' keys and values have.
+    /// The size of the rows' keys and values in bytes.
     pub external_bytes: u64,
     /// The same with the index's header.
     pub file_bytes: u64,
 }
 
 impl Views {
-    /// The views of a store's collections. Nothing is read before it is asked for.
+    /// The views of a store's collections. Indexes are opened on first use.
     pub fn new(sandbox: Arc<Sandbox>) -> Arc<Views> {
         Arc::new(Views {
             sandbox,
@@ -238,8 +238,8 @@ impl Views {
         })
     }
 
-    /// Begins to answer a query of a view. If it wants the index up to date, that is done first, unless somebody else is
-    /// at it. `take` takes a view of the collection, through which the answer is to be read.
+    /// Begins to answer a view query. If the query requires an updated index, updates it first, unless another request
+    /// is updating it. `take` returns the snapshot of the collection for reading the answer.
     pub fn query(
         self: &Arc<Self>,
         collection: &Arc<Collection>,
@@ -253,10 +253,10 @@ impl Views {
         let definition = design.views().get(view).ok_or_else(missing)?;
         query.check(definition.reduce.is_some())?;
         if let Some(reduce) = definition.reduce.as_deref().filter(|reduce| reduce.starts_with('_')) {
-            crate::reduce::Builtin::parse(reduce)?;
+            crate::reduce::builtin::Builtin::parse(reduce)?;
         }
         let target = collection.last_sequence();
-        // Whoever cleans up may take an index away between finding and reading it.
+        // A cleanup may remove an index between its lookup and the read, so the query retries.
         for _ in 0..3 {
             let index = match query.update {
                 Update::True => {
@@ -281,7 +281,7 @@ impl Views {
             {
                 continue;
             }
-            // An index that nobody has begun has no rows.
+            // An index that does not exist has no rows.
             let none = Header::new(design, is_partitioned(collection, design), 0);
             let source = AnswerSource::Stored { index: number, view: view.to_owned(), none };
             return Ok(Queried::Answer(Box::new(self.answer(query, source))));
@@ -293,7 +293,7 @@ impl Views {
         ViewAnswer { query: query.clone(), source, cursor: None, limits: self.sandbox.limits() }
     }
 
-    /// Begins to answer a query of a view that is made for it alone.
+    /// Begins to answer a query of a temporary view.
     pub fn temporary(
         &self,
         collection: &Arc<Collection>,
@@ -304,14 +304,14 @@ impl Views {
         Ok(self.answer(query, AnswerSource::Temporary(Box::new(made))))
     }
 
-    /// Brings the index of a design document up to date; it is built if there is none.
+    /// Updates the index of a design document, building it if necessary.
     pub fn refresh(&self, collection: &Arc<Collection>, design: &Design) -> Result<()> {
         check_language(design)?;
         let index = self.find_or_create(collection, design)?;
         self.bring_up(&index, design, collection.last_sequence(), None).map(drop)
     }
 
-    /// What there is to tell of a design document's index.
+    /// Describes the index of a design document.
     pub fn info(&self, collection: &Arc<Collection>, design: &Design) -> Result<ViewInfo> {
         let index = self.find(collection, design.signature())?;
         let header = index.as_ref().map(|index| index.header()).transpose()?;
@@ -319,7 +319,7 @@ impl Views {
         let views = header.iter().flat_map(|header| &header.views);
         let (rows, bytes) =
             views.fold((0, 0), |(rows, bytes), view| (rows + view.tree.rows, bytes + view.tree.bytes));
-        // One that was never asked for takes nothing yet but will have a header.
+        // An index that does not exist occupies no space, but its size includes that of its future header.
         let header_bytes = match &header {
             Some(header) => header.encode().len(),
             None => Header::new(design, is_partitioned(collection, design), 0).encode().len(),
@@ -337,13 +337,13 @@ impl Views {
         })
     }
 
-    /// Removes the indexes that no design document of the collection asks for any more; says how many.
+    /// Removes the indexes that no design document of the collection uses. Returns how many.
     pub fn cleanup(&self, collection: &Arc<Collection>) -> Result<usize> {
         let _creating = self.creating.lock();
         let wanted = signatures(collection)?;
         let mut removed = 0;
         for (number, bytes) in collection.view_headers()? {
-            // One that cannot be read is of no use to anybody.
+            // An index with an unreadable header is useless and is removed too.
             let signature = Header::decode(&bytes).ok().map(|header| header.signature);
             if signature.is_some_and(|signature| wanted.contains(&signature)) {
                 continue;
@@ -356,17 +356,17 @@ impl Views {
         Ok(removed)
     }
 
-    /// What is being built and updated now.
+    /// The builds and updates in progress.
     pub fn tasks(&self) -> Vec<Task> {
         self.tasks.list()
     }
 
-    /// Ends what is under way; it goes on where it was when its index is asked for again.
+    /// Stops the builds and updates in progress. They continue from their checkpoints when the index is used again.
     pub fn stop(&self) {
         self.ended.store(true, Ordering::Relaxed);
     }
 
-    /// The index with this signature, if it was begun.
+    /// Finds the index with this signature.
     fn find(&self, collection: &Arc<Collection>, signature: [u8; 16]) -> Result<Option<Arc<Index>>> {
         let uuid = collection.uuid();
         let known = |index: &&Arc<Index>| {
@@ -400,7 +400,7 @@ impl Views {
         if let Some(index) = self.find(collection, design.signature())? {
             return Ok(index);
         }
-        // Functions that do not compile make no index.
+        // Compiles the functions first, so that invalid ones create no index.
         crate::sandbox::Mapper::new(self.sandbox.limits(), design)?;
         index::reduces(&index::reduce_sources(design), self.sandbox.limits())?;
         let header = Header::new(design, is_partitioned(collection, design), collection.last_sequence());
@@ -408,7 +408,7 @@ impl Views {
         Ok(self.index(collection, number, design.signature()))
     }
 
-    /// The index of a design document if it is complete, else the newest complete one of another version of it.
+    /// The index of a design document if it is complete, otherwise the newest complete index of another version of it.
     fn find_usable(
         &self,
         collection: &Arc<Collection>,
@@ -431,7 +431,7 @@ impl Views {
         Ok(found.map(|(number, signature)| self.index(collection, number, signature)))
     }
 
-    /// Brings an index up to date beside everything else.
+    /// Updates an index in the background.
     fn follow_later(self: &Arc<Self>, collection: &Arc<Collection>, design: &Design) -> Result<()> {
         let index = self.find_or_create(collection, design)?;
         if index.following.swap(true, Ordering::Relaxed) {
@@ -453,8 +453,8 @@ impl Views {
         Ok(())
     }
 
-    /// Builds an index, or has it follow its collection, up to this sequence at least. Where somebody else does, it
-    /// waits for its turn as long as `patience` says; false if it was in vain.
+    /// Builds or updates an index up to at least this sequence. If another thread does so, waits up to `patience`;
+    /// returns false if that was not enough.
     fn bring_up(
         &self,
         index: &Arc<Index>,
@@ -490,7 +490,7 @@ impl Views {
     }
 }
 
-/// Whether keys of the views begin with the partition.
+/// Whether the views' places begin with the partition.
 fn is_partitioned(collection: &Collection, design: &Design) -> bool {
     let is_set = || {
         let setting = collection.setting("partitioned");
@@ -499,7 +499,7 @@ fn is_partitioned(collection: &Collection, design: &Design) -> bool {
     is_set() && design.options().partitioned.unwrap_or(true)
 }
 
-/// The signatures of all design documents of a collection.
+/// The signatures of all design documents in a collection.
 fn signatures(collection: &Arc<Collection>) -> Result<HashSet<[u8; 16]>> {
     let mut signatures = HashSet::new();
     let mut text = Vec::new();
@@ -515,7 +515,7 @@ fn signatures(collection: &Arc<Collection>) -> Result<HashSet<[u8; 16]>> {
     Ok(signatures)
 }
 
-/// Refuses design documents in other languages.
+/// Rejects design documents in other languages.
 fn check_language(design: &Design) -> Result<()> {
     if design.language() == "javascript" {
         return Ok(());

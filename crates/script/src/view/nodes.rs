@@ -1,4 +1,4 @@
-//! Nodes of trees in the store.
+//! Tree nodes in the store.
 
 use crate::error::{Error, Result};
 use crate::tree::{Nodes, NodesMut};
@@ -6,7 +6,7 @@ use diwan_kv::{Batch, Bytes, Snapshot, Space};
 use diwan_store::keys::{IndexId, Key};
 use std::collections::HashMap;
 
-/// The nodes of one view as a snapshot shows them.
+/// The nodes of one view in a snapshot.
 pub(super) struct StoredNodes<'a> {
     pub snapshot: &'a dyn Snapshot,
     pub index: IndexId,
@@ -26,7 +26,7 @@ fn describe(key: &[u8]) -> String {
     diwan_store::keys::describe(Space::Indexes, key)
 }
 
-/// The same with changes that are not yet written.
+/// The nodes of a snapshot with changes that are not yet written.
 pub(super) struct ChangedNodes<'a> {
     stored: StoredNodes<'a>,
     changed: HashMap<u64, Option<Bytes>>,
@@ -73,13 +73,13 @@ impl NodesMut for ChangedNodes<'_> {
     }
 }
 
-/// How many bytes of new nodes are committed together.
+/// The size of new nodes that are committed together, in bytes.
 const BATCH_BYTES: usize = 4 << 20;
 
-/// Takes batches of new nodes.
+/// Commits a batch of new nodes.
 pub(super) type Commit<'a> = &'a dyn Fn(Batch) -> Result<()>;
 
-/// Nodes of a new tree on their way into the store.
+/// The nodes of a new tree, written to the store in batches.
 pub(super) struct NewNodes<'a> {
     index: IndexId,
     view: u32,
@@ -93,7 +93,7 @@ impl<'a> NewNodes<'a> {
         NewNodes { index, view, batch: Batch::new(), bytes: 0, commit }
     }
 
-    /// What has not been committed yet.
+    /// The batch that is not committed yet.
     pub fn finish(self) -> Batch {
         self.batch
     }

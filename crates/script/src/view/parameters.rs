@@ -3,73 +3,73 @@
 use crate::error::{Error, Result};
 use crate::json::{self, Kind, Number};
 
-/// Whether an index is brought up to date before it is read.
+/// Whether a query updates the index before reading it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Update {
-    /// First updated, then read.
+    /// Update first, then read.
     #[default]
     True,
-    /// Read as it is.
+    /// Read without updating.
     False,
-    /// Read as it is, and updated afterwards.
+    /// Read without updating, then update in the background.
     Lazy,
 }
 
-/// How rows of a reduced view are put together.
+/// How the rows of a reduced view are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupLevel {
-    /// All in one.
+    /// All rows form one group.
     None,
-    /// By the first elements of keys that are arrays.
+    /// Groups by the first elements of array keys.
     Level(usize),
-    /// By whole keys.
+    /// Groups by whole keys.
     Exact,
 }
 
-/// A query of a view.
+/// The parameters of a view query.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ViewQuery {
-    /// Only rows with these keys, in this order; each as JSON.
+    /// Return only rows with these keys, in this order. Each is JSON.
     pub keys: Option<Vec<String>>,
-    /// Where rows begin, as JSON.
+    /// The first key, as JSON.
     pub start_key: Option<String>,
-    /// Which of the rows with the first key is the first.
+    /// The first document id among the rows with the first key.
     pub start_key_docid: Option<String>,
-    /// Where rows end, as JSON.
+    /// The last key, as JSON.
     pub end_key: Option<String>,
-    /// Which of the rows with the last key is the last.
+    /// The last document id among the rows with the last key.
     pub end_key_docid: Option<String>,
-    /// Whether rows with the last key are among them.
+    /// Whether rows with the last key are included.
     pub inclusive_end: bool,
-    /// From the greatest key to the smallest.
+    /// Whether rows are in descending order.
     pub descending: bool,
-    /// How many rows are left out at the start.
+    /// How many rows to skip.
     pub skip: u64,
-    /// How many rows there are at most.
+    /// The maximum number of rows.
     pub limit: Option<u64>,
-    /// Whether the view's reduce function is used.
+    /// Whether to use the view's reduce function.
     pub reduce: Option<bool>,
-    /// Grouped by whole keys.
+    /// Whether to group by whole keys.
     pub group: Option<bool>,
-    /// Grouped by so many elements of the key.
+    /// How many elements of array keys to group by.
     pub group_level: Option<u64>,
-    /// Rows carry their documents.
+    /// Whether rows include their documents.
     pub include_docs: bool,
-    /// Those documents name their conflicts.
+    /// Whether those documents list their conflicts.
     pub conflicts: Option<bool>,
-    /// Those documents carry their attachments.
+    /// Whether those documents include their attachments.
     pub attachments: bool,
-    /// Those attachments tell their encoding.
+    /// Whether those attachments list their encoding.
     pub att_encoding_info: bool,
-    /// Whether the index is brought up to date.
+    /// Whether to update the index.
     pub update: Update,
-    /// Taken, and without meaning on one machine.
+    /// Accepted for compatibility; no effect on one machine.
     pub stable: bool,
-    /// Whether rows must come in their order; they always do.
+    /// Whether rows must be sorted. They always are.
     pub sorted: bool,
-    /// Whether the head tells as of which sequence the rows are.
+    /// Whether the head includes the sequence that the rows reflect.
     pub update_seq: bool,
-    /// Only rows of this partition.
+    /// Return only rows of this partition.
     pub partition: Option<String>,
 }
 
@@ -102,17 +102,18 @@ impl Default for ViewQuery {
 }
 
 impl ViewQuery {
-    /// Takes a parameter of a URL: keys are JSON, everything else is plain text. Says whether the name is known.
+    /// Sets a parameter from a URL: keys are JSON, all other values plain text. Returns whether the name is known.
     pub fn set_url(&mut self, name: &str, value: &str) -> Result<bool> {
         self.set(name, value, false)
     }
 
-    /// Takes the members of a request's body or of one of its `queries`, all JSON. Unknown ones are left out.
+    /// Sets parameters from a request body or one of its `queries`, whose members are JSON. Unknown members are
+    /// ignored.
     pub fn set_body(&mut self, object: &str) -> Result<()> {
         self.set_body_but(object, &[])
     }
 
-    /// The same but for the members with these names, which are not parameters.
+    /// The same, except for members with these names, which are not parameters.
     pub fn set_body_but(&mut self, object: &str, left_out: &[&str]) -> Result<()> {
         if !json::check(object) {
             return Err(invalid_json());
@@ -140,7 +141,7 @@ impl ViewQuery {
     }
 
     fn set(&mut self, name: &str, value: &str, is_json: bool) -> Result<bool> {
-        // What stands in quotes in a body stands without them in a URL.
+        // A string is quoted in a body and unquoted in a URL.
         let plain = if is_json { json::unquote(value) } else { value.into() };
         match name {
             "" => {}
@@ -150,7 +151,7 @@ impl ViewQuery {
                 self.end_key = Some(key);
             }
             "keys" => match <[String; 1]>::try_from(keys(value)?) {
-                // As in CouchDB, one key alone is as good as `key`.
+                // As in CouchDB, a list of one key is the same as `key`.
                 Ok([key]) => (self.start_key, self.end_key) = (Some(key.clone()), Some(key)),
                 Err(keys) => self.keys = Some(keys),
             },
@@ -158,7 +159,6 @@ impl ViewQuery {
             "endkey" | "end_key" => self.end_key = Some(key_text(value)?),
             "startkey_docid" | "start_key_doc_id" => self.start_key_docid = Some(plain.into_owned()),
             "endkey_docid" | "end_key_doc_id" => self.end_key_docid = Some(plain.into_owned()),
-            // JavaScript clients send what they do not set.
             "limit" => self.limit = Some(positive(&plain)?),
             "skip" => self.skip = positive(&plain)?,
             "group_level" => self.group_level = Some(positive(&plain)?),
@@ -208,7 +208,8 @@ impl ViewQuery {
         }
     }
 
-    /// Checks the parameters against each other. `has_reduce`: the view has a reduce function. Says whether it is used.
+    /// Checks the parameters in combination. `has_reduce` tells whether the view has a reduce function. Returns whether
+    /// it is used.
     pub fn check(&self, has_reduce: bool) -> Result<bool> {
         let fail = |text: &str| Err(Error::Query(text.to_owned()));
         let grouping = self.grouping()?;
@@ -294,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_and_bodies_say_the_same() {
+    fn urls_and_bodies_set_the_same_parameters() {
         let from_url = url(&[
             ("startkey", r#"["a", 1]"#),
             ("endkey_docid", "x"),
@@ -313,18 +314,18 @@ mod tests {
     }
 
     #[test]
-    fn wrong_values_are_refused() {
-        let refused = |name, value| url(&[(name, value)]).unwrap_err().reason();
-        assert_eq!(refused("limit", "-1"), r#"Invalid value for positive integer: "-1""#);
-        assert_eq!(refused("skip", "x"), r#"Invalid value for integer: "x""#);
-        assert_eq!(refused("group", "1"), r#"Invalid boolean parameter: "1""#);
-        assert_eq!(refused("stale", "no"), "Invalid value for `stale`.");
-        assert_eq!(refused("key", "abc"), "invalid UTF-8 JSON");
-        assert_eq!(refused("keys", "{}"), "`keys` must be an array of strings.");
+    fn parsing_rejects_invalid_values() {
+        let rejected = |name, value| url(&[(name, value)]).unwrap_err().reason();
+        assert_eq!(rejected("limit", "-1"), r#"Invalid value for positive integer: "-1""#);
+        assert_eq!(rejected("skip", "x"), r#"Invalid value for integer: "x""#);
+        assert_eq!(rejected("group", "1"), r#"Invalid boolean parameter: "1""#);
+        assert_eq!(rejected("stale", "no"), "Invalid value for `stale`.");
+        assert_eq!(rejected("key", "abc"), "invalid UTF-8 JSON");
+        assert_eq!(rejected("keys", "{}"), "`keys` must be an array of strings.");
     }
 
     #[test]
-    fn parameters_fit_together() {
+    fn check_rejects_invalid_combinations() {
         let check = |parameters: &[_], has_reduce| url(parameters).unwrap().check(has_reduce);
         assert!(check(&[("keys", "[1]")], true).unwrap());
         assert!(check(&[], true).unwrap() && !check(&[("reduce", "false")], true).unwrap());

@@ -1,20 +1,20 @@
-//! Rows as maps make them: collected, sorted, stored in runs, merged.
+//! Rows from map functions: collected, sorted, stored in runs, and merged.
 
 use crate::error::{Error, Result};
 use crate::tree::{Entry, read_entry, write_entry};
 use diwan_kv::{Bytes, Pairs};
 use std::cmp::Ordering;
 
-/// Rows of one view in the order they were emitted, later in the order of their places.
+/// The rows of one view, in emission order until they are sorted by place.
 #[derive(Default)]
 pub(super) struct Rows {
     bytes: Vec<u8>,
-    entries: Vec<Slot>,
+    entries: Vec<RowSlot>,
 }
 
-/// Where in the bytes a row is. The first bytes of its place decide most comparisons.
+/// The location of a row in the bytes. The first bytes of its place decide most comparisons.
 #[derive(Clone, Copy)]
-struct Slot {
+struct RowSlot {
     first: u64,
     start: usize,
     place: (u32, u32),
@@ -27,12 +27,12 @@ impl Rows {
         write_entry(&mut self.bytes, row);
         let rest = row.key.len() + row.value.len();
         let lengths = self.bytes.len() - start - row.place.len() - rest;
-        // The place is behind its own length, the only one of the three before it.
+        // The place comes after its own length, which is the only one of the three lengths before it.
         let before = lengths - number_length(row.key.len()) - number_length(row.value.len());
         let mut first = [0; 8];
         let known = row.place.len().min(8);
         first[..known].copy_from_slice(&row.place[..known]);
-        self.entries.push(Slot {
+        self.entries.push(RowSlot {
             first: u64::from_be_bytes(first),
             start,
             place: (before as u32, row.place.len() as u32),
@@ -43,17 +43,17 @@ impl Rows {
         self.entries.len()
     }
 
-    /// About how many bytes of memory the rows take.
+    /// The approximate memory of the rows in bytes.
     pub fn memory(&self) -> usize {
-        self.bytes.len() + self.entries.len() * size_of::<Slot>()
+        self.bytes.len() + self.entries.len() * size_of::<RowSlot>()
     }
 
-    fn place(&self, slot: &Slot) -> &[u8] {
+    fn place(&self, slot: &RowSlot) -> &[u8] {
         let start = slot.start + slot.place.0 as usize;
         self.bytes.get(start..start + slot.place.1 as usize).unwrap_or_default()
     }
 
-    /// Orders the rows by their places.
+    /// Sorts the rows by place.
     pub fn sort(&mut self) {
         let mut entries = std::mem::take(&mut self.entries);
         entries.sort_unstable_by(|a, b| a.first.cmp(&b.first).then_with(|| self.place(a).cmp(self.place(b))));
@@ -70,7 +70,7 @@ impl Rows {
         (0..self.entries.len()).filter_map(|at| self.entry(at))
     }
 
-    /// The rows in pieces of about so many bytes, for a run.
+    /// Splits the rows into chunks of about `bytes` bytes, for a run.
     pub fn chunks(&self, bytes: usize) -> impl Iterator<Item = Vec<u8>> {
         let mut at = 0;
         std::iter::from_fn(move || {
@@ -90,21 +90,21 @@ fn number_length(number: usize) -> usize {
     if number < 240 { 1 } else { 1 + 8 - (number as u64).leading_zeros() as usize / 8 }
 }
 
-/// Sorted rows, one after another.
+/// A sorted run of rows.
 pub(super) enum Run<'a> {
     /// In memory.
     Memory(&'a Rows, usize),
-    /// In the store: the chunks that follow, the present one, and how much of it was read.
+    /// Rows in the store: the remaining chunks, the current chunk, and the offset in it.
     Stored(Pairs, Bytes, usize),
 }
 
 impl<'a> Run<'a> {
-    /// Rows in memory, which are sorted.
+    /// A run of sorted rows in memory.
     pub fn of(rows: &'a Rows) -> Run<'a> {
         Run::Memory(rows, 0)
     }
 
-    /// Rows in the store.
+    /// A run of rows in the store.
     pub fn stored(chunks: Pairs) -> Result<Run<'a>> {
         let mut run = Run::Stored(chunks, Bytes::from([]), 0);
         run.load()?;
@@ -130,7 +130,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Goes on to the next chunk if this one has been read.
+    /// Loads the next chunk if the current one is finished.
     fn load(&mut self) -> Result<()> {
         if let Run::Stored(chunks, chunk, at) = self
             && *at >= chunk.len()
@@ -146,9 +146,11 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Shows the rows of all runs in their order. Of rows at one place the first is shown.
+/// Calls `show` with the rows of all runs in order. Of several rows with one place, only the first is used.
 pub(super) fn merge(mut runs: Vec<Run<'_>>, show: &mut dyn FnMut(Entry<'_>) -> Result<()>) -> Result<()> {
     runs.retain(|run| run.peek().is_some());
+    // A binary heap of run numbers, ordered by each run's current row. The standard heap cannot hold rows that change
+    // when their run advances.
     let mut heap: Vec<usize> = (0..runs.len()).collect();
     let less = |runs: &[Run<'_>], a: usize, b: usize| {
         let places = (runs[a].peek().map(|entry| entry.place), runs[b].peek().map(|entry| entry.place));
@@ -200,12 +202,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_merge_in_order() {
+    fn merge_returns_rows_of_all_runs_in_order() {
         let (mut memory, mut model) = (Vec::new(), Vec::new());
         for run in 0..5u32 {
             let mut rows = Rows::default();
             for number in 0..200u32 {
-                // Places of many lengths, with one beginning in common.
+                // Places with many lengths and a common prefix.
                 let place = format!("common{}{}", "x".repeat((number * 7 % 300) as usize), number * 5 + run);
                 rows.push(Entry { place: place.as_bytes(), key: "1", value: &"v".repeat(number as usize) });
                 model.push(place);

@@ -1,4 +1,4 @@
-//! What is being built and updated, for `_active_tasks`.
+//! Builds and updates in progress, for `_active_tasks`.
 
 use super::Task;
 use diwan_store::{BuildProgress, Namespace};
@@ -7,27 +7,27 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// How far a piece of work has come.
+/// The progress of one task.
 pub struct Progress {
     namespace: Namespace,
     design: String,
-    /// How many documents, or changes, have been read.
+    /// How many documents or changes have been read.
     pub work: BuildProgress,
-    /// How many there are to be read.
+    /// How many documents or changes there are.
     pub total: AtomicU64,
     started: u64,
-    /// What was seen done last, and when that was.
+    /// The last reported progress and its time.
     seen: Mutex<(u64, u64)>,
 }
 
-/// All pieces of work under way.
+/// All tasks in progress.
 #[derive(Default)]
 pub struct Tasks {
     running: Mutex<Vec<Weak<Progress>>>,
 }
 
 impl Tasks {
-    /// Notes a piece of work; it is under way as long as the result lives.
+    /// Starts a task, which lasts until the result is dropped.
     pub fn begin(&self, namespace: Namespace, design: &str, done: u64, total: u64) -> Arc<Progress> {
         let started = now();
         let progress = Arc::new(Progress {
@@ -44,7 +44,7 @@ impl Tasks {
         progress
     }
 
-    /// What is under way.
+    /// The tasks in progress.
     pub fn list(&self) -> Vec<Task> {
         self.running.lock().iter().filter_map(Weak::upgrade).map(|progress| progress.task()).collect()
     }
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn builds_are_told_while_they_last() {
+    fn list_contains_tasks_until_they_are_dropped() {
         let tasks = Tasks::default();
         let namespace = Namespace::new("test", "db").unwrap();
         let one = tasks.begin(namespace.clone(), "_design/a", 0, 200);

@@ -1,10 +1,10 @@
-//! Views that are made for one query: all documents are mapped with all cores, and what they emit is sorted into a tree
-//! that nobody keeps. A query that reduces everything to one row keeps no rows at all.
+//! Temporary views, built for one query: all documents are mapped on all cores, and their rows are sorted into a tree
+//! that is dropped with the answer. A query that reduces everything to one row keeps no rows.
 
-use super::answer::{Cursor, Source, ranges};
+use super::answer::{Cursor, RowSource, ranges};
 use super::build::run_prefix;
 use super::index::{reduce_sources, reduces};
-use super::mapping::{Mapped, Plan, Walk, threads};
+use super::mapping::{Mapped, MappingPlan, Walk, threads};
 use super::nodes::{NewNodes, StoredNodes};
 use super::parameters::GroupLevel;
 use super::rows::{Rows, Run, merge};
@@ -15,26 +15,27 @@ use crate::error::{Error, Result};
 use crate::json;
 use crate::reduce::{Reduce, ReduceRow};
 use crate::sandbox::{Limits, Mapper};
-use crate::tree::{Builder, Layout, MemoryNodes, Nodes, Tree};
+use crate::tree::{Layout, MemoryNodes, Nodes, Tree, TreeBuilder};
 use diwan_kv::{Batch, Direction, KeyRange, Space};
 use diwan_store::keys::Key;
-use diwan_store::{Collection, ReadView, TemporaryNumber};
+use diwan_store::{Collection, MemoryPool, ReadView, Reservation, TemporaryNumber};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// How many bytes of rows are kept in memory; more go into the store for a while.
-const MEMORY: usize = 192 << 20;
-/// How large the runs, and their parts, are that are stored.
+/// The most bytes of rows that are kept in memory, and the least if memory is scarce. Other rows are stored temporarily.
+const MEMORY: usize = 48 << 20;
+const LEAST_MEMORY: usize = 4 << 20;
+/// The size of the stored runs' chunks.
 const CHUNK_BYTES: usize = 64 << 10;
 /// How many rows a thread reduces at once.
 const REDUCED_ROWS: usize = 2000;
 
 impl TemporaryView {
-    /// The members of a request's body that make the view; all others are parameters.
+    /// The members of a request body that define the view. All others are parameters.
     pub const MEMBERS: &[&str] = &["language", "map", "options", "reduce"];
 
-    /// Reads the body of a request to `_temp_view`.
+    /// Parses the request body of `_temp_view`.
     pub fn parse(body: &str) -> Result<TemporaryView> {
         let bad = |reason: &str| Error::Thrown { name: "bad_request".to_owned(), reason: reason.to_owned() };
         if !json::check(body) || json::kind(body) != Some(json::Kind::Object) {
@@ -63,23 +64,26 @@ impl TemporaryView {
     }
 }
 
-/// A temporary view that was made.
-pub(super) enum Made {
-    /// All rows were reduced to one, or there were none.
+/// A temporary view that was built.
+pub(super) enum BuiltView {
+    /// All rows were reduced to one, or there were no rows.
     Reduced { value: Option<String>, sequence: u64 },
-    /// Its rows are in a tree.
-    Rows { kept: Kept, tree: Tree, layout: Layout, design: Box<Design>, sequence: u64 },
+    /// The rows are in a tree.
+    Rows { kept: NodeStore, tree: Tree, layout: Layout, design: Box<Design>, sequence: u64 },
 }
 
-/// Where the nodes of a temporary view are.
-pub(super) enum Kept {
-    Memory(MemoryNodes),
-    /// In the store, as long as the number is held.
+/// The nodes of a temporary view.
+pub(super) enum NodeStore {
+    Memory {
+        nodes: MemoryNodes,
+        _reservation: Reservation,
+    },
+    /// In the store, until the number is dropped.
     Store(TemporaryNumber),
 }
 
-impl Made {
-    /// Shows rows from the cursor on until the sink wants no more. Says whether there may be more.
+impl BuiltView {
+    /// Sends rows from the cursor on until the sink stops. Returns whether there may be more.
     pub fn answer(
         &self,
         view: &ReadView,
@@ -90,7 +94,7 @@ impl Made {
         sink: &mut dyn ViewSink,
     ) -> Result<bool> {
         let (kept, tree, layout, design, sequence) = match self {
-            Made::Reduced { value, sequence } => {
+            BuiltView::Reduced { value, sequence } => {
                 let update_seq = query.update_seq.then_some(*sequence);
                 sink.head(&ViewHead { update_seq, ..ViewHead::default() })?;
                 if let Some(value) = value {
@@ -98,31 +102,33 @@ impl Made {
                 }
                 return Ok(false);
             }
-            Made::Rows { kept, tree, layout, design, sequence } => (kept, *tree, *layout, design, *sequence),
+            BuiltView::Rows { kept, tree, layout, design, sequence } => {
+                (kept, *tree, *layout, design, *sequence)
+            }
         };
         let reduce = reduces(&reduce_sources(design), limits)?.pop().flatten();
         let stored;
         let nodes: &dyn Nodes = match kept {
-            Kept::Memory(nodes) => nodes,
-            Kept::Store(number) => {
+            NodeStore::Memory { nodes, .. } => nodes,
+            NodeStore::Store(number) => {
                 stored = StoredNodes { snapshot: view.snapshot(), index: number.number(), view: 0 };
                 &stored
             }
         };
         let has_reduce = reduce.is_some();
-        let source = Source { nodes, tree, layout, has_reduce, reduce: reduce.as_ref(), view, sequence };
+        let source = RowSource { nodes, tree, layout, has_reduce, reduce: reduce.as_ref(), view, sequence };
         source.answer(cursor, query, documents, sink)
     }
 }
 
-/// Makes a temporary view for a query.
+/// Builds a temporary view for a query.
 pub(super) fn make(
     collection: &Arc<Collection>,
     temporary: &TemporaryView,
     query: &ViewQuery,
     limits: Limits,
     ended: &AtomicBool,
-) -> Result<Made> {
+) -> Result<BuiltView> {
     let design = Design::temporary(temporary.view.clone(), &temporary.language, temporary.options);
     super::check_language(&design)?;
     let layout = Layout {
@@ -137,9 +143,10 @@ pub(super) fn make(
     let view = collection.view();
     let mappers = (0..threads()).map(|_| Mapper::new(limits, &design)).collect::<Result<Vec<_>>>()?;
     let mapped = AtomicU64::new(0);
-    // Rows outside of the ranges count in the head of rows, not in reductions.
+    // Rows outside of the ranges count towards the totals of the head, but not in reductions.
     let only = reduced.then_some(wanted.as_slice());
-    let plan = Plan {
+    // No index is stored, so nothing has to tell later which rows a document emitted.
+    let plan = MappingPlan {
         design: &design,
         layouts: vec![layout],
         ranges: only,
@@ -149,6 +156,7 @@ pub(super) fn make(
     };
     let walk = Walk::new(&view, None);
     walk.allow(u64::MAX);
+    // A single reduction over all rows needs neither a sort nor a tree.
     if let Some(reduce @ Reduce::Builtin(_)) = &reduce
         && reduced
         && query.grouping()? == GroupLevel::None
@@ -157,54 +165,83 @@ pub(super) fn make(
         let reduction = reduce_all(reduce, &plan, &mappers, &walk)?;
         let reduction = reduction.filter(|_| query.skip == 0 && query.limit != Some(0));
         let value = reduction.map(|reduction| reduce.finish(&reduction)).transpose()?;
-        return Ok(Made::Reduced { value, sequence });
+        return Ok(BuiltView::Reduced { value, sequence });
     }
-    let spill = Spill { collection, number: Mutex::default(), runs: AtomicU64::new(0) };
-    let parts = plan.map_walk(&mappers, &walk, &|part| spill.watch(part))?;
+    let reservation = Mutex::new((MemoryPool::shared().reservation(true), 0));
+    let spill = Spill { collection, reservation, number: Mutex::default(), runs: AtomicU64::new(0) };
+    let mut parts = plan.map_walk(&mappers, &walk, &|part| spill.watch(part))?;
     drop(mappers);
+    if !spill.fits() {
+        parts.iter_mut().try_for_each(|part| spill.store(part))?;
+    }
     let mut runs: Vec<Run<'_>> = parts.iter().flat_map(|part| &part.views).map(Run::of).collect();
     let reduce = reduce.as_ref().filter(|_| reduced);
     let number = spill.number.into_inner();
+    let runs_stored = spill.runs.into_inner();
+    // If no thread spilled, the tree is built in memory; otherwise it is built in the store from all runs.
     let (kept, tree) = match number {
         None => {
             let mut nodes = MemoryNodes::default();
-            let mut builder = Builder::new(&mut nodes, layout, reduce);
+            let mut builder = TreeBuilder::new(&mut nodes, layout, reduce);
             merge(runs, &mut |entry| builder.push(entry))?;
             let tree = builder.finish()?;
-            (Kept::Memory(nodes), tree)
+            (NodeStore::Memory { nodes, _reservation: spill.reservation.into_inner().0 }, tree)
         }
         Some(number) => {
             let stored = collection.view();
-            for run in 0..spill.runs.into_inner() {
+            for run in 0..runs_stored {
                 let prefix = run_prefix(number.number(), 0, run);
                 let range = KeyRange::prefix(&prefix);
                 runs.push(Run::stored(stored.snapshot().scan(Space::Indexes, range, Direction::Forward))?);
             }
             let commit = |batch: Batch| number.commit(batch).map(drop).map_err(Error::from);
             let mut nodes = NewNodes::new(number.number(), 0, &commit);
-            let mut builder = Builder::new(&mut nodes, layout, reduce);
+            let mut builder = TreeBuilder::new(&mut nodes, layout, reduce);
             merge(runs, &mut |entry| builder.push(entry))?;
             let tree = builder.finish()?;
             commit(nodes.finish())?;
-            (Kept::Store(number), tree)
+            (NodeStore::Store(number), tree)
         }
     };
     drop(parts);
-    Ok(Made::Rows { kept, tree, layout, design: Box::new(design), sequence })
+    Ok(BuiltView::Rows { kept, tree, layout, design: Box::new(design), sequence })
 }
 
-/// Moves rows into the store when memory has enough of them.
+/// Moves rows into the store when memory has reached its limit.
 struct Spill<'a> {
     collection: &'a Arc<Collection>,
+    /// What the rows may take, and what those of all threads take.
+    reservation: Mutex<(Reservation, usize)>,
     number: Mutex<Option<TemporaryNumber>>,
     runs: AtomicU64,
 }
 
 impl Spill<'_> {
-    /// Looks at what a thread has collected.
+    /// Counts the memory of a thread's output, and stores the output if memory is scarce.
     fn watch(&self, part: &mut Mapped) -> Result<()> {
-        let share = MEMORY / threads();
-        let Some(rows) = part.views.first_mut().filter(|rows| rows.memory() >= share) else { return Ok(()) };
+        let memory = part.memory();
+        {
+            let (reservation, total) = &mut *self.reservation.lock();
+            *total = *total - std::mem::replace(&mut part.counted, memory) + memory;
+            // A tree is made of the rows while they are there. A run is not worth its keys before it has some rows.
+            let fits = *total <= MEMORY && reservation.cover(2 * *total);
+            if fits || memory < LEAST_MEMORY / threads() {
+                return Ok(());
+            }
+        }
+        self.store(part)
+    }
+
+    /// Whether all rows that were not stored may stay in memory, beside the tree that is made of them.
+    fn fits(&self) -> bool {
+        let (reservation, total) = &mut *self.reservation.lock();
+        reservation.cover(2 * *total)
+    }
+
+    /// Moves what a thread has collected into the store.
+    fn store(&self, part: &mut Mapped) -> Result<()> {
+        self.reservation.lock().1 -= std::mem::take(&mut part.counted);
+        let Some(rows) = part.views.first_mut() else { return Ok(()) };
         let mut rows: Rows = std::mem::take(rows);
         rows.sort();
         let run = self.runs.fetch_add(1, Ordering::Relaxed);
@@ -223,10 +260,10 @@ impl Spill<'_> {
     }
 }
 
-/// Reduces all rows to one; nothing if there are none.
+/// Reduces all rows to one; `None` if there are no rows.
 fn reduce_all(
     reduce: &Reduce,
-    plan: &Plan<'_>,
+    plan: &MappingPlan<'_>,
     mappers: &[Mapper],
     walk: &Walk<'_>,
 ) -> Result<Option<Vec<u8>>> {
@@ -237,7 +274,7 @@ fn reduce_all(
         let mut rows = rows.iter().map(|entry| ReduceRow {
             place: entry.place,
             key: entry.key,
-            // No built-in function looks at it.
+            // Built-in functions ignore the id.
             id: "",
             value: entry.value,
         });

@@ -8,7 +8,7 @@ use diwan_kv::{Batch, Direction, KeyRange, MemoryEngine};
 use diwan_store::keys::Key;
 use diwan_store::{Edit, Store, WriteOptions, id_key};
 use diwan_value::{DocBuf, doc};
-use header::State;
+use header::BuildState;
 use std::time::Duration;
 
 struct Fixture {
@@ -25,7 +25,7 @@ fn fixture() -> Fixture {
     Fixture { store, collection, views: Views::new(Sandbox::new(limits)) }
 }
 
-/// Documents beside rows, with no more than these tests ask for.
+/// A source of documents with only the features that these tests need.
 struct Plain;
 
 impl Documents for Plain {
@@ -59,7 +59,7 @@ impl Fixture {
         self.collection.edit(&[key], WriteOptions::default(), |_, _| Ok(edit())).unwrap();
     }
 
-    /// The answer as text: the head, then a line for each row.
+    /// The answer as text: the head, then one line for each row.
     fn query(&self, design: &Design, view: &str, parameters: &str) -> Result<Vec<String>> {
         self.query_of(&self.views, design, view, parameters)
     }
@@ -86,7 +86,7 @@ impl Fixture {
         self.read(self.views.temporary(&self.collection, &view, &parse(parameters)?)?)
     }
 
-    /// Reads an answer, row by row with a view for each.
+    /// Reads an answer row by row, with a new snapshot for each row.
     fn read(&self, mut answer: ViewAnswer) -> Result<Vec<String>> {
         let mut rows = Answer::default();
         while answer.go_on(&self.collection.view(), &Plain, &mut rows)? {}
@@ -144,7 +144,7 @@ fn letters() -> Fixture {
 }
 
 #[test]
-fn rows_of_one_key_and_document_come_in_the_order_of_their_values() {
+fn rows_with_one_key_and_document_are_ordered_by_value() {
     let fixture = fixture();
     fixture.insert(&[doc! { "_id": "a" }, doc! { "_id": "b" }]);
     let map = "function (doc) { for (const value of ['x', [2], {a: 1}, null, 10, true, 9]) { emit(1, value); emit(0, 0); } emit(2, 'z'); emit(3, 'y'); }";
@@ -162,7 +162,7 @@ fn rows_of_one_key_and_document_come_in_the_order_of_their_values() {
 }
 
 #[test]
-fn rows_of_ranges() {
+fn queries_return_rows_of_ranges() {
     let fixture = letters();
     let design = of_view("function (doc) { emit(doc.half, doc.n); }", "");
     let query = |parameters: &str| fixture.query(&design, "v", parameters).unwrap();
@@ -209,7 +209,7 @@ fn rows_of_ranges() {
 }
 
 #[test]
-fn reductions_of_groups() {
+fn queries_reduce_groups() {
     let fixture = letters();
     let design = of_view("function (doc) { emit([doc.half, doc._id], doc.n); }", "_sum");
     let query = |parameters: &str| fixture.query(&design, "v", parameters).unwrap();
@@ -229,7 +229,7 @@ fn reductions_of_groups() {
 }
 
 #[test]
-fn documents_of_rows() {
+fn include_docs_adds_documents_to_rows() {
     let fixture = letters();
     fixture.insert(&[doc! { "_id": "l", "n": 9, "link": "a" }, doc! { "_id": "m", "n": 9, "link": "gone" }]);
     let design = of_view(
@@ -249,9 +249,9 @@ fn documents_of_rows() {
     assert_eq!(fixture.query(&design, "v", "include_docs=true").unwrap()[2], r#"l: 9 {"_id":"a"} null"#);
 }
 
-/// An index that follows changes equals one that is built afterwards, and a temporary view.
+/// Compares an index that follows changes with one that is built afterwards and with a temporary view.
 #[test]
-fn an_index_follows_its_collection() {
+fn updated_index_equals_a_new_one() {
     let fixture = fixture();
     let map = "function (doc) { for (var i = 0; i < doc.n % 4; i++) emit([doc.n % 3, i % 2], doc.n); }";
     let design = of_view(map, "_sum");
@@ -270,7 +270,7 @@ fn an_index_follows_its_collection() {
                 _ => fixture.edit(&id, || Edit::Put(doc! { "_id": (&*id), "n": n })),
             }
         }
-        // Another signature, so it is built from nothing.
+        // A different signature, so the index is built from scratch.
         let fresh = of_view(&format!("{map}{}", " ".repeat(round + 1)), "_sum");
         for parameters in [
             "reduce=false",
@@ -289,7 +289,7 @@ fn an_index_follows_its_collection() {
 }
 
 #[test]
-fn an_edited_design_leaves_the_old_index_serving() {
+fn old_index_serves_until_the_new_one_is_built() {
     let fixture = letters();
     let old = of_view("function (doc) { emit(doc.n); }", "");
     assert_eq!(fixture.query(&old, "v", "update=false").unwrap(), ["0 0"]);
@@ -300,7 +300,7 @@ fn an_edited_design_leaves_the_old_index_serving() {
     fixture.insert(&[doc! { "_id": "f", "n": 6 }]);
     assert_eq!(fixture.query(&new, "v", "stale=ok&limit=1").unwrap(), ["5 0", "e: -5 null"]);
     fixture.query(&new, "v", "stale=update_after&limit=1").unwrap();
-    let end = std::time::Instant::now() + Duration::from_secs(10);
+    let end = std::time::Instant::now() + Duration::from_secs(60);
     while fixture.query(&new, "v", "update=false&limit=1").unwrap() != ["6 0", "f: -6 null"] {
         assert!(std::time::Instant::now() < end);
         std::thread::sleep(Duration::from_millis(5));
@@ -314,7 +314,7 @@ fn an_edited_design_leaves_the_old_index_serving() {
 }
 
 #[test]
-fn broken_documents_and_functions_spoil_nothing_else() {
+fn errors_affect_only_their_document_and_function() {
     let fixture = letters();
     let design = of_view(
         "function (doc) { emit(doc.n); if (doc.n === 3) throw new Error('three'); if (doc.n === 4) doc.x.y; }",
@@ -339,9 +339,9 @@ fn broken_documents_and_functions_spoil_nothing_else() {
     assert!(fixture.views.tasks().is_empty());
 }
 
-/// A build that is ended at any moment goes on and ends as one that was not.
+/// A build that is interrupted at any moment continues and has the same result as an uninterrupted one.
 #[test]
-fn a_build_goes_on_where_it_was() {
+fn interrupted_build_continues_from_its_checkpoint() {
     let fixture = fixture();
     let docs: Vec<DocBuf> =
         (0..3000).map(|n| doc! { "_id": format!("{:05}", n * 7919 % 3000), "n": n }).collect();
@@ -353,11 +353,11 @@ fn a_build_goes_on_where_it_was() {
     for round in 0..4 {
         let mappers = index.take_mappers(2, limits, &design).unwrap();
         let view = fixture.collection.view();
-        let State::Building { after, mapped, runs } = header.state.clone() else { panic!() };
+        let BuildState::Building { after, mapped, runs } = header.state.clone() else { panic!() };
         let walk = mapping::Walk::new(&view, after);
         walk.allow(600);
         let count = std::sync::atomic::AtomicU64::new(mapped);
-        let plan = mapping::Plan {
+        let plan = mapping::MappingPlan {
             design: &design,
             layouts: vec![header.views[0].layout],
             ranges: None,
@@ -367,15 +367,16 @@ fn a_build_goes_on_where_it_was() {
         };
         let parts = plan.map_walk(&mappers, &walk, &|_| Ok(())).unwrap();
         let (after, _) = walk.position();
-        header.state = State::Building { after, mapped: count.into_inner(), runs: runs + parts.len() as u64 };
+        header.state =
+            BuildState::Building { after, mapped: count.into_inner(), runs: runs + parts.len() as u64 };
         build::store_runs(&index, &parts, &header).unwrap();
-        // Documents on both sides of where the build is are changed meanwhile.
+        // Documents before and after the position of the build change in the meantime.
         fixture
             .edit(&format!("{:05}", round), || Edit::Put(doc! { "_id": format!("{round:05}"), "n": 1000 }));
         fixture.edit(&format!("{:05}", 2999 - round), || Edit::Delete);
     }
-    // Of the next round some was written, and it is not in the header.
-    let State::Building { runs, .. } = header.state else { panic!() };
+    // A part of the next round was written and is not counted in the header.
+    let BuildState::Building { runs, .. } = header.state else { panic!() };
     let mut stale = mapping::Mapped::new(1).views.remove(0);
     stale.push(Entry { place: b"x", key: "\"stale\"", value: "1" });
     let mut batch = Batch::new();
@@ -401,7 +402,7 @@ fn a_build_goes_on_where_it_was() {
 }
 
 #[test]
-fn options_of_designs() {
+fn design_options_change_the_mapped_documents() {
     let fixture = letters();
     fixture.insert(&[doc! { "_id": "_design/x", "n": 7 }, doc! { "_id": 5, "n": 8 }]);
     let with = |options: &str, map: &str| {
@@ -434,7 +435,7 @@ fn options_of_designs() {
 }
 
 #[test]
-fn partitions_are_apart() {
+fn partitioned_queries_return_one_partition() {
     let fixture = fixture();
     fixture.collection.set_setting("partitioned", Some(diwan_value::Value::Boolean(true))).unwrap();
     fixture.insert(&[
@@ -461,7 +462,7 @@ fn design_global() -> Design {
 }
 
 #[test]
-fn many_readers_and_a_writer() {
+fn concurrent_readers_see_complete_documents() {
     let fixture = letters();
     let design = of_view("function (doc) { emit(doc.n, 1); emit(-doc.n, -1); }", "_sum");
     std::thread::scope(|scope| {
@@ -476,7 +477,7 @@ fn many_readers_and_a_writer() {
         for _ in 0..3 {
             scope.spawn(|| {
                 for _ in 0..40 {
-                    // Whatever the moment, the rows of each document are all there or not at all.
+                    // At any moment, either all rows of a document are present or none.
                     let lines = fixture.query(&design, "v", "").unwrap();
                     assert_eq!(lines, ["- -", "null 0"]);
                 }

@@ -1,9 +1,9 @@
-//! Following the change log: the rows of changed documents are replaced, some hundred documents in a batch, together
-//! with the sequence up to which the index has come.
+//! Updates an index from the change log: replaces the rows of changed documents in batches of several hundred, together
+//! with the sequence that the index has reached.
 
 use super::header::Header;
 use super::index::{Index, reduce_sources, reduces};
-use super::mapping::{Block, Mapped, Plan, read_record, threads};
+use super::mapping::{DocumentBlock, Mapped, MappingPlan, read_record, threads};
 use super::nodes::{ChangedNodes, StoredNodes};
 use super::tasks::Progress;
 use crate::design::Design;
@@ -16,14 +16,14 @@ use diwan_store::keys::Key;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How many changes are taken in one batch, and how many bytes of documents.
+/// The maximum number of changes in a batch, and the maximum size of their documents.
 const MOST_CHANGES: usize = 1000;
 const MOST_BYTES: usize = 8 << 20;
 
-/// The changes of a tree: the rows from now on by their places, nothing for those that are removed.
+/// The changes of a tree: the new rows by place, with `None` for removed ones.
 type TreeChanges = BTreeMap<Vec<u8>, Option<(String, String)>>;
 
-/// Brings a complete index up to at least this sequence.
+/// Updates a complete index to at least this sequence.
 pub(super) fn update(
     index: &Index,
     mut header: Header,
@@ -38,10 +38,11 @@ pub(super) fn update(
         if ended.load(Ordering::Relaxed) {
             return Err(Error::Ended);
         }
+        // Each batch has its own snapshot, so that none stays open during a long update.
         let view = index.collection.view();
         let changes = Changes::read(&view, header.sequence)?;
         let Some(last) = changes.last else {
-            // What the log does not hold any more happened to nobody's document.
+            // Sequences that the log no longer contains affect no current document, so the index may skip them.
             header.sequence = header.sequence.max(target);
             index.commit(Batch::new(), Some(&header))?;
             break;
@@ -49,7 +50,7 @@ pub(super) fn update(
         let mapped = changes.map(index, &view, design, limits, &header, ended, progress)?;
         let mut batch = Batch::new();
         let mut trees: Vec<TreeChanges> = vec![BTreeMap::new(); header.views.len()];
-        // First the rows that were, then over them those that are.
+        // First removes the old rows, then adds the new ones.
         let keys: Vec<Vec<u8>> =
             changes.ids.iter().map(|id| Key::ViewDocument(index.number, id).bytes()).collect();
         let old =
@@ -85,16 +86,17 @@ pub(super) fn update(
             state.tree.apply(&mut nodes, state.layout, reduces[number].as_ref(), &changes)?;
             nodes.write_to(&mut batch);
         }
+        // Trees, records and sequence are committed in one batch, so readers never see a part of a change.
         header.sequence = last;
         index.commit(batch, Some(&header))?;
     }
     Ok(header)
 }
 
-/// Some changes of a collection, and the documents as they are after them.
+/// Changes of a collection, and the changed documents in their current state.
 struct Changes {
     ids: Vec<Vec<u8>>,
-    documents: Vec<Block>,
+    documents: Vec<DocumentBlock>,
     deleted: u64,
     last: Option<u64>,
 }
@@ -102,17 +104,17 @@ struct Changes {
 impl Changes {
     fn read(view: &ReadView, since: u64) -> Result<Changes> {
         let mut found =
-            Changes { ids: Vec::new(), documents: vec![Block::default()], deleted: 0, last: None };
+            Changes { ids: Vec::new(), documents: vec![DocumentBlock::default()], deleted: 0, last: None };
         let mut bytes = 0;
         view.changes(since, |change| {
-            // The log names each document once, with its newest change.
+            // The log lists each document once, with its newest change.
             found.ids.push(change.id.to_vec());
             found.last = Some(change.sequence);
             match view.raw_document(change.id)? {
                 Some(record) => {
                     bytes += record.len();
-                    if found.documents.last().is_some_and(Block::is_full) {
-                        found.documents.push(Block::default());
+                    if found.documents.last().is_some_and(DocumentBlock::is_full) {
+                        found.documents.push(DocumentBlock::default());
                     }
                     if let Some(block) = found.documents.last_mut() {
                         block.push(change.id, &record);
@@ -125,7 +127,7 @@ impl Changes {
         Ok(found)
     }
 
-    /// Maps the documents; with all cores if they are many.
+    /// Maps the documents, on all cores if there are many.
     #[allow(clippy::too_many_arguments)]
     fn map(
         &self,
@@ -138,7 +140,7 @@ impl Changes {
         progress: &Progress,
     ) -> Result<Vec<Mapped>> {
         progress.work.done.fetch_add(self.deleted, Ordering::Relaxed);
-        let plan = Plan::kept(design, header, ended, &progress.work.done);
+        let plan = MappingPlan::kept(design, header, ended, &progress.work.done);
         let mappers = index.take_mappers(threads().min(self.documents.len()), limits, design)?;
         let work = |mapper: &Mapper, nth: usize| {
             let mut out = Mapped::new(plan.layouts.len());

@@ -1,4 +1,4 @@
-//! A collation made ready to compare.
+//! Compares strings by a collation.
 
 use super::{Alternate, CaseFirst, Collation, CollationError, MaxVariable, Strength, locale};
 use icu_collator::CollatorBorrowed;
@@ -49,7 +49,7 @@ impl Collator {
         Ok(Collator { collation: collation.clone(), icu })
     }
 
-    /// The collation this was made from.
+    /// The collation that this collator was built from.
     pub fn collation(&self) -> &Collation {
         &self.collation
     }
@@ -59,7 +59,7 @@ impl Collator {
         self.icu.compare(a, b)
     }
 
-    /// Bytes that compare as the strings do. May contain any byte.
+    /// Bytes whose `memcmp` order is the order of the strings. They may contain any byte value.
     pub fn sort_key(&self, text: &str) -> Vec<u8> {
         let mut key = Vec::with_capacity(text.len() + 8);
         let Ok(()) = self.icu.write_sort_key_to(text, &mut key);

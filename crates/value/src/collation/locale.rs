@@ -1,4 +1,4 @@
-//! Which locales there are, and what their defaults are.
+//! The known locales and their defaults.
 //!
 //! Locales are written as ICU writes them: `de`, `fr_CA`, `zh_Hant`, `de@collation=phonebook`.
 
@@ -8,7 +8,7 @@ use icu_collator::preferences::CollationCaseFirst;
 use icu_collator::{CollatorBorrowed, CollatorPreferences};
 use icu_locale_core::Locale;
 
-/// The locales that have an order of their own or are known to use the common one.
+/// The locales that have an order of their own or are known to use the root order.
 const LOCALES: &[&str] = &[
     "af",
     "am",
@@ -123,7 +123,7 @@ const LOCALES: &[&str] = &[
     "zu",
 ];
 
-/// The variants that may follow `@collation=`, and their names in a language tag.
+/// The variants allowed after `@collation=`, and their names in a language tag.
 const VARIANTS: &[(&str, &str)] = &[
     ("big5han", "big5han"),
     ("compat", "compat"),
@@ -144,12 +144,12 @@ const VARIANTS: &[(&str, &str)] = &[
     ("zhuyin", "zhuyin"),
 ];
 
-/// The locales that use the common order. They may have accents compared backwards, which ICU's data has for Canadian
-/// French: the common order but for that.
+/// The locales that use the root order. With `backwards`, they use ICU's data for Canadian French, which is the root
+/// order with accents compared backwards.
 const COMMON: &[&str] =
     &["root", "de", "en", "en_US", "fr", "fr_CA", "ga", "id", "it", "lb", "ms", "nl", "pt", "sw", "zu"];
 
-/// What a locale says where the user does not.
+/// A locale's values for options that the user leaves out.
 pub(super) struct Defaults {
     pub case_first: CaseFirst,
     pub alternate: Alternate,
@@ -164,7 +164,7 @@ pub(super) fn is_known(locale: &str) -> bool {
     }
 }
 
-/// The known locale that an unknown one is probably meant to be.
+/// The known locale closest to an unknown one, for the error message.
 pub(super) fn nearest(locale: &str) -> Option<&'static str> {
     let plain = locale.split('@').next()?.replace('-', "_");
     let mut parts: Vec<String> = plain.split('_').map(str::to_ascii_lowercase).collect();
@@ -198,7 +198,7 @@ pub(super) fn defaults(locale: &str) -> Result<Defaults, CollationError> {
     })
 }
 
-/// ICU's name for a known locale with accents compared backwards or not.
+/// ICU's preferences for a known locale, with accents compared backwards if asked.
 pub(super) fn preferences(locale: &str, backwards: bool) -> Result<CollatorPreferences, CollationError> {
     let (base, variant) = locale.split_once("@collation=").unwrap_or((locale, "standard"));
     let base = match backwards {
@@ -225,7 +225,7 @@ pub(super) fn preferences(locale: &str, backwards: bool) -> Result<CollatorPrefe
     Ok(CollatorPreferences::from(&locale))
 }
 
-/// ICU could not load a collation.
+/// The error for a collation that ICU could not load.
 pub(super) fn not_loaded(error: impl std::fmt::Display) -> CollationError {
     CollationError { code: 96, message: format!("Failed to create collator: {error}") }
 }

@@ -1,4 +1,4 @@
-//! A collation document, field by field.
+//! Parses a collation document.
 
 use super::{Alternate, CaseFirst, Collation, CollationError, MaxVariable, Strength, VERSION, locale};
 use crate::view::{Doc, Value};
@@ -15,7 +15,7 @@ const OUT_OF_RANGE: i32 = 51024;
 
 type Result<T> = std::result::Result<T, CollationError>;
 
-/// The fields as they were given.
+/// The fields of the document, not yet checked against each other.
 #[derive(Default)]
 struct Fields<'a> {
     locale: Option<&'a str>,
@@ -31,7 +31,7 @@ struct Fields<'a> {
 }
 
 impl Collation {
-    /// Reads a collation document. The locale "simple", which is byte order, gives `None`.
+    /// Parses a collation document. The locale "simple" means byte order and gives `None`.
     pub fn parse(doc: Doc<'_>) -> Result<Option<Collation>> {
         let fields = Fields::read(doc)?;
         let Some(locale) = fields.locale else {
@@ -84,12 +84,12 @@ impl Collation {
             backwards: fields.backwards.unwrap_or(defaults.backwards),
         };
         collation.check_combination()?;
-        // Fails where ICU cannot combine the locale with the options.
+        // Fails if ICU cannot combine the locale with the options.
         locale::preferences(&collation.locale, collation.backwards)?;
         Ok(Some(collation))
     }
 
-    /// Refuses options that could have no effect.
+    /// Rejects options that could have no effect.
     fn check_combination(&self) -> Result<()> {
         if self.backwards && self.strength == Strength::Primary {
             let spec = display(self.to_doc().as_doc());
@@ -196,7 +196,7 @@ fn named<T>(name: &str, value: Value<'_>, from_name: impl Fn(&str) -> Option<T>)
     )
 }
 
-/// Any number, cut off to an integer.
+/// Accepts any number and truncates it to an integer.
 fn strength(name: &str, value: Value<'_>) -> Result<i64> {
     let number = match value {
         Value::Int32(number) => number.into(),
@@ -215,7 +215,7 @@ fn strength(name: &str, value: Value<'_>) -> Result<i64> {
     }
 }
 
-/// A collation document in an error message.
+/// Formats a collation document for an error message.
 fn display(doc: Doc<'_>) -> String {
     let mut text = String::from("{");
     for (index, element) in doc.iter().enumerate() {

@@ -11,7 +11,7 @@ fn collator(spec: DocBuf) -> Collator {
     }
 }
 
-/// Checks comparison and sort keys of strings that are in this order; those joined by `=` are equal.
+/// Checks comparison and sort keys of strings given in ascending order. Strings joined by `=` are equal.
 fn ascending(spec: DocBuf, groups: &str) {
     let collator = collator(spec);
     let groups: Vec<Vec<&str>> = groups.split(" < ").map(|group| group.split(" = ").collect()).collect();
@@ -28,7 +28,7 @@ fn ascending(spec: DocBuf, groups: &str) {
 }
 
 #[test]
-fn options_change_the_order() {
+fn collator_follows_the_options() {
     ascending(doc! { "locale": "en" }, "a < A < á < b < B");
     ascending(doc! { "locale": "en", "strength": 1 }, "a = A = á < b = B");
     ascending(doc! { "locale": "en", "strength": 2 }, "cafe = Cafe < café = CAFÉ");
@@ -46,7 +46,7 @@ fn options_change_the_order() {
 }
 
 #[test]
-fn languages_have_their_order() {
+fn collator_follows_the_language() {
     ascending(doc! { "locale": "sv" }, "z < å < ä < ö");
     ascending(doc! { "locale": "de" }, "Ad < Äd < Ae < Af");
     ascending(doc! { "locale": "de@collation=phonebook" }, "Ad < Ae < Äd < Af");
@@ -56,7 +56,7 @@ fn languages_have_their_order() {
 }
 
 #[test]
-fn keys_of_collated_strings_order_as_they_compare() {
+fn encoded_keys_sort_as_the_collator_compares() {
     let mut rng = Rng::with_seed(1);
     for spec in [
         doc! { "locale": "en" },
@@ -83,7 +83,7 @@ fn keys_of_collated_strings_order_as_they_compare() {
 }
 
 #[test]
-fn nested_strings_are_collated() {
+fn keys_collate_strings_inside_documents() {
     let collator = collator(doc! { "locale": "en", "strength": 2 });
     let (a, b) = (doc! { "x": ["ABC"] }, doc! { "x": ["abc"] });
     let (a, b) = (Value::Document(a.as_doc()), Value::Document(b.as_doc()));
@@ -92,7 +92,7 @@ fn nested_strings_are_collated() {
 }
 
 #[test]
-fn the_full_form_has_the_defaults() {
+fn to_doc_fills_in_the_locale_defaults() {
     let full = |spec: DocBuf| collator(spec).collation().to_doc();
     let english = doc! {
         "locale": "en", "caseLevel": false, "caseFirst": "off", "strength": 2, "numericOrdering": false,
@@ -108,12 +108,12 @@ fn the_full_form_has_the_defaults() {
 }
 
 #[test]
-fn simple_is_no_collation() {
+fn parsing_the_simple_locale_gives_none() {
     assert_eq!(Collation::parse(doc! { "locale": "simple" }.as_doc()), Ok(None));
 }
 
 #[test]
-fn mistakes_have_their_errors() {
+fn parsing_reports_mongodb_errors() {
     for (spec, code, message) in [
         (doc! {}, 40414, "BSON field 'collation.locale' is missing but a required field"),
         (

@@ -2,13 +2,13 @@ use super::compare;
 use crate::{Array, Decimal128, ObjectId, Timestamp, Value, array, doc};
 use std::cmp::Ordering;
 
-/// coefficient × 10^exponent.
+/// Builds coefficient × 10^exponent.
 fn decimal(coefficient: i128, exponent: i32) -> Decimal128 {
     let sign = if coefficient < 0 { 1 << 127 } else { 0 };
     Decimal128((sign | ((exponent + 6176) as u128) << 113 | coefficient.unsigned_abs()).to_le_bytes())
 }
 
-/// Checks that each group is below the next and that its members are equal.
+/// Checks that the members of each group are equal and below the members of the next group.
 fn ascending(groups: &[&[Value<'_>]]) {
     for (i, group) in groups.iter().enumerate() {
         for (j, other) in groups.iter().enumerate() {
@@ -68,7 +68,7 @@ fn numbers_compare_exactly_across_types() {
 }
 
 #[test]
-fn a_coefficient_beyond_34_digits_is_zero() {
+fn decimals_beyond_34_digits_compare_as_zero() {
     let beyond = Decimal128(((6176u128 << 113) | ((1 << 113) - 1)).to_le_bytes());
     assert_eq!(compare(Value::Decimal128(beyond), Value::Int32(0)), Ordering::Equal);
     let long_form = Decimal128((0b0110_1100u128 << 120 | 7).to_le_bytes());
@@ -76,7 +76,7 @@ fn a_coefficient_beyond_34_digits_is_zero() {
 }
 
 #[test]
-fn types_have_their_order() {
+fn values_of_different_types_compare_by_type_rank() {
     let document = doc! { "a": 1 };
     let bytes = array![1].finish();
     let id = ObjectId([7; 12]);

@@ -1,31 +1,31 @@
-//! Arithmetic on Decimal128, by libdecnumber; exact small cases are computed in place.
+//! Arithmetic on Decimal128 with libdecnumber. Small exact cases are computed here.
 
 use super::{MAX_COEFFICIENT, Parts};
 use crate::scalar::Decimal128;
 use dec::{Context, Decimal};
 use std::ops::{Add, Div, Mul, Neg, Rem, Sub};
 
-/// libdecnumber's form: twelve units of three digits hold the 34.
+/// libdecnumber's number: twelve units of three digits hold 34 digits.
 type Number = Decimal<12>;
 
-/// Room for a 34-digit number times 10^[`STEP`].
+/// Wide enough for a 34-digit number times 10^[`STEP`].
 type Wide = Decimal<24>;
 
-/// By how many digits a remainder is extended at a time.
+/// By how many digits one step of the long division extends the remainder.
 const STEP: i32 = 37;
 
-/// Where a number goes that lies between two neighbours.
+/// How a number between two representable neighbours is rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rounding {
-    /// To the nearest, in the middle to the even one.
+    /// To the nearest; a tie goes to the even neighbour.
     HalfEven,
-    /// To the nearest, in the middle away from zero.
+    /// To the nearest; a tie goes away from zero.
     HalfUp,
     /// Toward zero.
     TowardZero,
-    /// Toward the larger.
+    /// Toward positive infinity.
     Ceiling,
-    /// Toward the smaller.
+    /// Toward negative infinity.
     Floor,
 }
 
@@ -44,7 +44,7 @@ impl From<Rounding> for dec::Rounding {
 /// A context with Decimal128's precision and exponents.
 pub(super) fn context() -> Context<Number> {
     let mut context = Context::<Number>::default();
-    // These are within what twelve units allow.
+    // These values are within the limits of twelve units.
     let _ = context.set_precision(34);
     let _ = context.set_max_exponent(6144);
     let _ = context.set_min_exponent(-6143);
@@ -53,7 +53,7 @@ pub(super) fn context() -> Context<Number> {
     context
 }
 
-/// Into libdecnumber's form.
+/// Converts to libdecnumber's form.
 fn to_number(decimal: Decimal128) -> Number {
     match decimal.parts() {
         Parts::NaN => Number::nan(),
@@ -72,7 +72,7 @@ fn to_number(decimal: Decimal128) -> Number {
     }
 }
 
-/// Out of libdecnumber's form, which must be rounded to the context's precision.
+/// Converts from libdecnumber's form. The number must already be rounded to the context's precision.
 pub(super) fn from_number(number: &Number) -> Decimal128 {
     let negative = number.is_negative();
     if number.is_nan() {
@@ -90,7 +90,7 @@ fn coefficient<const N: usize>(number: &Decimal<N>) -> u128 {
     number.coefficient_units().iter().rev().fold(0, |sum: u128, &unit| sum * 1000 + u128::from(unit))
 }
 
-/// Applies an operation that changes its first operand.
+/// Applies an operation that overwrites its first operand.
 fn binary(
     a: Decimal128,
     b: Decimal128,
@@ -99,14 +99,14 @@ fn binary(
     unary(a, |context, a| operation(context, a, &to_number(b)))
 }
 
-/// Applies an operation that changes its operand.
+/// Applies an operation that overwrites its operand.
 fn unary(a: Decimal128, operation: impl FnOnce(&mut Context<Number>, &mut Number)) -> Decimal128 {
     let mut number = to_number(a);
     operation(&mut context(), &mut number);
     from_number(&number)
 }
 
-/// The sum if both are finite and it is exact at the smaller exponent.
+/// The sum, if both numbers are finite and the sum is exact at the smaller exponent.
 fn exact_sum(a: Decimal128, b: Decimal128) -> Option<Decimal128> {
     let (
         Parts::Finite { negative: a_negative, coefficient: a, exponent: a_exponent },
@@ -123,7 +123,7 @@ fn exact_sum(a: Decimal128, b: Decimal128) -> Option<Decimal128> {
     let (a, b) = (scaled(a, a_exponent)?, scaled(b, b_exponent)?);
     let (negative, coefficient) = match (a_negative == b_negative, a.cmp(&b)) {
         (true, _) => (a_negative, a + b),
-        // Opposite numbers sum to the positive zero.
+        // A number plus its opposite is positive zero.
         (false, std::cmp::Ordering::Equal) => (false, 0),
         (false, std::cmp::Ordering::Greater) => (a_negative, a - b),
         (false, std::cmp::Ordering::Less) => (b_negative, b - a),
@@ -131,7 +131,7 @@ fn exact_sum(a: Decimal128, b: Decimal128) -> Option<Decimal128> {
     Decimal128::from_parts(negative, coefficient, exponent)
 }
 
-/// The product if both are finite and it is exact.
+/// The product, if both numbers are finite and the product is exact.
 fn exact_product(a: Decimal128, b: Decimal128) -> Option<Decimal128> {
     let (
         Parts::Finite { negative: a_negative, coefficient: a, exponent: a_exponent },
@@ -143,7 +143,7 @@ fn exact_product(a: Decimal128, b: Decimal128) -> Option<Decimal128> {
     Decimal128::from_parts(a_negative != b_negative, a.checked_mul(b)?, a_exponent + b_exponent)
 }
 
-/// Defines an operator: exactly where that is quick, else by the library.
+/// Defines an operator: an exact fast path, then libdecnumber.
 macro_rules! operators {
     ($($operator:ident, $method:ident: $exact:expr, $rounded:expr;)*) => {$(
         impl $operator for Decimal128 {
@@ -167,7 +167,7 @@ operators! {
 impl Rem for Decimal128 {
     type Output = Decimal128;
 
-    /// What is left of the division to an integer toward zero, exactly, with the dividend's sign.
+    /// The exact remainder of a division truncated toward zero. It has the dividend's sign.
     fn rem(self, other: Decimal128) -> Decimal128 {
         match (self.parts(), other.parts()) {
             (
@@ -182,7 +182,7 @@ impl Rem for Decimal128 {
     }
 }
 
-/// coefficient × 10^zeros modulo `divisor`, whatever the quotient's length.
+/// coefficient × 10^zeros modulo `divisor`. The quotient may have any length.
 fn long_remainder(coefficient: u128, zeros: i32, divisor: u128) -> u128 {
     let mut context = Context::<Wide>::default();
     let wide_divisor = context.from_u128(divisor);
@@ -192,7 +192,7 @@ fn long_remainder(coefficient: u128, zeros: i32, divisor: u128) -> u128 {
         let mut number = context.from_u128(left);
         number.set_exponent(step);
         context.rem(&mut number, &wide_divisor);
-        // A remainder that is short may keep trailing zeros in its exponent.
+        // A short remainder may keep trailing zeros in its exponent.
         left = coefficient_at_zero(&number);
         zeros -= step;
     }
@@ -235,12 +235,12 @@ impl Decimal128 {
         unary(self, |context, a| context.log10(a))
     }
 
-    /// This number to the power of `exponent`.
+    /// Raises the number to the power of `exponent`.
     pub fn pow(self, exponent: Decimal128) -> Decimal128 {
         binary(self, exponent, |context, a, b| context.pow(a, b))
     }
 
-    /// The number with this exponent, rounded if digits are lost; NaN if it takes more than 34 digits.
+    /// The number with the given exponent, rounded if digits are lost; NaN if the result needs more than 34 digits.
     pub fn quantize(self, exponent: i32, rounding: Rounding) -> Decimal128 {
         let Some(quantum) = Decimal128::from_parts(false, 1, exponent) else {
             return if self.is_finite() { Decimal128::NAN } else { self };
@@ -254,8 +254,8 @@ impl Decimal128 {
         })
     }
 
-    /// The nearest integer in the sense of `rounding`. Numbers that are integers already stay as they are.
-    pub fn round_to_integer(self, rounding: Rounding) -> Decimal128 {
+    /// The nearest integer by `rounding`. An integer is returned unchanged.
+    pub(crate) fn round_to_integer(self, rounding: Rounding) -> Decimal128 {
         unary(self, |context, a| {
             context.set_rounding(rounding.into());
             context.round(a);

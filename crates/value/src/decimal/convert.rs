@@ -1,4 +1,4 @@
-//! Decimal128 from and to text, integers and doubles.
+//! Conversions between Decimal128 and text, integers and doubles.
 
 use super::arithmetic::{Rounding, context, from_number};
 use super::{MAX_COEFFICIENT, Parts};
@@ -6,17 +6,18 @@ use crate::scalar::Decimal128;
 use std::fmt;
 use std::str::FromStr;
 
-/// How many digits of a double are taken over: those that every double of 15 digits keeps.
+/// How many significant digits of a double a conversion keeps. Every decimal of 15 digits survives a round trip through
+/// a double.
 const DOUBLE_DIGITS: usize = 15;
 
-/// Why text is not a Decimal128.
+/// Why a text is not a Decimal128.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParseDecimalError {
-    /// It is not a number.
+    /// The text is not a number.
     Syntax,
-    /// It is beyond the largest number.
+    /// The number is larger than the largest Decimal128.
     Overflow,
-    /// It is not zero but would be rounded to zero, or has lost digits near it.
+    /// The number is not zero but would be rounded to zero or would lose digits near zero.
     Underflow,
 }
 
@@ -35,7 +36,7 @@ impl std::error::Error for ParseDecimalError {}
 impl FromStr for Decimal128 {
     type Err = ParseDecimalError;
 
-    /// Reads `-1.5`, `1E+3`, `Infinity`, `inf`, `NaN` in any case; more than 34 digits are rounded half to even.
+    /// Parses `-1.5`, `1E+3`, `Infinity`, `inf`, `NaN` in any case. More than 34 digits are rounded half to even.
     fn from_str(text: &str) -> Result<Decimal128, ParseDecimalError> {
         let (negative, magnitude) = match text.as_bytes() {
             [b'-', rest @ ..] => (true, rest),
@@ -67,7 +68,8 @@ impl FromStr for Decimal128 {
 }
 
 impl fmt::Display for Decimal128 {
-    /// Scientific notation unless the exponent is at most 0 and the first digit at most six places behind the point.
+    /// Writes scientific notation unless the exponent is at most 0 and the first digit is at most six places after the
+    /// point.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (negative, coefficient, exponent) = match self.parts() {
             Parts::NaN => return f.write_str("NaN"),
@@ -110,12 +112,12 @@ impl From<i32> for Decimal128 {
 }
 
 impl Decimal128 {
-    /// The double rounded to 15 significant digits, trailing zeros included: 2.5 becomes 2.50000000000000.
+    /// Rounds the double to 15 significant digits and keeps trailing zeros: 2.5 becomes 2.50000000000000.
     pub fn from_f64(number: f64) -> Decimal128 {
         Decimal128::from_f64_digits(number, DOUBLE_DIGITS)
     }
 
-    /// The double rounded to `digits` significant digits (1 to 34), trailing zeros included.
+    /// Rounds the double to `digits` significant digits (1 to 34) and keeps trailing zeros.
     pub fn from_f64_digits(number: f64, digits: usize) -> Decimal128 {
         if number.is_nan() {
             return Decimal128::NAN;
@@ -156,7 +158,7 @@ impl Decimal128 {
         }
     }
 
-    /// The integer nearest in the sense of `rounding`, if it is in range.
+    /// Rounds to an integer by `rounding`; `None` if the result is out of range.
     pub fn to_i64(self, rounding: Rounding) -> Option<i64> {
         let Parts::Finite { negative, coefficient, exponent } = self.round_to_integer(rounding).parts()
         else {
@@ -175,7 +177,7 @@ impl Decimal128 {
         i64::try_from(if negative { -magnitude } else { magnitude }).ok()
     }
 
-    /// The integer that this is, if it is one and in range.
+    /// The value as an integer; `None` if it has a fraction or is out of range.
     pub fn to_i64_exact(self) -> Option<i64> {
         let integer = self.to_i64(Rounding::TowardZero)?;
         crate::number::int_decimal(integer, self).is_eq().then_some(integer)

@@ -7,7 +7,7 @@ fn d(text: &str) -> Decimal128 {
 }
 
 #[test]
-fn text_is_kept() {
+fn canonical_text_survives_a_round_trip() {
     for text in [
         "0",
         "-0",
@@ -36,7 +36,7 @@ fn text_is_kept() {
 }
 
 #[test]
-fn text_is_read_in_every_form() {
+fn parsing_accepts_every_spelling() {
     for (text, expected) in [
         ("+1", "1"),
         (".5", "0.5"),
@@ -50,7 +50,7 @@ fn text_is_read_in_every_form() {
         // 35 digits are rounded half to even.
         ("12345678901234567890123456789012345", "1.234567890123456789012345678901234E+34"),
         ("12345678901234567890123456789012355", "1.234567890123456789012345678901236E+34"),
-        // Exponents beyond the largest are folded into zeros.
+        // An exponent beyond the largest is folded into zeros.
         ("1E+6144", "1.000000000000000000000000000000000E+6144"),
     ] {
         assert_eq!(d(text).to_string(), expected, "{text}");
@@ -63,7 +63,7 @@ fn text_is_read_in_every_form() {
 }
 
 #[test]
-fn arithmetic_is_decimal() {
+fn arithmetic_matches_known_results() {
     for (result, expected) in [
         (d("0.1") + d("0.2"), "0.3"),
         (d("1.10") + d("-1.1"), "0.00"),
@@ -102,7 +102,7 @@ fn arithmetic_is_decimal() {
 }
 
 #[test]
-fn rounding_has_its_modes() {
+fn rounding_follows_its_mode() {
     let modes =
         [Rounding::HalfEven, Rounding::HalfUp, Rounding::TowardZero, Rounding::Ceiling, Rounding::Floor];
     for (number, expected) in [
@@ -121,7 +121,7 @@ fn rounding_has_its_modes() {
 }
 
 #[test]
-fn numbers_convert() {
+fn decimals_convert_from_and_to_other_numbers() {
     assert_eq!(Decimal128::from(i64::MIN).to_string(), "-9223372036854775808");
     assert_eq!(Decimal128::from_f64(2.5).to_string(), "2.50000000000000");
     assert_eq!(Decimal128::from_f64(0.1).to_string(), "0.100000000000000");
@@ -140,9 +140,9 @@ fn numbers_convert() {
     assert_eq!(d("NaN").to_i64_exact(), None);
 }
 
-/// The exact shortcuts agree with the library: (a + b) - b = a where nothing is lost, and a × b / b = a.
+/// Compares the exact shortcuts with libdecnumber: (a + b) - b = a where no digit is lost, and a × b / b = a.
 #[test]
-fn operations_undo_each_other() {
+fn addition_and_multiplication_can_be_undone() {
     let mut rng = Rng::with_seed(1);
     for _ in 0..2_000 {
         let [a, b] = std::array::from_fn(|_| {

@@ -3,7 +3,7 @@ use crate::{Doc, Value, doc, random};
 use fastrand::Rng;
 
 #[test]
-fn every_type_has_its_canonical_form() {
+fn canonical_text_of_every_type_survives_a_round_trip() {
     for json in [
         r#"{"a":{"$numberDouble":"1.5"}}"#,
         r#"{"a":{"$numberDouble":"1e+100"}}"#,
@@ -27,7 +27,7 @@ fn every_type_has_its_canonical_form() {
         r#"{"a":{"$symbol":"s"}}"#,
         r#"{"a":{"$timestamp":{"t":4294967295,"i":1}}}"#,
         r#"{"a":{"$minKey":1},"b":{"$maxKey":1}}"#,
-        // Names of operators and references are ordinary.
+        // Names of operators and references are ordinary names.
         r#"{"$regex":"a","$options":"i"}"#,
         r#"{"$ref":"c","$id":{"$numberInt":"1"},"$type":"x"}"#,
     ] {
@@ -38,7 +38,7 @@ fn every_type_has_its_canonical_form() {
 }
 
 #[test]
-fn the_relaxed_form_reads_as_json() {
+fn relaxed_mode_writes_plain_json() {
     let document = doc! {
         "int": 1, "long": 5_000_000_000i64, "double": 2.0, "huge": 1e300, "inf": f64::INFINITY,
         "date": Value::DateTime(1_356_351_330_501), "second": Value::DateTime(1_356_351_330_000),
@@ -55,7 +55,7 @@ fn the_relaxed_form_reads_as_json() {
 }
 
 #[test]
-fn plain_json_and_older_forms_are_read() {
+fn parsing_accepts_plain_json_and_older_forms() {
     for (json, expected) in [
         ("2147483647", Value::Int32(i32::MAX)),
         ("2147483648", Value::Int64(1 << 31)),
@@ -79,7 +79,7 @@ fn plain_json_and_older_forms_are_read() {
 }
 
 #[test]
-fn mistakes_are_reported_with_their_place() {
+fn parsing_reports_errors_with_line_and_column() {
     for (json, message, line, column) in [
         ("", "unexpected end of text", 1, 1),
         ("{\"a\":1,\n \"b\":}", "expected a value", 2, 6),
@@ -119,7 +119,7 @@ fn mistakes_are_reported_with_their_place() {
 }
 
 #[test]
-fn nesting_is_limited() {
+fn parsing_limits_nesting() {
     let nested = |levels: usize| format!("{}1{}", r#"{"a":"#.repeat(levels), "}".repeat(levels));
     let deepest = parse(&nested(100)).unwrap_or_else(|error| panic!("{error}"));
     assert!(Doc::validate(deepest.as_doc().as_bytes()).is_ok());
@@ -129,13 +129,13 @@ fn nesting_is_limited() {
 }
 
 #[test]
-fn the_canonical_form_gives_every_value_back() {
+fn random_values_survive_the_canonical_form() {
     let mut rng = Rng::with_seed(1);
     for _ in 0..5_000 {
         let value = random::value(&mut rng, 3);
         let json = value_to_json(value.as_value(), Mode::Canonical);
         let Ok(back) = parse_value(&json) else { panic!("{value:?} as {json}") };
-        // NaN's bits and decimals that are not canonical are not kept: the text must be.
+        // The bits of NaN and non-canonical decimals are not preserved, so the test compares the text and the order.
         assert_eq!(value_to_json(back.as_value(), Mode::Canonical), json);
         assert_eq!(crate::compare(value.as_value(), back.as_value()), std::cmp::Ordering::Equal, "{json}");
     }

@@ -1,9 +1,9 @@
-//! Documents as CouchDB's clients send them: the members that begin with an underscore apart from the body.
+//! Parses documents as CouchDB's clients send them: members that begin with an underscore are separated from the body.
 //!
-//! CouchDB reserves top-level names that begin with an underscore; MongoDB's users have such fields all the same. Over
-//! HTTP they travel with a dollar before them: `$_class` is the field `_class`. No other top-level name may begin with a
-//! dollar, so that the renaming can always be undone. The states that CouchDB's replicator writes into its documents
-//! keep their names on both sides.
+//! CouchDB reserves top-level names that begin with an underscore, but MongoDB's users have such fields. Over HTTP they
+//! carry a dollar prefix: the field `_class` is sent as `$_class`. No other top-level name may begin with a dollar, so
+//! the renaming can always be undone. The state members that CouchDB's replicator writes into its documents keep their
+//! names on both sides.
 
 use super::read::Reader;
 use super::{Dialect, ErrorKind, JsonError, Limits};
@@ -11,7 +11,7 @@ use crate::element::Type;
 use crate::owned::DocBuf;
 use crate::view::{Doc, Value};
 
-/// Fields whose names begin with an underscore on both sides.
+/// Fields that keep their leading underscore on both sides.
 pub(super) const UNDERSCORED: [&str; 5] = [
     "_replication_state",
     "_replication_state_time",
@@ -20,51 +20,51 @@ pub(super) const UNDERSCORED: [&str; 5] = [
     "_replication_stats",
 ];
 
-/// Members that the server adds to what it answers, and ignores in what it is sent.
+/// Members that the server adds to its responses and ignores in requests.
 const IGNORED: [&str; 4] = ["_revs_info", "_local_seq", "_conflicts", "_deleted_conflicts"];
 
-/// Why a revision that CouchDB takes is not stored.
+/// The error for a revision that CouchDB accepts and Diwan cannot store.
 pub const UNSTORABLE_REVISION: &str =
-    "Invalid rev format: what is stored here has 32 hexadecimal digits or at most 10 other characters";
+    "Invalid rev format: a revision here has 32 hexadecimal digits or at most 10 other characters";
 
-/// Whether a top-level member of that name is no field of the document, but of what the server knows about it: all
-/// that begin with an underscore, but `_id` and the few that are fields of the same name.
+/// Whether a top-level member is metadata and not a field of the document. All names that begin with an underscore are
+/// metadata, except `_id` and the few that are stored as fields.
 pub fn is_metadata_member(name: &str) -> bool {
     name.starts_with('_') && name != "_id" && !UNDERSCORED.contains(&name)
 }
 
-/// A document as it is sent.
+/// A document as sent by a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CouchDoc<'t> {
-    /// `_id`, not yet looked at.
+    /// `_id`, not yet validated.
     pub id: Option<String>,
-    /// `_rev`, not yet looked at.
+    /// `_rev`, not yet validated.
     pub rev: Option<String>,
     /// `_deleted`.
     pub deleted: bool,
     /// `_revisions`.
     pub revisions: Option<Revisions>,
-    /// `_attachments`: the text of the object, whose syntax was checked.
+    /// `_attachments`: the text of the object. Its syntax was checked.
     pub attachments: Option<&'t [u8]>,
-    /// Everything else, without `_id`.
+    /// All other members, without `_id`.
     pub body: DocBuf,
 }
 
-/// A revision's way back to the first one.
+/// A revision and its ancestors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Revisions {
-    /// The generation of the newest.
+    /// The generation of the newest revision.
     pub start: u64,
-    /// The hashes or short texts, the newest first, as [`super::parse_hash`] reads them.
+    /// The hashes or short texts, newest first, as [`super::parse_hash`] returns them.
     pub ids: Vec<[u8; 16]>,
 }
 
-/// Reads text that is exactly one document as CouchDB's clients send it. Attachments do not count towards the size.
+/// Parses text that is exactly one document as CouchDB's clients send it. Attachments do not count towards the size.
 pub fn parse_couch(text: &[u8], limits: Limits, dialect: Dialect) -> Result<CouchDoc<'_>, JsonError> {
     let mut reader = Reader::new(text, limits, dialect)?;
     reader.skip_space();
     if reader.peek() != Some(b'{') {
-        // What is no JSON at all is told first.
+        // A syntax error takes precedence over the wrong type.
         reader.skip_value(1)?;
         reader.end_of_text()?;
         return Err(JsonError::new(ErrorKind::BadRequest, 0, "Document must be a JSON object"));
@@ -86,7 +86,7 @@ pub fn parse_couch(text: &[u8], limits: Limits, dialect: Dialect) -> Result<Couc
             Some(b'$') => renamed(&mut reader, element, position)?,
             _ => reader.out[element] = reader.value(2)? as u8,
         }
-        more = reader.goes_on(b'}')?;
+        more = reader.another_follows(b'}')?;
     }
     reader.close(start, 0);
     reader.end_of_text()?;
@@ -96,14 +96,14 @@ pub fn parse_couch(text: &[u8], limits: Limits, dialect: Dialect) -> Result<Couc
 }
 
 impl<'t> CouchDoc<'t> {
-    /// Reads the value of a member whose name begins with an underscore.
+    /// Parses the value of a member whose name begins with an underscore.
     fn special(&mut self, reader: &mut Reader<'t>, element: usize, position: usize) -> Result<(), JsonError> {
         let name = name_at(reader, element);
         if UNDERSCORED.contains(&name.as_str()) {
             reader.out[element] = reader.value(2)? as u8;
             return Ok(());
         }
-        let refuse = |kind, message: &str| Err(JsonError::new(kind, position, message));
+        let reject = |kind, message: &str| Err(JsonError::new(kind, position, message));
         let unknown = || {
             Err(JsonError::new(
                 ErrorKind::DocValidation,
@@ -111,7 +111,7 @@ impl<'t> CouchDoc<'t> {
                 format!("Bad special document member: {name}"),
             ))
         };
-        reader.take_back(element);
+        reader.remove_last(element);
         if name == "_attachments" {
             let text = reader.skip_value(2)?;
             if text.first() != Some(&b'{') {
@@ -123,18 +123,18 @@ impl<'t> CouchDoc<'t> {
         if IGNORED.contains(&name.as_str()) {
             return reader.skip_value(2).map(|_| ());
         }
-        // The value is read like any other, and taken back.
+        // The value is parsed like any other, then removed from the body.
         let tag = reader.value(2)?;
         let raw = crate::element::RawValue { tag, bytes: &reader.out[element..] };
         match (name.as_str(), raw.decode().unwrap_or(Value::Null)) {
             ("_id", Value::String(id)) => self.id = Some(id.to_owned()),
-            ("_id", _) => return refuse(ErrorKind::IllegalId, "Document id must be a string"),
+            ("_id", _) => return reject(ErrorKind::IllegalId, "Document id must be a string"),
             ("_rev", Value::String(rev)) => self.rev = Some(rev.to_owned()),
-            ("_rev", _) => return refuse(ErrorKind::BadRequest, "Invalid rev format"),
+            ("_rev", _) => return reject(ErrorKind::BadRequest, "Invalid rev format"),
             ("_deleted", Value::Boolean(deleted)) => self.deleted = deleted,
             ("_revisions", Value::Document(given)) => match revisions(given) {
                 Ok(revisions) => self.revisions = Some(revisions),
-                Err((kind, message)) => return refuse(kind, message),
+                Err((kind, message)) => return reject(kind, message),
             },
             _ => return unknown(),
         }
@@ -143,7 +143,7 @@ impl<'t> CouchDoc<'t> {
     }
 }
 
-/// Reads the value of a member whose name begins with a dollar, and takes the dollar away.
+/// Parses the value of a member whose name begins with a dollar, and removes the dollar from the name.
 fn renamed(reader: &mut Reader<'_>, element: usize, position: usize) -> Result<(), JsonError> {
     let name = name_at(reader, element);
     let field = &name[1..];
@@ -151,13 +151,13 @@ fn renamed(reader: &mut Reader<'_>, element: usize, position: usize) -> Result<(
         let message = format!("Bad special document member: {name}");
         return Err(JsonError::new(ErrorKind::Reserved, position, message));
     }
-    // The fingerprint is of the name with its dollar: the same for all that are renamed to one.
+    // The fingerprint stays that of the name with its dollar, which is the same for every spelling of the renamed name.
     reader.out.remove(element + 1);
     reader.out[element] = reader.value(2)? as u8;
     Ok(())
 }
 
-/// The name of the element that begins at `element`, whose value was not read yet.
+/// The name of the element that begins at `element`, whose value is not parsed yet.
 fn name_at(reader: &Reader<'_>, element: usize) -> String {
     let name = &reader.out[element + 1..reader.out.len() - 1];
     String::from_utf8_lossy(name).into_owned()
@@ -174,7 +174,7 @@ fn revisions(given: Doc<'_>) -> Result<Revisions, (ErrorKind, &'static str)> {
     let ids = given.get_array("ids").ok_or(invalid("_revisions.ids isn't a array."))?;
     let ids = ids.iter().map(|id| {
         let id = id.as_str().ok_or(invalid("RevId isn't a string"))?;
-        // CouchDB takes any text but one that is as long as a hash and none.
+        // CouchDB accepts any text except one that has the length of a hash and is not one.
         super::parse_hash(id).ok_or(match id.len() {
             32 => invalid("RevId isn't a valid hexadecimal"),
             _ => (ErrorKind::Unstorable, UNSTORABLE_REVISION),

@@ -1,10 +1,10 @@
-//! Ids of any type as text: what stands in a URL and in the member `_id`.
+//! Converts ids of any type to text and back. The text is what URLs and the member `_id` contain.
 //!
-//! A string is its own text and an `ObjectId` is its 24 lower-case hexadecimal digits. Everything else is a tilde and
-//! canonical Extended JSON: other types, and strings that would read as something else (24 such digits, a tilde and the
-//! JSON of such an id) or that CouchDB's clients may not use as ids (the empty one, those that begin with an underscore
-//! but `_design/…`). Any other text that begins with a tilde is a string, as in CouchDB. So every value has exactly one
-//! text, and every text is that of one value or of none.
+//! The text of a string is the string, and the text of an `ObjectId` is its 24 lower-case hexadecimal digits. All other
+//! ids are written as a tilde and canonical Extended JSON: other types; strings that would parse as another id (24 such
+//! digits, or a tilde and the JSON of such an id); and strings that CouchDB's clients may not use as ids (the empty
+//! string, and those that begin with an underscore, except `_design/…`). Any other text that begins with a tilde is a
+//! string, as in CouchDB. So every id has exactly one text, and every text stands for at most one id.
 
 use super::write::{Mode, write_value};
 use super::{Dialect, ErrorKind, JsonError, Limits, parse_value_with};
@@ -13,10 +13,10 @@ use crate::scalar::ObjectId;
 use crate::view::Value;
 use std::fmt;
 
-/// How long an id's text may be: what the store takes as an id, and all of it escaped.
+/// The longest text that is parsed: the longest id that the store accepts, fully escaped.
 const MAX_TEXT: usize = 128 * 1024;
 
-/// Why a text is not an id. Its display is CouchDB's reason where CouchDB has one.
+/// Why a text is not an id. `Display` gives CouchDB's reason where CouchDB has one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdError(String);
 
@@ -47,7 +47,7 @@ pub fn id_to_text(id: Value<'_>, out: &mut String) {
     }
 }
 
-/// The id that a text stands for.
+/// Parses the text of an id.
 pub fn id_from_text(text: &str) -> Result<ValueBuf, IdError> {
     if is_plain(text) {
         return Ok(Value::String(text).to_owned());
@@ -55,19 +55,19 @@ pub fn id_from_text(text: &str) -> Result<ValueBuf, IdError> {
     if let Some(id) = object_id(text) {
         return Ok(Value::ObjectId(id).to_owned());
     }
-    let refuse = |reason: &str| Err(IdError(reason.to_owned()));
+    let reject = |reason: &str| Err(IdError(reason.to_owned()));
     match text {
-        "" => refuse("Document id must not be empty"),
-        "_design/" => refuse("Illegal document id `_design/`"),
-        "_local/" => refuse("Illegal document id `_local/`"),
-        _ if text.starts_with('_') => refuse("Only reserved document ids may start with underscore."),
-        _ if text.len() > MAX_TEXT => refuse("Document id is too long"),
-        // A string that was its own text was taken above.
+        "" => reject("Document id must not be empty"),
+        "_design/" => reject("Illegal document id `_design/`"),
+        "_local/" => reject("Illegal document id `_local/`"),
+        _ if text.starts_with('_') => reject("Only reserved document ids may start with underscore."),
+        _ if text.len() > MAX_TEXT => reject("Document id is too long"),
+        // A plain string was returned above.
         _ => escaped(text).ok_or_else(|| IdError("Illegal document id".to_owned())),
     }
 }
 
-/// The id whose text is a tilde and its JSON, if this is one.
+/// Parses a text that is a tilde and the JSON of an id that needs this form.
 fn escaped(text: &str) -> Option<ValueBuf> {
     let json = text.strip_prefix('~').filter(|json| json.len() <= MAX_TEXT)?;
     let id = parse_value_with(json.as_bytes(), Limits::default(), Dialect::Extended).ok()?;
@@ -80,14 +80,14 @@ fn escaped(text: &str) -> Option<ValueBuf> {
 fn is_plain(text: &str) -> bool {
     match text.as_bytes().first() {
         None => false,
-        // A longer one could not be told from an id that is too long to be read; the store has none.
+        // A longer string cannot be an escaped id, because ids of that length are not parsed; the store has none.
         Some(b'~') => text.len() <= MAX_TEXT && escaped(text).is_none(),
         Some(b'_') => text.strip_prefix("_design/").is_some_and(|name| !name.is_empty()),
         _ => object_id(text).is_none(),
     }
 }
 
-/// The `ObjectId` of 24 lower-case hexadecimal digits.
+/// Parses the 24 lower-case hexadecimal digits of an `ObjectId`.
 fn object_id(text: &str) -> Option<ObjectId> {
     let lower = text.len() == 24 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     if lower { ObjectId::parse_hex(text) } else { None }

@@ -1,8 +1,8 @@
-//! Types that JSON cannot tell apart, kept through an edit.
+//! Keeps number types that JSON cannot express across an edit.
 //!
-//! A client in JavaScript reads `2.0` and writes `2`; an `Int64` that is small comes back as an `Int32`. Where the new
-//! document has a number that is equal to the one at the same place of the old document, the old one's type is kept:
-//! what was not edited does not change.
+//! A JavaScript client parses `2.0` and writes `2`; a small `Int64` comes back as an `Int32`. Where a number in the new
+//! document equals the number at the same place in the old document, `keep_types` gives it the old type, so numbers
+//! that the client did not edit do not change.
 
 use crate::builder::DocBuilder;
 use crate::compare::compare;
@@ -12,8 +12,8 @@ use crate::view::Doc;
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
-/// Gives `new` with the types of those numbers that are equal to the ones of `old` at the same place (members by name,
-/// elements of arrays by index); `None` if that changes nothing.
+/// Returns `new` with the old types of those numbers that equal the number at the same place in `old` (members are
+/// matched by name, array elements by index); `None` if no type changes.
 pub fn keep_types(old: Doc<'_>, new: Doc<'_>) -> Option<DocBuf> {
     if old == new {
         return None;
@@ -23,7 +23,7 @@ pub fn keep_types(old: Doc<'_>, new: Doc<'_>) -> Option<DocBuf> {
     changed.then(|| out.finish())
 }
 
-/// Appends the members of `new`; whether the type of any was changed.
+/// Appends the members of `new`. Returns whether any type changed.
 fn members(old: Doc<'_>, new: Doc<'_>, out: &mut DocBuilder) -> bool {
     let mut old = Lookup::new(old);
     let mut changed = false;
@@ -39,7 +39,7 @@ fn members(old: Doc<'_>, new: Doc<'_>, out: &mut DocBuilder) -> bool {
     changed
 }
 
-/// Appends an element that had the value `old` before; whether its type was changed.
+/// Appends an element whose old value was `old`. Returns whether a type changed.
 fn append(old: RawValue<'_>, new: Element<'_>, out: &mut DocBuilder) -> bool {
     let nested = |bytes| Doc::trusted(bytes);
     match (old.tag, new.raw.tag) {
@@ -68,7 +68,7 @@ fn append(old: RawValue<'_>, new: Element<'_>, out: &mut DocBuilder) -> bool {
     }
 }
 
-/// The types that text of JSON has one form for.
+/// The types that have one common form in JSON.
 fn is_number(tag: Type) -> bool {
     matches!(tag, Type::Int32 | Type::Int64 | Type::Double)
 }
@@ -77,15 +77,15 @@ fn may_change(tag: Type) -> bool {
     is_number(tag) || matches!(tag, Type::Document | Type::Array)
 }
 
-/// Finds members by name, fastest in the order in which they lie.
+/// Finds members by name. Searching in document order is fastest.
 struct Lookup<'a> {
     doc: Doc<'a>,
     rest: crate::element::Elements<'a>,
-    /// Made when a name is not found among the next few.
+    /// Built when a name is not found among the next few members.
     all: Option<HashMap<&'a [u8], RawValue<'a>>>,
 }
 
-/// How many members are looked at before all are noted.
+/// How many members are compared before the index of all members is built.
 const AHEAD: usize = 8;
 
 impl<'a> Lookup<'a> {
@@ -103,7 +103,7 @@ impl<'a> Lookup<'a> {
         }
         let doc = self.doc;
         let all = self.all.get_or_insert_with(|| {
-            // Of names that occur twice the first counts, as everywhere.
+            // Where a name occurs twice, the first member counts, as in [`Doc::get`].
             let mut all = HashMap::new();
             for element in doc {
                 all.entry(element.key).or_insert(element.raw);

@@ -1,14 +1,14 @@
-//! JSON as it travels: text to BSON and back, types of Extended JSON kept, and the conventions of the HTTP face.
+//! JSON text to BSON and back, with the types of Extended JSON and the conventions of the HTTP interface.
 //!
-//! The reader goes over the text once and writes BSON as it goes; there is no tree in between. An object that has
-//! exactly the shape of one of Extended JSON's type wrappers (`{"$oid": …}`, `{"$date": …}`, …) becomes that value, at
-//! any level. The writer is the reader's inverse: what it writes reads back as the same values, and in the canonical
-//! form as the same types.
+//! The reader parses the text in one pass and writes BSON directly, without a tree in between. An object that has
+//! exactly the shape of an Extended JSON type wrapper (`{"$oid": …}`, `{"$date": …}`, …) becomes that value, at any
+//! level. The writer is the reader's inverse: its output parses to the same values, and in the canonical form to the
+//! same types.
 //!
-//! - Strict RFC 8259: no comments, no trailing commas, no lone surrogates, no bytes that are not UTF-8.
-//! - What is not the same for clients over HTTP and in Extended JSON is a [`Dialect`].
+//! - The syntax is strict RFC 8259: no comments, no trailing commas, no lone surrogates, valid UTF-8 only.
+//! - A [`Dialect`] selects between the rules for HTTP clients and those for Extended JSON.
 //! - Integers become `Int32` or `Int64`, those beyond 64 bits `Double`; `1.0` and `1e0` are `Double`.
-//! - Nesting and size are limited while reading, so that memory follows what was sent.
+//! - The reader limits nesting and size as it goes, so its memory is bounded by the text received.
 
 mod couch;
 mod id;
@@ -37,67 +37,67 @@ use crate::validate::{MAX_DEPTH, MAX_DOCUMENT_BYTES};
 use read::Reader;
 use std::fmt;
 
-/// How large what is read may become.
+/// Limits on the parsed BSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// How many levels of objects and arrays may lie in one another.
+    /// How many levels objects and arrays may nest.
     pub depth: usize,
-    /// How many bytes of BSON may be written.
+    /// How many bytes of BSON the reader may write.
     pub bytes: usize,
 }
 
 impl Default for Limits {
-    /// Those of a stored document.
+    /// The limits of a stored document.
     fn default() -> Limits {
         Limits { depth: MAX_DEPTH, bytes: MAX_DOCUMENT_BYTES }
     }
 }
 
-/// Which text is read, where the two readers of JSON differ.
+/// Which rules the reader follows where HTTP clients and Extended JSON differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
-    /// Extended JSON: an object that begins like a type wrapper must be one, and names may occur twice, as in BSON.
+    /// Extended JSON: an object that begins like a type wrapper must be a valid one, and names may occur twice, as in
+    /// BSON.
     Extended,
-    /// What clients over HTTP send: an object that only begins like a wrapper, such as `{"$date": "yesterday"}`, is
-    /// an ordinary one, and of the values of a name that occurs twice the last counts, at the place of the first, as
-    /// CouchDB has it.
+    /// JSON from HTTP clients: an object that only begins like a wrapper, such as `{"$date": "yesterday"}`, is an
+    /// ordinary object. If a name occurs twice, the last value replaces the first one at its place, as in CouchDB.
     Plain,
-    /// As `Plain`, for documents whose revision was made elsewhere, so that their text must not change: an object is a
-    /// type wrapper only in the one form in which [`Mode::Exchange`] writes its value. `{"$date": …}` with an offset
+    /// Like `Plain`, for documents whose revision was made elsewhere and whose text must therefore not change: an
+    /// object is a type wrapper only in the exact form that [`Mode::Exchange`] writes. `{"$date": …}` with an offset
     /// from UTC stays an ordinary object.
     Replicated,
 }
 
-/// What kind of mistake a text has.
+/// The kind of a parse error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
     /// The text is not JSON.
     Syntax,
-    /// What CouchDB stores and BSON has no place for: a name with a NUL, a revision of another form than there may be
-    /// here.
+    /// The text is valid in CouchDB but cannot be stored as BSON here: a name with a NUL, or a revision in an
+    /// unsupported form.
     Unstorable,
-    /// The same for a member whose name begins with a dollar: CouchDB's `doc_validation`.
+    /// The same for a member whose name begins with a dollar. CouchDB's error is `doc_validation`.
     Reserved,
-    /// Nested too deep.
+    /// The text nests too deep.
     Depth,
-    /// Too large.
+    /// The BSON is too large.
     Size,
-    /// A member of a document that only the server may write, or of the wrong type: CouchDB's `doc_validation`.
+    /// A member that only the server may write, or a member of the wrong type. CouchDB's error is `doc_validation`.
     DocValidation,
-    /// An invalid document id: CouchDB's `illegal_docid`.
+    /// An invalid document id. CouchDB's error is `illegal_docid`.
     IllegalId,
-    /// Another condition of CouchDB's on documents: its `bad_request`.
+    /// Another rule of CouchDB's for documents. CouchDB's error is `bad_request`.
     BadRequest,
 }
 
-/// Why a text was not read, and where.
+/// Why a text could not be parsed, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JsonError {
     /// The kind of mistake.
     pub kind: ErrorKind,
-    /// How many bytes of the text lie before the mistake.
+    /// How many bytes of the text precede the error.
     pub position: usize,
-    /// What is wrong. For the kinds that CouchDB knows, its own text.
+    /// The description. For the kinds that CouchDB has, it is CouchDB's text.
     pub message: String,
 }
 
@@ -120,24 +120,28 @@ impl fmt::Display for JsonError {
 
 impl std::error::Error for JsonError {}
 
-/// Reads text that is exactly one object. It is what a client sends over HTTP.
+/// Parses text from an HTTP client that is exactly one object.
 pub fn parse_document(text: &[u8], limits: Limits) -> Result<DocBuf, JsonError> {
     parse_document_with(text, limits, Dialect::Plain)
 }
 
-/// Reads text that is exactly one object.
-pub fn parse_document_with(text: &[u8], limits: Limits, dialect: Dialect) -> Result<DocBuf, JsonError> {
+/// Parses text that is exactly one object.
+pub(crate) fn parse_document_with(
+    text: &[u8],
+    limits: Limits,
+    dialect: Dialect,
+) -> Result<DocBuf, JsonError> {
     let mut reader = Reader::new(text, limits, dialect)?;
     reader.whole_document()?;
     Ok(DocBuf::trusted(reader.finish()))
 }
 
-/// Reads text that is exactly one value of any type. It is what a client sends over HTTP.
+/// Parses text from an HTTP client that is exactly one value of any type.
 pub fn parse_value(text: &[u8], limits: Limits) -> Result<ValueBuf, JsonError> {
     parse_value_with(text, limits, Dialect::Plain)
 }
 
-/// Reads text that is exactly one value of any type.
+/// Parses text that is exactly one value of any type.
 pub fn parse_value_with(text: &[u8], limits: Limits, dialect: Dialect) -> Result<ValueBuf, JsonError> {
     let mut reader = Reader::new(text, limits, dialect)?;
     let tag = reader.whole_value()?;

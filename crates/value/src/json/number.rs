@@ -1,18 +1,19 @@
-//! Numbers: one pass over the digits, and the library's conversion only where a double is not exact otherwise.
+//! Parses numbers in one pass over the digits. The standard library converts only those that simple arithmetic would
+//! round twice.
 
 use super::{ErrorKind, JsonError};
 use crate::view::Value;
 
-/// The powers of ten that a double holds exactly.
+/// The powers of ten that a double represents exactly.
 const POWERS: [f64; 23] = [
     1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18,
     1e19, 1e20, 1e21, 1e22,
 ];
 
-/// The largest integer up to which every one is a double.
+/// The largest integer below which every integer is an exact double.
 const EXACT: u64 = 1 << 53;
 
-/// Reads the number that begins at `at`, and gives it with the place after it.
+/// Parses the number that begins at `at`. Returns it with the offset after it.
 #[inline]
 pub(super) fn read(text: &[u8], at: usize) -> Result<(Value<'static>, usize), JsonError> {
     let negative = text.get(at) == Some(&b'-');
@@ -28,7 +29,7 @@ pub(super) fn read(text: &[u8], at: usize) -> Result<(Value<'static>, usize), Js
         return Err(invalid(digits));
     }
     if !matches!(text.get(end), Some(b'.' | b'e' | b'E')) {
-        // Nineteen digits fit 64 bits without their sign.
+        // Nineteen digits fit into 64 bits without a sign.
         if count <= 19 {
             let number =
                 if negative { 0i64.checked_sub_unsigned(mantissa) } else { mantissa.try_into().ok() };
@@ -41,7 +42,7 @@ pub(super) fn read(text: &[u8], at: usize) -> Result<(Value<'static>, usize), Js
     with_fraction(text, at, end, mantissa)
 }
 
-/// Goes on after the digits before the point, which are `mantissa` unless there are too many of them.
+/// Continues after the integer digits. `mantissa` is their value, unless there are too many of them.
 fn with_fraction(
     text: &[u8],
     at: usize,
@@ -81,7 +82,7 @@ fn with_fraction(
         }
         exponent = exponent.saturating_add(if below { -stated } else { stated });
     }
-    // One rounding at most: both operands are exact.
+    // Both operands are exact, so the result is rounded once.
     let power = POWERS.get(exponent.unsigned_abs() as usize);
     if let (Some(power), true) = (power, count <= 18 && mantissa <= EXACT) {
         let number = mantissa as f64;
@@ -91,7 +92,7 @@ fn with_fraction(
     Ok((rounded(text, at, end)?, end))
 }
 
-/// The double nearest to a number's text.
+/// The nearest double, by the standard library.
 #[cold]
 fn rounded(text: &[u8], at: usize, end: usize) -> Result<Value<'static>, JsonError> {
     std::str::from_utf8(&text[at..end])
@@ -119,7 +120,7 @@ mod tests {
     use fastrand::Rng;
 
     #[test]
-    fn integers_take_the_smallest_type() {
+    fn parsing_gives_integers_the_smallest_type() {
         for (text, expected) in [
             ("0", Value::Int32(0)),
             ("-0", Value::Int32(0)),
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn doubles_are_the_nearest() {
+    fn parsing_gives_the_nearest_double() {
         let mut rng = Rng::with_seed(1);
         for _ in 0..50_000 {
             let text = match rng.u8(..4) {

@@ -1,8 +1,8 @@
 //! The reader: text to BSON in one pass.
 //!
-//! An element is written with an empty type byte, which is filled in when its value is known; a document's length
-//! likewise. What needs to be known of a whole object (names that occur twice, wrappers of types) is looked at when it
-//! ends, on its BSON.
+//! The reader writes an element with an empty type byte and fills it in when the value is parsed, and the same for a
+//! document's length. Checks that need a whole object (duplicate names, type wrappers) run on its BSON when the object
+//! ends.
 
 use super::scan::{fingerprint, plain_length};
 use super::write::{Mode, write_value};
@@ -11,26 +11,26 @@ use crate::element::Type;
 use crate::view::{Doc, Value};
 use std::collections::HashMap;
 
-/// How much deeper text may nest than the values in it: a wrapper in a wrapper, and its object.
+/// How much deeper the text may nest than its values: a wrapper inside a wrapper, and its object.
 const WRAPPER_LEVELS: usize = 3;
 
-/// Up to how many names are compared each with each.
+/// Up to this number, names are compared pairwise to find duplicates.
 const FEW_NAMES: usize = 16;
 
-/// Reads one text.
+/// The reader of one text.
 pub(super) struct Reader<'t> {
     text: &'t [u8],
-    /// The place of what is read next.
+    /// The offset of the next byte to read.
     pub at: usize,
     /// The BSON written so far.
     pub out: Vec<u8>,
-    /// Fingerprints of the names of the objects that are open.
+    /// Fingerprints of the names in all open objects.
     names: Vec<u64>,
     limits: Limits,
     dialect: Dialect,
-    /// The object at hand lies within one that may be a wrapper, which is looked at as a whole when it ends.
+    /// Whether the current object lies within a possible wrapper, which is checked as a whole when it ends.
     within_wrapper: bool,
-    /// The deepest nesting met.
+    /// The deepest nesting so far.
     deepest: usize,
 }
 
@@ -43,12 +43,12 @@ impl<'t> Reader<'t> {
         Ok(Reader { text, at: 0, out, names: Vec::new(), limits, dialect, within_wrapper: false, deepest: 0 })
     }
 
-    /// What was written.
+    /// Returns the BSON.
     pub fn finish(self) -> Vec<u8> {
         self.out
     }
 
-    /// Reads text that is exactly one object; a type wrapper is none.
+    /// Parses text that is exactly one object and not a type wrapper.
     pub fn whole_document(&mut self) -> Result<(), JsonError> {
         match self.whole_value()? {
             Type::Document => Ok(()),
@@ -56,7 +56,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Reads text that is exactly one value.
+    /// Parses text that is exactly one value.
     pub fn whole_value(&mut self) -> Result<Type, JsonError> {
         self.skip_space();
         let tag = self.value(1)?;
@@ -65,13 +65,13 @@ impl<'t> Reader<'t> {
         Ok(tag)
     }
 
-    /// Checks that nothing follows but space.
+    /// Checks that only white space follows.
     pub fn end_of_text(&mut self) -> Result<(), JsonError> {
         self.skip_space();
         if self.at < self.text.len() { Err(self.syntax("unexpected text after the value")) } else { Ok(()) }
     }
 
-    /// Checks that what was written is not too large, nor nests too deep where the text does.
+    /// Checks the size of the BSON, and its nesting if the text nests too deep.
     pub fn check_limits(&self, tag: Type) -> Result<(), JsonError> {
         if self.out.len() > self.limits.bytes {
             return Err(self.too_large());
@@ -84,7 +84,8 @@ impl<'t> Reader<'t> {
         Ok(())
     }
 
-    /// Reads the value that begins here, at nesting `depth` if it nests, and writes it without type and name.
+    /// Parses the value at the current offset and writes it without type and name. `depth` is its nesting if it is an
+    /// object or array.
     #[inline]
     pub fn value(&mut self, depth: usize) -> Result<Type, JsonError> {
         match self.peek() {
@@ -142,7 +143,7 @@ impl<'t> Reader<'t> {
                 self.within_wrapper |= wrapper::is_name(&self.out[element + 1..self.out.len() - 1]);
             }
             self.out[element] = self.value(depth + 1)? as u8;
-            more = self.goes_on(b'}')?;
+            more = self.another_follows(b'}')?;
         }
         self.close(start, names);
         self.within_wrapper = within;
@@ -156,7 +157,7 @@ impl<'t> Reader<'t> {
         Ok(Type::Document)
     }
 
-    /// Begins an object or array: its length, to be filled in.
+    /// Begins an object or array: checks the depth and writes a length to be filled in.
     pub fn begin(&mut self, depth: usize) -> Result<usize, JsonError> {
         self.deepest = self.deepest.max(depth);
         if depth > self.limits.depth + WRAPPER_LEVELS {
@@ -168,7 +169,7 @@ impl<'t> Reader<'t> {
         Ok(start)
     }
 
-    /// Whether an object or array ends before its first element.
+    /// Skips the end of an empty object or array. Returns whether there was one.
     #[inline]
     pub fn ends_at_once(&mut self, end: u8) -> bool {
         self.skip_space();
@@ -177,8 +178,8 @@ impl<'t> Reader<'t> {
         empty
     }
 
-    /// Reads a member's name and the colon, and writes an element's head. Gives the place of its type, and that of its
-    /// name in the text.
+    /// Parses a member's name and the colon, and writes the element's head. Returns the offset of the type byte and
+    /// that of the name in the text.
     #[inline]
     pub fn name(&mut self) -> Result<(usize, usize), JsonError> {
         self.skip_space();
@@ -192,7 +193,7 @@ impl<'t> Reader<'t> {
         let escaped = self.string()?;
         let name = &self.out[element + 1..];
         self.names.push(fingerprint(name));
-        // A NUL can only come from an escape.
+        // Only an escape can produce a NUL.
         if escaped && name.contains(&0) {
             let message = "a name must not contain a null character";
             return Err(JsonError::new(ErrorKind::Unstorable, position, message));
@@ -207,16 +208,17 @@ impl<'t> Reader<'t> {
         Ok((element, position))
     }
 
-    /// Forgets the last name that was read, and what was written from its element on.
-    pub fn take_back(&mut self, element: usize) {
+    /// Removes the last parsed name, and everything that was written from its element on.
+    pub fn remove_last(&mut self, element: usize) {
         self.out.truncate(element);
         self.names.pop();
     }
 
-    /// Reads what follows a value in an object or array: whether there is another.
+    /// Parses the separator after a value in an object or array. Returns whether another value follows.
     #[inline]
-    pub fn goes_on(&mut self, end: u8) -> Result<bool, JsonError> {
-        // Some room for a wrapper that becomes a smaller value; what stays is measured at the end.
+    pub fn another_follows(&mut self, end: u8) -> Result<bool, JsonError> {
+        // A wrapper may become a smaller value, so this check allows twice the limit; `check_limits` measures the
+        // result.
         if self.out.len() / 2 > self.limits.bytes {
             return Err(self.too_large());
         }
@@ -233,7 +235,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Ends the object that began at `start`, whose names' fingerprints begin at `names`.
+    /// Ends the object that begins at `start`. The fingerprints of its names begin at `names`.
     pub fn close(&mut self, start: usize, names: usize) {
         let mut twice = false;
         let mut open = &self.names[names..];
@@ -260,7 +262,8 @@ impl<'t> Reader<'t> {
         self.out[start..start + 4].copy_from_slice(&length.to_le_bytes());
     }
 
-    /// Where a name occurs more than once in the document at `start`, leaves the last value at the place of the first.
+    /// For each name that occurs more than once in the document at `start`, moves the last value to the place of the
+    /// first.
     #[cold]
     fn keep_last(&mut self, start: usize) {
         let doc = Doc::trusted(&self.out[start..]);
@@ -302,8 +305,8 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Replaces the document at `start` by the value that its text, from `position` on, wraps, if that value is written
-    /// in just this form. What lies within was not unwrapped.
+    /// Replaces the document at `start` by the value that it wraps if the text, from `position` on, is exactly what
+    /// `write_value` would write for that value. Objects inside it were not unwrapped.
     #[cold]
     fn unwrap_replicated(&mut self, start: usize, position: usize) -> Result<Type, JsonError> {
         let text = &self.text[position..self.at];
@@ -337,14 +340,14 @@ impl<'t> Reader<'t> {
             self.out.push(0);
             self.out[element] = self.value(depth + 1)? as u8;
             index.increment();
-            more = self.goes_on(b']')?;
+            more = self.another_follows(b']')?;
         }
         self.fill_length(start);
         Ok(Type::Array)
     }
 
-    /// Reads a string from behind its opening quote to behind its closing one, and writes its text. Gives whether
-    /// there was an escape.
+    /// Parses a string from after its opening quote to after its closing quote, and writes its text. Returns whether it
+    /// had an escape.
     #[inline]
     pub fn string(&mut self) -> Result<bool, JsonError> {
         let mut escaped = false;
@@ -369,7 +372,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Reads an escape from its backslash on.
+    /// Parses an escape, starting at its backslash.
     fn escape(&mut self) -> Result<char, JsonError> {
         let position = self.at;
         let invalid = |message| Err(JsonError::new(ErrorKind::Syntax, position, message));
@@ -409,14 +412,14 @@ impl<'t> Reader<'t> {
         })
     }
 
-    /// Reads four hexadecimal digits.
+    /// Parses four hexadecimal digits.
     fn hex(&mut self) -> Option<u32> {
         let digits: &[u8; 4] = self.text.get(self.at..)?.first_chunk()?;
         self.at += 4;
         digits.iter().try_fold(0, |code, &digit| Some(code << 4 | char::from(digit).to_digit(16)?))
     }
 
-    /// Reads a value and writes nothing; gives its text. Only objects' and arrays' nesting is limited.
+    /// Parses a value without writing it and returns its text. Only nesting is limited.
     pub fn skip_value(&mut self, depth: usize) -> Result<&'t [u8], JsonError> {
         let start = self.at;
         match self.peek() {
@@ -431,10 +434,10 @@ impl<'t> Reader<'t> {
                     self.skip_space();
                     if open == b'{' {
                         let (element, _) = self.name()?;
-                        self.take_back(element);
+                        self.remove_last(element);
                     }
                     self.skip_value(depth + 1)?;
-                    more = self.goes_on(end)?;
+                    more = self.another_follows(end)?;
                 }
             }
             Some(b'"') => {
@@ -489,7 +492,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// Whether two texts differ in space between tokens alone, of which `written` has none.
+/// Whether `text` equals `written` apart from white space between tokens. `written` has no such space.
 fn is_same_text(text: &[u8], written: &[u8]) -> bool {
     let (mut string, mut escape) = (false, false);
     let dense = text.iter().filter(|&&byte| {
@@ -505,7 +508,7 @@ fn is_same_text(text: &[u8], written: &[u8]) -> bool {
     dense.eq(written)
 }
 
-/// How many levels of documents, arrays and scopes lie in one another.
+/// How many levels of documents, arrays and scopes nest.
 #[cold]
 fn depth_of(doc: Doc<'_>) -> usize {
     let inner = doc.iter().map(|element| match element.value() {
@@ -516,7 +519,7 @@ fn depth_of(doc: Doc<'_>) -> usize {
     1 + inner.max().unwrap_or(0)
 }
 
-/// The name of an array's element, counted up in decimal.
+/// The key of an array element, incremented in decimal.
 struct Index {
     digits: [u8; 12],
     start: usize,

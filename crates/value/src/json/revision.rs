@@ -1,16 +1,16 @@
-//! The second half of a revision's text, and the 16 bytes that stand for it.
+//! Converts the second part of a revision's text to 16 bytes and back.
 //!
-//! What servers make is a hash: 32 hexadecimal digits for 16 bytes. CouchDB takes any other text too, and what people
-//! and tests write by hand is short: `1-a`. Texts of up to ten bytes therefore lie inside the 16, behind a marker and
-//! before zeros, which keeps their order among themselves. No hash reads as such a text but by a chance below one in
-//! 2^48; digits that spell one are refused, so that no two texts are the same bytes.
+//! Servers generate hashes: 32 hexadecimal digits for 16 bytes. CouchDB accepts any other text too, and people and
+//! tests write short ones: `1-a`. A text of up to ten bytes is stored inside the 16 bytes, after a marker and padded
+//! with zeros, which preserves the order of such texts. A random hash looks like such a text with a probability below
+//! 2^-48. `parse_hash` rejects digits that do, so no two texts have the same bytes.
 
-/// What a short text stands behind.
+/// The prefix of a short text.
 const MARKER: [u8; 6] = [0x6b, 0xd1, 0x77, 0x2e, 0x9a, 0x54];
-/// The longest of the short texts.
+/// The longest short text.
 const LONGEST: usize = 16 - MARKER.len();
 
-/// Reads 32 hexadecimal digits, or one to ten other printable characters of ASCII that JSON writes as they are.
+/// Parses 32 hexadecimal digits, or one to ten other printable ASCII characters that need no escape in JSON.
 pub fn parse_hash(text: &str) -> Option<[u8; 16]> {
     let text = text.as_bytes();
     let mut hash = [0; 16];
@@ -30,7 +30,7 @@ pub fn parse_hash(text: &str) -> Option<[u8; 16]> {
     Some(hash)
 }
 
-/// Appends what [`parse_hash`] reads: the short text that the bytes hold, or 32 digits.
+/// Appends the text for `hash`: the short text that it holds, or 32 digits. The inverse of [`parse_hash`].
 #[inline]
 pub fn push_hash(out: &mut Vec<u8>, hash: &[u8; 16]) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
@@ -45,7 +45,7 @@ pub fn push_hash(out: &mut Vec<u8>, hash: &[u8; 16]) {
     out.extend_from_slice(&text);
 }
 
-/// The short text that the bytes hold.
+/// The short text in the bytes, if they hold one.
 #[inline]
 fn short_text(hash: &[u8; 16]) -> Option<&[u8]> {
     let rest = hash.strip_prefix(&MARKER)?;
@@ -55,7 +55,7 @@ fn short_text(hash: &[u8; 16]) -> Option<&[u8]> {
     fits.then_some(text)
 }
 
-/// Whether a short text may hold the byte: it is written into JSON and headers as it is.
+/// Whether a short text may contain the byte: JSON and headers write it without an escape.
 fn is_plain(byte: u8) -> bool {
     byte.is_ascii_graphic() && byte != b'"' && byte != b'\\'
 }
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn hashes_and_short_texts_read_as_they_are_written() {
+    fn push_hash_inverts_parse_hash() {
         let digits = "0123456789abcdef0123456789abcdef";
         for given in [digits, "a", "x", "foo", "a-b", "~1.2:{}", "abcdefghij", "00", "z"] {
             assert_eq!(text(&parse_hash(given).unwrap()), given);
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_neither_is_refused() {
+    fn parse_hash_rejects_other_texts() {
         let long = "x".repeat(32);
         for bad in ["", "abcdefghijk", "a b", "a\"", "a\\", "é", "\u{7f}", "a\0", &long, &"0".repeat(31)] {
             assert_eq!(parse_hash(bad), None, "{bad:?}");
@@ -88,12 +88,12 @@ mod tests {
     }
 
     #[test]
-    fn short_texts_keep_their_order_and_no_digits_spell_one() {
+    fn short_texts_keep_their_order_and_never_equal_a_hash() {
         let texts = ["0", "1", "a", "a-b", "aa", "ab", "b", "bbbbbbbbbb", "~"];
         assert!(texts.is_sorted_by_key(|text| parse_hash(text).unwrap()));
         let spelt: String = parse_hash("a").unwrap().iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(parse_hash(&spelt), None);
-        // The marker alone, or before anything else, is a hash.
+        // The marker with other bytes after it is a hash.
         for rest in ["00000000000000000000", "61006100000000000000", "22000000000000000000"] {
             let digits = format!("{}{rest}", &spelt[..12]);
             assert_eq!(text(&parse_hash(&digits).unwrap()), digits);

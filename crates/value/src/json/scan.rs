@@ -1,17 +1,17 @@
-//! Searching text eight bytes at a time.
+//! Scans text eight bytes at a time.
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = ONES << 7;
 
-/// How many bytes at the front of `bytes` stand for themselves inside a JSON string: all before the first quote,
-/// backslash or control character.
+/// How many bytes at the front of `bytes` need no escape in a JSON string: all before the first quote, backslash or
+/// control character.
 #[inline]
 pub(super) fn plain_length(bytes: &[u8]) -> usize {
     let mut at = 0;
     let mut rest = bytes;
     while let Some((chunk, after)) = rest.split_first_chunk() {
         let word = u64::from_le_bytes(*chunk);
-        // In each of the three, the lowest bit that is set is right; bits above it may be wrong.
+        // In each of the three words, the lowest set bit is correct; higher bits may be wrong.
         let control = word.wrapping_sub(ONES * 0x20) & !word;
         let special = (control | equal(word, b'"') | equal(word, b'\\')) & HIGH;
         if special != 0 {
@@ -23,20 +23,20 @@ pub(super) fn plain_length(bytes: &[u8]) -> usize {
     at + rest.iter().position(|&byte| !is_plain(byte)).unwrap_or(rest.len())
 }
 
-/// The high bits of the bytes of `word` that are `byte`.
+/// Sets the high bit of each byte of `word` that equals `byte`.
 #[inline]
 fn equal(word: u64, byte: u8) -> u64 {
     let difference = word ^ (ONES * u64::from(byte));
     difference.wrapping_sub(ONES) & !difference
 }
 
-/// Whether a byte stands for itself inside a JSON string.
+/// Whether a byte needs no escape in a JSON string.
 #[inline]
 fn is_plain(byte: u8) -> bool {
     byte >= 0x20 && byte != b'"' && byte != b'\\'
 }
 
-/// A number that differs for most different names; equal names have equal ones.
+/// A fingerprint of a name: equal names have equal ones, and most different names have different ones.
 #[inline]
 pub(super) fn fingerprint(name: &[u8]) -> u64 {
     let (first, last) = if let (Some(first), Some(last)) = (name.first_chunk(), name.last_chunk()) {
@@ -56,7 +56,7 @@ mod tests {
     use fastrand::Rng;
 
     #[test]
-    fn the_first_special_byte_is_found() {
+    fn plain_length_stops_at_the_first_special_byte() {
         let mut rng = Rng::with_seed(1);
         for _ in 0..20_000 {
             let choice = [b'a', 0xC3, 0xFF, 0x80, b'!', b'#', b' ', b'"', b'\\', 0x1F, 0, 0x7F];
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn fingerprints_tell_ordinary_names_apart() {
+    fn fingerprints_of_common_names_differ() {
         let names =
             ["", "a", "b", "ab", "ba", "name", "fame", "salary", "first_name", "last_name", "jedi power"];
         for (index, name) in names.iter().enumerate() {

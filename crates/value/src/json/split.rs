@@ -1,74 +1,75 @@
-//! The elements of one long array of a body, one at a time as the body arrives.
+//! Splits one long array of a request body into its elements as the body arrives.
 //!
-//! `{"new_edits":false,"docs":[{…},{…}]}` may be larger than memory. The splitter is fed pieces of it and gives each
-//! complete element of the array as text; the members beside the array are kept together, as an object without the
-//! array. It finds where values end and leaves it to the reader to find out whether they are JSON.
+//! `{"new_edits":false,"docs":[{…},{…}]}` may be larger than memory. The caller feeds pieces of it to the splitter and
+//! takes each complete array element as text. The splitter collects the other members into an object without the array.
+//! It only finds where values end; the reader checks their syntax.
 //!
-//! Held is at most one element or member (bounded), the piece that was fed last, and the other members (bounded).
+//! The splitter holds at most one element or member (limited in size), the last piece fed, and the other members
+//! (limited in size).
 
 use super::{ErrorKind, JsonError};
 
-/// What is expected next.
+/// The token that the splitter expects next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum SplitState {
     /// The brace that opens the body.
     Start,
-    /// A member's name, or with `first` the end of the body.
+    /// A member's name, or the end of the body if `first`.
     Name { first: bool },
-    /// The colon after the name that lies at the front of what is pending.
+    /// The colon after the name at the front of `pending`.
     Colon,
     /// The value of a member.
     Value,
     /// A comma or the end of the body.
     AfterValue,
-    /// An element of the array, or with `first` its end.
+    /// An element of the array, or the end of the array if `first`.
     Element { first: bool },
     /// A comma or the end of the array.
     AfterElement,
-    /// Nothing but space.
+    /// Only white space.
     End,
 }
 
-/// How far the scan of one value has come.
+/// The progress of the scan of one value.
 #[derive(Clone, Copy, Debug, Default)]
 struct Scan {
     depth: usize,
     string: bool,
     escape: bool,
-    /// A number or a word: it ends before what cannot belong to it.
+    /// The value is a number or a word, which ends at the first byte that cannot belong to it.
     plain: bool,
 }
 
-/// Splits one body.
+/// The splitter of one body.
 #[derive(Debug)]
 pub struct ArraySplitter {
     array: String,
     limit: usize,
-    state: State,
-    /// What was fed and is not done with.
+    state: SplitState,
+    /// Bytes that were fed and not yet consumed.
     pending: Vec<u8>,
-    /// How much of it is done with.
+    /// How many bytes of `pending` are consumed.
     done: usize,
-    /// How much of it was scanned.
+    /// How many bytes of `pending` are scanned.
     at: usize,
-    /// How many bytes were done with before what is pending.
+    /// How many bytes of the body were removed from the front of `pending`.
     before: usize,
     scan: Option<Scan>,
     /// The members other than the array.
     others: Vec<u8>,
-    /// Where the name of the member at hand begins in `others`, quotes included.
+    /// Where the name of the current member begins in `others`, including its quote.
     name: usize,
     found: bool,
 }
 
 impl ArraySplitter {
-    /// Splits the array that is the member `array` of the body. Elements, and all other members together, may take
-    /// `limit` bytes.
+    /// A splitter for the array in the member `array` of the body. `limit` bounds the bytes of an element, and of all
+    /// other members together.
     pub fn new(array: &str, limit: usize) -> ArraySplitter {
         ArraySplitter {
             array: array.to_owned(),
             limit,
-            state: State::Start,
+            state: SplitState::Start,
             pending: Vec::new(),
             done: 0,
             at: 0,
@@ -80,7 +81,8 @@ impl ArraySplitter {
         }
     }
 
-    /// Takes the next piece of the body. Call [`ArraySplitter::next_element`] until it gives `None` before the next piece.
+    /// Adds the next piece of the body. The caller must call [`ArraySplitter::next_element`] until it returns `None`
+    /// before it feeds another piece.
     pub fn feed(&mut self, piece: &[u8]) {
         self.pending.drain(..self.done);
         self.before += self.done;
@@ -89,7 +91,7 @@ impl ArraySplitter {
         self.pending.extend_from_slice(piece);
     }
 
-    /// The text of the next element; `None` when more of the body is needed, or at its end.
+    /// The text of the next element; `None` if more of the body is needed, or at its end.
     pub fn next_element(&mut self) -> Result<Option<&[u8]>, JsonError> {
         loop {
             if let Some(scan) = self.scan {
@@ -100,21 +102,21 @@ impl ArraySplitter {
                 self.done = self.at;
                 let element = start..self.at;
                 match self.state {
-                    State::Element { .. } => {
-                        self.state = State::AfterElement;
+                    SplitState::Element { .. } => {
+                        self.state = SplitState::AfterElement;
                         return Ok(Some(&self.pending[element]));
                     }
-                    State::Name { .. } => {
+                    SplitState::Name { .. } => {
                         if self.others.len() > 1 {
                             self.others.push(b',');
                         }
                         self.name = self.others.len();
                         self.keep(element)?;
-                        self.state = State::Colon;
+                        self.state = SplitState::Colon;
                     }
                     _ => {
                         self.keep(element)?;
-                        self.state = State::AfterValue;
+                        self.state = SplitState::AfterValue;
                     }
                 }
                 continue;
@@ -124,27 +126,28 @@ impl ArraySplitter {
         }
     }
 
-    /// Whether the array was met so far.
+    /// Whether the array has begun.
     pub fn found(&self) -> bool {
         self.found
     }
 
-    /// The members before the array, as an object's text without its closing brace, while elements are taken.
+    /// The members before the array, as the text of an object without its closing brace. Valid while elements are
+    /// taken.
     pub fn members(&self) -> &[u8] {
         &self.others
     }
 
-    /// The members other than the array, as an object's text, when the whole body was fed and all elements taken. If
-    /// the member of the array's name was no array, it is among them.
+    /// The members other than the array, as the text of an object. To be called when the whole body was fed and all
+    /// elements were taken. If the member `array` is not an array, it is among them.
     pub fn finish(mut self) -> Result<Vec<u8>, JsonError> {
-        if self.state != State::End {
+        if self.state != SplitState::End {
             return Err(self.error("unexpected end of text"));
         }
         self.others.push(b'}');
         Ok(std::mem::take(&mut self.others))
     }
 
-    /// The next byte that is not space, not yet taken.
+    /// The next byte that is not white space, without consuming it.
     fn next_byte(&mut self) -> Option<u8> {
         let space =
             self.pending[self.at..].iter().position(|byte| !matches!(byte, b' ' | b'\n' | b'\r' | b'\t'));
@@ -153,34 +156,34 @@ impl ArraySplitter {
         self.pending.get(self.at).copied()
     }
 
-    /// Takes a byte between values.
+    /// Consumes a byte between values.
     fn step(&mut self, byte: u8) -> Result<(), JsonError> {
         let next = match (self.state, byte) {
-            (State::Start, b'{') => State::Name { first: true },
-            (State::Name { first: true } | State::AfterValue, b'}') => State::End,
-            (State::AfterValue, b',') => State::Name { first: false },
-            (State::Element { first: true } | State::AfterElement, b']') => State::AfterValue,
-            (State::AfterElement, b',') => State::Element { first: false },
-            (State::Name { .. }, b'"') => return self.begin(byte),
-            (State::Colon, b':') => {
+            (SplitState::Start, b'{') => SplitState::Name { first: true },
+            (SplitState::Name { first: true } | SplitState::AfterValue, b'}') => SplitState::End,
+            (SplitState::AfterValue, b',') => SplitState::Name { first: false },
+            (SplitState::Element { first: true } | SplitState::AfterElement, b']') => SplitState::AfterValue,
+            (SplitState::AfterElement, b',') => SplitState::Element { first: false },
+            (SplitState::Name { .. }, b'"') => return self.begin(byte),
+            (SplitState::Colon, b':') => {
                 self.others.push(b':');
-                State::Value
+                SplitState::Value
             }
-            (State::Value, b'[') if self.names_the_array() => {
+            (SplitState::Value, b'[') if self.names_the_array() => {
                 if std::mem::replace(&mut self.found, true) {
                     return Err(self.error(&format!("member '{}' occurs twice", self.array)));
                 }
-                // Its name and colon are not among the others, nor the comma before it.
+                // Removes the name, its colon and the comma before it from the other members.
                 self.others.truncate((self.name - 1).max(1));
-                State::Element { first: true }
+                SplitState::Element { first: true }
             }
-            (State::Value | State::Element { .. }, _) => return self.begin(byte),
-            (State::Start, _) => return Err(self.error("expected an object")),
-            (State::Name { .. }, _) => return Err(self.error("expected a name in quotes")),
-            (State::Colon, _) => return Err(self.error("expected a colon")),
-            (State::AfterValue, _) => return Err(self.error("expected , or }")),
-            (State::AfterElement, _) => return Err(self.error("expected , or ]")),
-            (State::End, _) => return Err(self.error("unexpected text after the value")),
+            (SplitState::Value | SplitState::Element { .. }, _) => return self.begin(byte),
+            (SplitState::Start, _) => return Err(self.error("expected an object")),
+            (SplitState::Name { .. }, _) => return Err(self.error("expected a name in quotes")),
+            (SplitState::Colon, _) => return Err(self.error("expected a colon")),
+            (SplitState::AfterValue, _) => return Err(self.error("expected , or }")),
+            (SplitState::AfterElement, _) => return Err(self.error("expected , or ]")),
+            (SplitState::End, _) => return Err(self.error("unexpected text after the value")),
         };
         self.state = next;
         self.at += 1;
@@ -201,7 +204,7 @@ impl ArraySplitter {
         Ok(())
     }
 
-    /// Goes on with a value; whether it ends before `self.at`.
+    /// Continues to scan a value. Returns whether it ends before `self.at`.
     fn scan_on(&mut self, mut scan: Scan) -> Result<bool, JsonError> {
         let mut ended = false;
         while let Some(&byte) = self.pending.get(self.at) {
@@ -239,6 +242,7 @@ impl ArraySplitter {
                 break;
             }
         }
+        // Checked after each piece, so a huge element fails early instead of filling the memory.
         if self.at - self.done > self.limit {
             let message = format!("more than {} bytes", self.limit);
             return Err(JsonError::new(ErrorKind::Size, self.before + self.done, message));
@@ -247,14 +251,14 @@ impl ArraySplitter {
         Ok(ended)
     }
 
-    /// Whether the member at hand is the array's: its name may be escaped.
+    /// Whether the current member is the array. Its name may contain escapes.
     fn names_the_array(&self) -> bool {
         let name = &self.others[self.name..self.others.len() - 1];
         let value = super::parse_value(name, super::Limits::default());
         value.is_ok_and(|value| value.as_value().as_str() == Some(&self.array))
     }
 
-    /// Keeps a part of another member.
+    /// Appends a part of another member to `others`.
     fn keep(&mut self, part: std::ops::Range<usize>) -> Result<(), JsonError> {
         self.others.extend_from_slice(&self.pending[part]);
         if self.others.len() > self.limit {

@@ -20,7 +20,7 @@ fn read(text: &str) -> DocBuf {
 }
 
 #[test]
-fn json_is_read() {
+fn parsing_maps_json_to_bson_types() {
     let text =
         " { \"a\" : [ 1 , -2.5e1 , true , false , null , [ ] , { } ] ,\t\"b\":{\"c\":\"d\"},\r\n\"\":\"\" } ";
     assert_eq!(read(text), doc! { "a": [1, -25.0, true, false, null, [], {}], "b": { "c": "d" }, "": "" });
@@ -35,7 +35,7 @@ fn json_is_read() {
 }
 
 #[test]
-fn mistakes_have_their_place() {
+fn parsing_reports_the_position_of_errors() {
     for (text, position) in [
         ("", 0),
         ("  ", 2),
@@ -64,7 +64,7 @@ fn mistakes_have_their_place() {
     ] {
         let error = parse(text).expect_err(text);
         assert_eq!((error.kind, error.position), (ErrorKind::Syntax, position), "{text}: {error}");
-        // What is skipped is looked at as closely.
+        // Skipped text is checked just as strictly.
         if text.starts_with("{\"") && !text.ends_with("}}") {
             let skipped = format!("{{\"_attachments\":{text}}}");
             assert!(couch(&skipped).is_err(), "{skipped}");
@@ -78,10 +78,10 @@ fn mistakes_have_their_place() {
 }
 
 #[test]
-fn of_names_that_occur_twice_the_last_value_counts() {
+fn plain_dialect_keeps_the_last_value_of_a_duplicate_name() {
     assert_eq!(read(r#"{"a":1,"b":2,"a":{"c":1,"c":[]}}"#), doc! { "a": { "c": [] }, "b": 2 });
     assert_eq!(read(r#"{"abc":1,"\u0061bc":2}"#), doc! { "abc": 2 });
-    // Many names, and names that differ in the middle only.
+    // Many names, and names that differ only in the middle.
     let mut rng = Rng::with_seed(3);
     for count in [2, 15, 16, 17, 40, 300] {
         let names: Vec<String> =
@@ -105,7 +105,7 @@ fn of_names_that_occur_twice_the_last_value_counts() {
 }
 
 #[test]
-fn what_only_begins_like_a_wrapper_is_an_object() {
+fn plain_dialect_keeps_objects_that_only_begin_like_wrappers() {
     for text in [
         r#"{"a":{"$date":"yesterday"}}"#,
         r#"{"a":{"$oid":"0102030405060708090a0b0c","b":1}}"#,
@@ -121,7 +121,7 @@ fn what_only_begins_like_a_wrapper_is_an_object() {
 }
 
 #[test]
-fn depth_and_size_are_limited() {
+fn parsing_limits_depth_and_size() {
     let nested = |levels: usize| format!("{}1{}", "{\"a\":[".repeat(levels), "]}".repeat(levels));
     assert!(parse(&nested(50)).is_ok());
     assert_eq!(parse(&nested(51)).unwrap_err().kind, ErrorKind::Depth);
@@ -130,7 +130,7 @@ fn depth_and_size_are_limited() {
     assert!(couch(&nested(50)).is_ok());
     let attachments = format!("{{\"_attachments\":{}}}", nested(100_000));
     assert_eq!(couch(&attachments).unwrap_err().kind, ErrorKind::Depth);
-    // A wrapper on the deepest level nests in the text, not in the values.
+    // A wrapper on the deepest level adds a level to the text, but not to the values.
     let deepest = |value: &str| format!("{}{value}{}", "{\"a\":".repeat(100), "}".repeat(100));
     for value in [r#"{"$date":{"$numberLong":"1"}}"#, r#"{"$binary":{"base64":"","subType":"00"}}"#] {
         assert!(parse(&deepest(value)).is_ok(), "{value}");
@@ -143,7 +143,7 @@ fn depth_and_size_are_limited() {
         assert_eq!(parse_document(text.as_bytes(), limits).unwrap_err().kind, ErrorKind::Size);
         assert_eq!(couch_with(&text, limits).unwrap_err().kind, ErrorKind::Size);
     }
-    // Of a wrapper counts what it becomes, not what it is while it is read.
+    // The limit applies to the value that a wrapper becomes, not to the object while it is parsed.
     let wrapped =
         format!("{{\"a\":{{\"$binary\":{{\"base64\":\"{}\",\"subType\":\"00\"}}}}}}", "A".repeat(100));
     assert!(parse_document(wrapped.as_bytes(), limits).is_ok());
@@ -152,7 +152,7 @@ fn depth_and_size_are_limited() {
 }
 
 #[test]
-fn couchdb_members_are_taken_apart() {
+fn parse_couch_separates_metadata_members() {
     let text = r#"{"a":1,"_id":"x","_rev":"1-\u0061","_deleted":true,"$__v":3,"_revisions":{"start":2,"ids":
         ["000102030405060708090a0b0c0d0e0F","ffffffffffffffffffffffffffffffff"]},"_revs_info":[{"x":1}],
         "_conflicts":[],"_deleted_conflicts":[],"_local_seq":7,"$_rev":"mine","_replication_state":"completed",
@@ -182,7 +182,7 @@ fn couchdb_members_are_taken_apart() {
 }
 
 #[test]
-fn what_couchdb_refuses_is_refused_in_its_words() {
+fn parse_couch_reports_couchdb_errors() {
     use ErrorKind::{BadRequest, DocValidation, IllegalId, Reserved, Syntax, Unstorable};
     for (text, kind, message) in [
         ("[]", BadRequest, "Document must be a JSON object"),
@@ -214,7 +214,7 @@ fn what_couchdb_refuses_is_refused_in_its_words() {
 }
 
 #[test]
-fn integers_that_javascript_rounds_keep_their_type() {
+fn exchange_mode_wraps_integers_that_javascript_would_round() {
     let doc = doc! { "a": 1i64 << 53, "b": (1i64 << 53) + 1, "c": i64::MIN, "d": 1.0, "e": -0.0, "f": 1e16, "g": 0.1 };
     let mut out = Vec::new();
     write_document(&mut out, doc.as_doc(), Mode::Exchange);
@@ -228,7 +228,7 @@ fn integers_that_javascript_rounds_keep_their_type() {
 }
 
 #[test]
-fn replicated_text_is_written_as_it_came() {
+fn replicated_dialect_preserves_the_text() {
     let exchange = |doc: &DocBuf| {
         let mut out = Vec::new();
         write_document(&mut out, doc.as_doc(), Mode::Exchange);
@@ -238,7 +238,7 @@ fn replicated_text_is_written_as_it_came() {
         parse_document_with(text.as_bytes(), Limits::default(), Dialect::Replicated)
             .unwrap_or_else(|error| panic!("{text}: {error}"))
     };
-    // Wrappers in the form in which they are written are their values, whatever space is between.
+    // A wrapper in the form that the writer produces is its value, with any white space.
     for (text, value) in [
         (r#"{"a":{"$date":"2024-05-06T07:08:09Z"}}"#, Value::DateTime(1_714_979_289_000)),
         (r#"{"a": { "$date" : "2024-05-06T07:08:09Z"} }"#, Value::DateTime(1_714_979_289_000)),
@@ -254,7 +254,7 @@ fn replicated_text_is_written_as_it_came() {
         assert!(!matches!(doc.as_doc().get("a"), Some(Value::Document(_))), "{text}");
         assert_eq!(doc, read(text), "{text}");
     }
-    // Others are objects.
+    // Other wrappers stay objects.
     for value in [
         r#"{"$date":"2024-05-06T07:08:09+02:00"}"#,
         r#"{"$date":"2024-05-06T07:08:09.000Z"}"#,
@@ -273,7 +273,7 @@ fn replicated_text_is_written_as_it_came() {
         assert!(matches!(doc.as_doc().get("a"), Some(Value::Document(_))), "{text}");
         assert_eq!(exchange(&doc), text);
     }
-    // What this server writes reads as it did.
+    // Text that this server wrote parses to the same document.
     let mut rng = Rng::with_seed(13);
     for _ in 0..5_000 {
         let doc = random::document(&mut rng, 3);
@@ -284,13 +284,13 @@ fn replicated_text_is_written_as_it_came() {
             assert_eq!(twice, read(&text), "{text}");
         }
     }
-    // However deep, each byte is read twice at most.
+    // At any depth, the reader reads each byte at most twice.
     let deep = format!("{}1{}", r#"{"$date":"#.repeat(99), "}".repeat(99));
     assert_eq!(exchange(&replicated(&deep)), deep);
 }
 
 #[test]
-fn what_is_exchanged_comes_back_equal_and_keeps_its_types() {
+fn keep_types_restores_types_after_an_exchange() {
     let mut rng = Rng::with_seed(7);
     for _ in 0..5_000 {
         let doc = random::document(&mut rng, 3);
@@ -300,7 +300,7 @@ fn what_is_exchanged_comes_back_equal_and_keeps_its_types() {
         let back = parse_document_with(&out, Limits::default(), dialect).unwrap();
         assert_eq!(crate::compare_docs(doc.as_doc(), back.as_doc(), None), std::cmp::Ordering::Equal);
         assert!(Doc::validate(back.as_doc().as_bytes()).is_ok());
-        // Exact, once the types are kept: but for NaN's bits, decimals' forms, and names that occur twice.
+        // After `keep_types` the result is exact, apart from NaN's bits, decimal forms and duplicate names.
         let kept = keep_types(doc.as_doc(), back.as_doc()).unwrap_or(back);
         let canonical = |doc: &DocBuf| extjson::to_json(doc.as_doc(), Mode::Canonical);
         if unique(doc.as_doc()) {
@@ -309,7 +309,7 @@ fn what_is_exchanged_comes_back_equal_and_keeps_its_types() {
     }
 }
 
-/// Whether no name occurs twice in a document or below.
+/// Whether no name occurs twice in a document or in a nested one.
 fn unique(doc: Doc<'_>) -> bool {
     let names: Vec<&[u8]> = doc.iter().map(|element| element.key).collect();
     let once = |name: &&[u8]| names.iter().filter(|other| *other == name).count() == 1;
@@ -317,14 +317,14 @@ fn unique(doc: Doc<'_>) -> bool {
         && doc.iter().all(|element| match element.value() {
             Value::Document(doc) => unique(doc),
             Value::Array(array) => unique(Doc::trusted(array.as_bytes())),
-            // Scopes are not looked into, nor are their numbers kept.
+            // `keep_types` does not enter scopes, so numbers in them may change type.
             Value::JavaScriptWithScope { .. } => false,
             _ => true,
         })
 }
 
 #[test]
-fn equal_numbers_keep_their_type() {
+fn keep_types_keeps_the_type_of_equal_numbers() {
     let old =
         doc! { "a": 2.0, "b": 5i64, "c": { "d": [1.0, 2i64, { "e": 3.0 }], "f": "x" }, "g": -0.0, "h": 1 };
     let new =
@@ -335,7 +335,7 @@ fn equal_numbers_keep_their_type() {
     assert_eq!(keep_types(old.as_doc(), new.as_doc()), Some(kept.clone()));
     assert_eq!(keep_types(kept.as_doc(), kept.as_doc()), None);
     assert_eq!(keep_types(doc! { "a": 1 }.as_doc(), doc! { "a": 2.0, "b": [1] }.as_doc()), None);
-    // Other types are never made of numbers, nor a decimal.
+    // Numbers never become other types or decimals.
     let old = doc! { "a": Value::DateTime(1), "b": true, "c": Value::Decimal128(crate::Decimal128::ZERO) };
     assert_eq!(keep_types(old.as_doc(), doc! { "a": 1, "b": 1, "c": 0 }.as_doc()), None);
     // Many members in another order.
@@ -350,7 +350,7 @@ fn equal_numbers_keep_their_type() {
 }
 
 #[test]
-fn ids_have_one_text() {
+fn id_texts_are_unique() {
     let hex = "0102030405060708090a0b0c";
     let oid = crate::ObjectId::parse_hex(hex).unwrap();
     for (id, text) in [
@@ -391,7 +391,7 @@ fn ids_have_one_text() {
 }
 
 #[test]
-fn ids_go_both_ways() {
+fn random_ids_survive_a_round_trip() {
     let mut rng = Rng::with_seed(11);
     for _ in 0..5_000 {
         let id = random::value(&mut rng, 2);
@@ -402,7 +402,7 @@ fn ids_go_both_ways() {
         id_to_text(back.as_value(), &mut again);
         assert_eq!(again, text);
         assert_eq!(crate::compare(id.as_value(), back.as_value()), std::cmp::Ordering::Equal);
-        // Strings that look like ids of other types, and like those again, are told from them.
+        // Strings that look like ids of other types, or like such strings again, stay distinct from them.
         for _ in 0..3 {
             let string = text;
             text = String::new();
@@ -410,7 +410,7 @@ fn ids_go_both_ways() {
             let back = id_from_text(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
             assert_eq!(back.as_value(), Value::String(&string));
         }
-        // Any text is refused, or is the one text of its id.
+        // Any text is rejected or is the only text of its id.
         let end = ["", "\"", "}", " "][rng.usize(..4)];
         let mutated: String = text.chars().filter(|_| rng.u8(..8) > 0).chain(end.chars()).collect();
         if let Ok(id) = id_from_text(&mutated) {
@@ -422,7 +422,7 @@ fn ids_go_both_ways() {
 }
 
 #[test]
-fn random_bytes_are_read_or_refused() {
+fn parsing_random_bytes_does_not_panic() {
     let mut rng = Rng::with_seed(5);
     let seed = br#"{"a":[1,2.5,{"$date":{"$numberLong":"1"}}],"_id":"x\u00e9\ud83d\ude00","$_b":null,"_attachments":{"a":{}}}"#;
     for _ in 0..20_000 {
@@ -446,7 +446,7 @@ fn random_bytes_are_read_or_refused() {
     }
 }
 
-/// Splits text that comes in pieces of the given lengths.
+/// Splits text that is fed in pieces of the given lengths.
 fn split(
     text: &[u8],
     limit: usize,
@@ -467,7 +467,7 @@ fn split(
 }
 
 #[test]
-fn bodies_are_split() {
+fn splitter_returns_elements_and_other_members() {
     let mut rng = Rng::with_seed(9);
     for (text, elements, others) in [
         (r#"{"docs":[]}"#, vec![], "{}"),

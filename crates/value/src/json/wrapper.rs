@@ -1,4 +1,4 @@
-//! The type wrappers of Extended JSON, taken off documents whose own members were read already.
+//! Converts documents that are Extended JSON type wrappers to their values. The members are already parsed.
 
 use crate::owned::ValueBuf;
 use crate::scalar::{Decimal128, ObjectId, Timestamp};
@@ -6,20 +6,20 @@ use crate::view::{Doc, Value};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// What a document is whose first name begins with a dollar.
+/// The result for a document whose first name begins with a dollar.
 pub(super) enum Unwrapped {
-    /// The wrapper of this value.
+    /// The document wraps this value.
     Value(ValueBuf),
-    /// A document like any other.
+    /// The document is not a wrapper.
     Ordinary,
-    /// It has a wrapper's first name, but not its form; in words.
+    /// The document begins like a wrapper but is not valid; the text says why.
     Invalid(String),
 }
 
-/// How a wrapper's first member becomes the value.
+/// Converts the value of a wrapper's first member.
 type Unwrap = fn(Value<'_>) -> Option<ValueBuf>;
 
-/// Every wrapper that has one member.
+/// The wrappers that have one member.
 const WRAPPERS: &[(&str, Unwrap)] = &[
     ("$oid", |content| Some(Value::ObjectId(ObjectId::parse_hex(content.as_str()?)?).to_owned())),
     ("$date", date),
@@ -56,13 +56,13 @@ const WRAPPERS: &[(&str, Unwrap)] = &[
     ("$undefined", |content| (content == Value::Boolean(true)).then(|| Value::Undefined.to_owned())),
 ];
 
-/// Whether a wrapper's first member has that name.
+/// Whether a wrapper's first member may have this name.
 #[inline]
 pub(super) fn is_name(name: &[u8]) -> bool {
     name.first() == Some(&b'$') && WRAPPERS.iter().any(|(known, _)| known.as_bytes() == name)
 }
 
-/// Takes the wrapper off a document, if it is one.
+/// Unwraps a document, if it is a wrapper.
 pub(super) fn unwrap(doc: Doc<'_>) -> Unwrapped {
     let mut elements = doc.iter();
     let Some(first) = elements.next() else { return Unwrapped::Ordinary };
@@ -79,7 +79,7 @@ pub(super) fn unwrap(doc: Doc<'_>) -> Unwrapped {
                 Some(Value::JavaScriptWithScope { code, scope }.to_owned())
             }
             ("$code", "$scope", ..) => None,
-            // The form of version 1 has the subtype beside the content.
+            // Version 1 of the format has the subtype beside the content.
             ("$binary", "$type", Value::String(text), Value::String(subtype)) => binary(text, subtype),
             ("$binary", "$type", ..) => None,
             (_, extra, ..) => return beside(extra, name),
@@ -117,7 +117,7 @@ fn regular_expression(content: Value<'_>) -> Option<ValueBuf> {
     Some(Value::Regex { pattern, options: &sorted.into_iter().collect::<String>() }.to_owned())
 }
 
-/// A double's text: what Rust reads, but infinities and NaN only in their JSON spelling.
+/// Parses a double as Rust does, but accepts infinities and NaN only in their JSON spelling.
 fn double(text: &str) -> Option<f64> {
     match text {
         "NaN" => Some(f64::NAN),
@@ -134,14 +134,14 @@ fn binary(content: &str, subtype: &str) -> Option<ValueBuf> {
     let subtype = u8::from_str_radix(subtype, 16).ok()?;
     let mut bytes = STANDARD.decode(content).ok()?;
     if subtype == 2 {
-        // The old subtype repeats its length inside.
+        // The old subtype 2 repeats its length inside.
         let length = i32::try_from(bytes.len()).ok()?;
         bytes.splice(0..0, length.to_le_bytes());
     }
     Some(Value::Binary { subtype, bytes: &bytes }.to_owned())
 }
 
-/// The 16 bytes of `c8edabc3-f738-4ca3-b68d-ab92a91478a3`.
+/// Parses the 16 bytes of a UUID such as `c8edabc3-f738-4ca3-b68d-ab92a91478a3`.
 fn uuid(text: &str) -> Option<[u8; 16]> {
     let dashes = [8, 13, 18, 23];
     if text.len() != 36 || !text.bytes().enumerate().all(|(at, byte)| (byte == b'-') == dashes.contains(&at))

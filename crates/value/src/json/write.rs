@@ -1,6 +1,6 @@
 //! The writer: BSON to text.
 //!
-//! The types that most documents consist of are written from their raw bytes; the others through their values.
+//! The most common types are written directly from their raw bytes, the others through [`Value`].
 
 use super::couch::UNDERSCORED;
 use super::scan::plain_length;
@@ -10,21 +10,21 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use std::io::Write;
 
-/// Which form is written.
+/// The form of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Every type is kept.
+    /// Every type is preserved.
     Canonical,
-    /// Numbers and dates of this era read as in plain JSON.
+    /// Numbers, and dates of the years 1970 to 9999, are written as in plain JSON.
     Relaxed,
-    /// As relaxed, but integers that a JavaScript client would round keep their type.
+    /// Like relaxed, but integers that a JavaScript client would round keep their type.
     Exchange,
 }
 
-/// The last millisecond of the year 9999, after which relaxed dates are numbers.
+/// The last millisecond of the year 9999. Later dates are written as numbers.
 const LAST_DATE: i64 = 253_402_300_799_999;
 
-/// The largest integer up to which JavaScript's numbers are exact.
+/// The largest integer below which JavaScript's numbers are exact.
 const SAFE_INTEGER: u64 = 1 << 53;
 
 /// Appends a document as one line of JSON without spaces.
@@ -74,7 +74,7 @@ pub fn write_value(out: &mut Vec<u8>, value: Value<'_>, mode: Mode) {
             out.push(b']');
         }
         Value::Binary { subtype, bytes } => {
-            // The old subtype 2 repeats its length inside; its content is what follows.
+            // The old subtype 2 repeats its length inside; the content follows it.
             let content = if subtype == 2 { bytes.get(4..).unwrap_or_default() } else { bytes };
             let content = STANDARD.encode(content);
             format(out, format_args!(r#"{{"$binary":{{"base64":"{content}","subType":"{subtype:02x}"}}}}"#));
@@ -119,14 +119,14 @@ pub fn write_string(out: &mut Vec<u8>, text: &str) {
     string(out, text.as_bytes());
 }
 
-/// Appends the members of a document that is sent over HTTP, all but `_id`, with the names that they have there: a
-/// field `_class` becomes the member `$_class`, and `$_rev`, which no stored document has, the member `_rev`. Each has a comma before it, unless `out` ends with the brace of the
-/// object that they belong to.
+/// Appends all members of a document except `_id`, with the names that HTTP clients see: a field `_class` becomes the
+/// member `$_class`, and `$_rev`, which no stored document has, becomes the member `_rev`. Each member is preceded by a
+/// comma, unless `out` ends with the opening brace of the object.
 pub fn write_couch_members(out: &mut Vec<u8>, doc: Doc<'_>) {
     write_couch_members_as(out, doc, Mode::Exchange);
 }
 
-/// The same in another form: for peers that keep integers of any size, [`Mode::Relaxed`] writes all of them as digits.
+/// The same in another mode. For peers that keep integers of any size, [`Mode::Relaxed`] writes all of them as digits.
 pub fn write_couch_members_as(out: &mut Vec<u8>, doc: Doc<'_>, mode: Mode) {
     for element in doc {
         if let [b'$', name @ ..] = element.key
@@ -146,7 +146,7 @@ pub fn write_couch_members_as(out: &mut Vec<u8>, doc: Doc<'_>, mode: Mode) {
     }
 }
 
-/// Appends the comma before a member. Whatever ends a member, it is no opening brace.
+/// Appends the comma before a member. No member ends with an opening brace.
 #[inline]
 fn begin_member(out: &mut Vec<u8>) {
     if out.last() != Some(&b'{') {
@@ -164,7 +164,7 @@ fn member(out: &mut Vec<u8>, name: &[u8], value: RawValue<'_>, mode: Mode) {
 #[inline]
 fn raw(out: &mut Vec<u8>, value: RawValue<'_>, mode: Mode) {
     match (value.tag, value.bytes) {
-        // The length in front and the NUL at the end are not of the text.
+        // Skips the length in front and the NUL at the end.
         (Type::String, [_, _, _, _, text @ .., 0]) => string(out, text),
         (Type::Int32, &[a, b, c, d]) if mode != Mode::Canonical => {
             integer(out, i32::from_le_bytes([a, b, c, d]).into());
@@ -190,7 +190,7 @@ fn date(out: &mut Vec<u8>, millis: i64, plain: bool) {
     }
 }
 
-/// Appends an object of one member whose value is a string.
+/// Appends an object with one member whose value is a string.
 fn wrapped(out: &mut Vec<u8>, name: &str, text: &str) {
     format(out, format_args!(r#"{{"{name}":"#));
     write_string(out, text);
@@ -202,7 +202,7 @@ fn string(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'"');
     let mut rest = text;
     loop {
-        // What needs no escape is copied in one piece.
+        // Copies text that needs no escape in one piece.
         let (plain, special) = rest.split_at(plain_length(rest));
         out.extend_from_slice(plain);
         let Some((&byte, after)) = special.split_first() else { break };

@@ -1,6 +1,6 @@
-//! Keys back into values.
+//! Decodes keys into values.
 
-use super::types::{Exception, Reader};
+use super::types::{Exception, ExceptionReader};
 use super::{Direction, class, number};
 use crate::builder::{ArrayBuilder, DocBuilder};
 use crate::owned::ValueBuf;
@@ -8,43 +8,43 @@ use crate::scalar::{ObjectId, Timestamp};
 use crate::validate::MAX_DEPTH;
 use crate::view::{Array, Value};
 
-/// Reads a whole key: one value per direction, and nothing after them. `None` if the bytes are not such a key, or were
-/// made under a collation.
+/// Decodes a whole key: one value for each direction and nothing after them. `None` if the bytes are not such a key, or
+/// if it was made with a collation.
 pub fn decode(key: &[u8], types: &[u8], directions: &[Direction]) -> Option<Vec<ValueBuf>> {
     let mut decoder = Decoder::new(key, types);
     let values = directions.iter().map(|&direction| decoder.next(direction)).collect::<Option<Vec<_>>>()?;
     decoder.rest().is_empty().then_some(values)
 }
 
-/// Reads a key's values one after the other.
+/// Decodes a key's values one at a time.
 #[derive(Clone, Debug)]
 pub struct Decoder<'a> {
     rest: &'a [u8],
-    types: Reader<'a>,
-    /// 0xFF within a descending value.
+    types: ExceptionReader<'a>,
+    /// 0xFF within a descending value, 0 otherwise.
     flip: u8,
 }
 
 impl<'a> Decoder<'a> {
-    /// Reads the key at the front of `key`, with the types that [`Types::as_bytes`](super::Types::as_bytes) gave.
+    /// Decodes the key at the front of `key`, with the types from [`Types::as_bytes`](super::Types::as_bytes).
     pub fn new(key: &'a [u8], types: &'a [u8]) -> Decoder<'a> {
-        Decoder { rest: key, types: Reader::new(types), flip: 0 }
+        Decoder { rest: key, types: ExceptionReader::new(types), flip: 0 }
     }
 
-    /// The next value, which was encoded in `direction`. After a `None` the decoder is of no more use.
+    /// The next value, which was encoded in `direction`. After a `None` the decoder must not be used.
     pub fn next(&mut self, direction: Direction) -> Option<ValueBuf> {
         self.flip = if direction == Direction::Descending { 0xFF } else { 0 };
         let class = self.byte()?;
         self.value(class, 2 * MAX_DEPTH)
     }
 
-    /// Appends the next value, which was encoded in `direction`, to a document, and tells whether it is null. After a
-    /// `None` neither the decoder nor the document is of more use.
+    /// Appends the next value, which was encoded in `direction`, to a document, and returns whether it is null. After a
+    /// `None` neither the decoder nor the document may be used.
     pub fn append_next(&mut self, direction: Direction, name: &str, doc: &mut DocBuilder) -> Option<bool> {
         self.flip = if direction == Direction::Descending { 0xFF } else { 0 };
         let class = self.byte()?;
         if class == class::STRING && self.flip == 0 {
-            // Most text lies in a key as it is.
+            // Most text needs no escapes and can be copied.
             let end = memchr::memchr(0, self.rest)?;
             let (text, rest) = self.rest.split_at(end);
             if memchr::memchr(1, text).is_none() {
@@ -64,11 +64,11 @@ impl<'a> Decoder<'a> {
         Some(is_null)
     }
 
-    /// Passes over the next value, which was encoded in `direction`. After a `None` the decoder is of no more use.
+    /// Skips the next value, which was encoded in `direction`. After a `None` the decoder must not be used.
     pub fn skip(&mut self, direction: Direction) -> Option<()> {
         let flip = if direction == Direction::Descending { 0xFF } else { 0 };
         match self.rest.first()? ^ flip {
-            // The numbers and strings inside have types of their own.
+            // The numbers and strings inside have entries in the types, which must be skipped as well.
             class::DOCUMENT | class::ARRAY | class::JAVASCRIPT_WITH_SCOPE => {
                 self.next(direction)?;
             }
@@ -82,12 +82,12 @@ impl<'a> Decoder<'a> {
         Some(())
     }
 
-    /// What follows the values read so far.
+    /// The bytes after the values decoded so far.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// Reads what follows the class byte. Documents and arrays may nest `depth` levels deep.
+    /// Decodes the bytes after the class byte. Documents and arrays may nest `depth` levels deep.
     fn value(&mut self, class: u8, depth: usize) -> Option<ValueBuf> {
         let depth = depth.checked_sub(1)?;
         Some(match class {
@@ -150,7 +150,7 @@ impl<'a> Decoder<'a> {
         })
     }
 
-    /// Reads a document's fields after its class byte.
+    /// Decodes a document's fields, after its class byte.
     fn document(&mut self, depth: usize) -> Option<DocBuilder> {
         let mut doc = DocBuilder::new();
         loop {
@@ -194,9 +194,9 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Reads escaped bytes that are text.
+    /// Decodes escaped bytes that are text.
     fn text(&mut self) -> Option<String> {
-        // The end is the first zero: no escape contains one.
+        // The first zero is the terminator: no escape contains one.
         let end = memchr::memchr(self.flip, self.rest)?;
         let mut bytes = self.bytes(end)?;
         self.byte()?;

@@ -1,13 +1,12 @@
 //! Numbers in keys: all four types in one order, by exact value.
 //!
-//! - From 1 up to 2^63 a number is its integer part, doubled, in as few bytes as it needs (their count is in the class
-//!   byte); the lowest bit says that there is a fraction, which follows as 55 binary digits and a bit that says that
-//!   there is more.
-//! - Outside that it is the bits of the largest double not above it, shifted left, and the same bit.
-//! - "More" is only ever needed by decimals: their decimal digits follow, two in a byte. They decide between numbers
-//!   whose binary digits are the same.
+//! - From 1 up to 2^63, a number is its integer part, doubled, in as few bytes as it needs; the class byte gives their
+//!   count. The lowest bit tells whether a fraction follows: 55 binary digits, and a bit for "more".
+//! - Outside that range, a number is the bits of the largest double not above it, shifted left, and the same bit.
+//! - Only decimals need "more": their decimal digits follow, two in a byte. They order numbers whose binary digits are
+//!   the same.
 //!
-//! Negative numbers are the complement of their magnitude's bytes.
+//! The bytes of a negative number are the complement of its magnitude's bytes.
 
 use super::class;
 use super::types::Exception;
@@ -21,17 +20,17 @@ use std::cmp::Ordering;
 /// How many binary digits of a fraction are written.
 const FRACTION_BITS: u32 = 55;
 
-/// Makes the exponent of a decimal's first digit (-6176 and up) positive.
+/// The bias that makes the exponent of a decimal's first digit (-6176 and up) positive.
 const FIRST_DIGIT_BIAS: i32 = 8192;
 
-/// How a decimal differs from what its key bytes suggest.
+/// How a decimal differs from the value that its key bytes suggest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DecimalForm {
-    /// Not at all.
+    /// It does not differ.
     Suggested,
-    /// The bytes give the value; this is its exponent.
+    /// The bytes give the value; only this exponent must be stored.
     Exponent(i16),
-    /// All of it must be kept.
+    /// The whole decimal must be stored.
     Opaque,
 }
 
@@ -65,7 +64,7 @@ pub(super) fn double(out: &mut Vec<u8>, number: f64) {
         if fraction == 0.0 {
             whole(out, negative, integer << 1);
         } else {
-            // Above 1 a double has at most 52 binary digits of fraction: nothing is lost.
+            // From 1 on, a double has at most 52 binary digits of fraction, so no digit is lost.
             let bits = (fraction * (1u64 << FRACTION_BITS) as f64) as u64;
             mixed(out, negative, integer, bits, false);
         }
@@ -92,9 +91,10 @@ pub(super) fn decimal(out: &mut Vec<u8>, number: Decimal128) -> DecimalForm {
         Parts::Finite { negative, coefficient, exponent } => (negative, coefficient, exponent),
     };
     let (first, digits) = number::scaled(coefficient, exponent);
-    // From 1 up to 10^20, which is above 2^63: the integer part fits easily.
+    // From 1 up to 10^20, which is above 2^63. The integer part fits a `u128` with space left.
     if (0..20).contains(&first) {
-        // Few places, the usual case, are divided off as they are; else all digits are taken as 38.
+        // Usually there are few decimal places and the coefficient is divided as it is; otherwise it is scaled to 38
+        // digits.
         let (digits, places) =
             if (-21..0).contains(&exponent) { (coefficient, -exponent) } else { (digits, 37 - first) };
         let unit = 10u128.pow(places.unsigned_abs());
@@ -127,7 +127,7 @@ pub(super) fn decimal(out: &mut Vec<u8>, number: Decimal128) -> DecimalForm {
     form(coefficient, exponent)
 }
 
-/// How a decimal with "more" digits differs from one without trailing zeros.
+/// How a decimal with "more" digits differs from the same decimal without trailing zeros.
 fn form(coefficient: u128, exponent: i32) -> DecimalForm {
     if coefficient.is_multiple_of(10) {
         DecimalForm::Exponent(exponent as i16)
@@ -136,7 +136,7 @@ fn form(coefficient: u128, exponent: i32) -> DecimalForm {
     }
 }
 
-/// Drops a coefficient's trailing zeros.
+/// Removes a coefficient's trailing zeros.
 fn without_trailing_zeros(mut coefficient: u128, mut exponent: i32) -> (u128, i32) {
     while coefficient != 0 && coefficient.is_multiple_of(10) {
         coefficient /= 10;
@@ -145,7 +145,7 @@ fn without_trailing_zeros(mut coefficient: u128, mut exponent: i32) -> (u128, i3
     (coefficient, exponent)
 }
 
-/// The largest double that is not above coefficient × 10^exponent, which is not zero.
+/// The largest double not above coefficient × 10^exponent. The coefficient is not zero.
 fn double_not_above(coefficient: u128, exponent: i32) -> f64 {
     let nearest: f64 = format!("{coefficient}e{exponent}").parse().unwrap_or(0.0);
     if nearest == f64::INFINITY {
@@ -157,8 +157,8 @@ fn double_not_above(coefficient: u128, exponent: i32) -> f64 {
     }
 }
 
-/// The first [`FRACTION_BITS`] binary digits of fraction / unit, and whether that leaves something. Both are below
-/// 10^38, but doubling `fraction` needs 128 bits.
+/// The first [`FRACTION_BITS`] binary digits of fraction / unit, and whether digits remain. Both are below 10^38, and
+/// doubling `fraction` needs 128 bits.
 fn binary_fraction(mut fraction: u128, unit: u128) -> (u64, bool) {
     if unit < 1 << 72 {
         let shifted = fraction << FRACTION_BITS;
@@ -176,7 +176,7 @@ fn binary_fraction(mut fraction: u128, unit: u128) -> (u64, bool) {
     (bits, fraction != 0)
 }
 
-/// Writes class and bytes of a doubled integer part.
+/// Writes the class byte and the bytes of a doubled integer part.
 #[inline]
 fn whole(out: &mut Vec<u8>, negative: bool, doubled: u64) {
     let length = 8 - doubled.leading_zeros() as usize / 8;
@@ -206,13 +206,13 @@ fn binary(out: &mut Vec<u8>, negative: bool, magnitude: f64, more: bool) {
     out.extend_from_slice(&if negative { !bits } else { bits }.to_be_bytes());
 }
 
-/// Writes the `width` decimal digits of `digits` two in a byte, without trailing zeros, ended by 0.
+/// Writes the `width` decimal digits of `digits` two in a byte, without trailing zeros, and a terminating 0.
 fn digit_pairs(out: &mut Vec<u8>, negative: bool, digits: u128, width: u32) {
     let at = out.len();
     let mut rest = digits;
     let mut unit = 10u128.pow(width);
     while rest != 0 {
-        // An odd last digit counts as a pair with 0.
+        // An odd last digit is paired with 0.
         let pair = if unit >= 100 {
             unit /= 100;
             let pair = rest / unit;
@@ -233,19 +233,20 @@ fn complement_if(condition: bool, bytes: &mut [u8]) {
     }
 }
 
-/// What a number's key bytes say.
+/// A number's magnitude as read from its key bytes.
 enum Magnitude {
     Integer(u64),
     Double(f64),
     Decimal { coefficient: u128, exponent: i32 },
 }
 
-/// Reads the number of class `class` whose other bytes `next` gives.
+/// Decodes the number of class `class`. `next` returns its other bytes.
 pub(super) fn decode(
     class: u8,
     mut next: impl FnMut() -> Option<u8>,
     exception: Option<Exception>,
 ) -> Option<ValueBuf> {
+    // These exceptions carry the whole value, so the key bytes are only skipped.
     match exception {
         Some(Exception::DoubleBits(bits)) => {
             skip(class, &mut next)?;
@@ -292,12 +293,12 @@ pub(super) fn decode(
     Some(ValueBuf::new(value))
 }
 
-/// Passes over a number's bytes.
+/// Skips a number's bytes.
 pub(super) fn skip(class: u8, next: &mut impl FnMut() -> Option<u8>) -> Option<()> {
     magnitude(class, next).map(|_| ())
 }
 
-/// A decimal with another exponent but the same value, if there is one.
+/// The same value with another exponent, if that can be represented.
 fn rescaled(negative: bool, coefficient: u128, exponent: i32, wanted: i32) -> Option<Decimal128> {
     let (coefficient, exponent) = without_trailing_zeros(coefficient, exponent);
     let zeros = u32::try_from(exponent - wanted).ok()?;
@@ -309,7 +310,7 @@ fn magnitude(class: u8, next: &mut impl FnMut() -> Option<u8>) -> Option<Magnitu
     let flip = if class < class::ZERO { 0xFF } else { 0 };
     let mut next = || Some(next()? ^ flip);
     let length = match class {
-        // The class lies below zero, so it is negated.
+        // NaN's class is below zero, so the caller negates it.
         class::NAN => return Some(Magnitude::Double(-f64::NAN)),
         class::NEGATIVE_INFINITY | class::POSITIVE_INFINITY => return Some(Magnitude::Double(f64::INFINITY)),
         class::ZERO => return Some(Magnitude::Integer(0)),
@@ -347,7 +348,7 @@ fn big_endian(length: u8, next: &mut impl FnMut() -> Option<u8>) -> Option<u64> 
     (0..length).try_fold(0, |number: u64, _| Some(number << 8 | u64::from(next()?)))
 }
 
-/// Reads digit pairs: the digits as a number, and how many there are.
+/// Reads digit pairs: the digits as a number, and their count.
 fn read_digit_pairs(next: &mut impl FnMut() -> Option<u8>) -> Option<(u128, u32)> {
     let (mut digits, mut width) = (0u128, 0);
     loop {

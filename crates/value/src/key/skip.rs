@@ -1,9 +1,9 @@
-//! Where one value of a key ends, also of a key made under a collation.
+//! Finds where the first value of a key ends, also in keys made with a collation.
 
 use super::{Direction, class, number};
 use crate::validate::MAX_DEPTH;
 
-/// How many bytes the first value of `key` takes, which was encoded in `direction`. `None` for damaged bytes.
+/// How many bytes the first value of `key` occupies. It was encoded in `direction`. `None` for damaged bytes.
 pub fn skip(key: &[u8], direction: Direction) -> Option<usize> {
     let mut at = Cursor { rest: key, flip: if direction == Direction::Descending { 0xFF } else { 0 } };
     let class = at.byte()?;
@@ -87,7 +87,7 @@ impl Cursor<'_> {
         }
     }
 
-    /// Escaped bytes end at a zero; an escape is never followed by one.
+    /// Escaped bytes end at a zero; no escape contains one.
     fn escaped(&mut self) -> Option<()> {
         let end = memchr::memchr(self.flip, self.rest)?;
         self.bytes(end + 1)
@@ -101,7 +101,7 @@ mod tests {
     use crate::{ObjectId, Value, doc};
 
     #[test]
-    fn finds_the_end_of_every_type() {
+    fn skip_finds_the_end_of_every_type() {
         let nested = doc! { "a": [1, "x\0y", { "b": 1.5 }], "c": null };
         let values = [
             Value::Int32(-7),

@@ -27,7 +27,7 @@ fn check_order(a: &ValueBuf, b: &ValueBuf) {
 }
 
 #[test]
-fn numbers_order_as_they_compare() {
+fn encoded_numbers_sort_as_they_compare() {
     let mut rng = Rng::with_seed(1);
     for _ in 0..20 {
         let numbers: Vec<_> = (0..60).map(|_| ValueBuf::new(random::number(&mut rng))).collect();
@@ -40,7 +40,7 @@ fn numbers_order_as_they_compare() {
 }
 
 #[test]
-fn a_number_orders_next_to_its_neighbours_of_other_types() {
+fn encoded_numbers_sort_between_close_numbers_of_other_types() {
     let mut rng = Rng::with_seed(2);
     for _ in 0..5_000 {
         let Value::Double(double) = (match rng.bool() {
@@ -73,7 +73,7 @@ fn a_number_orders_next_to_its_neighbours_of_other_types() {
 }
 
 #[test]
-fn values_of_all_types_order_as_they_compare() {
+fn encoded_values_sort_as_they_compare() {
     let mut rng = Rng::with_seed(3);
     for _ in 0..20 {
         let values: Vec<_> = (0..60).map(|_| random::value(&mut rng, 3)).collect();
@@ -86,7 +86,7 @@ fn values_of_all_types_order_as_they_compare() {
 }
 
 #[test]
-fn keys_give_their_values_back() {
+fn decode_returns_the_encoded_values() {
     let mut rng = Rng::with_seed(4);
     for _ in 0..5_000 {
         let values: Vec<_> = (0..3).map(|_| random::value(&mut rng, 3)).collect();
@@ -102,7 +102,7 @@ fn keys_give_their_values_back() {
 }
 
 #[test]
-fn what_is_no_number_keeps_its_bits() {
+fn decode_keeps_the_bits_of_nan() {
     for bits in [0x7FF8_0000_0000_0000, 0x7FF8_0000_0000_0001, 0xFFF8_0000_0000_0000] {
         for direction in [Direction::Ascending, Direction::Descending] {
             let (bytes, types) = key(Value::Double(f64::from_bits(bits)), direction);
@@ -113,11 +113,11 @@ fn what_is_no_number_keeps_its_bits() {
 }
 
 #[test]
-fn compound_keys_order_part_by_part() {
+fn compound_keys_sort_part_by_part() {
     let mut rng = Rng::with_seed(5);
     for _ in 0..5_000 {
         let [a, b, c, d] = std::array::from_fn(|_| random::value(&mut rng, 1));
-        // Equal first parts are otherwise rare.
+        // Equal first parts are rare otherwise.
         let c = if rng.bool() { a.clone() } else { c };
         let compound = |first: &ValueBuf, second: &ValueBuf| {
             let mut out = Vec::new();
@@ -131,7 +131,7 @@ fn compound_keys_order_part_by_part() {
 }
 
 #[test]
-fn damaged_keys_do_not_panic() {
+fn decoding_damaged_keys_does_not_panic() {
     let mut rng = Rng::with_seed(6);
     for _ in 0..5_000 {
         let (mut out, types) = key(random::value(&mut rng, 2).as_value(), Direction::Ascending);
@@ -149,7 +149,7 @@ fn damaged_keys_do_not_panic() {
 }
 
 #[test]
-fn type_bounds_hold_exactly_the_types_of_a_rank() {
+fn type_bounds_enclose_exactly_the_types_of_a_rank() {
     let mut rng = Rng::with_seed(7);
     let tags: Vec<Type> = (0..=u8::MAX).filter_map(Type::from_byte).collect();
     for _ in 0..2_000 {
@@ -166,7 +166,7 @@ fn type_bounds_hold_exactly_the_types_of_a_rank() {
 }
 
 #[test]
-fn common_values_are_short_and_need_no_types() {
+fn common_values_have_short_keys_without_types() {
     for (value, length) in [
         (Value::Int32(0), 1),
         (Value::Int32(30), 2),
@@ -185,7 +185,7 @@ fn common_values_are_short_and_need_no_types() {
 }
 
 #[test]
-fn equal_numbers_of_different_types_have_one_key() {
+fn equal_numbers_of_different_types_share_a_key() {
     let hundredths = Decimal128::from_parts(false, 100, -2).map(Value::Decimal128);
     let one = key(Value::Int32(1), Direction::Ascending);
     for value in [Some(Value::Int64(1)), Some(Value::Double(1.0)), hundredths].into_iter().flatten() {
@@ -197,7 +197,7 @@ fn equal_numbers_of_different_types_have_one_key() {
 }
 
 #[test]
-fn the_byte_format_stays() {
+fn key_bytes_match_the_disk_format() {
     let hex = |value: Value<'_>| {
         key(value, Direction::Ascending).0.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
     };

@@ -1,8 +1,9 @@
-//! The types beside a key: which values are not of the form that their key bytes suggest.
+//! The types stored beside a key, for values that do not have the type that their key bytes suggest.
 //!
-//! A number's key bytes suggest an `Int32` or, beyond its range, an `Int64` if there is no fraction, a `Double` if
-//! they are exactly binary, else the decimal without trailing zeros; a string's suggest a string. Each exception is
-//! written as the count of unexceptional numbers and strings before it, a code, and what the code needs.
+//! A number's key bytes suggest an `Int32`, or beyond its range an `Int64`, if the number has no fraction; a `Double`
+//! if it is exact in binary; otherwise the decimal without trailing zeros. A string's key bytes suggest a string. Each
+//! exception is written as the count of ordinary numbers and strings before it, a code, and the data that the code
+//! needs.
 
 use super::number::DecimalForm;
 use crate::scalar::Decimal128;
@@ -17,31 +18,31 @@ pub(super) const DECIMAL_EXPONENT: u8 = 5;
 /// Followed by the decimal's 16 bytes, little-endian.
 pub(super) const DECIMAL_BITS: u8 = 6;
 
-/// Collects the exceptions of one key. Empty for most keys.
+/// Collects the exceptions of one key. Most keys have none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Types {
     bytes: Vec<u8>,
-    /// Unexceptional values since the last exception.
+    /// How many ordinary values came since the last exception.
     common: u32,
 }
 
 impl Types {
-    /// No values yet.
+    /// Starts without values.
     pub fn new() -> Types {
         Types::default()
     }
 
-    /// What to store beside the key; nothing if every value is of its common form.
+    /// The bytes to store beside the key; empty if every value has the type that its bytes suggest.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Whether every value so far is of its common form.
+    /// Whether every value so far has the type that its bytes suggest.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Begins a new key.
+    /// Clears the exceptions for the next key.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.common = 0;
@@ -99,7 +100,7 @@ impl Types {
     }
 }
 
-/// What a number or string really is.
+/// The actual type of a number or string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Exception {
     Symbol,
@@ -110,20 +111,20 @@ pub(super) enum Exception {
     DecimalBits([u8; 16]),
 }
 
-/// Reads what [`Types`] wrote.
+/// Reads the bytes that [`Types`] wrote.
 #[derive(Clone, Debug)]
-pub(super) struct Reader<'a> {
+pub(super) struct ExceptionReader<'a> {
     rest: &'a [u8],
-    /// Unexceptional values before the next exception, if it was read already.
+    /// How many ordinary values come before the next exception, once that was read.
     common: Option<u32>,
 }
 
-impl<'a> Reader<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Reader<'a> {
-        Reader { rest: bytes, common: None }
+impl<'a> ExceptionReader<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> ExceptionReader<'a> {
+        ExceptionReader { rest: bytes, common: None }
     }
 
-    /// The next number's or string's exception, if it is one. `None` if the bytes are damaged.
+    /// The exception for the next number or string, if there is one. The outer `None` means damaged bytes.
     pub(super) fn next(&mut self) -> Option<Option<Exception>> {
         let common = match self.common {
             Some(common) => common,

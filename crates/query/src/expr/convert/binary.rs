@@ -1,4 +1,4 @@
-//! Conversions of binary data: to and from text of a format, to and from the bytes of numbers.
+//! Conversions of binary data from and to formatted text, and from and to the bytes of numbers.
 
 use super::failure;
 use super::target::Target;
@@ -14,10 +14,10 @@ use diwan_value::{Type, Value};
 /// The subtype of UUIDs.
 const UUID: u8 = 4;
 
-/// How bytes are written as text.
+/// The text format of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
-    /// As a UUID where the bytes are one, else as base64.
+    /// A UUID if the data is one, otherwise base64.
     Auto,
     Base64,
     Base64Url,
@@ -27,7 +27,7 @@ pub(super) enum Format {
 }
 
 impl Format {
-    /// Reads the argument `format`; none if it is null.
+    /// Parses the argument `format`; `None` if it is null.
     pub fn of(value: Option<Value<'_>>) -> Result<Option<Format>> {
         let name = match value {
             Some(Value::String(name)) => name,
@@ -54,7 +54,7 @@ impl Format {
     }
 }
 
-/// In which order a number's bytes are written.
+/// The byte order of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ByteOrder {
     Little,
@@ -62,7 +62,7 @@ pub(super) enum ByteOrder {
 }
 
 impl ByteOrder {
-    /// Reads the argument `byteOrder`: little-endian if it is null.
+    /// Parses the argument `byteOrder`; little-endian if it is null.
     pub fn of(value: Option<Value<'_>>) -> Result<ByteOrder> {
         match value {
             Some(Value::String("little")) => Ok(ByteOrder::Little),
@@ -82,7 +82,7 @@ impl ByteOrder {
     }
 }
 
-/// The format that a conversion cannot do without.
+/// The format, or the error if a conversion needs one and has none.
 fn required(format: Option<Format>, from: &str, to: &str) -> Result<Format> {
     format.ok_or_else(|| {
         Error::new(4341115, format!("Format must be speficied when converting from '{from}' to '{to}'"))
@@ -133,7 +133,7 @@ pub(super) fn to_binary<'a>(
     Ok(Value::Binary { subtype: target.binary_subtype()?, bytes: env.bytes(&bytes)? })
 }
 
-/// Reads bytes written in a format.
+/// Parses bytes from formatted text.
 fn parse(text: &str, format: Format, subtype: u8) -> std::result::Result<Vec<u8>, String> {
     if (format == Format::Uuid) != (subtype == UUID) {
         return Err("Only the 'uuid' format is allowed with the UUID subtype".to_owned());
@@ -150,7 +150,7 @@ fn parse(text: &str, format: Format, subtype: u8) -> std::result::Result<Vec<u8>
     }
 }
 
-/// Reads pairs of hexadecimal digits.
+/// Parses pairs of hexadecimal digits.
 fn parse_hex(digits: &[u8]) -> std::result::Result<Vec<u8>, String> {
     if digits.len() % 2 == 1 {
         return Err("Hex blob with odd length".to_owned());
@@ -160,7 +160,7 @@ fn parse_hex(digits: &[u8]) -> std::result::Result<Vec<u8>, String> {
     pairs.collect::<Option<_>>().ok_or_else(|| "The character is not a hexadecimal digit".to_owned())
 }
 
-/// Reads `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`.
+/// Parses `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`.
 fn parse_uuid(text: &str) -> Option<Vec<u8>> {
     let groups: Vec<&str> = text.split('-').collect();
     let lengths = groups.iter().map(|group| group.len());
@@ -176,7 +176,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
-/// Writes binary data as text.
+/// Formats binary data as text.
 pub(super) fn to_text<'a>(
     input: Value<'a>,
     subtype: u8,
@@ -186,7 +186,7 @@ pub(super) fn to_text<'a>(
 ) -> Result<Value<'a>> {
     let format = required(format, "binData", "string")?;
     let is_uuid = subtype == UUID && bytes.len() == 16;
-    // The longest form takes two characters a byte.
+    // The longest format needs two characters for each byte.
     env.check_size(bytes.len().saturating_mul(2))?;
     let impossible = |reason: &str| {
         let shown = Shown(input);
@@ -210,7 +210,7 @@ pub(super) fn to_text<'a>(
     env.string(&text)
 }
 
-/// Reads the bytes of a number.
+/// Converts the bytes of a number.
 pub(super) fn to_number(
     tag: Type,
     input: Value<'_>,
@@ -238,7 +238,7 @@ pub(super) fn to_number(
     })
 }
 
-/// The signed integer of up to eight little-endian bytes.
+/// The signed integer in up to eight little-endian bytes.
 fn integer(little: &[u8]) -> i64 {
     let sign = if little.last().is_some_and(|last| last & 0x80 != 0) { -1 } else { 0 };
     little.iter().rev().fold(sign, |number, byte| number << 8 | i64::from(*byte))

@@ -1,7 +1,7 @@
 //! `$convert` and its short forms `$toInt`, `$toString`, …; `$type` and `$isNumber`.
 //!
-//! A conversion that fails gives [`code::CONVERSION_FAILURE`], which `onError` catches; wrong arguments of `$convert`
-//! itself have codes of their own and are never caught.
+//! A failed conversion gives [`code::CONVERSION_FAILURE`], which `onError` catches. Invalid arguments of `$convert`
+//! itself have other codes, which `onError` does not catch.
 
 mod binary;
 mod number;
@@ -20,7 +20,7 @@ use binary::{ByteOrder, Format};
 use diwan_value::{Decimal128, ObjectId, Type, Value};
 use target::Target;
 
-/// A failure to convert a value.
+/// The error of a failed conversion.
 fn failure(text: impl Into<String>) -> Error {
     Error::new(code::CONVERSION_FAILURE, text)
 }
@@ -61,7 +61,7 @@ fn convert<'a>(args: Args<'a>, env: &EvalEnv<'a>) -> Evaluated<'a> {
     }
 }
 
-/// How binary data are written.
+/// How binary data is converted.
 #[derive(Clone, Copy)]
 struct Options {
     format: Option<Format>,
@@ -125,7 +125,7 @@ fn convert_to<'a>(
     }
 }
 
-/// Reads 24 hexadecimal digits.
+/// Parses 24 hexadecimal digits.
 fn object_id(text: &str) -> Result<ObjectId> {
     ObjectId::parse_hex(text).ok_or_else(|| {
         let reason = match text.len() {

@@ -1,4 +1,4 @@
-//! Conversions between numbers and from text to numbers.
+//! Conversions between numeric types and from text to numbers.
 
 use super::failure;
 use crate::error::Result;
@@ -6,7 +6,7 @@ use crate::expr::number::Number;
 use diwan_value::decimal::Rounding;
 use diwan_value::{Decimal128, Value};
 
-/// A double as text: the fewest digits that mean it, with an exponent where it is long.
+/// Formats a double with the fewest digits that identify it, and with an exponent if it would be long.
 pub(in crate::expr) fn double_text(number: f64) -> String {
     if number.is_nan() {
         return "NaN".to_owned();
@@ -24,16 +24,16 @@ pub(in crate::expr) fn double_text(number: f64) -> String {
     }
 }
 
-/// What a number does not fit into its target gives.
+/// The error for a number that does not fit its target type.
 fn overflow(number: &str) -> crate::error::Error {
     failure(format!("Conversion would overflow target type in $convert with no onError value: {number}"))
 }
 
-/// A number as a double.
+/// Converts a number to a double.
 pub(super) fn to_double(value: Value<'_>) -> Result<f64> {
     if let Value::Decimal128(decimal) = value {
         let number = decimal.to_f64();
-        // Whatever is too large or too small for a double does not become an infinity or zero.
+        // A decimal too large or too small for a double must not become infinity or zero.
         if decimal.is_finite() && !decimal.is_zero() && !number.is_normal() {
             return Err(overflow(&decimal.to_string()));
         }
@@ -42,7 +42,7 @@ pub(super) fn to_double(value: Value<'_>) -> Result<f64> {
     Ok(Number::of(value).map_or(f64::NAN, Number::to_f64))
 }
 
-/// A number cut to an integer, refused beyond `low..=high`.
+/// Truncates a number to an integer and fails outside `low..=high`.
 fn to_integer(value: Value<'_>, low: i64, high: i64) -> Result<i64> {
     let finite = |nan: bool, infinite: bool| match (nan, infinite) {
         (true, _) => {
@@ -55,7 +55,7 @@ fn to_integer(value: Value<'_>, low: i64, high: i64) -> Result<i64> {
     };
     match value {
         Value::Int32(number) => Ok(number.into()),
-        // The number itself is not shown here.
+        // MongoDB's message omits the number here.
         Value::Int64(number) if !(low..=high).contains(&number) => Err(overflow("")),
         Value::Int64(number) => Ok(number),
         Value::Double(number) => {
@@ -75,33 +75,33 @@ fn to_integer(value: Value<'_>, low: i64, high: i64) -> Result<i64> {
     }
 }
 
-/// A number as an `i32`.
+/// Converts a number to an `i32`.
 pub(super) fn to_int(value: Value<'_>) -> Result<i32> {
     to_integer(value, i32::MIN.into(), i32::MAX.into()).map(|number| number as i32)
 }
 
-/// A number as an `i64`.
+/// Converts a number to an `i64`.
 pub(super) fn to_long(value: Value<'_>) -> Result<i64> {
     to_integer(value, i64::MIN, i64::MAX)
 }
 
-/// What a text that is not a number gives.
+/// The error for text that is not a number.
 fn unparsable(text: &str, reason: &str) -> crate::error::Error {
     failure(format!("Failed to parse number '{text}' in $convert with no onError value: {reason}"))
 }
 
-/// Refuses hexadecimal text, which the parsers of numbers would otherwise take or misread.
-fn refuse_hexadecimal(text: &str) -> Result<()> {
+/// Rejects hexadecimal text, which the number parsers would accept or misread.
+fn reject_hexadecimal(text: &str) -> Result<()> {
     if text.starts_with("0x") || text.starts_with("0X") {
         return Err(failure(format!("Illegal hexadecimal input in $convert with no onError value: {text}")));
     }
     Ok(())
 }
 
-/// Reads an integer of the target's range.
+/// Parses an integer in the target's range.
 fn parse_integer<T: std::str::FromStr<Err = std::num::ParseIntError>>(text: &str) -> Result<T> {
     use std::num::IntErrorKind::{NegOverflow, PosOverflow};
-    refuse_hexadecimal(text)?;
+    reject_hexadecimal(text)?;
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     if digits.is_empty() {
         return Err(unparsable(text, "No digits"));
@@ -115,19 +115,19 @@ fn parse_integer<T: std::str::FromStr<Err = std::num::ParseIntError>>(text: &str
     })
 }
 
-/// Reads an `i32`.
+/// Parses an `i32`.
 pub(super) fn parse_int(text: &str) -> Result<i32> {
     parse_integer(text)
 }
 
-/// Reads an `i64`.
+/// Parses an `i64`.
 pub(super) fn parse_long(text: &str) -> Result<i64> {
     parse_integer(text)
 }
 
-/// Reads a double.
+/// Parses a double.
 pub(super) fn parse_double(text: &str) -> Result<f64> {
-    refuse_hexadecimal(text)?;
+    reject_hexadecimal(text)?;
     if text.is_empty() {
         return Err(unparsable(text, "Empty string"));
     }
@@ -144,10 +144,10 @@ pub(super) fn parse_double(text: &str) -> Result<f64> {
     Ok(number)
 }
 
-/// Reads a decimal.
+/// Parses a decimal.
 pub(super) fn parse_decimal(text: &str) -> Result<Decimal128> {
     use diwan_value::decimal::ParseDecimalError;
-    refuse_hexadecimal(text)?;
+    reject_hexadecimal(text)?;
     if text.is_empty() {
         return Err(unparsable(text, "Empty string"));
     }

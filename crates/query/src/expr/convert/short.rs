@@ -1,4 +1,4 @@
-//! The short forms of `$convert`: one argument, and the target in the name.
+//! The short forms of `$convert`, with one argument and the target type in the name.
 
 use super::binary::{ByteOrder, Format};
 use super::target::Target;
@@ -52,7 +52,7 @@ pub fn to_uuid<'a>(args: Args<'a>, env: &EvalEnv<'a>) -> Evaluated<'a> {
     short(Target::UUID, Some(Format::Uuid), args, env)
 }
 
-/// Converts the argument; null stays null.
+/// Converts the argument. Null stays null.
 fn short<'a>(target: Target<'a>, format: Option<Format>, args: Args<'a>, env: &EvalEnv<'a>) -> Evaluated<'a> {
     let Some(input) = args.eval(0, env)?.filter(|input| !input.is_nullish()) else {
         return Ok(Some(Value::Null));

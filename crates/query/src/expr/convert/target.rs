@@ -1,19 +1,19 @@
-//! What `$convert` converts to: a type, by its name or number, and the subtype of binary data.
+//! The target of `$convert`: a type by name or number, and the subtype of binary data.
 
 use crate::error::{Error, Result};
 use crate::expr::coerce::{as_i32, is_nullish, type_name};
 use diwan_value::{Type, Value};
 
-/// The type to convert to.
+/// The target type of a conversion.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Target<'a> {
     pub tag: Type,
-    /// The subtype as it was given; it is looked at only for binary data.
+    /// The subtype argument. It is checked only for binary data.
     subtype: Value<'a>,
 }
 
 impl<'a> Target<'a> {
-    /// Binary data that are a UUID.
+    /// Binary data with the UUID subtype.
     pub const UUID: Target<'static> = Target { tag: Type::Binary, subtype: Value::Int32(4) };
 
     /// A type that needs no subtype.
@@ -21,7 +21,7 @@ impl<'a> Target<'a> {
         Target { tag, subtype: Value::Int32(0) }
     }
 
-    /// Reads the argument `to`; none if it is null.
+    /// Parses the argument `to`; `None` if it is null.
     pub fn of(to: Option<Value<'a>>) -> Result<Option<Target<'a>>> {
         let (tag, subtype) = match to {
             Some(Value::Document(doc)) if doc.contains_key("type") => {
@@ -59,7 +59,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// The type that a name or a number stands for.
+/// The type for a name or a number.
 fn tag_of(value: Option<Value<'_>>) -> Result<Type> {
     match value {
         Some(Value::String(name)) => {

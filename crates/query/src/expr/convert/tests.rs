@@ -7,7 +7,7 @@ fn decimal(text: &str) -> Value<'static> {
     Value::Decimal128(text.parse::<Decimal128>().expect(text))
 }
 
-/// Checks a short form, over a document whose field `v` is `input`.
+/// Checks a short form on a document whose field `v` is `input`.
 fn check_short(operator: &str, input: Value<'_>, expected: impl Into<Expected>) {
     let root = doc! { "v": input };
     check_over(root.as_doc(), doc! { operator: "$v" }, expected);
@@ -18,7 +18,7 @@ fn convert(arguments: DocBuf, expected: impl Into<Expected>) {
 }
 
 #[test]
-fn to_integers() {
+fn numbers_and_text_convert_to_integers() {
     for (input, expected) in [
         (Value::Double(2.9), 2),
         (Value::Double(-2.9), -2),
@@ -41,7 +41,7 @@ fn to_integers() {
 }
 
 #[test]
-fn failures_of_integers() {
+fn conversion_to_integers_fails_out_of_range() {
     let overflow = "Conversion would overflow target type in $convert with no onError value: ";
     check_short("$toInt", Value::Int64(1 << 31), (241, overflow));
     let double = "Conversion would overflow target type in $convert with no onError value: 1e+20";
@@ -67,7 +67,7 @@ fn failures_of_integers() {
 }
 
 #[test]
-fn to_doubles_and_decimals() {
+fn numbers_and_text_convert_to_doubles_and_decimals() {
     check_short("$toDouble", Value::String("-5.5e3"), Value::Double(-5500.0));
     check_short("$toDouble", Value::String("inf"), Value::Double(f64::INFINITY));
     check_short("$toDouble", Value::Boolean(false), Value::Double(0.0));
@@ -92,7 +92,7 @@ fn to_doubles_and_decimals() {
 }
 
 #[test]
-fn to_text() {
+fn values_convert_to_text() {
     for (input, text) in [
         (Value::Double(2.5), "2.5"),
         (Value::Double(1.0), "1"),
@@ -118,7 +118,7 @@ fn to_text() {
 }
 
 #[test]
-fn to_dates_and_identifiers() {
+fn values_convert_to_dates_and_object_ids() {
     check_short("$toDate", Value::Int64(5), Value::DateTime(5));
     check_short("$toDate", Value::Double(5.9), Value::DateTime(5));
     check_short("$toDate", Value::ObjectId(ObjectId([0; 12])), Value::DateTime(0));
@@ -139,7 +139,7 @@ fn to_dates_and_identifiers() {
 }
 
 #[test]
-fn to_booleans() {
+fn values_convert_to_booleans() {
     for (input, expected) in [
         (Value::Int32(0), false),
         (Value::Double(-0.0), false),
@@ -154,7 +154,7 @@ fn to_booleans() {
 }
 
 #[test]
-fn arguments_of_convert() {
+fn convert_checks_its_arguments() {
     convert(doc! { "input": "5", "to": 16 }, Value::Int32(5));
     convert(doc! { "input": "5", "to": { "type": "long" } }, Value::Int64(5));
     convert(doc! { "input": "x", "to": "int", "onError": "no" }, "no");
@@ -176,7 +176,7 @@ fn arguments_of_convert() {
 }
 
 #[test]
-fn binary_data() {
+fn binary_data_converts_from_and_to_text() {
     let bytes = |subtype, bytes| Value::Binary { subtype, bytes };
     let binary = |input: &str, format: &str| doc! { "input": input, "to": "binData", "format": format };
     convert(binary("aGk=", "base64"), bytes(0, b"hi"));
@@ -205,7 +205,7 @@ fn binary_data() {
 }
 
 #[test]
-fn numbers_as_bytes() {
+fn numbers_convert_from_and_to_bytes() {
     fn bytes(bytes: &[u8]) -> Value<'_> {
         Value::Binary { subtype: 0, bytes }
     }
@@ -221,7 +221,7 @@ fn numbers_as_bytes() {
 }
 
 #[test]
-fn names_of_types() {
+fn type_gives_the_name_of_the_type() {
     check(doc! { "$type": "$missing" }, "missing");
     check(doc! { "$type": 1 }, "int");
     check(doc! { "$type": [[]] }, "array");

@@ -1,7 +1,7 @@
 //! `$dateAdd`, `$dateSubtract`, `$dateDiff`, `$dateTrunc`: arithmetic in units of time.
 //!
-//! Days and longer units are counted on the calendar of the time zone, so that the time of day stays; hours and
-//! shorter units are fixed lengths.
+//! Days and longer units are counted on the calendar of the time zone, so the time of day is kept. Hours and shorter
+//! units have a fixed length.
 
 use super::calendar::{Day, iso_day_of_week};
 use super::unit::{Unit, day_of_week};
@@ -13,10 +13,10 @@ use crate::expr::display::Shown;
 use crate::expr::{Args, EvalEnv, Expr, ParseEnv, named};
 use diwan_value::Value;
 
-/// 2000-01-01T00:00:00Z, from where bins are counted, in seconds since the epoch.
+/// 2000-01-01T00:00:00Z in seconds since the epoch. Bins are counted from this date.
 const REFERENCE: i64 = 946_684_800;
 
-/// The longest bin in days or longer units.
+/// The maximum bin size for days and longer units.
 const MAX_BIN: i64 = 100_000_000_000;
 
 /// Parses `{startDate, unit, amount, timezone}` of `$dateAdd` and `$dateSubtract`.
@@ -77,7 +77,7 @@ fn add<'a>(args: Args<'a>, env: &EvalEnv<'a>) -> Evaluated<'a> {
     date_add(start, unit, amount, &zone).map(|millis| Some(Value::DateTime(millis)))
 }
 
-/// The date so many units later.
+/// Adds `amount` units to the date.
 fn date_add(date: i64, unit: Unit, amount: i64, zone: &Zone) -> Result<i64> {
     let overflowed = || Error::new(5166406, "dateAdd overflowed");
     if !is_reachable(amount, unit) {
@@ -95,7 +95,7 @@ fn date_add(date: i64, unit: Unit, amount: i64, zone: &Zone) -> Result<i64> {
     millis(zone.moment(days, local.second_of_day), local.millisecond)
 }
 
-/// Whether the amount is roughly within what dates span.
+/// Whether the amount is within the range that dates cover, approximately.
 fn is_reachable(amount: i64, unit: Unit) -> bool {
     const DAYS: i64 = 213_503_982_335;
     const YEARS: i64 = DAYS / 365 + 1;
@@ -113,7 +113,7 @@ fn is_reachable(amount: i64, unit: Unit) -> bool {
     -most < amount && amount < most
 }
 
-/// A time zone operand of `$dateDiff` and `$dateTrunc`, which say whose it is when it is wrong.
+/// The time zone operand of `$dateDiff` and `$dateTrunc`, whose errors include the operator's name.
 fn named_zone<'a>(args: Args<'a>, at: usize, env: &EvalEnv<'a>) -> Result<Option<Zone>> {
     zone(args, at, env).map_err(|error| {
         let (operator, message) = (args.operator, error.message);
@@ -122,7 +122,7 @@ fn named_zone<'a>(args: Args<'a>, at: usize, env: &EvalEnv<'a>) -> Result<Option
     })
 }
 
-/// The date that an operand must be.
+/// Checks that an operand is a date.
 fn named_date(operator: &str, name: &str, value: Option<Value<'_>>) -> Result<i64> {
     date_of(value).ok_or_else(|| {
         let found = type_name(value);
@@ -175,7 +175,7 @@ fn diff<'a>(args: Args<'a>, env: &EvalEnv<'a>) -> Evaluated<'a> {
     Ok(Some(Value::Int64(difference)))
 }
 
-/// The day on which weeks start, argument 4; none if it is null. It is looked at only for weeks.
+/// The first day of the week from argument 4; `None` if it is null. Checked only if the unit is a week.
 fn start_of_week<'a>(args: Args<'a>, unit: Unit, env: &EvalEnv<'a>) -> Result<Option<i64>> {
     if unit != Unit::Week {
         return Ok(Some(7));
@@ -184,8 +184,8 @@ fn start_of_week<'a>(args: Args<'a>, unit: Unit, env: &EvalEnv<'a>) -> Result<Op
     if is_nullish(value) { Ok(None) } else { day_of_week(args.operator, value).map(Some) }
 }
 
-/// How many boundaries of the unit lie between two moments. A change of the zone's offset between them counts in the
-/// units that it is a whole number of.
+/// How many boundaries of the unit lie between two moments. A change of the zone's offset between them counts for units
+/// that divide it.
 fn date_diff(start: Local, end: Local, unit: Unit, start_of_week: i64) -> i64 {
     let days = end.days - start.days;
     let offset = start.offset - end.offset;
@@ -204,12 +204,12 @@ fn date_diff(start: Local, end: Local, unit: Unit, start_of_week: i64) -> i64 {
     }
 }
 
-/// Months since the year 0.
+/// The number of months since the year 0.
 fn months(day: Day) -> i64 {
     day.year * 12 + day.month - 1
 }
 
-/// Quarters since the year 0.
+/// The number of quarters since the year 0.
 fn quarters(day: Day) -> i64 {
     months(day).div_euclid(3)
 }
@@ -258,7 +258,7 @@ fn trunc<'a>(args: Args<'a>, env: &EvalEnv<'a>) -> Evaluated<'a> {
     date_trunc(date, unit, bin, &zone, start_of_week).map(|millis| Some(Value::DateTime(millis)))
 }
 
-/// The size of bins.
+/// Parses the bin size.
 fn bin_size(operator: &str, value: Option<Value<'_>>) -> Result<i64> {
     let Some(size) = as_i64(value) else {
         let (found, shown) = (type_name(value), Shown(value));
@@ -274,8 +274,8 @@ fn bin_size(operator: &str, value: Option<Value<'_>>) -> Result<i64> {
     Ok(size)
 }
 
-/// The beginning of the bin that a date lies in. Bins are counted from the beginning of 2000 in the zone, bins of
-/// weeks from the first start of a week then.
+/// The start of the bin that contains a date. Bins are counted from the beginning of 2000 in the zone; bins of weeks
+/// are counted from the first start of a week in 2000.
 fn date_trunc(date: i64, unit: Unit, bin: i64, zone: &Zone, start_of_week: i64) -> Result<i64> {
     let overflowed = |code| Error::new(code, "dateTrunc overflowed");
     let mut reference = REFERENCE - zone.offset(REFERENCE);
@@ -313,14 +313,14 @@ mod tests {
     }
 
     #[test]
-    fn adds() {
+    fn date_add_moves_dates_by_units() {
         let new_york = "America/New_York";
         for (start, unit, amount, timezone, result) in [
             ("2020-10-31T12:10:05Z", "month", 1, "UTC", "2020-11-30T12:10:05Z"),
             ("2020-02-29T00:00:00Z", "year", 1, "UTC", "2021-02-28T00:00:00Z"),
             ("2020-12-31T00:00:00Z", "quarter", -1, "UTC", "2020-09-30T00:00:00Z"),
             ("2020-12-31T00:00:00.5Z", "week", 2, "UTC", "2021-01-14T00:00:00.5Z"),
-            // Days keep the time of day over a change of clocks, hours do not.
+            // Adding a day keeps the time of day when clocks change; adding hours does not.
             ("2021-03-13T17:00:00Z", "day", 1, new_york, "2021-03-14T16:00:00Z"),
             ("2021-03-13T17:00:00Z", "hour", 24, new_york, "2021-03-14T17:00:00Z"),
             ("2020-11-01T05:50:02Z", "hour", 1, new_york, "2020-11-01T06:50:02Z"),
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_wrong_additions() {
+    fn date_add_rejects_invalid_arguments() {
         let start = date("2021-01-01");
         check(doc! { "$dateAdd": 1 }, 5166400);
         check(doc! { "$dateAdd": { "x": 1 } }, 5166401);
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_boundaries() {
+    fn date_diff_counts_unit_boundaries() {
         let new_york = "America/New_York";
         for (start, end, unit, timezone, count) in [
             ("2020-12-31T23:59:59Z", "2021-01-01T00:00:00Z", "year", "UTC", 1),
@@ -366,7 +366,7 @@ mod tests {
             ("2021-01-02", "2021-01-03", "week", "UTC", 1),
             ("2021-01-03", "2021-01-02", "week", "UTC", -1),
             ("2021-03-14T04:59:59Z", "2021-03-14T05:00:00Z", "day", new_york, 1),
-            // One hour is skipped that day.
+            // The clocks skip one hour on that day.
             ("2021-03-14T06:00:00Z", "2021-03-14T08:00:00Z", "hour", new_york, 2),
             ("2021-03-14T06:00:30Z", "2021-03-14T07:00:29Z", "minute", new_york, 60),
             ("2021-03-14T06:00:30Z", "2021-03-14T07:00:29Z", "second", new_york, 3599),
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_wrong_differences() {
+    fn date_diff_rejects_invalid_arguments() {
         let day = date("2021-01-01");
         check(doc! { "$dateDiff": 1 }, 5166301);
         check(doc! { "$dateDiff": { "x": 1 } }, 5166302);
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn truncates() {
+    fn date_trunc_gives_the_start_of_the_bin() {
         for (text, unit, bin, timezone, first, result) in [
             ("2021-03-20T11:30:05Z", "hour", 1, "UTC", "sun", "2021-03-20T11:00:00Z"),
             ("2021-03-20T11:30:05Z", "hour", 1, "+05:30", "sun", "2021-03-20T11:30:00Z"),
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_wrong_truncations() {
+    fn date_trunc_rejects_invalid_arguments() {
         let day = date("2021-01-01");
         check(doc! { "$dateTrunc": 1 }, 5439007);
         check(doc! { "$dateTrunc": { "x": 1 } }, 5439008);

@@ -1,12 +1,12 @@
-//! The proleptic Gregorian calendar over days since 1970-01-01, for all years that a date's 64 bits reach.
+//! The proleptic Gregorian calendar over days since 1970-01-01, for all years that 64-bit dates cover.
 
-/// Seconds of a day.
+/// Seconds in a day.
 pub(super) const DAY: i64 = 86_400;
 
-/// Days of 400 years, after which the calendar repeats.
+/// Days in 400 years, the period of the calendar.
 const ERA_DAYS: i64 = 146_097;
 
-/// Days from 0000-03-01, where an era begins, to 1970-01-01.
+/// Days from 0000-03-01, where an era starts, to 1970-01-01.
 const EPOCH: i64 = 719_468;
 
 /// A day of the calendar.
@@ -36,7 +36,7 @@ impl Day {
         let era = days.div_euclid(ERA_DAYS);
         let of_era = days.rem_euclid(ERA_DAYS);
         let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-        // Years begin in March here, so that the leap day is the last one.
+        // Years start in March in this computation, so the leap day is the last day of the year.
         let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
         let month_from_march = (5 * of_year + 2) / 153;
         let day = of_year - (153 * month_from_march + 2) / 5 + 1;
@@ -44,7 +44,7 @@ impl Day {
         Day { year: year_of_era + era * 400 + i64::from(month <= 2), month, day }
     }
 
-    /// Days since 1970-01-01 of the first of a month.
+    /// The first day of a month, in days since 1970-01-01.
     fn month_start(year: i64, month: i64) -> i64 {
         let year = year - i64::from(month <= 2);
         let era = year.div_euclid(400);
@@ -54,26 +54,26 @@ impl Day {
         era * ERA_DAYS + of_era * 365 + of_era / 4 - of_era / 100 + of_year - EPOCH
     }
 
-    /// Days since 1970-01-01. Month and day may lie outside their ranges; they count on from the year's beginning.
+    /// Days since 1970-01-01. A month or day outside its range carries over from the beginning of the year.
     pub fn days(self) -> i64 {
         let month = self.month - 1;
         let year = self.year + month.div_euclid(12);
         Day::month_start(year, month.rem_euclid(12) + 1) + self.day - 1
     }
 
-    /// The same day `months` months later, or the last of that month where it is shorter.
+    /// The same day `months` months later, or the last day of that month if it is shorter.
     pub fn plus_months(self, months: i64) -> Day {
         let month = self.month - 1 + months;
         let (year, month) = (self.year + month.div_euclid(12), month.rem_euclid(12) + 1);
         Day { year, month, day: self.day.min(days_in_month(year, month)) }
     }
 
-    /// 1 to 366.
+    /// The day of the year, 1 to 366.
     pub fn of_year(self) -> i64 {
         self.days() - Day { month: 1, day: 1, ..self }.days() + 1
     }
 
-    /// The week of the year that begins with its first Sunday; 0 before that.
+    /// The week of the year. Week 1 begins with the first Sunday; days before it are in week 0.
     pub fn week(self) -> i64 {
         (self.of_year() + 6 - iso_day_of_week(self.days()) % 7) / 7
     }
@@ -83,7 +83,7 @@ impl WeekDay {
     /// The day that is `days` days after 1970-01-01.
     pub fn from_days(days: i64) -> WeekDay {
         let day = iso_day_of_week(days);
-        // A week is of the year that its Thursday is of.
+        // A week belongs to the year that contains its Thursday.
         let thursday = Day::from_days(days + 4 - day);
         WeekDay { year: thursday.year, week: (thursday.of_year() - 1) / 7 + 1, day }
     }
@@ -101,7 +101,7 @@ pub(super) fn iso_day_of_week(days: i64) -> i64 {
     (days + 3).rem_euclid(7) + 1
 }
 
-/// How long a month is.
+/// The number of days in a month.
 pub(super) fn days_in_month(year: i64, month: i64) -> i64 {
     Day::month_start(year + month / 12, month % 12 + 1) - Day::month_start(year, month)
 }
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn knows_weeks() {
+    fn week_numbers_match_both_calendars() {
         let day = |year, month, day| Day { year, month, day };
         for (date, week, iso) in [
             (day(2016, 1, 1), 0, (2015, 53, 5)),
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn months_clamp_to_their_end() {
+    fn plus_months_clamps_to_the_end_of_the_month() {
         let day = |year, month, day| Day { year, month, day };
         assert_eq!(day(2020, 10, 31).plus_months(1), day(2020, 11, 30));
         assert_eq!(day(2020, 2, 29).plus_months(-12), day(2019, 2, 28));

@@ -1,4 +1,4 @@
-//! Dates written as text after a format of `%` specifiers.
+//! Formats dates by a pattern of `%` specifiers.
 
 use super::calendar::iso_day_of_week;
 use super::zone::Zone;
@@ -8,10 +8,10 @@ use std::fmt::Write;
 /// ISO 8601 in UTC.
 pub(super) const ISO_UTC: &str = "%Y-%m-%dT%H:%M:%S.%LZ";
 
-/// ISO 8601 in another zone, which the text does not tell.
+/// ISO 8601 in another zone, without the offset.
 pub(super) const ISO_LOCAL: &str = "%Y-%m-%dT%H:%M:%S.%L";
 
-/// The specifiers that a date can be written with.
+/// The specifiers for formatting.
 pub(super) const TO_TEXT: &str = "bBdGHjLmMSwuUVYzZ%";
 
 /// The names of the months.
@@ -30,7 +30,7 @@ pub(super) const MONTHS: [&str; 12] = [
     "December",
 ];
 
-/// Refuses a format with other specifiers than `allowed`.
+/// Rejects a pattern with specifiers that are not in `allowed`.
 pub(super) fn check(format: &str, allowed: &str) -> Result<()> {
     let mut chars = format.chars();
     while let Some(char) = chars.next() {
@@ -49,7 +49,7 @@ pub(super) fn check(format: &str, allowed: &str) -> Result<()> {
     Ok(())
 }
 
-/// Writes a date after a format that was checked.
+/// Formats a date by a pattern that was checked.
 pub(super) fn format(format: &str, millis: i64, zone: &Zone) -> Result<String> {
     let local = zone.local(millis);
     let day = local.day();
@@ -97,6 +97,7 @@ pub(super) fn format(format: &str, millis: i64, zone: &Zone) -> Result<String> {
                 continue;
             }
         };
+        // Years outside of this range do not fit their four digits.
         if !(0..=9999).contains(&number) {
             let text = format!(
                 "Could not convert date to string: date component was outside the supported range of 0-9999: {number}"

@@ -1,11 +1,11 @@
-//! Texts of dates in the forms that people and programs write: ISO 8601, with slashes or dots, with names of months,
-//! each with or without a time of day and a time zone.
+//! Parses dates in common forms: ISO 8601, with slashes or dots, with names of months, each with or without a time of
+//! day and a time zone.
 
 use super::calendar::WeekDay;
+use super::parsed::{Parsed, TextError};
 use super::scanner::{Scanner, valid_day, valid_time};
-use super::text::{Parsed, TextError};
 
-/// A day as the text gives it.
+/// A day in the form that the text has.
 enum DayText {
     /// Year, month, day.
     Calendar(i64, i64, i64),
@@ -17,17 +17,18 @@ enum DayText {
     WithoutYear,
 }
 
-/// Words that may stand in a date without meaning anything for it.
+/// The names of weekdays, which the parser accepts and ignores.
 const WEEKDAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
 
-/// Words that are relative to the present, which dates of documents must not be.
+/// Words relative to the present, which the parser accepts and ignores: they do not set the date.
 const RELATIVE: [&str; 6] = ["now", "today", "midnight", "noon", "tomorrow", "yesterday"];
 
-/// Reads a text.
+/// Parses a date.
 pub(super) fn parse(text: &str) -> Result<Parsed, TextError> {
     let mut scanner = Scanner::new(text);
     let mut parsed = Parsed::default();
     let (mut day_seen, mut time_seen) = (false, false);
+    // Day, time and zone may come in any order, each at most once.
     loop {
         scanner.skip(b" \t\r\n,");
         let position = scanner.position();
@@ -48,6 +49,7 @@ pub(super) fn parse(text: &str) -> Result<Parsed, TextError> {
             if scanner.attempt(weekday).is_some() || scanner.attempt(relative).is_some() {
                 continue;
             }
+            // A zone may be in parentheses, as in `(UTC)`.
             let bracket = scanner.eat(b"(").is_some();
             let unknown = || error(UNKNOWN_ZONE);
             let zone = scanner.zone().ok_or_else(unknown)?;
@@ -69,10 +71,10 @@ pub(super) fn parse(text: &str) -> Result<Parsed, TextError> {
     Ok(parsed)
 }
 
-/// What a word that is nothing else is taken for.
+/// The error for an unknown word, which is taken for a time zone.
 const UNKNOWN_ZONE: &str = "passing a time zone identifier as part of the string is not allowed";
 
-/// The days since the epoch of a day; none without a year.
+/// A day in days since the epoch; `None` without a year.
 fn days(day: DayText) -> Result<Option<i64>, &'static str> {
     let days = match day {
         DayText::WithoutYear => return Ok(None),
@@ -87,20 +89,20 @@ fn days(day: DayText) -> Result<Option<i64>, &'static str> {
     days.map(Some).ok_or("The parsed date was invalid")
 }
 
-/// Reads the name of a day of the week.
+/// Parses the name of a weekday.
 fn weekday(scanner: &mut Scanner<'_>) -> Option<()> {
     let name = scanner.word().to_ascii_lowercase();
     scanner.eat(b".");
     WEEKDAYS.iter().any(|day| name == *day || name == day[..3]).then_some(())
 }
 
-/// Reads a word that is relative to the present.
+/// Parses a word relative to the present.
 fn relative(scanner: &mut Scanner<'_>) -> Option<()> {
     let word = scanner.word();
     RELATIVE.iter().any(|known| word.eq_ignore_ascii_case(known)).then_some(())
 }
 
-/// Reads a time of day: the second of the day, none if there is no such time, and the millisecond.
+/// Parses a time of day: the second of the day (`None` if there is no such time), and the millisecond.
 fn time(scanner: &mut Scanner<'_>) -> Option<(Option<i64>, i64)> {
     let marked = scanner.eat(b"Tt").is_some();
     let (hour, minute, second);
@@ -123,7 +125,7 @@ fn time(scanner: &mut Scanner<'_>) -> Option<(Option<i64>, i64)> {
     let hour = match half {
         Some(_) if !(1..=12).contains(&hour) => return None,
         Some(afternoon) => hour % 12 + if afternoon { 12 } else { 0 },
-        // A lone number is no time.
+        // A lone number is not a time.
         None if !marked && minute.is_none() => return None,
         None => hour,
     };
@@ -131,13 +133,13 @@ fn time(scanner: &mut Scanner<'_>) -> Option<(Option<i64>, i64)> {
     Some((second, fraction.unwrap_or(0)))
 }
 
-/// Reads a colon and a number.
+/// Parses a colon and a number.
 fn colon_number(scanner: &mut Scanner<'_>) -> Option<i64> {
     scanner.eat(b":")?;
     scanner.number(1, 2)
 }
 
-/// Reads `am`, `p.m.` and the like; gives whether it is the afternoon.
+/// Parses `am`, `p.m.` and similar. Returns whether it is the afternoon.
 fn meridian(scanner: &mut Scanner<'_>) -> Option<bool> {
     scanner.skip(b" ");
     let half = scanner.eat(b"aApP")?;
@@ -148,13 +150,13 @@ fn meridian(scanner: &mut Scanner<'_>) -> Option<bool> {
     ends.then_some(half.eq_ignore_ascii_case(&b'p'))
 }
 
-/// Reads a day.
+/// Parses a day.
 fn day(scanner: &mut Scanner<'_>) -> Option<DayText> {
     let forms = [compact, year_first, day_or_month_first, day_month_name, month_name_first];
     forms.into_iter().find_map(|form| scanner.attempt(form))
 }
 
-/// `20170605`, `2017156`.
+/// Parses `20170605`, `2017156`.
 fn compact(scanner: &mut Scanner<'_>) -> Option<DayText> {
     match scanner.digits_ahead() {
         8 => Some(DayText::Calendar(scanner.number(4, 4)?, scanner.number(2, 2)?, scanner.number(2, 2)?)),
@@ -163,7 +165,7 @@ fn compact(scanner: &mut Scanner<'_>) -> Option<DayText> {
     }
 }
 
-/// `2017-06-05`, `2017/6/5`, `2017-W23-1`, `2017-156`, `2017-Jun-05`, `+2017-06-05`.
+/// Parses `2017-06-05`, `2017/6/5`, `2017-W23-1`, `2017-156`, `2017-Jun-05`, `+2017-06-05`.
 fn year_first(scanner: &mut Scanner<'_>) -> Option<DayText> {
     let sign = scanner.eat(b"+-");
     let year = scanner.number(4, 4)?;
@@ -189,7 +191,7 @@ fn year_first(scanner: &mut Scanner<'_>) -> Option<DayText> {
         Some(month) => month,
         None => scanner.number(1, 2)?,
     };
-    // `2017-06` is the first of that month.
+    // `2017-06` means the first day of that month.
     let day = scanner.attempt(|scanner| {
         scanner.eat(&[separator])?;
         scanner.number(1, 2)
@@ -197,7 +199,7 @@ fn year_first(scanner: &mut Scanner<'_>) -> Option<DayText> {
     Some(DayText::Calendar(year, month, day.unwrap_or(1)))
 }
 
-/// `6/5/2017`, `6/5`, `05-06-2017`, `5.6.2017`.
+/// Parses `6/5/2017`, `6/5`, `05-06-2017`, `5.6.2017`.
 fn day_or_month_first(scanner: &mut Scanner<'_>) -> Option<DayText> {
     let first = scanner.number(1, 2)?;
     let separator = scanner.eat(b"/-.")?;
@@ -214,7 +216,7 @@ fn day_or_month_first(scanner: &mut Scanner<'_>) -> Option<DayText> {
     }
 }
 
-/// `5 June 2017`, `5th June`, `05-Jun-2017`.
+/// Parses `5 June 2017`, `5th June`, `05-Jun-2017`.
 fn day_month_name(scanner: &mut Scanner<'_>) -> Option<DayText> {
     let day = scanner.number(1, 2)?;
     ordinal(scanner);
@@ -227,7 +229,7 @@ fn day_month_name(scanner: &mut Scanner<'_>) -> Option<DayText> {
     Some(year.map_or(DayText::WithoutYear, |year| DayText::Calendar(year, month, day)))
 }
 
-/// `June 5, 2017`, `Jun-05-2017`, `June 2017`, `June 5`.
+/// Parses `June 5, 2017`, `Jun-05-2017`, `June 2017`, `June 5`.
 fn month_name_first(scanner: &mut Scanner<'_>) -> Option<DayText> {
     let month = scanner.month()?;
     scanner.skip(b" -.\t");
@@ -243,12 +245,12 @@ fn month_name_first(scanner: &mut Scanner<'_>) -> Option<DayText> {
     Some(year.map_or(DayText::WithoutYear, |year| DayText::Calendar(year, month, day)))
 }
 
-/// Reads a year of four digits that is not the beginning of something longer.
+/// Parses a year of four digits that is not followed by further digits.
 fn year(scanner: &mut Scanner<'_>) -> Option<i64> {
     if scanner.digits_ahead() == 4 { scanner.number(4, 4) } else { None }
 }
 
-/// Reads what may stand behind the number of a day: `st`, `nd`, `rd`, `th`.
+/// Skips an ordinal suffix after the number of a day: `st`, `nd`, `rd`, `th`.
 fn ordinal(scanner: &mut Scanner<'_>) {
     scanner.attempt(|scanner| {
         let suffix = scanner.word();
@@ -262,14 +264,14 @@ mod tests {
     use super::super::text::date_from;
     use super::super::zone::Zone;
 
-    /// 2017-06-05 with that time of day, in milliseconds.
+    /// 2017-06-05 at this time of day, in milliseconds.
     fn on_the_day(hour: i64, minute: i64, second: i64, millisecond: i64) -> Option<i64> {
         let day = Day { year: 2017, month: 6, day: 5 }.days();
         Some((day * DAY + hour * 3600 + minute * 60 + second) * 1000 + millisecond)
     }
 
     #[test]
-    fn reads_days() {
+    fn parsing_accepts_common_forms_of_days() {
         for text in [
             "2017-06-05",
             "2017-6-5",
@@ -295,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_times_and_zones() {
+    fn parsing_accepts_times_and_zones() {
         for (text, expected) in [
             ("2017-06-05T14:03:09.007Z", on_the_day(14, 3, 9, 7)),
             ("2017-06-05T14:03:09.0079Z", on_the_day(14, 3, 9, 7)),
@@ -319,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_is_wrong() {
+    fn parsing_reports_the_error() {
         for (text, problem) in [
             ("", "; 0: Empty string ''"),
             ("foo", "; 0: passing a time zone identifier as part of the string is not allowed 'f'"),

@@ -1,4 +1,4 @@
-//! `$dateFromParts`: a date from numbers, of the calendar or of the ISO 8601 week calendar.
+//! `$dateFromParts`: builds a date from numbers, in the Gregorian or the ISO 8601 week calendar.
 
 use super::calendar::{DAY, Day, WeekDay};
 use super::zone;
@@ -8,15 +8,16 @@ use crate::expr::display::Shown;
 use crate::expr::{Args, EvalEnv, Expr, ParseEnv, named};
 use diwan_value::Value;
 
-/// The parts with their defaults, in the order in which they are evaluated.
+/// The time parts, in the order of evaluation.
 const TIME: [&str; 4] = ["hour", "minute", "second", "millisecond"];
 const CALENDAR: [&str; 3] = ["year", "month", "day"];
 const WEEKS: [&str; 3] = ["isoWeekYear", "isoWeek", "isoDayOfWeek"];
 
-/// More days than a date can be from the epoch.
+/// Larger than the number of days between the epoch and any date.
 const MAX_DAYS: i64 = 1_000_000_000_000;
 
-/// Parses the parts. The call's arguments are the parts of [`TIME`], the time zone, and the three of the calendar.
+/// Parses the parts. The arguments of the call are the parts of [`TIME`], the time zone, and the three parts of the
+/// calendar.
 pub(in crate::expr) fn parse_from_parts(
     operator: &'static str,
     value: Value<'_>,
@@ -76,7 +77,7 @@ fn from_weeks<'a>(args: Args<'a>, env: &EvalEnv<'a>) -> Evaluated<'a> {
     from_parts(args, env, WEEKS, 31095, |[year, week, day]| WeekDay { year, week, day }.days())
 }
 
-/// Evaluates the parts; `days` gives the day since the epoch for the three of the calendar.
+/// Evaluates the parts. `days` computes the day since the epoch from the three parts of the calendar.
 fn from_parts<'a>(
     args: Args<'a>,
     env: &EvalEnv<'a>,
@@ -113,7 +114,7 @@ fn from_parts<'a>(
     })
 }
 
-/// A part; none if it is null.
+/// A part; `None` if it is null.
 fn part<'a>(args: Args<'a>, at: usize, name: &str, bounded: bool, env: &EvalEnv<'a>) -> Result<Option<i64>> {
     let value = args.eval(at, env)?;
     if is_nullish(value) {
@@ -146,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn puts_dates_together() {
+    fn date_from_parts_builds_dates() {
         let date = Value::DateTime;
         check(from_parts(doc! { "year": 2017, "month": 2, "day": 8, "hour": 12 }), date(1_486_555_200_000));
         check(from_parts(doc! { "year": 2017.0 }), date(1_483_228_800_000));
@@ -157,14 +158,14 @@ mod tests {
             from_parts(doc! { "isoWeekYear": 2017, "isoWeek": 6, "isoDayOfWeek": 3 }),
             date(1_486_512_000_000),
         );
-        // What lies beyond its range carries.
+        // A part beyond its range carries over.
         check(from_parts(doc! { "year": 2017, "month": 14, "day": 0, "hour": 25 }), date(1_517_446_800_000));
         check(from_parts(doc! { "year": 2016, "month": null }), Value::Null);
         check(from_parts(doc! { "year": 2016, "timezone": null }), Value::Null);
     }
 
     #[test]
-    fn refuses_wrong_parts() {
+    fn date_from_parts_rejects_invalid_parts() {
         check(doc! { "$dateFromParts": 1 }, 40519);
         check(from_parts(doc! { "x": 1 }), 40518);
         check(from_parts(doc! { "month": 1 }), 40516);

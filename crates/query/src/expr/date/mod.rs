@@ -1,13 +1,14 @@
-//! Date operators: parts of a date, dates from parts, arithmetic, text, in any time zone.
+//! Date operators: parts of dates, dates from parts, arithmetic, parsing and formatting, in any time zone.
 //!
-//! A date is a number of milliseconds; [`mod@zone`] turns it to what clocks show and back, [`calendar`] knows days and
-//! weeks, both for all dates that 64 bits hold.
+//! A date is a number of milliseconds. [`mod@zone`] converts between dates and local time, and [`calendar`] computes
+//! days and weeks. Both cover all 64-bit dates.
 
 mod arithmetic;
 mod calendar;
 mod format;
 mod free_text;
 mod from_parts;
+mod parsed;
 mod part;
 mod pattern;
 mod scanner;
@@ -28,7 +29,7 @@ use crate::error::{Error, Result};
 use diwan_value::Value;
 use zone::Zone;
 
-/// The date that a value is or contains, in milliseconds: dates, timestamps, object identifiers.
+/// The date that a value is or contains, in milliseconds. Dates, timestamps and object ids contain one.
 pub(super) fn date_of(value: Option<Value<'_>>) -> Option<i64> {
     match value? {
         Value::DateTime(millis) => Some(millis),
@@ -38,7 +39,7 @@ pub(super) fn date_of(value: Option<Value<'_>>) -> Option<i64> {
     }
 }
 
-/// The date that an operand must be.
+/// Checks that an operand is a date.
 fn date(value: Option<Value<'_>>) -> Result<i64> {
     date_of(value).ok_or_else(|| {
         let found = type_name(value);
@@ -46,7 +47,7 @@ fn date(value: Option<Value<'_>>) -> Result<i64> {
     })
 }
 
-/// The zone that argument `at` names; none if it is null.
+/// The zone in argument `at`; `None` if it is null.
 fn zone<'a>(args: Args<'a>, at: usize, env: &EvalEnv<'a>) -> Result<Option<Zone>> {
     match args.eval(at, env)? {
         Some(Value::String(name)) => Zone::parse(name).map(Some),
@@ -58,17 +59,17 @@ fn zone<'a>(args: Args<'a>, at: usize, env: &EvalEnv<'a>) -> Result<Option<Zone>
     }
 }
 
-/// The date as ISO 8601 text in UTC.
+/// Formats a date as ISO 8601 in UTC.
 pub(super) fn date_text(millis: i64) -> Result<String> {
     format::format(format::ISO_UTC, millis, &Zone::UTC)
 }
 
-/// The date that a text means on its own.
+/// Parses a date without a format.
 pub(super) fn parse_date(text: &str) -> Result<i64> {
     text::date_from(text, None, &Zone::UTC)
 }
 
-/// The milliseconds of a moment given in seconds, refused where 64 bits do not hold them.
+/// Converts seconds and milliseconds to milliseconds. Fails on overflow.
 fn millis(seconds: i64, millisecond: i64) -> Result<i64> {
     let millis = seconds.checked_mul(1000).and_then(|millis| millis.checked_add(millisecond));
     millis.ok_or_else(|| Error::new(5166406, "dateAdd overflowed"))

@@ -1,4 +1,4 @@
-//! One part of a date, and all of them at once.
+//! `$year`, `$month` and the other operators for one part of a date, and `$dateToParts`.
 
 use super::calendar::iso_day_of_week;
 use super::zone::Local;
@@ -44,7 +44,7 @@ pub(in crate::expr) fn parse_part(
     Ok(env.fold(Expr::Call { operator, function: part, args }))
 }
 
-/// Whether a document is an expression instead of named arguments.
+/// Whether a document is an expression rather than named arguments.
 fn is_operator(doc: Doc<'_>) -> bool {
     doc.iter().next().is_some_and(|first| first.key.starts_with(b"$"))
 }
@@ -63,7 +63,7 @@ fn part<'a>(args: Args<'a>, env: &EvalEnv<'a>) -> Evaluated<'a> {
     }))
 }
 
-/// The part that an operator is named after.
+/// The part for an operator's name.
 fn read(operator: &str, local: &Local) -> i64 {
     match operator {
         "$year" => local.day().year,
@@ -143,7 +143,7 @@ mod tests {
     const NEW_YEAR: Value<'static> = Value::DateTime(1_483_228_800_123);
 
     #[test]
-    fn reads_parts() {
+    fn part_operators_read_parts_of_dates() {
         for (operator, utc, new_york) in [
             ("$year", 2017, 2016),
             ("$month", 1, 12),
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_wrong_operands() {
+    fn part_operators_reject_invalid_operands() {
         check(doc! { "$year": null }, Value::Null);
         check(doc! { "$year": { "date": NEW_YEAR, "timezone": null } }, Value::Null);
         check(doc! { "$year": "2017" }, (16006, "can't convert from BSON type string to Date"));
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_dates_apart() {
+    fn date_to_parts_splits_dates() {
         let parts = doc! { "year": 2017, "month": 1, "day": 1, "hour": 1, "minute": 0, "second": 0, "millisecond": 123 };
         let zoned = doc! { "$dateToParts": { "date": NEW_YEAR, "timezone": "Europe/Berlin" } };
         check(zoned, Value::Document(parts.as_doc()));

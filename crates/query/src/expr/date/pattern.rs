@@ -1,15 +1,15 @@
-//! Texts of dates read after a format of `%` specifiers.
+//! Parses dates by a pattern of `%` specifiers.
 
 use super::calendar::WeekDay;
+use super::parsed::{Parsed, TextError, TextZone};
 use super::scanner::{Scanner, valid_day, valid_time};
-use super::text::{Parsed, TextError, TextZone};
 
-/// The specifiers that a date can be read with.
+/// The specifiers for parsing.
 pub(super) const FROM_TEXT: &str = "bBdGHjLmMSuVYzZ%";
 
-/// The fields that specifiers set.
+/// The fields that the specifiers set.
 #[derive(Default)]
-struct Fields {
+struct PatternFields {
     year: Option<i64>,
     month: Option<i64>,
     day: Option<i64>,
@@ -24,10 +24,10 @@ struct Fields {
     zone: Option<TextZone>,
 }
 
-/// Reads a text after a format that was checked.
+/// Parses a text by a pattern that was checked.
 pub(super) fn parse(text: &str, format: &str) -> Result<Parsed, TextError> {
     let mut scanner = Scanner::new(text);
-    let mut fields = Fields::default();
+    let mut fields = PatternFields::default();
     let mut chars = format.chars();
     while let Some(char) = chars.next() {
         let position = scanner.position();
@@ -54,8 +54,8 @@ pub(super) fn parse(text: &str, format: &str) -> Result<Parsed, TextError> {
     fields.finish().map_err(|message| TextError { position: text.len(), message })
 }
 
-impl Fields {
-    /// Reads what one specifier stands for.
+impl PatternFields {
+    /// Parses the text of one specifier.
     fn read(&mut self, specifier: char, scanner: &mut Scanner<'_>) -> Result<(), &'static str> {
         let fields = self;
         match specifier {
@@ -105,7 +105,7 @@ impl Fields {
         Ok(())
     }
 
-    /// Puts the fields together.
+    /// Combines the fields into a date.
     fn finish(self) -> Result<Parsed, &'static str> {
         let invalid_date = "The parsed date was invalid";
         let iso = self.iso_year.is_some() || self.iso_week.is_some() || self.iso_day.is_some();
@@ -137,7 +137,7 @@ mod tests {
     use super::super::zone::Zone;
 
     #[test]
-    fn reads_after_a_format() {
+    fn parsing_follows_the_pattern() {
         for (text, format, expected) in [
             ("2017-06-05 14:03:09.007", "%Y-%m-%d %H:%M:%S.%L", "2017-06-05T14:03:09.007Z"),
             ("5 june 2017", "%d %B %Y", "2017-06-05"),
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_does_not_fit() {
+    fn parsing_rejects_text_that_does_not_match() {
         for (text, format, problem) in [
             ("17-06-05", "%Y-%m-%d", "; 0: A four digit year could not be found '1'"),
             ("2017/06-05", "%Y-%m-%d", "; 4: The separation symbol could not be found '/'"),

@@ -1,10 +1,10 @@
-//! Reading the pieces of which texts of dates consist: numbers, names of months, time zones.
+//! Scans the tokens of dates: numbers, names of months, time zones.
 
 use super::calendar::{Day, days_in_month};
 use super::format::MONTHS;
-use super::text::TextZone;
+use super::parsed::TextZone;
 
-/// A place in a text, which is read byte by byte: all that dates are made of is ASCII.
+/// A position in a text. The scanner works on bytes because all date syntax is ASCII.
 #[derive(Clone, Copy)]
 pub(super) struct Scanner<'t> {
     text: &'t str,
@@ -12,12 +12,12 @@ pub(super) struct Scanner<'t> {
 }
 
 impl<'t> Scanner<'t> {
-    /// The beginning of a text.
+    /// A scanner at the beginning of a text.
     pub fn new(text: &'t str) -> Scanner<'t> {
         Scanner { text, at: 0 }
     }
 
-    /// How many bytes were read.
+    /// How many bytes were consumed.
     pub fn position(&self) -> usize {
         self.at
     }
@@ -27,19 +27,19 @@ impl<'t> Scanner<'t> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    /// Whether everything was read.
+    /// Whether all bytes were consumed.
     pub fn is_at_end(&self) -> bool {
         self.at >= self.text.len()
     }
 
-    /// Reads a byte if it is one of `wanted`.
+    /// Consumes a byte if it is in `wanted`.
     pub fn eat(&mut self, wanted: &[u8]) -> Option<u8> {
         let byte = self.peek().filter(|byte| wanted.contains(byte))?;
         self.at += 1;
         Some(byte)
     }
 
-    /// Reads as many bytes of `wanted` as follow.
+    /// Consumes all following bytes in `wanted`.
     pub fn skip(&mut self, wanted: &[u8]) {
         while self.eat(wanted).is_some() {}
     }
@@ -50,7 +50,7 @@ impl<'t> Scanner<'t> {
         rest.iter().take_while(|byte| byte.is_ascii_digit()).count()
     }
 
-    /// Reads a number of `least` to `most` digits.
+    /// Parses a number of `least` to `most` digits.
     pub fn number(&mut self, least: usize, most: usize) -> Option<i64> {
         let digits = self.digits_ahead().min(most);
         if digits < least || digits == 0 {
@@ -61,7 +61,7 @@ impl<'t> Scanner<'t> {
         Some(number)
     }
 
-    /// Reads letters.
+    /// Consumes letters.
     pub fn word(&mut self) -> &'t str {
         let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
         let length = rest.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
@@ -70,7 +70,7 @@ impl<'t> Scanner<'t> {
         word
     }
 
-    /// Reads with `read`, or goes back to where it was.
+    /// Runs `read`; if it fails, returns to the position before.
     pub fn attempt<T>(&mut self, read: impl FnOnce(&mut Scanner<'t>) -> Option<T>) -> Option<T> {
         let before = self.at;
         let result = read(self);
@@ -80,7 +80,7 @@ impl<'t> Scanner<'t> {
         result
     }
 
-    /// Reads the name of a month, long or short.
+    /// Parses the name of a month, long or short.
     pub fn month(&mut self) -> Option<i64> {
         self.attempt(|scanner| {
             let name = scanner.word();
@@ -92,7 +92,7 @@ impl<'t> Scanner<'t> {
         })
     }
 
-    /// Reads a fraction of a second; gives milliseconds.
+    /// Parses a fraction of a second. Returns milliseconds.
     pub fn fraction(&mut self, most: usize) -> Option<i64> {
         let digits = self.digits_ahead().min(most);
         let text = self.text.get(self.at..self.at + digits).filter(|text| !text.is_empty())?;
@@ -101,7 +101,7 @@ impl<'t> Scanner<'t> {
         Some(milliseconds.fold(0, |sum, digit| sum * 10 + i64::from(digit - b'0')))
     }
 
-    /// Reads an offset `±h`, `±hh`, `±hhmm`, `±hh:mm`, or the abbreviation of a zone's name.
+    /// Parses an offset `±h`, `±hh`, `±hhmm`, `±hh:mm`, or the abbreviation of a zone.
     pub fn zone(&mut self) -> Option<TextZone> {
         self.attempt(|scanner| match scanner.peek()? {
             b'+' | b'-' => scanner.offset().map(TextZone::Offset),
@@ -117,7 +117,7 @@ impl<'t> Scanner<'t> {
         })
     }
 
-    /// Reads an offset with its sign; gives seconds.
+    /// Parses an offset with its sign. Returns seconds.
     fn offset(&mut self) -> Option<i64> {
         let sign = if self.eat(b"+-")? == b'-' { -1 } else { 1 };
         let (hours, minutes) = match self.digits_ahead() {
@@ -136,7 +136,7 @@ impl<'t> Scanner<'t> {
     }
 }
 
-/// Abbreviations of time zones that texts use, with their hours east of UTC.
+/// Abbreviations of time zones with their hours east of UTC.
 const ABBREVIATIONS: [(&str, i64); 31] = [
     ("Z", 0),
     ("UTC", 0),
@@ -171,13 +171,13 @@ const ABBREVIATIONS: [(&str, i64); 31] = [
     ("HST", -10),
 ];
 
-/// The days since the epoch of a day of the calendar that exists.
+/// A calendar day in days since the epoch; `None` if there is no such day.
 pub(super) fn valid_day(year: i64, month: i64, day: i64) -> Option<i64> {
     let valid = (1..=12).contains(&month) && (1..=days_in_month(year, month)).contains(&day);
     valid.then(|| Day { year, month, day }.days())
 }
 
-/// The second of the day of a time that exists. Midnight at a day's end counts, and a leap second.
+/// The second of the day for a time; `None` if there is no such time. 24:00 and leap seconds are valid.
 pub(super) fn valid_time(hour: i64, minute: i64, second: i64) -> Option<i64> {
     let valid = hour < 24 && minute < 60 && second <= 60 || (hour, minute, second) == (24, 0, 0);
     valid.then_some(hour * 3600 + minute * 60 + second)

@@ -2,6 +2,7 @@
 
 use super::calendar::DAY;
 use super::format::{ISO_LOCAL, ISO_UTC, TO_TEXT, check, format};
+use super::parsed::{TextError, TextZone};
 use super::zone::Zone;
 use super::{date, free_text, pattern, zone};
 use crate::error::{Error, Result, code};
@@ -10,36 +11,7 @@ use crate::expr::display::Shown;
 use crate::expr::{Args, EvalEnv, Expr, ParseEnv, named};
 use diwan_value::Value;
 
-/// What a text says of a date. What it does not say is absent.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Parsed {
-    /// The day, in days since the epoch.
-    pub days: Option<i64>,
-    /// The second of the day; midnight where the text has no time.
-    pub second_of_day: i64,
-    /// The millisecond of the second.
-    pub millisecond: i64,
-    /// The time zone.
-    pub zone: Option<TextZone>,
-}
-
-/// A time zone as a text gives it.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum TextZone {
-    /// Seconds east of UTC.
-    Offset(i64),
-    /// An abbreviation, and the seconds east of UTC that it means.
-    Abbreviation(String, i64),
-}
-
-/// Why a text is not a date: where it stops being one, and what is wrong there.
-#[derive(Debug, PartialEq)]
-pub(super) struct TextError {
-    pub position: usize,
-    pub message: &'static str,
-}
-
-/// The date that a text means, after a format or of a well-known form. A time without a zone is one of `zone`.
+/// Parses a date by a format, or in a common form without one. A time without a zone is in `zone`.
 pub(super) fn date_from(text: &str, format: Option<&str>, zone: &Zone) -> Result<i64> {
     let failure = |message: String| Error::new(code::CONVERSION_FAILURE, message);
     let parsed = match format {
@@ -98,7 +70,7 @@ pub(in crate::expr) fn parse_to_string(
     Ok(env.fold(Expr::Call { operator, function: to_string, args }))
 }
 
-/// The format that argument `at` is, checked; none if it is null.
+/// The checked format in argument `at`; `None` if it is null.
 fn format_of<'a>(
     args: Args<'a>,
     at: usize,
@@ -208,7 +180,7 @@ mod tests {
     const DATE: Value<'static> = Value::DateTime(1_496_671_389_007);
 
     #[test]
-    fn writes_dates() {
+    fn date_to_string_formats_dates() {
         for (format, timezone, text) in [
             ("%Y-%m-%dT%H:%M:%S.%LZ", "UTC", "2017-06-05T14:03:09.007Z"),
             ("%d %b %B %% é", "UTC", "05 Jun June % é"),
@@ -229,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_wrong_formats() {
+    fn date_to_string_rejects_invalid_formats() {
         check(doc! { "$dateToString": "x" }, 18629);
         check(doc! { "$dateToString": { "x": 1 } }, 18534);
         check(doc! { "$dateToString": { "format": "%Y" } }, 18628);
@@ -246,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_dates() {
+    fn date_from_string_parses_dates() {
         let zoned = doc! { "dateString": "2017-06-05T10:03:09.007", "timezone": "America/New_York" };
         from_string(zoned, DATE);
         let formatted = doc! { "dateString": "05/06/2017", "format": "%d/%m/%Y" };
@@ -259,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_date() {
+    fn date_from_string_rejects_other_text() {
         check(doc! { "$dateFromString": "x" }, 40540);
         from_string(doc! { "x": 1 }, 40541);
         from_string(doc! { "format": "%Y" }, 40542);

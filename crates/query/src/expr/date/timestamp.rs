@@ -1,4 +1,4 @@
-//! The parts of a timestamp.
+//! `$tsSecond` and `$tsIncrement`.
 
 use crate::error::{Error, Result};
 use crate::expr::coerce::{Evaluated, is_nullish, type_name};
@@ -31,7 +31,7 @@ mod tests {
     use diwan_value::{Timestamp, Value, doc};
 
     #[test]
-    fn reads_the_parts() {
+    fn operators_read_the_parts_of_timestamps() {
         let time = Value::Timestamp(Timestamp { seconds: 7, increment: u32::MAX });
         check(doc! { "$tsSecond": time }, Value::Int64(7));
         check(doc! { "$tsIncrement": time }, Value::Int64(u32::MAX.into()));

@@ -1,10 +1,10 @@
-//! Units of time and days on which weeks start, by their names.
+//! Units of time, and the first day of a week, by their names.
 
 use crate::error::{Error, Result};
 use crate::expr::coerce::type_name;
 use diwan_value::Value;
 
-/// A unit of time, the shortest first.
+/// A unit of time. Shorter units come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Unit {
     Millisecond,
@@ -19,7 +19,7 @@ pub(super) enum Unit {
 }
 
 impl Unit {
-    /// The unit that an operand names.
+    /// The unit in an operand.
     pub fn of(operator: &str, value: Option<Value<'_>>) -> Result<Unit> {
         let Some(Value::String(name)) = value else {
             let found = type_name(value);
@@ -59,7 +59,7 @@ impl Unit {
         }
     }
 
-    /// How many milliseconds a unit of fixed length has.
+    /// The length of a fixed unit in milliseconds.
     pub fn millis(self) -> Option<i64> {
         match self {
             Unit::Millisecond => Some(1),
@@ -70,7 +70,7 @@ impl Unit {
         }
     }
 
-    /// How many months a unit of the calendar has.
+    /// The length of a calendar unit in months.
     pub fn months(self) -> Option<i64> {
         match self {
             Unit::Month => Some(1),
@@ -81,7 +81,7 @@ impl Unit {
     }
 }
 
-/// The day of the week that an operand names: 1 for Monday to 7 for Sunday.
+/// The day of the week in an operand: 1 for Monday to 7 for Sunday.
 pub(super) fn day_of_week(operator: &str, value: Option<Value<'_>>) -> Result<i64> {
     let Some(Value::String(name)) = value else {
         let found = type_name(value);

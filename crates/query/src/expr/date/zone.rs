@@ -1,4 +1,4 @@
-//! Time zones: names of the IANA database, which is part of the program, and fixed offsets.
+//! Time zones: fixed offsets, and names of the IANA database, which is compiled into the program.
 
 use super::calendar::{DAY, Day, WeekDay};
 use crate::error::{Error, Result};
@@ -6,19 +6,19 @@ use jiff::Timestamp;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 use std::sync::LazyLock;
 
-/// The IANA database of the program: the same on every machine.
+/// The bundled IANA database, so results do not depend on the machine.
 static DATABASE: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
 
 /// A time zone.
 #[derive(Clone, Debug)]
 pub(super) enum Zone {
-    /// So many seconds east of UTC.
+    /// A fixed offset in seconds east of UTC.
     Fixed(i64),
-    /// A place's zone.
+    /// A zone of the IANA database.
     Named(TimeZone),
 }
 
-/// A moment as clocks of a zone show it.
+/// A moment in the local time of a zone.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Local {
     /// Days since 1970-01-01.
@@ -27,7 +27,7 @@ pub(super) struct Local {
     pub second_of_day: i64,
     /// Milliseconds of the second.
     pub millisecond: i64,
-    /// Seconds east of UTC at that moment.
+    /// The zone's offset at that moment, in seconds east of UTC.
     pub offset: i64,
 }
 
@@ -42,17 +42,17 @@ impl Local {
         WeekDay::from_days(self.days)
     }
 
-    /// 0 to 23.
+    /// The hour, 0 to 23.
     pub fn hour(&self) -> i64 {
         self.second_of_day / 3600
     }
 
-    /// 0 to 59.
+    /// The minute, 0 to 59.
     pub fn minute(&self) -> i64 {
         self.second_of_day / 60 % 60
     }
 
-    /// 0 to 59.
+    /// The second, 0 to 59.
     pub fn second(&self) -> i64 {
         self.second_of_day % 60
     }
@@ -62,7 +62,7 @@ impl Zone {
     /// UTC.
     pub const UTC: Zone = Zone::Fixed(0);
 
-    /// Finds a zone by its name, or by an offset `+hh`, `+hhmm`, `+hh:mm`.
+    /// Parses the name of a zone or an offset `+hh`, `+hhmm`, `+hh:mm`.
     pub fn parse(name: &str) -> Result<Zone> {
         if name == "UTC" {
             return Ok(Zone::UTC);
@@ -70,18 +70,18 @@ impl Zone {
         if let Some(offset) = parse_offset(name) {
             return Ok(Zone::Fixed(offset));
         }
-        // The database ignores case, MongoDB does not.
+        // The database ignores case, but MongoDB does not.
         let zone = DATABASE.get(name).ok().filter(|zone| zone.iana_name() == Some(name));
         let unknown = || Error::new(40485, format!("unrecognized time zone identifier: \"{name}\""));
         zone.map(Zone::Named).ok_or_else(unknown)
     }
 
-    /// Whether this is UTC itself.
+    /// Whether the zone is the fixed zone UTC.
     pub fn is_utc(&self) -> bool {
         matches!(self, Zone::Fixed(0))
     }
 
-    /// Seconds east of UTC at a moment, which is given in seconds since the epoch.
+    /// The offset in seconds east of UTC at a moment in seconds since the epoch.
     pub fn offset(&self, seconds: i64) -> i64 {
         match self {
             Zone::Fixed(offset) => *offset,
@@ -89,7 +89,7 @@ impl Zone {
         }
     }
 
-    /// What clocks show at a moment, which is given in milliseconds since the epoch.
+    /// The local time at a moment in milliseconds since the epoch.
     pub fn local(&self, millis: i64) -> Local {
         let seconds = millis.div_euclid(1000);
         let offset = self.offset(seconds);
@@ -102,14 +102,14 @@ impl Zone {
         }
     }
 
-    /// The moment at which clocks show that: seconds since the epoch. A time that clocks skip is moved on by what they
-    /// skip; of a time that they show twice it is the first.
+    /// The moment of a local time, in seconds since the epoch. A local time that the clocks skip is moved forward by
+    /// the gap; for a local time that occurs twice, the first moment is used.
     pub fn moment(&self, days: i64, second_of_day: i64) -> i64 {
         let local = days * DAY + second_of_day;
         match self {
             Zone::Fixed(offset) => local - offset,
             Zone::Named(zone) => {
-                // A moment without a zone, taken as one of UTC.
+                // The local time, treated as a UTC moment.
                 let clock = TimeZone::UTC.to_datetime(timestamp(local));
                 let moment = zone.to_ambiguous_timestamp(clock).compatible();
                 match moment {
@@ -121,13 +121,13 @@ impl Zone {
     }
 }
 
-/// The moment, or the end of the library's range that is nearest: zones have no rules beyond it.
+/// The moment, clamped to the range of the library. Zones have no transitions beyond it.
 fn timestamp(seconds: i64) -> Timestamp {
     let nearest = if seconds < 0 { Timestamp::MIN } else { Timestamp::MAX };
     Timestamp::from_second(seconds).unwrap_or(nearest)
 }
 
-/// Reads `±hh`, `±hhmm`, `±hh:mm` as seconds.
+/// Parses `±hh`, `±hhmm`, `±hh:mm` as seconds.
 fn parse_offset(text: &str) -> Option<i64> {
     let (sign, digits) = match text.split_at_checked(1)? {
         ("+", digits) => (1, digits),
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_offsets() {
+    fn parsing_accepts_offsets() {
         for (text, seconds) in [
             ("+05", Some(18_000)),
             ("-0330", Some(-12_600)),
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn knows_names() {
+    fn parsing_accepts_iana_names() {
         let offset = |name: &str, seconds| Zone::parse(name).map(|zone| zone.offset(seconds));
         // 2020-07-01 and 2020-01-01.
         assert_eq!(offset("America/New_York", 1_593_561_600), Ok(-14_400));
@@ -181,10 +181,10 @@ mod tests {
     }
 
     #[test]
-    fn moments_of_skipped_and_repeated_times() -> Result<()> {
+    fn moment_resolves_skipped_and_repeated_times() -> Result<()> {
         let zone = Zone::parse("Europe/Berlin")?;
         let day = |year, month, day| Day { year, month, day }.days();
-        // Skipped: 02:30 is what 03:30 is. Repeated: the first 02:30, in summer time.
+        // Skipped: 02:30 becomes 03:30. Repeated: the first 02:30, in summer time.
         assert_eq!(zone.moment(day(2021, 3, 28), 9000), day(2021, 3, 28) * DAY + 5400);
         assert_eq!(zone.moment(day(2021, 10, 31), 9000), day(2021, 10, 31) * DAY + 1800);
         assert_eq!(zone.moment(day(20_000, 6, 1), 0), day(20_000, 6, 1) * DAY - zone.offset(i64::MAX / 1000));

@@ -1,11 +1,11 @@
-//! Applying schemas to values.
+//! Checks values against schemas.
 
 use super::{Additional, Demand, Dependency, Rule, Schema};
 use crate::error::Result;
 use crate::filter::operand::is_nan;
 use diwan_value::{Array, Decimal128, Doc, Value, compare, type_rank};
 
-/// Whether a value breaks no rule.
+/// Whether a value satisfies all rules of a schema.
 pub(super) fn satisfies(schema: &Schema, value: Value<'_>) -> Result<bool> {
     for rule in &schema.rules {
         if !keeps(rule, value)? {
@@ -15,7 +15,7 @@ pub(super) fn satisfies(schema: &Schema, value: Value<'_>) -> Result<bool> {
     Ok(true)
 }
 
-/// Whether a value keeps one rule.
+/// Whether a value satisfies one rule.
 pub(super) fn keeps(rule: &Rule, value: Value<'_>) -> Result<bool> {
     Ok(match (&rule.demand, value) {
         (Demand::Type(types), _) => types.contains(value.tag()),
@@ -104,12 +104,12 @@ pub(super) fn keeps(rule: &Rule, value: Value<'_>) -> Result<bool> {
         }
         (Demand::OneOf(schemas), _) => count(schemas, value)? == 1,
         (Demand::Not(schema), _) => !satisfies(schema, value)?,
-        // The rule is about another type.
+        // A rule about another type does not apply.
         _ => true,
     })
 }
 
-/// Whether what a property's presence asks for is there.
+/// Whether an object has what the presence of a property requires.
 pub(super) fn depends(dependency: &Dependency, doc: Doc<'_>) -> Result<bool> {
     match dependency {
         Dependency::Properties(names) => Ok(names.iter().all(|name| doc.contains_key(name))),
@@ -117,7 +117,7 @@ pub(super) fn depends(dependency: &Dependency, doc: Doc<'_>) -> Result<bool> {
     }
 }
 
-/// Whether no keyword names a property.
+/// Whether no keyword of the schema covers a property.
 pub(super) fn is_additional(
     name: &str,
     named: &[String],
@@ -134,7 +134,7 @@ pub(super) fn is_additional(
     Ok(true)
 }
 
-/// The first item from index `from` on that does not satisfy a schema.
+/// The first item from index `from` on that fails a schema.
 pub(super) fn first_failing_item<'a>(
     schema: &Schema,
     array: Array<'a>,
@@ -157,11 +157,11 @@ fn count(schemas: &[Schema], value: Value<'_>) -> Result<usize> {
     Ok(count)
 }
 
-/// The first item that occurred before.
+/// The first item that equals an earlier one.
 pub(super) fn duplicate(array: Array<'_>) -> Option<Value<'_>> {
     let mut items = array.iter().enumerate().collect::<Vec<_>>();
-    // Items that are the same although their fields are in another order are not neighbours when sorted; they are of
-    // the same type and compared one by one.
+    // Equal documents may have their fields in different order, so sorting does not make them neighbours. They have the
+    // same type and are compared pairwise.
     let (documents, mut scalars): (Vec<_>, Vec<_>) =
         items.drain(..).partition(|(_, item)| matches!(item, Value::Document(_) | Value::Array(_)));
     let mut found = None;
@@ -187,7 +187,7 @@ fn earlier<'a>(found: Option<(usize, Value<'a>)>, item: (usize, Value<'a>)) -> O
     }
 }
 
-/// Whether two values are the same to JSON Schema: numbers by value, objects whatever the order of their fields.
+/// Whether two values are equal by JSON Schema: numbers by value, objects regardless of field order.
 pub(super) fn same(a: Value<'_>, b: Value<'_>) -> bool {
     match (a, b) {
         (Value::Document(a), Value::Document(b)) => {
@@ -202,7 +202,7 @@ pub(super) fn same(a: Value<'_>, b: Value<'_>) -> bool {
     }
 }
 
-/// Whether a number is a multiple of another, which is positive.
+/// Whether a number is a multiple of a positive number.
 fn is_multiple(value: Value<'_>, divisor: Value<'_>) -> bool {
     if let (Some(value), Some(divisor)) = (value.as_i64_exact(), divisor.as_i64_exact()) {
         return value.checked_rem(divisor) == Some(0);

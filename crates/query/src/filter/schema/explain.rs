@@ -1,4 +1,4 @@
-//! What a document breaks: the `details` of a failed validation, rule by rule.
+//! Reports the rules that a document fails: the `details` of a failed validation.
 
 use super::check::{depends, duplicate, first_failing_item, is_additional, keeps, satisfies};
 use super::{Additional, Demand, Dependency, Rule, Schema};
@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::filter::explain::{append_considered, append_specified};
 use diwan_value::{ArrayBuilder, Doc, DocBuf, DocBuilder, Value};
 
-/// The details about a whole document.
+/// The details for a whole document.
 pub(super) fn document(schema: &Schema, doc: Doc<'_>) -> Result<DocBuf> {
     let mut builder = DocBuilder::new();
     builder.append("operatorName", "$jsonSchema");
@@ -15,7 +15,7 @@ pub(super) fn document(schema: &Schema, doc: Doc<'_>) -> Result<DocBuf> {
     Ok(builder.finish())
 }
 
-/// Adds a schema's own words.
+/// Adds the schema's title and description.
 fn annotate(schema: &Schema, builder: &mut DocBuilder) {
     for (name, text) in [("title", &schema.title), ("description", &schema.description)] {
         if let Some(text) = text {
@@ -24,7 +24,7 @@ fn annotate(schema: &Schema, builder: &mut DocBuilder) {
     }
 }
 
-/// The details of every rule that a value breaks.
+/// The details of every rule that a value fails.
 fn broken_rules(schema: &Schema, value: Value<'_>) -> Result<ArrayBuilder> {
     let mut broken = ArrayBuilder::new();
     for rule in &schema.rules {
@@ -35,7 +35,7 @@ fn broken_rules(schema: &Schema, value: Value<'_>) -> Result<ArrayBuilder> {
     Ok(broken)
 }
 
-/// The details of one rule that a value breaks.
+/// The details of one rule that a value fails.
 fn broken_rule(schema: &Schema, rule: &Rule, value: Value<'_>) -> Result<DocBuf> {
     let mut builder = DocBuilder::new();
     builder.append("operatorName", rule.keyword);
@@ -68,6 +68,7 @@ fn broken_rule(schema: &Schema, rule: &Rule, value: Value<'_>) -> Result<DocBuf>
             }
             builder.append("details", failing);
         }
+        // Like MongoDB, lists all names that are not allowed, but only the first property that fails a subschema.
         (Demand::AdditionalProperties { named, patterns, allowed }, Value::Document(doc)) => match allowed {
             Additional::Nothing => {
                 let mut names = ArrayBuilder::new();
@@ -159,6 +160,7 @@ fn broken_rule(schema: &Schema, rule: &Rule, value: Value<'_>) -> Result<DocBuf>
         (Demand::Not(_), _) => {
             builder.append("reason", "child expression matched");
         }
+        // All other rules are about the value itself: MongoDB reports the rule, a reason and the value.
         _ => {
             specify(schema, rule, &mut builder);
             builder.append("reason", reason(&rule.demand));
@@ -179,7 +181,7 @@ fn broken_rule(schema: &Schema, rule: &Rule, value: Value<'_>) -> Result<DocBuf>
     Ok(builder.finish())
 }
 
-/// Why a value breaks a rule about itself.
+/// The reason text for a rule about the value itself.
 fn reason(demand: &Demand) -> &'static str {
     match demand {
         Demand::Type(_) => "type did not match",
@@ -194,7 +196,7 @@ fn reason(demand: &Demand) -> &'static str {
     }
 }
 
-/// Adds the keyword as the schema has it, with the keyword that modifies it.
+/// Adds the keyword as written in the schema, with the keyword that modifies it.
 fn specify(schema: &Schema, rule: &Rule, builder: &mut DocBuilder) {
     let exclusive = match rule.keyword {
         "minimum" => "exclusiveMinimum",

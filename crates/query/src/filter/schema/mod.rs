@@ -1,8 +1,8 @@
 //! `$jsonSchema`: JSON Schema draft 4 with MongoDB's `bsonType`, as a filter and as a collection's validator.
 //!
-//! A schema is a list of rules, one for each keyword; a value satisfies it if it breaks none. A rule that concerns one
-//! type lets values of every other type pass. [`parse`] reads schemas, [`check`] applies them, and [`explain`] tells
-//! what a value breaks.
+//! A schema is a list of rules, one for each keyword; a value must satisfy all of them. A rule about one type accepts
+//! values of all other types. [`parse`] parses schemas, [`check`] applies them, and [`explain`] reports the rules that
+//! a value fails.
 
 mod check;
 mod explain;
@@ -25,14 +25,14 @@ pub struct Schema {
     rules: Vec<Rule>,
 }
 
-/// What one keyword demands.
+/// The rule of one keyword.
 #[derive(Clone, Debug)]
 struct Rule {
     keyword: &'static str,
     demand: Demand,
 }
 
-/// The demands of the keywords.
+/// The condition of one keyword.
 #[derive(Clone, Debug)]
 enum Demand {
     Type(TypeSet),
@@ -54,7 +54,7 @@ enum Demand {
     UniqueItems,
     /// One schema for all items.
     Items(Schema),
-    /// A schema for each of the first items.
+    /// One schema for each of the first items.
     ItemsInOrder(Vec<Schema>),
     AdditionalItems {
         from: usize,
@@ -77,14 +77,14 @@ enum Demand {
     Not(Box<Schema>),
 }
 
-/// What is allowed beyond the items or properties that a schema names.
+/// Which items or properties are allowed beyond those that the schema names.
 #[derive(Clone, Debug)]
 enum Additional {
     Nothing,
     Matching(Box<Schema>),
 }
 
-/// What a property's presence asks of the object around it.
+/// What the presence of a property requires of the object.
 #[derive(Clone, Debug)]
 enum Dependency {
     Properties(Vec<String>),
@@ -97,7 +97,7 @@ impl Schema {
         parse::schema(doc)
     }
 
-    /// The schema as it was written.
+    /// The schema as the user wrote it.
     pub fn source(&self) -> Doc<'_> {
         self.source.as_doc()
     }
@@ -107,7 +107,7 @@ impl Schema {
         check::satisfies(self, Value::Document(doc))
     }
 
-    /// Why a document does not satisfy the schema: the document that `errInfo.details` of a failed validation shows.
+    /// Explains why a document fails the schema: the `errInfo.details` of a failed validation.
     pub fn explain(&self, doc: Doc<'_>) -> Result<DocBuf> {
         explain::document(self, doc)
     }

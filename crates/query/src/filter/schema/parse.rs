@@ -1,4 +1,4 @@
-//! Reading schemas: every keyword checked as MongoDB checks it.
+//! Parses schemas, with MongoDB's checks of every keyword.
 
 use super::check::same;
 use super::{Additional, Demand, Dependency, Rule, Schema};
@@ -9,13 +9,13 @@ use crate::filter::regex::Pattern;
 use crate::filter::type_set::TypeSet;
 use diwan_value::{Array, Doc, Value, ValueBuf, compare};
 
-/// JSON Schema's keywords that MongoDB knows and refuses.
+/// JSON Schema keywords that MongoDB rejects.
 const UNSUPPORTED: [&str; 6] = ["$ref", "$schema", "default", "definitions", "format", "id"];
 
 /// The keywords of client-side encryption.
 const ENCRYPTION: [&str; 4] = ["encrypt", "encryptMetadata", "keyId", "algorithm"];
 
-/// What reads a keyword's value, given the schema around it; `None` demands nothing.
+/// Parses a keyword, given the schema around it. `None` means that the keyword adds no condition.
 type Read = fn(&Keyword<'_>) -> Result<Option<Demand>>;
 
 /// The keywords that are rules, in the order in which violations are reported.
@@ -59,14 +59,14 @@ const RULES: &[(&str, Read)] = &[
     ("enum", enumeration),
 ];
 
-/// A keyword where it stands.
+/// A keyword and the schema that contains it.
 struct Keyword<'a> {
     name: &'static str,
     value: Value<'a>,
     schema: Doc<'a>,
 }
 
-/// Parses a schema. Its depth is the document's, which is limited.
+/// Parses a schema. The document's nesting limit bounds its depth.
 pub(super) fn schema(doc: Doc<'_>) -> Result<Schema> {
     let mut seen = Vec::new();
     for element in doc.iter() {
@@ -133,7 +133,7 @@ impl<'a> Keyword<'a> {
         self.value.as_bool().ok_or_else(|| self.mismatch("must be a boolean"))
     }
 
-    /// A boolean keyword that belongs to this one.
+    /// A boolean keyword that modifies this one.
     fn flag_beside(&self, name: &'static str) -> Result<bool> {
         match self.schema.get(name) {
             None => Ok(false),
@@ -141,7 +141,7 @@ impl<'a> Keyword<'a> {
         }
     }
 
-    /// A keyword that only modifies another one.
+    /// Checks a keyword that only modifies another one.
     fn needs(&self, other: &str) -> Result<Option<Demand>> {
         if self.schema.contains_key(other) {
             return Ok(None);
@@ -171,7 +171,7 @@ impl<'a> Keyword<'a> {
         self.value.as_array().ok_or_else(wrong)
     }
 
-    /// The schemas of `allOf`, `anyOf`, `oneOf`.
+    /// Parses the schemas of `allOf`, `anyOf`, `oneOf`.
     fn schemas(&self) -> Result<Vec<Schema>> {
         let array = self.value.as_array().ok_or_else(|| self.mismatch("must be an array"))?;
         if array.is_empty() {
@@ -248,7 +248,7 @@ fn additional_items(keyword: &Keyword<'_>) -> Result<Option<Demand>> {
             return Err(keyword.mismatch(&format!("must be either an object or a boolean, but got a {kind}")));
         }
     };
-    // Without a list of `items` nothing is additional.
+    // Without a list of `items`, no item is additional.
     let from = keyword.schema.get_array("items").map(Array::count);
     Ok(allowed.zip(from).map(|(allowed, from)| Demand::AdditionalItems { from, allowed }))
 }

@@ -5,7 +5,7 @@ fn schema(source: &DocBuf) -> Schema {
     Schema::parse(source.as_doc()).expect("a valid schema")
 }
 
-/// Checks a schema for the field `a` against values that satisfy it and values that do not.
+/// Checks a schema for the field `a` against values that satisfy it and values that fail it.
 #[track_caller]
 fn check(rules: DocBuf, good: &[DocBuf], bad: &[DocBuf]) {
     let schema = schema(&doc! { "properties": { "a": rules } });
@@ -27,7 +27,7 @@ fn check(rules: DocBuf, good: &[DocBuf], bad: &[DocBuf]) {
 }
 
 #[track_caller]
-fn refused(source: DocBuf, code: i32, text: &str) {
+fn rejected(source: DocBuf, code: i32, text: &str) {
     let error = Schema::parse(source.as_doc()).expect_err("an error");
     assert_eq!((error.code, error.message.as_str()), (code, text));
 }
@@ -40,7 +40,7 @@ fn explained(source: DocBuf, document: DocBuf, details: &str) {
 }
 
 #[test]
-fn types() {
+fn type_keywords_accept_values_of_their_types() {
     check(
         doc! { "bsonType": "int" },
         &[doc! { "a": 1 }, doc! {}],
@@ -55,7 +55,7 @@ fn types() {
 }
 
 #[test]
-fn numbers() {
+fn number_keywords_apply_to_numbers_only() {
     check(
         doc! { "minimum": 5 },
         &[doc! { "a": 5 }, doc! { "a": "x" }, doc! { "a": 5.5 }],
@@ -72,7 +72,7 @@ fn numbers() {
 }
 
 #[test]
-fn strings() {
+fn string_keywords_apply_to_strings_only() {
     check(
         doc! { "minLength": 2, "maxLength": 3 },
         &[doc! { "a": "äö" }, doc! { "a": 1 }],
@@ -87,7 +87,7 @@ fn strings() {
 }
 
 #[test]
-fn arrays() {
+fn array_keywords_apply_to_arrays_only() {
     check(
         doc! { "minItems": 1, "maxItems": 2 },
         &[doc! { "a": [1] }, doc! { "a": 1 }],
@@ -114,7 +114,7 @@ fn arrays() {
 }
 
 #[test]
-fn objects() {
+fn object_keywords_apply_to_objects_only() {
     check(
         doc! { "required": ["x", "y"] },
         &[doc! { "a": { "x": 1, "y": null } }, doc! { "a": 1 }],
@@ -143,7 +143,7 @@ fn objects() {
 }
 
 #[test]
-fn combinations() {
+fn combining_keywords_count_matching_schemas() {
     check(doc! { "allOf": [{ "minimum": 1 }, { "maximum": 3 }] }, &[doc! { "a": 2 }], &[doc! { "a": 4 }]);
     check(
         doc! { "anyOf": [{ "type": "string" }, { "maximum": 3 }] },
@@ -159,64 +159,64 @@ fn combinations() {
 }
 
 #[test]
-fn syntax() {
-    refused(doc! { "foo": 1 }, 9, "Unknown $jsonSchema keyword: foo");
-    refused(doc! { "format": "email" }, 9, "$jsonSchema keyword 'format' is not currently supported");
-    refused(
+fn parsing_rejects_invalid_keywords() {
+    rejected(doc! { "foo": 1 }, 9, "Unknown $jsonSchema keyword: foo");
+    rejected(doc! { "format": "email" }, 9, "$jsonSchema keyword 'format' is not currently supported");
+    rejected(
         doc! { "type": "string", "bsonType": "string" },
         9,
         "Cannot specify both $jsonSchema keywords 'type' and 'bsonType'",
     );
-    refused(doc! { "type": "int" }, 2, "Unknown type name alias: int");
-    refused(doc! { "type": "integer" }, 9, "$jsonSchema type 'integer' is not currently supported.");
-    refused(
+    rejected(doc! { "type": "int" }, 2, "Unknown type name alias: int");
+    rejected(doc! { "type": "integer" }, 9, "$jsonSchema type 'integer' is not currently supported.");
+    rejected(
         doc! { "bsonType": 1 },
         14,
         "$jsonSchema keyword 'bsonType' must be either a string or an array of strings",
     );
-    refused(doc! { "bsonType": array![] }, 9, "$jsonSchema keyword 'bsonType' must name at least one type");
-    refused(doc! { "minimum": "x" }, 14, "$jsonSchema keyword 'minimum' must be a number");
-    refused(
+    rejected(doc! { "bsonType": array![] }, 9, "$jsonSchema keyword 'bsonType' must name at least one type");
+    rejected(doc! { "minimum": "x" }, 14, "$jsonSchema keyword 'minimum' must be a number");
+    rejected(
         doc! { "exclusiveMinimum": true },
         9,
         "$jsonSchema keyword 'minimum' must be a present if exclusiveMinimum is present",
     );
-    refused(
+    rejected(
         doc! { "minimum": 1, "exclusiveMinimum": 1 },
         14,
         "$jsonSchema keyword 'exclusiveMinimum' must be a boolean",
     );
-    refused(doc! { "multipleOf": 0 }, 9, "$jsonSchema keyword 'multipleOf' must have a positive value");
-    refused(doc! { "minLength": -1 }, 9, "Expected a non-negative number in: minLength: -1");
-    refused(doc! { "required": array![] }, 9, "$jsonSchema keyword 'required' cannot be an empty array");
-    refused(
+    rejected(doc! { "multipleOf": 0 }, 9, "$jsonSchema keyword 'multipleOf' must have a positive value");
+    rejected(doc! { "minLength": -1 }, 9, "Expected a non-negative number in: minLength: -1");
+    rejected(doc! { "required": array![] }, 9, "$jsonSchema keyword 'required' cannot be an empty array");
+    rejected(
         doc! { "required": ["a", "a"] },
         9,
         "$jsonSchema keyword 'required' array cannot contain duplicate values",
     );
-    refused(
+    rejected(
         doc! { "required": [1] },
         14,
         "$jsonSchema keyword 'required' must be an array of strings, but found an element of type: int",
     );
-    refused(
+    rejected(
         doc! { "properties": { "a": 1 } },
         14,
         "Nested schema for $jsonSchema property 'a' must be an object",
     );
-    refused(doc! { "enum": array![] }, 9, "$jsonSchema keyword 'enum' cannot be an empty array");
-    refused(
+    rejected(doc! { "enum": array![] }, 9, "$jsonSchema keyword 'enum' cannot be an empty array");
+    rejected(
         doc! { "enum": [1, 1.0] },
         9,
         "$jsonSchema keyword 'enum' array cannot contain duplicate values.",
     );
-    refused(doc! { "allOf": array![] }, 2, "$jsonSchema keyword 'allOf' must be a non-empty array");
-    refused(doc! { "title": 1 }, 14, "$jsonSchema keyword 'title' must be of type string");
-    refused(doc! { "pattern": "(" }, 51091, "Regular expression is invalid: missing closing parenthesis");
+    rejected(doc! { "allOf": array![] }, 2, "$jsonSchema keyword 'allOf' must be a non-empty array");
+    rejected(doc! { "title": 1 }, 14, "$jsonSchema keyword 'title' must be of type string");
+    rejected(doc! { "pattern": "(" }, 51091, "Regular expression is invalid: missing closing parenthesis");
 }
 
 #[test]
-fn explanations() {
+fn explain_reports_the_failed_rules() {
     explained(
         doc! { "bsonType": "object", "required": ["name", "age"], "properties": {
             "name": { "bsonType": "string", "description": "must be a string" },

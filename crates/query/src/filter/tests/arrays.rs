@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn arrays_at_the_end_of_a_path_are_entered() {
+fn matching_enters_arrays_at_the_end_of_a_path() {
     check(
         doc! { "a": 1 },
         &[doc! { "a": 1 }, doc! { "a": [0, 1] }, doc! { "a": 1.0 }],
@@ -20,7 +20,7 @@ fn arrays_at_the_end_of_a_path_are_entered() {
 }
 
 #[test]
-fn arrays_on_the_way_are_entered() {
+fn matching_enters_arrays_along_a_path() {
     let filter = doc! { "a.b": 1 };
     check(
         filter.clone(),
@@ -40,7 +40,7 @@ fn arrays_on_the_way_are_entered() {
 }
 
 #[test]
-fn numeric_parts_are_indexes_and_names() {
+fn numeric_path_parts_are_indexes_and_names() {
     check(
         doc! { "a.0": 1 },
         &[
@@ -63,7 +63,7 @@ fn numeric_parts_are_indexes_and_names() {
 }
 
 #[test]
-fn null_and_missing() {
+fn null_matches_missing_fields() {
     let a = doc! { "a": null };
     check(
         a,
@@ -98,7 +98,7 @@ fn null_and_missing() {
 }
 
 #[test]
-fn exists() {
+fn exists_matches_present_fields() {
     check(
         doc! { "a.b": { "$exists": true } },
         &[doc! { "a": { "b": null } }, doc! { "a": [{ "c": 1 }, { "b": 1 }] }, doc! { "a": { "b": [] } }],
@@ -117,7 +117,7 @@ fn exists() {
 }
 
 #[test]
-fn negations_are_of_the_whole_path() {
+fn negation_applies_to_the_whole_path() {
     check(
         doc! { "a": { "$ne": 1 } },
         &[doc! { "a": [0, 2] }, doc! {}],
@@ -126,7 +126,7 @@ fn negations_are_of_the_whole_path() {
     check(
         doc! { "a": { "$not": { "$gt": 1, "$lt": 5 } } },
         &[doc! { "a": 5 }, doc! { "a": [0] }, doc! {}, doc! { "a": "x" }],
-        // Each of the two holds through another element.
+        // Each of the two conditions holds through a different element.
         &[doc! { "a": 3 }, doc! { "a": [0, 9] }],
     );
     check(
@@ -147,7 +147,7 @@ fn negations_are_of_the_whole_path() {
 }
 
 #[test]
-fn elem_match() {
+fn elem_match_needs_one_element_for_all_conditions() {
     check(
         doc! { "a": { "$elemMatch": { "b": 1, "c": 2 } } },
         &[doc! { "a": [{ "b": 1, "c": 2 }] }, doc! { "a": [0, { "b": [1], "c": 2 }] }],
@@ -193,7 +193,7 @@ fn elem_match() {
 }
 
 #[test]
-fn all() {
+fn all_needs_every_listed_value() {
     check(
         doc! { "a": { "$all": [1, 2] } },
         &[doc! { "a": [2, 1, 3] }, doc! { "a": [1, 2] }],
@@ -228,7 +228,7 @@ fn with_all(list: diwan_value::ArrayBuilder) -> DocBuf {
 }
 
 #[test]
-fn size() {
+fn size_counts_array_elements() {
     let empty = with_array("a", array![]);
     check(
         doc! { "a": { "$size": 2 } },

@@ -9,7 +9,7 @@ fn explained(filter: DocBuf, document: DocBuf, details: &str) {
 }
 
 #[test]
-fn operators_tell_why_they_fail() {
+fn explain_gives_the_reason_of_each_operator() {
     explained(
         doc! { "a": { "$gt": 5 } },
         doc! { "a": 3 },
@@ -44,7 +44,7 @@ fn operators_tell_why_they_fail() {
 }
 
 #[test]
-fn combinations_tell_their_clauses() {
+fn explain_lists_the_clauses_of_logical_operators() {
     explained(
         doc! { "a": 1, "b": { "$size": 2 } },
         doc! { "a": 1, "b": [1] },
@@ -61,7 +61,7 @@ fn combinations_tell_their_clauses() {
 }
 
 #[test]
-fn filters_serialize_to_what_parses_to_them() {
+fn to_doc_parses_to_the_same_filter() {
     for (filter, spelled_out) in [
         (doc! { "a": 1 }, doc! { "a": { "$eq": 1 } }),
         (

@@ -1,4 +1,4 @@
-//! Groups that read from the input of the stage before them.
+//! Groups that are combined with the stage before them.
 
 use super::*;
 use crate::pipeline::inline::group_over;
@@ -54,7 +54,7 @@ fn inlined(pipeline: &Pipeline) -> Option<Group> {
     }
 }
 
-/// What the stages make of documents one after the other, and what the pipeline makes of them as it runs.
+/// Runs the stages one after another, and the pipeline as it normally runs.
 fn both_ways(pipeline: &Pipeline, docs: &[DocBuf]) -> [std::result::Result<Vec<DocBuf>, i32>; 2] {
     let execution = execution(&Memory::with(&[]), MemoryBudget::default());
     let input = || Box::new(DocList::new(docs.to_vec())) as Box<dyn DocSource>;
@@ -65,7 +65,7 @@ fn both_ways(pipeline: &Pipeline, docs: &[DocBuf]) -> [std::result::Result<Vec<D
 }
 
 #[test]
-fn a_group_without_documents_in_between_comes_to_the_same() {
+fn combined_group_gives_the_same_result() {
     let docs = [
         doc! { "_id": 1, "a": 1i64, "b": { "c": 3 }, "c": "one" },
         doc! { "_id": 2, "a": 2.5, "b": { "c": 3 }, "c": "one" },
@@ -79,7 +79,7 @@ fn a_group_without_documents_in_between_comes_to_the_same() {
     for transform in transforms() {
         for group in groups() {
             let pipeline = pipeline(&transform, &group);
-            // With the last document some fail, without it few do.
+            // With the last document some expressions fail; without it few do.
             for docs in [&docs[..], &docs[..6], &docs[..2]] {
                 let [separate, whole] = both_ways(&pipeline, docs);
                 assert_eq!(separate, whole, "{transform:?}, {group:?}");
@@ -92,7 +92,7 @@ fn a_group_without_documents_in_between_comes_to_the_same() {
 }
 
 #[test]
-fn what_is_computed_is_computed_for_every_document() {
+fn combining_keeps_errors_of_computed_fields() {
     let is_inlined = |transform: DocBuf, group: DocBuf| inlined(&pipeline(&transform, &group)).is_some();
     let computed = || doc! { "$project": { "x": { "$toDate": "$a" }, "y": "$b" } };
     let group = |fields: DocBuf| doc! { "$group": (fields) };
@@ -101,13 +101,14 @@ fn what_is_computed_is_computed_for_every_document() {
         computed(),
         group(doc! { "_id": "$y", "least": { "$min": "$x" }, "most": { "$max": "$x" } })
     ));
-    // Nobody asks for it, or not for every document, or the group asks for so much that a small document pays.
+    // No accumulator reads the field, or not for every document, or the group reads so many fields that a document is
+    // faster.
     assert!(!is_inlined(computed(), group(doc! { "_id": "$y" })));
     assert!(!is_inlined(computed(), group(doc! { "_id": "$y", "x": { "$first": "$x" } })));
     assert!(!is_inlined(computed(), group(doc! { "_id": { "$ifNull": ["$y", "$x"] } })));
     let often = doc! { "_id": "$x", "a": { "$min": "$x" }, "b": { "$max": "$x" }, "c": { "$sum": "$y" }, "d": { "$last": "$y" } };
     assert!(!is_inlined(computed(), group(often)));
-    // What differs each time must not be computed twice.
+    // A value that changes with each evaluation must not be computed twice.
     let random = || doc! { "$addFields": { "x": { "$rand": {} } } };
     assert!(is_inlined(random(), group(doc! { "_id": "$x" })));
     assert!(!is_inlined(random(), group(doc! { "_id": "$x", "y": { "$min": "$x" } })));

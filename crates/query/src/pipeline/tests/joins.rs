@@ -22,7 +22,7 @@ fn cities() -> Vec<DocBuf> {
     ]
 }
 
-/// The ids in the array `found` of every document.
+/// The ids in the array `found` of each document.
 fn ids(docs: &[DocBuf]) -> Vec<Vec<i64>> {
     docs.iter()
         .map(|doc| {
@@ -33,7 +33,7 @@ fn ids(docs: &[DocBuf]) -> Vec<Vec<i64>> {
 }
 
 #[test]
-fn joins_by_a_field_with_and_without_an_index() {
+fn lookup_joins_by_field_with_and_without_an_index() {
     let stages = array![{ "$lookup": {
         "from": "cities", "localField": "city", "foreignField": "names", "as": "found",
     } }];
@@ -47,21 +47,21 @@ fn joins_by_a_field_with_and_without_an_index() {
         assert_eq!(ids(&found), expected, "indexed: {indexed}");
         assert_eq!(*memory.opened.lock().unwrap(), opened, "indexed: {indexed}");
     }
-    // A collection that does not fit the budget is asked every time.
+    // A collection that does not fit the budget is queried for each document.
     let memory = Memory::with(&[("input", &people()), ("cities", &cities())]);
-    let found = run_in(&memory, &stages, MemoryBudget { limit: 50, directory: None }).unwrap();
+    let found = run_in(&memory, &stages, MemoryBudget { limit: 50, ..MemoryBudget::default() }).unwrap();
     assert_eq!(ids(&found), expected);
 }
 
 #[test]
-fn joins_through_paths_and_arrays() {
+fn lookup_joins_through_paths_and_arrays() {
     let input = [doc! { "_id": 1, "a": [{ "k": 1 }, { "k": [2, 3] }, 5] }];
     let other = [
         doc! { "_id": 1, "b": [{ "k": 1 }] },
         doc! { "_id": 2, "b": { "k": [3, 9] } },
         doc! { "_id": 3, "b": { "k": 5 } },
     ];
-    // Twice the same document, so that the second goes through the table.
+    // The same document twice, so that the second one uses the table.
     let input = [input[0].clone(), input[0].clone()];
     let memory = Memory::with(&[("input", &input), ("other", &other)]);
     let stages = array![{ "$lookup": {
@@ -71,7 +71,7 @@ fn joins_through_paths_and_arrays() {
 }
 
 #[test]
-fn a_regular_expression_joins_as_itself() {
+fn lookup_joins_regular_expressions_by_equality() {
     let regex = Value::Regex { pattern: "a", options: "" };
     let input = [doc! { "k": [(regex), "b"] }, doc! { "k": (regex) }];
     let other = [doc! { "_id": 1, "k": "a" }, doc! { "_id": 2, "k": (regex) }, doc! { "_id": 3, "k": "b" }];
@@ -83,7 +83,7 @@ fn a_regular_expression_joins_as_itself() {
 }
 
 #[test]
-fn pipelines_see_variables_of_the_document() {
+fn lookup_pipeline_reads_its_variables() {
     let input = [doc! { "_id": 1, "min": 11 }, doc! { "_id": 2, "min": 13 }, doc! { "_id": 3 }];
     let memory = Memory::with(&[("input", &input), ("cities", &cities())]);
     let stages = array![{ "$lookup": {
@@ -102,7 +102,7 @@ fn pipelines_see_variables_of_the_document() {
 }
 
 #[test]
-fn nested_pipelines_see_all_variables_around_them() {
+fn nested_pipelines_read_the_variables_of_outer_ones() {
     let input = [doc! { "_id": 1, "x": 5 }, doc! { "_id": 2, "x": 6 }];
     let other = [doc! { "_id": 10, "y": 7 }];
     let memory = Memory::with(&[("input", &input), ("other", &other)]);
@@ -121,7 +121,7 @@ fn nested_pipelines_see_all_variables_around_them() {
 }
 
 #[test]
-fn fields_and_pipeline_together() {
+fn lookup_combines_fields_and_pipeline() {
     let memory = Memory::with(&[("input", &people()), ("cities", &cities())]);
     let stages = array![{ "$lookup": {
         "from": "cities", "localField": "city", "foreignField": "names", "as": "found",
@@ -133,13 +133,13 @@ fn fields_and_pipeline_together() {
 }
 
 #[test]
-fn what_does_not_depend_on_the_document_is_read_once() {
+fn lookup_reads_a_constant_result_once() {
     let memory = Memory::with(&[("input", &people()), ("cities", &cities())]);
     let stages = array![{ "$lookup": { "from": "cities", "pipeline": [{ "$limit": 1 }], "as": "x.found" } }];
     let found = run_in(&memory, &stages, MemoryBudget::default()).unwrap();
     assert_eq!(*memory.opened.lock().unwrap(), 1);
     assert_eq!(found[2], doc! { "_id": 3, "x": { "found": [{ "_id": 10, "names": ["Ulm", "ULM"] }] } });
-    // Without a collection: the pipeline makes its documents.
+    // Without a collection, the pipeline generates its documents.
     let stages = array![{ "$lookup": {
         "pipeline": [{ "$documents": [{ "_id": 1 }, { "_id": 3 }] }],
         "localField": "_id", "foreignField": "_id", "as": "found",
@@ -149,7 +149,7 @@ fn what_does_not_depend_on_the_document_is_read_once() {
 }
 
 #[test]
-fn unions() {
+fn union_with_appends_documents() {
     let memory = Memory::with(&[("input", &people()[..1]), ("cities", &cities())]);
     let stages = array![
         { "$unionWith": { "coll": "cities", "pipeline": [{ "$match": { "names": "Bonn" } }] } },
@@ -162,7 +162,4 @@ fn unions() {
         run_in(&memory, &array![{ "$unionWith": "cities" }], MemoryBudget::default()).unwrap().len(),
         5
     );
-    let mut sources = Vec::new();
-    parse(&stages).unwrap().add_sources(&mut sources);
-    assert_eq!(sources, [Namespace::new("test", "cities")]);
 }

@@ -1,4 +1,4 @@
-//! Memory budgets: with files the result is the same, without them an error.
+//! Memory budgets: with files the results are the same, without files there is an error.
 
 use super::*;
 use diwan_value::{array, doc};
@@ -13,11 +13,11 @@ fn docs() -> Vec<DocBuf> {
 }
 
 fn budget(limit: usize, files: bool) -> MemoryBudget {
-    MemoryBudget { limit, directory: files.then(std::env::temp_dir) }
+    MemoryBudget { limit, ..MemoryBudget::in_directory(files.then(std::env::temp_dir)) }
 }
 
 #[test]
-fn files_change_nothing() {
+fn spilling_does_not_change_results() {
     let pipelines = [
         array![{ "$sort": { "k": 1, "s": -1 } }],
         array![{ "$sort": { "k": 1 } }, { "$limit": 300 }],
@@ -59,7 +59,7 @@ fn files_change_nothing() {
 }
 
 #[test]
-fn deviations_survive_files_as_far_as_doubles_do() {
+fn spilled_standard_deviations_agree_within_rounding() {
     let stages = array![
         { "$group": { "_id": "$k", "p": { "$stdDevPop": "$v" }, "s": { "$stdDevSamp": "$v" }, "all": { "$push": "$s" } } },
         { "$sort": { "_id": 1 } },
@@ -81,7 +81,7 @@ fn deviations_survive_files_as_far_as_doubles_do() {
 }
 
 #[test]
-fn without_files_too_much_is_refused() {
+fn stages_without_files_fail_beyond_their_budget() {
     let cases = [
         (
             array![{ "$sort": { "k": 1 } }],

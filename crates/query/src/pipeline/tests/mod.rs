@@ -1,17 +1,17 @@
 //! Pipelines over collections in memory.
 
+mod errors;
 mod inline;
 mod joins;
 mod limits;
-mod refusals;
 mod stages;
 mod suspension;
 mod writes;
 
 use super::*;
 use crate::expr::Context;
-use crate::external_sort::MemoryBudget;
 use crate::interrupt::Interrupt;
+use crate::memory::MemoryBudget;
 use diwan_value::{ArrayBuilder, Doc, DocBuf, Path, doc};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -20,9 +20,9 @@ use std::sync::{Arc, Mutex};
 #[derive(Default)]
 struct Memory {
     collections: Mutex<BTreeMap<String, Vec<DocBuf>>>,
-    /// Whether an index is claimed for every path.
+    /// Whether every path claims to have an index.
     indexed: bool,
-    /// How often a collection was opened.
+    /// How many times a collection was opened.
     opened: Mutex<usize>,
 }
 
@@ -126,7 +126,7 @@ impl Replacement for Replacing {
     }
 }
 
-/// A source whose document is gone once it is suspended.
+/// A source whose document becomes empty when it is suspended.
 struct Vanishing {
     docs: DocList,
     suspended: bool,
@@ -184,13 +184,13 @@ fn run_in(memory: &Arc<Memory>, stages: &ArrayBuilder, budget: MemoryBudget) -> 
 }
 
 /// Runs a pipeline over some documents.
-fn run(stages: &ArrayBuilder, docs: &[DocBuf]) -> Result<Vec<DocBuf>> {
+fn run_stages(stages: &ArrayBuilder, docs: &[DocBuf]) -> Result<Vec<DocBuf>> {
     run_in(&Memory::with(&[("input", docs)]), stages, MemoryBudget::default())
 }
 
-/// Checks what a pipeline makes of some documents.
+/// Checks the result of a pipeline over some documents.
 fn check(stages: ArrayBuilder, docs: &[DocBuf], expected: &[DocBuf]) {
-    match run(&stages, docs) {
+    match run_stages(&stages, docs) {
         Ok(found) => assert_eq!(found, expected, "{:?}", Array::trusted(&stages.clone().finish())),
         Err(error) => panic!("{:?}: {error:?}", Array::trusted(&stages.clone().finish())),
     }

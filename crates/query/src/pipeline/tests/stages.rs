@@ -1,4 +1,4 @@
-//! What each stage makes of documents.
+//! Results of each stage.
 
 use super::*;
 use diwan_value::{Decimal128, Value, array, doc};
@@ -13,7 +13,7 @@ fn numbers() -> Vec<DocBuf> {
 }
 
 #[test]
-fn one_document_for_one() {
+fn transforming_stages_give_one_document_each() {
     let docs = [doc! { "_id": 1, "a": { "b": 2, "c": [{ "d": 1 }, 7] }, "e": 5 }];
     check(array![{ "$project": { "e": 1 } }], &docs, &[doc! { "_id": 1, "e": 5 }]);
     check(array![{ "$unset": ["a", "_id"] }], &docs, &[doc! { "e": 5 }]);
@@ -37,7 +37,7 @@ fn one_document_for_one() {
 }
 
 #[test]
-fn counting_and_cutting() {
+fn skip_limit_and_count_count_documents() {
     let docs = numbers();
     check(array![{ "$match": { "a": { "$gte": 2 } } }], &docs, &docs[1..3]);
     check(array![{ "$skip": 1 }, { "$limit": 2 }], &docs, &docs[1..3]);
@@ -57,7 +57,7 @@ fn counting_and_cutting() {
 }
 
 #[test]
-fn sorts_know_what_follows() {
+fn sort_gets_the_limit_of_later_stages() {
     let sorted = |stages: ArrayBuilder| {
         let pipeline = parse(&stages).unwrap();
         pipeline.stages.iter().find_map(|stage| match &stage.operation {
@@ -78,7 +78,7 @@ fn sorts_know_what_follows() {
 }
 
 #[test]
-fn groups() {
+fn group_accumulates_by_id() {
     let docs = numbers();
     check(
         array![
@@ -97,7 +97,7 @@ fn groups() {
         &[doc! { "_id": null, "max": 3 }],
     );
     check(array![{ "$group": { "_id": null } }], &[], &[]);
-    // Equal numbers of all types are one group, a missing value and null are one, a missing field is left out.
+    // Equal numbers of all types form one group, as do missing and null; a missing field is omitted.
     let decimal = Decimal128::from(1);
     let mixed = [
         doc! { "a": 1 },
@@ -120,7 +120,7 @@ fn groups() {
 }
 
 #[test]
-fn unwinds() {
+fn unwind_gives_one_document_per_element() {
     let docs = [
         doc! { "_id": 1, "a": [1, 2], "z": 0 },
         doc! { "_id": 2, "a": [] },
@@ -159,7 +159,7 @@ fn unwinds() {
 }
 
 #[test]
-fn facets() {
+fn facet_runs_each_pipeline() {
     let docs = numbers();
     check(
         array![{ "$facet": {
@@ -174,7 +174,7 @@ fn facets() {
 }
 
 #[test]
-fn buckets() {
+fn bucket_stages_divide_documents() {
     let docs: Vec<DocBuf> = (0..10).map(|n| doc! { "_id": n, "v": (n * n) }).collect();
     check(
         array![{ "$bucket": { "groupBy": "$v", "boundaries": [0, 10, 50], "default": "rest" } }],
@@ -189,7 +189,9 @@ fn buckets() {
         &[doc! { "_id": 0, "sum": 285 }],
     );
     assert_eq!(
-        run(&array![{ "$bucket": { "groupBy": "$v", "boundaries": [0, 10] } }], &docs).unwrap_err().code,
+        run_stages(&array![{ "$bucket": { "groupBy": "$v", "boundaries": [0, 10] } }], &docs)
+            .unwrap_err()
+            .code,
         40066
     );
     check(
@@ -224,25 +226,25 @@ fn buckets() {
 }
 
 #[test]
-fn counts_by_value() {
+fn sort_by_count_orders_by_frequency() {
     check(array![{ "$sortByCount": "$b" }, { "$limit": 1 }], &numbers(), &[doc! { "_id": "x", "count": 2 }]);
 }
 
 #[test]
-fn samples() {
+fn sample_returns_the_requested_number() {
     let docs: Vec<DocBuf> = (0..100).map(|n| doc! { "_id": n }).collect();
-    let chosen = run(&array![{ "$sample": { "size": 10 } }], &docs).unwrap();
+    let chosen = run_stages(&array![{ "$sample": { "size": 10 } }], &docs).unwrap();
     assert_eq!(chosen.len(), 10);
     let mut ids: Vec<i64> =
         chosen.iter().filter_map(|doc| doc.as_doc().get("_id").and_then(Value::as_i64_exact)).collect();
     ids.sort_unstable();
     ids.dedup();
     assert_eq!(ids.len(), 10, "no document twice");
-    assert_eq!(run(&array![{ "$sample": { "size": 1000 } }], &docs).unwrap().len(), 100);
+    assert_eq!(run_stages(&array![{ "$sample": { "size": 1000 } }], &docs).unwrap().len(), 100);
 }
 
 #[test]
-fn statistics_and_documents() {
+fn statistics_and_documents_stages_generate_documents() {
     check(array![{ "$collStats": { "count": {} } }], &[], &[doc! { "ns": "test.input" }]);
     check(array![{ "$indexStats": {} }, { "$project": { "name": 1 } }], &[], &[doc! { "name": "_id_" }]);
     let server = PipelineEnv { database: "admin".into(), collection: None, ..env() };

@@ -1,9 +1,9 @@
-//! Between two batches no stage lets its input hold anything.
+//! Suspending a pipeline releases the resources of every input.
 
 use super::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A source that holds something from its begin, and from each step, until it is suspended or dropped.
+/// A source that holds a resource from the start and after each step, until it is suspended or dropped.
 struct Holding {
     docs: DocList,
     holds: Arc<AtomicBool>,
@@ -31,7 +31,7 @@ impl Drop for Holding {
 }
 
 #[test]
-fn suspend_reaches_the_input_of_every_stage() {
+fn suspend_is_passed_on_by_every_stage() {
     let stages = [
         doc! { "$match": { "n": { "$gte": 0 } } },
         doc! { "$addFields": { "m": 1 } },
@@ -65,7 +65,7 @@ fn suspend_reaches_the_input_of_every_stage() {
         let mut source =
             pipeline.open(Box::new(input), &execution(&memory, MemoryBudget::default())).unwrap();
         let interrupt = Interrupt::new();
-        // An empty first batch, then documents one by one.
+        // An empty first batch, then batches of one document.
         loop {
             source.suspend();
             assert!(!holds.load(Ordering::Relaxed), "{:?}", stage.as_doc());

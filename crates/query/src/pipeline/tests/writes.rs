@@ -7,7 +7,7 @@ fn target() -> Vec<DocBuf> {
     vec![doc! { "_id": 1, "a": 1, "b": 1 }, doc! { "_id": 2, "a": 2 }]
 }
 
-/// What a `$merge` of two documents, one of them new, makes of the target.
+/// The target after a `$merge` of two documents, one of which is new.
 fn merged(options: DocBuf) -> Result<Vec<DocBuf>> {
     let input = [doc! { "_id": 1, "a": 10, "c": 3 }, doc! { "_id": 7, "a": 70 }];
     let memory = Memory::with(&[("input", &input), ("target", &target())]);
@@ -19,7 +19,7 @@ fn merged(options: DocBuf) -> Result<Vec<DocBuf>> {
 }
 
 #[test]
-fn out_replaces() {
+fn out_replaces_the_collection() {
     let memory = Memory::with(&[("input", &target()), ("target", &[doc! { "_id": 9 }])]);
     let stages = array![{ "$project": { "a": 1 } }, { "$out": "target" }];
     assert!(run_in(&memory, &stages, MemoryBudget::default()).unwrap().is_empty());
@@ -30,7 +30,7 @@ fn out_replaces() {
 }
 
 #[test]
-fn every_mode_of_a_match() {
+fn merge_follows_when_matched() {
     let new = doc! { "_id": 7, "a": 70 };
     let second = doc! { "_id": 2, "a": 2 };
     let cases = [
@@ -51,13 +51,13 @@ fn every_mode_of_a_match() {
 }
 
 #[test]
-fn every_mode_without_a_match() {
+fn merge_follows_when_not_matched() {
     assert_eq!(merged(doc! { "whenNotMatched": "discard" }).unwrap().len(), 2);
     assert_eq!(merged(doc! { "whenNotMatched": "fail" }).unwrap_err().code, 13113);
 }
 
 #[test]
-fn keys_of_other_fields() {
+fn merge_finds_documents_by_other_keys() {
     let input = [doc! { "a": 2, "x": 1 }, doc! { "a": 3, "x": 1 }];
     let memory = Memory::with(&[("input", &input), ("target", &target())]);
     let stages = array![{ "$merge": { "into": "target", "on": "a", "whenMatched": "replace" } }];
@@ -67,14 +67,14 @@ fn keys_of_other_fields() {
         [doc! { "_id": 2, "a": 2, "x": 1 }, doc! { "a": 3, "x": 1 }],
         "the _id of what is replaced stays"
     );
-    let refusals = [
+    let errors = [
         (doc! { "_id": 1 }, "a", 51132),
         (doc! { "a": null }, "a", 51132),
         (doc! { "a": [1] }, "a", 51185),
         (doc! { "_id": 5, "a": 2 }, "a", 66),
         (doc! { "a": 1 }, "unknown", 51183),
     ];
-    for (doc, on, expected) in refusals {
+    for (doc, on, expected) in errors {
         let memory = Memory::with(&[("input", std::slice::from_ref(&doc)), ("target", &target())]);
         let stages = array![{ "$merge": { "into": "target", "on": on } }];
         let error = run_in(&memory, &stages, MemoryBudget::default()).unwrap_err();
