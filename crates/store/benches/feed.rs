@@ -1,5 +1,5 @@
-//! What following a collection's changes costs a row, for ids in the order of insertion and for random ones; what a
-//! write pays for those who wait; and how fast attachments go in and come out.
+//! Measures the cost of a change row, for ids in the order of insertion and for random ids; the cost of a write with
+//! subscribers; and the throughput of attachments.
 //!
 //! `cargo bench -p diwan-store --bench feed [-- NUMBER_OF_DOCUMENTS]`
 
@@ -55,7 +55,7 @@ fn main() {
         for n in 0..10_000 {
             update(&things, &rising(n % count));
         }
-        report(&format!("update with {waiting} who wait"), begun, 10_000);
+        report(&format!("update with {waiting} subscribers"), begun, 10_000);
         assert_eq!(told.load(Ordering::Relaxed), 10_000 * subscriptions.len() as u64);
     }
     attachments(&store);
@@ -64,7 +64,7 @@ fn main() {
 
 fn create(store: &Arc<Store>, name: &str) -> Arc<Collection> {
     let name = Namespace::new("bench", name).expect("the name is good");
-    store.collection_or_create(&name).expect("the collection is there")
+    store.collection_or_create(&name).expect("the collection exists")
 }
 
 fn load(things: &Collection, count: u64, id: &dyn Fn(u64) -> String) {
@@ -112,7 +112,7 @@ fn attachments(store: &Arc<Store>) {
         for n in 0..BYTES / 65_536 {
             let part: Vec<u8> =
                 (0..65_536 / 8).flat_map(|m| (scrambled(n << 20 | m) >> 20).to_be_bytes()).collect();
-            writer.write_all(&part).expect("the upload goes on");
+            writer.write_all(&part).expect("a write succeeds");
         }
         let staged = writer.finish().expect("the upload ends");
         report(&format!("upload, {source:?}, a KiB"), begun, BYTES >> 10);
@@ -121,7 +121,7 @@ fn attachments(store: &Arc<Store>) {
         let mut reader = files
             .read_blob(&attachment, BlobForm::Identity, None)
             .expect("the blob is read")
-            .expect("the blob is there");
+            .expect("the blob exists");
         let mut buffer = vec![0; 65_536];
         while reader.left() > 0 {
             assert!(reader.read(&mut buffer).expect("the blob is read") > 0);
@@ -132,7 +132,7 @@ fn attachments(store: &Arc<Store>) {
     let begun = Instant::now();
     for n in 0..SMALL {
         let mut writer = files.blob_writer(BlobSource::Plain).expect("an upload begins");
-        writer.write_all(&scrambled(n).to_be_bytes()).expect("the upload goes on");
+        writer.write_all(&scrambled(n).to_be_bytes()).expect("a write succeeds");
         writer.finish().expect("the upload ends");
     }
     report("upload of 8 bytes", begun, SMALL);

@@ -1,5 +1,5 @@
-//! What the locks of documents cost: single inserts alone, and beside inserts of a thousand documents into another
-//! collection.
+//! Measures the cost of document locks: the latency of single inserts, alone and beside inserts of a thousand documents
+//! into another collection.
 //!
 //! `cargo bench -p diwan-store --bench locks [-- NUMBER_OF_INSERTS]`
 

@@ -1,4 +1,4 @@
-//! The catalog's documents: what is stored of a collection, and the numbers that are given out.
+//! Catalog entries: the stored description of a collection or view.
 
 use crate::error::{Error, Result};
 use crate::index::{Index, IndexSpec};
@@ -10,10 +10,10 @@ use std::sync::Arc;
 /// The version of the key layout and the record formats; a store of another version is refused.
 pub const FORMAT_VERSION: i32 = 1;
 
-/// What the catalog holds of one collection or view.
+/// The catalog's entry of one collection or view.
 #[derive(Clone, Debug)]
 pub struct CatalogEntry {
-    /// The number its keys begin with.
+    /// The number that prefixes its keys.
     pub id: CollectionId,
     /// The identifier that clients see; never reused, kept by a rename.
     pub uuid: [u8; 16],
@@ -23,6 +23,8 @@ pub struct CatalogEntry {
     pub options: Arc<CollectionOptions>,
     /// Its indexes, the one on `_id` first; none for a view.
     pub indexes: Vec<Arc<Index>>,
+    /// Whether ancestors of revisions and tombstones are kept. Entries of earlier versions do not tell: there they are.
+    pub history: bool,
 }
 
 impl CatalogEntry {
@@ -33,6 +35,9 @@ impl CatalogEntry {
         out.append("uuid", Value::Binary { subtype: 4, bytes: &self.uuid });
         if let Some(created) = self.created {
             out.append("created", created);
+        }
+        if !self.history {
+            out.append("history", false);
         }
         out.append("options", self.options.to_doc());
         let mut indexes = diwan_value::ArrayBuilder::new();
@@ -78,7 +83,8 @@ impl CatalogEntry {
         }
         let created = doc.get("created").and_then(Value::as_i64_exact);
         let (id, options) = (CollectionId(number(doc, "id")?), Arc::new(options));
-        Ok(CatalogEntry { id, uuid, created, options, indexes })
+        let history = doc.get("history") != Some(Value::Boolean(false));
+        Ok(CatalogEntry { id, uuid, created, options, indexes, history })
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the store refuses, split where a face answers differently.
+//! The store's errors. A case is a variant of its own where a face answers it differently.
 
 use crate::namespace::Namespace;
 use diwan_kv as kv;
@@ -6,7 +6,7 @@ use diwan_query as query;
 use diwan_query::display::ShownDoc;
 use diwan_value::{DocBuf, doc};
 
-/// What the store's operations return.
+/// The result of the store's operations.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// An error of the store.
@@ -21,21 +21,21 @@ pub enum Error {
     /// The collection's validator refuses the document.
     #[error("Document failed validation")]
     DocumentValidation {
-        /// Why, as MongoDB's `errInfo` tells it.
+        /// The reason, in the form of MongoDB's `errInfo`.
         details: DocBuf,
     },
-    /// The collection was dropped after it was looked up. Under its name there may be another one by now.
+    /// The collection was dropped after the caller looked it up. Another one may have its name by now.
     #[error("collection dropped. ns: {0}")]
     CollectionDropped(Namespace),
     /// The engine failed.
     #[error("{0}")]
     Engine(#[from] kv::Error),
-    /// A stored record, entry or catalog document does not read as one.
+    /// A stored record, entry or catalog document cannot be parsed.
     #[error("stored data is damaged: {0}")]
     Damaged(String),
 }
 
-/// Which key was there already.
+/// The key that another document holds.
 #[derive(Clone, Debug)]
 pub struct DuplicateKey {
     /// The collection, as `database.collection`.
@@ -59,19 +59,19 @@ impl DuplicateKey {
         )
     }
 
-    /// The fields beside it that drivers read.
+    /// The fields that drivers read beside the message.
     pub fn details(&self) -> DocBuf {
         doc! { "keyPattern": &self.key_pattern, "keyValue": &self.key_value }
     }
 }
 
 impl Error {
-    /// A refusal of any code.
+    /// An error with a code and text of MongoDB's.
     pub fn refused(code: i32, message: impl Into<String>) -> Error {
         Error::Query(query::Error::new(code, message))
     }
 
-    /// Whether the file system has no room for what the operation would write.
+    /// Whether the file system has no space for the operation's writes.
     pub fn is_out_of_space(&self) -> bool {
         match self {
             Error::Engine(error) => error.is_out_of_space(),
@@ -80,8 +80,8 @@ impl Error {
         }
     }
 
-    /// `NamespaceNotFound`.
-    pub fn namespace_not_found(message: impl Into<String>) -> Error {
+    /// MongoDB's error `NamespaceNotFound`.
+    pub(crate) fn namespace_not_found(message: impl Into<String>) -> Error {
         Error::refused(query::code::NAMESPACE_NOT_FOUND, message)
     }
 }

@@ -1,7 +1,7 @@
 //! Every key that the store writes, in one place.
 //!
-//! A key is a space, a prefix that says whose it is, and order-preserving bytes. Collections and indexes are known by
-//! numbers that are never used again. [`describe`] makes a raw key readable.
+//! A key consists of a space, a prefix that names the owner (a collection or an index), and order-preserving bytes. The
+//! numbers of collections and indexes are never used again. [`describe`] makes a raw key readable.
 
 use crate::blob::BlobId;
 use crate::revision::Revision;
@@ -19,7 +19,7 @@ pub struct IndexId(pub u32);
 /// The kinds of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key<'a> {
-    /// `Meta "f"`: the version of the layout and the next free numbers.
+    /// `Meta "f"`: the version of the storage format and the next free number.
     Format,
     /// `Meta "c" database 0 collection`: a collection's catalog document.
     Catalog {
@@ -28,10 +28,14 @@ pub enum Key<'a> {
         /// The collection's name.
         collection: &'a str,
     },
-    /// `Meta "x" number`: what of a dropped collection or index must still be deleted.
+    /// `Meta "x" number`: a mark that the keys of a dropped collection or index must still be deleted.
     Dropped(u32),
-    /// `Meta "s" collection`: a collection's size, noted from time to time.
+    /// `Meta "s" collection`: a collection's counts and sizes, noted at close, and how far its tombstones have expired.
     Size(CollectionId),
+    /// `Meta "z"`: the store was closed, and nothing has been written since; the notes of sizes are exact.
+    Closed,
+    /// `Meta "e"`: every body of a superseded revision has its [`Key::DueBody`].
+    DueBodiesComplete,
     /// `Meta "r" session statement`: the result of a retryable write.
     Retry {
         /// The session's identifier as the client gave it.
@@ -39,28 +43,28 @@ pub enum Key<'a> {
         /// The number of the command's first statement of this batch.
         statement: u32,
     },
-    /// `Meta "a" collection "b" blob`: what is known of a complete blob.
+    /// `Meta "a" collection "b" blob`: the head of a complete blob.
     Blob(CollectionId, BlobId),
     /// `Meta "a" collection "h" hash`: the blob with this content.
     BlobContent(CollectionId, &'a [u8; 32]),
-    /// `Meta "a" collection "r" blob generation hash id`: a stored body of a document that has the blob attached.
+    /// `Meta "a" collection "r" blob generation hash id`: a reference from a stored body of a document to a blob.
     BlobReference {
         /// The collection of both.
         collection: CollectionId,
         /// The blob.
         blob: BlobId,
-        /// Which of the document's bodies.
+        /// The revision of the body.
         revision: Revision,
         /// The key bytes of the document's `_id`.
         id: &'a [u8],
     },
-    /// `Meta "l" collection blob stamp`: a blob that perhaps nobody needs.
+    /// `Meta "l" collection blob stamp`: a mark that a blob may have no references.
     LooseBlob {
         /// The blob's collection.
         collection: CollectionId,
         /// The blob.
         blob: BlobId,
-        /// What tells several marks of one blob apart.
+        /// Distinguishes several marks of one blob.
         stamp: u64,
     },
     /// `Attachments collection blob chunk`: a run of a blob's bytes.
@@ -69,22 +73,36 @@ pub enum Key<'a> {
     Local(CollectionId, &'a [u8]),
     /// `Meta "t" collection name`: a setting of a collection.
     Setting(CollectionId, &'a str),
-    /// `Meta "v" collection index`: the header of an index of views.
+    /// `Meta "v" collection index`: the header of a view index.
     ViewHeader(CollectionId, IndexId),
     /// `Indexes index "n" view node`: a node of a view's tree.
     ViewNode(IndexId, u32, u64),
-    /// `Indexes index "d" id`: what a document emitted into an index of views.
+    /// `Indexes index "d" id`: the rows that a document emitted into a view index.
     ViewDocument(IndexId, &'a [u8]),
-    /// `Indexes index "r" view run chunk`: sorted rows of an index of views that is being built.
+    /// `Indexes index "r" view run chunk`: sorted rows of a view index that is being built.
     ViewRun {
         /// The index.
         index: IndexId,
-        /// The view's number in it.
+        /// The view's number in the index.
         view: u32,
         /// The run's number.
         run: u64,
-        /// The part of the run.
+        /// The chunk's number in the run.
         chunk: u64,
+    },
+    /// `Indexes number "s" id`: a document that a scan has found, of more than fit in memory.
+    Seen(IndexId, &'a [u8]),
+    /// `Revisions 0 time collection id generation hash`: a body that was superseded at this time, in seconds since 1970. In
+    /// the order of time over all collections; number 0 is no collection's. A hint: the body may be gone.
+    DueBody {
+        /// When the body was superseded.
+        superseded_at: u64,
+        /// The document's collection.
+        collection: CollectionId,
+        /// The key bytes of the document's `_id`.
+        id: &'a [u8],
+        /// Whose body it is.
+        revision: Revision,
     },
     /// `Records collection id`: a document.
     Record(CollectionId, &'a [u8]),
@@ -107,6 +125,8 @@ pub enum Key<'a> {
 // No number that [`write_number`] writes begins with these.
 const BRANCHES: u8 = 0xFE;
 const BODY: u8 = 0xFF;
+/// The first byte of the keys in `Revisions` that are in the order of time.
+const DUE_BODIES: u8 = 0;
 
 impl Key<'_> {
     /// The space that the key lies in.
@@ -115,21 +135,28 @@ impl Key<'_> {
             Key::Format | Key::Catalog { .. } | Key::Dropped(_) | Key::Size(_) | Key::Retry { .. } => {
                 Space::Meta
             }
+            Key::Closed | Key::DueBodiesComplete => Space::Meta,
             Key::Blob(..) | Key::BlobContent(..) | Key::BlobReference { .. } | Key::LooseBlob { .. } => {
                 Space::Meta
             }
             Key::Local(..) | Key::Setting(..) | Key::ViewHeader(..) => Space::Meta,
-            Key::ViewNode(..) | Key::ViewDocument(..) | Key::ViewRun { .. } => Space::Indexes,
+            Key::ViewNode(..) | Key::ViewDocument(..) | Key::ViewRun { .. } | Key::Seen(..) => Space::Indexes,
             Key::BlobChunk(..) => Space::Attachments,
             Key::Record(..) => Space::Records,
             Key::UniqueEntry(..) | Key::Entry(..) => Space::Indexes,
             Key::Change(..) => Space::Log,
-            Key::Tombstone(..) | Key::Ancestor(..) | Key::Branches(..) | Key::Body(..) => Space::Revisions,
+            Key::Tombstone(..)
+            | Key::Ancestor(..)
+            | Key::Branches(..)
+            | Key::Body(..)
+            | Key::DueBody { .. } => Space::Revisions,
         }
     }
 
     /// The key's bytes.
     pub fn bytes(&self) -> Vec<u8> {
+        // In `Meta`, the first byte names the kind. In the other spaces, the key begins with the owner's number;
+        // in a capped collection's order of insertion, a 0 precedes it.
         let mut out = Vec::with_capacity(32);
         match *self {
             Key::Format => out.push(b'f'),
@@ -147,6 +174,8 @@ impl Key<'_> {
                 out.push(b's');
                 write_number(&mut out, collection.0.into());
             }
+            Key::Closed => out.push(b'z'),
+            Key::DueBodiesComplete => out.push(b'e'),
             Key::Retry { session, statement } => {
                 out.extend_from_slice(&retry_prefix(session));
                 out.extend_from_slice(&statement.to_be_bytes());
@@ -203,6 +232,20 @@ impl Key<'_> {
                 write_number(&mut out, run);
                 write_number(&mut out, chunk);
             }
+            Key::Seen(number, id) => {
+                write_number(&mut out, number.0.into());
+                out.push(b's');
+                out.extend_from_slice(id);
+            }
+            Key::DueBody { superseded_at, collection, id, revision } => {
+                out.reserve(id.len());
+                out.push(DUE_BODIES);
+                write_number(&mut out, superseded_at);
+                write_number(&mut out, collection.0.into());
+                out.extend_from_slice(id);
+                write_number(&mut out, revision.generation.into());
+                out.extend_from_slice(&revision.hash);
+            }
             Key::Record(collection, id) => {
                 write_number(&mut out, collection.0.into());
                 out.extend_from_slice(id);
@@ -248,18 +291,23 @@ impl Key<'_> {
     }
 }
 
+/// The first byte of all retry keys.
+pub fn all_retries_prefix() -> &'static [u8] {
+    b"r"
+}
+
 /// The first bytes of all retry keys of a session.
-pub fn retry_prefix(session: &[u8]) -> Vec<u8> {
+pub(crate) fn retry_prefix(session: &[u8]) -> Vec<u8> {
     let mut out = vec![b'r'];
     write_number(&mut out, session.len() as u64);
     out.extend_from_slice(session);
     out
 }
 
-/// The kinds of keys in `Meta` that belong to a collection's blobs.
+/// A kind of keys in `Meta` that belong to a collection's blobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlobKeys {
-    /// All of them.
+    /// All three kinds.
     All,
     /// [`Key::Blob`].
     Heads,
@@ -283,8 +331,8 @@ pub fn blobs_prefix(collection: CollectionId, kind: BlobKeys) -> Vec<u8> {
     out
 }
 
-/// The first bytes of the loose marks of a collection's blobs, or of all.
-pub fn loose_prefix(collection: Option<CollectionId>) -> Vec<u8> {
+/// The first bytes of the loose marks of a collection's blobs, or of all collections.
+pub(crate) fn loose_prefix(collection: Option<CollectionId>) -> Vec<u8> {
     let mut out = vec![b'l'];
     if let Some(collection) = collection {
         write_number(&mut out, collection.0.into());
@@ -293,38 +341,48 @@ pub fn loose_prefix(collection: Option<CollectionId>) -> Vec<u8> {
 }
 
 /// The first bytes of a collection's local documents.
-pub fn locals_prefix(collection: CollectionId) -> Vec<u8> {
+pub(crate) fn locals_prefix(collection: CollectionId) -> Vec<u8> {
     let mut out = vec![b'd'];
     write_number(&mut out, collection.0.into());
     out
 }
 
+/// The first bytes of the notes of all collections' sizes, which their numbers follow.
+pub fn sizes_prefix() -> &'static [u8] {
+    b"s"
+}
+
+/// The first bytes of the settings of all collections.
+pub fn all_settings_prefix() -> &'static [u8] {
+    b"t"
+}
+
 /// The first bytes of a collection's settings.
-pub fn settings_prefix(collection: CollectionId) -> Vec<u8> {
+pub(crate) fn settings_prefix(collection: CollectionId) -> Vec<u8> {
     let mut out = vec![b't'];
     write_number(&mut out, collection.0.into());
     out
 }
 
-/// The first bytes of the headers of a collection's indexes of views.
-pub fn views_prefix(collection: CollectionId) -> Vec<u8> {
+/// The first bytes of the headers of a collection's view indexes.
+pub(crate) fn views_prefix(collection: CollectionId) -> Vec<u8> {
     let mut out = vec![b'v'];
     write_number(&mut out, collection.0.into());
     out
 }
 
-/// What an index of views consists of.
+/// A part of a view index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ViewPart {
-    /// The nodes of its trees.
+    /// The nodes of the trees.
     Nodes,
-    /// The records of its documents.
+    /// The emitted rows of each document.
     Documents,
-    /// Sorted rows that are not yet in trees.
+    /// Sorted rows that are not in a tree yet.
     Runs,
 }
 
-/// The first bytes of a part of an index of views.
+/// The first bytes of a part of a view index.
 pub fn view_part(index: IndexId, part: ViewPart) -> Vec<u8> {
     let mut out = index_prefix(index);
     out.push(match part {
@@ -335,9 +393,9 @@ pub fn view_part(index: IndexId, part: ViewPart) -> Vec<u8> {
     out
 }
 
-/// What a key in `Revisions` is, by what follows the document's id.
+/// The kind of a key in `Revisions`, by the suffix that follows the document's id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RevisionKey {
+pub(crate) enum RevisionKey {
     /// [`Key::Tombstone`].
     Tombstone,
     /// [`Key::Ancestor`].
@@ -349,18 +407,12 @@ pub enum RevisionKey {
 }
 
 impl RevisionKey {
-    /// Reads what follows the id.
+    /// Parses the suffix that follows the id.
     pub fn parse(suffix: &[u8]) -> Option<RevisionKey> {
         Some(match suffix {
             [0] => RevisionKey::Tombstone,
             [BRANCHES] => RevisionKey::Branches,
-            [BODY, rest @ ..] => {
-                let (generation, rest) = read_number(rest)?;
-                RevisionKey::Body(Revision {
-                    generation: u32::try_from(generation).ok().filter(|&generation| generation > 0)?,
-                    hash: rest.try_into().ok()?,
-                })
-            }
+            [BODY, rest @ ..] => RevisionKey::Body(read_revision(rest)?),
             _ => match read_number(suffix)? {
                 (generation, []) if generation > 0 => RevisionKey::Ancestor(generation.try_into().ok()?),
                 _ => return None,
@@ -368,7 +420,7 @@ impl RevisionKey {
         })
     }
 
-    /// Splits a key of which the collection's `prefix` is cut off into the document's id and what it is.
+    /// Splits a key without its collection's prefix into the document's id and the key's kind.
     pub fn split(rest: &[u8]) -> Option<(&[u8], RevisionKey)> {
         let length = diwan_value::key::skip(rest, diwan_value::key::Direction::Ascending)?;
         let (id, suffix) = rest.split_at_checked(length)?;
@@ -376,12 +428,42 @@ impl RevisionKey {
     }
 }
 
-/// The catalog keys of one database.
-pub fn catalog_prefix() -> &'static [u8] {
+/// A revision at the end of a key.
+fn read_revision(bytes: &[u8]) -> Option<Revision> {
+    let (generation, hash) = read_number(bytes)?;
+    Some(Revision {
+        generation: u32::try_from(generation).ok().filter(|&generation| generation > 0)?,
+        hash: hash.try_into().ok()?,
+    })
+}
+
+/// The bodies that were superseded before `oldest` (seconds since 1970), the oldest first.
+pub fn due_bodies(oldest: u64) -> KeyRange {
+    let mut end = vec![DUE_BODIES];
+    write_number(&mut end, oldest);
+    KeyRange::half_open(vec![DUE_BODIES], end)
+}
+
+/// All keys of `Revisions` that belong to no collection: those of [`Key::DueBody`].
+pub fn all_due_bodies() -> KeyRange {
+    KeyRange::prefix(&[DUE_BODIES])
+}
+
+/// The collection, the document's id and the revision in the bytes of a [`Key::DueBody`].
+pub fn split_due_body(key: &[u8]) -> Option<(CollectionId, &[u8], Revision)> {
+    let (_, rest) = read_number(key.strip_prefix(&[DUE_BODIES])?)?;
+    let (collection, rest) = read_number(rest)?;
+    let length = diwan_value::key::skip(rest, diwan_value::key::Direction::Ascending)?;
+    let (id, revision) = rest.split_at_checked(length)?;
+    Some((CollectionId(u32::try_from(collection).ok()?), id, read_revision(revision)?))
+}
+
+/// The first byte of all catalog keys.
+pub(crate) fn catalog_prefix() -> &'static [u8] {
     b"c"
 }
 
-/// The first bytes of everything that belongs to a collection in `Records`, `Log` and `Revisions`.
+/// The first bytes of a collection's keys in `Records`, `Log` and `Revisions`.
 pub fn collection_prefix(collection: CollectionId) -> Vec<u8> {
     let mut out = Vec::with_capacity(5);
     write_number(&mut out, collection.0.into());
@@ -395,15 +477,15 @@ pub fn index_prefix(index: IndexId) -> Vec<u8> {
     out
 }
 
-/// The first bytes, in `Indexes`, of a capped collection's order of insertion. Number 0 is no index's.
+/// The first bytes, in `Indexes`, of a capped collection's order of insertion. No index has the number 0.
 pub fn natural_prefix(collection: CollectionId) -> Vec<u8> {
     let mut out = vec![0];
     write_number(&mut out, collection.0.into());
     out
 }
 
-/// All keys under `prefix` that follow the suffix `after`, if there is one.
-pub fn range_after(prefix: &[u8], after: Option<&[u8]>) -> KeyRange {
+/// The keys under `prefix` whose suffix is greater than `after`; all of them if it is `None`.
+pub(crate) fn range_after(prefix: &[u8], after: Option<&[u8]>) -> KeyRange {
     let whole = KeyRange::prefix(prefix);
     match after {
         None => whole,
@@ -412,14 +494,14 @@ pub fn range_after(prefix: &[u8], after: Option<&[u8]>) -> KeyRange {
 }
 
 /// The changes of a collection with sequences greater than `since`.
-pub fn changes_after(collection: CollectionId, since: u64) -> KeyRange {
+pub(crate) fn changes_after(collection: CollectionId, since: u64) -> KeyRange {
     let mut suffix = Vec::with_capacity(9);
     write_number(&mut suffix, since);
     range_after(&collection_prefix(collection), Some(&suffix))
 }
 
-/// Writes a number so that byte order is numeric order: one byte below 240, else the count of the bytes that follow
-/// (as 239 + count), then those, big-endian.
+/// Writes a number so that byte order is numeric order. A number below 240 is one byte. Any other is 239 + the count of
+/// its significant bytes, then these bytes, big-endian.
 pub fn write_number(out: &mut Vec<u8>, number: u64) {
     if number < 240 {
         out.push(number as u8);
@@ -431,7 +513,7 @@ pub fn write_number(out: &mut Vec<u8>, number: u64) {
     }
 }
 
-/// Reads what [`write_number`] wrote and gives the rest.
+/// Reads what [`write_number`] wrote, and returns it with the rest of the bytes.
 pub fn read_number(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let (&first, rest) = bytes.split_first()?;
     if first < 240 {
@@ -444,7 +526,7 @@ pub fn read_number(bytes: &[u8]) -> Option<(u64, &[u8])> {
     Some((digits.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)), rest))
 }
 
-/// A raw key in words, for `diwan check` and test output.
+/// Describes a raw key in words, for `diwan check`, errors and test output.
 pub fn describe(space: Space, key: &[u8]) -> String {
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let numbered = |what: &str| match read_number(key) {
@@ -466,8 +548,8 @@ pub fn describe(space: Space, key: &[u8]) -> String {
         (Space::Meta, [b'v', numbers @ ..]) => match read_number(numbers)
             .and_then(|(c, i)| Some((c, read_number(i)?.0)))
         {
-            Some((collection, index)) => format!("header of the views {index} of collection {collection}"),
-            None => format!("header of views ? {}", hex(numbers)),
+            Some((collection, index)) => format!("header of view index {index} of collection {collection}"),
+            None => format!("header of view index ? {}", hex(numbers)),
         },
         (Space::Meta, _) => format!("meta {}", hex(key)),
         (Space::Records, _) => numbered("record of collection"),
@@ -476,6 +558,7 @@ pub fn describe(space: Space, key: &[u8]) -> String {
             Some((collection, sequence)) => format!("change {sequence} of collection {collection}"),
             None => format!("change ? {}", hex(key)),
         },
+        (Space::Revisions, [DUE_BODIES, rest @ ..]) => format!("superseded body that is due {}", hex(rest)),
         (Space::Revisions, _) => numbered("revision in collection"),
         (Space::Attachments, _) => numbered("chunk of a blob in collection"),
     }
@@ -486,7 +569,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_keep_their_order_and_come_back() {
+    fn encoded_numbers_sort_numerically_and_decode() {
         let numbers = [0, 1, 239, 240, 255, 256, 65_535, 65_536, 1 << 32, 1 << 48, u64::MAX];
         let encoded: Vec<Vec<u8>> = numbers
             .iter()
@@ -504,7 +587,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_read_in_words() {
+    fn describe_names_the_kind_and_the_owner_of_a_key() {
         let key = Key::Change(CollectionId(7), 300);
         assert_eq!(describe(key.space(), &key.bytes()), "change 300 of collection 7");
         let key = Key::Setting(CollectionId(300), "security");
@@ -512,8 +595,9 @@ mod tests {
         let key = Key::Catalog { database: "shop", collection: "orders.old" };
         assert_eq!(describe(key.space(), &key.bytes()), "catalog shop.orders.old");
     }
+
     #[test]
-    fn keys_of_revisions_tell_what_they_are() {
+    fn a_revision_key_splits_into_the_id_and_its_kind() {
         let mut id = Vec::new();
         diwan_value::key::encode_order(
             &mut id,
@@ -534,5 +618,8 @@ mod tests {
             assert_eq!(RevisionKey::split(&bytes[1..]), Some((id.as_slice(), expected)));
             assert_eq!(RevisionKey::split(&[&bytes[1..], &[1]].concat()), None);
         }
+        let due = Key::DueBody { superseded_at: 1_700_000_000, collection, id: &id, revision }.bytes();
+        assert_eq!(split_due_body(&due), Some((collection, id.as_slice(), revision)));
+        assert!(due_bodies(1_700_000_001).contains(&due) && !due_bodies(1_700_000_000).contains(&due));
     }
 }

@@ -1,38 +1,39 @@
-//! Locks of keys: writers of one document take turns, writers of different ones do not meet.
+//! Locks of keys: writers of one document take turns, writers of different documents do not block each other.
 //!
-//! A key that is locked is an entry in a table, under a hash of 64 bits of its owner (a collection, an index) and itself;
-//! two different keys have the same one as good as never, and if they do they only wait for each other. The table is in
-//! shards, each held only to add or remove entries. What is not locked takes no memory, however many collections there
-//! are, and a request that locks a thousand keys of one collection is in nobody else's way.
+//! A locked key is an entry in a table, under a 64-bit hash of its owner (a collection or an index) and the key. If two
+//! keys have the same hash, which is very rare, their writers only wait for each other. The table consists of shards,
+//! each of which is locked only to add or remove entries. Keys that are not locked take no memory, however many
+//! collections exist. A request that locks a thousand keys of one collection does not block writers of others.
 //!
-//! The locks and the lock of the [sequence](crate::collection) are the standard library's: who waits sleeps. parking_lot's
-//! waiters yield the processor several times first, and where others compute, each time costs a time slice.
+//! These locks and the lock of the [sequence](crate::collection) are the standard library's, whose waiters sleep.
+//! parking_lot's waiters yield the processor several times first. On a busy machine, each yield costs a time slice.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// How many shards there are, a power of two: enough that writers seldom want one at the same moment.
+/// The number of shards, a power of two: so many that two writers seldom need one at the same moment.
 const SHARDS: u32 = 128;
 
-/// A table of the keys that are locked.
-pub struct LockTable {
+/// A table of locked keys.
+pub(crate) struct LockTable {
     shards: Vec<Mutex<Shard>>,
     hasher: RandomState,
 }
 
-/// The entries of some hashes.
-type Shard = HashMap<u64, Entry, BuildHasherDefault<Hashed>>;
+/// The entries of one range of hashes.
+type Shard = HashMap<u64, LockedKey, BuildHasherDefault<Hashed>>;
 
-/// A key that is locked, or waited for.
-struct Entry {
+/// The entry of a key that is locked or waited for.
+struct LockedKey {
     locked: bool,
     waiting: usize,
-    /// Where they wait; made for the first.
+    /// Wakes the waiters. Created for the first waiter.
     freed: Option<Arc<Condvar>>,
 }
 
-/// Hands on what is a hash already, without the bits that all of a shard have in common in front.
+/// A hasher of keys that are hashes already. It moves the leading bits, which are the same for all keys of a shard, to
+/// the end.
 #[derive(Default)]
 struct Hashed(u64);
 
@@ -48,16 +49,16 @@ impl Hasher for Hashed {
     }
 }
 
-/// A locked key.
-pub struct HeldOne<'a> {
+/// A guard of one locked key.
+pub(crate) struct HeldOne<'a> {
     table: &'a LockTable,
     hash: u64,
 }
 
-/// Locked keys.
-pub struct Held<'a> {
+/// A guard of several locked keys.
+pub(crate) struct Held<'a> {
     table: &'a LockTable,
-    /// In ascending order: those of a shard are together.
+    /// In ascending order, so the hashes of one shard are adjacent.
     hashes: Vec<u64>,
 }
 
@@ -77,8 +78,8 @@ impl LockTable {
         HeldOne { table: self, hash }
     }
 
-    /// Locks several keys at once. They are taken in one order, so that two callers never wait for each other; a caller
-    /// must not hold another lock of the same table.
+    /// Locks several keys. All callers take them in the same order, so they cannot deadlock. A caller must not hold
+    /// another lock of the same table.
     pub fn lock_many<'k>(&self, keys: impl Iterator<Item = (u32, &'k [u8])>) -> Held<'_> {
         let mut hashes: Vec<u64> = keys.map(|(owner, key)| self.hash(owner, key)).collect();
         hashes.sort_unstable();
@@ -101,14 +102,14 @@ impl LockTable {
     }
 }
 
-/// Which shard a hash belongs to, by its first bits.
+/// The shard of a hash, by its leading bits.
 fn shard_of(hash: u64) -> usize {
     (hash >> (u64::BITS - SHARDS.trailing_zeros())) as usize
 }
 
-/// Locks a key of a shard; waits while somebody else has it.
+/// Locks a key of a shard. Waits while another thread has it.
 fn enter(mut shard: MutexGuard<'_, Shard>, hash: u64) -> MutexGuard<'_, Shard> {
-    let entry = shard.entry(hash).or_insert(Entry { locked: false, waiting: 0, freed: None });
+    let entry = shard.entry(hash).or_insert(LockedKey { locked: false, waiting: 0, freed: None });
     if !entry.locked {
         entry.locked = true;
         return shard;
@@ -117,7 +118,7 @@ fn enter(mut shard: MutexGuard<'_, Shard>, hash: u64) -> MutexGuard<'_, Shard> {
     let freed = entry.freed.get_or_insert_default().clone();
     loop {
         shard = freed.wait(shard).unwrap_or_else(PoisonError::into_inner);
-        // It stays as long as somebody waits.
+        // The entry exists as long as a thread waits for it.
         let Some(entry) = shard.get_mut(&hash) else { continue };
         if !entry.locked {
             entry.locked = true;
@@ -127,7 +128,7 @@ fn enter(mut shard: MutexGuard<'_, Shard>, hash: u64) -> MutexGuard<'_, Shard> {
     }
 }
 
-/// Frees a key of a shard.
+/// Unlocks a key of a shard.
 fn leave(shard: &mut Shard, hash: u64) {
     let Some(entry) = shard.get_mut(&hash) else { return };
     if entry.waiting == 0 {
@@ -155,7 +156,7 @@ impl Drop for Held<'_> {
     }
 }
 
-/// Locks, whether or not a holder has panicked.
+/// Locks a mutex, also after a holder has panicked.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -172,12 +173,12 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_one_collection_do_not_lock_those_of_another() {
+    fn locks_of_one_owner_do_not_block_those_of_another() {
         let table = LockTable::new();
         let keys: Vec<[u8; 4]> = (0..20_000u32).map(u32::to_be_bytes).collect();
         let held = table.lock_many(keys.iter().map(|key| (1, key.as_slice())));
         assert_eq!(locked(&table), keys.len());
-        // None of these waits.
+        // None of these calls blocks.
         for key in &keys {
             drop(table.lock_one(2, key));
         }
@@ -187,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_has_one_holder() {
+    fn a_key_has_one_holder_at_a_time() {
         let table = LockTable::new();
         let (inside, entered) = (AtomicUsize::new(0), AtomicUsize::new(0));
         std::thread::scope(|scope| {
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_waiter_is_woken_when_the_key_is_free() {
+    fn a_waiter_gets_the_key_when_it_is_unlocked() {
         let table = LockTable::new();
         let held = table.lock_one(1, b"key");
         std::thread::scope(|scope| {

@@ -84,13 +84,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_dot_splits() {
+    fn parse_splits_at_the_first_dot() {
         let namespace = Namespace::parse("shop.orders.2024").unwrap();
         assert_eq!((namespace.database.as_str(), namespace.collection.as_str()), ("shop", "orders.2024"));
     }
 
     #[test]
-    fn bad_names_are_refused() {
+    fn parse_refuses_invalid_names() {
         for name in ["", "a.", "a..b", "a b.c", "a.$x", "a", &format!("a.{}", "x".repeat(254))] {
             assert!(Namespace::parse(name).is_err(), "{name}");
         }

@@ -1,16 +1,18 @@
-//! The numbers under which keys of collections and indexes lie: which is free, and whose keys are to be deleted.
+//! The numbers that prefix the keys of collections and indexes: the next free one, and those whose keys are to be
+//! deleted.
 
 use crate::error::Result;
 use crate::store::Shared;
 use parking_lot::Mutex;
 
-/// What is known of the numbers.
+/// The state of the numbers in memory.
 pub(crate) struct Numbers {
-    /// The next free number. Its lock is the catalog's.
+    /// The next free number. Its lock is the catalog's lock.
     pub next: Mutex<u32>,
-    /// Numbers of dropped collections and indexes whose keys are still there.
+    /// Numbers of dropped collections and indexes whose keys still exist.
     dropped: Mutex<Vec<u32>>,
-    /// Numbers of indexes that are being filled: should one be dropped, its keys are deleted afterwards.
+    /// Numbers of indexes that builds write to. If such an index is dropped, its keys are deleted after the build has
+    /// ended.
     filling: Mutex<Vec<u32>>,
 }
 
@@ -21,8 +23,8 @@ impl Numbers {
 }
 
 impl Shared {
-    /// A number that none had before. It counts as dropped until a header or entry names it, so that a kill in between
-    /// leaves nothing behind.
+    /// Allocates a number. It is marked as dropped until the caller stores a header that names it, so that its keys are
+    /// deleted at the next start if the process is killed in between.
     pub fn next_number(&self) -> Result<u32> {
         let mut batch = self.catalog_batch();
         let number = batch.allocate();
@@ -31,12 +33,17 @@ impl Shared {
         Ok(number)
     }
 
-    /// Has the keys under these numbers deleted in the background; that they are dropped is noted already.
+    /// Schedules the deletion of the keys under these numbers. The caller has marked them as dropped.
     pub fn delete_later(&self, numbers: Vec<u32>) {
         self.numbers.dropped.lock().extend(numbers);
     }
 
-    /// One number whose keys are to be deleted.
+    /// Puts numbers whose keys could not be deleted behind all others.
+    pub fn delete_last(&self, numbers: Vec<u32>) {
+        self.numbers.dropped.lock().splice(0..0, numbers);
+    }
+
+    /// Takes a number whose keys are to be deleted.
     pub fn take_dropped(&self) -> Option<u32> {
         let mut dropped = self.numbers.dropped.lock();
         let filling = self.numbers.filling.lock();
@@ -44,14 +51,14 @@ impl Shared {
         Some(dropped.swap_remove(at))
     }
 
-    /// Puts off the deletion of what lies under these numbers until what is returned is dropped.
+    /// Defers the deletion of keys under these numbers until the returned guard is dropped.
     pub fn fill(&self, numbers: &[u32]) -> Filling<'_> {
         self.numbers.filling.lock().extend(numbers);
         Filling { shared: self, numbers: numbers.to_vec() }
     }
 }
 
-/// Indexes that are being filled.
+/// A guard for indexes that a build writes to: the upkeep does not delete their keys meanwhile.
 pub(crate) struct Filling<'a> {
     shared: &'a Shared,
     numbers: Vec<u32>,

@@ -13,21 +13,21 @@ pub struct Capped {
     /// The most bytes of BSON.
     pub max_bytes: u64,
     /// The most documents.
-    pub max_documents: Option<u64>,
+    pub(crate) max_documents: Option<u64>,
 }
 
-/// Which writes a validator judges.
+/// Which writes a validator checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ValidationLevel {
-    /// None.
+pub(crate) enum ValidationLevel {
+    /// No writes.
     Off,
-    /// Inserts, and updates of documents that satisfy it.
+    /// Inserts, and updates of documents that were valid before.
     Moderate,
-    /// All.
+    /// All writes.
     Strict,
 }
 
-/// What a view shows.
+/// The source of a view.
 #[derive(Clone, Debug)]
 pub struct View {
     /// The collection or view, in the same database, that it reads.
@@ -36,33 +36,33 @@ pub struct View {
     pub pipeline: DocBuf,
 }
 
-/// Checked options.
+/// The parsed and checked options of a collection or view.
 #[derive(Clone, Debug)]
 pub struct CollectionOptions {
-    /// The bound of a capped collection.
+    /// The limits of a capped collection.
     pub capped: Option<Capped>,
     /// The validator, compiled.
-    pub validator: Option<Arc<Filter>>,
-    /// Which writes it judges.
-    pub validation_level: ValidationLevel,
-    /// Whether a write that fails validation is refused, or only logged.
-    pub validation_refuses: bool,
+    pub(crate) validator: Option<Arc<Filter>>,
+    /// Which writes the validator checks.
+    pub(crate) validation_level: ValidationLevel,
+    /// Whether a write that fails validation is refused (or else only logged).
+    pub(crate) validation_refuses: bool,
     /// The default collation.
     pub collation: Option<Collation>,
-    /// What compares strings by it.
+    /// Compares strings by the default collation.
     pub collator: Option<Arc<Collator>>,
-    /// For how many seconds tombstones are kept for replicators.
+    /// How many seconds tombstones are kept for replicators.
     pub tombstone_seconds: u64,
-    /// What a view shows; `None` for a collection.
+    /// The source of a view; `None` for a collection.
     pub view: Option<View>,
     /// The options as `listCollections` shows them.
     document: DocBuf,
 }
 
-/// A week: long enough for a replicator that was away.
+/// A week: long enough for a replicator that was offline.
 const TOMBSTONE_SECONDS: u64 = 7 * 24 * 3600;
 
-/// Options that are known and kept, and the ones that only some other server can honour.
+/// The options that Diwan supports or ignores, and MongoDB's options that it refuses.
 const KNOWN: [&str; 14] = [
     "capped",
     "size",
@@ -105,7 +105,7 @@ impl Default for CollectionOptions {
 }
 
 impl CollectionOptions {
-    /// Parses the options of `create` (without the command's own fields). An option of null is none.
+    /// Parses the options of `create`, without the command's own fields. An option that is null counts as missing.
     pub fn parse(doc: Doc<'_>) -> Result<CollectionOptions> {
         let mut options = CollectionOptions::default();
         for element in doc.iter() {
@@ -123,6 +123,7 @@ impl CollectionOptions {
                 ));
             }
         }
+        // Unknown names are refused above even if their value is null. From here on null means missing.
         let mut given = DocBuilder::new();
         doc.iter().filter(|element| element.value() != Value::Null).for_each(|element| {
             given.append_element(element);
@@ -150,6 +151,7 @@ impl CollectionOptions {
             }
             Some(_) => return Err(wrong_type("collation", "object")),
         };
+        // The validator is parsed with the collation, so this order matters.
         options.collator = compile_collation(options.collation.as_ref())?;
         options.capped = parse_capped(doc)?;
         options.parse_validation(doc)?;
@@ -201,7 +203,7 @@ impl CollectionOptions {
         self.document.as_doc()
     }
 
-    /// The options with some fields replaced, as `collMod` does; a replaced field of type null is removed.
+    /// The options with some fields replaced, as `collMod` does. A change to null removes the field.
     pub fn modified(&self, changes: Doc<'_>) -> Result<CollectionOptions> {
         let mut merged = DocBuilder::new();
         for element in self.to_doc().iter() {
@@ -213,7 +215,7 @@ impl CollectionOptions {
         CollectionOptions::parse(merged.finish().as_doc())
     }
 
-    /// The options in their given order, with the collation in full.
+    /// The options in the given order, with all fields of the collation.
     fn rebuild_document(&self, doc: Doc<'_>) -> DocBuf {
         let mut out = DocBuilder::new();
         for element in doc.iter() {

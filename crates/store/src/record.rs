@@ -1,8 +1,9 @@
-//! What lies under a record key: a small header, then the document as raw BSON. And a tombstone, its shadow.
+//! The stored values of a document: its record (a small header, then the document as raw BSON), its tombstone after a
+//! deletion, and the bodies of revisions that do not win.
 //!
 //! A record's header: one byte of flags; the sequence of the last change; if the revision is not the first, the
 //! generation and the 16 bytes of the hash; in a capped collection, the position in insertion order; if there are
-//! attachments, the length of their list and the list. Numbers as [`write_number`] writes them.
+//! attachments, the length of their list and the list. Numbers are encoded by [`write_number`].
 
 use crate::blob::{Attachment, attachment};
 use crate::error::{Error, Result};
@@ -10,25 +11,25 @@ use crate::keys::{read_number, write_number};
 use crate::revision::Revision;
 use diwan_value::Doc;
 
-/// The record carries a revision: it is not the document's first, or was minted elsewhere.
+/// The record holds a revision: it is not the document's first, or it was minted on another server.
 const HAS_REVISION: u8 = 1;
-/// The record carries its position in a capped collection.
+/// The record holds its position in a capped collection.
 const HAS_POSITION: u8 = 2;
-/// A list of attachments stands before the document.
+/// A list of attachments precedes the document.
 const HAS_ATTACHMENTS: u8 = 4;
-/// The tree of revisions has other branches than the winner's.
+/// The revision tree has branches beside the winner's.
 const HAS_BRANCHES: u8 = 8;
-/// The revision is not of generation 1, and yet none before it is known.
+/// The revision's generation is above 1, but none of its ancestors is known.
 const IS_ROOT: u8 = 16;
-/// The flags that a tombstone may have: the three above, and a document.
+/// In a tombstone or body: a document follows. (A tombstone may also have the three flags above.)
 const HAS_BODY: u8 = 1;
 
-/// What a header tells of the tree of revisions around the winner.
+/// The marks of a header about the revision tree beside the winner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Marks {
-    /// There are other branches.
+    /// The tree has other branches.
     pub branches: bool,
-    /// The winner's ancestors are not known although it must have had some.
+    /// The winner's ancestors are unknown, although its generation is above 1.
     pub root: bool,
 }
 
@@ -42,24 +43,24 @@ impl Marks {
     }
 }
 
-/// A stored document, viewed.
+/// A parsed record, borrowed from its stored bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
     /// The sequence of its last change in its collection.
     pub sequence: u64,
     /// The stored revision; `None` for a first one, see [`Record::revision`].
     stored_revision: Option<Revision>,
-    /// In a capped collection, where it stands in the order of insertion.
+    /// In a capped collection, the position in the order of insertion.
     pub position: Option<u64>,
     pub(crate) marks: Marks,
-    /// The list of its attachments as it is stored; empty if there are none.
+    /// The encoded list of attachments; empty if there are none.
     pub(crate) attachments: &'a [u8],
     /// The document.
     pub doc: Doc<'a>,
 }
 
 impl<'a> Record<'a> {
-    /// Reads a record's value.
+    /// Parses a record.
     #[inline]
     pub fn parse(bytes: &'a [u8]) -> Result<Record<'a>> {
         Record::try_parse(bytes).ok_or_else(|| Error::Damaged("a record's header".to_owned()))
@@ -96,7 +97,7 @@ impl<'a> Record<'a> {
         })
     }
 
-    /// A record of the empty document, for what cannot be.
+    /// A record of the empty document, for code paths that cannot be reached.
     pub(crate) fn empty() -> Record<'static> {
         Record {
             sequence: 0,
@@ -118,7 +119,12 @@ impl<'a> Record<'a> {
         self.stored_revision.unwrap_or_else(|| Revision::mint(None, false, Some(self.doc), self.attachments))
     }
 
-    /// Whether the tree of revisions has other branches than the winner's; they may be deleted ones.
+    /// Whether the winning revision is the document's first, which follows from its bytes.
+    pub(crate) fn has_first_revision(&self) -> bool {
+        self.stored_revision.is_none()
+    }
+
+    /// Whether the revision tree has branches beside the winner's. They may be deleted ones.
     pub fn has_branches(&self) -> bool {
         self.marks.branches
     }
@@ -134,16 +140,16 @@ impl<'a> Record<'a> {
     }
 }
 
-/// The document of a record's value, for scans that need nothing else.
+/// The document in a record's value, for scans that need nothing else.
 #[inline]
-pub fn document(bytes: &[u8]) -> Option<Doc<'_>> {
+pub(crate) fn document(bytes: &[u8]) -> Option<Doc<'_>> {
     Record::try_parse(bytes).map(|record| record.doc)
 }
 
-/// A record's header, to be written.
+/// The fields of a record's header, for encoding.
 pub(crate) struct Header<'a> {
     pub sequence: u64,
-    /// `None` for a first revision, whose hash is that of the document.
+    /// `None` for a first revision, which is computed from the document.
     pub revision: Option<Revision>,
     pub position: Option<u64>,
     pub marks: Marks,
@@ -151,7 +157,7 @@ pub(crate) struct Header<'a> {
 }
 
 impl Header<'_> {
-    /// The record's value.
+    /// Encodes the record's value.
     pub fn encode(&self, doc: Doc<'_>) -> Vec<u8> {
         let mut out = Vec::with_capacity(40 + self.attachments.len() + doc.as_bytes().len());
         let flags = if self.revision.is_some() { HAS_REVISION } else { 0 }
@@ -175,36 +181,37 @@ impl Header<'_> {
     }
 }
 
-/// Writes bytes with their length in front.
+/// Writes the length of the bytes, then the bytes.
 pub(crate) fn write_list(out: &mut Vec<u8>, bytes: &[u8]) {
     write_number(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
-/// Reads what [`write_list`] wrote and gives the rest.
+/// Reads what [`write_list`] wrote. Returns it with the rest of the bytes.
 pub(crate) fn split_list(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = read_number(bytes)?;
     rest.split_at_checked(usize::try_from(length).ok()?)
 }
 
-/// What remains of a deleted document.
+/// The stored value of a deleted document.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Tombstone<'a> {
+pub(crate) struct Tombstone<'a> {
     /// The sequence of the deletion.
     pub sequence: u64,
-    /// The revision that the deletion minted. Generation 0: the document was purged, and only its last change remains.
+    /// The deletion's revision. Its generation is 0 if the document was purged and only its last change remains.
     pub revision: Revision,
-    /// When it was deleted, in seconds since the Unix epoch: what retention counts from.
+    /// When the document was deleted, in seconds since the Unix epoch. The retention period begins then.
     pub deleted_at: u64,
     pub(crate) marks: Marks,
-    /// The list of the deletion's attachments, mostly empty.
+    /// The encoded list of the deletion's attachments, mostly empty.
     pub(crate) attachments: &'a [u8],
-    /// The document that the deletion left, if it left one, or one of an `_id` that its key does not tell exactly.
+    /// The deletion's document if it has fields, or a document with only the `_id` if the key does not restore it
+    /// exactly.
     pub(crate) doc: Option<Doc<'a>>,
 }
 
 impl<'a> Tombstone<'a> {
-    /// The tombstone's value: sequence, generation, hash, time; then, if there is more to tell, flags, the
+    /// Encodes the tombstone: sequence, generation, hash, time; then, unless all of them are empty, flags, the
     /// attachments' list with its length, the document.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(32);
@@ -227,7 +234,7 @@ impl<'a> Tombstone<'a> {
         out
     }
 
-    /// Reads a tombstone's value.
+    /// Parses a tombstone.
     pub fn parse(bytes: &'a [u8]) -> Result<Tombstone<'a>> {
         let read = || {
             let (sequence, rest) = read_number(bytes)?;
@@ -250,21 +257,21 @@ impl<'a> Tombstone<'a> {
         read().ok_or_else(|| Error::Damaged("a tombstone".to_owned()))
     }
 
-    /// Whether the document was purged: it has no revisions any more.
+    /// Whether the document was purged and so has no revision.
     pub fn is_purged(&self) -> bool {
         self.revision.generation == 0
     }
 }
 
-/// The body of a revision that is not the winner: a conflict's, or one that was superseded.
+/// The stored body of a revision that is not the winner: a conflict's, or a superseded one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Body<'a> {
     /// The revision is a deletion.
     pub deleted: bool,
-    /// When another took its place, in seconds since the Unix epoch; `None` for a leaf of the tree.
+    /// When the next revision superseded it, in seconds since the Unix epoch; `None` for a leaf of the tree.
     pub superseded_at: Option<u64>,
     pub attachments: &'a [u8],
-    /// The document; for a deletion mostly nothing.
+    /// The document; a deletion mostly has none.
     pub doc: Option<Doc<'a>>,
 }
 
@@ -272,7 +279,7 @@ const BODY_DELETED: u8 = 2;
 const BODY_SUPERSEDED: u8 = 8;
 
 impl<'a> Body<'a> {
-    /// Flags, the time if it was superseded, the attachments' list with its length, the document.
+    /// Encodes the body: flags, the time if it was superseded, the attachments' list with its length, the document.
     pub fn encode(&self) -> Vec<u8> {
         let bytes = self.doc.map_or(&[][..], |doc| doc.as_bytes());
         let mut out = Vec::with_capacity(16 + self.attachments.len() + bytes.len());
@@ -292,7 +299,7 @@ impl<'a> Body<'a> {
         out
     }
 
-    /// Reads a body's value.
+    /// Parses a body.
     pub fn parse(bytes: &'a [u8]) -> Result<Body<'a>> {
         let read = || {
             let (&flags, mut rest) = bytes.split_first()?;
@@ -326,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_revision_costs_no_bytes() {
+    fn a_record_does_not_store_a_first_revision() {
         let document = doc! { "_id": 1 };
         let bytes = header(5).encode(document.as_doc());
         assert_eq!(bytes.len(), 2 + document.as_doc().as_bytes().len());
@@ -337,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn later_revisions_and_positions_come_back() {
+    fn a_record_parses_to_the_header_that_was_encoded() {
         let document = doc! { "_id": 1 };
         let revision = Revision::first(document.as_doc()).child(Some(document.as_doc()));
         let marks = Marks { branches: true, root: false };
@@ -359,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn tombstones_and_bodies_come_back_with_and_without_what_is_rare() {
+    fn tombstones_and_bodies_parse_to_what_was_encoded() {
         let document = doc! { "_id": 1, "why": "sold" };
         let revision = Revision::first(document.as_doc()).child(None);
         let plain = Tombstone {

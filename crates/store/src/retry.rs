@@ -1,5 +1,5 @@
-//! Results of retryable writes, remembered durably: a record is part of the batch that it tells of, so that a write
-//! whose answer was lost is answered again and not done again, also after a restart.
+//! Durable results of retryable writes. A write's retry record is part of its batch. So if the answer to a write was lost,
+//! a retry returns the stored result and does not write again, also after a restart.
 //!
 //! A record's value: the transaction number (8 bytes, big-endian), the time in seconds since the Unix epoch, how many
 //! statements it covers, their numbers, then the result as BSON, empty for inserts.
@@ -7,15 +7,15 @@
 use crate::clock;
 use crate::error::{Error, Result};
 use crate::keys::{self, Key, read_number, write_number};
-use diwan_kv::{Batch, Direction, Engine, KeyRange, Space};
+use diwan_kv::{Batch, Bytes, Direction, Engine, KeyRange, Space};
 use diwan_query::code;
 use diwan_value::{Doc, DocBuf};
 use parking_lot::{Condvar, Mutex};
 use std::collections::HashMap;
-use std::ops::ControlFlow;
+use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-/// What is to be remembered of a write.
+/// The retry record of a write.
 #[derive(Clone, Copy, Debug)]
 pub struct RetryRecord<'a> {
     /// The session's identifier.
@@ -24,7 +24,7 @@ pub struct RetryRecord<'a> {
     pub transaction: i64,
     /// The number of the (first) statement.
     pub statement: u32,
-    /// What the client is to be answered; `None` for inserts, whose answer is known.
+    /// The result to answer a retry with; `None` for inserts, whose result is always the same.
     pub result: Option<Doc<'a>>,
 }
 
@@ -55,16 +55,16 @@ impl RetryRecord<'_> {
     }
 }
 
-/// A statement that was done before.
+/// A statement that was executed before.
 #[derive(Clone, Debug)]
 pub struct RememberedStatement {
     /// Its number.
     pub statement: u32,
-    /// What the client was answered; `None` for an insert.
+    /// The result that the client was sent; `None` for an insert.
     pub result: Option<DocBuf>,
 }
 
-/// A record as it is stored.
+/// A stored record, parsed.
 struct Stored {
     transaction: i64,
     noted_at: u64,
@@ -98,21 +98,42 @@ impl Stored {
 }
 
 /// Which numbers the sessions have used, and which of them are at work.
+///
+/// The table knows each session that has records, so that expiry reads the records of those that are due and of no others:
+/// sessions that wrote since the start are entered as they write, those of before by a pass over all records after it.
 #[derive(Default)]
 pub(crate) struct RetryTable {
     sessions: Mutex<HashMap<Box<[u8]>, Session>>,
+    /// How far the pass over the records of before the start is.
+    pass: Mutex<Pass>,
     /// Told when a session is no longer busy.
     free: Condvar,
 }
 
 #[derive(Default)]
+enum Pass {
+    #[default]
+    NotBegun,
+    /// All up to this key have been read.
+    Reached(Bytes),
+    Done,
+}
+
 struct Session {
     /// The greatest transaction number seen since the start.
     newest: Option<i64>,
     /// When it was last used.
     used: u64,
+    /// A time before which none of its records was noted.
+    oldest: u64,
     /// Whether a write of the session is under way.
     busy: bool,
+}
+
+impl Session {
+    fn new(now: u64) -> Session {
+        Session { newest: None, used: now, oldest: now, busy: false }
+    }
 }
 
 /// A session's turn: until this is dropped, no other retryable write of the session begins. So a write that is sent
@@ -133,6 +154,8 @@ impl Drop for SessionTurn {
 
 /// For how long results are remembered: as long as a session lives, in seconds.
 const RETENTION_SECONDS: u64 = 30 * 60;
+/// How many records expiry reads or removes at a time.
+const EXPIRY_RUN: usize = 10_000;
 
 impl RetryTable {
     /// What the session did under this number before: nothing if the number is new. A number older than the
@@ -174,10 +197,12 @@ impl RetryTable {
     fn take_turn(self: &Arc<Self>, session: &[u8]) -> (SessionTurn, Option<i64>) {
         let mut sessions = self.sessions.lock();
         let newest = loop {
-            let state = sessions.entry(session.into()).or_default();
+            let now = clock::now_seconds();
+            let state = sessions.entry(session.into()).or_insert_with(|| Session::new(now));
             if !state.busy {
                 state.busy = true;
-                state.used = clock::now_seconds();
+                state.used = now;
+                state.oldest = state.oldest.min(now);
                 break state.newest;
             }
             self.free.wait(&mut sessions);
@@ -191,34 +216,120 @@ impl RetryTable {
         }
     }
 
-    /// Forgets what is older than a session lives.
-    pub fn expire(&self, engine: &dyn Engine) -> Result<()> {
-        let oldest = clock::now_seconds().saturating_sub(RETENTION_SECONDS);
-        self.sessions.lock().retain(|_, session| session.busy || session.used >= oldest);
-        let mut expired = Vec::new();
-        engine.snapshot().visit(Space::Meta, KeyRange::prefix(b"r"), &mut |key, value| {
-            if Stored::parse(value).is_ok_and(|record| record.noted_at < oldest) {
-                expired.push(key.to_vec());
+    /// Removes the records that are older than a session lives at `now` (seconds since 1970), until `is_over` returns true.
+    /// Returns whether all are removed.
+    pub fn expire(
+        self: &Arc<Self>,
+        engine: &dyn Engine,
+        now: u64,
+        is_over: &dyn Fn() -> bool,
+    ) -> Result<bool> {
+        if !self.enter_all(engine, is_over)? {
+            return Ok(false);
+        }
+        let oldest = now.saturating_sub(RETENTION_SECONDS);
+        let due: Vec<Box<[u8]>> = {
+            let sessions = self.sessions.lock();
+            let due = sessions.iter().filter(|(_, state)| !state.busy && state.oldest < oldest);
+            due.map(|(session, _)| session.clone()).collect()
+        };
+        for session in due {
+            if is_over() {
+                return Ok(false);
             }
-            if expired.len() < 10_000 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            // While it is held no write renews a record of the session.
+            if let Some(turn) = self.try_take_turn(&session) {
+                self.expire_session(engine, &turn, oldest)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Removes the records of a session that are due.
+    fn expire_session(&self, engine: &dyn Engine, turn: &SessionTurn, oldest: u64) -> Result<()> {
+        let mut kept = u64::MAX;
+        let mut expired = Vec::new();
+        let range = KeyRange::prefix(&keys::retry_prefix(&turn.session));
+        engine.snapshot().visit(Space::Meta, range, &mut |key, value| {
+            match Stored::parse(value) {
+                Ok(record) if record.noted_at >= oldest => kept = kept.min(record.noted_at),
+                // A damaged record can never be used.
+                _ => expired.push(key.to_vec()),
+            }
+            ControlFlow::Continue(())
         })?;
-        if !expired.is_empty() {
-            let mut batch = Batch::with_capacity(expired.len());
+        for run in expired.chunks(EXPIRY_RUN) {
+            let mut batch = Batch::with_capacity(run.len());
             batch.take_reserve();
-            expired.into_iter().for_each(|key| batch.delete(Space::Meta, key));
+            run.iter().for_each(|key| batch.delete(Space::Meta, key.as_slice()));
             engine.commit(batch)?;
+        }
+        let mut sessions = self.sessions.lock();
+        if let Some(state) = sessions.get_mut(&turn.session) {
+            if kept == u64::MAX && state.used < oldest {
+                sessions.remove(&turn.session);
+                // A write that waits for the turn enters the session anew.
+                self.free.notify_all();
+            } else {
+                // No record can have been added while the turn is held.
+                state.oldest = if kept == u64::MAX { state.used } else { kept };
+            }
         }
         Ok(())
     }
+
+    /// Enters the sessions that have records of before the start; says whether all are entered.
+    fn enter_all(&self, engine: &dyn Engine, is_over: &dyn Fn() -> bool) -> Result<bool> {
+        let mut pass = self.pass.lock();
+        loop {
+            let mut range = KeyRange::prefix(keys::all_retries_prefix());
+            match &*pass {
+                Pass::Done => return Ok(true),
+                Pass::Reached(last) => range.start = Bound::Excluded(last.clone()),
+                Pass::NotBegun => {}
+            }
+            let (mut count, mut last) = (0, None);
+            engine.snapshot().visit(Space::Meta, range, &mut |key, value| {
+                if let (Some(session), Ok(record)) = (session_of(key), Stored::parse(value)) {
+                    let mut sessions = self.sessions.lock();
+                    let noted_at = record.noted_at;
+                    let state = sessions.entry(session.into()).or_insert_with(|| Session::new(noted_at));
+                    state.used = state.used.max(noted_at);
+                    state.oldest = state.oldest.min(noted_at);
+                }
+                count += 1;
+                last = Some(Bytes::from(key));
+                if count < EXPIRY_RUN { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            })?;
+            *pass = match last {
+                Some(last) if count == EXPIRY_RUN => Pass::Reached(last),
+                _ => Pass::Done,
+            };
+            if is_over() {
+                return Ok(matches!(*pass, Pass::Done));
+            }
+        }
+    }
+
+    /// The turn of a session that is known and not busy.
+    fn try_take_turn(self: &Arc<Self>, session: &[u8]) -> Option<SessionTurn> {
+        let mut sessions = self.sessions.lock();
+        let state = sessions.get_mut(session).filter(|state| !state.busy)?;
+        state.busy = true;
+        Some(SessionTurn { table: self.clone(), session: session.into() })
+    }
+}
+
+/// The session in the key of a record.
+fn session_of(key: &[u8]) -> Option<&[u8]> {
+    let (length, rest) = read_number(key.get(1..)?)?;
+    let (session, statement) = rest.split_at_checked(usize::try_from(length).ok()?)?;
+    (statement.len() == 4).then_some(session)
 }
 
 /// Says what is wrong with a stored record, if anything.
 pub(crate) fn check_record(key: &[u8], value: &[u8]) -> Result<()> {
-    let session = |key: &[u8]| {
-        let (length, rest) = read_number(key.get(1..)?)?;
-        rest.len().checked_sub(usize::try_from(length).ok()?).filter(|&rest| rest == 4)
-    };
-    if session(key).is_none() {
+    if session_of(key).is_none() {
         return Err(Error::Damaged("the key of a retryable write".to_owned()));
     }
     Stored::parse(value).map(|_| ())
@@ -284,5 +395,59 @@ mod tests {
             drop(turn);
             assert_eq!(retry.join().unwrap().len(), 1);
         });
+    }
+
+    /// A record of statement `statement`, noted at this time.
+    fn remember_at(engine: &dyn Engine, session: &[u8], statement: u32, noted_at: u64) {
+        let mut value = 5i64.to_be_bytes().to_vec();
+        for number in [noted_at, 1, statement.into()] {
+            write_number(&mut value, number);
+        }
+        let mut batch = Batch::new();
+        batch.put(Space::Meta, Key::Retry { session, statement }.bytes(), value);
+        engine.commit(batch).unwrap();
+    }
+
+    fn statements(engine: &dyn Engine, session: &[u8]) -> Vec<u32> {
+        let records = read_session(engine, session).unwrap();
+        records.iter().flat_map(|record| &record.statements).map(|done| done.statement).collect()
+    }
+
+    #[test]
+    fn a_record_that_is_renewed_while_others_expire_stays() {
+        let engine = MemoryEngine::new();
+        let table = Arc::new(RetryTable::default());
+        let now = clock::now_seconds();
+        let later = now + RETENTION_SECONDS + 10;
+        remember_at(&engine, b"s", 0, now);
+        remember_at(&engine, b"idle", 0, now);
+        assert!(table.expire(&engine, now, &|| false).unwrap());
+        // The session writes again: the record it will renew is due, but its turn is taken.
+        let (_, turn) = table.begin(&engine, b"s", 6).unwrap();
+        assert!(table.expire(&engine, later, &|| false).unwrap());
+        assert_eq!(statements(&engine, b"s"), [0]);
+        assert!(statements(&engine, b"idle").is_empty());
+        remember_at(&engine, b"s", 0, later);
+        drop(turn);
+        assert!(table.expire(&engine, later, &|| false).unwrap());
+        assert_eq!(statements(&engine, b"s"), [0], "the renewed record is new");
+        assert!(table.expire(&engine, later + RETENTION_SECONDS + 1, &|| false).unwrap());
+        assert!(statements(&engine, b"s").is_empty());
+        assert!(table.sessions.lock().is_empty());
+    }
+
+    #[test]
+    fn old_records_of_a_living_session_expire_and_new_ones_stay() {
+        let engine = MemoryEngine::new();
+        let table = Arc::new(RetryTable::default());
+        let now = clock::now_seconds();
+        remember_at(&engine, b"s", 7, now - RETENTION_SECONDS - 10);
+        remember_at(&engine, b"s", 0, now);
+        // A pass that is interrupted goes on.
+        let calls = std::cell::Cell::new(0);
+        table.expire(&engine, now, &|| calls.replace(calls.get() + 1) == 0).unwrap();
+        assert!(table.expire(&engine, now, &|| false).unwrap());
+        assert_eq!(statements(&engine, b"s"), [0]);
+        assert_eq!(table.begin(&engine, b"s", 5).unwrap().0.len(), 1);
     }
 }

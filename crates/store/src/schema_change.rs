@@ -1,16 +1,17 @@
-//! Changes of the schema: the only way in which collections, views and indexes come, change and go.
+//! Schema changes: the only way to create, change and drop collections, views and indexes.
 //!
-//! One mechanism excludes what must not run side by side (docs/schema-changes.md has the table of pairs):
-//! - Changes of the schema take turns in the whole store ([`SchemaChange`]). What a name stands for is looked up during the
-//!   turn, so it cannot go stale.
-//! - A change of a collection closes its write gate, so no write relies on the schema that goes.
-//! - What changes of the catalog is one batch, on the condition that the entries it replaces are as they were read.
-//! - Memory follows after the batch is committed: a failed change leaves both as they were.
+//! One mechanism excludes operations that must not overlap (docs/schema-changes.md has the table of pairs):
+//! - Schema changes take turns in the whole store ([`SchemaChange`]). A change looks names up during its turn, so the
+//!   lookup cannot go stale.
+//! - A change of a collection closes its write gate, so no write relies on the old schema.
+//! - All changes of the catalog are one batch. It is conditional on the catalog entries that it replaces.
+//! - The catalog in memory changes after the batch is committed. A failed change leaves disk and memory as they were.
 //!
-//! A turn is short: it spans no build of an index, no copy of documents, no wait for the disk.
+//! A turn is short: no index build, no copy of documents and no wait for a sync happens during it.
 //!
-//! Order of locks: the turn, the write gates of the collections concerned, their documents, unique keys and sequences, and
-//! last the lock of the catalog ([`CatalogBatch`]), which writers also take to note that an index meets arrays.
+//! Lock order: the turn, the write gates of the collections concerned, their documents, unique keys and sequences, and
+//! last the catalog's lock ([`CatalogBatch`]). Writers also take the catalog's lock, when they record that an index has
+//! become multikey.
 
 use crate::catalog::{CatalogEntry, FORMAT_VERSION};
 use crate::collection::{Collection, Schema};
@@ -21,7 +22,7 @@ use crate::store::Shared;
 use diwan_kv::{Batch, CommitId, Space};
 use parking_lot::MutexGuard;
 
-/// The turn of one change of the schema.
+/// The turn of one schema change.
 pub(crate) struct SchemaChange<'a> {
     shared: &'a Shared,
     _turn: MutexGuard<'a, ()>,
@@ -33,8 +34,8 @@ impl Shared {
         SchemaChange { shared: self, _turn: self.schema_changes.lock() }
     }
 
-    /// Takes the lock of the catalog and begins a batch of changes to it. No gate is passed or closed before the batch is
-    /// committed.
+    /// Takes the catalog's lock and begins a batch of changes to it. The caller must not pass or close a write gate
+    /// before the batch is committed.
     pub fn catalog_batch(&self) -> CatalogBatch<'_> {
         let next = self.numbers.next.lock();
         CatalogBatch { shared: self, first: *next, free: *next, next, batch: Batch::new() }
@@ -42,15 +43,15 @@ impl Shared {
 }
 
 impl<'a> SchemaChange<'a> {
-    /// Begins the batch of this change; the gates concerned are closed already.
+    /// Begins the batch of this change. The caller has closed the write gates concerned.
     pub fn batch(&self) -> CatalogBatch<'a> {
         self.shared.catalog_batch()
     }
 }
 
 impl Collection {
-    /// Changes the schema: `edit` changes a copy, and may add to the batch. When this returns, every write that relied on the
-    /// old schema has ended.
+    /// Changes the schema. `edit` changes a copy of it and may add to the batch. When this returns, every write that
+    /// relied on the old schema has ended.
     pub(crate) fn change_schema<T>(
         &self,
         change: &SchemaChange<'_>,
@@ -70,7 +71,7 @@ impl Collection {
     }
 }
 
-/// Changes of the catalog that happen together. Dropping it uncommitted changes nothing.
+/// Changes of the catalog that are committed together. Dropping it without a commit changes nothing.
 pub(crate) struct CatalogBatch<'a> {
     shared: &'a Shared,
     next: MutexGuard<'a, u32>,
@@ -80,13 +81,13 @@ pub(crate) struct CatalogBatch<'a> {
 }
 
 impl CatalogBatch<'_> {
-    /// A number for a collection or an index that none had before.
+    /// Allocates a number for a collection or an index.
     pub fn allocate(&mut self) -> u32 {
         self.free += 1;
         self.free - 1
     }
 
-    /// Puts the entry of a name that has none.
+    /// Adds the entry of a free name.
     pub fn create(&mut self, name: &Namespace, entry: &CatalogEntry) {
         let key = catalog_key(name);
         self.batch.require_absent(Space::Meta, key.clone());
@@ -112,25 +113,29 @@ impl CatalogBatch<'_> {
         Ok(())
     }
 
-    /// Makes the stored entry of a name a condition, if it is that of the identifier.
+    /// Makes the batch conditional on the stored entry of a name. Fails if the entry has another identifier.
     fn require(&mut self, name: &Namespace, uuid: &[u8; 16]) -> Result<Vec<u8>> {
         let key = catalog_key(name);
         let stored = self.shared.engine.get(Space::Meta, &key)?;
         match stored.filter(|stored| CatalogEntry::uuid_of(stored) == Some(*uuid)) {
             Some(stored) => self.batch.require_equal(Space::Meta, key.clone(), stored),
-            None => return Err(Error::Damaged(format!("the catalog's entry of {name} is another one's"))),
+            None => {
+                return Err(Error::Damaged(format!(
+                    "the catalog entry of {name} belongs to another collection"
+                )));
+            }
         }
         Ok(key)
     }
 
-    /// Marks numbers as dropped: their keys are dead, and deleted at the next start at the latest.
+    /// Marks numbers as dropped: their keys are unreachable, and are deleted at the next start at the latest.
     pub fn mark_dropped(&mut self, numbers: &[u32]) {
         for number in numbers {
             self.batch.put(Space::Meta, Key::Dropped(*number).bytes(), Vec::new());
         }
     }
 
-    /// Takes that mark back.
+    /// Removes the marks again.
     pub fn unmark_dropped(&mut self, numbers: &[u32]) {
         for number in numbers {
             self.batch.delete(Space::Meta, Key::Dropped(*number).bytes());
@@ -142,7 +147,7 @@ impl CatalogBatch<'_> {
         if self.free > self.first {
             self.batch.put(Space::Meta, Key::Format.bytes(), format_value(self.free));
         } else {
-            // What is new has a number, and grows the store; all else removes, or changes little.
+            // A change that allocates no number adds nothing of size, so it may use the reserve of a full disk.
             self.batch.take_reserve();
         }
         let commit = self.shared.engine.commit(self.batch)?;

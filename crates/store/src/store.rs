@@ -1,10 +1,11 @@
-//! The catalog of a store: which collections and views there are, and how they come and go.
+//! The catalog of a store in memory: its collections and views, and how they are created, renamed, changed and dropped.
 
 use crate::blob::Blobs;
 use crate::catalog::{CatalogEntry, FORMAT_VERSION, random_uuid};
 use crate::clock;
-use crate::collection::{Collection, Schema, StoppedWrites};
+use crate::collection::{Collection, Recovered, Recovery, Schema, StoppedWrites};
 use crate::error::{Error, Result};
+use crate::exec::on_all_cores;
 use crate::feed::{DatabaseEventKind, DatabaseFeed};
 use crate::index::{Index, IndexSpec};
 use crate::keys::{self, CollectionId, IndexId, Key, read_number};
@@ -15,27 +16,32 @@ use crate::options::{CollectionOptions, View};
 use crate::retry::{RememberedStatement, RetryTable, SessionTurn};
 use crate::schema_change::{SchemaChange, format_value};
 use crate::upkeep::Upkeep;
-use diwan_kv::{Batch, Direction, Engine, KeyRange, Space};
-use diwan_query::code;
+use diwan_kv::{Batch, Bytes, Direction, Engine, KeyRange, Space};
+use diwan_query::{Gate, code};
 use diwan_value::{Doc, DocBuf};
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-/// What all collections of a store share.
+/// How many bytes the writes of large documents hold at once.
+const LARGE_WRITES: usize = 96 << 20;
+
+/// The state that all collections of a store share.
 pub(crate) struct Shared {
     pub engine: Arc<dyn Engine>,
     /// Locks over `_id`s.
     pub documents: LockTable,
     /// Locks over keys of unique indexes.
     pub unique_keys: LockTable,
-    /// Blobs in use beside those that documents refer to.
+    /// Admits writes of large documents. A writer enters between the locks of documents and those of unique keys.
+    pub large_writes: Gate,
+    /// The blobs that uploads and readers hold.
     pub blobs: Blobs,
-    /// Which collections came, changed and went.
+    /// The log of created, updated and deleted collections, for `_db_updates`.
     pub databases: DatabaseFeed,
     /// Held during a [change of the schema](crate::schema_change).
     pub schema_changes: Mutex<()>,
-    /// The numbers of collections and indexes, and the lock of the catalog.
+    /// The numbers of collections and indexes. Holds the catalog's lock.
     pub numbers: Numbers,
 }
 
@@ -46,13 +52,13 @@ pub struct ViewEntry {
     pub namespace: Namespace,
     /// The identifier that clients see.
     pub uuid: [u8; 16],
-    /// What it shows.
+    /// The collection that it reads and its pipeline.
     pub view: View,
     /// The options it was created with.
     pub options: Arc<CollectionOptions>,
 }
 
-/// What a name stands for.
+/// A collection or a view.
 #[derive(Clone)]
 pub enum Entry {
     /// A collection.
@@ -79,9 +85,9 @@ impl Entry {
     }
 }
 
-/// What the server in front of a store knows, for the stages that show it.
+/// The server's state that aggregation stages show. The server implements it, since the store does not know of it.
 pub trait ServerState: Send + Sync {
-    /// The operations under way, for `$currentOp` with these options.
+    /// The running operations, for `$currentOp` with these options.
     fn operations(&self, spec: Doc<'_>) -> Vec<DocBuf>;
 
     /// The sessions, for `$listSessions`.
@@ -89,6 +95,12 @@ pub trait ServerState: Send + Sync {
 
     /// The server's name and port.
     fn host(&self) -> String;
+
+    /// The latencies of operations on a collection, for `latencyStats` of `$collStats`.
+    fn latency_stats(&self, namespace: &Namespace, histograms: bool) -> DocBuf;
+
+    /// The number of collection scans, for `queryExecStats` of `$collStats`.
+    fn query_stats(&self, namespace: &Namespace) -> DocBuf;
 }
 
 /// A store: all databases of one engine.
@@ -104,7 +116,7 @@ pub struct Store {
 const SYSTEM_COLLECTIONS: [&str; 2] = ["js", "profile"];
 
 impl Store {
-    /// Opens the store that the engine holds, or begins a new one.
+    /// Opens the store that the engine holds, or initializes an empty one.
     pub fn open(engine: Arc<dyn Engine>) -> Result<Arc<Store>> {
         let next = match engine.get(Space::Meta, &Key::Format.bytes())? {
             None => {
@@ -112,6 +124,7 @@ impl Store {
                 batch.take_reserve();
                 batch.require_absent(Space::Meta, Key::Format.bytes());
                 batch.put(Space::Meta, Key::Format.bytes(), format_value(1));
+                batch.put(Space::Meta, Key::DueBodiesComplete.bytes(), Vec::new());
                 engine.commit(batch)?;
                 1
             }
@@ -121,18 +134,25 @@ impl Store {
             engine,
             documents: LockTable::new(),
             unique_keys: LockTable::new(),
+            large_writes: Gate::new(LARGE_WRITES),
             blobs: Blobs::default(),
             databases: DatabaseFeed::new(),
             schema_changes: Mutex::new(()),
             numbers: Numbers::new(next),
         });
-        let mut entries = BTreeMap::new();
         let snapshot = shared.engine.snapshot();
-        for pair in snapshot.scan(Space::Meta, KeyRange::prefix(keys::catalog_prefix()), Direction::Forward) {
-            let (key, value) = pair?;
-            let (namespace, entry) = load_entry(&shared, &key, &value)?;
-            entries.insert(namespace, entry);
+        let recovery = Recovery::read(snapshot.as_ref())?;
+        if recovery.closed {
+            // Before anything is written that the notes do not know of.
+            let mut batch = Batch::new();
+            batch.take_reserve();
+            batch.delete(Space::Meta, Key::Closed.bytes());
+            shared.engine.commit(batch)?;
         }
+        let catalog = KeyRange::prefix(keys::catalog_prefix());
+        let catalog: Vec<(Bytes, Bytes)> =
+            snapshot.scan(Space::Meta, catalog, Direction::Forward).collect::<diwan_kv::Result<_>>()?;
+        let entries = load_entries(&shared, &catalog, &recovery)?;
         let mut dropped = Vec::new();
         for pair in snapshot.scan(Space::Meta, KeyRange::prefix(b"x"), Direction::Forward) {
             let (key, _) = pair?;
@@ -140,8 +160,8 @@ impl Store {
             dropped.push(number.ok_or_else(|| Error::Damaged("a dropped number".into()))?);
         }
         drop(snapshot);
-        // An index that was being built when the server stopped was never promised to anybody; one that was being
-        // dropped is dead already.
+        // An index whose build was interrupted was never acknowledged. One that was marked as dropped is unusable
+        // already.
         for entry in entries.values() {
             if let Entry::Collection(collection) = entry {
                 collection.remove_indexes(|index| !index.is_ready() || dropped.contains(&index.id.0))?;
@@ -159,7 +179,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Drops what a kill left of collections that `$out` was writing.
+    /// Drops the temporary collections that an interrupted `$out` or `convertToCapped` left.
     fn drop_unfinished(&self) -> Result<()> {
         let names: Vec<Namespace> = self.entries.read().keys().cloned().collect();
         for name in names.iter().filter(|name| name.collection.starts_with(crate::ops::TEMPORARY_PREFIX)) {
@@ -168,7 +188,7 @@ impl Store {
         Ok(())
     }
 
-    /// Says who tells of operations and sessions. Only the first call counts.
+    /// Sets the source of [`ServerState`]. Only the first call has an effect.
     pub fn set_server_state(&self, server: Box<dyn ServerState>) {
         let _ = self.server.set(server);
     }
@@ -177,17 +197,17 @@ impl Store {
         self.server.get().map(AsRef::as_ref)
     }
 
-    /// The engine below.
+    /// The engine that holds the store.
     pub fn engine(&self) -> &Arc<dyn Engine> {
         &self.shared.engine
     }
 
-    /// What a name stands for.
+    /// The collection or view of that name.
     pub fn entry(&self, namespace: &Namespace) -> Option<Entry> {
         self.entries.read().get(namespace).cloned()
     }
 
-    /// The collection of that name; a view is refused, nothing is `None`.
+    /// The collection of that name; `None` if the name is free. Refuses a view.
     pub fn collection(&self, namespace: &Namespace) -> Result<Option<Arc<Collection>>> {
         match self.entry(namespace) {
             None => Ok(None),
@@ -199,7 +219,7 @@ impl Store {
         }
     }
 
-    /// The collection of that name, created without options if there is none.
+    /// The collection of that name. Creates it without options if the name is free.
     pub fn collection_or_create(&self, namespace: &Namespace) -> Result<Arc<Collection>> {
         loop {
             if let Some(collection) = self.collection(namespace)? {
@@ -213,7 +233,7 @@ impl Store {
         }
     }
 
-    /// Creates a collection. The one that is returned may have been dropped since.
+    /// Creates a collection. It may have been dropped again before this returns.
     pub fn create_collection(&self, namespace: &Namespace, options: Doc<'_>) -> Result<Arc<Collection>> {
         match self.create(namespace, options)? {
             Entry::Collection(collection) => Ok(collection),
@@ -247,10 +267,11 @@ impl Store {
             indexes.push(Arc::new(Index::new(IndexId(batch.allocate()), spec, true, 0)));
         }
         let created = Some(clock::now_micros());
-        let entry = CatalogEntry { id, uuid: random_uuid(), created, options: parsed, indexes };
+        let uuid = random_uuid();
+        let entry = CatalogEntry { id, uuid, created, options: parsed, indexes, history: false };
         batch.create(namespace, &entry);
         batch.commit()?;
-        let entry = open_entry(&self.shared, namespace.clone(), entry)?;
+        let entry = open_entry(&self.shared, namespace.clone(), entry, Recovered::empty())?;
         self.entries.write().insert(namespace.clone(), entry.clone());
         if let Entry::Collection(_) = entry {
             self.shared.databases.note(DatabaseEventKind::Created, namespace);
@@ -258,12 +279,13 @@ impl Store {
         Ok(entry)
     }
 
-    /// Drops a collection or view: gone at once, its keys deleted in the background. Says whether there was one.
+    /// Drops a collection or view. It is gone at once; its keys are deleted in the background. Returns whether it
+    /// existed.
     pub fn drop_collection(&self, namespace: &Namespace) -> Result<bool> {
         self.drop_entry(&self.shared.change_schema(), namespace)
     }
 
-    /// Drops every collection of a database; says whether there was any.
+    /// Drops every collection and view of a database. Returns whether there was any.
     pub fn drop_database(&self, database: &str) -> Result<bool> {
         let change = self.shared.change_schema();
         let mut any = false;
@@ -298,7 +320,8 @@ impl Store {
         }
     }
 
-    /// Ends a collection that has left the catalog.
+    /// Marks a collection that has left the catalog as dropped, wakes its followers, and schedules the deletion of its
+    /// keys.
     fn retire(&self, stopped: &mut StoppedWrites<'_>, numbers: Vec<u32>) {
         stopped.publish(Schema { dropped: true, ..stopped.schema().clone() });
         stopped.collection().watchers.wake();
@@ -338,7 +361,7 @@ impl Store {
         }
     }
 
-    /// Gives a collection another name, and drops the collection that has it, both at once.
+    /// Renames a collection and drops the collection that had the new name, in one batch.
     pub(crate) fn move_entry(
         &self,
         change: &SchemaChange<'_>,
@@ -373,8 +396,8 @@ impl Store {
         Ok(())
     }
 
-    /// Changes options of a collection or view, as `collMod` does; `edit` changes more of a collection's schema, together with
-    /// the options.
+    /// Changes options of a collection or view, as `collMod` does. `edit` changes more of a collection's schema in the
+    /// same schema change.
     pub fn modify(
         &self,
         namespace: &Namespace,
@@ -396,38 +419,58 @@ impl Store {
                 format!("Namespace {namespace} is a view, not a collection"),
             )),
             Entry::View(view) => {
-                let (id, uuid) = (CollectionId(0), view.uuid);
-                let entry = CatalogEntry { id, uuid, created: None, options, indexes: Vec::new() };
+                let (id, uuid, indexes) = (CollectionId(0), view.uuid, Vec::new());
+                let entry = CatalogEntry { id, uuid, created: None, options, indexes, history: true };
                 let mut batch = change.batch();
                 batch.replace(namespace, &entry)?;
                 batch.commit()?;
-                let entry = open_entry(&self.shared, namespace.clone(), entry)?;
+                let entry = open_entry(&self.shared, namespace.clone(), entry, Recovered::empty())?;
                 self.entries.write().insert(namespace.clone(), entry);
                 Ok(())
             }
         }
     }
 
-    /// The collections and views of a database, by name.
+    /// The collections and views of a database, ordered by name.
     pub fn entries_of(&self, database: &str) -> Vec<(Namespace, Entry)> {
+        let mut found = Vec::new();
+        self.each_entry(Some(database), &mut |namespace, entry| {
+            found.push((namespace.clone(), entry.clone()));
+        });
+        found
+    }
+
+    /// Shows the collections and views of a database, or of all, by name. None is created or dropped meanwhile.
+    pub(crate) fn each_entry(&self, database: Option<&str>, show: &mut dyn FnMut(&Namespace, &Entry)) {
+        let entries = self.entries.read();
+        let first =
+            Namespace { database: database.unwrap_or_default().to_owned(), collection: String::new() };
+        entries
+            .range(first..)
+            .take_while(|(namespace, _)| database.is_none_or(|database| namespace.database == database))
+            .for_each(|(namespace, entry)| show(namespace, entry));
+    }
+
+    /// The names of the collections that are chosen, in their order.
+    pub fn collection_names(&self, chosen: impl Fn(&Namespace) -> bool) -> Vec<Namespace> {
         let entries = self.entries.read();
         entries
             .iter()
-            .filter(|(namespace, _)| namespace.database == database)
-            .map(|(namespace, entry)| (namespace.clone(), entry.clone()))
+            .filter(|(namespace, entry)| matches!(entry, Entry::Collection(_)) && chosen(namespace))
+            .map(|(namespace, _)| namespace.clone())
             .collect()
     }
 
-    /// The names of all databases that hold a collection.
+    /// The names of all databases that hold a collection or view.
     pub fn databases(&self) -> Vec<String> {
         let entries = self.entries.read();
-        let mut names: Vec<String> = entries.keys().map(|namespace| namespace.database.clone()).collect();
+        let mut names: Vec<&str> = entries.keys().map(|namespace| namespace.database.as_str()).collect();
         names.dedup();
-        names
+        names.into_iter().map(str::to_owned).collect()
     }
 
-    /// What a session did under this transaction number before, nothing if the number is new; and the session's turn, to
-    /// be kept until the write is committed.
+    /// Begins a retryable write. Returns the statements that the session executed before under this transaction number,
+    /// and the session's turn. The caller keeps the turn until its write is committed.
     pub fn begin_retryable(
         &self,
         session: &[u8],
@@ -436,21 +479,48 @@ impl Store {
         self.retries.begin(self.shared.engine.as_ref(), session, transaction)
     }
 
-    /// How often the TTL monitor runs, in seconds.
+    /// Sets how often the TTL monitor runs, in seconds.
     pub fn set_ttl_interval(&self, seconds: u64) {
         self.upkeep.set_ttl_interval(seconds);
     }
 
-    /// Ends the work in the background, notes the collections' sizes and closes the engine.
+    /// Stops the background tasks, stores the collections' sizes and closes the engine. Writes wait, and fail.
     pub fn close(&self) -> Result<()> {
         self.upkeep.stop();
-        self.upkeep.note_sizes()?;
+        // The notes are exact only if nothing is written after them.
+        let _change = self.shared.change_schema();
+        let entries: Vec<Entry> = self.entries.read().values().cloned().collect();
+        let collections = entries.iter().filter_map(|entry| match entry {
+            Entry::Collection(collection) => Some(collection),
+            Entry::View(_) => None,
+        });
+        let stopped: Vec<StoppedWrites<'_>> =
+            collections.map(|collection| collection.stop_writes()).collect();
+        let noted = self.note_sizes(&stopped);
         self.shared.engine.close()?;
+        match noted {
+            // It was closed before.
+            Err(Error::Engine(diwan_kv::Error::Closed)) => Ok(()),
+            outcome => outcome,
+        }
+    }
+
+    /// Stores the state of each collection, and the mark that these notes are exact: the next start need not read the logs.
+    fn note_sizes(&self, stopped: &[StoppedWrites<'_>]) -> Result<()> {
+        let mut batch = Batch::new();
+        batch.take_reserve();
+        for collection in stopped.iter().map(StoppedWrites::collection) {
+            if let Some(note) = collection.sequence.news() {
+                batch.put(Space::Meta, Key::Size(collection.id).bytes(), note.encode());
+            }
+        }
+        batch.put(Space::Meta, Key::Closed.bytes(), Vec::new());
+        self.shared.engine.commit(batch)?;
         Ok(())
     }
 }
 
-/// The next free number, if the store is of a version that this program reads.
+/// Reads the next free number from the format record. Fails if this program does not read the store's version.
 pub(crate) fn read_format(value: &[u8]) -> Result<u32> {
     let damaged = || Error::Damaged("the format record".to_owned());
     let (version, rest) = read_number(value).ok_or_else(damaged)?;
@@ -463,16 +533,45 @@ pub(crate) fn read_format(value: &[u8]) -> Result<u32> {
     u32::try_from(next).map_err(|_| damaged())
 }
 
-fn load_entry(shared: &Arc<Shared>, key: &[u8], value: &[u8]) -> Result<(Namespace, Entry)> {
+/// Opens all that the catalog holds, on all cores: where there are many collections, most of a start is this.
+fn load_entries(
+    shared: &Arc<Shared>,
+    catalog: &[(Bytes, Bytes)],
+    recovery: &Recovery,
+) -> Result<BTreeMap<Namespace, Entry>> {
+    const PART: usize = 1000;
+    let entries = Mutex::new(Vec::with_capacity(catalog.len()));
+    on_all_cores(catalog.chunks(PART), |part| {
+        let opened = part.iter().map(|(key, value)| load_entry(shared, key, value, recovery));
+        let opened = opened.collect::<Result<Vec<_>>>()?;
+        entries.lock().extend(opened);
+        Ok(())
+    })?;
+    Ok(entries.into_inner().into_iter().collect())
+}
+
+fn load_entry(
+    shared: &Arc<Shared>,
+    key: &[u8],
+    value: &[u8],
+    recovery: &Recovery,
+) -> Result<(Namespace, Entry)> {
     let damaged = || Error::Damaged(keys::describe(Space::Meta, key));
     let name = std::str::from_utf8(&key[1..]).map_err(|_| damaged())?;
     let (database, collection) = name.split_once('\0').ok_or_else(damaged)?;
     let namespace = Namespace { database: database.to_owned(), collection: collection.to_owned() };
-    let entry = open_entry(shared, namespace.clone(), CatalogEntry::decode(value)?)?;
+    let entry = CatalogEntry::decode(value)?;
+    let recovered = recovery.of(entry.id);
+    let entry = open_entry(shared, namespace.clone(), entry, recovered)?;
     Ok((namespace, entry))
 }
 
-fn open_entry(shared: &Arc<Shared>, namespace: Namespace, entry: CatalogEntry) -> Result<Entry> {
+fn open_entry(
+    shared: &Arc<Shared>,
+    namespace: Namespace,
+    entry: CatalogEntry,
+    recovered: Recovered,
+) -> Result<Entry> {
     Ok(match &entry.options.view {
         Some(view) => Entry::View(Arc::new(ViewEntry {
             namespace,
@@ -480,6 +579,6 @@ fn open_entry(shared: &Arc<Shared>, namespace: Namespace, entry: CatalogEntry) -
             view: view.clone(),
             options: entry.options.clone(),
         })),
-        None => Entry::Collection(Arc::new(Collection::open(shared.clone(), namespace, entry)?)),
+        None => Entry::Collection(Arc::new(Collection::open(shared.clone(), namespace, entry, recovered)?)),
     })
 }

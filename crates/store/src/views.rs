@@ -1,7 +1,8 @@
-//! What indexes of views need of a collection: numbers, headers, batches that a dropped collection refuses.
+//! What the indexes of CouchDB views need from a collection: numbers, headers, and batches that a dropped collection
+//! refuses.
 //!
-//! What lies under the numbers is the business of whoever builds the views. The store sees to it that it goes with the
-//! collection: a number counts as dropped until its header is stored, and again when the header is removed.
+//! The view builder (crate `script`) decides what lies under a number. The store deletes it with the collection: a
+//! number is marked as dropped until its header is stored, and again when the header is removed.
 
 use crate::collection::{Collection, ReadView};
 use crate::error::{Error, Result};
@@ -10,7 +11,7 @@ use crate::store::Shared;
 use diwan_kv::{Batch, Bytes, CommitId, Direction, KeyRange, Space, Visitor};
 use std::sync::Arc;
 
-/// A number under which keys may be put for a while: when it is let go of, or at the next start, they are deleted.
+/// A number for temporary keys. They are deleted after this is dropped, or at the next start.
 pub struct TemporaryNumber {
     shared: Arc<Shared>,
     number: IndexId,
@@ -27,7 +28,12 @@ impl TemporaryNumber {
         Ok(self.shared.engine.commit(batch)?)
     }
 
-    /// Deletes a part of the keys at once.
+    /// Whether a key is stored under the number.
+    pub fn contains(&self, space: Space, key: &[u8]) -> Result<bool> {
+        Ok(self.shared.engine.get(space, key)?.is_some())
+    }
+
+    /// Deletes a range of the keys before it returns.
     pub fn delete(&self, range: KeyRange) -> Result<u64> {
         Ok(self.shared.engine.delete_range(Space::Indexes, range)?)
     }
@@ -40,7 +46,7 @@ impl Drop for TemporaryNumber {
 }
 
 impl Collection {
-    /// The headers of the collection's indexes of views.
+    /// The numbers and headers of the collection's view indexes.
     pub fn view_headers(&self) -> Result<Vec<(IndexId, Bytes)>> {
         let prefix = keys::views_prefix(self.id);
         let snapshot = self.shared.engine.snapshot();
@@ -56,17 +62,17 @@ impl Collection {
             .collect()
     }
 
-    /// The numbers of the collection's indexes of views.
+    /// The numbers of the collection's view indexes.
     pub(crate) fn view_numbers(&self) -> Result<Vec<u32>> {
         Ok(self.view_headers()?.into_iter().map(|(number, _)| number.0).collect())
     }
 
-    /// The key, in `Meta`, of the header of an index of views.
+    /// The key, in `Meta`, of a view index's header.
     pub fn view_header_key(&self, index: IndexId) -> Vec<u8> {
         Key::ViewHeader(self.id, index).bytes()
     }
 
-    /// Begins an index of views with this header.
+    /// Creates a view index with this header.
     pub fn create_view_index(&self, header: &[u8]) -> Result<IndexId> {
         let number = self.shared.next_number()?;
         let mut batch = Batch::new();
@@ -79,13 +85,13 @@ impl Collection {
         Ok(IndexId(number))
     }
 
-    /// Commits writes of an index of views, unless the collection has been dropped.
+    /// Commits writes of a view index, unless the collection has been dropped.
     pub fn commit_view(&self, batch: Batch) -> Result<CommitId> {
         let _turn = self.begin_write()?;
         Ok(self.shared.engine.commit(batch)?)
     }
 
-    /// Removes an index of views: gone at once, its keys deleted in the background.
+    /// Removes a view index. Its header is gone at once; its keys are deleted in the background.
     pub fn drop_view_index(&self, index: IndexId) -> Result<()> {
         let mut batch = Batch::new();
         batch.take_reserve();
@@ -96,19 +102,19 @@ impl Collection {
         Ok(())
     }
 
-    /// A number for keys that are needed for a while.
+    /// Allocates a number for temporary keys.
     pub fn temporary_number(&self) -> Result<TemporaryNumber> {
         Ok(TemporaryNumber { shared: self.shared.clone(), number: IndexId(self.shared.next_number()?) })
     }
 
-    /// Deletes a range of keys of an index of views at once, in batches.
+    /// Deletes a range of a view index's keys, in batches, before it returns.
     pub fn delete_view_keys(&self, range: KeyRange) -> Result<u64> {
         Ok(self.shared.engine.delete_range(Space::Indexes, range)?)
     }
 }
 
 impl ReadView {
-    /// Shows the records of documents whose ids' key bytes come after `after`, as they are stored, until `show` breaks.
+    /// Passes the stored records of documents whose ids' key bytes are greater than `after` to `show`, until it breaks.
     pub fn raw_documents(&self, after: Option<&[u8]>, show: &mut Visitor<'_>) -> Result<()> {
         let prefix = keys::collection_prefix(self.collection().id);
         let range = keys::range_after(&prefix, after);
@@ -118,12 +124,12 @@ impl ReadView {
         Ok(())
     }
 
-    /// A document's record as it is stored.
+    /// A document's stored record.
     pub fn raw_document(&self, id: &[u8]) -> Result<Option<Bytes>> {
         Ok(self.snapshot().get(Space::Records, &Key::Record(self.collection().id, id).bytes())?)
     }
 
-    /// The header of an index of views.
+    /// The header of a view index.
     pub fn view_header(&self, index: IndexId) -> Result<Option<Bytes>> {
         Ok(self.snapshot().get(Space::Meta, &self.collection().view_header_key(index))?)
     }
@@ -144,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_goes_with_its_collection() {
+    fn dropping_a_collection_deletes_its_view_indexes() {
         let store = Store::open(Arc::new(MemoryEngine::new())).unwrap();
         let name = Namespace { database: "test".to_owned(), collection: "c".to_owned() };
         let collection = store.collection_or_create(&name).unwrap();

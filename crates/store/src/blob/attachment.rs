@@ -1,13 +1,14 @@
-//! What a document knows of its attachments: a list of descriptions beside its body; the bytes are blobs.
+//! The list of a document's attachments, which is stored beside its body. The attachments' bytes are stored as blobs.
 //!
-//! Encoded: the number of attachments; of each its flags, its name and type (each after its length), its length, the
-//! stored length if that is another, the digest, the generation, the blob. Numbers as [`write_number`] writes them.
+//! Encoded form: the number of attachments; for each its flags, its name and type (each after its length), its length,
+//! the stored length if it is compressed, the digest, the generation, the blob. Numbers are encoded by
+//! [`write_number`].
 
 use crate::error::{Error, Result};
 use crate::keys::{read_number, write_number};
 use std::fmt;
 
-/// The name of a blob in its collection: never used again, and later ones are greater.
+/// The identifier of a blob in its collection. It is never used again, and later blobs have greater ones.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BlobId(pub [u8; 16]);
 
@@ -23,10 +24,10 @@ impl fmt::Display for BlobId {
     }
 }
 
-/// How stored bytes become the attachment's own.
+/// How an attachment's stored bytes are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
-    /// By unpacking them.
+    /// As a gzip stream.
     Gzip,
 }
 
@@ -35,29 +36,29 @@ pub enum Encoding {
 pub struct Attachment {
     /// Its name, unique in its document.
     pub name: String,
-    /// Its media type as the client gave it.
+    /// Its media type, as the client gave it.
     pub content_type: String,
-    /// How many bytes it has.
+    /// Its length in bytes, uncompressed.
     pub length: u64,
-    /// How many bytes are stored; the same where nothing is packed.
+    /// How many bytes are stored. Equals `length` unless the bytes are compressed.
     pub encoded_length: u64,
-    /// How they are stored, `None` for as they are.
+    /// How the stored bytes are compressed; `None` if they are not.
     pub encoding: Option<Encoding>,
-    /// The MD5 of the bytes stored, which clients see as its digest.
+    /// The MD5 of the stored bytes, which clients see as its digest.
     pub md5: [u8; 16],
-    /// The generation of the revision that brought it; what another server said of it, which may be 0.
+    /// The generation of the revision that added the attachment. Another server may have given any number, also 0.
     pub revpos: u32,
-    /// Where its bytes are.
+    /// The blob that holds its bytes.
     pub blob: BlobId,
 }
 
-/// The generation of an attachment in an edit that is still to be made.
+/// The `revpos` of an attachment that an edit adds. The edit replaces it by its own generation.
 pub const THIS_EDIT: u32 = u32::MAX;
 
 const GZIP: u8 = 1;
 
-/// Writes a list of attachments. An empty list is one byte.
-pub fn encode(attachments: &[Attachment]) -> Vec<u8> {
+/// Encodes a list of attachments.
+pub(crate) fn encode(attachments: &[Attachment]) -> Vec<u8> {
     let mut out = Vec::with_capacity(1 + attachments.len() * 80);
     write_number(&mut out, attachments.len() as u64);
     for attachment in attachments {
@@ -77,8 +78,8 @@ pub fn encode(attachments: &[Attachment]) -> Vec<u8> {
     out
 }
 
-/// Reads what [`encode`] wrote, and nothing after it.
-pub fn decode(bytes: &[u8]) -> Result<Vec<Attachment>> {
+/// Decodes what [`encode`] wrote. Trailing bytes are an error.
+pub(crate) fn decode(bytes: &[u8]) -> Result<Vec<Attachment>> {
     let mut input = Input(bytes);
     let mut read = || {
         let count = input.number()?;
@@ -135,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_come_back_and_damaged_ones_are_refused() {
+    fn lists_decode_to_what_was_encoded_and_damaged_ones_are_refused() {
         let plain = Attachment {
             name: "photo.jpg".to_owned(),
             content_type: "image/jpeg".to_owned(),

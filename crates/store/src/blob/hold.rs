@@ -1,4 +1,4 @@
-//! Which blobs somebody is about to refer to, or reads: they stay, whatever refers to them.
+//! Holds on blobs: an upload, a reader or a writer that is about to refer to a blob keeps it from being swept.
 
 use super::BlobId;
 use crate::collection::Collection;
@@ -11,40 +11,40 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// The holds of a store, and sizes once they were asked for. Whoever makes a blob's head appear or go does so under
-/// this lock.
+/// The holds of a store, and the collections' blob totals. A head of a blob is only written or deleted under this lock.
 #[derive(Default)]
 pub(crate) struct Blobs {
-    pub state: Mutex<State>,
+    pub state: Mutex<BlobsState>,
 }
 
+/// The state of all blobs in memory.
 #[derive(Default)]
-pub(crate) struct State {
-    /// How many holds there are on each blob that has any.
+pub(crate) struct BlobsState {
+    /// The number of holds on each blob that has any.
     pub held: HashMap<(CollectionId, BlobId), usize>,
-    /// Of the collections that were asked for them.
+    /// The totals of the collections that were asked for them since the start.
     pub totals: HashMap<CollectionId, BlobTotals>,
 }
 
-/// How much a collection's blobs take, each content counted once.
+/// The number and size of a collection's blobs. Equal contents count once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlobTotals {
-    /// How many there are.
+    /// The number of blobs.
     pub count: u64,
-    /// How many bytes are stored.
+    /// The number of stored bytes.
     pub bytes: u64,
 }
 
-/// What is known of a complete blob.
+/// The description of a complete blob, stored under its own key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
-    /// How many bytes it has.
+    /// The blob's length in bytes.
     pub length: u64,
-    /// How many of them a chunk has.
-    pub chunk_bytes: u64,
-    /// BLAKE3 of them all.
+    /// The size of each chunk but the last.
+    pub(crate) chunk_bytes: u64,
+    /// The BLAKE3 hash of the blob's bytes.
     pub hash: [u8; 32],
-    /// MD5 of them all.
+    /// The MD5 digest of the blob's bytes.
     pub md5: [u8; 16],
 }
 
@@ -79,10 +79,10 @@ pub struct BlobHold {
 }
 
 impl BlobHold {
-    /// Holds a blob, under the lock that `state` comes from.
+    /// Adds a hold. `state` proves that the caller has the lock.
     pub(super) fn new(
         shared: &Arc<Shared>,
-        state: &mut State,
+        state: &mut BlobsState,
         collection: CollectionId,
         blob: BlobId,
     ) -> BlobHold {
@@ -121,8 +121,8 @@ impl std::fmt::Debug for BlobHold {
 }
 
 impl Collection {
-    /// Holds a blob that is there, so that it may be referred to or read; `None` if there is no such blob. For what a
-    /// client names (the stub of an attachment) without having uploaded it.
+    /// Holds an existing blob, so that it can be referred to or read; `None` if there is no such blob. For an
+    /// attachment that a client names (by a stub) without uploading it.
     pub fn hold_blob(&self, blob: BlobId) -> Result<Option<BlobHold>> {
         Ok(self.hold_with_head(blob)?.map(|(hold, _)| hold))
     }
@@ -134,7 +134,8 @@ impl Collection {
         Ok(Some((BlobHold::new(&self.shared, &mut state, self.id, blob), head)))
     }
 
-    /// How much the blobs of the collection take. Counted when first asked for, kept up to date from then on.
+    /// The number and size of the collection's blobs. The first call counts them; later ones return the maintained
+    /// totals.
     pub fn blob_totals(&self) -> Result<BlobTotals> {
         let mut state = self.shared.blobs.state.lock();
         if let Some(totals) = state.totals.get(&self.id) {

@@ -1,4 +1,4 @@
-//! Reading blobs, a chunk in memory. A reader holds its blob, so a document deleted meanwhile ends nothing.
+//! Reading blobs, with one chunk in memory. A reader holds its blob, so it can finish after the document is deleted.
 
 use super::hold::BlobHold;
 use super::{Attachment, Encoding};
@@ -11,12 +11,12 @@ use std::io::{self, BufRead, Read};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Which bytes of an attachment are read.
+/// The form in which an attachment's bytes are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlobForm {
-    /// Its own.
+    /// Uncompressed.
     Identity,
-    /// Those stored, packed or not.
+    /// As stored: compressed or not.
     Stored,
 }
 
@@ -24,7 +24,7 @@ pub enum BlobForm {
 pub struct BlobReader {
     source: Source,
     left: u64,
-    /// Where the bytes end is not known before they do.
+    /// The uncompressed length is unknown, so the end of the stream is no error.
     is_open: bool,
 }
 
@@ -34,8 +34,8 @@ enum Source {
 }
 
 impl Collection {
-    /// Opens an attachment for reading; `None` if its blob is not there (any more). A `range` is cut at the end. Where
-    /// packed bytes are unpacked, a range costs the unpacking of what lies before it.
+    /// Opens an attachment for reading; `None` if its blob does not exist (any more). A `range` beyond the end is cut.
+    /// A range of compressed bytes costs the decompression of all bytes before it.
     pub fn read_blob(
         self: &Arc<Self>,
         attachment: &Attachment,
@@ -44,7 +44,8 @@ impl Collection {
     ) -> Result<Option<BlobReader>> {
         let Some((hold, head)) = self.hold_with_head(attachment.blob)? else { return Ok(None) };
         let unpack = form == BlobForm::Identity && attachment.encoding == Some(Encoding::Gzip);
-        // The length of one that came packed may not be known, and is that of the stored bytes then.
+        // For a stream that another server compressed, the uncompressed length may be unknown. It then equals the
+        // stored one.
         let is_open = unpack && attachment.length == attachment.encoded_length;
         let length = match unpack {
             true if is_open => u64::MAX,
@@ -81,7 +82,7 @@ fn damaged(attachment: &Attachment, error: &io::Error) -> Error {
 }
 
 impl BlobReader {
-    /// How many bytes are still to come at most.
+    /// How many bytes are left to read, at most.
     pub fn left(&self) -> u64 {
         self.left
     }
@@ -103,7 +104,7 @@ impl Read for BlobReader {
     }
 }
 
-/// The stored bytes, from any position on.
+/// A reader of a blob's stored bytes, from any position.
 struct Chunks {
     collection: Arc<Collection>,
     hold: BlobHold,
@@ -111,9 +112,9 @@ struct Chunks {
     length: u64,
     /// The position of the next byte.
     at: u64,
-    /// The chunk it lies in, if that was read.
+    /// The chunk that holds the next byte, if it has been read.
     chunk: Bytes,
-    /// How many bytes of the chunk lie before it.
+    /// The offset of the next byte in the chunk.
     used: usize,
 }
 

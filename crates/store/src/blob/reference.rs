@@ -1,12 +1,13 @@
-//! Who needs a blob: one key for each stored body and blob, never a counter.
+//! References to blobs: one key for each pair of a stored body and a blob, instead of a counter.
 //!
-//! A body is the winner's in the record, a conflict's, or a superseded one that is kept: all are named by the
-//! document's id and their revision. Whoever stores a body with attachments puts its references in the same batch, and
-//! whoever removes the body (or lets the same document's next one take its place) takes them away in the same batch. So
-//! writers of two documents never meet over a blob, and repeating a write changes nothing.
+//! A body is the winner's in the record, a conflict's, or a superseded one that is kept. The document's id and the
+//! revision identify it. A write that stores a body with attachments adds its references in the same batch. A write
+//! that removes or replaces the body deletes them in the same batch. So writers of two documents never contend for a
+//! blob, and repeating a write changes nothing.
 //!
-//! When a reference goes, a *loose* mark says that the blob may have lost its last one. Marks have keys of their own,
-//! so that none is lost when several come at once; the sweeper (see [`sweep`](mod@super::sweep)) follows them.
+//! A write that deletes a reference adds a *loose* mark, which says that the blob may have lost its last reference.
+//! Each mark has a key of its own, so concurrent writes lose none. The sweeper ([`sweep`](mod@super::sweep)) reads the
+//! marks.
 
 use super::attachment::{Attachment, BlobId};
 use crate::keys::{CollectionId, Key};
@@ -20,12 +21,13 @@ fn blobs_of(attachments: &[Attachment]) -> BTreeSet<BlobId> {
     attachments.iter().map(|attachment| attachment.blob).collect()
 }
 
-/// Notes that the body `revision` of document `id`, stored by this batch, has these attachments.
+/// Adds the references of the body `revision` of document `id`, which this batch stores, to the blobs of its
+/// attachments.
 ///
-/// The document's lock must be held, and each blob be safe until the batch is committed: either another stored body
-/// of the same document refers to it, or a [`BlobHold`](super::BlobHold) (a [`StagedBlob`](super::StagedBlob) has one)
-/// is held. A hold on what a client names without having uploaded it is had from
-/// [`Collection::hold_blob`](crate::Collection::hold_blob).
+/// The caller holds the document's lock, and keeps each blob alive until the batch is committed: another stored body of
+/// the same document refers to it, or the caller has a [`BlobHold`](super::BlobHold). A
+/// [`StagedBlob`](super::StagedBlob) contains one. For a blob that a client names without uploading it,
+/// [`Collection::hold_blob`](crate::Collection::hold_blob) gives one.
 pub fn reference(
     batch: &mut Batch,
     collection: CollectionId,
@@ -38,7 +40,7 @@ pub fn reference(
     }
 }
 
-/// Notes that the body `revision` of document `id` is no longer stored after this batch.
+/// Deletes the references of the body `revision` of document `id`, which this batch removes.
 pub fn release(
     batch: &mut Batch,
     collection: CollectionId,
@@ -52,12 +54,12 @@ pub fn release(
     }
 }
 
-/// Marks a blob to be looked at.
+/// Adds a loose mark: the sweeper will check the blob's references.
 pub(super) fn loosen(batch: &mut Batch, collection: CollectionId, blob: BlobId) {
     batch.put(Space::Meta, Key::LooseBlob { collection, blob, stamp: stamp() }.bytes(), Vec::new());
 }
 
-/// A number that was never given before, by this process or an earlier one.
+/// A number that neither this process nor an earlier one has returned before.
 pub(super) fn stamp() -> u64 {
     static LAST: AtomicU64 = AtomicU64::new(0);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);

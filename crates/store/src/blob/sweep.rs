@@ -1,9 +1,9 @@
-//! Removing blobs that nobody needs.
+//! Deleting blobs that have no references.
 //!
-//! The sweeper goes from one loose mark to the next. A blob that is held is left for later. Of any other, holds and
-//! references are looked at in one moment, under the lock that new holds take; one without references loses its head
-//! in that moment, so that nobody can refer to it any more, then its chunks, and the marks that were followed last: a
-//! kill in between leaves a mark to follow again.
+//! The sweeper reads the loose marks one after another. It skips blobs that are held. For any other, it checks the
+//! holds and the references under the lock that new holds take. If there is no reference, it deletes the head under
+//! that lock, so that no writer can refer to the blob any more. Then it deletes the chunks, and last the marks: after a
+//! kill in between, the marks lead the next sweep to the rest.
 
 use super::{BlobId, Head};
 use crate::error::{Error, Result};
@@ -15,8 +15,9 @@ use std::collections::BTreeMap;
 /// How many marks are read at a time.
 const RUN: usize = 1000;
 
-/// Follows all loose marks there are, until `stopped`.
-pub(crate) fn sweep(shared: &Shared, stopped: impl Fn() -> bool) -> Result<()> {
+/// Checks the blobs of all loose marks, until `stopped` returns true. Returns whether it checked all. A blob that cannot
+/// be removed is logged and does not delay the others.
+pub(crate) fn sweep(shared: &Shared, stopped: impl Fn() -> bool) -> Result<bool> {
     let mut after: Option<Vec<u8>> = None;
     let prefix = keys::loose_prefix(None);
     loop {
@@ -33,27 +34,29 @@ pub(crate) fn sweep(shared: &Shared, stopped: impl Fn() -> bool) -> Result<()> {
         }
         for ((collection, blob), keys) in marks {
             if stopped() {
-                return Ok(());
+                return Ok(false);
             }
-            look_at(shared, collection, blob, keys)?;
+            if let Err(error) = sweep_blob(shared, collection, blob, keys) {
+                tracing::error!(%error, %blob, collection = collection.0, "sweeping a blob failed");
+            }
         }
         if count < RUN {
-            return Ok(());
+            return Ok(true);
         }
     }
 }
 
-/// The collection and the blob of a mark's key without its prefix.
+/// Parses the key of a mark, without its prefix, into the collection and the blob.
 pub(super) fn split(key: &[u8]) -> Option<(CollectionId, BlobId)> {
     let (number, rest) = read_number(key)?;
     let (blob, stamp) = rest.split_first_chunk::<16>()?;
     (stamp.len() == 8).then_some((CollectionId(u32::try_from(number).ok()?), BlobId(*blob)))
 }
 
-/// Removes a blob if nobody needs it.
-fn look_at(shared: &Shared, collection: CollectionId, blob: BlobId, marks: Vec<Vec<u8>>) -> Result<()> {
+/// Deletes a blob if it has neither a hold nor a reference, and then its marks.
+fn sweep_blob(shared: &Shared, collection: CollectionId, blob: BlobId, marks: Vec<Vec<u8>>) -> Result<()> {
     let engine = &shared.engine;
-    let is_needed = {
+    let is_referenced = {
         let mut state = shared.blobs.state.lock();
         if state.held.contains_key(&(collection, blob)) {
             return Ok(());
@@ -61,9 +64,9 @@ fn look_at(shared: &Shared, collection: CollectionId, blob: BlobId, marks: Vec<V
         let snapshot = engine.snapshot();
         let references = [keys::blobs_prefix(collection, BlobKeys::References).as_slice(), &blob.0].concat();
         let mut references = snapshot.scan(Space::Meta, KeyRange::prefix(&references), Direction::Forward);
-        let is_needed = references.next().transpose()?.is_some();
+        let is_referenced = references.next().transpose()?.is_some();
         let head_key = Key::Blob(collection, blob).bytes();
-        if !is_needed && let Some(head) = snapshot.get(Space::Meta, &head_key)? {
+        if !is_referenced && let Some(head) = snapshot.get(Space::Meta, &head_key)? {
             let head = Head::parse(&head)?;
             let mut batch = Batch::with_capacity(2);
             batch.take_reserve();
@@ -78,9 +81,9 @@ fn look_at(shared: &Shared, collection: CollectionId, blob: BlobId, marks: Vec<V
                 totals.bytes = totals.bytes.saturating_sub(head.length);
             }
         }
-        is_needed
+        is_referenced
     };
-    if !is_needed {
+    if !is_referenced {
         let chunks = [keys::collection_prefix(collection).as_slice(), &blob.0].concat();
         engine.delete_range(Space::Attachments, KeyRange::prefix(&chunks))?;
     }
@@ -91,7 +94,7 @@ fn look_at(shared: &Shared, collection: CollectionId, blob: BlobId, marks: Vec<V
     Ok(())
 }
 
-/// Deletes whatever belongs to the blobs of a dropped collection.
+/// Deletes all keys of a dropped collection's blobs.
 pub(crate) fn delete_all(shared: &Shared, collection: CollectionId) -> Result<()> {
     let engine = &shared.engine;
     engine.delete_range(Space::Attachments, KeyRange::prefix(&keys::collection_prefix(collection)))?;

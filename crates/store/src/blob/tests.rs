@@ -1,4 +1,4 @@
-//! Tests of blobs: what goes in comes out, contents are stored once, nothing needed is swept and nothing else stays.
+//! Tests of blobs: uploads read back, equal contents are stored once, and exactly the unreferenced blobs are swept.
 
 use super::*;
 use crate::keys::{self, BlobKeys};
@@ -16,7 +16,7 @@ fn store() -> (Arc<Store>, Arc<Collection>) {
     (store, collection)
 }
 
-/// Bytes that do not repeat, and do not pack well.
+/// Bytes that do not repeat and do not compress.
 fn noise(length: usize, mut seed: u64) -> Vec<u8> {
     let mut next = || {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -63,12 +63,12 @@ fn unrefer(collection: &Collection, id: &[u8], generation: u32, attachments: &[A
     collection.shared.engine.commit(batch).unwrap();
 }
 
-/// The store's own sweeper looks around every second, too.
+/// Runs a sweep in the test. The store's own sweeper also runs every second.
 fn sweep_now(collection: &Collection) {
     sweep(&collection.shared, || false).unwrap();
 }
 
-/// How many keys there are of blobs: heads, contents, references, loose marks, chunks.
+/// The number of heads, contents, references, loose marks and chunks.
 fn keys_left(collection: &Collection) -> [usize; 5] {
     let snapshot = collection.shared.engine.snapshot();
     let count = |space, prefix: &[u8]| {
@@ -85,7 +85,7 @@ fn keys_left(collection: &Collection) -> [usize; 5] {
 }
 
 #[test]
-fn bytes_come_back_whole_and_in_ranges() {
+fn uploads_read_back_whole_and_in_ranges() {
     let (_store, files) = store();
     for length in [0, 1, CHUNK_BYTES - 1, CHUNK_BYTES, CHUNK_BYTES + 1, 3 * CHUNK_BYTES, 1_000_000] {
         let bytes = noise(length, length as u64);
@@ -105,7 +105,7 @@ fn bytes_come_back_whole_and_in_ranges() {
         assert_eq!(stored.len() as u64, packed.encoded_length);
         assert_eq!(staged.md5, <[u8; 16]>::from(<md5::Md5 as md5::Digest>::digest(&stored)));
 
-        // The same bytes, packed already.
+        // The same bytes, compressed by the client.
         let again = upload(&files, BlobSource::Packed, &stored);
         assert_eq!((again.blob(), again.length), (packed.blob, text.len() as u64));
 
@@ -124,7 +124,7 @@ fn bytes_come_back_whole_and_in_ranges() {
 }
 
 #[test]
-fn what_is_no_gzip_stream_is_refused() {
+fn an_upload_that_is_not_a_gzip_stream_is_refused() {
     let (_store, files) = store();
     let mut packer = GzEncoder::new(Vec::new(), Compression::new(6));
     packer.write_all(&noise(300_000, 1)).unwrap();
@@ -148,7 +148,7 @@ fn what_is_no_gzip_stream_is_refused() {
 }
 
 #[test]
-fn media_types_that_are_packed() {
+fn is_compressible_knows_couchdbs_media_types() {
     for packed in ["text/plain", "TEXT/html; charset=utf-8", "application/json", "application/xml;q=1"] {
         assert!(is_compressible(packed), "{packed}");
     }
@@ -158,7 +158,7 @@ fn media_types_that_are_packed() {
 }
 
 #[test]
-fn a_content_is_stored_once_and_goes_with_its_last_reference() {
+fn a_content_is_stored_once_and_deleted_with_its_last_reference() {
     let (store, files) = store();
     let bytes = noise(300_000, 1);
     let first = upload(&files, BlobSource::Plain, &bytes);
@@ -166,8 +166,7 @@ fn a_content_is_stored_once_and_goes_with_its_last_reference() {
     assert_eq!(first.blob(), second.blob());
     assert_eq!(files.blob_totals().unwrap(), BlobTotals { count: 1, bytes: 300_000 });
     let list = [first.attachment("a", "x/y", 1), second.attachment("b", "x/y", 1)];
-    // Held, though nobody refers to it.
-    // What the second upload stored goes.
+    // The holds keep the blob, though no document refers to it. The chunks of the second upload are deleted.
     sweep_now(&files);
     assert_eq!(keys_left(&files), [1, 1, 0, 1, 3]);
     refer(&files, b"one", 1, &list);
@@ -176,7 +175,7 @@ fn a_content_is_stored_once_and_goes_with_its_last_reference() {
     sweep_now(&files);
     assert_eq!(keys_left(&files), [1, 1, 2, 0, 3]);
 
-    // A later revision keeps it, the other document lets go of it.
+    // A later revision keeps the blob; the other document releases it.
     let follow = |old: (u32, &[Attachment]), new: (u32, &[Attachment])| {
         let mut batch = Batch::new();
         release(&mut batch, files.id, b"one", revision(old.0), old.1);
@@ -191,7 +190,7 @@ fn a_content_is_stored_once_and_goes_with_its_last_reference() {
     assert_eq!(keys_left(&files), [1, 1, 1, 0, 3]);
     follow((2, &list[1..]), (3, &[]));
 
-    // A reader keeps what it reads.
+    // A reader keeps its blob.
     let mut reader = files.read_blob(&list[0], BlobForm::Identity, None).unwrap().unwrap();
     sweep_now(&files);
     let mut found = Vec::new();
@@ -204,7 +203,7 @@ fn a_content_is_stored_once_and_goes_with_its_last_reference() {
     assert!(files.hold_blob(list[0].blob).unwrap().is_none());
     assert_eq!(files.blob_totals().unwrap(), BlobTotals::default());
 
-    // Abandoned half-way; then with its collection dropped under it.
+    // An upload that is abandoned, then one whose collection is dropped.
     let mut writer = files.blob_writer(BlobSource::Plain).unwrap();
     writer.write_all(&bytes).unwrap();
     sweep_now(&files);
@@ -229,8 +228,8 @@ fn a_content_is_stored_once_and_goes_with_its_last_reference() {
     assert!(reader.read_to_end(&mut Vec::new()).is_err());
 }
 
-/// Writers that upload few contents over and over, refer to them and let go of them, beside a sweeper that never
-/// rests: what is referred to is always there, and in the end there is nothing else.
+/// Writers upload a few contents over and over, add references and release them, beside a sweeper that never rests. A
+/// referenced blob always exists. In the end no key of a blob is left.
 #[test]
 fn sweeping_beside_uploads_loses_nothing_and_leaves_nothing() {
     const CONTENTS: u64 = 3;
@@ -278,7 +277,7 @@ fn sweeping_beside_uploads_loses_nothing_and_leaves_nothing() {
     assert_eq!(keys_left(&files), [0; 5]);
 }
 
-/// Text of a few words, and bytes that cannot be packed, the same at every run.
+/// Text of a few words, the same at every run.
 fn words(length: usize) -> Vec<u8> {
     const WORDS: [&str; 12] = [
         "alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu",
@@ -295,7 +294,7 @@ fn words(length: usize) -> Vec<u8> {
 }
 
 #[test]
-fn packed_attachments_have_the_lengths_and_digests_of_zlib_level_8() {
+fn compressed_attachments_have_the_lengths_and_digests_of_zlib_level_8() {
     let (_store, files) = store();
     // The lengths and digests are those of zlib itself: `compressobj(8, DEFLATED, 31, 8)` of Python's module.
     for (bytes, length, digest) in [

@@ -1,4 +1,4 @@
-//! Uploads: any number of bytes in, a chunk of them in memory.
+//! Uploads of blobs, with one chunk in memory.
 
 use super::hold::{BlobHold, Head};
 use super::reference::{loosen, stamp};
@@ -20,18 +20,18 @@ const LEVEL: u32 = 8;
 /// The operating system that a gzip stream's header names: Unix, as zlib writes it. Digests cover the header.
 const UNIX: u8 = 3;
 
-/// What an upload brings, and what is stored of it.
+/// The form of an upload's bytes, and how they are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlobSource {
-    /// Bytes to be stored as they are.
+    /// Bytes that are stored unchanged.
     Plain,
-    /// Bytes to be packed.
+    /// Bytes that are compressed.
     ToPack,
-    /// A gzip stream that stands for what it unpacks to.
+    /// A gzip stream, which is stored unchanged. The attachment is the uncompressed content.
     Packed,
 }
 
-/// Whether attachments of this media type are packed: CouchDB's default `compressible_types`.
+/// Whether attachments of this media type are compressed: CouchDB's default `compressible_types`.
 pub fn is_compressible(content_type: &str) -> bool {
     let kind = content_type.split(';').next().unwrap_or_default().trim();
     let is_text = kind.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("text/"));
@@ -39,7 +39,8 @@ pub fn is_compressible(content_type: &str) -> bool {
     is_text || exact.iter().any(|name| name.eq_ignore_ascii_case(kind))
 }
 
-/// The store's error in one that a [`BlobWriter`] or [`BlobReader`](super::BlobReader) gave, if it is the store's.
+/// Extracts the store's error from one that a [`BlobWriter`] or [`BlobReader`](super::BlobReader) returned. Returns any
+/// other error unchanged.
 pub fn error_of(error: io::Error) -> std::result::Result<Error, io::Error> {
     if !error.get_ref().is_some_and(|inner| inner.is::<Error>()) {
         return Err(error);
@@ -52,18 +53,18 @@ pub fn error_of(error: io::Error) -> std::result::Result<Error, io::Error> {
     }
 }
 
-/// A blob that is complete and nobody's yet. It stays at least until this is dropped: after the commit of the document
-/// that refers to it, or when none will.
+/// A complete blob that no document refers to yet. It exists at least until this is dropped. The caller drops this
+/// after it has committed a reference, or when it will not commit one.
 #[derive(Clone, Debug)]
 pub struct StagedBlob {
     hold: BlobHold,
-    /// How many bytes the attachment has.
+    /// The attachment's uncompressed length.
     pub length: u64,
-    /// How many bytes are stored.
+    /// The number of stored bytes.
     pub encoded_length: u64,
-    /// How they are stored.
+    /// How the stored bytes are compressed; `None` if they are not.
     pub encoding: Option<Encoding>,
-    /// The MD5 of the bytes stored.
+    /// The MD5 of the stored bytes.
     pub md5: [u8; 16],
     /// The MD5 of the bytes written to the [`BlobWriter`].
     pub received_md5: [u8; 16],
@@ -95,13 +96,14 @@ impl StagedBlob {
     }
 }
 
-/// Takes an upload. Dropping it unfinished abandons what was stored; the sweeper removes it.
+/// An upload. If it is dropped before [`finish`](BlobWriter::finish), the sweeper deletes the stored chunks.
 pub struct BlobWriter {
-    way: Way,
+    encoder: Encoder,
     received: u64,
 }
 
-enum Way {
+/// How the uploaded bytes reach the chunks.
+enum Encoder {
     Plain(Sink),
     ToPack { packer: GzEncoder<Sink>, received: Md5 },
     Packed { sink: Sink, counter: MultiGzDecoder<Counter> },
@@ -114,36 +116,36 @@ impl Collection {
             return Err(self.dropped_error());
         }
         let sink = Sink::new(self.clone());
-        let way = match source {
-            BlobSource::Plain => Way::Plain(sink),
+        let encoder = match source {
+            BlobSource::Plain => Encoder::Plain(sink),
             BlobSource::ToPack => {
                 let packer = GzBuilder::new().operating_system(UNIX).write(sink, Compression::new(LEVEL));
-                Way::ToPack { packer, received: Md5::new() }
+                Encoder::ToPack { packer, received: Md5::new() }
             }
-            BlobSource::Packed => Way::Packed { sink, counter: MultiGzDecoder::new(Counter(0)) },
+            BlobSource::Packed => Encoder::Packed { sink, counter: MultiGzDecoder::new(Counter(0)) },
         };
-        Ok(BlobWriter { way, received: 0 })
+        Ok(BlobWriter { encoder, received: 0 })
     }
 }
 
 impl BlobWriter {
-    /// How many bytes were written so far.
+    /// How many bytes have been written so far.
     pub fn received(&self) -> u64 {
         self.received
     }
 
-    /// Ends the upload.
+    /// Completes the upload.
     pub fn finish(self) -> Result<StagedBlob> {
-        match self.way {
-            Way::Plain(sink) => sink.finish(None, self.received, None),
-            Way::ToPack { packer, received } => {
+        match self.encoder {
+            Encoder::Plain(sink) => sink.finish(None, self.received, None),
+            Encoder::ToPack { packer, received } => {
                 let sink = packer.finish().map_err(into_error)?;
                 sink.finish(Some(Encoding::Gzip), self.received, Some(received.finalize().into()))
             }
-            Way::Packed { sink, mut counter } => {
+            Encoder::Packed { sink, mut counter } => {
                 counter.try_finish().map_err(|_| no_gzip())?;
                 if self.received == 0 {
-                    return Err(refused("an empty upload is no gzip stream"));
+                    return Err(refused("an empty upload is not a gzip stream"));
                 }
                 let length = counter.get_ref().0;
                 sink.finish(Some(Encoding::Gzip), length, None)
@@ -154,13 +156,13 @@ impl BlobWriter {
 
 impl Write for BlobWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match &mut self.way {
-            Way::Plain(sink) => sink.write_all(bytes)?,
-            Way::ToPack { packer, received } => {
+        match &mut self.encoder {
+            Encoder::Plain(sink) => sink.write_all(bytes)?,
+            Encoder::ToPack { packer, received } => {
                 packer.write_all(bytes)?;
                 received.update(bytes);
             }
-            Way::Packed { sink, counter } => {
+            Encoder::Packed { sink, counter } => {
                 counter.write_all(bytes).map_err(|_| io::Error::other(no_gzip()))?;
                 sink.write_all(bytes)?;
             }
@@ -179,15 +181,15 @@ fn refused(message: &str) -> Error {
 }
 
 fn no_gzip() -> Error {
-    refused("the upload is no gzip stream")
+    refused("the upload is not a gzip stream")
 }
 
-/// What a sink failed with: only the store's errors come from it.
+/// The error of a sink. A sink fails only with the store's errors.
 fn into_error(error: io::Error) -> Error {
     error_of(error).unwrap_or_else(|other| refused(&other.to_string()))
 }
 
-/// Counts what is written to it.
+/// A writer that counts its bytes and discards them.
 struct Counter(u64);
 
 impl Write for Counter {
@@ -201,11 +203,12 @@ impl Write for Counter {
     }
 }
 
-/// Where the bytes to be stored go: into chunks. What fits one chunk is not written before it is known to be new.
+/// Splits the bytes to be stored into chunks and hashes them. A content that fits one chunk is written only after it is
+/// known to be new.
 struct Sink {
     collection: Arc<Collection>,
     blob: BlobId,
-    /// From the first chunk on.
+    /// Set with the first chunk.
     hold: Option<BlobHold>,
     buffer: Vec<u8>,
     chunks: u64,
@@ -216,7 +219,7 @@ struct Sink {
 
 impl Sink {
     fn new(collection: Arc<Collection>) -> Sink {
-        // Later blobs have greater names, so that chunks are written in the order of their keys.
+        // Later blobs have greater identifiers, so chunks are mostly written in key order.
         let random = RandomState::new().hash_one(0u8).to_be_bytes();
         let mut blob = [0; 16];
         blob[..8].copy_from_slice(&stamp().to_be_bytes());
@@ -233,7 +236,8 @@ impl Sink {
         }
     }
 
-    /// Writes the buffer as the next chunk, after the mark that tells the sweeper of an upload under way.
+    /// Writes the buffer as the next chunk. The first chunk's batch also adds the loose mark by which the sweeper finds
+    /// an abandoned upload.
     fn write_chunk(&mut self) -> Result<()> {
         let collection = &self.collection;
         let mut batch = Batch::with_capacity(2);
@@ -275,7 +279,8 @@ impl Sink {
         })
     }
 
-    /// Makes the blob appear, unless the collection has its content already. Either way somebody holds it.
+    /// Commits the blob's head. If the collection has the same content already, deletes the new chunks instead. Returns
+    /// a hold on the blob with the content.
     fn settle(&mut self, head: &Head) -> Result<BlobHold> {
         let collection = self.collection.clone();
         let (shared, id) = (&collection.shared, collection.id);
@@ -290,7 +295,7 @@ impl Sink {
             let hold = BlobHold::new(shared, &mut state, id, blob);
             drop(state);
             if self.chunks > 0 {
-                // The mark stays, for the case that this is interrupted; the sweeper takes it away.
+                // The loose mark stays, in case this is interrupted. The sweeper deletes it.
                 let chunks = [keys::collection_prefix(id).as_slice(), &self.blob.0].concat();
                 shared.engine.delete_range(Space::Attachments, KeyRange::prefix(&chunks))?;
             }

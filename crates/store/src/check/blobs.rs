@@ -1,5 +1,5 @@
-//! The blobs of a collection: each is whole, has the content that its head tells, and is needed or marked to be looked
-//! at. Who refers to them is checked with the documents.
+//! Checks the blobs of a collection: each is complete, has the content that its head describes, and has a reference or
+//! a loose mark. The references themselves are checked with the documents.
 
 use super::collection::CollectionCheck;
 use super::report::{FindingKind, Part};
@@ -11,7 +11,7 @@ use md5::{Digest, Md5};
 use std::ops::{Bound, ControlFlow};
 
 impl CollectionCheck<'_, '_> {
-    /// Reads every blob.
+    /// Checks every blob.
     pub(super) fn blobs(&mut self) -> Result<()> {
         let prefix = keys::blobs_prefix(self.entry.id, BlobKeys::Heads);
         let (mut heads, mut named) = (0, 0);
@@ -31,7 +31,7 @@ impl CollectionCheck<'_, '_> {
                 }
             }
             if !self.is_referred_to(blob)? && !self.is_loose(blob)? {
-                self.find_blob(format!("blob {blob} is nobody's, and not marked so"));
+                self.find_blob(format!("blob {blob} has neither a reference nor a loose mark"));
             }
         }
         let contents = KeyRange::prefix(&keys::blobs_prefix(self.entry.id, BlobKeys::Contents));
@@ -44,17 +44,17 @@ impl CollectionCheck<'_, '_> {
         self.strays()
     }
 
-    /// Whether the blob is found by its content.
+    /// Whether a lookup by content finds the blob.
     fn is_named(&mut self, blob: BlobId, head: &Head) -> Result<bool> {
         let key = Key::BlobContent(self.entry.id, &head.hash).bytes();
         let named = self.snapshot.get(Space::Meta, &key)?.is_some_and(|value| *value == blob.0);
         if !named {
-            self.find_blob(format!("blob {blob} is not found by its content"));
+            self.find_blob(format!("a lookup by its content does not find blob {blob}"));
         }
         Ok(named)
     }
 
-    /// Reads a blob's chunks.
+    /// Checks a blob's chunks against its head.
     fn content(&mut self, blob: BlobId, head: &Head) -> Result<()> {
         let prefix = self.chunks_prefix(blob);
         let (mut hash, mut md5) = (blake3::Hasher::new(), Md5::new());
@@ -77,13 +77,13 @@ impl CollectionCheck<'_, '_> {
         }
         let digest: [u8; 16] = md5.finalize().into();
         if fault.is_none() && (*hash.finalize().as_bytes() != head.hash || digest != head.md5) {
-            fault = Some(format!("blob {blob} has another content than its head tells"));
+            fault = Some(format!("blob {blob} has another content than its head describes"));
         }
         fault.into_iter().for_each(|fault| self.find_blob(fault));
         Ok(())
     }
 
-    /// Goes from blob to blob among the chunks: one without a head is an upload under way or abandoned, and marked.
+    /// Checks that each blob that has chunks but no head, because its upload is running or abandoned, has a loose mark.
     fn strays(&mut self) -> Result<()> {
         let mut rest = KeyRange::prefix(&keys::collection_prefix(self.entry.id));
         while let Some(pair) = self.snapshot.scan(Space::Attachments, rest.clone(), Direction::Forward).next()
@@ -100,7 +100,7 @@ impl CollectionCheck<'_, '_> {
             };
             let has_head = self.snapshot.get(Space::Meta, &Key::Blob(self.entry.id, blob).bytes())?.is_some();
             if !has_head && !self.is_loose(blob)? {
-                self.find_blob(format!("chunks of blob {blob}, which is not there and not marked so"));
+                self.find_blob(format!("chunks of blob {blob}, which has neither a head nor a loose mark"));
             }
             match KeyRange::prefix(&self.chunks_prefix(blob)).end {
                 Bound::Excluded(end) => rest.start = Bound::Included(end),
@@ -145,7 +145,7 @@ mod tests {
 
     type Pair = (Bytes, Bytes);
 
-    /// What the check finds in a store with one attachment of several chunks, after some damage was done.
+    /// The findings of a check after damage to a store with one attachment of several chunks.
     fn findings(damage: impl FnOnce(&dyn Fn(Space, &[u8]) -> Vec<Pair>, &mut Batch)) -> Vec<String> {
         let engine = Arc::new(MemoryEngine::new());
         let store = Store::open(engine.clone()).unwrap();
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_to_blobs_is_found() {
+    fn check_finds_damaged_blobs() {
         let id = keys::CollectionId(1);
         let meta = |kind| keys::blobs_prefix(id, kind);
         assert_eq!(findings(|_, _| {}), [""; 0]);
@@ -208,19 +208,19 @@ mod tests {
             }),
         );
         found(
-            "not found by its content",
+            "does not find blob",
             findings(|pairs, batch| {
                 batch.delete(Space::Meta, pairs(Space::Meta, &meta(BlobKeys::Contents))[0].0.clone());
             }),
         );
         found(
-            "not marked so",
+            "neither a reference nor a loose mark",
             findings(|pairs, batch| {
                 batch.delete(Space::Meta, pairs(Space::Meta, &meta(BlobKeys::References))[0].0.clone());
             }),
         );
         found(
-            "which is not there",
+            "neither a head nor a loose mark",
             findings(|pairs, batch| {
                 batch.delete(Space::Meta, pairs(Space::Meta, &meta(BlobKeys::Heads))[0].0.clone());
             }),

@@ -3,7 +3,7 @@
 use super::report::{CheckReport, Finding, FindingKind, Part};
 use super::{Watch, damage};
 use crate::catalog::CatalogEntry;
-use crate::collection::{LocalDocument, read_setting};
+use crate::collection::{LocalDocument, Note, read_setting};
 use crate::error::Result;
 use crate::keys::{self, CollectionId, Key, read_number};
 use crate::retry;
@@ -11,7 +11,7 @@ use crate::store::read_format;
 use diwan_kv::{Direction, KeyRange, Snapshot, Space};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the snapshot's catalog says.
+/// The snapshot's catalog.
 #[derive(Default)]
 pub(super) struct Catalog {
     /// The collections by name, as `database.collection`.
@@ -20,6 +20,12 @@ pub(super) struct Catalog {
     pub dropped: BTreeSet<u32>,
     /// Numbers of indexes of views, and of their collections.
     pub views: BTreeMap<u32, u32>,
+    /// Numbers of the collections.
+    collection_numbers: BTreeSet<u32>,
+    /// Numbers of their indexes.
+    index_numbers: BTreeSet<u32>,
+    /// Whether every superseded body must have a key in the order of time.
+    pub due_bodies_complete: bool,
 }
 
 impl Catalog {
@@ -43,14 +49,13 @@ impl Catalog {
 
     /// Whether a collection or view has this number, or had it until it was dropped.
     pub fn knows_collection(&self, id: u64) -> bool {
-        self.is_dropped(id) || self.collections.values().any(|entry| u64::from(entry.id.0) == id)
+        self.is_dropped(id) || u32::try_from(id).is_ok_and(|id| self.collection_numbers.contains(&id))
     }
 
     /// The same of an index.
     pub fn knows_index(&self, id: u64) -> bool {
-        let mut indexes = self.collections.values().flat_map(|entry| &entry.indexes);
-        let is_of_views = u32::try_from(id).is_ok_and(|id| self.views.contains_key(&id));
-        is_of_views || self.is_dropped(id) || indexes.any(|index| u64::from(index.id.0) == id)
+        let is_known = |id| self.views.contains_key(&id) || self.index_numbers.contains(&id);
+        self.is_dropped(id) || u32::try_from(id).is_ok_and(is_known)
     }
 
     fn is_dropped(&self, id: u64) -> bool {
@@ -81,7 +86,15 @@ impl Reader<'_> {
                 [b'x', ref number @ ..] => self.number(&key, number).map(|number| {
                     self.catalog.dropped.extend(u32::try_from(number));
                 }),
-                [b's', ref number @ ..] => self.number(&key, number).map(|number| self.sizes.push(number)),
+                [b's', ref number @ ..] => self.number(&key, number).and_then(|number| {
+                    self.sizes.push(number);
+                    Note::parse(&value).map(drop)
+                }),
+                [b'z'] => Ok(()),
+                [b'e'] => {
+                    self.catalog.due_bodies_complete = true;
+                    Ok(())
+                }
                 [b'r', ..] => self.retry(&key, &value),
                 [b'v', ref numbers @ ..] => self.views(&key, numbers),
                 [kind @ (b'd' | b't'), ref rest @ ..] => self.beside(kind, &key, rest, &value),
@@ -94,7 +107,7 @@ impl Reader<'_> {
                     None => Err(crate::Error::Damaged(describe(&key))),
                 },
                 _ => {
-                    self.find(FindingKind::Orphan, format!("nothing has the key {}", describe(&key)));
+                    self.find(FindingKind::Orphan, format!("unknown key {}", describe(&key)));
                     Ok(())
                 }
             };
@@ -115,6 +128,8 @@ impl Reader<'_> {
         if entry.options.view.is_some() {
             self.report.views += 1;
         } else {
+            self.catalog.collection_numbers.insert(entry.id.0);
+            self.catalog.index_numbers.extend(entry.indexes.iter().map(|index| index.id.0));
             self.catalog.collections.insert(format!("{database}.{collection}"), entry);
         }
         Ok(())
@@ -180,8 +195,9 @@ impl Reader<'_> {
         let newest = owners.keys().chain(&self.catalog.dropped).max().copied();
         match (self.next, newest) {
             (Some(next), Some(newest)) if next <= newest => {
-                findings
-                    .push(format!("number {newest} is in use, but the next free one is said to be {next}"));
+                findings.push(format!(
+                    "number {newest} is in use, but the format record says that {next} is free"
+                ));
             }
             (None, Some(_)) => findings.push("there is no format record".to_owned()),
             _ => {}
@@ -192,7 +208,7 @@ impl Reader<'_> {
         for number in std::mem::take(&mut self.sizes) {
             if !self.catalog.knows_collection(number) {
                 let key = Key::Size(CollectionId(number as u32)).bytes();
-                self.find(FindingKind::Orphan, format!("{} is of no collection", describe(&key)));
+                self.find(FindingKind::Orphan, format!("{} belongs to no collection", describe(&key)));
             }
         }
     }
@@ -201,7 +217,7 @@ impl Reader<'_> {
         for number in std::mem::take(&mut self.beside) {
             if !self.catalog.knows_collection(number) {
                 let detail = format!(
-                    "there are local documents or settings of collection {number}, which is not there"
+                    "there are local documents or settings of collection {number}, which does not exist"
                 );
                 self.find(FindingKind::Orphan, detail);
             }
@@ -209,14 +225,14 @@ impl Reader<'_> {
         let mut lost: Vec<u32> = self.catalog.views.values().copied().collect();
         lost.retain(|number| !self.catalog.knows_collection((*number).into()));
         for number in lost {
-            let detail = format!("there are views of collection {number}, which is not there");
+            let detail = format!("there are views of collection {number}, which does not exist");
             self.find(FindingKind::Orphan, detail);
         }
         for number in std::mem::take(&mut self.with_blobs) {
             if !self.catalog.knows_collection(number) {
                 self.find(
                     FindingKind::Orphan,
-                    format!("there are keys of blobs of collection {number}, which is not there"),
+                    format!("there are keys of blobs of collection {number}, which does not exist"),
                 );
             }
         }

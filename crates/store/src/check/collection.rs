@@ -1,5 +1,6 @@
-//! One collection: its documents in step with their revisions, then what else lies under its numbers.
+//! Checks one collection: its documents together with their revisions, then all other keys under its numbers.
 
+use super::catalog::Catalog;
 use super::report::{CollectionReport, Finding, FindingKind, IndexReport, Part};
 use super::revisions::{Group, Groups};
 use super::{Watch, damage};
@@ -11,9 +12,9 @@ use crate::error::Result;
 use crate::index::Index;
 use crate::keys::{self, Key, read_number};
 use crate::record::{Record, Tombstone};
+use crate::revision::Revision;
 use diwan_kv::{Bytes, Direction, KeyRange, Snapshot, Space};
 use diwan_value::Doc;
-use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -25,6 +26,8 @@ pub(super) struct CollectionCheck<'a, 'w> {
     pub(super) snapshot: &'a dyn Snapshot,
     pub(super) namespace: &'a str,
     pub(super) entry: &'a CatalogEntry,
+    /// Whether every superseded body must have a key in the order of time.
+    pub(super) due_bodies_complete: bool,
     prefix: Vec<u8>,
     pub(super) watch: &'a mut Watch<'w>,
     indexes: Vec<CheckedIndex>,
@@ -45,7 +48,7 @@ struct CheckedIndex {
     at: usize,
     /// How many entries are known to belong to a document.
     confirmed: u64,
-    /// Which fields of its key met an array.
+    /// The multikey bits of its documents.
     multikey: u64,
 }
 
@@ -68,6 +71,8 @@ pub(super) enum What {
     Reference(BlobId),
     /// A blob.
     Blob(BlobId),
+    /// The key in the order of time of the body of this revision, which was superseded.
+    DueBody(Revision),
 }
 
 impl What {
@@ -76,6 +81,7 @@ impl What {
             What::Change { .. } => Space::Log,
             What::Entry { .. } | What::Position(_) => Space::Indexes,
             What::Reference(_) | What::Blob(_) => Space::Meta,
+            What::DueBody(_) => Space::Revisions,
         }
     }
 }
@@ -85,13 +91,13 @@ impl<'a, 'w> CollectionCheck<'a, 'w> {
         snapshot: &'a dyn Snapshot,
         namespace: &'a str,
         entry: &'a CatalogEntry,
-        dropped: &BTreeSet<u32>,
+        catalog: &Catalog,
         watch: &'a mut Watch<'w>,
     ) -> CollectionCheck<'a, 'w> {
         let mut report = CollectionReport { namespace: namespace.to_owned(), ..CollectionReport::default() };
         let mut indexes = Vec::new();
         for (at, index) in entry.indexes.iter().enumerate() {
-            let checked = index.is_ready() && !dropped.contains(&index.id.0);
+            let checked = index.is_ready() && !catalog.dropped.contains(&index.id.0);
             let name = index.spec.name.clone();
             report.indexes.push(IndexReport { name, entries: 0, checked, findings: 0 });
             if checked && !index.spec.is_id_index() {
@@ -102,6 +108,7 @@ impl<'a, 'w> CollectionCheck<'a, 'w> {
             snapshot,
             namespace,
             entry,
+            due_bodies_complete: catalog.due_bodies_complete,
             prefix: keys::collection_prefix(entry.id),
             watch,
             indexes,
@@ -128,7 +135,7 @@ impl<'a, 'w> CollectionCheck<'a, 'w> {
         Ok(self.report)
     }
 
-    /// Does one part; what the engine cannot read ends the part and becomes a finding.
+    /// Checks one part. An unreadable key ends the part and becomes a finding.
     fn part(&mut self, part: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         if let Err(error) = part(self) {
             self.find(FindingKind::Unreadable, None, damage(error)?);
@@ -144,7 +151,7 @@ impl<'a, 'w> CollectionCheck<'a, 'w> {
         self.report.findings.add(Finding { kind, namespace: Some(self.namespace.to_owned()), index, detail });
     }
 
-    /// Walks the documents together with their revisions.
+    /// Checks the documents together with their revisions.
     fn documents(&mut self) -> Result<()> {
         let mut groups = Groups::new(self.snapshot, &self.prefix);
         let total = self.newest_change()?.map(|change| change.1);
@@ -153,6 +160,7 @@ impl<'a, 'w> CollectionCheck<'a, 'w> {
             self.watch.step(self.namespace, Part::Documents, self.report.documents, total)?;
             let (key, value) = pair?;
             let id = &key[self.prefix.len()..];
+            // Revisions of documents with smaller ids belong to deleted documents.
             let mut own = None;
             while let Some(group) = groups.next_up_to(Some(id))? {
                 if group.id == id {
@@ -184,15 +192,14 @@ impl<'a, 'w> CollectionCheck<'a, 'w> {
             let CheckedIndex { index, at, multikey, .. } = &self.indexes[at];
             let (unknown, at) = (multikey & !index.multikey() & crate::index::ARRAYS, *at);
             if unknown != 0 {
-                let detail =
-                    format!("documents have arrays in it that the catalog does not know of ({unknown:#b})");
+                let detail = format!("the catalog lacks multikey bits of its documents ({unknown:#b})");
                 self.find(FindingKind::Multikey, Some(at), detail);
             }
         }
         Ok(())
     }
 
-    /// Checks a document in itself and notes what it must have elsewhere.
+    /// Checks a document's record, and collects the keys that it must have elsewhere.
     fn document(&mut self, id: &[u8], value: &[u8], revisions: Option<&Group>) {
         let record = match readable(id, value) {
             Ok(record) => record,
@@ -216,7 +223,8 @@ impl<'a, 'w> CollectionCheck<'a, 'w> {
                 self.lookups.push(Lookup { what: What::Position(position), id: id.clone(), key });
             }
             (None, Some(_)) => {
-                let detail = format!("document {} has no place in the capped order", name_of(record.doc));
+                let detail =
+                    format!("document {} has no position in the order of insertion", name_of(record.doc));
                 self.find(FindingKind::InsertionOrder, None, detail);
             }
             (None, None) => {}
@@ -246,17 +254,17 @@ impl<'a, 'w> CollectionCheck<'a, 'w> {
                 }
             }
             Err(error) => {
-                let detail = format!("document {} cannot be in it: {error}", name_of(doc));
+                let detail = format!("document {} cannot be indexed: {error}", name_of(doc));
                 let at = checked.at;
                 self.find(FindingKind::MissingEntry, Some(at), detail);
             }
         }
     }
 
-    /// Looks up what was noted, space by space.
+    /// Looks up the collected keys, space by space.
     fn look_up(&mut self) -> Result<()> {
         let lookups = std::mem::take(&mut self.lookups);
-        for space in [Space::Log, Space::Indexes, Space::Meta] {
+        for space in [Space::Log, Space::Indexes, Space::Meta, Space::Revisions] {
             let chosen: Vec<&Lookup> = lookups.iter().filter(|lookup| lookup.what.space() == space).collect();
             let keys: Vec<&[u8]> = chosen.iter().map(|lookup| lookup.key.as_slice()).collect();
             let found = self.snapshot.get_many(space, &keys)?;
@@ -273,7 +281,7 @@ impl<'a, 'w> CollectionCheck<'a, 'w> {
             What::Change { sequence, kinds } => {
                 let fault = match found.as_deref().map(|value| Change::parse(*sequence, value)) {
                     None => "is missing".to_owned(),
-                    Some(Err(error)) => format!("does not read: {error}"),
+                    Some(Err(error)) => format!("cannot be parsed: {error}"),
                     Some(Ok(change)) if change.id != &*lookup.id => format!("is one of {}", hex(change.id)),
                     Some(Ok(change)) if !kinds.contains(&change.kind) => {
                         format!("is of kind {:?}", change.kind)
@@ -298,7 +306,7 @@ impl<'a, 'w> CollectionCheck<'a, 'w> {
                         "has no entry: another document has the same key"
                     }
                     Some(_) => {
-                        // It is there, and its document has the key: no stranger.
+                        // The entry exists and belongs to its document, so it counts as confirmed.
                         checked.confirmed += 1;
                         "has an entry with wrong type bytes"
                     }
@@ -320,18 +328,26 @@ impl<'a, 'w> CollectionCheck<'a, 'w> {
                     self.find(FindingKind::Attachment, None, detail);
                 }
             }
+            What::DueBody(revision) => {
+                if found.is_none() {
+                    let detail =
+                        format!("the body of revision {revision} of document {} never expires", id());
+                    self.find(FindingKind::Revision, None, detail);
+                }
+            }
             What::Position(position) => {
                 if found.as_deref() == Some(&*lookup.id) {
                     self.confirmed_positions += 1;
                 } else {
-                    let detail = format!("document {} is not at place {position} of the capped order", id());
+                    let detail =
+                        format!("document {} is not at position {position} of the order of insertion", id());
                     self.find(FindingKind::InsertionOrder, None, detail);
                 }
             }
         }
     }
 
-    /// The sequence of the newest change and the counts that it tells: of documents, and of deleted ones.
+    /// The newest change: its sequence, its count of documents, and its count of tombstones.
     fn newest_change(&self) -> Result<Option<(u64, u64, Option<u64>)>> {
         let range = KeyRange::prefix(&self.prefix);
         let newest = self.snapshot.scan(Space::Log, range, Direction::Reverse).next().transpose()?;
@@ -348,7 +364,7 @@ impl<'a, 'w> CollectionCheck<'a, 'w> {
         }
     }
 
-    /// Every change belongs to a document or a tombstone, and the newest tells how many documents there are.
+    /// Checks that every change belongs to a document or a tombstone, and that the newest has the right counts.
     fn changes(&mut self) -> Result<()> {
         let newest = self.newest_change()?;
         let (count, deleted) = newest.map_or((0, Some(0)), |(_, count, deleted)| (count, deleted));
@@ -368,6 +384,7 @@ impl<'a, 'w> CollectionCheck<'a, 'w> {
         }
         let range = KeyRange::prefix(&self.prefix);
         self.report.changes = self.count(Space::Log, range.clone(), Part::Changes)?;
+        // Each document confirmed a different change. If the numbers agree, the log holds no others.
         if self.report.changes == self.confirmed_changes {
             return Ok(());
         }
@@ -387,14 +404,14 @@ impl<'a, 'w> CollectionCheck<'a, 'w> {
                 Err(_) => false,
             };
             if !belongs {
-                let detail = format!("the {} is not the latest of any document", described());
+                let detail = format!("the {} is not the newest change of any document", described());
                 self.find(FindingKind::StrayChange, None, detail);
             }
         }
         Ok(())
     }
 
-    /// The sequence that a document's record or tombstone tells.
+    /// The sequence in a document's record or tombstone.
     fn latest_of(&self, id: &[u8], kind: ChangeKind) -> Result<Option<u64>> {
         if matches!(kind, ChangeKind::Delete | ChangeKind::Purge) {
             let value = self.snapshot.get(Space::Revisions, &Key::Tombstone(self.entry.id, id).bytes())?;
@@ -420,12 +437,12 @@ impl<'a, 'w> CollectionCheck<'a, 'w> {
             let (key, value) = pair?;
             let parts = RawEntry::new(&index, &key, &value).and_then(|entry| entry.split(&index));
             let fault = match parts {
-                Err(_) => Some("does not read".to_owned()),
+                Err(_) => Some("cannot be parsed".to_owned()),
                 Ok((entry_key, id)) => {
                     let record =
                         self.snapshot.get(Space::Records, &Key::Record(self.entry.id, id).bytes())?;
                     match record.as_deref().map(|value| readable(id, value)) {
-                        None => Some(format!("belongs to document {}, which is not there", hex(id))),
+                        None => Some(format!("belongs to document {}, which does not exist", hex(id))),
                         Some(Ok(record))
                             if !index.keys_of(record.doc).is_ok_and(|k| k.contains(entry_key)) =>
                         {
@@ -434,7 +451,7 @@ impl<'a, 'w> CollectionCheck<'a, 'w> {
                                 name_of(record.doc)
                             ))
                         }
-                        // A document that does not read has been found already.
+                        // A document that cannot be parsed has been reported already.
                         Some(_) => None,
                     }
                 }
@@ -461,7 +478,7 @@ impl<'a, 'w> CollectionCheck<'a, 'w> {
             let record = self.snapshot.get(Space::Records, &Key::Record(self.entry.id, &id).bytes())?;
             let own = record.and_then(|value| Record::parse(&value).ok()?.position);
             if own.is_none() || own != position.map(|(position, _)| position) {
-                let detail = format!("the capped order names {} where it does not stand", hex(&id));
+                let detail = format!("the order of insertion has {} at a wrong position", hex(&id));
                 self.find(FindingKind::InsertionOrder, None, detail);
             }
         }
@@ -480,7 +497,7 @@ impl<'a, 'w> CollectionCheck<'a, 'w> {
     }
 }
 
-/// A record that reads, whose document is whole, and whose key is that of its `_id`.
+/// Parses a record. Fails unless its document is valid and lies under the key of its `_id`.
 fn readable<'v>(id: &[u8], value: &'v [u8]) -> std::result::Result<Record<'v>, String> {
     let record = Record::parse(value).map_err(|error| error.to_string())?;
     Doc::validate(record.doc.as_bytes()).map_err(|error| format!("its BSON is damaged: {error}"))?;
@@ -489,8 +506,8 @@ fn readable<'v>(id: &[u8], value: &'v [u8]) -> std::result::Result<Record<'v>, S
     }
     match document_id(record.doc) {
         Ok(own) if own == id => Ok(record),
-        Ok(_) => Err(format!("it lies under another key than that of its _id ({})", name_of(record.doc))),
-        Err(error) => Err(format!("it has no proper _id: {error}")),
+        Ok(_) => Err(format!("its key is not that of its _id ({})", name_of(record.doc))),
+        Err(error) => Err(format!("it has no valid _id: {error}")),
     }
 }
 

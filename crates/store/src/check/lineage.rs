@@ -1,4 +1,4 @@
-//! A document's revisions, tombstone and attachments, beside its record.
+//! Checks a document's revisions, tombstone and attachments.
 
 use super::collection::{CollectionCheck, Lookup, What, hex, name_of};
 use super::report::{FindingKind, Part};
@@ -9,20 +9,20 @@ use crate::error::Result;
 use crate::keys::{self, BlobKeys, Key};
 use crate::record::{Record, Tombstone};
 use crate::revision::Revision;
-use crate::revision_tree::Leaf;
+use crate::revision::tree::Leaf;
 use diwan_kv::{KeyRange, Space};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl CollectionCheck<'_, '_> {
-    /// A document that is there: its revisions fit together, and no tombstone says it is gone.
+    /// Checks an existing document: its revisions are consistent, and it has no tombstone.
     pub(super) fn live_revisions(&mut self, id: &Arc<[u8]>, record: &Record<'_>, revisions: Option<&Group>) {
         let none = Group::of(id);
         let group = revisions.unwrap_or(&none);
         let leaf = Leaf { revision: record.revision(), deleted: false };
         let mut faults = group.judge(leaf, record.marks);
         if group.tombstone.is_some() {
-            faults.push("it is there and has a tombstone".to_owned());
+            faults.push("it exists and has a tombstone".to_owned());
         }
         for fault in faults {
             self.find(FindingKind::Revision, None, format!("document {}: {fault}", name_of(record.doc)));
@@ -31,7 +31,7 @@ impl CollectionCheck<'_, '_> {
         self.expect_references(id, leaf.revision, record.attachments);
     }
 
-    /// Revisions without a document: there is a tombstone, and they fit together with it.
+    /// Checks revisions without a document: they have a tombstone and are consistent with it.
     pub(super) fn deleted(&mut self, group: &Group) {
         let id: Arc<[u8]> = group.id.as_slice().into();
         self.count_others(&id, group);
@@ -64,10 +64,15 @@ impl CollectionCheck<'_, '_> {
         self.report.other_bodies += group.bodies.len() as u64;
         for body in &group.bodies {
             self.expect_references(id, body.revision, &body.attachments);
+            if let Some(superseded_at) = body.superseded_at.filter(|_| self.due_bodies_complete) {
+                let (collection, revision) = (self.entry.id, body.revision);
+                let key = Key::DueBody { superseded_at, collection, id, revision }.bytes();
+                self.lookups.push(Lookup { what: What::DueBody(revision), id: id.clone(), key });
+            }
         }
     }
 
-    /// Each attachment of a stored body refers to a blob, and the blob is there.
+    /// Expects a reference and a blob for each attachment of a stored body.
     fn expect_references(&mut self, id: &Arc<[u8]>, revision: Revision, list: &[u8]) {
         if list.is_empty() {
             return;
@@ -94,7 +99,7 @@ impl CollectionCheck<'_, '_> {
         let total = self.count(Space::Meta, range, Part::Documents)?;
         if total > self.confirmed_references {
             let strays = total - self.confirmed_references;
-            let detail = format!("{strays} references to blobs are of no document's attachments");
+            let detail = format!("{strays} references to blobs belong to no document's attachments");
             self.find(FindingKind::Attachment, None, detail);
         }
         Ok(())

@@ -1,9 +1,10 @@
-//! Checking stored data: every record, index entry, change, revision and catalog document against each other.
+//! Checks stored data: records, index entries, changes, revisions and catalog documents against each other.
 //!
-//! A check reads one snapshot, so it runs beside traffic, and trusts nothing but the catalog's documents in it. Memory
-//! stays bounded: documents are walked once, in step with their revisions, and what each must have elsewhere (its
-//! change, its index entries, its place in a capped order) is looked up and counted. Those keys are all different, so
-//! when as many were confirmed as there are, there is nothing else; only if not are the strangers searched for.
+//! A check reads one snapshot, so it runs beside traffic. It trusts only the catalog documents in the snapshot. It uses
+//! bounded memory: it scans the documents once, together with their revisions, looks up the keys that each document
+//! must have elsewhere (its change, its index entries, its capped position), and counts them. All these keys differ. So
+//! if as many keys are confirmed as exist, there are no others. Only otherwise does the check search for keys without a
+//! document.
 
 mod blobs;
 mod catalog;
@@ -38,7 +39,7 @@ pub fn check_engine(engine: &dyn kv::Engine, report: &mut dyn FnMut(Progress<'_>
     let mut whole = CheckReport::default();
     let catalog = Catalog::read(snapshot, &mut watch, &mut whole)?;
     for (namespace, entry) in &catalog.collections {
-        let check = CollectionCheck::new(snapshot, namespace, entry, &catalog.dropped, &mut watch);
+        let check = CollectionCheck::new(snapshot, namespace, entry, &catalog, &mut watch);
         whole.add(check.run()?);
     }
     orphans::find(snapshot, &catalog, &mut watch, &mut whole.findings)?;
@@ -57,17 +58,17 @@ pub fn validate_collection(
     let catalog = Catalog::read(snapshot, &mut watch, &mut CheckReport::default())?;
     let found = catalog.collections.iter().find(|(_, entry)| entry.id == collection.id);
     let (namespace, entry) = found.ok_or_else(|| collection.dropped_error())?;
-    CollectionCheck::new(snapshot, namespace, entry, &catalog.dropped, &mut watch).run()
+    CollectionCheck::new(snapshot, namespace, entry, &catalog, &mut watch).run()
 }
 
-/// Who is told, and who may end it.
+/// The receiver of the check's progress, and the interrupt that may end it.
 struct Watch<'a> {
     interrupt: &'a Interrupt,
     report: &'a mut dyn FnMut(Progress<'_>),
 }
 
 impl Watch<'_> {
-    /// Tells how far the check is, every so many keys.
+    /// Checks the interrupt and reports the progress, once for some number of keys.
     fn step(&mut self, namespace: &str, part: Part<'_>, done: u64, total: Option<u64>) -> Result<()> {
         const EVERY: u64 = 1024;
         if done.is_multiple_of(EVERY) {
@@ -78,7 +79,7 @@ impl Watch<'_> {
     }
 }
 
-/// What to say of an error that means damage; any other ends the check.
+/// The description of an error that means damage. Any other error ends the check.
 fn damage(error: Error) -> Result<String> {
     match error {
         Error::Engine(kv::Error::Damaged(_)) | Error::Damaged(_) => Ok(error.to_string()),

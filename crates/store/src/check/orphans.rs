@@ -1,4 +1,4 @@
-//! Keys under numbers that the catalog does not know: nobody reads them, nobody deletes them.
+//! Finds keys under numbers that the catalog does not have. No query reads them, and nothing deletes them.
 
 use super::catalog::Catalog;
 use super::report::{Finding, FindingKind, Findings, Part};
@@ -15,6 +15,10 @@ pub(super) fn find(
     watch: &mut Watch<'_>,
     findings: &mut Findings,
 ) -> Result<()> {
+    if let Err(error) = due_bodies(snapshot, watch, findings) {
+        let detail = damage(error)?;
+        findings.add(Finding { kind: FindingKind::Unreadable, namespace: None, index: None, detail });
+    }
     for space in [Space::Records, Space::Indexes, Space::Log, Space::Revisions, Space::Attachments] {
         if let Err(error) = in_space(snapshot, space, catalog, watch, findings) {
             let detail = damage(error)?;
@@ -22,6 +26,22 @@ pub(super) fn find(
         }
     }
     Ok(())
+}
+
+/// The keys of superseded bodies in the order of time read as such.
+fn due_bodies(snapshot: &dyn Snapshot, watch: &mut Watch<'_>, findings: &mut Findings) -> Result<()> {
+    let mut count = 0;
+    let mut outcome = Ok(());
+    snapshot.visit(Space::Revisions, keys::all_due_bodies(), &mut |key, value| {
+        outcome = watch.step("", Part::Orphans, count, None);
+        count += 1;
+        if keys::split_due_body(key).is_none() || !value.is_empty() {
+            let detail = format!("nothing has the key {}", keys::describe(Space::Revisions, key));
+            findings.add(Finding { kind: FindingKind::Orphan, namespace: None, index: None, detail });
+        }
+        if outcome.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    outcome
 }
 
 fn in_space(
@@ -32,6 +52,12 @@ fn in_space(
     findings: &mut Findings,
 ) -> Result<()> {
     let mut rest = KeyRange::all();
+    // Keys in the order of time may belong to collections that have been dropped.
+    if space == Space::Revisions
+        && let Bound::Excluded(end) = keys::all_due_bodies().end
+    {
+        rest.start = Bound::Included(end);
+    }
     while let Some(first) = snapshot.scan(space, rest.clone(), Direction::Forward).next() {
         let (key, _) = first?;
         let (length, known) = match owner(space, &key) {
@@ -66,7 +92,7 @@ enum Owner {
     Index(u64),
 }
 
-/// Whose key it is, and how many of its bytes say so. A number not written as we write it is nobody's.
+/// The owner of a key, and the length of the prefix that names it. A number in a non-canonical encoding has no owner.
 fn owner(space: Space, key: &[u8]) -> Option<(usize, Owner)> {
     let natural = usize::from(space == Space::Indexes && key.first() == Some(&0));
     let (number, rest) = read_number(key.get(natural..)?)?;

@@ -1,21 +1,21 @@
-//! What a check tells: how far it has come, what it verified, what it found.
+//! The reports of a check: its progress, what it verified, and its findings.
 
 use std::fmt;
 
-/// How far a check has come.
+/// The progress of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress<'a> {
-    /// The collection at hand, as `database.collection`; empty before the first.
+    /// The collection that is being checked, as `database.collection`; empty before the first.
     pub namespace: &'a str,
-    /// Which part of it is being read.
+    /// The part that is being read.
     pub part: Part<'a>,
     /// How many keys of the part have been read.
     pub done: u64,
-    /// How many there should be, where that is known beforehand.
+    /// How many keys the part should have, if that is known.
     pub total: Option<u64>,
 }
 
-/// A part of what is checked.
+/// A part of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Part<'a> {
@@ -42,49 +42,49 @@ impl fmt::Display for Part<'_> {
     }
 }
 
-/// What is wrong.
+/// The kind of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FindingKind {
     /// The engine could not read something: a damaged block or file.
     Unreadable,
-    /// The format record, a catalog document or a number given out.
+    /// The format record, a catalog document or an allocated number.
     Catalog,
     /// A record's header, its document, or its key.
     Record,
-    /// A document's change is missing or tells of something else.
+    /// A document's change is missing or belongs to another document.
     MissingChange,
-    /// A change of no document and no tombstone.
+    /// A change that belongs to no document or tombstone.
     StrayChange,
-    /// The newest change tells another number of documents than there are.
+    /// The newest change has another count of documents or tombstones than the collection.
     Count,
-    /// A document has no entry in an index that it belongs to, or a wrong one.
+    /// A document's entry in an index is missing or wrong.
     MissingEntry,
-    /// An entry of an index that its document does not have.
+    /// An entry of an index that belongs to no document.
     StrayEntry,
-    /// An index meets arrays and does not know it.
+    /// The catalog lacks a multikey bit of an index.
     Multikey,
     /// A revision's ancestors, its branches, their bodies, or a tombstone.
     Revision,
-    /// A list of attachments, a blob, or who refers to it.
+    /// A list of attachments, a blob, or its references.
     Attachment,
-    /// The order of a capped collection.
+    /// The order of insertion of a capped collection.
     InsertionOrder,
-    /// The remembered result of a retryable write.
+    /// The record of a retryable write.
     RetryRecord,
-    /// Keys that belong to nothing in the catalog.
+    /// Keys whose owner is not in the catalog.
     Orphan,
 }
 
-/// One thing that is wrong.
+/// A finding: something that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What kind of thing.
+    /// Its kind.
     pub kind: FindingKind,
-    /// The collection, as `database.collection`, if it belongs to one.
+    /// The collection that it concerns, as `database.collection`, if any.
     pub namespace: Option<String>,
-    /// The index's name, if it is about one.
+    /// The name of the index that it concerns, if any.
     pub index: Option<String>,
-    /// What is wrong, in words.
+    /// A description.
     pub detail: String,
 }
 
@@ -101,20 +101,20 @@ impl fmt::Display for Finding {
     }
 }
 
-/// How many findings are kept in words; the others are only counted, so that memory stays bounded.
+/// How many findings are listed. Further ones are only counted, so that memory stays bounded.
 const MAX_LISTED: usize = 1000;
 
-/// What was found, the first thousand in words.
+/// The findings of a check. The first thousand are listed.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
     /// In the order in which they were found.
     pub listed: Vec<Finding>,
-    /// How many there are in all.
+    /// The number of all findings.
     pub count: u64,
 }
 
 impl Findings {
-    /// Whether nothing was found.
+    /// Whether there are no findings.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -128,25 +128,25 @@ impl Findings {
 
     fn append(&mut self, other: &Findings) {
         self.count += other.count;
-        let room = MAX_LISTED.saturating_sub(self.listed.len());
-        self.listed.extend(other.listed.iter().take(room).cloned());
+        let free = MAX_LISTED.saturating_sub(self.listed.len());
+        self.listed.extend(other.listed.iter().take(free).cloned());
     }
 }
 
-/// What was verified of an index.
+/// The report on an index.
 #[derive(Clone, Debug)]
 pub struct IndexReport {
     /// Its name.
     pub name: String,
-    /// How many entries it has; the index on `_id` has one a document.
+    /// How many entries it has. The index on `_id` counts one for each document.
     pub entries: u64,
-    /// Whether it was checked: one that is being built or dropped is not.
+    /// Whether it was checked. An index that is being built or dropped is not.
     pub checked: bool,
-    /// How many findings are about it.
+    /// How many findings concern it.
     pub findings: u64,
 }
 
-/// What was verified and found of a collection.
+/// The report on a collection.
 #[derive(Clone, Debug, Default)]
 pub struct CollectionReport {
     /// The collection, as `database.collection`.
@@ -155,34 +155,34 @@ pub struct CollectionReport {
     pub documents: u64,
     /// How many bytes of BSON they take.
     pub bytes: u64,
-    /// How many of them do not read as documents with an `_id`.
+    /// How many of them cannot be parsed as documents with an `_id`.
     pub invalid: u64,
-    /// How many of them the validator would refuse; that is no damage.
+    /// How many of them the validator would refuse. This is no damage.
     pub nonconforming: u64,
     /// How many changes its log holds.
     pub changes: u64,
-    /// How many deleted documents are remembered.
+    /// How many tombstones of deleted documents it has.
     pub tombstones: u64,
-    /// How many earlier revisions are remembered.
+    /// How many ancestors of revisions are stored.
     pub ancestors: u64,
-    /// How many bodies are stored of revisions that do not win.
+    /// How many bodies of revisions that do not win are stored.
     pub other_bodies: u64,
     /// Its indexes, the one on `_id` first.
     pub indexes: Vec<IndexReport>,
-    /// What is wrong.
+    /// The findings.
     pub findings: Findings,
 }
 
-/// What was verified and found of a store.
+/// The report on a store.
 #[derive(Clone, Debug, Default)]
 pub struct CheckReport {
     /// Every collection, by name.
     pub collections: Vec<CollectionReport>,
     /// How many views there are.
     pub views: u64,
-    /// How many results of retryable writes are remembered.
+    /// How many records of retryable writes are stored.
     pub retry_records: u64,
-    /// What is wrong, of the collections and beside them.
+    /// All findings, including those of the collections.
     pub findings: Findings,
 }
 

@@ -1,27 +1,27 @@
-//! The revisions of a collection, a document's at a time, in the order of the documents.
+//! Reads the revisions of a collection, grouped by document, in the order of the documents.
 
 use crate::error::Result;
 use crate::keys::{self, RevisionKey};
 use crate::record::{Body, Marks, Tombstone};
 use crate::revision::Revision;
-use crate::revision_tree::{Leaf, RevisionTree};
+use crate::revision::tree::{Leaf, RevisionTree};
 use diwan_kv::{Bytes, Direction, KeyRange, Pairs, Snapshot, Space};
 use diwan_value::Doc;
 
-/// What is remembered of one document.
+/// The keys in `Revisions` of one document.
 pub(super) struct Group {
     /// The key bytes of its `_id`.
     pub id: Vec<u8>,
     /// If it is deleted, its tombstone.
     pub tombstone: Option<Bytes>,
-    /// The hashes of its present revision's ancestors, oldest first.
+    /// The hashes of the winner's ancestors, oldest first.
     pub ancestors: Vec<[u8; 16]>,
     /// The generation of the newest of them, 0 if there are none.
     newest: u32,
     branches: Option<Bytes>,
     /// The bodies of other revisions.
     pub bodies: Vec<OtherBody>,
-    /// What does not read as it should.
+    /// Descriptions of keys and values that cannot be parsed.
     pub faults: Vec<String>,
 }
 
@@ -29,7 +29,8 @@ pub(super) struct Group {
 pub(super) struct OtherBody {
     pub revision: Revision,
     deleted: bool,
-    superseded: bool,
+    /// When another took its place, in seconds since 1970, if one did.
+    pub superseded_at: Option<u64>,
     /// The list of its attachments.
     pub attachments: Vec<u8>,
 }
@@ -118,7 +119,7 @@ impl Group {
                     self.bodies.push(OtherBody {
                         revision,
                         deleted: body.deleted,
-                        superseded: body.superseded_at.is_some(),
+                        superseded_at: body.superseded_at,
                         attachments: body.attachments.to_vec(),
                     });
                 }
@@ -133,7 +134,7 @@ impl Group {
         }
     }
 
-    /// Whether all of it fits together with the winner that the record or the tombstone tells.
+    /// The inconsistencies between these keys and the winner, which the record or the tombstone holds.
     pub fn judge(&self, winner: Leaf, marks: Marks) -> Vec<String> {
         let mut faults = self.faults.clone();
         let parent = winner.revision.generation.saturating_sub(1);
@@ -158,7 +159,7 @@ impl Group {
                     faults.push(format!("a branch wins against {}", winner.revision));
                 }
                 Ok(()) if tree.encode_branches().as_deref() != Some(branches) => {
-                    faults.push("its branches are not written as they should be".to_owned());
+                    faults.push("its branches are not in canonical form".to_owned());
                 }
                 Ok(()) => {}
             }
@@ -172,11 +173,11 @@ impl Group {
         for body in &self.bodies {
             let leaf = tree.leaf(&body.revision).filter(|leaf| *leaf != winner);
             let fits = match leaf {
-                Some(leaf) => !body.superseded && body.deleted == leaf.deleted,
-                None => body.superseded && body.revision != winner.revision,
+                Some(leaf) => body.superseded_at.is_none() && body.deleted == leaf.deleted,
+                None => body.superseded_at.is_some() && body.revision != winner.revision,
             };
             if !fits {
-                faults.push(format!("the body of revision {} has no place in its tree", body.revision));
+                faults.push(format!("the body of revision {} does not belong to its tree", body.revision));
             }
         }
         for leaf in tree.leaves().into_iter().filter(|leaf| !leaf.deleted && *leaf != winner) {

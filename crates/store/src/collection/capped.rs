@@ -1,4 +1,4 @@
-//! Capped collections: the oldest documents go when there are too many.
+//! Capped collections: a write that exceeds the limits deletes the oldest documents.
 
 use super::{Collection, Edit, WriteOptions};
 use crate::error::{Error, Result};
@@ -6,17 +6,17 @@ use crate::keys;
 use crate::options::Capped;
 use diwan_kv::{Direction, KeyRange, Space};
 
-/// How many documents are removed at a time.
+/// How many documents one batch deletes at most.
 const BATCH: usize = 256;
 
 impl Collection {
-    /// Deletes the oldest documents of a capped collection until it is within its bounds.
+    /// Deletes the oldest documents of a capped collection until it is within its limits.
     pub(super) fn trim_capped(&self) -> Result<()> {
         let Some(capped) = self.schema().options.capped else { return Ok(()) };
         if self.excess(capped) == 0 {
             return Ok(());
         }
-        // Two writers that trimmed side by side would both remove what only one of them counted.
+        // Two writers that trimmed at the same time would each delete the whole excess.
         let _trimming = self.trimming.lock();
         loop {
             let excess = self.excess(capped);
@@ -35,14 +35,14 @@ impl Collection {
             }
             match self.edit(&ids, WriteOptions::default(), |_, _| Ok(Edit::Delete)) {
                 Ok(_) => {}
-                // Its documents have gone with it.
+                // The collection was dropped with its documents.
                 Err(Error::CollectionDropped(_)) => return Ok(()),
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// How many of the oldest documents are too many as of now.
+    /// How many of the oldest documents exceed the limits now.
     fn excess(&self, capped: Capped) -> usize {
         let (count, bytes) = (self.count(), self.data_bytes());
         let over_count = capped.max_documents.map_or(0, |max| count.saturating_sub(max)) as usize;

@@ -1,4 +1,4 @@
-//! What every document must satisfy before it is stored, and the key bytes of its `_id`.
+//! The checks of a document before it is stored, and the key bytes of its `_id`.
 
 use super::Schema;
 use crate::error::{Error, Result};
@@ -6,7 +6,7 @@ use crate::options::ValidationLevel;
 use diwan_query::code;
 use diwan_value::{Doc, DocBuf, DocBuilder, Element, MAX_DOCUMENT_BYTES, ObjectId, Timestamp, Type, Value};
 
-/// A document ready to be inserted: with an `_id`, in front.
+/// A checked document whose first field is its `_id`.
 pub(super) struct Prepared<'a> {
     borrowed: Doc<'a>,
     rebuilt: Option<DocBuf>,
@@ -19,7 +19,8 @@ impl Prepared<'_> {
     }
 }
 
-/// Checks a document. With `timestamps` its top-level timestamps of zero are replaced.
+/// Checks a document for an insert. Adds an `_id` if it has none. `timestamps` gives the values that replace its
+/// top-level timestamps of zero.
 pub(super) fn prepare<'a>(doc: Doc<'a>, timestamps: Option<&dyn Fn() -> Timestamp>) -> Result<Prepared<'a>> {
     check_document(doc)?;
     let first_is_id = doc.iter().next().is_some_and(|element| element.key == b"_id");
@@ -32,14 +33,14 @@ pub(super) fn prepare<'a>(doc: Doc<'a>, timestamps: Option<&dyn Fn() -> Timestam
     Ok(Prepared { borrowed: doc, rebuilt, id })
 }
 
-/// Refuses a document that no collection would take.
+/// Refuses a document that no collection accepts.
 pub fn check_insert(doc: Doc<'_>) -> Result<()> {
     check_document(doc)?;
     doc.get("_id").map_or(Ok(()), |id| id_key(id).map(drop))
 }
 
-/// The document with its `_id`, a new one if it has none, as the first field.
-pub fn with_id_in_front(doc: Doc<'_>) -> DocBuf {
+/// The document with its `_id` as the first field. A document without an `_id` gets a new one.
+pub(crate) fn with_id_in_front(doc: Doc<'_>) -> DocBuf {
     rebuild(doc, None)
 }
 
@@ -67,7 +68,7 @@ fn rebuild(doc: Doc<'_>, timestamps: Option<&dyn Fn() -> Timestamp>) -> DocBuf {
 }
 
 /// The key bytes of a document's `_id`.
-pub fn document_id(doc: Doc<'_>) -> Result<Vec<u8>> {
+pub(crate) fn document_id(doc: Doc<'_>) -> Result<Vec<u8>> {
     match doc.get("_id") {
         Some(value) => id_key(value),
         None => Err(Error::refused(code::INVALID_ID_FIELD, "the document has no _id")),
@@ -102,7 +103,7 @@ pub fn id_key(value: Value<'_>) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-/// What every stored document must satisfy, from whichever side it comes.
+/// Refuses a document that must not be stored, whichever face it comes from.
 pub(super) fn check_document(doc: Doc<'_>) -> Result<()> {
     let size = doc.as_bytes().len();
     if size > MAX_DOCUMENT_BYTES {
@@ -115,7 +116,8 @@ pub(super) fn check_document(doc: Doc<'_>) -> Result<()> {
     }
     let mut has_id = false;
     for element in doc.iter() {
-        // Documents are found by their first `_id`; a second one would be shown and never found.
+        // Lookups use a document's first `_id`. A second one would be visible, but no query would find the document by
+        // it.
         if element.key == b"_id" && std::mem::replace(&mut has_id, true) {
             let text = "can't have multiple _id fields in one document";
             return Err(Error::refused(code::BAD_VALUE, text));
@@ -146,7 +148,8 @@ pub(super) fn check_document(doc: Doc<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a document that the validator does not accept.
+/// Refuses a document that does not match the validator, as the collection's validation level and action say. `old` is
+/// the document that it replaces.
 pub(super) fn check_validator(schema: &Schema, doc: Doc<'_>, old: Option<Doc<'_>>) -> Result<()> {
     let options = &schema.options;
     let Some(validator) = &options.validator else { return Ok(()) };

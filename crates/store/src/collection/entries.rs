@@ -1,4 +1,4 @@
-//! The entries of secondary indexes that a change of a document brings and takes away.
+//! The entries of secondary indexes that a change of a document adds and removes.
 
 use super::{Collection, Schema};
 use crate::error::{DuplicateKey, Error, Result};
@@ -8,13 +8,13 @@ use diwan_kv::{Batch, Space};
 use diwan_value::Doc;
 use std::collections::HashMap;
 
-/// Entries of unique indexes as they will be after the changes staged so far. They join the batch at the end: one change
-/// may free a key that the next one takes, and a batch writes each key once.
+/// Entries of unique indexes as the changes staged so far leave them. They are written to the batch at the end, since
+/// one change may free a key that a later one takes, and a batch writes each key once.
 #[derive(Default)]
 pub(super) struct UniqueChanges(HashMap<Vec<u8>, Option<Vec<u8>>>);
 
 impl UniqueChanges {
-    /// Adds the entries' writes to the batch of their changes.
+    /// Writes the entries to the batch of the changes.
     pub fn write_to(self, batch: &mut Batch) {
         for (key, value) in self.0 {
             match value {
@@ -26,9 +26,9 @@ impl UniqueChanges {
 }
 
 impl Collection {
-    /// Stages what a change of one document changes in the secondary indexes: `old` and `new` are its entries before and
-    /// after, `doc` the document after. Where a unique key is taken this fails, and leaves `uniques` and `batch` as they
-    /// were.
+    /// Stages the changes that a change of one document makes in the secondary indexes. `old` and `new` are its entries
+    /// before and after the change, `doc` is the document after it. Fails if another document has a unique key; then
+    /// `uniques` and `batch` are unchanged.
     #[allow(clippy::too_many_arguments)]
     pub(super) fn stage_index_changes(
         &self,
@@ -68,12 +68,12 @@ impl Collection {
         Ok(())
     }
 
-    /// The same for one unique index.
+    /// Stages the changes in one unique index.
     ///
-    /// While the index is built, an entry belongs to the first document that was met with its key, by the builder or by a
-    /// writer that brought the key. A document that the builder has not reached may have the same key without an entry. Its
-    /// writer leaves both the missing entry and the other document's alone: the builder reaches the document later, and adds
-    /// the entry or fails.
+    /// While the index is built, an entry belongs to the first document with its key that the builder or a writer
+    /// added. A document that the builder has not reached may have the same key without an entry. A writer of that
+    /// document leaves the other document's entry as it is: the builder reaches its document later, and adds an entry
+    /// or fails.
     fn stage_unique_changes(
         &self,
         index: &Index,
@@ -104,7 +104,7 @@ impl Collection {
         Ok(())
     }
 
-    /// The id of the document that a unique index's entry belongs to, after the staged changes.
+    /// The id of the document that has a key of a unique index after the staged changes.
     fn unique_owner(&self, key: &[u8], uniques: &UniqueChanges) -> Result<Option<Vec<u8>>> {
         let owner = |value: &[u8]| split_unique_value(value).map(|(id, _)| id.to_vec());
         match uniques.0.get(key) {
@@ -113,9 +113,9 @@ impl Collection {
         }
     }
 
-    /// Notes in the catalog that an index meets arrays, before the first entry that depends on it is written.
+    /// Stores an index's new multikey bits in the catalog, before the first entry that depends on them is written.
     pub(crate) fn note_multikey(&self, schema: &Schema, index: &Index, bits: u64) -> Result<()> {
-        if !index.is_news(bits) {
+        if !index.has_unrecorded(bits) {
             return Ok(());
         }
         index.add_multikey(bits);
@@ -126,7 +126,7 @@ impl Collection {
         Ok(())
     }
 
-    /// The error for a document of which this key in a unique index is taken.
+    /// The error for a document whose key in a unique index another document has.
     pub(crate) fn duplicate(&self, index: &Index, key: &[u8], doc: Doc<'_>) -> Result<Error> {
         Ok(Error::DuplicateKey(Box::new(DuplicateKey {
             namespace: self.namespace().to_string(),
@@ -137,13 +137,13 @@ impl Collection {
     }
 }
 
-/// Stages the changed entries of one document in an index that is not unique.
+/// Stages the changes of one document's entries in an index that is not unique.
 fn stage_plain_changes(index: &Index, id: &[u8], old: &IndexKeys, new: &IndexKeys, batch: &mut Batch) {
     for (key, _) in old.entries.iter().filter(|(key, _)| !new.contains(key)) {
         batch.delete(Space::Indexes, Key::Entry(index.id, key, id).bytes());
     }
     for (key, types) in &new.entries {
-        // While the index is built, the entry may not be there yet.
+        // While the index is built, the old entry may not exist yet.
         if index.is_ready() && old.types_of(key) == Some(types.as_slice()) {
             continue;
         }
@@ -151,7 +151,7 @@ fn stage_plain_changes(index: &Index, id: &[u8], old: &IndexKeys, new: &IndexKey
     }
 }
 
-/// The key of a capped collection's document in the order of insertion.
+/// The key of a position in a capped collection's order of insertion.
 pub(crate) fn natural_key(prefix: &[u8], position: u64) -> Vec<u8> {
     let mut key = prefix.to_vec();
     keys::write_number(&mut key, position);
@@ -174,11 +174,12 @@ pub(crate) fn split_unique_value(value: &[u8]) -> Result<(&[u8], &[u8])> {
         .ok_or_else(|| Error::Damaged("an entry of a unique index".to_owned()))
 }
 
-/// The entries of a document in all secondary indexes, in their order.
+/// The entries of a document in each secondary index, in the schema's order.
 pub(crate) fn index_keys(schema: &Schema, doc: Doc<'_>) -> Result<Vec<IndexKeys>> {
     schema.secondary().iter().map(|index| index.keys_of(doc)).collect()
 }
 
+/// The keys in unique indexes that a writer of these entries locks.
 pub(super) fn unique_locks<'a>(
     schema: &'a Schema,
     keys: &'a [IndexKeys],

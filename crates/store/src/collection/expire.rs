@@ -1,93 +1,223 @@
-//! What goes in time: tombstones that no replicator needs any more, and bodies of revisions that were superseded.
+//! Expiry of tombstones that no replicator needs any more, and of bodies of superseded revisions.
+//!
+//! Neither is searched for. The change log is in the order in which documents were deleted: expiry reads it from where the
+//! last round ended to the first tombstone that stays, so a change is read once. Bodies have keys in the order of time.
 
 use super::Collection;
 use crate::blob::{self, attachment};
-use crate::change::Change;
+use crate::change::{Change, ChangeKind};
 use crate::error::Result;
 use crate::keys::{self, Key, RevisionKey};
 use crate::record::{Body, Tombstone};
+use crate::revision::Revision;
 use diwan_kv::{Batch, Bytes, KeyRange, Space};
 use std::ops::{Bound, ControlFlow};
 
 /// How many keys one batch is about.
 const RUN: usize = 256;
+/// How many changes are read at a time.
+const CHANGES: usize = 4096;
+/// How far in the future the time of a tombstone may be before the clock that gave it counts as wrong.
+const CLOCK_ERROR_SECONDS: u64 = 24 * 60 * 60;
+/// After how many changes without tombstones it is noted that there are none, so that no later start reads them again.
+const NOTE_EVERY: u64 = 10_000;
+
+/// A body that was superseded, and the key that says since when.
+pub(crate) struct DueBody {
+    /// The bytes of its [`Key::DueBody`].
+    pub due: Bytes,
+    /// The key bytes of the document's `_id`.
+    pub id: Vec<u8>,
+    pub revision: Revision,
+}
+
+/// A round of expiry of tombstones that has been interrupted.
+pub(super) struct Expiry {
+    /// The change up to which it has come.
+    position: u64,
+    /// The change before the first tombstone whose time is wrong: it stays until that time, and holds up no other.
+    held_back: u64,
+}
+
+/// A deletion in the change log: its sequence, and the key bytes of the document's id.
+type Deletion = (u64, Vec<u8>);
 
 impl Collection {
     /// Removes the bodies of superseded revisions; the winner's and the conflicts' stay. Gives how many there were.
     pub fn compact_bodies(&self) -> Result<u64> {
-        self.expire_bodies(u64::MAX, &|| false)
+        let mut removed = 0;
+        let mut range = KeyRange::prefix(&keys::collection_prefix(self.id));
+        loop {
+            let mut run = Vec::new();
+            self.shared.engine.snapshot().visit(Space::Revisions, range.clone(), &mut |key, value| {
+                if let Some((id, RevisionKey::Body(revision))) = self.revision_key(key)
+                    && Body::parse(value).is_ok_and(|body| body.superseded_at.is_some())
+                {
+                    range.start = Bound::Excluded(Bytes::from(key));
+                    run.push((id.to_vec(), revision));
+                }
+                if run.len() < RUN { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            })?;
+            removed += self.remove_bodies(&run, u64::MAX, Batch::new())?;
+            if run.len() < RUN {
+                return Ok(removed);
+            }
+        }
     }
 
-    /// Removes the bodies of revisions that were superseded before `oldest` (seconds since 1970), until `stopped` says
-    /// to end.
-    pub(crate) fn expire_bodies(&self, oldest: u64, stopped: &dyn Fn() -> bool) -> Result<u64> {
-        if !self.sequence.may_have_other_bodies() {
-            return Ok(0);
+    /// Removes those of the bodies that were superseded before `oldest` (seconds since 1970), and the keys of all: a body
+    /// that was superseded again since has a later one.
+    pub(crate) fn expire_bodies(&self, bodies: &[DueBody], oldest: u64) -> Result<()> {
+        for run in bodies.chunks(RUN) {
+            let mut batch = Batch::with_capacity(2 * run.len());
+            run.iter().for_each(|body| batch.delete(Space::Revisions, body.due.clone()));
+            let run: Vec<_> = run.iter().map(|body| (body.id.clone(), body.revision)).collect();
+            self.remove_bodies(&run, oldest, batch)?;
         }
+        Ok(())
+    }
+
+    fn remove_bodies(&self, run: &[(Vec<u8>, Revision)], oldest: u64, mut batch: Batch) -> Result<u64> {
+        let _turn = self.begin_write()?;
+        let _held = self.shared.documents.lock_many(run.iter().map(|(id, _)| (self.id.0, id.as_slice())));
         let mut removed = 0;
-        self.each_run(
-            stopped,
-            |kind, value| {
-                matches!(kind, RevisionKey::Body(_))
-                    && Body::parse(value).is_ok_and(|body| body.superseded_at.is_some_and(|at| at < oldest))
-            },
-            |run| {
-                let _turn = self.begin_write()?;
-                let _held = self.lock_documents(run);
-                let mut batch = Batch::with_capacity(run.len());
-                batch.take_reserve();
-                for (id, key) in run {
-                    let Some(value) = self.shared.engine.get(Space::Revisions, key)? else { continue };
-                    let (body, kind) = (Body::parse(&value)?, self.revision_key(key));
-                    let Some((_, RevisionKey::Body(revision))) = kind else { continue };
-                    if body.superseded_at.is_some() {
-                        batch.delete(Space::Revisions, key.as_slice());
-                        if !body.attachments.is_empty() {
-                            let attachments = attachment::decode(body.attachments)?;
-                            blob::release(&mut batch, self.id, id, revision, &attachments);
-                        }
-                        removed += 1;
-                    }
+        batch.take_reserve();
+        for (id, revision) in run {
+            let key = Key::Body(self.id, id, *revision).bytes();
+            let Some(value) = self.shared.engine.get(Space::Revisions, &key)? else { continue };
+            let body = Body::parse(&value)?;
+            if body.superseded_at.is_some_and(|at| at < oldest) {
+                batch.delete(Space::Revisions, key);
+                if !body.attachments.is_empty() {
+                    let attachments = attachment::decode(body.attachments)?;
+                    blob::release(&mut batch, self.id, id, *revision, &attachments);
                 }
-                if !batch.is_empty() {
-                    self.shared.engine.commit(batch)?;
-                }
-                Ok(())
-            },
-        )?;
+                removed += 1;
+            }
+        }
+        if !batch.is_empty() {
+            self.shared.engine.commit(batch)?;
+        }
         Ok(removed)
     }
 
-    /// Forgets the documents that were deleted before `oldest` (seconds since 1970), until `stopped` says to end. The
-    /// newest change stays: it tells the next start the sequence and the counts.
-    pub(crate) fn expire_tombstones(&self, oldest: u64, stopped: &dyn Fn() -> bool) -> Result<()> {
-        if !self.sequence.may_have_tombstones() {
-            return Ok(());
-        }
-        self.each_run(
-            stopped,
-            |kind, value| {
-                kind == RevisionKey::Tombstone
-                    && Tombstone::parse(value).is_ok_and(|tombstone| tombstone.deleted_at < oldest)
-            },
-            |run| self.forget(run, oldest),
-        )
+    /// Whether there may be tombstones that expire.
+    pub(crate) fn has_expiring_tombstones(&self) -> bool {
+        self.sequence.may_have_tombstones() && self.sequence.expired() < self.last_sequence()
     }
 
-    fn forget(&self, run: &[(Vec<u8>, Vec<u8>)], oldest: u64) -> Result<()> {
-        // Who builds an index asks the log what was deleted meanwhile. What stays now goes the next time.
-        let Some(_building) = self.building.try_lock() else { return Ok(()) };
-        let _turn = self.begin_write()?;
-        let _held = self.lock_documents(run);
+    /// Forgets the documents whose deletion need not be remembered at `now` (seconds since 1970), the oldest first, until
+    /// `is_over`; says whether none is left. The newest change stays: it tells the next start the sequence and the counts.
+    pub fn expire_tombstones(&self, now: u64, is_over: &dyn Fn() -> bool) -> Result<bool> {
+        let mut round = self.expiry.lock();
+        // The first tombstone mostly stays, and nothing behind it need be read.
+        let mut most = if round.is_some() { RUN } else { 1 };
+        let start = Expiry { position: self.sequence.expired(), held_back: u64::MAX };
+        let Expiry { mut position, mut held_back } = round.take().unwrap_or(start);
+        loop {
+            let newest = self.last_sequence();
+            if !self.has_expiring_tombstones() || position >= newest {
+                return Ok(true);
+            }
+            let (read, deletions) = self.deletions_after(position, most)?;
+            let keep = self.schema().tombstone_seconds();
+            let mut run = Vec::new();
+            let mut end = read;
+            for (sequence, id) in deletions {
+                let value =
+                    self.shared.engine.get(Space::Revisions, &Key::Tombstone(self.id, &id).bytes())?;
+                let Some(value) = value else { continue };
+                let tombstone = Tombstone::parse(&value)?;
+                if is_expired(&tombstone, keep, now) && sequence < newest {
+                    run.push(id);
+                } else if tombstone.deleted_at > now.saturating_add(CLOCK_ERROR_SECONDS) && sequence < newest
+                {
+                    held_back = held_back.min(sequence - 1);
+                } else {
+                    end = Some(sequence - 1);
+                    break;
+                }
+            }
+            let Some(reached) = end else { return Ok(true) };
+            if !run.is_empty() && !self.forget(&run, keep, now)? {
+                return Ok(true);
+            }
+            position = reached;
+            most = RUN;
+            self.sequence.set_expired(position.min(held_back));
+            self.note_expiry()?;
+            if end != read {
+                return Ok(true);
+            }
+            if is_over() {
+                *round = Some(Expiry { position, held_back });
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Reads some changes after this sequence. Returns the sequence of the last one, and at most `most` deletions.
+    fn deletions_after(&self, sequence: u64, most: usize) -> Result<(Option<u64>, Vec<Deletion>)> {
+        let prefix = keys::collection_prefix(self.id).len();
+        let (mut last, mut deletions, mut count) = (None, Vec::new(), 0);
+        let mut failure = None;
+        let range = keys::changes_after(self.id, sequence);
+        self.shared.engine.snapshot().visit(Space::Log, range, &mut |key, value| {
+            let (sequence, _) = keys::read_number(&key[prefix..]).unwrap_or_default();
+            match Change::parse(sequence, value) {
+                Ok(change) if matches!(change.kind, ChangeKind::Delete | ChangeKind::Purge) => {
+                    deletions.push((sequence, change.id.to_vec()));
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    failure = Some(error);
+                    return ControlFlow::Break(());
+                }
+            }
+            last = Some(sequence);
+            count += 1;
+            let is_enough = count == CHANGES || deletions.len() == most;
+            if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        failure.map_or(Ok((last, deletions)), Err)
+    }
+
+    /// Stores how far tombstones have expired if a later start would have much to read again.
+    fn note_expiry(&self) -> Result<()> {
+        if self.sequence.expired() < self.sequence.noted_expiry().saturating_add(NOTE_EVERY) {
+            return Ok(());
+        }
+        if let Some(note) = self.sequence.news() {
+            let _turn = self.begin_write()?;
+            let mut batch = Batch::new();
+            batch.take_reserve();
+            batch.put(Space::Meta, Key::Size(self.id).bytes(), note.encode());
+            self.shared.engine.commit(batch)?;
+            self.sequence.noted(note);
+        }
+        Ok(())
+    }
+
+    /// Removes tombstones that have expired with all that is known of their documents; says whether that was possible.
+    fn forget(&self, run: &[Vec<u8>], keep: Option<u64>, now: u64) -> Result<bool> {
+        // The build of an index asks the log which documents were deleted meanwhile. They are forgotten in the next round.
+        let Some(_building) = self.building.try_lock() else { return Ok(false) };
+        // A first touch by a replicator waits for this, or this sees that it is there.
+        let turn = self.begin_write()?;
+        if turn.tombstone_seconds() != keep {
+            return Ok(false);
+        }
+        let _held = self.shared.documents.lock_many(run.iter().map(|id| (self.id.0, id.as_slice())));
         let newest = self.last_sequence();
         let snapshot = self.shared.engine.snapshot();
         let mut batch = Batch::new();
         batch.take_reserve();
         let mut deleted = 0;
-        for (id, key) in run {
-            let Some(value) = snapshot.get(Space::Revisions, key)? else { continue };
+        for id in run {
+            let key = Key::Tombstone(self.id, id).bytes();
+            let Some(value) = snapshot.get(Space::Revisions, &key)? else { continue };
             let tombstone = Tombstone::parse(&value)?;
-            if tombstone.deleted_at >= oldest || tombstone.sequence == newest {
+            if !is_expired(&tombstone, keep, now) || tombstone.sequence == newest {
                 continue;
             }
             deleted += u64::from(!tombstone.is_purged());
@@ -116,7 +246,7 @@ impl Collection {
             }
         }
         if batch.is_empty() {
-            return Ok(());
+            return Ok(true);
         }
         let mut state = self.sequence.lock();
         let left = state.deleted.saturating_sub(deleted);
@@ -128,51 +258,113 @@ impl Collection {
         self.shared.engine.commit(batch)?;
         state.deleted = left;
         self.sequence.publish(&state);
-        Ok(())
-    }
-
-    /// Collects the keys of `Revisions` that are chosen, and hands them on some at a time, with their documents' ids.
-    fn each_run(
-        &self,
-        stopped: &dyn Fn() -> bool,
-        chosen: impl Fn(RevisionKey, &[u8]) -> bool,
-        mut work: impl FnMut(&[(Vec<u8>, Vec<u8>)]) -> Result<()>,
-    ) -> Result<()> {
-        let mut range = KeyRange::prefix(&keys::collection_prefix(self.id));
-        loop {
-            let mut run: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
-            self.shared.engine.snapshot().visit(Space::Revisions, range.clone(), &mut |key, value| {
-                if let Some((id, kind)) = self.revision_key(key)
-                    && chosen(kind, value)
-                {
-                    run.push((id.to_vec(), key.to_vec()));
-                }
-                if run.len() < RUN { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-            })?;
-            let Some((_, last)) = run.last() else { return Ok(()) };
-            range.start = Bound::Excluded(Bytes::from(last.as_slice()));
-            work(&run)?;
-            if run.len() < RUN || stopped() {
-                return Ok(());
-            }
-        }
+        Ok(true)
     }
 
     fn revision_key<'k>(&self, key: &'k [u8]) -> Option<(&'k [u8], RevisionKey)> {
         RevisionKey::split(key.get(keys::collection_prefix(self.id).len()..)?)
     }
+}
 
-    fn lock_documents(&self, run: &[(Vec<u8>, Vec<u8>)]) -> crate::locks::Held<'_> {
-        self.shared.documents.lock_many(run.iter().map(|(id, _)| (self.id.0, id.as_slice())))
-    }
+/// Whether a tombstone that is kept for so many seconds, or not at all, need not be there any more.
+fn is_expired(tombstone: &Tombstone<'_>, keep: Option<u64>, now: u64) -> bool {
+    keep.is_none_or(|keep| tombstone.deleted_at.saturating_add(keep) < now)
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::{Base, ChangeKind, Namespace, RevisionEdit, Store, check};
-    use diwan_kv::MemoryEngine;
-    use diwan_value::{Value, doc};
+    use crate::keys::Key;
+    use crate::record::Tombstone;
+    use crate::{Base, ChangeKind, Collection, Namespace, RevisionEdit, Store, WriteOptions, check, clock};
+    use crate::{Edit, id_key};
+    use diwan_kv::{Batch, Engine, MemoryEngine, Space};
+    use diwan_value::{DocBuf, Value, doc};
     use std::sync::Arc;
+
+    const WEEK: u64 = 7 * 24 * 60 * 60;
+
+    /// A collection with the documents 0 to 9.
+    fn collection() -> (Arc<Store>, Arc<MemoryEngine>, Arc<Collection>) {
+        let engine = Arc::new(MemoryEngine::new());
+        let store = Store::open(engine.clone()).unwrap();
+        let things = store.collection_or_create(&Namespace::new("test", "things").unwrap()).unwrap();
+        insert(&things, 0..10);
+        (store, engine, things)
+    }
+
+    fn insert(things: &Collection, ids: std::ops::Range<i32>) {
+        let docs: Vec<DocBuf> = ids.map(|id| doc! { "_id": id }).collect();
+        let docs: Vec<_> = docs.iter().map(DocBuf::as_doc).collect();
+        assert!(things.insert(&docs, true, WriteOptions::default()).unwrap().errors.is_empty());
+    }
+
+    fn delete(things: &Collection, ids: std::ops::Range<i32>) {
+        let ids: Vec<Vec<u8>> = ids.map(|id| id_key(Value::Int32(id)).unwrap()).collect();
+        things.edit(&ids, WriteOptions::default(), |_, _| Ok(Edit::Delete)).unwrap();
+    }
+
+    fn expire(things: &Collection, now: u64) {
+        while !things.expire_tombstones(now, &|| true).unwrap() {}
+    }
+
+    fn is_clean(store: &Store) -> bool {
+        check(store, &mut |_| ()).unwrap().findings.is_empty()
+    }
+
+    #[test]
+    fn an_untouched_collection_keeps_no_ancestors_and_forgets_deletions() {
+        let (store, _, things) = collection();
+        let id = id_key(Value::Int32(9)).unwrap();
+        for n in 0..3 {
+            let put = |_: usize, _: Option<&crate::Record<'_>>| Ok(Edit::Put(doc! { "_id": 9, "n": n }));
+            things.edit(std::slice::from_ref(&id), WriteOptions::default(), put).unwrap();
+        }
+        let revision = things.get(&id).unwrap().unwrap().record().revision();
+        assert_eq!((revision.generation, things.ancestors(&id).unwrap().len()), (4, 0));
+        delete(&things, 0..5);
+        assert!(is_clean(&store));
+        expire(&things, clock::now_seconds());
+        // The newest change stays, since it tells the counts.
+        assert_eq!((things.count(), things.deleted_count()), (5, 1));
+        assert!(is_clean(&store));
+        // From the first touch on all is kept.
+        things.keep_history().unwrap();
+        delete(&things, 5..8);
+        expire(&things, clock::now_seconds());
+        assert_eq!((things.count(), things.deleted_count()), (2, 4));
+        let put = |_: usize, _: Option<&crate::Record<'_>>| Ok(Edit::Put(doc! { "_id": 9, "n": "new" }));
+        things.edit(std::slice::from_ref(&id), WriteOptions::default(), put).unwrap();
+        assert_eq!(things.ancestors(&id).unwrap(), [revision]);
+        assert!(is_clean(&store));
+    }
+
+    #[test]
+    fn expiry_goes_on_where_the_last_round_ended_and_stops_at_what_stays() {
+        let (_store, engine, things) = collection();
+        things.keep_history().unwrap();
+        let now = clock::now_seconds();
+        delete(&things, 0..3);
+        insert(&things, 10..20);
+        // Nothing is due: the ten first changes are passed, the tombstones are not.
+        expire(&things, now);
+        assert_eq!((things.sequence.expired(), things.deleted_count()), (10, 3));
+        expire(&things, now + WEEK + 60);
+        assert_eq!((things.sequence.expired(), things.deleted_count()), (23, 0));
+        assert!(!things.has_expiring_tombstones());
+        // A tombstone with the time of a wrong clock stays, and those behind it go.
+        delete(&things, 10..13);
+        insert(&things, 20..21);
+        let key = Key::Tombstone(things.id, &id_key(Value::Int32(10)).unwrap()).bytes();
+        let value = engine.get(Space::Revisions, &key).unwrap().unwrap();
+        let wrong = Tombstone { deleted_at: now + 100 * WEEK, ..Tombstone::parse(&value).unwrap() };
+        let mut batch = Batch::new();
+        batch.put(Space::Revisions, key, wrong.encode());
+        engine.commit(batch).unwrap();
+        expire(&things, now + WEEK + 60);
+        assert_eq!((things.sequence.expired(), things.deleted_count()), (23, 1));
+        expire(&things, now + 102 * WEEK);
+        assert_eq!((things.sequence.expired(), things.deleted_count()), (27, 0));
+    }
 
     #[test]
     fn expired_tombstones_are_no_longer_counted_also_after_a_restart() {
@@ -193,10 +385,11 @@ mod tests {
         assert_eq!(things.deleted_count(), 3);
         // Who builds an index must find them in the log.
         let building = things.building.lock();
-        things.expire_tombstones(u64::MAX, &|| false).unwrap();
+        let later = clock::now_seconds() + WEEK + 60;
+        things.expire_tombstones(later, &|| false).unwrap();
         assert_eq!(things.deleted_count(), 3);
         drop(building);
-        things.expire_tombstones(u64::MAX, &|| false).unwrap();
+        things.expire_tombstones(later, &|| false).unwrap();
         // The newest change stays.
         assert_eq!((things.deleted_count(), things.last_sequence()), (1, 6));
         assert!(check(&store, &mut |_| ()).unwrap().findings.is_empty());

@@ -1,32 +1,31 @@
-//! Reading the revisions of a document, also those that do not win.
+//! Reads the revisions of a document, also those that do not win.
 
-use super::lineage::Winner;
-use super::stage::{Before, Current};
+use super::document_state::{DocumentState, RawState, StoredState, Winner};
 use super::{Collection, ReadView};
 use crate::blob::{Attachment, attachment};
 use crate::error::{Error, Result};
 use crate::keys::{self, CollectionId, Key, RevisionKey};
 use crate::record::Body;
 use crate::revision::Revision;
-use crate::revision_tree::RevisionTree;
+use crate::revision::tree::RevisionTree;
 use diwan_kv::{Bytes, Direction, KeyRange, Snapshot, Space};
 use diwan_value::{Doc, DocBuf, DocBuilder, Value, key};
 use std::ops::Bound;
 
-/// One revision of a document, with what it left.
+/// One revision of a document, with its content.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RevisedDocument {
-    /// Which revision.
+    /// The revision.
     pub revision: Revision,
-    /// Whether it is a deletion.
+    /// Whether the revision is a deletion.
     pub deleted: bool,
-    /// The sequence of the document's last change, whichever revision that was about.
+    /// The sequence of the document's last change, which may concern another revision.
     pub sequence: u64,
-    /// The document, `_id` first. A deletion mostly has nothing else.
+    /// The document, with its `_id` as the first field. A deletion mostly has no other fields.
     pub doc: DocBuf,
-    /// Its attachments.
+    /// The attachments of the revision.
     pub attachments: Vec<Attachment>,
-    /// Whether there are other branches of revisions, deleted ones included.
+    /// Whether the revision tree has other branches, including deleted ones.
     pub has_branches: bool,
 }
 
@@ -38,7 +37,7 @@ impl RevisedDocument {
 }
 
 impl Collection {
-    /// The revisions that led to a document's present one, newest first, as far as they are kept.
+    /// The stored ancestors of a document's winner, newest first.
     pub fn ancestors(&self, id: &[u8]) -> Result<Vec<Revision>> {
         let hashes = read_ancestors(self.shared.engine.snapshot().as_ref(), self.id, id)?;
         Ok(hashes.into_iter().map(|(generation, hash)| Revision { generation, hash }).collect())
@@ -46,22 +45,23 @@ impl Collection {
 }
 
 impl ReadView {
-    /// The winning revision of a document, a deletion if it is deleted; `None` if there is no revision at all.
+    /// The winning revision of a document, which is a deletion if the document is deleted; `None` if it has no
+    /// revision.
     pub fn document(&self, id: &[u8]) -> Result<Option<RevisedDocument>> {
         let current = self.current(id)?;
-        revised(id, &current.read()?)
+        revised(id, &current.parse()?)
     }
 
-    /// One revision of a document, if its body is kept. Bodies of revisions that were superseded, and all of those
-    /// that MongoDB clients superseded, go in time.
+    /// One revision of a document, if its body is stored. Superseded bodies expire. Bodies that a write from MongoDB
+    /// superseded are not kept.
     pub fn revision(&self, id: &[u8], revision: Revision) -> Result<Option<RevisedDocument>> {
         let current = self.current(id)?;
-        let before = current.read()?;
-        let Some(winner) = Winner::of(&before) else { return Ok(None) };
+        let stored = current.parse()?;
+        let Some(winner) = Winner::of(&stored) else { return Ok(None) };
         if winner.leaf.revision == revision {
-            return revised(id, &before);
+            return revised(id, &stored);
         }
-        let sequence = sequence_of(&before);
+        let sequence = stored.sequence();
         let has_branches = winner.marks.branches;
         if let Some(bytes) = read_body(self.snapshot(), self.collection().id, id, &revision)? {
             let body = Body::parse(&bytes)?;
@@ -74,14 +74,14 @@ impl ReadView {
                 has_branches,
             }));
         }
-        // A deletion that left nothing has no body of its own.
+        // A deletion without fields has no stored body.
         let leaf = match winner.marks.branches {
             true => read_tree(self.snapshot(), self.collection().id, id, &winner)?.leaf(&revision),
             false => None,
         };
         leaf.filter(|leaf| leaf.deleted)
             .map(|_| {
-                let doc = doc_or_id(id, winner.doc)?.as_doc().get_raw("_id").map(|value| {
+                let doc = doc_or_id(id, winner.leaf.as_doc())?.as_doc().get_raw("_id").map(|value| {
                     let mut out = DocBuilder::new();
                     out.append_raw(b"_id", value);
                     out.finish()
@@ -98,40 +98,32 @@ impl ReadView {
             .transpose()
     }
 
-    /// All that is known of a document's revisions; `None` if there is none.
+    /// The revision tree of a document; `None` if it has no revision.
     pub fn tree(&self, id: &[u8]) -> Result<Option<RevisionTree>> {
         let current = self.current(id)?;
-        let before = current.read()?;
-        let winner = Winner::of(&before);
+        let stored = current.parse()?;
+        let winner = Winner::of(&stored);
         winner.map(|winner| read_tree(self.snapshot(), self.collection().id, id, &winner)).transpose()
     }
 
-    fn current(&self, id: &[u8]) -> Result<Current> {
+    fn current(&self, id: &[u8]) -> Result<RawState> {
         let collection = self.collection().id;
         if let Some(bytes) = self.snapshot().get(Space::Records, &Key::Record(collection, id).bytes())? {
-            return Ok(Current::Live(bytes));
+            return Ok(DocumentState::Live(bytes));
         }
         let bytes = self.snapshot().get(Space::Revisions, &Key::Tombstone(collection, id).bytes())?;
-        Ok(bytes.map_or(Current::Absent, Current::Gone))
+        Ok(bytes.map_or(DocumentState::Absent, DocumentState::Deleted))
     }
 }
 
-fn sequence_of(before: &Before<'_>) -> u64 {
-    match before {
-        Before::Absent => 0,
-        Before::Live(record) => record.sequence,
-        Before::Gone(tombstone) => tombstone.sequence,
-    }
-}
-
-fn revised(id: &[u8], before: &Before<'_>) -> Result<Option<RevisedDocument>> {
-    let Some(winner) = Winner::of(before) else { return Ok(None) };
+fn revised(id: &[u8], stored: &StoredState<'_>) -> Result<Option<RevisedDocument>> {
+    let Some(winner) = Winner::of(stored) else { return Ok(None) };
     Ok(Some(RevisedDocument {
         revision: winner.leaf.revision,
         deleted: winner.leaf.deleted,
-        sequence: sequence_of(before),
-        doc: doc_or_id(id, winner.doc)?,
-        attachments: decode_attachments(winner.attachments)?,
+        sequence: stored.sequence(),
+        doc: doc_or_id(id, winner.leaf.as_doc())?,
+        attachments: decode_attachments(&winner.leaf.attachments)?,
         has_branches: winner.marks.branches,
     }))
 }
@@ -140,7 +132,7 @@ pub(super) fn decode_attachments(list: &[u8]) -> Result<Vec<Attachment>> {
     if list.is_empty() { Ok(Vec::new()) } else { attachment::decode(list) }
 }
 
-/// The document, or one of the `_id` that its key bytes tell.
+/// The document, or one with only the `_id`, which is restored from its key bytes.
 fn doc_or_id(id: &[u8], doc: Option<Doc<'_>>) -> Result<DocBuf> {
     if let Some(doc) = doc {
         return Ok(doc.to_owned());
@@ -152,7 +144,7 @@ fn doc_or_id(id: &[u8], doc: Option<Doc<'_>>) -> Result<DocBuf> {
     Ok(out.finish())
 }
 
-/// The bytes of [`Key::Body`].
+/// Reads the value of [`Key::Body`].
 pub(super) fn read_body(
     snapshot: &dyn Snapshot,
     collection: CollectionId,
@@ -162,7 +154,7 @@ pub(super) fn read_body(
     Ok(snapshot.get(Space::Revisions, &Key::Body(collection, id, *revision).bytes())?)
 }
 
-/// The ancestors of the winner, newest first.
+/// Reads the ancestors of the winner, newest first.
 fn read_ancestors(
     snapshot: &dyn Snapshot,
     collection: CollectionId,
@@ -186,7 +178,7 @@ fn read_ancestors(
     Ok(ancestors)
 }
 
-/// The whole tree of a document.
+/// Reads the revision tree of a document.
 pub(super) fn read_tree(
     snapshot: &dyn Snapshot,
     collection: CollectionId,
@@ -195,7 +187,7 @@ pub(super) fn read_tree(
 ) -> Result<RevisionTree> {
     let ancestors: Vec<[u8; 16]> =
         read_ancestors(snapshot, collection, id)?.into_iter().map(|(_, hash)| hash).collect();
-    let mut tree = RevisionTree::of_path(winner.leaf, &ancestors);
+    let mut tree = RevisionTree::of_path(winner.leaf.in_tree(), &ancestors);
     if winner.marks.branches {
         let bytes = snapshot.get(Space::Revisions, &Key::Branches(collection, id).bytes())?;
         let bytes =

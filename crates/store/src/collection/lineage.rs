@@ -1,117 +1,37 @@
-//! What a change writes beside the record: ancestors, branches, bodies of other revisions, references to attachments.
+//! Staging the revision history of a change: ancestors, branches, bodies of revisions that do not win, and references
+//! to attachments.
 //!
-//! A document without branches is changed without reading its history: the old winner becomes an ancestor, and what
-//! lies beyond the limit goes. One with branches is changed as a whole: its tree is read, changed, and the difference
-//! written.
+//! A document without branches is changed without reading its history: its old winner becomes an ancestor, and
+//! ancestors beyond the revision limit are deleted. For a document with branches the whole tree is read and changed,
+//! and the difference is written.
 
 use super::Collection;
+use super::document_state::{LeafContent, NextState, Winner};
 use super::history::{read_body, read_tree};
-use super::stage::{After, Before};
 use crate::blob::{self, attachment};
 use crate::clock;
 use crate::error::{Error, Result};
 use crate::keys::{self, Key};
 use crate::record::{Body, Marks, Record, Tombstone};
 use crate::revision::Revision;
-use crate::revision_tree::{Leaf, RevisionTree};
+use crate::revision::tree::{Leaf, RevisionTree};
 use diwan_kv::{Batch, Direction, KeyRange, Snapshot, Space};
 use diwan_value::{Doc, DocBuf, key};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// A revision that a change brings.
-pub(super) struct NewLeaf<'a> {
-    pub revision: Revision,
-    /// Whether the revision is what the document's bytes give, so that it need not be stored.
-    pub is_first: bool,
-    pub deleted: bool,
-    /// The document; of a deletion, if it leaves one.
-    pub doc: Option<Cow<'a, [u8]>>,
-    pub attachments: Cow<'a, [u8]>,
-}
-
-/// The winner as it is stored.
-#[derive(Clone, Copy)]
-pub(super) struct Winner<'a> {
-    pub leaf: Leaf,
-    pub marks: Marks,
-    pub doc: Option<Doc<'a>>,
-    pub attachments: &'a [u8],
-}
-
-impl<'a> Winner<'a> {
-    /// `None` if there is no revision at all.
-    pub fn of(before: &Before<'a>) -> Option<Winner<'a>> {
-        match before {
-            Before::Live(record) => Some(Winner::live(record)),
-            Before::Gone(tombstone) if !tombstone.is_purged() => Some(Winner::gone(tombstone)),
-            Before::Absent | Before::Gone(_) => None,
-        }
-    }
-
-    pub fn live(record: &Record<'a>) -> Winner<'a> {
-        Winner {
-            leaf: Leaf { revision: record.revision(), deleted: false },
-            marks: record.marks,
-            doc: Some(record.doc),
-            attachments: record.attachments,
-        }
-    }
-
-    pub fn gone(tombstone: &Tombstone<'a>) -> Winner<'a> {
-        Winner {
-            leaf: Leaf { revision: tombstone.revision, deleted: true },
-            marks: tombstone.marks,
-            doc: tombstone.doc,
-            attachments: tombstone.attachments,
-        }
-    }
-
-    fn body(&self, superseded: bool) -> Body<'a> {
-        Body {
-            deleted: self.leaf.deleted,
-            superseded_at: superseded.then(clock::now_seconds),
-            attachments: self.attachments,
-            doc: self.doc,
-        }
-    }
-}
-
-impl<'a> NewLeaf<'a> {
-    /// What is stored if this is the winner.
-    pub fn into_after(self, marks: Marks) -> After<'a> {
-        let NewLeaf { revision, is_first, deleted, doc, attachments } = self;
-        match doc {
-            Some(doc) if !deleted => {
-                let revision = (!is_first).then_some(revision);
-                After::Live { doc, revision, marks, attachments }
-            }
-            doc => After::Gone { doc, revision, marks, attachments },
-        }
-    }
-
-    fn body(&self) -> Body<'_> {
-        Body {
-            deleted: self.deleted,
-            superseded_at: None,
-            attachments: &self.attachments,
-            doc: self.doc.as_deref().map(Doc::trusted),
-        }
-    }
-}
-
 impl Collection {
-    /// The MongoDB way to replace a winner: its attachments stay.
+    /// Stages an update from MongoDB: a new revision that follows the winner and keeps its attachments.
     pub(super) fn stage_update<'a>(
         &self,
         id: &[u8],
         record: &Record<'a>,
         doc: Doc<'a>,
         batch: &mut Batch,
-    ) -> Result<After<'a>> {
-        let winner = Winner::live(record);
+    ) -> Result<NextState<'a>> {
+        let winner = Winner::of_record(record);
         let parent = winner.leaf.revision;
-        let new = NewLeaf {
+        let new = LeafContent {
             revision: Revision::mint(Some(&parent), false, Some(doc), record.attachments),
             is_first: false,
             deleted: false,
@@ -121,16 +41,16 @@ impl Collection {
         self.stage_child(id, &winner, new, false, batch)
     }
 
-    /// The MongoDB way to delete a document: every branch of it ends.
+    /// Stages a deletion from MongoDB: every leaf of the tree that is no deletion gets a deletion.
     pub(super) fn stage_delete<'a>(
         &self,
         id: &[u8],
         record: &Record<'a>,
         batch: &mut Batch,
-    ) -> Result<After<'a>> {
-        let winner = Winner::live(record);
+    ) -> Result<NextState<'a>> {
+        let winner = Winner::of_record(record);
         let remains = id_to_keep(id, record.doc);
-        let deletion = |parent: &Revision| NewLeaf {
+        let deletion = |parent: &Revision| LeafContent {
             revision: Revision::mint(Some(parent), true, None, &[]),
             is_first: false,
             deleted: true,
@@ -153,7 +73,7 @@ impl Collection {
         self.stage_tree(snapshot.as_ref(), id, Some(&winner), &before, &after, deletions, false, batch)
     }
 
-    /// A document where there is a tombstone: its revision follows the deletion's.
+    /// Stages an insert over a tombstone: the new revision follows the deletion's.
     pub(super) fn stage_revival<'a>(
         &self,
         id: &[u8],
@@ -161,9 +81,9 @@ impl Collection {
         doc: Doc<'a>,
         attachments: &'a [u8],
         batch: &mut Batch,
-    ) -> Result<After<'a>> {
-        let winner = Winner::gone(tombstone);
-        let new = NewLeaf {
+    ) -> Result<NextState<'a>> {
+        let winner = Winner::of_tombstone(tombstone);
+        let new = LeafContent {
             revision: Revision::mint(Some(&tombstone.revision), false, Some(doc), attachments),
             is_first: false,
             deleted: false,
@@ -173,16 +93,16 @@ impl Collection {
         self.stage_child(id, &winner, new, false, batch)
     }
 
-    /// A revision that follows the winner and so becomes the winner itself, if it is no deletion or if there is no other
-    /// branch.
+    /// Stages a revision that follows the winner. It becomes the winner, unless it is a deletion and another branch
+    /// wins.
     pub(super) fn stage_child<'a>(
         &self,
         id: &[u8],
         winner: &Winner<'a>,
-        new: NewLeaf<'a>,
+        new: LeafContent<'a>,
         keep_body: bool,
         batch: &mut Batch,
-    ) -> Result<After<'a>> {
+    ) -> Result<NextState<'a>> {
         let parent = winner.leaf.revision;
         if winner.marks.branches {
             let snapshot = self.shared.engine.snapshot();
@@ -206,11 +126,15 @@ impl Collection {
         if !new.attachments.is_empty() {
             blob::reference(batch, self.id, id, new.revision, &attachment::decode(&new.attachments)?);
         }
-        Ok(new.into_after(marks))
+        Ok(Winner { leaf: new, marks }.into())
     }
 
-    /// Makes the winner of a document without branches the parent of the next one.
+    /// Stages the old winner of a document without branches as an ancestor, and deletes ancestors beyond the limit.
+    /// Returns the marks of the new winner's header.
     fn stage_ancestor(&self, id: &[u8], parent: Revision, batch: &mut Batch) -> Result<Marks> {
+        if !self.keeps_history() {
+            return Ok(Marks { branches: false, root: true });
+        }
         let limit = self.revision_limit();
         if limit > 1 {
             batch.put(
@@ -227,7 +151,7 @@ impl Collection {
                 }
             };
             if self.has_own_revision_limit() {
-                // There may be more: the limit may have been higher.
+                // The limit may have been higher before, so there may be any number of old ancestors.
                 let first = Key::Ancestor(self.id, id, 1).bytes();
                 let last = Key::Ancestor(self.id, id, oldest_cut).bytes();
                 let range = KeyRange::closed(first, last);
@@ -236,20 +160,20 @@ impl Collection {
                     if let Some((_, keys::RevisionKey::Ancestor(generation))) =
                         keys::RevisionKey::split(&pair?.0[prefix..])
                     {
-                        // With a limit of 1 the parent's own key is never there.
+                        // With a limit of 1 the parent has no key, so `cut` may skip its generation.
                         cut(generation);
                     }
                 }
             } else {
                 cut(oldest_cut);
-                // An earlier version kept one more.
+                // An earlier version of the program kept one more.
                 cut(oldest_cut - 1);
             }
         }
         Ok(Marks { branches: false, root: limit <= 1 })
     }
 
-    /// Keeps the winner's body under its revision, or lets go of what it refers to.
+    /// Stages the body of a winner that is replaced: keeps it under its revision, or releases its attachments.
     fn stage_superseded(
         &self,
         id: &[u8],
@@ -257,24 +181,28 @@ impl Collection {
         keep_body: bool,
         batch: &mut Batch,
     ) -> Result<()> {
-        if keep_body && (winner.doc.is_some() || !winner.attachments.is_empty()) {
-            self.stage_body(id, winner.leaf.revision, &winner.body(true), batch);
-        } else if !winner.attachments.is_empty() {
-            let attachments = attachment::decode(winner.attachments)?;
-            blob::release(batch, self.id, id, winner.leaf.revision, &attachments);
+        let leaf = &winner.leaf;
+        if keep_body && (leaf.doc.is_some() || !leaf.attachments.is_empty()) {
+            self.stage_body(id, leaf.revision, &leaf.body(true), batch);
+        } else if !leaf.attachments.is_empty() {
+            let attachments = attachment::decode(&leaf.attachments)?;
+            blob::release(batch, self.id, id, leaf.revision, &attachments);
         }
         Ok(())
     }
 
     fn stage_body(&self, id: &[u8], revision: Revision, body: &Body<'_>, batch: &mut Batch) {
         if body.doc.is_some() || !body.attachments.is_empty() {
-            self.sequence.note_other_bodies();
             batch.put(Space::Revisions, Key::Body(self.id, id, revision).bytes(), body.encode());
+            if let Some(superseded_at) = body.superseded_at {
+                let due = Key::DueBody { superseded_at, collection: self.id, id, revision };
+                batch.put(Space::Revisions, due.bytes(), Vec::new());
+            }
         }
     }
 
-    /// Writes the difference between two trees of a document, and gives what is stored of its winner after it.
-    /// `winner` is that of the tree before; `new` are the revisions that only the tree after has.
+    /// Stages the difference between a document's trees before and after a change. Returns the document's next state.
+    /// `winner` is the winner of the tree before; `new` holds the leaves that only the tree after has.
     #[allow(clippy::too_many_arguments)]
     pub(super) fn stage_tree<'a>(
         &self,
@@ -283,14 +211,15 @@ impl Collection {
         winner: Option<&Winner<'a>>,
         before: &RevisionTree,
         after: &RevisionTree,
-        new: Vec<NewLeaf<'a>>,
+        new: Vec<LeafContent<'a>>,
         keep_bodies: bool,
         batch: &mut Batch,
-    ) -> Result<After<'a>> {
+    ) -> Result<NextState<'a>> {
         let path = |tree: &RevisionTree, winner: Option<Leaf>| -> BTreeMap<u32, [u8; 16]> {
             let path = winner.map_or_else(Vec::new, |leaf| tree.path(&leaf.revision));
             path.into_iter().skip(1).map(|revision| (revision.generation, revision.hash)).collect()
         };
+        // The ancestors of the winner have a key each.
         let next = after.winner();
         let (old_path, new_path) = (path(before, before.winner()), path(after, next));
         for (&generation, hash) in &new_path {
@@ -301,6 +230,7 @@ impl Collection {
         for generation in old_path.keys().filter(|generation| !new_path.contains_key(generation)) {
             batch.delete(Space::Revisions, Key::Ancestor(self.id, id, *generation).bytes());
         }
+        // All other branches lie under one key.
         let (old_branches, new_branches) = (before.encode_branches(), after.encode_branches());
         let marks = Marks {
             branches: new_branches.is_some(),
@@ -313,6 +243,7 @@ impl Collection {
                 None => batch.delete(Space::Revisions, key),
             }
         }
+        // The bodies: the winner's lies in the record, those of other leaves under keys of their own.
         let mut result = None;
         for leaf in before.leaves() {
             let stays = after.leaf(&leaf.revision).is_some();
@@ -320,9 +251,9 @@ impl Collection {
             let kept = keep_bodies && after.contains(&leaf.revision);
             if let Some(winner) = winner.filter(|winner| winner.leaf.revision == leaf.revision) {
                 if wins {
-                    result = Some(self.kept_winner(winner, marks));
+                    result = Some(Winner { leaf: winner.leaf.clone(), marks }.into());
                 } else if stays {
-                    self.stage_body(id, leaf.revision, &winner.body(false), batch);
+                    self.stage_body(id, leaf.revision, &winner.leaf.body(false), batch);
                 } else {
                     self.stage_superseded(id, winner, kept, batch)?;
                 }
@@ -331,11 +262,12 @@ impl Collection {
             if stays && !wins {
                 continue;
             }
+            // This leaf did not win before. Now it wins, or it is a leaf no longer.
             let stored = read_body(snapshot, self.id, id, &leaf.revision)?;
             let Some(bytes) = stored else {
                 if wins && leaf.deleted {
                     let (doc, attachments) = (None, Cow::Borrowed(&[][..]));
-                    result = Some(After::Gone { doc, revision: leaf.revision, marks, attachments });
+                    result = Some(NextState::Deleted { doc, revision: leaf.revision, marks, attachments });
                 } else if !leaf.deleted {
                     return Err(Error::Damaged(format!("the body of the revision {}", leaf.revision)));
                 }
@@ -343,14 +275,14 @@ impl Collection {
             };
             let body = Body::parse(&bytes)?;
             if wins {
-                let promoted = NewLeaf {
+                let promoted = LeafContent {
                     revision: leaf.revision,
                     is_first: false,
                     deleted: leaf.deleted,
                     doc: body.doc.map(|doc| Cow::Owned(doc.as_bytes().to_vec())),
                     attachments: Cow::Owned(body.attachments.to_vec()),
                 };
-                result = Some(promoted.into_after(marks));
+                result = Some(Winner { leaf: promoted, marks }.into());
                 batch.delete(Space::Revisions, Key::Body(self.id, id, leaf.revision).bytes());
             } else if kept {
                 let body = Body { superseded_at: Some(clock::now_seconds()), ..body };
@@ -368,36 +300,21 @@ impl Collection {
                 blob::reference(batch, self.id, id, leaf.revision, &attachment::decode(&leaf.attachments)?);
             }
             if next.is_some_and(|next| next.revision == leaf.revision) {
-                result = Some(leaf.into_after(marks));
+                result = Some(Winner { leaf, marks }.into());
             } else {
-                self.stage_body(id, leaf.revision, &leaf.body(), batch);
+                self.stage_body(id, leaf.revision, &leaf.body(false), batch);
             }
         }
         match (result, next) {
             (Some(after), _) => Ok(after),
-            (None, None) => Ok(After::Purged),
+            (None, None) => Ok(NextState::Purged),
             (None, Some(leaf)) => Err(Error::Damaged(format!("the winning revision {}", leaf.revision))),
-        }
-    }
-
-    /// The same winner as before, with other marks.
-    fn kept_winner<'a>(&self, winner: &Winner<'a>, marks: Marks) -> After<'a> {
-        let doc = winner.doc.map(|doc| Cow::Borrowed(doc.as_bytes()));
-        let attachments = Cow::Borrowed(winner.attachments);
-        let revision = winner.leaf.revision;
-        match doc {
-            Some(doc) if !winner.leaf.deleted => {
-                // A first revision that the document gives is not stored.
-                let first = Revision::mint(None, false, winner.doc, winner.attachments);
-                let revision = (revision != first).then_some(revision);
-                After::Live { doc, revision, marks, attachments }
-            }
-            doc => After::Gone { doc, revision, marks, attachments },
         }
     }
 }
 
-/// What a deletion must keep of a document so that its exact `_id` is not lost: nothing, if its key bytes tell it.
+/// The document that a deletion must keep so that the exact `_id` is not lost; `None` if the key bytes alone restore
+/// it.
 pub(super) fn id_to_keep(id: &[u8], doc: Doc<'_>) -> Option<DocBuf> {
     let value = doc.get_raw("_id")?;
     let told = key::decode(id, &[], &[key::Direction::Ascending])

@@ -1,7 +1,7 @@
-//! Local documents: replicators note in them how far they are. They are not replicated, not in the change log, and their
-//! revisions only count.
+//! Local documents: replicators store their checkpoints in them. They are not replicated and not in the change log.
+//! Their revision is a counter.
 //!
-//! Stored: the count, then the document as BSON.
+//! Stored form: the counter, then the document as BSON.
 
 use super::{Collection, ReadView};
 use crate::error::{Error, Result};
@@ -17,14 +17,14 @@ const MAX_NAME_BYTES: usize = 16 * 1024;
 /// A local document.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LocalDocument {
-    /// The count in its revision, which is `0-` and this.
+    /// The counter. Clients see `0-` and the counter as the revision.
     pub revision: u64,
-    /// Its fields, without an `_id`.
+    /// The fields, without an `_id`.
     pub doc: DocBuf,
 }
 
 impl LocalDocument {
-    /// Reads a stored one.
+    /// Parses the stored form.
     pub(crate) fn parse(bytes: &[u8]) -> Result<LocalDocument> {
         let read = || {
             let (revision, doc) = read_number(bytes)?;
@@ -35,14 +35,14 @@ impl LocalDocument {
 }
 
 impl Collection {
-    /// The local document of that name (without `_local/`), as of now.
+    /// The local document of that name (without `_local/`).
     pub fn local(&self, name: &str) -> Result<Option<LocalDocument>> {
         let bytes = self.shared.engine.get(Space::Meta, &Key::Local(self.id, name.as_bytes()).bytes())?;
         bytes.map(|bytes| LocalDocument::parse(&bytes)).transpose()
     }
 
-    /// Stores a local document in place of what is there. Its count is one above `previous`, which the client names:
-    /// as in CouchDB, nobody checks it.
+    /// Stores a local document, and replaces the one of that name. Its counter is one above `previous`, which the
+    /// client gives and which is not checked, as in CouchDB.
     pub fn put_local(&self, name: &str, doc: Doc<'_>, previous: Option<u64>) -> Result<(u64, CommitId)> {
         if name.len() > MAX_NAME_BYTES || doc.as_bytes().len() > MAX_DOCUMENT_BYTES {
             return Err(Error::refused(code::BSON_OBJECT_TOO_LARGE, "the local document is too large"));
@@ -52,7 +52,7 @@ impl Collection {
         write_number(&mut value, revision);
         value.extend_from_slice(doc.as_bytes());
         let mut batch = Batch::new();
-        // A replicator that only deletes goes on noting how far it is.
+        // On a full disk a replicator that only transfers deletions can still store its checkpoints.
         if self.shared.engine.writable().is_err() && self.local(name)?.is_some() {
             batch.take_reserve();
         }
@@ -79,8 +79,7 @@ impl Collection {
 }
 
 impl ReadView {
-    /// Shows the local documents whose names lie between the bounds, in the order of their bytes, until `show` says to
-    /// stop.
+    /// Passes the local documents whose names lie between the bounds to `show`, in byte order, until it breaks.
     pub fn scan_local(
         &self,
         from: Bound<&str>,

@@ -1,15 +1,20 @@
 //! A collection: documents clustered by `_id`, their revisions, change log and indexes.
 //!
 //! Invariants:
-//! - A write of one document holds that document's lock, then those of the unique keys it takes, then the collection's
-//!   sequence while the batch is committed: so changes become visible in the order of their sequences.
-//! - A write passes the collection's write gate ([`Collection::begin_write`]) before it looks at the indexes and holds it
-//!   until it is committed. A change of the schema closes the gate ([`Collection::stop_writes`]): it waits for the writes
-//!   under way, and every later write sees the new schema.
-//! - Readers see the schema without passing the gate: a change of the schema does not hold them up.
+//! - A writer holds the document's lock, then the locks of the unique keys that it takes, then the collection's
+//!   sequence while the batch is committed. So changes become visible in the order of their sequences.
+//! - A writer passes the collection's write gate ([`Collection::begin_write`]) before it reads the schema, and holds it
+//!   until its batch is committed. A schema change closes the gate ([`Collection::stop_writes`]): it waits for the
+//!   running writes, and every later write sees the new schema.
+//! - Readers read the schema without passing the gate. A schema change does not block them.
+//!
+//! Reading order: `read`; `write_gate`, `document` and `entries`, the parts of every write; `document_state`, `lineage`
+//! and `stage`, which make a change of one document; `write` (MongoDB's edits), `revisions` (CouchDB's edits) and
+//! `purge`, which call them; `history`, `expire`, `capped`, `local` and `settings`.
 
 mod capped;
 mod document;
+mod document_state;
 mod entries;
 mod expire;
 mod history;
@@ -17,6 +22,8 @@ mod lineage;
 mod local;
 mod purge;
 mod read;
+mod recover;
+mod retention;
 mod revisions;
 mod sequence;
 mod settings;
@@ -24,13 +31,17 @@ mod stage;
 mod write;
 mod write_gate;
 
-pub use document::{check_insert, document_id, id_key, with_id_in_front};
+pub use document::{check_insert, id_key};
+pub(crate) use document::{document_id, with_id_in_front};
 pub(crate) use entries::{natural_key, split_unique_value, unique_value};
+pub(crate) use expire::DueBody;
 pub use history::RevisedDocument;
 pub use local::LocalDocument;
-pub use read::{IndexEntry, ReadView, StoredDocument};
 pub(crate) use read::{RawEntry, damaged_entry};
+pub use read::{ReadView, StoredDocument};
+pub(crate) use recover::{Recovered, Recovery};
 pub use revisions::{Base, RevisionEdit, RevisionOutcome, RevisionReport};
+pub(crate) use sequence::Note;
 pub(crate) use settings::read_setting;
 pub use write::{Edit, InsertReport, WriteOptions, Written};
 pub(crate) use write_gate::StoppedWrites;
@@ -39,35 +50,36 @@ use crate::catalog::CatalogEntry;
 use crate::error::{Error, Result};
 use crate::feed::{UpdateFlag, Watchers};
 use crate::index::{Index, IndexSpec};
-use crate::keys::{self, CollectionId};
+use crate::keys::CollectionId;
 use crate::namespace::Namespace;
 use crate::options::CollectionOptions;
 use crate::store::Shared;
-use diwan_kv::{Direction, Engine, KeyRange, Space};
 use parking_lot::{Mutex, RwLock};
 use sequence::Sequence;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// What may change of a collection while it is in use.
+/// The options and indexes of a collection. A schema change replaces them as a whole.
 #[derive(Clone, Debug)]
 pub struct Schema {
-    /// The options.
+    /// The collection's options.
     pub options: Arc<CollectionOptions>,
-    /// All indexes, the one on `_id` first, those still being built among them.
+    /// All indexes, the one on `_id` first. Includes indexes that are being built.
     pub indexes: Vec<Arc<Index>>,
-    /// The collection was dropped: writes through an old handle are refused.
+    /// Whether ancestors of revisions and tombstones are kept, for HTTP clients and replicators.
+    pub(crate) history: bool,
+    /// The collection was dropped. Writes through old handles are refused.
     pub(crate) dropped: bool,
 }
 
 impl Schema {
-    /// The indexes with entries of their own: all but the one on `_id`.
+    /// The indexes that have entries: all but the one on `_id`.
     pub(crate) fn secondary(&self) -> &[Arc<Index>] {
         self.indexes.get(1..).unwrap_or_default()
     }
 
-    /// Changes the specification of the index that `which` chooses, but not its entries. Gives the index as it was; `None`
-    /// if there is no such index.
+    /// Changes the specification of the first index that `which` accepts, but not its entries. Returns the index as it
+    /// was; `None` if there is no such index.
     pub fn modify_index(
         &mut self,
         which: impl Fn(&Index) -> bool,
@@ -79,40 +91,51 @@ impl Schema {
     }
 }
 
-/// A handle on a collection. Stays valid when the collection is renamed; refuses writes when it is dropped.
+/// A handle on a collection. It stays valid when the collection is renamed. It refuses writes after a drop.
 pub struct Collection {
     pub(crate) shared: Arc<Shared>,
     pub(crate) id: CollectionId,
     uuid: [u8; 16],
     created: Option<i64>,
     name: RwLock<Namespace>,
-    /// The schema as readers see it; written with the gate closed.
+    /// The schema that readers see. It is replaced while the gate is closed.
     pub(crate) schema: RwLock<Arc<Schema>>,
-    /// Held shared by each write, alone by a change of the schema; holds the schema as writers see it.
+    /// The write gate: each writer holds it shared, a schema change exclusively. Holds the schema that writers see.
     gate: RwLock<Arc<Schema>>,
     pub(crate) sequence: Sequence,
-    /// Held by whoever builds indexes, or removes deletions from the change log.
+    /// Held by an index build, and by the expiry of tombstones, which removes deletions that a build needs from the
+    /// log.
     pub(crate) building: Mutex<()>,
-    /// Held while the oldest documents of a capped collection are removed.
+    /// Held while the oldest documents of a capped collection are deleted.
     trimming: Mutex<()>,
-    /// The greatest id that was ever inserted, or one above it, as key bytes.
-    greatest_id: Mutex<Vec<u8>>,
+    /// Where the expiry of tombstones continues, if a round is under way. Upkeep holds the lock while it works.
+    expiry: Mutex<Option<expire::Expiry>>,
+    /// An upper bound of all ids ever inserted, as key bytes. `None` until it is needed.
+    greatest_id: Mutex<Option<Vec<u8>>>,
     settings: settings::Settings,
-    /// Who waits for changes.
+    /// Whether it is on disk that the collection [keeps history](retention).
+    history_durable: AtomicBool,
+    /// The subscribers to changes.
     pub(crate) watchers: Arc<Watchers>,
-    /// How often a design document was written or deleted since this was opened.
+    /// How many writes of design documents were committed since the start.
     designs: AtomicU64,
-    /// Whether the store's list of updated databases names it.
+    /// Whether the store's list of updated databases contains this collection.
     pub(crate) update_flag: UpdateFlag,
 }
 
 impl Collection {
-    pub(crate) fn open(shared: Arc<Shared>, name: Namespace, entry: CatalogEntry) -> Result<Collection> {
+    pub(crate) fn open(
+        shared: Arc<Shared>,
+        name: Namespace,
+        entry: CatalogEntry,
+        recovered: Recovered,
+    ) -> Result<Collection> {
         let capped = entry.options.capped.is_some();
-        let sequence = Sequence::recover(shared.engine.as_ref(), entry.id, capped)?;
-        let settings = settings::Settings::read(shared.engine.as_ref(), entry.id)?;
-        let greatest_id = greatest_id(shared.engine.as_ref(), entry.id)?;
-        let schema = Schema { options: entry.options, indexes: entry.indexes, dropped: false };
+        let Recovered { note, exact, settings } = recovered;
+        let sequence = Sequence::recover(shared.engine.as_ref(), entry.id, capped, note, exact)?;
+        let greatest_id = (sequence.last() == 0).then(Vec::new);
+        let schema =
+            Schema { options: entry.options, indexes: entry.indexes, history: entry.history, dropped: false };
         let schema = Arc::new(schema);
         Ok(Collection {
             shared,
@@ -125,15 +148,17 @@ impl Collection {
             sequence,
             building: Mutex::new(()),
             trimming: Mutex::new(()),
+            expiry: Mutex::default(),
             greatest_id: Mutex::new(greatest_id),
+            history_durable: AtomicBool::new(entry.history),
             watchers: Arc::default(),
             designs: AtomicU64::new(0),
             update_flag: UpdateFlag::default(),
-            settings,
+            settings: settings::Settings::new(settings),
         })
     }
 
-    /// The collection's name as of now.
+    /// The collection's current name.
     pub fn namespace(&self) -> Namespace {
         self.name.read().clone()
     }
@@ -148,28 +173,27 @@ impl Collection {
         self.uuid
     }
 
-    /// When it was created, in microseconds since the Unix epoch, if that is known.
+    /// When the collection was created, in microseconds since the Unix epoch; `None` if an older version created it.
     pub fn created(&self) -> Option<i64> {
         self.created
     }
 
-    /// Options and indexes as of now.
+    /// The current options and indexes.
     pub fn schema(&self) -> Arc<Schema> {
         self.schema.read().clone()
     }
 
-    /// How many documents there are.
+    /// The number of documents.
     pub fn count(&self) -> u64 {
         self.sequence.count()
     }
 
-    /// How many deleted documents are remembered.
+    /// The number of tombstones of deleted documents.
     pub fn deleted_count(&self) -> u64 {
         self.sequence.deleted()
     }
 
-    /// How many bytes of BSON the documents take. Exact while the server runs and after a clean stop; after a kill
-    /// counted from the last note of it.
+    /// How many bytes of BSON the documents take.
     pub fn data_bytes(&self) -> u64 {
         self.sequence.bytes()
     }
@@ -179,13 +203,14 @@ impl Collection {
         self.sequence.last()
     }
 
-    /// Another number after each change of a design document (one whose id begins with `_design/`). Who asks before taking
-    /// a view knows from the same number later that the view's design documents are still those.
+    /// A number that increases with each change of a design document (one whose id begins with `_design/`). A caller
+    /// that reads it before it takes a view, and reads the same number later, knows that the design documents are
+    /// unchanged.
     pub fn design_version(&self) -> u64 {
         self.designs.load(Ordering::SeqCst)
     }
 
-    /// The catalog's entry with this schema.
+    /// The collection's catalog entry with this schema.
     pub(crate) fn catalog_entry(&self, schema: &Schema) -> CatalogEntry {
         CatalogEntry {
             id: self.id,
@@ -193,10 +218,11 @@ impl Collection {
             created: self.created,
             options: schema.options.clone(),
             indexes: schema.indexes.clone(),
+            history: schema.history,
         }
     }
 
-    /// The numbers under which the collection's keys lie, those of its indexes and views among them.
+    /// The numbers that prefix the collection's keys: its own, those of its indexes and of its view indexes.
     pub(crate) fn numbers(&self) -> Result<Vec<u32>> {
         let schema = self.schema();
         let indexes = schema.indexes.iter().map(|index| index.id.0);
@@ -207,21 +233,4 @@ impl Collection {
     pub(crate) fn dropped_error(&self) -> Error {
         Error::CollectionDropped(self.namespace())
     }
-}
-
-/// The greatest id that a document or a tombstone has.
-fn greatest_id(engine: &dyn Engine, collection: CollectionId) -> Result<Vec<u8>> {
-    let prefix = keys::collection_prefix(collection);
-    let snapshot = engine.snapshot();
-    let mut greatest = Vec::new();
-    for space in [Space::Records, Space::Revisions] {
-        let newest = snapshot.scan(space, KeyRange::prefix(&prefix), Direction::Reverse).next();
-        if let Some((key, _)) = newest.transpose()? {
-            // What is not a revision's key is still not below its id.
-            let rest = &key[prefix.len()..];
-            let id = keys::RevisionKey::split(rest).filter(|_| space == Space::Revisions);
-            greatest = greatest.max(id.map_or(rest, |(id, _)| id).to_vec());
-        }
-    }
-    Ok(greatest)
 }

@@ -1,30 +1,31 @@
-//! Purging: revisions go as if they had never been, and nobody is told but the readers of the change log.
+//! Purging: removes revisions without a trace in the revision tree. Replicators do not see it. Readers of the change
+//! log see a change of kind [`Purge`](crate::ChangeKind::Purge) if the document has no revision left.
 
+use super::document_state::Winner;
 use super::entries::{UniqueChanges, index_keys, unique_locks};
 use super::history::read_tree;
-use super::lineage::Winner;
-use super::stage::{Before, Staged};
+use super::stage::StagedChange;
 use super::{Collection, Schema};
 use crate::blob::{self, attachment};
 use crate::error::Result;
 use crate::keys::{self, Key, RevisionKey};
 use crate::record::Body;
 use crate::revision::Revision;
-use crate::revision_tree::RevisionTree;
+use crate::revision::tree::RevisionTree;
 use diwan_kv::{Batch, Bytes, KeyRange, Snapshot, Space};
 use diwan_value::Doc;
 use std::ops::ControlFlow;
 
 impl Collection {
-    /// Removes leaves of a document with what led to them alone; gives those that were leaves. When no leaf is left, the
-    /// document is gone, and a [`ChangeKind::Purge`](crate::ChangeKind::Purge) tells so.
+    /// Removes leaves of a document, with the ancestors that lead to no other leaf. Returns those of `revisions` that
+    /// were leaves. A document without leaves no longer exists.
     pub fn purge(&self, id: &[u8], revisions: &[Revision]) -> Result<Vec<Revision>> {
         let turn = self.begin_write()?;
         let schema: &Schema = &turn;
         let _id = self.shared.documents.lock_one(self.id.0, id);
         let current = self.current(id)?;
-        let before = current.read()?;
-        let Some(winner) = Winner::of(&before) else { return Ok(Vec::new()) };
+        let stored = current.parse()?;
+        let Some(winner) = Winner::of(&stored) else { return Ok(Vec::new()) };
         let snapshot = self.shared.engine.snapshot();
         let old_tree = read_tree(snapshot.as_ref(), self.id, id, &winner)?;
         let mut new_tree = old_tree.clone();
@@ -32,9 +33,10 @@ impl Collection {
         if removed.is_empty() {
             return Ok(removed);
         }
+        // A purge frees space, so it may use the reserve of a full disk.
         let mut batch = Batch::new();
         batch.take_reserve();
-        let after = self.stage_tree(
+        let next = self.stage_tree(
             snapshot.as_ref(),
             id,
             Some(&winner),
@@ -45,29 +47,27 @@ impl Collection {
             &mut batch,
         )?;
         self.stage_forgotten_bodies(snapshot.as_ref(), id, &old_tree, &new_tree, &mut batch)?;
-        let old_keys = match &before {
-            Before::Live(record) => Some(index_keys(schema, record.doc)?),
-            _ => None,
-        };
-        let new_keys = after.doc().map(|doc| index_keys(schema, doc)).transpose()?;
+        // Another leaf may win now, so the document may have other index entries.
+        let old_keys = stored.record().map(|record| index_keys(schema, record.doc)).transpose()?;
+        let new_keys = next.doc().map(|doc| index_keys(schema, doc)).transpose()?;
         let both = [&old_keys, &new_keys].into_iter().flatten();
         let _uniques = self.shared.unique_keys.lock_many(both.flat_map(|keys| unique_locks(schema, keys)));
         let mut uniques = UniqueChanges::default();
         self.stage_index_changes(
             schema,
             id,
-            after.doc().unwrap_or(Doc::EMPTY),
+            next.doc().unwrap_or(Doc::EMPTY),
             old_keys.as_deref(),
             new_keys.as_deref(),
             &mut uniques,
             &mut batch,
         )?;
         uniques.write_to(&mut batch);
-        self.commit(schema, batch, vec![Staged::new(id, &before, after)])?;
+        self.commit(schema, batch, vec![StagedChange::new(id, &stored, next)])?;
         Ok(removed)
     }
 
-    /// Removes the bodies of superseded revisions that are no longer in the tree.
+    /// Stages the deletion of bodies of superseded revisions that are no longer in the tree.
     fn stage_forgotten_bodies(
         &self,
         snapshot: &dyn Snapshot,

@@ -1,4 +1,4 @@
-//! Reading a collection as of one moment.
+//! Reading a collection: views of it as of one moment, and stored documents.
 
 use super::{Collection, Schema, split_unique_value};
 use crate::change::Change;
@@ -30,7 +30,7 @@ impl StoredDocument {
 
     /// The record.
     pub fn record(&self) -> Record<'_> {
-        // Checked when this was made.
+        // The constructor has parsed the bytes, so this cannot fail.
         Record::parse(&self.bytes).unwrap_or_else(|_| Record::empty())
     }
 
@@ -40,13 +40,11 @@ impl StoredDocument {
     }
 }
 
-/// One entry of an index, split.
+/// One entry of an index, split into its parts.
 #[derive(Clone, Debug)]
-pub struct IndexEntry {
+pub(crate) struct IndexEntry {
     /// The key bytes, without the index's prefix and without the id.
     pub key: Vec<u8>,
-    /// What restores the exact values.
-    pub types: Vec<u8>,
     /// The key bytes of the document's `_id`.
     pub id: Vec<u8>,
 }
@@ -61,9 +59,9 @@ pub struct ReadView {
 }
 
 impl Collection {
-    /// The collection as of now. One that was dropped is empty, though not all its keys may be deleted yet.
+    /// A view of the collection as of now. A dropped collection is empty, even if its keys are not deleted yet.
     pub fn view(self: &Arc<Self>) -> ReadView {
-        // Held until the snapshot is taken, so that no index of this schema has been dropped and emptied before.
+        // The schema is locked until the snapshot is taken, so that no index of it is dropped and emptied in between.
         let schema = self.schema.read();
         let snapshot = match schema.dropped {
             true => MemoryEngine::new().snapshot(),
@@ -77,7 +75,7 @@ impl Collection {
         }
     }
 
-    /// The document with this id as of now: the shortest way to one document.
+    /// The document with this id as of now, without a view.
     pub fn get(&self, id: &[u8]) -> Result<Option<StoredDocument>> {
         let bytes = self.shared.engine.get(Space::Records, &Key::Record(self.id, id).bytes())?;
         bytes.map(StoredDocument::new).transpose()
@@ -102,7 +100,7 @@ impl ReadView {
     }
 
     /// The entries of a raw range of an index.
-    pub fn scan_index(
+    pub(crate) fn scan_index(
         &self,
         index: &Arc<Index>,
         range: KeyRange,
@@ -113,11 +111,11 @@ impl ReadView {
             let (key, value) = pair?;
             let entry = RawEntry::new(&index, &key, &value)?;
             let (key, id) = entry.split(&index)?;
-            Ok(IndexEntry { key: key.to_vec(), types: entry.types.to_vec(), id: id.to_vec() })
+            Ok(IndexEntry { key: key.to_vec(), id: id.to_vec() })
         })
     }
 
-    /// Shows the documents whose ids' key bytes lie in `ids`, in their order, until `show` breaks.
+    /// Passes the documents whose ids' key bytes lie in `ids` to `show`, in their order, until it breaks.
     pub fn documents(
         &self,
         ids: &KeyRange,
@@ -156,7 +154,7 @@ impl ReadView {
         failure.map_or(Ok(()), Err)
     }
 
-    /// How many entries the change log has after sequence `since`; counts no further than `most`.
+    /// How many entries the change log has after sequence `since`. Stops counting at `most`.
     pub fn changes_left(&self, since: u64, most: u64) -> Result<u64> {
         let mut count = 0;
         if most > 0 {
@@ -169,7 +167,8 @@ impl ReadView {
         Ok(count)
     }
 
-    /// Shows the changes after sequence `since` in their order: for each document its newest only.
+    /// Passes the changes after sequence `since` to `show` in their order, until it returns false. The log holds only
+    /// the newest change of each document.
     pub fn changes(&self, since: u64, mut show: impl FnMut(Change<'_>) -> Result<bool>) -> Result<()> {
         let range = keys::changes_after(self.collection.id, since);
         for pair in self.snapshot.scan(Space::Log, range, Direction::Forward) {
@@ -186,20 +185,20 @@ impl ReadView {
     }
 }
 
-/// One entry of an index, viewed.
+/// A borrowed entry of an index.
 #[derive(Clone, Copy)]
 pub(crate) struct RawEntry<'a> {
-    /// Begins with the key; behind it may be the id.
+    /// The key. In an index that is not unique, the id follows it.
     pub key: &'a [u8],
-    /// What restores the exact values of the key.
+    /// The type bytes, which restore the exact values of the key.
     pub types: &'a [u8],
-    /// The id, where it does not lie behind the key.
+    /// The id, in a unique index.
     id: Option<&'a [u8]>,
     raw: &'a [u8],
 }
 
 impl<'a> RawEntry<'a> {
-    /// Views a raw pair of an index.
+    /// Parses a raw pair of an index.
     pub fn new(index: &Index, raw: &'a [u8], value: &'a [u8]) -> Result<RawEntry<'a>> {
         let (_, key) = read_number(raw).ok_or_else(|| damaged_entry(raw))?;
         let (id, types) = match index.spec.unique {
@@ -209,7 +208,7 @@ impl<'a> RawEntry<'a> {
         Ok(RawEntry { key, types, id, raw })
     }
 
-    /// The key alone, and the id.
+    /// The key without the id, and the id.
     pub fn split(&self, index: &Index) -> Result<(&'a [u8], &'a [u8])> {
         if let Some(id) = self.id {
             return Ok((self.key, id));
@@ -219,7 +218,7 @@ impl<'a> RawEntry<'a> {
     }
 }
 
-/// The error of an index's pair that is none.
+/// The error of a pair that is no valid entry of an index.
 pub(crate) fn damaged_entry(raw: &[u8]) -> Error {
     Error::Damaged(keys::describe(Space::Indexes, raw))
 }

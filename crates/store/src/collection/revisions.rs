@@ -1,13 +1,14 @@
-//! The CouchDB way in which documents change: edits that name the revision they follow, each for itself.
+//! Writes from CouchDB: edits that name the revision they follow. Each succeeds or fails on its own.
 //!
-//! As many edits as fit go into one batch. What an edit makes of a document is worked out under the document's lock,
-//! from its winner alone where that is enough, else from its whole tree.
+//! Many edits share one batch. For each, under the document's lock, [`plan_edit`](Collection::plan_edit) decides what
+//! it does, from the document's winner where that is enough and else from its whole tree.
 
 use super::document::{check_document, check_validator, id_key};
+use super::document_state::{LeafContent, NextState, StoredState, Winner};
 use super::entries::{UniqueChanges, index_keys, unique_locks};
 use super::history::{read_body, read_tree};
-use super::lineage::{NewLeaf, Winner, id_to_keep};
-use super::stage::{After, Before, Staged};
+use super::lineage::id_to_keep;
+use super::stage::StagedChange;
 use super::{Collection, Schema};
 use crate::blob::{self, Attachment, attachment};
 use crate::error::{Error, Result};
@@ -15,25 +16,26 @@ use crate::index::IndexKeys;
 use crate::keys::Key;
 use crate::record::{Body, Marks};
 use crate::revision::Revision;
-use crate::revision_tree::Merge;
+use crate::revision::tree::Merge;
 use diwan_kv::{Batch, CommitId, Space};
 use diwan_query::code;
 use diwan_value::{Doc, DocBuilder, Value};
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-/// What an edit builds on.
+/// The revision that an edit follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Base {
-    /// Nothing: there must be no document, or a deleted one, whose deletion the edit then follows.
+    /// None: the document must not exist. If it was deleted, the edit follows the deletion.
     New,
-    /// This revision, which must be a leaf of a document that is not deleted.
+    /// This revision. It must be a leaf, and the document must not be deleted.
     Leaf(Revision),
-    /// Whatever there is: the edit was made elsewhere, and its revision is given. It is merged with what is known.
+    /// The edit was made on another server and has its revision already. Its history is merged into the document's
+    /// tree.
     Graft {
         /// The revision of the edit.
         revision: Revision,
-        /// The hashes of the revisions before it, newest first, as far as they are known.
+        /// The hashes of its known ancestors, newest first.
         ancestors: Vec<[u8; 16]>,
     },
 }
@@ -43,71 +45,78 @@ pub enum Base {
 pub struct RevisionEdit<'a> {
     /// The document's `_id`.
     pub id: Value<'a>,
-    /// What it builds on.
+    /// The revision that the edit follows.
     pub base: Base,
-    /// Whether it deletes the document, or its branch of it.
+    /// Whether the edit deletes the document, or one branch of it.
     pub deleted: bool,
-    /// The document, with the same `_id` or without one. A deletion may have fields too.
+    /// The document, with the same `_id` or without one. A deletion may have other fields too.
     pub doc: Doc<'a>,
-    /// All attachments that the document has after the edit. A `revpos` of [`blob::THIS_EDIT`] stands for the edit's
+    /// All attachments of the document after the edit. A `revpos` of [`blob::THIS_EDIT`] is replaced by the edit's
     /// generation.
     pub attachments: Vec<Attachment>,
 }
 
-/// What became of an edit.
+/// The result of an edit.
 #[derive(Clone, Debug)]
 pub enum RevisionOutcome {
-    /// It was made, as this revision.
+    /// The edit was stored under this revision.
     Written(Revision),
-    /// The revision was there already.
+    /// The document had this revision already.
     Known(Revision),
-    /// What it builds on is not a leaf, or there is a document already.
+    /// The revision that the edit names is not a leaf, or the document exists already.
     Conflict,
-    /// It cannot be stored.
+    /// The edit cannot be stored.
     Refused(Error),
 }
 
-/// What became of several edits.
+/// The results of several edits.
 #[derive(Debug, Default)]
 pub struct RevisionReport {
-    /// Of each edit, in their order.
+    /// The result of each edit, in the order of the edits.
     pub outcomes: Vec<RevisionOutcome>,
-    /// The last commit, for who wants to wait until it is durable.
+    /// The last commit, for a caller that waits until it is durable.
     pub commit: Option<CommitId>,
 }
 
-/// How many edits one batch makes at most, and how many bytes of documents.
+/// How many edits, and how many bytes of documents, one batch takes at most.
 const BATCH_EDITS: usize = 1000;
 const BATCH_BYTES: usize = 4 << 20;
 
-/// An edit whose form is in order.
+/// How many copies of the old or new document are in memory during a write.
+const COPIES: usize = 2;
+
+/// An edit whose arguments have been checked.
 struct Ready<'a> {
+    /// Its index among the request's edits.
     at: usize,
     edit: &'a RevisionEdit<'a>,
     id: Vec<u8>,
-    /// The document with its `_id` in front.
+    /// The document with its `_id` as the first field.
     doc: Cow<'a, [u8]>,
 }
 
 /// The index entries of a document before an edit and after it.
 type BothKeys = (Option<Vec<IndexKeys>>, Option<Vec<IndexKeys>>);
 
-/// What an edit comes to.
-enum Verdict<'a> {
-    Done(RevisionOutcome),
-    Write { after: After<'a>, writes: Batch, outcome: RevisionOutcome },
+/// The effect of an edit, decided from the document's stored state.
+enum EditPlan<'a> {
+    /// Nothing is written.
+    Settled(RevisionOutcome),
+    /// The batch `writes` holds the revisions beside the winner. `next` and the index entries are still to be staged.
+    Write { next: NextState<'a>, writes: Batch, outcome: RevisionOutcome },
 }
 
 impl Collection {
-    /// Makes edits, each for itself: that one is refused says nothing of the others. Edits of the same document are made
-    /// in their order. `keep_bodies` keeps what they supersede readable for a while, see
-    /// [`Collection::compact_bodies`].
+    /// Makes edits. Each succeeds or fails on its own. Edits of the same document are made in their order.
+    /// `keep_bodies` keeps the bodies of superseded revisions until they expire or until [`Collection::compact_bodies`]
+    /// removes them.
     pub fn edit_revisions(&self, edits: &[RevisionEdit<'_>], keep_bodies: bool) -> Result<RevisionReport> {
+        self.keep_history()?;
         let mut outcomes: Vec<Option<RevisionOutcome>> = vec![None; edits.len()];
         let mut commit = None;
         let mut batch: Vec<Ready<'_>> = Vec::with_capacity(edits.len().min(BATCH_EDITS));
         let mut seen: HashSet<Vec<u8>> = HashSet::new();
-        // Ids that only rise do not repeat.
+        // A batch must not hold two edits of one document. Strictly ascending ids need no set to prove that.
         let (mut bytes, mut rising) = (0, true);
         for (at, edit) in edits.iter().enumerate() {
             let ready = match prepare(at, edit) {
@@ -140,6 +149,7 @@ impl Collection {
         Ok(RevisionReport { outcomes, commit })
     }
 
+    /// Makes one batch of edits of different documents.
     fn edit_batch(
         &self,
         edits: &[Ready<'_>],
@@ -150,12 +160,16 @@ impl Collection {
         let schema: &Schema = &turn;
         let _ids =
             self.shared.documents.lock_many(edits.iter().map(|ready| (self.id.0, ready.id.as_slice())));
+        // The parsed states borrow these bytes, so all of them are read first.
         let mut currents = Vec::with_capacity(edits.len());
         for ready in edits {
             currents.push(self.current(&ready.id)?);
         }
+        let bytes =
+            edits.iter().zip(&currents).map(|(ready, old)| ready.doc.len() + old.len()).sum::<usize>();
+        let _pass = self.shared.large_writes.enter(COPIES * bytes);
         let full = self.shared.engine.writable().err().filter(diwan_kv::Error::is_out_of_space);
-        // What a deletion supersedes would take as much room as it makes.
+        // On a full disk a kept body would take the space that its deletion frees.
         let keep_bodies = keep_bodies && full.is_none();
         let mut planned = Vec::with_capacity(edits.len());
         for (ready, current) in edits.iter().zip(&currents) {
@@ -163,27 +177,23 @@ impl Collection {
                 outcomes[ready.at] = Some(RevisionOutcome::Refused(full.clone().into()));
                 continue;
             }
-            let verdict = current.read().and_then(|before| {
-                let verdict = self.judge(schema, ready, &before, keep_bodies)?;
-                let Verdict::Write { after, writes, outcome } = verdict else {
-                    return Ok((before, verdict, None, None));
-                };
-                let old = match &before {
-                    Before::Live(record) => Some(index_keys(schema, record.doc)?),
-                    _ => None,
-                };
-                let new = after.doc().map(|doc| index_keys(schema, doc)).transpose()?;
-                Ok((before, Verdict::Write { after, writes, outcome }, old, new))
+            let plan = current.parse().and_then(|stored| {
+                let plan = self.plan_edit(schema, ready, &stored, keep_bodies)?;
+                let EditPlan::Write { next, .. } = &plan else { return Ok((stored, plan, (None, None))) };
+                let old = stored.record().map(|record| index_keys(schema, record.doc)).transpose()?;
+                let new = next.doc().map(|doc| index_keys(schema, doc)).transpose()?;
+                Ok((stored, plan, (old, new)))
             });
-            match verdict {
-                Ok((_, Verdict::Done(outcome), ..)) => outcomes[ready.at] = Some(outcome),
-                Ok((before, Verdict::Write { after, writes, outcome }, old, new)) => {
-                    planned.push((ready, before, after, writes, outcome, (old, new)));
+            match plan {
+                Ok((_, EditPlan::Settled(outcome), _)) => outcomes[ready.at] = Some(outcome),
+                Ok((stored, EditPlan::Write { next, writes, outcome }, keys)) => {
+                    planned.push((ready, stored, next, writes, outcome, keys));
                 }
                 Err(error @ Error::Engine(_)) => return Err(error),
                 Err(error) => outcomes[ready.at] = Some(RevisionOutcome::Refused(error)),
             }
         }
+        // Locks of unique keys come after those of documents. All of them are taken at once, in one order.
         let keys: Vec<BothKeys> = planned.iter_mut().map(|plan| std::mem::take(&mut plan.5)).collect();
         let both = keys.iter().flat_map(|(old, new)| [old, new]).flatten();
         let _uniques = self.shared.unique_keys.lock_many(both.flat_map(|keys| unique_locks(schema, keys)));
@@ -193,14 +203,15 @@ impl Collection {
             batch.take_reserve();
         }
         let mut staged = Vec::with_capacity(planned.len());
-        for ((ready, before, after, writes, outcome, _), (old, new)) in planned.into_iter().zip(&keys) {
-            let described = after.doc().unwrap_or(Doc::EMPTY);
+        for ((ready, stored, next, writes, outcome, _), (old, new)) in planned.into_iter().zip(&keys) {
+            let described = next.doc().unwrap_or(Doc::EMPTY);
             let (old, new) = (old.as_deref(), new.as_deref());
             match self.stage_index_changes(schema, &ready.id, described, old, new, &mut uniques, &mut batch) {
+                // The plan's writes join the batch only now, so a refused edit leaves nothing in it.
                 Ok(()) => {
-                    self.note_id(&ready.id);
+                    self.note_id(&ready.id)?;
                     batch.append(writes);
-                    staged.push(Staged::new(&ready.id, &before, after));
+                    staged.push(StagedChange::new(&ready.id, &stored, next));
                     outcomes[ready.at] = Some(outcome);
                 }
                 Err(error @ Error::Engine(_)) => return Err(error),
@@ -212,36 +223,33 @@ impl Collection {
         }
         uniques.write_to(&mut batch);
         let commit = self.commit(schema, batch, staged)?;
-        // Trimming takes the locks of the documents that go.
-        drop((turn, _ids, _uniques));
+        // Trimming locks the documents that it deletes.
+        drop((turn, _ids, _uniques, _pass));
         self.trim_capped()?;
         Ok(Some(commit))
     }
 
-    /// Works out what an edit makes of a document.
-    fn judge<'a>(
+    /// Decides what an edit makes of a document, without writing anything.
+    fn plan_edit<'a>(
         &self,
         schema: &Schema,
         ready: &'a Ready<'a>,
-        before: &Before<'a>,
+        stored: &StoredState<'a>,
         keep_bodies: bool,
-    ) -> Result<Verdict<'a>> {
+    ) -> Result<EditPlan<'a>> {
         let edit = ready.edit;
         if !edit.deleted && !is_design(edit.id) {
-            let old = match before {
-                Before::Live(record) => Some(record.doc),
-                _ => None,
-            };
-            check_validator(schema, Doc::trusted(&ready.doc), old)?;
+            check_validator(schema, Doc::trusted(&ready.doc), stored.record().map(|record| record.doc))?;
         }
-        let winner = Winner::of(before);
+        let winner = Winner::of(stored);
         match (&edit.base, winner) {
             (Base::New, None) => {
                 let new = new_leaf(ready, None, None)?;
                 let mut writes = Batch::new();
                 self.stage_references(ready, &new, &mut writes)?;
                 let outcome = RevisionOutcome::Written(new.revision);
-                Ok(Verdict::Write { after: new.into_after(Marks::default()), writes, outcome })
+                let next = Winner { leaf: new, marks: Marks::default() }.into();
+                Ok(EditPlan::Write { next, writes, outcome })
             }
             (Base::New, Some(winner)) if winner.leaf.deleted && !edit.deleted => {
                 self.follow(ready, &winner, new_leaf(ready, Some(&winner.leaf.revision), None)?, keep_bodies)
@@ -251,24 +259,26 @@ impl Collection {
                     return self.follow(
                         ready,
                         &winner,
-                        new_leaf(ready, Some(leaf), winner.doc)?,
+                        new_leaf(ready, Some(leaf), winner.leaf.as_doc())?,
                         keep_bodies,
                     );
                 }
                 if !winner.marks.branches {
-                    return Ok(Verdict::Done(RevisionOutcome::Conflict));
+                    return Ok(EditPlan::Settled(RevisionOutcome::Conflict));
                 }
                 self.branch(ready, &winner, *leaf, keep_bodies)
             }
-            (Base::New | Base::Leaf(_), _) => Ok(Verdict::Done(RevisionOutcome::Conflict)),
+            // The document exists, or it does not, or it is deleted.
+            (Base::New | Base::Leaf(_), _) => Ok(EditPlan::Settled(RevisionOutcome::Conflict)),
             (Base::Graft { revision, ancestors }, None) => self.plant(ready, *revision, ancestors),
             (Base::Graft { revision, ancestors }, Some(winner)) => {
+                // The usual case of a replication: the next revision of a document without branches.
                 if !winner.marks.branches
                     && revision.generation == winner.leaf.revision.generation.saturating_add(1)
                     && ancestors.first() == Some(&winner.leaf.revision.hash)
                     && self.knows_oldest(&ready.id, revision, ancestors)?
                 {
-                    let new = grafted_leaf(ready, *revision, winner.doc)?;
+                    let new = grafted_leaf(ready, *revision, winner.leaf.as_doc())?;
                     return self.follow(ready, &winner, new, keep_bodies);
                 }
                 self.graft(ready, &winner, *revision, ancestors, keep_bodies)
@@ -276,8 +286,8 @@ impl Collection {
         }
     }
 
-    /// Whether the oldest of a history is an ancestor of the winner, whose child the history's revision is: then the
-    /// history tells nothing new of what came before.
+    /// Whether a history of a child of the winner adds no ancestors: its oldest revision is a known ancestor of the
+    /// winner.
     fn knows_oldest(&self, id: &[u8], revision: &Revision, ancestors: &[[u8; 16]]) -> Result<bool> {
         let Some((oldest, _)) = ancestors.split_last().filter(|(_, others)| !others.is_empty()) else {
             return Ok(true);
@@ -289,32 +299,32 @@ impl Collection {
         Ok(self.shared.engine.get(Space::Revisions, &key)?.is_some_and(|hash| *hash == oldest[..]))
     }
 
-    /// An edit that follows the winner.
+    /// Plans an edit that follows the winner.
     fn follow<'a>(
         &self,
         ready: &'a Ready<'a>,
         winner: &Winner<'a>,
-        new: NewLeaf<'a>,
+        new: LeafContent<'a>,
         keep_bodies: bool,
-    ) -> Result<Verdict<'a>> {
+    ) -> Result<EditPlan<'a>> {
         let mut writes = Batch::new();
         let outcome = RevisionOutcome::Written(new.revision);
-        let after = self.stage_child(&ready.id, winner, new, keep_bodies, &mut writes)?;
-        Ok(Verdict::Write { after, writes, outcome })
+        let next = self.stage_child(&ready.id, winner, new, keep_bodies, &mut writes)?;
+        Ok(EditPlan::Write { next, writes, outcome })
     }
 
-    /// An edit of a leaf that does not win.
+    /// Plans an edit that follows a leaf other than the winner.
     fn branch<'a>(
         &self,
         ready: &'a Ready<'a>,
         winner: &Winner<'a>,
         leaf: Revision,
         keep_bodies: bool,
-    ) -> Result<Verdict<'a>> {
+    ) -> Result<EditPlan<'a>> {
         let snapshot = self.shared.engine.snapshot();
         let before = read_tree(snapshot.as_ref(), self.id, &ready.id, winner)?;
         if before.leaf(&leaf).is_none() {
-            return Ok(Verdict::Done(RevisionOutcome::Conflict));
+            return Ok(EditPlan::Settled(RevisionOutcome::Conflict));
         }
         let body = read_body(snapshot.as_ref(), self.id, &ready.id, &leaf)?;
         let body = body.as_deref().map(Body::parse).transpose()?;
@@ -322,11 +332,11 @@ impl Collection {
         let outcome = RevisionOutcome::Written(new.revision);
         let mut after = before.clone();
         if after.merge(new.revision, new.deleted, &[leaf.hash]) != Merge::Added {
-            return Ok(Verdict::Done(RevisionOutcome::Conflict));
+            return Ok(EditPlan::Settled(RevisionOutcome::Conflict));
         }
         after.stem(self.revision_limit());
         let mut writes = Batch::new();
-        let after = self.stage_tree(
+        let next = self.stage_tree(
             snapshot.as_ref(),
             &ready.id,
             Some(winner),
@@ -336,16 +346,16 @@ impl Collection {
             keep_bodies,
             &mut writes,
         )?;
-        Ok(Verdict::Write { after, writes, outcome })
+        Ok(EditPlan::Write { next, writes, outcome })
     }
 
-    /// A document that comes from elsewhere and was not known here.
+    /// Plans an edit from another server of a document that has no revisions here.
     fn plant<'a>(
         &self,
         ready: &'a Ready<'a>,
         revision: Revision,
         ancestors: &[[u8; 16]],
-    ) -> Result<Verdict<'a>> {
+    ) -> Result<EditPlan<'a>> {
         let mut new = grafted_leaf(ready, revision, None)?;
         new.is_first = revision.generation == 1
             && !new.deleted
@@ -359,11 +369,11 @@ impl Collection {
         }
         let root = generation == revision.generation && generation > 1;
         self.stage_references(ready, &new, &mut writes)?;
-        let after = new.into_after(Marks { branches: false, root });
-        Ok(Verdict::Write { after, writes, outcome: RevisionOutcome::Written(revision) })
+        let next = Winner { leaf: new, marks: Marks { branches: false, root } }.into();
+        Ok(EditPlan::Write { next, writes, outcome: RevisionOutcome::Written(revision) })
     }
 
-    /// An edit from elsewhere that is merged with what is known.
+    /// Plans an edit from another server whose history is merged into the document's tree.
     fn graft<'a>(
         &self,
         ready: &'a Ready<'a>,
@@ -371,27 +381,28 @@ impl Collection {
         revision: Revision,
         ancestors: &[[u8; 16]],
         keep_bodies: bool,
-    ) -> Result<Verdict<'a>> {
+    ) -> Result<EditPlan<'a>> {
         let snapshot = self.shared.engine.snapshot();
         let before = read_tree(snapshot.as_ref(), self.id, &ready.id, winner)?;
         let mut after = before.clone();
         let merged = after.merge(revision, ready.edit.deleted, ancestors);
         if merged == Merge::Known {
-            return Ok(Verdict::Done(RevisionOutcome::Known(revision)));
+            return Ok(EditPlan::Settled(RevisionOutcome::Known(revision)));
         }
         let (new, outcome) = match merged {
             Merge::Added => {
-                let parent = winner.doc.filter(|_| ancestors.first() == Some(&winner.leaf.revision.hash));
+                let parent =
+                    winner.leaf.as_doc().filter(|_| ancestors.first() == Some(&winner.leaf.revision.hash));
                 (vec![grafted_leaf(ready, revision, parent)?], RevisionOutcome::Written(revision))
             }
             _ => (Vec::new(), RevisionOutcome::Known(revision)),
         };
         after.stem(self.revision_limit());
         if after == before {
-            return Ok(Verdict::Done(outcome));
+            return Ok(EditPlan::Settled(outcome));
         }
         let mut writes = Batch::new();
-        let after = self.stage_tree(
+        let next = self.stage_tree(
             snapshot.as_ref(),
             &ready.id,
             Some(winner),
@@ -401,10 +412,10 @@ impl Collection {
             keep_bodies,
             &mut writes,
         )?;
-        Ok(Verdict::Write { after, writes, outcome })
+        Ok(EditPlan::Write { next, writes, outcome })
     }
 
-    fn stage_references(&self, ready: &Ready<'_>, new: &NewLeaf<'_>, writes: &mut Batch) -> Result<()> {
+    fn stage_references(&self, ready: &Ready<'_>, new: &LeafContent<'_>, writes: &mut Batch) -> Result<()> {
         if !new.attachments.is_empty() {
             let attachments = attachment::decode(&new.attachments)?;
             blob::reference(writes, self.id, &ready.id, new.revision, &attachments);
@@ -413,28 +424,33 @@ impl Collection {
     }
 }
 
-/// The leaf that an edit makes, which follows `parent`. `old` is the parent's document.
+/// The leaf of an edit that follows `parent`. `old` is the parent's document.
 fn new_leaf<'a>(
     ready: &'a Ready<'a>,
     parent: Option<&Revision>,
     old: Option<Doc<'_>>,
-) -> Result<NewLeaf<'a>> {
+) -> Result<LeafContent<'a>> {
     let generation = parent.map_or(1, |parent| parent.generation.saturating_add(1));
     let mut leaf = unnamed_leaf(ready, generation, old);
-    // What a deletion keeps for its `_id` alone is no part of it.
+    // A document that a deletion keeps only to restore its `_id` is not part of the revision's hash.
     let hashed = leaf.doc.as_deref().map(Doc::trusted).filter(|doc| !leaf.deleted || has_fields(*doc));
     leaf.revision = Revision::mint(parent, leaf.deleted, hashed, &leaf.attachments);
     leaf.is_first = parent.is_none() && !leaf.deleted;
     Ok(leaf)
 }
 
-/// The leaf of an edit that was made elsewhere.
-fn grafted_leaf<'a>(ready: &'a Ready<'a>, revision: Revision, old: Option<Doc<'_>>) -> Result<NewLeaf<'a>> {
-    Ok(NewLeaf { revision, ..unnamed_leaf(ready, revision.generation, old) })
+/// The leaf of an edit that was made on another server.
+fn grafted_leaf<'a>(
+    ready: &'a Ready<'a>,
+    revision: Revision,
+    old: Option<Doc<'_>>,
+) -> Result<LeafContent<'a>> {
+    Ok(LeafContent { revision, ..unnamed_leaf(ready, revision.generation, old) })
 }
 
-/// All of a leaf but its revision. Numbers that JSON changed the type of get back that of the document before.
-fn unnamed_leaf<'a>(ready: &'a Ready<'a>, generation: u32, old: Option<Doc<'_>>) -> NewLeaf<'a> {
+/// A leaf without the hash of its revision. Numbers that JSON turned into another type get the type back that they have
+/// in `old`.
+fn unnamed_leaf<'a>(ready: &'a Ready<'a>, generation: u32, old: Option<Doc<'_>>) -> LeafContent<'a> {
     let edit = ready.edit;
     let given = Doc::trusted(&ready.doc);
     let doc = match edit.deleted && !has_fields(given) {
@@ -455,7 +471,7 @@ fn unnamed_leaf<'a>(ready: &'a Ready<'a>, generation: u32, old: Option<Doc<'_>>)
         }
     };
     let revision = Revision { generation, hash: [0; 16] };
-    NewLeaf { revision, is_first: false, deleted: edit.deleted, doc, attachments }
+    LeafContent { revision, is_first: false, deleted: edit.deleted, doc, attachments }
 }
 
 /// Whether a document has more than its `_id`.
@@ -463,11 +479,12 @@ fn has_fields(doc: Doc<'_>) -> bool {
     doc.iter().any(|element| element.key != b"_id")
 }
 
-/// Validators are for data, and design documents say how to look at it.
+/// Whether an id is that of a design document. Validators do not apply to design documents.
 fn is_design(id: Value<'_>) -> bool {
     matches!(id, Value::String(name) if name.starts_with("_design/"))
 }
 
+/// Checks the arguments of an edit.
 fn prepare<'a>(at: usize, edit: &'a RevisionEdit<'a>) -> Result<Ready<'a>> {
     let id = id_key(edit.id)?;
     if let Base::Graft { revision, ancestors } = &edit.base
@@ -475,7 +492,7 @@ fn prepare<'a>(at: usize, edit: &'a RevisionEdit<'a>) -> Result<Ready<'a>> {
     {
         return Err(Error::refused(
             code::BAD_VALUE,
-            format!("the revision {revision} cannot have {} revisions before it", ancestors.len()),
+            format!("the revision {revision} cannot have {} ancestors", ancestors.len()),
         ));
     }
     let first = edit.doc.iter().next();
@@ -483,7 +500,7 @@ fn prepare<'a>(at: usize, edit: &'a RevisionEdit<'a>) -> Result<Ready<'a>> {
         Some(element) if element.value() == edit.id => Cow::Borrowed(edit.doc.as_bytes()),
         None if edit.doc.get("_id").is_none() => Cow::Owned(prepend_id(edit.id, edit.doc)),
         _ => {
-            let message = "the document has another _id than the edit, or not in front";
+            let message = "the document's _id differs from the edit's, or is not its first field";
             return Err(Error::refused(code::INVALID_ID_FIELD, message));
         }
     };
@@ -491,13 +508,13 @@ fn prepare<'a>(at: usize, edit: &'a RevisionEdit<'a>) -> Result<Ready<'a>> {
     Ok(Ready { at, edit, id, doc })
 }
 
-/// The bytes of the document with an `_id` in front.
+/// The bytes of the document with an `_id` as the first field.
 fn prepend_id(id: Value<'_>, doc: Doc<'_>) -> Vec<u8> {
     let rest = doc.as_bytes();
     let mut out = DocBuilder::with_buffer(Vec::with_capacity(rest.len() + 32));
     out.append("_id", id);
     let mut out = out.finish().into_bytes();
-    // The end of the small document makes room for the fields of the other, behind its length.
+    // Replaces the end of the small document by the fields and the end of the other one.
     out.pop();
     out.extend_from_slice(rest.get(4..).unwrap_or(&[0]));
     let length = (out.len() as i32).to_le_bytes();

@@ -2,7 +2,7 @@
 
 use crate::change::Change;
 use crate::error::{Error, Result};
-use crate::keys::{self, CollectionId, Key, RevisionKey, read_number, write_number};
+use crate::keys::{self, CollectionId, RevisionKey, read_number, write_number};
 use crate::locks::lock;
 use crate::record;
 use diwan_kv::{Direction, Engine, KeyRange, Snapshot, Space};
@@ -12,18 +12,21 @@ use std::sync::{Mutex, MutexGuard};
 
 /// Gives out sequences. Whoever commits changes holds [`Sequence::lock`] meanwhile.
 pub(crate) struct Sequence {
-    state: Mutex<State>,
+    state: Mutex<SequenceState>,
     // Copies for readers, who must not wait for a commit.
     last: AtomicU64,
     count: AtomicU64,
     deleted: AtomicU64,
     bytes: AtomicU64,
     tombstones: AtomicBool,
-    other_bodies: AtomicBool,
+    /// No tombstone of a change up to this one is there any more.
+    expired: AtomicU64,
+    /// The note as it is stored.
+    noted: Mutex<Note>,
 }
 
 /// The state that a commit moves on.
-pub(crate) struct State {
+pub(crate) struct SequenceState {
     /// The sequence of the newest change.
     pub last: u64,
     /// How many documents there are.
@@ -38,63 +41,94 @@ pub(crate) struct State {
     pub position: u64,
 }
 
-impl Sequence {
-    /// Reads the state back: the newest change tells the sequence and the count, the last note the bytes. A capped
-    /// collection is bounded by its bytes and ordered by its positions, so it does not rely on a note that is older than
-    /// its last change.
-    pub fn recover(engine: &dyn Engine, collection: CollectionId, capped: bool) -> Result<Sequence> {
-        let snapshot = engine.snapshot();
-        let prefix = keys::collection_prefix(collection);
-        let range = KeyRange::prefix(&prefix);
-        let mut noted = 0;
-        let mut state = State { last: 0, count: 0, deleted: 0, bytes: 0, tombstones: false, position: 0 };
-        if let Some(newest) = snapshot.scan(Space::Log, range.clone(), Direction::Reverse).next() {
-            let (key, value) = newest?;
-            let damaged = || Error::Damaged(keys::describe(Space::Log, &key));
-            let (sequence, _) = key.get(prefix.len()..).and_then(read_number).ok_or_else(damaged)?;
-            let change = Change::parse(sequence, &value)?;
-            state.count = change.count;
-            state.last = sequence;
-            state.deleted = match change.deleted {
-                Some(deleted) => deleted,
-                None => count_tombstones(snapshot.as_ref(), &prefix)?,
-            };
+/// The part of the state that is stored beside the change log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Note {
+    /// Bytes of BSON.
+    pub bytes: u64,
+    /// The newest position in a capped collection.
+    pub position: u64,
+    /// The sequence as of which all this was noted.
+    pub last: u64,
+    /// How many documents there were, and how many deleted ones were remembered; older versions did not note it.
+    pub counts: Option<(u64, u64)>,
+    /// No tombstone of a change up to this one is there any more.
+    pub expired: u64,
+}
+
+impl Note {
+    /// The value that is stored.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(32);
+        let (count, deleted) = self.counts.unwrap_or_default();
+        for number in [self.bytes, self.position, self.last, count, deleted, self.expired] {
+            write_number(&mut out, number);
         }
-        if let Some(note) = snapshot.get(Space::Meta, &Key::Size(collection).bytes())? {
-            let mut rest: &[u8] = &note;
-            for field in [&mut state.bytes, &mut state.position, &mut noted] {
-                let (number, after) =
-                    read_number(rest).ok_or_else(|| Error::Damaged("a collection's size".to_owned()))?;
-                *field = number;
+        out
+    }
+
+    /// Reads a stored value.
+    pub fn parse(value: &[u8]) -> Result<Note> {
+        let read = || {
+            let mut rest = value;
+            let mut next = || {
+                let (number, after) = read_number(rest)?;
                 rest = after;
+                Some(number)
+            };
+            let (bytes, position) = (next()?, next()?);
+            // The first version did not note the sequence.
+            let last = next().unwrap_or(0);
+            let note = Note { bytes, position, last, counts: None, expired: 0 };
+            Some(match (next(), next(), next()) {
+                (Some(count), Some(deleted), Some(expired)) => {
+                    Note { counts: Some((count, deleted)), expired, ..note }
+                }
+                _ => note,
+            })
+        };
+        read().ok_or_else(|| Error::Damaged("a collection's size".to_owned()))
+    }
+}
+
+impl Sequence {
+    /// Reads the state back. A note that is `exact` tells all of it: the store was closed. Otherwise the newest change does.
+    pub fn recover(
+        engine: &dyn Engine,
+        collection: CollectionId,
+        capped: bool,
+        note: Option<Note>,
+        exact: bool,
+    ) -> Result<Sequence> {
+        let noted = note.unwrap_or_default();
+        let state = match (exact, note, noted.counts) {
+            (true, None, _) => SequenceState::new(0, 0, 0, 0, 0),
+            (true, Some(_), Some((count, deleted))) => {
+                SequenceState::new(noted.last, count, deleted, noted.bytes, noted.position)
             }
-        }
-        if capped && noted != state.last {
-            state.bytes = count_bytes(snapshot.as_ref(), range.clone())?;
-            state.position = state.position.max(newest_position(snapshot.as_ref(), collection)?);
-        }
-        let mut revisions = snapshot.scan(Space::Revisions, range, Direction::Forward);
-        state.tombstones = revisions.next().transpose()?.is_some();
+            _ => read_state(engine.snapshot().as_ref(), collection, capped, noted)?,
+        };
         let sequence = Sequence {
             last: AtomicU64::new(0),
             count: AtomicU64::new(0),
             deleted: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             tombstones: AtomicBool::new(false),
-            other_bodies: AtomicBool::new(state.tombstones),
+            expired: AtomicU64::new(noted.expired.min(state.last)),
             state: Mutex::new(state),
+            noted: Mutex::new(noted),
         };
         sequence.publish(&lock(&sequence.state));
         Ok(sequence)
     }
 
     /// The state, held until its change is committed; [`Sequence::publish`] makes it known.
-    pub fn lock(&self) -> MutexGuard<'_, State> {
+    pub fn lock(&self) -> MutexGuard<'_, SequenceState> {
         lock(&self.state)
     }
 
     /// Shows readers the state after a commit.
-    pub fn publish(&self, state: &State) {
+    pub fn publish(&self, state: &SequenceState) {
         self.count.store(state.count, Ordering::Relaxed);
         self.deleted.store(state.deleted, Ordering::Relaxed);
         self.bytes.store(state.bytes, Ordering::Relaxed);
@@ -118,30 +152,81 @@ impl Sequence {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Notes that a body of a revision that does not win is being stored.
-    pub fn note_other_bodies(&self) {
-        self.other_bodies.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether there may be bodies of revisions that do not win.
-    pub fn may_have_other_bodies(&self) -> bool {
-        self.other_bodies.load(Ordering::Relaxed)
-    }
-
     /// Whether an insert may meet a tombstone.
     pub fn may_have_tombstones(&self) -> bool {
         self.tombstones.load(Ordering::Relaxed)
     }
 
-    /// The note of what the change log does not tell: bytes and the capped position, and as of which sequence.
-    pub fn note(&self) -> Vec<u8> {
-        let state = lock(&self.state);
-        let mut out = Vec::new();
-        write_number(&mut out, state.bytes);
-        write_number(&mut out, state.position);
-        write_number(&mut out, state.last);
-        out
+    /// The sequence up to which no tombstone is there any more.
+    pub fn expired(&self) -> u64 {
+        self.expired.load(Ordering::Relaxed)
     }
+
+    /// Says that there is no tombstone of any change up to `sequence`.
+    pub fn set_expired(&self, sequence: u64) {
+        self.expired.fetch_max(sequence, Ordering::Relaxed);
+    }
+
+    /// The same as the last note has it.
+    pub fn noted_expiry(&self) -> u64 {
+        lock(&self.noted).expired
+    }
+
+    /// The note to be stored, if it differs from the stored one. The caller calls [`Sequence::noted`] once it is stored.
+    pub fn news(&self) -> Option<Note> {
+        let noted = *lock(&self.noted);
+        let state = lock(&self.state);
+        let note = Note {
+            bytes: state.bytes,
+            position: state.position,
+            last: state.last,
+            counts: Some((state.count, state.deleted)),
+            expired: self.expired(),
+        };
+        (note != noted && note.last > 0).then_some(note)
+    }
+
+    /// Says that a note is stored.
+    pub fn noted(&self, note: Note) {
+        *lock(&self.noted) = note;
+    }
+}
+
+impl SequenceState {
+    fn new(last: u64, count: u64, deleted: u64, bytes: u64, position: u64) -> SequenceState {
+        // Where every change added a document, none was ever deleted.
+        SequenceState { last, count, deleted, bytes, tombstones: last != count, position }
+    }
+}
+
+/// The state that the newest change tells.
+fn read_state(
+    snapshot: &dyn Snapshot,
+    collection: CollectionId,
+    capped: bool,
+    noted: Note,
+) -> Result<SequenceState> {
+    let prefix = keys::collection_prefix(collection);
+    let range = KeyRange::prefix(&prefix);
+    let Some(newest) = snapshot.scan(Space::Log, range.clone(), Direction::Reverse).next() else {
+        return Ok(SequenceState::new(0, 0, 0, 0, 0));
+    };
+    let (key, value) = newest?;
+    let damaged = || Error::Damaged(keys::describe(Space::Log, &key));
+    let (last, _) = key.get(prefix.len()..).and_then(read_number).ok_or_else(damaged)?;
+    let change = Change::parse(last, &value)?;
+    let deleted = match change.deleted {
+        Some(deleted) => deleted,
+        None => count_tombstones(snapshot, &prefix)?,
+    };
+    let bytes = match change.bytes {
+        Some(bytes) => bytes,
+        // Changes of older versions did not tell.
+        None if noted.last == last => noted.bytes,
+        None => count_bytes(snapshot, range)?,
+    };
+    let position = if capped { noted.position.max(newest_position(snapshot, collection)?) } else { 0 };
+    Ok(SequenceState::new(last, change.count, deleted, bytes, position))
 }
 
 /// For the log of a version that did not note how many there are.

@@ -1,17 +1,17 @@
-//! What is set of a collection beside its options: by name, a value each, all of them in memory.
+//! Settings of a collection beside its options: named values, all of them also in memory.
 
 use super::Collection;
 use crate::REVISIONS_LIMIT;
 use crate::error::{Error, Result};
-use crate::keys::{self, CollectionId, Key};
-use diwan_kv::{Batch, CommitId, Direction, Engine, KeyRange, Space};
+use crate::keys::Key;
+use diwan_kv::{Batch, CommitId, Space};
 use diwan_query::code;
 use diwan_value::{Doc, Value, ValueBuf};
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The name of the setting that bounds the revisions kept of each branch.
+/// The name of the setting that limits the revisions kept of each branch.
 const REVISION_LIMIT: &str = "revs_limit";
 
 /// A collection's settings.
@@ -19,27 +19,19 @@ pub(super) struct Settings {
     values: RwLock<BTreeMap<String, ValueBuf>>,
     /// The revision limit; 0 if none is set.
     revision_limit: AtomicU32,
-    /// Held by whoever sets one.
+    /// Held while a setting is changed.
     writing: Mutex<()>,
 }
 
 impl Settings {
-    pub fn read(engine: &dyn Engine, collection: CollectionId) -> Result<Settings> {
-        let prefix = keys::settings_prefix(collection);
-        let mut values = BTreeMap::new();
-        for pair in engine.snapshot().scan(Space::Meta, KeyRange::prefix(&prefix), Direction::Forward) {
-            let (key, value) = pair?;
-            let (name, value) = read_setting(&key[prefix.len()..], &value)
-                .ok_or_else(|| Error::Damaged(keys::describe(Space::Meta, &key)))?;
-            values.insert(name, value);
-        }
+    pub fn new(values: BTreeMap<String, ValueBuf>) -> Settings {
         let settings = Settings {
             values: RwLock::new(values),
             revision_limit: AtomicU32::new(0),
             writing: Mutex::new(()),
         };
         settings.note_limit();
-        Ok(settings)
+        settings
     }
 
     fn note_limit(&self) {
@@ -57,12 +49,12 @@ pub(crate) fn read_setting(name: &[u8], value: &[u8]) -> Option<(String, ValueBu
 }
 
 impl Collection {
-    /// What is set under this name.
+    /// The value of a setting.
     pub fn setting(&self, name: &str) -> Option<ValueBuf> {
         self.settings.values.read().get(name).cloned()
     }
 
-    /// Sets a value, or takes it back.
+    /// Sets a value; `None` removes it.
     pub fn set_setting(&self, name: &str, value: Option<Value<'_>>) -> Result<CommitId> {
         let _turn = self.begin_write()?;
         let _writing = self.settings.writing.lock();
@@ -87,7 +79,7 @@ impl Collection {
         Ok(commit)
     }
 
-    /// How many revisions of each branch are kept, the newest.
+    /// How many revisions of each branch are kept, counted from the newest.
     pub fn revision_limit(&self) -> u32 {
         match self.settings.revision_limit.load(Ordering::Relaxed) {
             0 => REVISIONS_LIMIT,
@@ -95,15 +87,18 @@ impl Collection {
         }
     }
 
-    /// Bounds how many revisions of each branch are kept; a document keeps more until it is changed.
+    /// Limits how many revisions of each branch are kept. Applies to a document when it is changed next.
     pub fn set_revision_limit(&self, limit: u32) -> Result<CommitId> {
         if limit == 0 || limit > i32::MAX as u32 {
-            return Err(Error::refused(code::BAD_VALUE, "the limit of revisions must be at least 1"));
+            return Err(Error::refused(
+                code::BAD_VALUE,
+                "the revision limit must be between 1 and 2147483647",
+            ));
         }
         self.set_setting(REVISION_LIMIT, Some(Value::Int64(limit.into())))
     }
 
-    /// Whether the limit is or was another than the usual one.
+    /// Whether a limit other than the default is set.
     pub(super) fn has_own_revision_limit(&self) -> bool {
         self.settings.revision_limit.load(Ordering::Relaxed) != 0
     }

@@ -1,111 +1,70 @@
-//! Changes made ready, and their commit: the only place that gives out sequences.
+//! Staged changes and their commit: the only place that assigns sequences. The types of the steps before are explained
+//! in [`document_state`](super::document_state).
 
-use super::{Collection, Schema, document::id_key, entries::natural_key, sequence::State};
+use super::document::id_key;
+use super::document_state::{DocumentState, NextState, RawState, StoredState};
+use super::entries::natural_key;
+use super::sequence::SequenceState;
+use super::{Collection, Schema};
 use crate::change::{Change, ChangeKind};
 use crate::clock;
 use crate::error::Result;
-use crate::keys::{self, Key};
-use crate::record::{Header, Marks, Record, Tombstone};
+use crate::keys::{self, CollectionId, Key};
+use crate::record::{Header, Marks, Tombstone};
 use crate::revision::Revision;
-use diwan_kv::{Batch, Bytes, CommitId, Space};
+use diwan_kv::{Batch, CommitId, Direction, Engine, KeyRange, Space};
 use diwan_value::{Doc, Value};
-use std::borrow::Cow;
+use parking_lot::{MappedMutexGuard, MutexGuard};
 use std::ops::Range;
 use std::sync::LazyLock;
 use std::sync::atomic::Ordering;
 
-/// What is stored of a document before a change.
-pub(super) enum Current {
-    /// Nothing.
-    Absent,
-    /// A record.
-    Live(Bytes),
-    /// A tombstone.
-    Gone(Bytes),
-}
-
-/// The same, read.
-pub(super) enum Before<'a> {
-    /// It was never there, or nothing remembers it.
-    Absent,
-    Live(Record<'a>),
-    Gone(Tombstone<'a>),
-}
-
-impl Current {
-    pub fn read(&self) -> Result<Before<'_>> {
-        Ok(match self {
-            Current::Absent => Before::Absent,
-            Current::Live(bytes) => Before::Live(Record::parse(bytes)?),
-            Current::Gone(bytes) => Before::Gone(Tombstone::parse(bytes)?),
-        })
-    }
-}
-
-/// What is stored of a document after a change.
-pub(super) enum After<'a> {
-    /// A record with this document (as BSON). The revision is `None` for a first one.
-    Live { doc: Cow<'a, [u8]>, revision: Option<Revision>, marks: Marks, attachments: Cow<'a, [u8]> },
-    /// A tombstone.
-    Gone { doc: Option<Cow<'a, [u8]>>, revision: Revision, marks: Marks, attachments: Cow<'a, [u8]> },
-    /// A tombstone that only keeps the change.
-    Purged,
-}
-
-impl After<'_> {
-    /// The document that readers see.
-    pub fn doc(&self) -> Option<Doc<'_>> {
-        match self {
-            After::Live { doc, .. } => Some(Doc::trusted(doc)),
-            _ => None,
-        }
-    }
-}
-
-/// A change made ready: all but the sequence is known, and what does not depend on it is in the batch.
-pub(super) struct Staged<'a> {
+/// A change that is ready to be committed. Its batch holds all writes that do not depend on the sequence.
+pub(super) struct StagedChange<'a> {
     id: &'a [u8],
-    old: Option<OldState>,
-    after: After<'a>,
+    replaced: Option<ReplacedState>,
+    next: NextState<'a>,
 }
 
-/// What a change must know of what it replaces.
-struct OldState {
+/// The facts about the replaced stored state that the commit needs.
+struct ReplacedState {
     sequence: u64,
-    kind: OldKind,
+    kind: ReplacedKind,
+    /// The position in a capped collection.
     position: Option<u64>,
+    /// The size of the document.
     bytes: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum OldKind {
+enum ReplacedKind {
     Live,
     Deleted,
     Purged,
 }
 
-impl<'a> Staged<'a> {
-    pub fn new(id: &'a [u8], before: &Before<'_>, after: After<'a>) -> Staged<'a> {
-        let old = match before {
-            Before::Absent => None,
-            Before::Live(record) => Some(OldState {
+impl<'a> StagedChange<'a> {
+    pub fn new(id: &'a [u8], stored: &StoredState<'_>, next: NextState<'a>) -> StagedChange<'a> {
+        let replaced = match stored {
+            DocumentState::Absent => None,
+            DocumentState::Live(record) => Some(ReplacedState {
                 sequence: record.sequence,
-                kind: OldKind::Live,
+                kind: ReplacedKind::Live,
                 position: record.position,
                 bytes: record.doc.as_bytes().len(),
             }),
-            Before::Gone(tombstone) => Some(OldState {
+            DocumentState::Deleted(tombstone) => Some(ReplacedState {
                 sequence: tombstone.sequence,
-                kind: if tombstone.is_purged() { OldKind::Purged } else { OldKind::Deleted },
+                kind: if tombstone.is_purged() { ReplacedKind::Purged } else { ReplacedKind::Deleted },
                 position: None,
                 bytes: 0,
             }),
         };
-        Staged { id, old, after }
+        StagedChange { id, replaced, next }
     }
 }
 
-/// Whether an id, as key bytes, is a design document's.
+/// Whether an id, as key bytes, is that of a design document.
 fn is_design(id: &[u8]) -> bool {
     static RANGE: LazyLock<Option<Range<Vec<u8>>>> = LazyLock::new(|| {
         let key = |text| id_key(Value::String(text)).ok();
@@ -115,50 +74,62 @@ fn is_design(id: &[u8]) -> bool {
 }
 
 impl Collection {
-    /// What is stored of a document as of now; its lock must be held.
-    pub(super) fn current(&self, id: &[u8]) -> Result<Current> {
-        // An id above all that ever were is new without a look: most ids that drivers make are.
-        if id > self.greatest_id.lock().as_slice() {
-            return Ok(Current::Absent);
+    /// The stored state of a document. The caller holds the document's lock.
+    pub(super) fn current(&self, id: &[u8]) -> Result<RawState> {
+        // An id above all earlier ones has no state, so no lookup is needed. Most ids that drivers generate are such.
+        if id > self.greatest_id()?.as_slice() {
+            return Ok(DocumentState::Absent);
         }
         if let Some(bytes) = self.shared.engine.get(Space::Records, &Key::Record(self.id, id).bytes())? {
-            return Ok(Current::Live(bytes));
+            return Ok(DocumentState::Live(bytes));
         }
         self.current_tombstone(id)
     }
 
-    /// The same where it is known that there is no record.
-    pub(super) fn current_tombstone(&self, id: &[u8]) -> Result<Current> {
+    /// The stored state of a document that has no record.
+    pub(super) fn current_tombstone(&self, id: &[u8]) -> Result<RawState> {
         if !self.sequence.may_have_tombstones() {
-            return Ok(Current::Absent);
+            return Ok(DocumentState::Absent);
         }
         let bytes = self.shared.engine.get(Space::Revisions, &Key::Tombstone(self.id, id).bytes())?;
-        Ok(bytes.map_or(Current::Absent, Current::Gone))
+        Ok(bytes.map_or(DocumentState::Absent, DocumentState::Deleted))
     }
 
-    /// Notes, before anything is stored under an id, that there may be something.
-    pub(super) fn note_id(&self, id: &[u8]) {
-        let mut greatest = self.greatest_id.lock();
+    /// Records an id before anything is stored under it, so that [`Collection::current`] looks it up from now on. The
+    /// caller has read the document's state before.
+    pub(super) fn note_id(&self, id: &[u8]) -> Result<()> {
+        let mut greatest = self.greatest_id()?;
         if id > greatest.as_slice() {
             greatest.clear();
             greatest.extend_from_slice(id);
         }
+        Ok(())
     }
 
-    /// Gives the changes their sequences and commits the batch.
+    /// The greatest id that was ever inserted, read when it is first needed.
+    fn greatest_id(&self) -> Result<MappedMutexGuard<'_, Vec<u8>>> {
+        let mut greatest = self.greatest_id.lock();
+        if greatest.is_none() {
+            *greatest = Some(read_greatest_id(self.shared.engine.as_ref(), self.id)?);
+        }
+        Ok(MutexGuard::map(greatest, |greatest| greatest.get_or_insert_default()))
+    }
+
+    /// Assigns sequences to the changes and commits the batch with them.
     pub(super) fn commit(
         &self,
         schema: &Schema,
         mut batch: Batch,
-        staged: Vec<Staged<'_>>,
+        staged: Vec<StagedChange<'_>>,
     ) -> Result<CommitId> {
         let capped = schema.options.capped.is_some();
         let natural = keys::natural_prefix(self.id);
         let mut state = self.sequence.lock();
-        let before = State { ..*state };
+        let before = SequenceState { ..*state };
         let designs = staged.iter().any(|change| is_design(change.id));
-        for change in staged {
-            self.write_change(&mut state, &mut batch, change, capped, &natural);
+        let newest = staged.len().saturating_sub(1);
+        for (at, change) in staged.into_iter().enumerate() {
+            self.write_change(&mut state, &mut batch, change, capped, &natural, at == newest);
         }
         match self.shared.engine.commit(batch) {
             Ok(commit) => {
@@ -177,33 +148,38 @@ impl Collection {
         }
     }
 
+    /// Adds the writes of a change that depend on its sequence, and updates the counters.
     fn write_change(
         &self,
-        state: &mut State,
+        state: &mut SequenceState,
         batch: &mut Batch,
-        change: Staged<'_>,
+        change: StagedChange<'_>,
         capped: bool,
         natural: &[u8],
+        is_newest: bool,
     ) {
         state.last += 1;
-        let Staged { id, old, after } = change;
-        let was = old.as_ref().map(|old| old.kind);
+        let StagedChange { id, replaced, next } = change;
+        let was = replaced.as_ref().map(|replaced| replaced.kind);
         let mut position = None;
-        if let Some(old) = &old {
-            batch.delete(Space::Log, Key::Change(self.id, old.sequence).bytes());
-            state.bytes = state.bytes.saturating_sub(old.bytes as u64);
-            position = old.position;
+        // The log holds only the newest change of each document.
+        if let Some(replaced) = &replaced {
+            batch.delete(Space::Log, Key::Change(self.id, replaced.sequence).bytes());
+            state.bytes = state.bytes.saturating_sub(replaced.bytes as u64);
+            position = replaced.position;
         }
         match was {
-            Some(OldKind::Live) => state.count = state.count.saturating_sub(1),
-            Some(OldKind::Deleted) => state.deleted = state.deleted.saturating_sub(1),
-            Some(OldKind::Purged) | None => {}
+            Some(ReplacedKind::Live) => state.count = state.count.saturating_sub(1),
+            Some(ReplacedKind::Deleted) => state.deleted = state.deleted.saturating_sub(1),
+            Some(ReplacedKind::Purged) | None => {}
         }
-        let (kind, tombstone) = match &after {
-            After::Live { doc, revision, marks, attachments } => {
+        // The record, or the fields of the tombstone that replaces it.
+        let (kind, tombstone) = match &next {
+            NextState::Live { doc, revision, marks, attachments } => {
                 state.count += 1;
                 state.bytes += doc.len() as u64;
-                let is_new = was != Some(OldKind::Live);
+                let is_new = was != Some(ReplacedKind::Live);
+                // An update keeps the document's place in the order of insertion.
                 if capped && is_new {
                     state.position += 1;
                     position = Some(state.position);
@@ -223,18 +199,18 @@ impl Collection {
                 }
                 (if is_new { ChangeKind::Insert } else { ChangeKind::Update }, None)
             }
-            After::Gone { doc, revision, marks, attachments } => {
+            NextState::Deleted { doc, revision, marks, attachments } => {
                 state.deleted += 1;
                 let doc = doc.as_ref().map(|doc| Doc::trusted(doc));
                 (ChangeKind::Delete, Some((*revision, *marks, attachments.as_ref(), doc)))
             }
-            After::Purged => {
+            NextState::Purged => {
                 let nothing = Revision { generation: 0, hash: [0; 16] };
                 (ChangeKind::Purge, Some((nothing, Marks::default(), &[][..], None)))
             }
         };
         if let Some((revision, marks, attachments, doc)) = tombstone {
-            if was == Some(OldKind::Live) {
+            if was == Some(ReplacedKind::Live) {
                 batch.delete(Space::Records, Key::Record(self.id, id).bytes());
                 if let Some(position) = position {
                     batch.delete(Space::Indexes, natural_key(natural, position));
@@ -245,8 +221,31 @@ impl Collection {
             batch.put(Space::Revisions, Key::Tombstone(self.id, id).bytes(), tombstone.encode());
             state.tombstones = true;
         }
-        let entry =
-            Change { sequence: state.last, kind, count: state.count, deleted: Some(state.deleted), id };
+        let entry = Change {
+            sequence: state.last,
+            kind,
+            count: state.count,
+            deleted: Some(state.deleted),
+            bytes: is_newest.then_some(state.bytes),
+            id,
+        };
         batch.put(Space::Log, Key::Change(self.id, state.last).bytes(), entry.encode());
     }
+}
+
+/// The greatest id that a document or a tombstone has.
+fn read_greatest_id(engine: &dyn Engine, collection: CollectionId) -> Result<Vec<u8>> {
+    let prefix = keys::collection_prefix(collection);
+    let snapshot = engine.snapshot();
+    let mut greatest = Vec::new();
+    for space in [Space::Records, Space::Revisions] {
+        let newest = snapshot.scan(space, KeyRange::prefix(&prefix), Direction::Reverse).next();
+        if let Some((key, _)) = newest.transpose()? {
+            // What is not a revision's key is still not below its id.
+            let rest = &key[prefix.len()..];
+            let id = keys::RevisionKey::split(rest).filter(|_| space == Space::Revisions);
+            greatest = greatest.max(id.map_or(rest, |(id, _)| id).to_vec());
+        }
+    }
+    Ok(greatest)
 }

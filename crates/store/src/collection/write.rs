@@ -1,9 +1,10 @@
-//! The MongoDB way in which documents change: inserts and edits of winners, in batches that are committed as a whole.
+//! Writes from MongoDB: inserts, and edits of winning revisions, in batches that are committed as a whole.
 
-use super::document::{check_document, check_validator, prepare};
+use super::document::{Prepared, check_document, check_validator, prepare};
+use super::document_state::{DocumentState, NextState, RawState, StoredState};
 use super::entries::{UniqueChanges, index_keys, unique_locks};
-use super::stage::{After, Before, Current, Staged};
-use super::{Collection, Schema, document::Prepared};
+use super::stage::StagedChange;
+use super::{Collection, Schema};
 use crate::error::{Error, Result};
 use crate::index::IndexKeys;
 use crate::record::{Marks, Record};
@@ -14,33 +15,33 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::HashSet;
 
-/// What accompanies a write.
+/// Options of a write.
 #[derive(Clone, Copy, Default)]
 pub struct WriteOptions<'a> {
     /// Skips the validator (`bypassDocumentValidation`).
     pub bypass_validation: bool,
-    /// The result to be remembered in the same batch.
+    /// The retry record of a retryable write, stored in the same batch.
     pub retry: Option<RetryRecord<'a>>,
-    /// The result itself, where only the edit finds it out.
+    /// The result that the retry record holds, if only the edit can compute it.
     pub retry_result: Option<&'a RefCell<Option<DocBuf>>>,
-    /// Gives what top-level timestamps of zero become in inserted documents, a new one each.
+    /// Generates the values that replace top-level timestamps of zero in inserted documents.
     pub timestamps: Option<&'a dyn Fn() -> Timestamp>,
 }
 
-/// What became of an insert.
+/// The result of an insert.
 #[derive(Debug, Default)]
 pub struct InsertReport {
     /// How many documents were inserted.
     pub inserted: usize,
-    /// Which documents were not, by their index in the request, and why.
+    /// The errors, each with the index of its document in the request.
     pub errors: Vec<(usize, Error)>,
-    /// The last commit, for who wants to wait until it is durable.
+    /// The last commit, for a caller that waits until it is durable.
     pub commit: Option<CommitId>,
-    /// How many documents of the request are dealt with.
+    /// How many documents of the request have been processed.
     done: usize,
 }
 
-/// What became of an edit.
+/// The result of an edit.
 #[derive(Debug, Default)]
 pub struct Written {
     /// How many documents were replaced.
@@ -49,35 +50,40 @@ pub struct Written {
     pub deleted: usize,
     /// How many documents were inserted.
     pub inserted: usize,
-    /// The commit, if anything was written.
+    /// The commit; `None` if nothing was written.
     pub commit: Option<CommitId>,
 }
 
-/// What an edit makes of a document.
+/// The change that an edit makes to a document.
 #[derive(Debug)]
 pub enum Edit {
-    /// Leave it as it is.
+    /// Leaves the document unchanged.
     Keep,
-    /// Replace it, or insert it where there is none. The `_id` must be the same.
+    /// Replaces the document, or inserts it if it does not exist. The `_id` must be the same.
     Put(DocBuf),
-    /// Delete it.
+    /// Deletes the document.
     Delete,
 }
 
-/// How many documents one batch inserts at most, and how many bytes of them.
+/// How many documents, and how many bytes of them, one batch inserts at most.
 const BATCH_DOCUMENTS: usize = 1000;
 const BATCH_BYTES: usize = 4 << 20;
 
+/// How often the bytes of a document are in memory while it is written: the record and the value that the engine keeps;
+/// and of one that is edited also the new document.
+const COPIES_OF_INSERTED: usize = 2;
+const COPIES_OF_EDITED: usize = 3;
+
 impl Collection {
-    /// Inserts documents, a batch of some hundreds at a time. `ordered` stops at the first that is refused.
-    /// Documents without an `_id` get one.
+    /// Inserts documents, in batches. `ordered` stops at the first document that is refused. Documents without an `_id`
+    /// get one.
     pub fn insert(&self, docs: &[Doc<'_>], ordered: bool, options: WriteOptions<'_>) -> Result<InsertReport> {
         let mut report = InsertReport::default();
         self.insert_rest(docs, ordered, options, &mut report)?;
         Ok(report)
     }
 
-    /// Inserts the documents that the report does not deal with yet.
+    /// Inserts the documents that the report does not cover yet.
     pub(crate) fn insert_rest(
         &self,
         docs: &[Doc<'_>],
@@ -106,7 +112,7 @@ impl Collection {
         Ok(())
     }
 
-    /// Inserts one batch; says whether an error ended an ordered insert.
+    /// Inserts one batch. Returns whether an error ended an ordered insert.
     fn insert_batch(
         &self,
         docs: &[Doc<'_>],
@@ -117,6 +123,7 @@ impl Collection {
     ) -> Result<bool> {
         let turn = self.begin_write()?;
         let schema: &Schema = &turn;
+        // A full disk is an error of each document, not of the command.
         if let Err(full) = self.shared.engine.writable()
             && full.is_out_of_space()
         {
@@ -124,6 +131,7 @@ impl Collection {
             report.errors.extend((first..first + refused).map(|at| (at, full.clone().into())));
             return Ok(ordered);
         }
+        // Documents are checked before they are locked.
         let mut prepared: Vec<(usize, Prepared<'_>)> = Vec::with_capacity(docs.len());
         let mut errors = Vec::new();
         for (at, doc) in docs.iter().enumerate() {
@@ -143,6 +151,7 @@ impl Collection {
                 }
             }
         }
+        // Locks are taken in one order: documents, then unique keys, then (in `commit`) the sequence.
         let _ids = self
             .shared
             .documents
@@ -150,6 +159,8 @@ impl Collection {
         let keys: Vec<Result<Vec<IndexKeys>>> =
             prepared.iter().map(|(_, ready)| index_keys(schema, ready.doc())).collect();
         let unique_keys = keys.iter().flatten().flat_map(|keys| unique_locks(schema, keys));
+        let bytes = prepared.iter().map(|(_, ready)| ready.doc().as_bytes().len()).sum::<usize>();
+        let _pass = self.shared.large_writes.enter(COPIES_OF_INSERTED * bytes);
         let _uniques = self.shared.unique_keys.lock_many(unique_keys);
         let mut currents = Vec::with_capacity(prepared.len());
         for (_, ready) in &prepared {
@@ -160,11 +171,11 @@ impl Collection {
         let mut batch = Batch::with_capacity(prepared.len() * (2 + schema.secondary().len()));
         let mut staged = Vec::with_capacity(prepared.len());
         let mut statements = Vec::new();
-        // Ids that only rise do not repeat within the batch.
+        // Two documents of the batch must not have one id. Strictly ascending ids need no set to prove that.
         let rising = prepared.windows(2).all(|pair| pair[0].1.id < pair[1].1.id);
         for (((at, ready), keys), current) in prepared.iter().zip(keys).zip(&currents) {
             let outcome = keys.and_then(|keys| {
-                if matches!(current, Current::Live(_)) {
+                if matches!(current, DocumentState::Live(_)) {
                     return Err(self.duplicate_id(ready.doc().get("_id").unwrap_or(Value::Null)));
                 }
                 if !rising && ids.contains(ready.id.as_slice()) {
@@ -182,7 +193,7 @@ impl Collection {
                 if !rising {
                     ids.insert(ready.id.as_slice());
                 }
-                self.stage_insert(&ready.id, ready.doc(), &current.read()?, &mut batch)
+                self.stage_insert(&ready.id, ready.doc(), &current.parse()?, &mut batch)
             });
             match outcome {
                 Ok(change) => {
@@ -198,6 +209,7 @@ impl Collection {
                 }
             }
         }
+        // Errors of both loops are merged. An ordered insert reports the first document's only.
         errors.sort_by_key(|(at, _)| *at);
         if ordered {
             errors.truncate(1);
@@ -212,14 +224,15 @@ impl Collection {
         }
         let stopped = ordered && !errors.is_empty();
         report.errors.append(&mut errors);
-        // Trimming takes the locks of the documents that go.
-        drop((turn, _ids, _uniques));
+        // Trimming locks the documents that it deletes.
+        drop((turn, _ids, _uniques, _pass));
         self.trim_capped()?;
         Ok(stopped)
     }
 
-    /// Edits the documents with these ids under their locks: `edit` sees each as it is now, and says what becomes of
-    /// it. All edits are committed together; an error of `edit` or of a unique index abandons them all.
+    /// Edits the documents with these ids under their locks. `edit` gets each document's current record and returns the
+    /// change to make. All changes are committed together. An error of `edit` or of a unique index abandons all of
+    /// them.
     pub fn edit(
         &self,
         ids: &[Vec<u8>],
@@ -233,13 +246,13 @@ impl Collection {
         for id in ids {
             currents.push(self.current(id)?);
         }
+        let bytes = currents.iter().map(RawState::len).sum::<usize>();
+        let _pass = self.shared.large_writes.enter(COPIES_OF_EDITED * bytes);
         let mut edits = Vec::with_capacity(ids.len());
         for (at, current) in currents.iter().enumerate() {
-            let before = current.read()?;
-            let record = match &before {
-                Before::Live(record) => Some(record),
-                _ => None,
-            };
+            let stored = current.parse()?;
+            let record = stored.record();
+            // `edit` may fail or keep the document, so nothing is staged before all edits are known.
             let outcome = edit(at, record)?;
             if let Edit::Put(doc) = &outcome {
                 check_document(doc.as_doc())?;
@@ -247,12 +260,15 @@ impl Collection {
                     check_validator(schema, doc.as_doc(), record.map(|record| record.doc))?;
                 }
             }
-            edits.push((before, outcome));
+            edits.push((stored, outcome));
         }
+        // Index entries before and after each edit. They say which unique keys to lock.
         let mut keys = Vec::with_capacity(edits.len());
-        for (before, outcome) in &edits {
-            let old = match (before, outcome) {
-                (Before::Live(record), Edit::Put(_) | Edit::Delete) => Some(index_keys(schema, record.doc)?),
+        for (stored, outcome) in &edits {
+            let old = match (stored, outcome) {
+                (DocumentState::Live(record), Edit::Put(_) | Edit::Delete) => {
+                    Some(index_keys(schema, record.doc)?)
+                }
                 _ => None,
             };
             let new = match outcome {
@@ -261,16 +277,18 @@ impl Collection {
             };
             keys.push((old, new));
         }
+        // The keys of all edits are locked at once, in one order.
         let both = keys.iter().flat_map(|(old, new)| [old, new]).flatten();
         let _uniques = self.shared.unique_keys.lock_many(both.flat_map(|keys| unique_locks(schema, keys)));
         let mut uniques = UniqueChanges::default();
         let mut batch = Batch::with_capacity(edits.len() * (4 + schema.secondary().len()));
+        // Deletions may use the reserve of a full disk, since they free space.
         if !edits.iter().any(|(_, outcome)| matches!(outcome, Edit::Put(_))) {
             batch.take_reserve();
         }
         let mut staged = Vec::with_capacity(edits.len());
         let mut written = Written::default();
-        for ((id, (before, outcome)), (old_keys, new_keys)) in ids.iter().zip(&edits).zip(&keys) {
+        for ((id, (stored, outcome)), (old_keys, new_keys)) in ids.iter().zip(&edits).zip(&keys) {
             let described = match outcome {
                 Edit::Put(doc) => doc.as_doc(),
                 _ => Doc::EMPTY,
@@ -284,20 +302,20 @@ impl Collection {
                 &mut uniques,
                 &mut batch,
             )?;
-            match (before, outcome) {
-                (_, Edit::Keep) | (Before::Absent | Before::Gone(_), Edit::Delete) => {}
-                (Before::Absent | Before::Gone(_), Edit::Put(doc)) => {
-                    staged.push(self.stage_insert(id, doc.as_doc(), before, &mut batch)?);
+            match (stored, outcome) {
+                (_, Edit::Keep) | (DocumentState::Absent | DocumentState::Deleted(_), Edit::Delete) => {}
+                (DocumentState::Absent | DocumentState::Deleted(_), Edit::Put(doc)) => {
+                    staged.push(self.stage_insert(id, doc.as_doc(), stored, &mut batch)?);
                     written.inserted += 1;
                 }
-                (Before::Live(record), Edit::Put(doc)) => {
-                    let after = self.stage_update(id, record, doc.as_doc(), &mut batch)?;
-                    staged.push(Staged::new(id, before, after));
+                (DocumentState::Live(record), Edit::Put(doc)) => {
+                    let next = self.stage_update(id, record, doc.as_doc(), &mut batch)?;
+                    staged.push(StagedChange::new(id, stored, next));
                     written.replaced += 1;
                 }
-                (Before::Live(record), Edit::Delete) => {
-                    let after = self.stage_delete(id, record, &mut batch)?;
-                    staged.push(Staged::new(id, before, after));
+                (DocumentState::Live(record), Edit::Delete) => {
+                    let next = self.stage_delete(id, record, &mut batch)?;
+                    staged.push(StagedChange::new(id, stored, next));
                     written.deleted += 1;
                 }
             }
@@ -315,32 +333,33 @@ impl Collection {
         if !batch.is_empty() || !staged.is_empty() {
             written.commit = Some(self.commit(schema, batch, staged)?);
         }
-        drop((turn, _ids, _uniques));
+        drop((turn, _ids, _uniques, _pass));
         if written.inserted > 0 {
             self.trim_capped()?;
         }
         Ok(written)
     }
-    /// A document that is not there: its first revision, or the one after its tombstone.
+
+    /// Stages the insert of a document that does not exist: as its first revision, or as the one after its tombstone.
     fn stage_insert<'a>(
         &self,
         id: &'a [u8],
         doc: Doc<'a>,
-        before: &Before<'a>,
+        stored: &StoredState<'a>,
         batch: &mut Batch,
-    ) -> Result<Staged<'a>> {
-        self.note_id(id);
-        let after = match before {
-            Before::Gone(tombstone) if !tombstone.is_purged() => {
+    ) -> Result<StagedChange<'a>> {
+        self.note_id(id)?;
+        let next = match stored {
+            DocumentState::Deleted(tombstone) if !tombstone.is_purged() => {
                 self.stage_revival(id, tombstone, doc, &[], batch)?
             }
-            _ => After::Live {
+            _ => NextState::Live {
                 doc: Cow::Borrowed(doc.as_bytes()),
                 revision: None,
                 marks: Marks::default(),
                 attachments: Cow::Borrowed(&[]),
             },
         };
-        Ok(Staged::new(id, before, after))
+        Ok(StagedChange::new(id, stored, next))
     }
 }

@@ -1,4 +1,4 @@
-//! The gate between writes and changes of the schema.
+//! The gate between writes and schema changes.
 
 use super::{Collection, Schema};
 use crate::error::Result;
@@ -6,8 +6,8 @@ use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// The right of one write to go on: while it is held, the schema does not change, and the collection is not dropped or
-/// renamed. Shows the schema.
+/// A writer's pass through the gate. While it is held, the schema does not change, and the collection is not dropped or
+/// renamed. It dereferences to the schema.
 pub(crate) struct WriteTurn<'a>(RwLockReadGuard<'a, Arc<Schema>>);
 
 impl Deref for WriteTurn<'_> {
@@ -18,7 +18,7 @@ impl Deref for WriteTurn<'_> {
     }
 }
 
-/// The closed gate of a collection: no write is under way, and later ones wait until this is dropped.
+/// The closed gate of a collection: no write is running, and later ones wait until this is dropped.
 pub(crate) struct StoppedWrites<'a> {
     collection: &'a Collection,
     gate: RwLockWriteGuard<'a, Arc<Schema>>,
@@ -35,7 +35,7 @@ impl<'a> StoppedWrites<'a> {
         &self.gate
     }
 
-    /// Replaces the schema, for readers at once, for writers when the gate opens.
+    /// Replaces the schema. Readers see the new one at once, writers when the gate opens.
     pub fn publish(&mut self, schema: Schema) {
         let schema = Arc::new(schema);
         *self.collection.schema.write() = schema.clone();
@@ -44,7 +44,7 @@ impl<'a> StoppedWrites<'a> {
 }
 
 impl Collection {
-    /// Passes the write gate. A dropped collection takes no more writes.
+    /// Passes the write gate. Fails if the collection was dropped.
     pub(crate) fn begin_write(&self) -> Result<WriteTurn<'_>> {
         let gate = self.gate.read();
         if gate.dropped {
@@ -53,8 +53,8 @@ impl Collection {
         Ok(WriteTurn(gate))
     }
 
-    /// Closes the write gate. Only a [change of the schema](crate::schema_change::SchemaChange) does so, and takes the
-    /// locks of the catalog after this.
+    /// Closes the write gate and waits for the running writes. Only a
+    /// [schema change](crate::schema_change::SchemaChange) does so, and takes the catalog's lock afterwards.
     pub(crate) fn stop_writes(&self) -> StoppedWrites<'_> {
         StoppedWrites { collection: self, gate: self.gate.write() }
     }

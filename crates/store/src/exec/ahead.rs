@@ -1,9 +1,9 @@
-//! Few matches among many documents, found before they are asked for.
+//! Reading ahead: a scan with few matches among many documents finds some matches before they are requested.
 //!
-//! Pulling each document out of the engine to look at it costs more than the look. Where a scan meets few matches, it lets
-//! the engine show the documents in place and copies the matches out, some ahead; over a large collection all cores do so,
-//! each a part of the keys at a time. What is ahead is bounded, and is forgotten when the scan lets go of its view: it is
-//! found again from the last match that was asked for.
+//! Copying each document out of the engine to match it costs more than the match. So if few documents match, the scan
+//! matches them in the engine's memory and copies only the matches, some of them ahead. Over a large collection all
+//! cores do so, each on a part of the key range at a time. The matches ahead are bounded. They are dropped when the
+//! scan is suspended, and found again from the last requested match.
 
 use super::parallel::{PARALLEL_FROM, cores, on_all_cores};
 use super::records::visit_records;
@@ -11,21 +11,21 @@ use super::scan::ScanStats;
 use crate::collection::{ReadView, StoredDocument};
 use crate::error::{Error, Result};
 use diwan_kv::{Bytes, KeyRange, Space};
-use diwan_query::Interrupt;
 use diwan_query::filter::Filter;
+use diwan_query::{Interrupt, MemoryPool, Reservation};
 use std::collections::VecDeque;
 use std::ops::{Bound, ControlFlow};
 
-/// How many matches one core looks for at most; it begins with one, and with twice as many each time.
+/// How many matches one core searches for at most. It begins with one and doubles the number each time.
 const MOST_MATCHES: usize = 512;
-/// So many documents one core reads before the others join in.
+/// How many documents one core reads before the others join.
 const ALONE: u64 = 4096;
-/// How many documents a part has on average, and how many parts there are at most.
+/// The average number of documents of a part, and the greatest number of parts.
 const PART: u64 = 4096;
 const MOST_DIVIDED: u64 = 1024;
-/// How many parts each core reads at a time, at most; it begins with one, too.
+/// How many parts each core reads at a time at most. It also begins with one.
 const MOST_PARTS: usize = 4;
-/// How many bytes of matches a part keeps before it waits to be asked for them.
+/// How many bytes of matches a part buffers before it waits until they are requested.
 const KEPT_BYTES: usize = 256 << 10;
 
 /// A match.
@@ -40,27 +40,30 @@ pub(super) struct Match {
 pub(super) struct Ahead {
     /// In the keys' order.
     parts: VecDeque<Part>,
-    /// How many matches one core looks for next.
+    /// How many matches one core searches for next.
     goal: usize,
     /// How many documents one core has read.
     read: u64,
     /// How many parts each core reads next, once the range has been divided among them.
     parts_each: Option<usize>,
+    /// For the matches that the parts keep.
+    reservation: Reservation,
 }
 
-/// Where a look ahead ends.
+/// The limits of one step of reading ahead.
 struct Most {
     matches: usize,
     documents: u64,
 }
 
 impl Ahead {
-    /// What matches in a range.
+    /// Reads the matches of a range.
     pub fn new(range: KeyRange) -> Ahead {
-        Ahead { parts: VecDeque::from([Part::new(range)]), goal: 1, read: 0, parts_each: None }
+        let reservation = MemoryPool::shared().reservation(true);
+        Ahead { parts: VecDeque::from([Part::new(range)]), goal: 1, read: 0, parts_each: None, reservation }
     }
 
-    /// The next match, and what was read for it; nothing at the end.
+    /// The next match, or `None` at the end. Adds the documents read for it to `stats`.
     pub fn next(
         &mut self,
         view: &ReadView,
@@ -92,6 +95,9 @@ impl Ahead {
             self.divide(view)?;
         }
         if let Some(parts_each) = &mut self.parts_each {
+            if !self.reservation.cover(cores() * *parts_each * KEPT_BYTES) {
+                *parts_each = 1;
+            }
             let most = Most { matches: usize::MAX, documents: u64::MAX };
             let waiting = self.parts.iter_mut().take(cores() * *parts_each).filter(|part| part.is_waiting());
             let waiting: Vec<&mut Part> = waiting.collect();
@@ -110,7 +116,7 @@ impl Ahead {
         }
     }
 
-    /// Divides what is left, if that is worth it.
+    /// Divides the rest of the range among the cores, if the rest is large enough.
     fn divide(&mut self, view: &ReadView) -> Result<()> {
         let left = view.collection().count().saturating_sub(self.read);
         if cores() == 1 || left < PARALLEL_FROM {
@@ -127,12 +133,12 @@ impl Ahead {
 
 /// A part of the range.
 struct Part {
-    /// What has not been read.
+    /// The keys that have not been read.
     rest: Option<KeyRange>,
     found: VecDeque<Match>,
     /// How many documents were read since the last match that was found.
     read: u64,
-    /// What comes after the matches that were found.
+    /// The error that ended the part, after the matches found.
     failure: Option<Error>,
 }
 
@@ -141,12 +147,12 @@ impl Part {
         Part { rest: Some(range), found: VecDeque::new(), read: 0, failure: None }
     }
 
-    /// Whether it has to be read on to give a match.
+    /// Whether the part must be read further to find a match.
     fn is_waiting(&self) -> bool {
         self.found.is_empty() && self.failure.is_none() && self.rest.is_some()
     }
 
-    /// Reads on; returns how many documents were read.
+    /// Reads further, up to the limits. Returns how many documents were read.
     fn read_on(&mut self, view: &ReadView, filter: &Filter, most: &Most, interrupt: &Interrupt) -> u64 {
         let Some(range) = self.rest.take() else { return 0 };
         let (mut documents, mut bytes) = (0, 0);
@@ -155,7 +161,7 @@ impl Part {
         let visited = visit_records(view, filter, range.clone(), interrupt, |key, value, matches| {
             documents += 1;
             *read += 1;
-            // The record is one: the filter has just read its document.
+            // The record is valid, since the filter has just read its document.
             if matches && let Ok(document) = StoredDocument::new(value.into()) {
                 bytes += value.len();
                 found.push_back(Match { key: key.into(), document, read: std::mem::take(read) });

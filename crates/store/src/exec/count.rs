@@ -1,4 +1,4 @@
-//! Counting the matches of a filter without an index: all cores scan, each its part of the keys.
+//! Counts the matches of a filter by a collection scan. All cores take part, each on parts of the key range.
 
 use super::parallel::{PARALLEL_FROM, cores, on_all_cores};
 use super::records::visit_records;
@@ -12,10 +12,10 @@ use diwan_query::{Examined, Interrupt};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How many parts each thread gets on average: enough that none waits long for the slowest.
+/// How many parts each thread gets on average: so many that no thread waits long for the slowest.
 const PARTS_PER_THREAD: usize = 8;
 
-/// How many documents of a full scan match; `None` if the plan is not a full scan.
+/// Counts the matches of a collection scan; `None` if the plan is none.
 pub fn count_matches(view: &ReadView, plan: &Plan, interrupt: &Interrupt) -> Result<Option<u64>> {
     let Access::Collection { ids, .. } = &plan.access else { return Ok(None) };
     let prefix = keys::collection_prefix(view.collection().id);
@@ -41,7 +41,7 @@ pub fn count_matches(view: &ReadView, plan: &Plan, interrupt: &Interrupt) -> Res
     Ok(Some(total.into_inner()))
 }
 
-/// One range: how many documents match, of how many.
+/// Counts the matches and the documents of one range.
 fn count_range(
     view: &ReadView,
     filter: &Filter,

@@ -1,4 +1,4 @@
-//! What an entry of an index tells of its document.
+//! From index entries to documents: fetches the document, or rebuilds it from a covering index.
 
 use super::scan::Current;
 use crate::collection::{RawEntry, ReadView, damaged_entry};
@@ -7,7 +7,7 @@ use crate::index::IndexField;
 use crate::plan::{IndexScan, shared_objects};
 use diwan_value::{DocBuf, DocBuilder, Path, key};
 
-/// The document of an index entry, or what the entry tells of it.
+/// The document of an index entry: rebuilt from the entry if the index covers the query, else fetched.
 pub(super) fn from_entry(
     view: &ReadView,
     scan: &IndexScan,
@@ -31,8 +31,8 @@ pub(super) fn from_entry(
     }
 }
 
-/// The document that the key of a covering index tells of, in a buffer that may be used again; nothing if it does not tell
-/// whether one of the fields is null or missing. The outer `None`: the key is damaged.
+/// Rebuilds the covered fields of a document from an index key, in the buffer `spare`. The inner `None` means that a
+/// field is null or missing, which the key does not distinguish. The outer `None` means that the key is damaged.
 fn rebuilt(scan: &IndexScan, told: u64, key: &[u8], types: &[u8], spare: Vec<u8>) -> Option<Option<DocBuf>> {
     let mut decoder = key::Decoder::new(key, types);
     let mut doc = DocBuilder::with_buffer(spare);
@@ -46,7 +46,7 @@ fn rebuilt(scan: &IndexScan, told: u64, key: &[u8], types: &[u8], spare: Vec<u8>
             decoder.skip(direction)?;
             continue;
         }
-        // The objects around the field before this one end, but for those that are around this one, too.
+        // Ends the embedded documents of the previous field that do not contain this one.
         let last = path.depth() - 1;
         let around = before.map_or(0, |before| before.depth() - 1);
         let shared = before.map_or(0, |before| shared_objects(before, path));
@@ -65,7 +65,7 @@ fn rebuilt(scan: &IndexScan, told: u64, key: &[u8], types: &[u8], spare: Vec<u8>
     Some(Some(doc.finish()))
 }
 
-/// The values of an entry's key under the names of the index's fields.
+/// The values of an entry's key, under the names of the index's fields.
 pub(super) fn entry_document(scan: &IndexScan, raw: &[u8], value: &[u8]) -> Result<DocBuf> {
     let entry = RawEntry::new(&scan.index, raw, value)?;
     let mut decoder = key::Decoder::new(entry.key, entry.types);

@@ -1,4 +1,5 @@
-//! Execution: documents found by a plan, sorted, windowed and projected, one pulled after another.
+//! Execution of plans: sources that find, sort, window and project documents. The caller pulls one document after
+//! another.
 
 mod ahead;
 mod count;
@@ -6,12 +7,14 @@ mod entry;
 mod parallel;
 mod records;
 mod scan;
+mod seen;
 mod single;
 mod sorted;
 mod window;
 
 pub use count::count_matches;
 pub use parallel::cores;
+pub(crate) use parallel::on_all_cores;
 pub use scan::{Keys, Scan, ScanStats};
 pub(crate) use single::Single;
 pub(crate) use sorted::Sorted;
@@ -21,7 +24,7 @@ use crate::error::Error;
 use diwan_query as query;
 use diwan_value::doc;
 
-/// The store's error as a document source may raise it.
+/// Converts the store's error to the error of a document source.
 pub(crate) fn as_query_error(error: Error) -> query::Error {
     let message = error.to_string();
     match error {

@@ -1,22 +1,22 @@
-//! Parts of one read, done by all cores.
+//! Runs the parts of one task on all cores.
 
 use crate::error::{Error, Result};
 use parking_lot::Mutex;
 use std::sync::LazyLock;
 use std::thread;
 
-/// Below so many documents one thread is as fast.
+/// Below this number of documents one thread is as fast.
 pub(super) const PARALLEL_FROM: u64 = 20_000;
 
-/// How many cores this process may use. Asked once: the answer takes reading several files.
+/// How many cores this process may use. Computed once, since the system reads several files for it.
 pub fn cores() -> usize {
     static CORES: LazyLock<usize> = LazyLock::new(|| thread::available_parallelism().map_or(1, usize::from));
     *CORES
 }
 
-/// Does `work` for each of the parts. They are begun in their order, and none after a failure, the first of which is
-/// returned.
-pub(super) fn on_all_cores<T>(
+/// Runs `work` for each part. Parts are started in their order. After a failure no further part is started, and the
+/// first error is returned.
+pub(crate) fn on_all_cores<T>(
     mut parts: impl ExactSizeIterator<Item = T> + Send,
     work: impl Fn(T) -> Result<()> + Sync,
 ) -> Result<()> {
@@ -37,7 +37,7 @@ pub(super) fn on_all_cores<T>(
     };
     thread::scope(|scope| {
         for _ in 1..threads {
-            // Where no thread is to be had, the others do its work.
+            // If no thread can be started, the others do its work.
             drop(thread::Builder::new().name("diwan-scan".to_owned()).spawn_scoped(scope, take_part));
         }
         take_part();

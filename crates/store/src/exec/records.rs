@@ -1,4 +1,4 @@
-//! The inner loop of full scans.
+//! The inner loop of collection scans.
 
 use crate::collection::ReadView;
 use crate::error::{Error, Result};
@@ -8,11 +8,11 @@ use diwan_query::Interrupt;
 use diwan_query::filter::Filter;
 use std::ops::ControlFlow;
 
-/// How many documents pass between two looks at the interrupt.
+/// After how many documents the interrupt is checked.
 const TICKS: u64 = 1024;
 
-/// Shows the records of a range in their order, each by its key, its bytes and whether its document matches, until `show`
-/// breaks.
+/// Passes the records of a range to `show`, in their order, until it breaks: the key, the value, and whether the
+/// document matches.
 #[inline]
 pub(super) fn visit_records(
     view: &ReadView,

@@ -1,12 +1,13 @@
-//! Finding documents by a plan's access, and matching them.
+//! Scans: find documents by a plan's access, and match them.
 //!
-//! A scan is a position: the leg it is on and the last key it read. The engine's iterator is only its means, let go
-//! between two batches of a cursor and opened again behind the position. Where few documents match, the matches are found
+//! The state of a scan is its position: the current leg and the last key read. The engine's iterator is released
+//! between two batches of a cursor and reopened after the position. If few documents match, the scan reads
 //! [ahead](super::ahead).
 
 use super::ahead::Ahead;
 use super::as_query_error;
 use super::entry::{entry_document, from_entry};
+use super::seen::Seen;
 use crate::collection::{Collection, ReadView, StoredDocument, id_key};
 use crate::error::{Error, Result};
 use crate::keys::{self, read_number};
@@ -16,18 +17,17 @@ use diwan_query::filter::Filter;
 use diwan_query::pipeline::DocSource;
 use diwan_query::{Examined, Interrupt, code};
 use diwan_value::{Doc, DocBuf, Value, doc};
-use std::collections::HashSet;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// What a scan has read so far.
+/// The statistics of a scan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScanStats {
-    /// Entries of indexes.
+    /// The number of index entries.
     pub keys_examined: u64,
-    /// Documents.
+    /// The number of documents.
     pub docs_examined: u64,
-    /// Documents that matched.
+    /// The number of documents that matched.
     pub returned: u64,
 }
 
@@ -37,7 +37,7 @@ impl ScanStats {
     }
 }
 
-/// One way of a plan's access.
+/// One part of a plan's access: the access itself, or a branch of a union.
 enum Leg {
     Ids { ids: Vec<Vec<u8>>, next: usize },
     Records(Ranges),
@@ -45,7 +45,7 @@ enum Leg {
     Index { scan: Box<IndexScan>, ranges: Ranges, bounded: usize },
 }
 
-/// Ranges of raw keys to be read one after another, and how far they have been.
+/// Ranges of raw keys that are read one after another, with the position in them.
 struct Ranges {
     ranges: Vec<KeyRange>,
     at: usize,
@@ -58,7 +58,7 @@ impl Ranges {
         Ranges { ranges, at: 0, after: None, direction }
     }
 
-    /// What is left of the range under way.
+    /// The rest of the current range.
     fn rest(&self) -> Option<KeyRange> {
         let mut range = self.ranges.get(self.at)?.clone();
         if let Some(after) = &self.after {
@@ -70,7 +70,7 @@ impl Ranges {
         Some(range)
     }
 
-    /// Begins behind a key, wherever it lies.
+    /// Moves to the position after a key, in whichever range it lies.
     fn go_on_after(&mut self, key: Bytes) {
         let is_behind = |range: &KeyRange| match self.direction {
             Direction::Forward => match &range.end {
@@ -93,12 +93,12 @@ impl Ranges {
     }
 }
 
-/// What is open between two suspensions.
+/// The state that a suspension releases.
 struct Open {
     view: ReadView,
     pairs: Option<Pairs>,
     ahead: Option<Ahead>,
-    /// What the scan had read when this was opened.
+    /// The statistics when this was opened.
     before: ScanStats,
 }
 
@@ -107,14 +107,14 @@ impl Open {
         Open { view, pairs: None, ahead: None, before }
     }
 
-    /// Whether so few of the documents read since match that it pays to look ahead.
+    /// Whether so few of the documents read since then match that reading ahead pays.
     fn meets_few_matches(&self, stats: ScanStats) -> bool {
         let examined = stats.docs_examined - self.before.docs_examined;
         examined >= FEW_FROM && (stats.returned - self.before.returned) * FEW < examined
     }
 }
 
-/// The document a scan stands on.
+/// The current document of a scan.
 pub(super) enum Current {
     None,
     Stored(StoredDocument),
@@ -131,21 +131,23 @@ pub struct Scan {
     leg: usize,
     open: Option<Open>,
     /// Ids already found, where a document may be found twice.
-    seen: Option<HashSet<Vec<u8>>>,
+    seen: Option<Seen>,
+    /// Whether those ids may go to the disk.
+    may_spill: bool,
     current: Current,
-    /// Where the next document is rebuilt.
+    /// The buffer in which the next document is rebuilt.
     spare: Vec<u8>,
     stats: ScanStats,
     ticks: u32,
     tailable: bool,
-    /// What the plan is called, until the operation's tally knows.
+    /// The names of the plan's accesses, until they are added to the operation's tally.
     summaries: Vec<Arc<str>>,
     keys: Keys,
-    /// The index key that the document was found by, where that is asked for.
+    /// The index key by which the document was found, if it was requested.
     key: DocBuf,
 }
 
-/// Which keys a scan remembers of what it finds.
+/// The keys that a scan keeps for [`Scan::key`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Keys {
     /// None.
@@ -153,18 +155,18 @@ pub enum Keys {
     None,
     /// The keys of secondary indexes.
     Secondary,
-    /// Those, and the `_id` where documents are found by it.
+    /// Those, and the `_id` if documents are found by it.
     All,
 }
 
-/// After so many documents a scan knows whether it meets few matches: less than one among so many.
+/// After `FEW_FROM` documents a scan decides whether it has few matches: fewer than one in `FEW` documents.
 const FEW_FROM: u64 = 64;
 const FEW: u64 = 4;
-/// How many steps pass between two looks at the interrupt.
+/// After how many steps the interrupt is checked.
 const TICKS: u32 = 256;
 
 impl Scan {
-    /// A scan by `plan`, which begins on `view`.
+    /// A scan by `plan` that begins on `view`.
     pub fn new(view: ReadView, plan: &Plan) -> Scan {
         let collection = view.collection().clone();
         let mut legs = Vec::new();
@@ -181,7 +183,8 @@ impl Scan {
             legs,
             leg: 0,
             open: Some(Open::new(view, ScanStats::default())),
-            seen: several.then(HashSet::new),
+            seen: several.then(Seen::default),
+            may_spill: true,
             current: Current::None,
             spare: Vec::new(),
             stats: ScanStats::default(),
@@ -193,12 +196,12 @@ impl Scan {
         }
     }
 
-    /// What has been read so far.
+    /// The statistics so far.
     pub fn stats(&self) -> ScanStats {
         self.stats
     }
 
-    /// The stored document that the scan stands on; `None` before the first and where an index covers the query.
+    /// The current document as it is stored; `None` before the first one, and if an index covers the query.
     pub fn stored(&self) -> Option<&StoredDocument> {
         match &self.current {
             Current::Stored(stored) => Some(stored),
@@ -206,7 +209,7 @@ impl Scan {
         }
     }
 
-    /// Where the scan stands, for [`Scan::go_on_after`]; `None` where that could find a document twice.
+    /// The position, for [`Scan::go_on_after`]; `None` if resuming there could find a document twice.
     pub fn position(&self) -> Option<Vec<u8>> {
         let ([leg], None) = (self.legs.as_slice(), &self.seen) else { return None };
         match leg {
@@ -218,7 +221,7 @@ impl Scan {
         }
     }
 
-    /// Begins behind the position of another scan by the same plan.
+    /// Resumes after the position of another scan by the same plan.
     pub fn go_on_after(&mut self, position: &[u8]) {
         let Some(prefix) = self.legs.first().map(|leg| self.prefix(leg)) else { return };
         match self.legs.first_mut() {
@@ -248,7 +251,7 @@ impl Scan {
         }
     }
 
-    /// Goes to the next match, and has what that took tallied.
+    /// Advances to the next match, and adds what it examined to the operation's tally.
     pub fn step(&mut self, interrupt: &Interrupt) -> Result<bool> {
         let before = self.stats;
         let found = self.find_next(interrupt);
@@ -298,12 +301,21 @@ impl Scan {
         self.tailable = tailable;
     }
 
-    /// Says which keys are remembered for [`Scan::key`].
+    /// Forbids the scan to use temporary files when its memory is used up.
+    pub fn forbid_disk_use(&mut self) {
+        self.may_spill = false;
+        if let Some(seen) = &mut self.seen {
+            seen.forbid_spilling();
+        }
+    }
+
+    /// Sets the keys that are kept for [`Scan::key`].
     pub fn remember_keys(&mut self, keys: Keys) {
         self.keys = keys;
     }
 
-    /// The index key that the present document was found by, with the index's field names; empty if by none.
+    /// The index key by which the current document was found, under the index's field names; empty if it was found
+    /// without.
     pub fn key(&self) -> Doc<'_> {
         self.key.as_doc()
     }
@@ -328,20 +340,23 @@ impl Scan {
         self.open.as_mut().ok_or_else(|| Error::refused(code::INTERNAL_ERROR, "a scan without a view"))
     }
 
-    /// Heeds that arrays may have come into an index since the scan was planned: their entries do not tell the document,
-    /// and there are several for one.
+    /// Adapts the scan to indexes that have become multikey since it was planned: their entries do not cover documents,
+    /// and a document may have several.
     fn mind_arrays(&mut self) {
         for leg in &mut self.legs {
             if let Leg::Index { scan, .. } = leg
                 && scan.index.is_multikey()
             {
                 scan.covered = None;
-                self.seen.get_or_insert_default();
+                let seen = self.seen.get_or_insert_default();
+                if !self.may_spill {
+                    seen.forbid_spilling();
+                }
             }
         }
     }
 
-    /// The next match of a scan that looks ahead.
+    /// The next match of a scan that reads ahead; `None` if it does not, or at the end of the range.
     fn next_ahead(&mut self, interrupt: &Interrupt) -> Result<Option<StoredDocument>> {
         let (Some(open), [Leg::Records(ranges)]) = (&mut self.open, self.legs.as_mut_slice()) else {
             return Ok(None);
@@ -372,7 +387,7 @@ impl Scan {
         }
     }
 
-    /// The next document that may match; `Current::None` for one to be passed over.
+    /// The next document that may match; `Current::None` for one to skip.
     fn next_candidate(&mut self) -> Result<Option<Current>> {
         loop {
             if self.leg >= self.legs.len() {
@@ -437,7 +452,8 @@ impl Scan {
                     self.key = doc! { "_id": id };
                 }
                 if let Some(seen) = &mut self.seen
-                    && !seen.insert(id_key(stored.doc().get("_id").unwrap_or(Value::Null))?)
+                    && !seen
+                        .insert(&self.collection, id_key(stored.doc().get("_id").unwrap_or(Value::Null))?)?
                 {
                     return Ok(Some(Current::None));
                 }
@@ -543,7 +559,8 @@ fn next_natural(
     Ok(Some(open.view.get(&id)?.map_or(Current::None, Current::Stored)))
 }
 
-/// Refuses to go on from a document that the collection has removed to make room: others may have gone unseen with it.
+/// Fails if the capped collection has deleted the document at the position, since documents after it may also be
+/// deleted.
 fn check_position(open: &Open, collection: &Collection, after: Option<u64>) -> Result<()> {
     let Some(position) = after else { return Ok(()) };
     let mut key = keys::natural_prefix(collection.id);

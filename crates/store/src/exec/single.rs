@@ -1,4 +1,4 @@
-//! One document, already found.
+//! A source of one document that has been found already.
 
 use crate::collection::StoredDocument;
 use diwan_query::pipeline::DocSource;
@@ -27,6 +27,6 @@ impl DocSource for Single {
         self.current.as_ref().map_or(Doc::EMPTY, StoredDocument::doc)
     }
 
-    /// The document is held, and no state of the store.
+    /// Does nothing: the source holds a document, but no view of the store.
     fn suspend(&mut self) {}
 }

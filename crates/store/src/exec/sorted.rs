@@ -1,16 +1,16 @@
 //! A sort that no index gives: all documents are read first.
 
-use diwan_query::external_sort::{ExternalSorter, MemoryBudget, SortedRecords};
+use diwan_query::external_sort::{ExternalSorter, SortedRecords};
 use diwan_query::pipeline::DocSource;
 use diwan_query::sort::Sort;
-use diwan_query::{Interrupt, Result};
+use diwan_query::{Interrupt, MemoryBudget, Result};
 use diwan_value::{Collator, Doc};
 use std::sync::Arc;
 
 /// The documents of a source in another order.
 pub(crate) struct Sorted<S> {
     source: S,
-    /// What is kept of a document beside its place in the order.
+    /// Selects the document to keep for each document of the source.
     kept: for<'s> fn(&'s S) -> Doc<'s>,
     sort: Sort,
     collator: Option<Arc<Collator>>,
@@ -72,5 +72,8 @@ impl<S: DocSource> DocSource for Sorted<S> {
 
     fn suspend(&mut self) {
         self.source.suspend();
+        if let Some(records) = &mut self.records {
+            records.suspend();
+        }
     }
 }

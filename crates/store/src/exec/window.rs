@@ -1,11 +1,11 @@
-//! The last steps of a find: skip and limit, and what is shown of each document.
+//! The last steps of a find: skip and limit, index keys, and the projection.
 
 use super::Scan;
 use diwan_query::pipeline::DocSource;
 use diwan_query::{Interrupt, Result};
 use diwan_value::{Doc, DocBuf};
 
-/// A part of a source: some documents skipped, then so many at most.
+/// A source that skips some documents of another one, and then returns a limited number.
 pub(crate) struct Window<S> {
     source: S,
     skip: u64,
@@ -45,7 +45,7 @@ impl<S: DocSource> DocSource for Window<S> {
     }
 }
 
-/// The index keys that the documents of a scan were found by.
+/// A source of the index keys by which a scan found its documents.
 pub(crate) struct FoundKeys {
     scan: Scan,
 }
@@ -70,7 +70,7 @@ impl DocSource for FoundKeys {
     }
 }
 
-/// A source whose documents are changed one by one.
+/// A source that applies a function to each document of another one.
 pub(crate) struct Projected<S, F> {
     source: S,
     project: F,

@@ -1,9 +1,9 @@
-//! Which databases of the HTTP face (collections) were created, updated and deleted, store-wide.
+//! The log of created, updated and deleted databases of the HTTP face (collections), for `_db_updates`.
 //!
-//! Of each kind of event and each name only the newest is kept, in the order they happened, and only so many in all. An
-//! update is noted once until somebody reads: a write that finds it noted only looks at a flag. Nothing of it is stored.
-//! The sequences of a later start are greater, and it begins with the databases that it finds. What `$out` writes before
-//! it takes its name is nobody's business.
+//! The log is kept in memory. It holds the newest event of each kind and name, in the order of the events, up to a
+//! limit. Further updates of a collection add no event until a follower has read the last one, so they cost a write
+//! only the check of a flag. After a start the log holds a `Created` event for each collection, with greater sequences
+//! than before. The temporary collections of `$out` do not appear.
 
 use super::watch::{Subscription, Watchers};
 use crate::clock;
@@ -18,34 +18,34 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// How many events are kept.
 const MOST: usize = 65_536;
 
-/// What happened to a database.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DatabaseEventKind {
-    /// It came to be, or was there at the start.
+    /// The database was created, or existed at the start.
     Created,
-    /// Documents in it changed.
+    /// Documents in the database changed.
     Updated,
-    /// It was deleted.
+    /// The database was deleted.
     Deleted,
 }
 
 /// One event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DatabaseEvent {
-    /// Its place among all.
+    /// Its place in the log.
     pub sequence: u64,
-    /// What happened.
+    /// The kind of the event.
     pub kind: DatabaseEventKind,
-    /// To which collection.
+    /// The collection.
     pub namespace: Namespace,
 }
 
-/// Whether a collection's update is noted already.
+/// Whether an update of a collection awaits a reader of the log.
 #[derive(Clone, Default)]
 pub(crate) struct UpdateFlag(Arc<AtomicBool>);
 
 impl UpdateFlag {
-    /// Says whether it was not up before.
+    /// Raises the flag. Returns whether it was down.
     pub fn raise(&self) -> bool {
         !self.0.load(Ordering::SeqCst) && !self.0.swap(true, Ordering::SeqCst)
     }
@@ -54,7 +54,7 @@ impl UpdateFlag {
 /// The events of a store.
 pub(crate) struct DatabaseFeed {
     watchers: Arc<Watchers>,
-    /// Collections that were updated since somebody looked.
+    /// Collections that were updated since the log was read last.
     updated: Mutex<Vec<(Namespace, UpdateFlag)>>,
     log: Mutex<Log>,
 }
@@ -82,10 +82,10 @@ impl Log {
         }
     }
 
-    /// Notes the updates that came before whatever is noted next.
+    /// Adds the events of the waiting updates, before any later event.
     fn take(&mut self, updated: &Mutex<Vec<(Namespace, UpdateFlag)>>) {
         for (namespace, flag) in std::mem::take(&mut *updated.lock()) {
-            // Lowered before it is noted: a write from now on is noted anew.
+            // The flag is lowered first, so that a write from now on adds a new event.
             flag.0.store(false, Ordering::SeqCst);
             self.add(DatabaseEventKind::Updated, namespace);
         }
@@ -100,7 +100,7 @@ impl DatabaseFeed {
         DatabaseFeed { watchers: Arc::default(), updated: Mutex::default(), log: Mutex::new(log) }
     }
 
-    /// Notes an event that is visible now.
+    /// Adds an event. Its effect is visible already.
     pub fn note(&self, kind: DatabaseEventKind, namespace: &Namespace) {
         let mut log = self.log.lock();
         log.take(&self.updated);
@@ -109,7 +109,7 @@ impl DatabaseFeed {
         self.watchers.wake();
     }
 
-    /// Notes an update of a collection whose flag has just been raised.
+    /// Adds a collection to the waiting updates. The caller has just raised its flag.
     pub fn updated(&self, namespace: Namespace, flag: UpdateFlag) {
         self.updated.lock().push((namespace, flag));
         self.watchers.wake();
@@ -139,8 +139,8 @@ impl Store {
         log.last
     }
 
-    /// Has `callback` called after each event, as [`Collection::on_change`](crate::Collection::on_change) does. Further
-    /// updates of a collection are not told of before its last was read.
+    /// Calls `callback` after each event, like [`Collection::on_change`](crate::Collection::on_change). Further updates
+    /// of a collection cause no call until its last update event has been read.
     pub fn on_database_event(&self, callback: Box<dyn Fn() + Send + Sync>) -> Subscription {
         self.shared.databases.watchers.add(callback)
     }

@@ -1,11 +1,11 @@
-//! Changes, for those who follow them: the rows of a collection's log, word of new ones, and which databases changed.
+//! Following changes: the rows of a collection's change log, callbacks after new changes, and the log of database
+//! events.
 //!
-//! The log is read a run at a time, each from a snapshot of its own: nothing of the engine is held between two runs, and
-//! a document that changes meanwhile is told later, in its new place. Changes become visible in the order of their
-//! sequences, so a reader that goes on after the last sequence it saw misses none and sees none before its time.
+//! A follower reads the log a run at a time, each run from a new snapshot. It holds nothing of the engine between two
+//! runs. A document that changes between two runs appears in a later one, at its new sequence. Changes become visible
+//! in the order of their sequences, so a follower that continues after the last sequence it has read misses no change.
 //!
-//! Word of changes is given after they are visible. It says that there is something, not what: who is told reads the
-//! log, however many there are to be told.
+//! Callbacks run after the changes are visible. They do not carry the changes: a follower reads the log.
 
 mod databases;
 mod rows;

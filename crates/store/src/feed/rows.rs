@@ -1,8 +1,8 @@
-//! The rows of a change log: which document changed, and what it is now.
+//! The rows of a change log: each changed document with its current revision.
 //!
-//! A run of the log is read first. Then its documents: where their ids lie close together, as those of documents
-//! inserted one after the other do, by one pass over the range that they span; one by one where they do not. A pass that
-//! meets too many others is given up.
+//! The reader first reads a run of the log, then the records of its documents. If their ids are close together, like
+//! those of documents that were inserted in sequence, it scans the range that they span. A scan that meets too many
+//! other documents is given up, and the remaining records are read one by one.
 
 use crate::change::{Change, ChangeKind};
 use crate::collection::{Collection, ReadView};
@@ -19,12 +19,13 @@ use std::sync::Arc;
 
 /// How many entries of the log are read at a time.
 const RUN: usize = 4096;
-/// How many documents that nobody asked for a pass may meet before it is given up, beside one for each that was.
+/// How many other documents a scan may meet before it is given up, plus one for each document of the run that it has
+/// found.
 const MOST_OTHERS: usize = 64;
-/// From how many documents on a second thread is worth its start.
+/// From how many documents on starting a second thread pays.
 const MANY: usize = 512;
 
-/// The last change of a document.
+/// The newest change of a document.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChangeRow {
     /// Its place in the log.
@@ -35,30 +36,30 @@ pub struct ChangeRow {
     pub id_value: ValueBuf,
     /// The winning revision.
     pub revision: Revision,
-    /// Whether that is a deletion.
+    /// Whether the winning revision is a deletion.
     pub deleted: bool,
-    /// All leaves of the tree of revisions, the winner first; empty if the winner is the only one.
+    /// All leaves of the revision tree, the winner first; empty if the winner is the only leaf.
     pub leaves: Vec<Revision>,
 }
 
-/// A run of the log. The ids lie one after the other in one buffer.
+/// A run of entries of the log. Their ids are concatenated in one buffer.
 #[derive(Default)]
-struct Run {
+struct LogRun {
     ids: Vec<u8>,
-    entries: Vec<Entry>,
-    /// How many entries were read, those that are not told included.
+    entries: Vec<LogEntry>,
+    /// How many entries were read, including those that give no row.
     read: usize,
-    /// The sequence of the last of them.
+    /// The sequence of the last entry that was read.
     last: u64,
 }
 
-struct Entry {
+struct LogEntry {
     sequence: u64,
     deleted: bool,
     id: std::ops::Range<usize>,
 }
 
-impl Run {
+impl LogRun {
     fn add(&mut self, prefix: &[u8], key: &[u8], value: &[u8]) -> Result<()> {
         let number = key.get(prefix.len()..).and_then(read_number);
         let (sequence, _) = number.ok_or_else(|| Error::Damaged(keys::describe(Space::Log, key)))?;
@@ -68,12 +69,12 @@ impl Run {
         let deleted = match change.kind {
             ChangeKind::Insert | ChangeKind::Update => false,
             ChangeKind::Delete => true,
-            // There is nothing left to tell of.
+            // A purged document has no revision, so it gives no row.
             ChangeKind::Purge => return Ok(()),
         };
         let start = self.ids.len();
         self.ids.extend_from_slice(change.id);
-        self.entries.push(Entry { sequence, deleted, id: start..self.ids.len() });
+        self.entries.push(LogEntry { sequence, deleted, id: start..self.ids.len() });
         Ok(())
     }
 
@@ -81,7 +82,7 @@ impl Run {
         &self.ids[self.entries[at].id.clone()]
     }
 
-    /// The entries whose documents are there, in the order of their ids.
+    /// The indexes of the entries whose documents exist, in the order of their ids.
     fn live_by_id(&self) -> Vec<u32> {
         let mut live: Vec<u32> =
             (0..self.entries.len() as u32).filter(|&at| !self.entries[at as usize].deleted).collect();
@@ -93,8 +94,8 @@ impl Run {
 }
 
 impl Collection {
-    /// The changes after sequence `since` in their order, or those before it in reverse; for each document its last,
-    /// and up to `limit` of them. Fewer than `limit` are all there are.
+    /// The rows after sequence `since` in their order, or those before it in reverse order, up to `limit` of them. Each
+    /// document has one row, for its newest change. Fewer than `limit` rows mean that the end of the log is reached.
     pub fn changes(
         self: &Arc<Self>,
         since: u64,
@@ -118,10 +119,10 @@ impl Collection {
     }
 }
 
-fn read_run(view: &ReadView, since: u64, most: usize, direction: Direction) -> Result<Run> {
+fn read_run(view: &ReadView, since: u64, most: usize, direction: Direction) -> Result<LogRun> {
     let collection = view.collection().id;
     let prefix = keys::collection_prefix(collection);
-    let mut run = Run::default();
+    let mut run = LogRun::default();
     match direction {
         Direction::Forward => {
             let mut failure = None;
@@ -152,10 +153,10 @@ fn read_run(view: &ReadView, since: u64, most: usize, direction: Direction) -> R
 }
 
 /// Adds the rows of a run.
-fn rows_of(view: &ReadView, run: &Run, rows: &mut Vec<ChangeRow>) -> Result<()> {
+fn rows_of(view: &ReadView, run: &LogRun, rows: &mut Vec<ChangeRow>) -> Result<()> {
     let live = run.live_by_id();
     let mut by_id = read_live(view, run, &live)?;
-    // Where the ids rise with the sequences and nothing is deleted, rows come in their order.
+    // If the ids rise with the sequences and no document is deleted, the rows are in order already.
     if live.len() == run.entries.len() && live.is_sorted() {
         rows.append(&mut by_id);
         return Ok(());
@@ -173,9 +174,9 @@ fn rows_of(view: &ReadView, run: &Run, rows: &mut Vec<ChangeRow>) -> Result<()> 
     Ok(())
 }
 
-/// The rows of documents that are there, in the order of their ids. Of many, a second thread reads the second half: most
-/// of the time goes into documents and their revisions, not into the log.
-fn read_live(view: &ReadView, run: &Run, live: &[u32]) -> Result<Vec<ChangeRow>> {
+/// The rows of existing documents, in the order of their ids. If there are many, a second thread reads the second half:
+/// reading documents and computing revisions takes most of the time.
+fn read_live(view: &ReadView, run: &LogRun, live: &[u32]) -> Result<Vec<ChangeRow>> {
     if live.len() < MANY || exec::cores() == 1 {
         return read_part(view, run, live);
     }
@@ -193,14 +194,14 @@ fn read_live(view: &ReadView, run: &Run, live: &[u32]) -> Result<Vec<ChangeRow>>
     })
 }
 
-fn read_part(view: &ReadView, run: &Run, live: &[u32]) -> Result<Vec<ChangeRow>> {
+fn read_part(view: &ReadView, run: &LogRun, live: &[u32]) -> Result<Vec<ChangeRow>> {
     let mut rows = Vec::with_capacity(live.len());
     let (Some(&first), Some(&last)) = (live.first(), live.last()) else { return Ok(rows) };
     let prefix = keys::collection_prefix(view.collection().id);
-    let place = |at: u32| Bytes::from([prefix.as_slice(), run.id(at as usize)].concat());
+    let record_key = |at: u32| Bytes::from([prefix.as_slice(), run.id(at as usize)].concat());
     let mut others = 0;
     let mut failure = None;
-    let range = KeyRange::closed(place(first), place(last));
+    let range = KeyRange::closed(record_key(first), record_key(last));
     view.snapshot().visit(Space::Records, range, &mut |key, value| {
         let Some(&at) = live.get(rows.len()) else { return ControlFlow::Break(()) };
         if key.get(prefix.len()..) != Some(run.id(at as usize)) {
@@ -223,7 +224,7 @@ fn read_part(view: &ReadView, run: &Run, live: &[u32]) -> Result<Vec<ChangeRow>>
         return Err(error);
     }
     for &at in &live[rows.len()..] {
-        let key = place(at);
+        let key = record_key(at);
         let value = view.snapshot().get(Space::Records, &key)?;
         let value = value.ok_or_else(|| Error::Damaged(keys::describe(Space::Records, &key)))?;
         rows.push(live_row(view, run, at, &value)?);
@@ -231,7 +232,7 @@ fn read_part(view: &ReadView, run: &Run, live: &[u32]) -> Result<Vec<ChangeRow>>
     Ok(rows)
 }
 
-fn live_row(view: &ReadView, run: &Run, at: u32, value: &[u8]) -> Result<ChangeRow> {
+fn live_row(view: &ReadView, run: &LogRun, at: u32, value: &[u8]) -> Result<ChangeRow> {
     let record = Record::parse(value)?;
     let (id, sequence) = (run.id(at as usize), run.entries[at as usize].sequence);
     let id_value = record.doc.get("_id").filter(|_| record.sequence == sequence);
@@ -246,7 +247,7 @@ fn live_row(view: &ReadView, run: &Run, at: u32, value: &[u8]) -> Result<ChangeR
     })
 }
 
-fn deleted_row(view: &ReadView, run: &Run, at: usize) -> Result<ChangeRow> {
+fn deleted_row(view: &ReadView, run: &LogRun, at: usize) -> Result<ChangeRow> {
     let (id, sequence) = (run.id(at), run.entries[at].sequence);
     let damaged = || Error::Damaged(format!("the deleted document of change {sequence}"));
     let key = Key::Tombstone(view.collection().id, id).bytes();
@@ -257,7 +258,7 @@ fn deleted_row(view: &ReadView, run: &Run, at: usize) -> Result<ChangeRow> {
     }
     let id_value = match tombstone.doc.and_then(|doc| doc.get("_id")) {
         Some(value) => value.to_owned(),
-        // Otherwise of a type that its key bytes tell.
+        // Without a stored `_id`, its key bytes restore it exactly.
         None => Decoder::new(id, &[]).next(key::Direction::Ascending).ok_or_else(damaged)?,
     };
     Ok(ChangeRow {

@@ -1,4 +1,4 @@
-//! Tests of feeds: against a model, and beside writers.
+//! Tests of change rows and subscriptions: against a model, and beside concurrent writers.
 
 use super::{ChangeRow, DatabaseEventKind};
 use crate::{
@@ -55,14 +55,14 @@ fn follow(collection: &Arc<Collection>, mut since: u64, limit: usize) -> Vec<Cha
 }
 
 #[test]
-fn rows_tell_each_documents_last_change() {
+fn changes_return_the_last_change_of_each_document() {
     let store = store();
     let things = store.collection_or_create(&name("things")).unwrap();
     let mut random = Random(5);
-    // What each document's last change was: the body, `None` for a deletion.
+    // The last body of each document, `None` for a deletion.
     let mut model: BTreeMap<i32, Option<DocBuf>> = BTreeMap::new();
     let mut order: Vec<i32> = Vec::new();
-    // Far more than a run of the log, dense and not.
+    // Far more than a run of the log, with ids that are dense and ids that are not.
     let mut ids: Vec<i32> = (0..6000).collect();
     for at in (4000..6000).rev() {
         ids.swap(at, 4000 + random.below(2000) as usize);
@@ -122,7 +122,7 @@ fn rows_tell_each_documents_last_change() {
 }
 
 #[test]
-fn rows_name_leaves_and_ids_of_deleted_documents_and_not_what_was_purged() {
+fn rows_hold_the_leaves_and_exact_ids_of_deleted_documents_and_omit_purged_ones() {
     let store = store();
     let things = store.collection_or_create(&name("things")).unwrap();
     let revision = |generation: u32, hash: u8| Revision { generation, hash: [hash; 16] };
@@ -164,9 +164,9 @@ fn rows_name_leaves_and_ids_of_deleted_documents_and_not_what_was_purged() {
     }
 }
 
-/// Writers and readers at once: every reader sees sequences that only rise, and the last change of each document.
+/// Beside concurrent writers every reader sees rising sequences, and in the end the last change of each document.
 #[test]
-fn readers_beside_writers_see_every_last_change_once_and_in_order() {
+fn readers_beside_writers_see_every_last_change_in_order() {
     const DOCS: u64 = 40;
     let store = store();
     let things = store.collection_or_create(&name("things")).unwrap();
@@ -195,8 +195,8 @@ fn readers_beside_writers_see_every_last_change_once_and_in_order() {
                                 break;
                             }
                             if things.last_sequence() == since {
-                                // A lost word would end the test here.
-                                let told = news.recv_timeout(Duration::from_secs(20));
+                                // A lost callback would make this time out.
+                                let told = news.recv_timeout(Duration::from_secs(60));
                                 assert!(told.is_ok() || done.load(Ordering::Acquire));
                                 while news.try_recv().is_ok() {}
                             }
@@ -225,7 +225,7 @@ fn readers_beside_writers_see_every_last_change_once_and_in_order() {
             .collect();
         let written: Vec<_> = writers.into_iter().map(|writer| writer.join()).collect();
         done.store(true, Ordering::Release);
-        // Those who wait are told once more.
+        // Wakes the readers that wait.
         things.changed();
         written.into_iter().for_each(|outcome| outcome.unwrap());
         readers.into_iter().map(|reader| reader.join().unwrap()).collect::<Vec<_>>()
@@ -239,7 +239,7 @@ fn readers_beside_writers_see_every_last_change_once_and_in_order() {
 }
 
 #[test]
-fn who_subscribes_is_told_until_he_ends_it() {
+fn dropping_a_subscription_stops_callbacks() {
     let store = store();
     let things = store.collection_or_create(&name("things")).unwrap();
     let told = Arc::new(AtomicUsize::new(0));
@@ -248,7 +248,7 @@ fn who_subscribes_is_told_until_he_ends_it() {
         counter.fetch_add(1, Ordering::Relaxed);
     }));
     insert(&things, &[doc! { "_id": 1 }, doc! { "_id": 2 }]);
-    assert_eq!(told.load(Ordering::Relaxed), 1, "a batch is one");
+    assert_eq!(told.load(Ordering::Relaxed), 1, "one call for a batch");
     edit(&things, Value::Int32(1), None);
     assert_eq!(told.load(Ordering::Relaxed), 2);
     store.drop_collection(&name("things")).unwrap();
@@ -259,7 +259,7 @@ fn who_subscribes_is_told_until_he_ends_it() {
 }
 
 #[test]
-fn events_of_databases() {
+fn database_events_keep_the_newest_of_each_kind_and_name() {
     let engine = Arc::new(MemoryEngine::new());
     let events = |store: &Store, since: u64| -> Vec<(DatabaseEventKind, String)> {
         let events = store.database_events(since, usize::MAX);
@@ -280,7 +280,7 @@ fn events_of_databases() {
         for id in 0..100 {
             insert(&one, &[doc! { "_id": id }]);
         }
-        assert_eq!(told.load(Ordering::Relaxed), 2, "updates are noted once until somebody looks");
+        assert_eq!(told.load(Ordering::Relaxed), 2, "repeated updates call once until they are read");
         assert_eq!(events(&store, 0), [event(Created, "one"), event(Updated, "one")]);
         let since = store.last_database_event();
         insert(&one, &[doc! { "_id": "x" }]);
@@ -299,11 +299,11 @@ fn events_of_databases() {
                 event(Deleted, "two"),
             ]
         );
-        assert_eq!(events(&store, 0)[0], event(Created, "one"), "an older update has gone");
+        assert_eq!(events(&store, 0)[0], event(Created, "one"), "the newer update replaced the older one");
         assert_eq!(store.database_events(0, 2).len(), 2);
         store.last_database_event()
     };
-    // No server is started again within the millisecond.
+    // The sequences of the next start are derived from its milliseconds.
     std::thread::sleep(Duration::from_millis(20));
     let store = Store::open(engine).unwrap();
     assert!(store.last_database_event() > last);

@@ -1,4 +1,4 @@
-//! Telling those who wait that something has changed. While nobody waits it costs one look at a number.
+//! Callbacks after changes. Without subscribers, a change costs one load of a counter.
 
 use crate::collection::Collection;
 use parking_lot::Mutex;
@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
 
-/// Called after each change, on the thread that made it: it must not block, nor take long.
+/// Called after each change, on the thread that made it. It must not block and must be short.
 type Callback = Arc<dyn Fn() + Send + Sync>;
 
-/// Who waits.
+/// The subscribers.
 #[derive(Default)]
 pub(crate) struct Watchers {
-    /// How many there are, for a look without the lock.
+    /// The number of subscribers, to be read without the lock.
     count: AtomicUsize,
     waiting: Mutex<Waiting>,
 }
@@ -24,7 +24,7 @@ struct Waiting {
 }
 
 impl Watchers {
-    /// Adds somebody, who has to look once after this: of what was published before, nobody tells.
+    /// Adds a subscriber. It is not called for earlier changes, so it must check for them once after this returns.
     pub fn add(self: &Arc<Self>, callback: Box<dyn Fn() + Send + Sync>) -> Subscription {
         let mut waiting = self.waiting.lock();
         let number = waiting.next;
@@ -32,24 +32,25 @@ impl Watchers {
         waiting.callbacks.insert(number, Arc::from(callback));
         self.count.store(waiting.callbacks.len(), Ordering::Relaxed);
         drop(waiting);
-        // Either the look that follows sees a change, or who publishes it sees the new count.
+        // Either the subscriber's check sees a concurrent change, or the thread that published the change sees the new
+        // count.
         fence(Ordering::SeqCst);
         Subscription { watchers: self.clone(), number }
     }
 
-    /// Tells all of them. To be called after what there is to see has been published, without locks.
+    /// Calls all subscribers. The caller has published the change and holds no locks.
     pub fn wake(&self) {
         fence(Ordering::SeqCst);
         if self.count.load(Ordering::Relaxed) == 0 {
             return;
         }
-        // Called without the lock: a callback may end its own subscription.
+        // The callbacks run without the lock, since a callback may end its own subscription.
         let callbacks: Vec<Callback> = self.waiting.lock().callbacks.values().cloned().collect();
         callbacks.iter().for_each(|callback| callback());
     }
 }
 
-/// Word of changes, until it is dropped.
+/// A subscription to changes. Dropping it ends the callbacks.
 pub struct Subscription {
     watchers: Arc<Watchers>,
     number: u64,
@@ -66,14 +67,14 @@ impl Drop for Subscription {
 }
 
 impl Collection {
-    /// Has `callback` called after each change of the collection, and when it is renamed or dropped, on the thread that
-    /// did it: it must not block. Changes from before this returns are not told of: look at [`Collection::last_sequence`]
-    /// afterwards.
+    /// Calls `callback` after each batch of changes of the collection, and after it is renamed or dropped, on the
+    /// thread that did so. The callback must not block. It is not called for changes before this returns, so the caller
+    /// reads [`Collection::last_sequence`] afterwards.
     pub fn on_change(&self, callback: Box<dyn Fn() + Send + Sync>) -> Subscription {
         self.watchers.add(callback)
     }
 
-    /// Tells of a change that is visible now.
+    /// Calls the subscribers after a change, and records the update for `_db_updates`.
     pub(crate) fn changed(&self) {
         self.watchers.wake();
         if self.update_flag.raise() {

@@ -1,12 +1,12 @@
 //! Building indexes beside traffic.
 //!
-//! The index is set into the schema first, so that every write from then on maintains it ([how](crate::schema_change)). Then the builder adds the
-//! entries of all documents, in one of two ways. A document inserted meanwhile needs nothing: its writer has added its
-//! entries. Readers use the index when all are there.
+//! A build first adds the index to the schema, so that every later write maintains it ([how](crate::schema_change)).
+//! Then the builder adds the entries of all documents, in one of two ways. A document that is inserted meanwhile has
+//! its entries from its writer. When all entries are written, the index becomes ready, and readers use it.
 //!
-//! Large collections: [in bulk](super::bulk), which takes no locks while the documents are read. Unique indexes, and
-//! collections so small that it does not pay: by a walk, which for a run of ids takes their locks, reads them as they are
-//! now, and commits their entries like any writer. Two documents with one key are found that way.
+//! Large collections are built [in bulk](super::bulk), which takes no locks while it reads the documents. Unique
+//! indexes and small collections are built by a walk: for each run of ids, the builder takes their locks, reads the
+//! current documents, and commits their entries like a writer. So it detects two documents with the same unique key.
 
 use crate::collection::{Collection, Schema, unique_value};
 use crate::error::{Error, Result};
@@ -21,31 +21,33 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How many documents are locked at a time: few enough that a writer waits for microseconds.
+/// How many documents the builder locks at a time: few, so that a writer waits only microseconds.
 const RUN: usize = 64;
 
-/// From how many documents on an index is built in bulk: below, syncing its tables would cost more than it saves.
+/// From how many documents on an index is built in bulk. Below, syncing the tables costs more than the bulk build
+/// saves.
 const BULK: u64 = 10_000;
 
-/// The most indexes of a collection, the one on `_id` counted.
+/// The most indexes of a collection, including the one on `_id`.
 const MAX_INDEXES: usize = 64;
 
-/// How far a build has come, for whoever watches.
+/// The progress of a build, for observers on other threads.
 #[derive(Debug, Default)]
 pub struct BuildProgress {
-    /// How many documents have been walked.
+    /// How many documents the builder has read.
     pub done: AtomicU64,
 }
 
 impl Collection {
-    /// Builds the indexes that are not there yet and returns how many there were before. Waits until they are ready.
+    /// Builds the indexes that do not exist yet, and waits until they are ready. Returns how many indexes there were
+    /// before and are now.
     pub fn create_indexes(
         self: &Arc<Self>,
         specs: Vec<IndexSpec>,
         interrupt: &Interrupt,
         progress: &BuildProgress,
     ) -> Result<(usize, usize)> {
-        // One build at a time in a collection: a second asks again what is there when the first has ended.
+        // Builds of a collection take turns, so that a second one of the same index finds it ready.
         let _building = self.building.lock();
         let (before, built, filling) = self.begin_indexes(specs)?;
         if built.is_empty() {
@@ -71,8 +73,8 @@ impl Collection {
         }
     }
 
-    /// Sets the indexes that are not there yet into the schema, so that every later write maintains them. Gives how many
-    /// there were before, too, and keeps the new ones' keys from being deleted.
+    /// Adds the indexes that do not exist yet to the schema, so that every later write maintains them. Returns how many
+    /// indexes there were before, the new indexes, and a guard that keeps their keys from being deleted.
     fn begin_indexes(&self, specs: Vec<IndexSpec>) -> Result<(usize, Vec<Arc<Index>>, Filling<'_>)> {
         let change = self.shared.change_schema();
         let existing = self.schema();
@@ -88,14 +90,15 @@ impl Collection {
             let index = |spec| Arc::new(Index::new(IndexId(batch.allocate()), spec, false, 0));
             let built: Vec<Arc<Index>> = fresh.into_iter().map(index).collect();
             let numbers: Vec<u32> = built.iter().map(|index| index.id.0).collect();
-            // Dropped until they are complete, so that a kill leaves nothing behind.
+            // The numbers are marked as dropped until the build is complete, so that a start after a kill deletes the
+            // keys.
             batch.mark_dropped(&numbers);
             schema.indexes.extend(built.iter().cloned());
             Ok((before, built, self.shared.fill(&numbers)))
         })
     }
 
-    /// Those of the specifications that no index has.
+    /// The specifications that no existing index has.
     fn fresh_specs(&self, existing: &Schema, specs: Vec<IndexSpec>) -> Result<Vec<IndexSpec>> {
         let mut fresh: Vec<IndexSpec> = Vec::new();
         for spec in specs {
@@ -116,7 +119,7 @@ impl Collection {
         Ok(fresh)
     }
 
-    /// Lets readers use the indexes, which hold every document now.
+    /// Marks the indexes, which hold every document now, as ready.
     fn complete_indexes(&self, built: &[Arc<Index>], numbers: &[u32]) -> Result<()> {
         let change = self.shared.change_schema();
         self.change_schema(&change, |batch, schema| {
@@ -129,7 +132,7 @@ impl Collection {
         })
     }
 
-    /// Drops indexes and has their entries deleted in the background. A dropped collection has none.
+    /// Drops the indexes that `which` accepts. Their entries are deleted in the background.
     pub fn remove_indexes(&self, mut which: impl FnMut(&Index) -> bool) -> Result<()> {
         let change = self.shared.change_schema();
         let schema = self.schema();
@@ -166,7 +169,7 @@ impl Collection {
         Ok(())
     }
 
-    /// Refuses to go on with indexes that were dropped meanwhile.
+    /// Ends the build with an error if the collection or one of the indexes was dropped meanwhile.
     pub(super) fn check_building(&self, schema: &Schema, built: &[Arc<Index>]) -> Result<()> {
         if schema.dropped {
             return Err(self.dropped_error());
@@ -177,7 +180,7 @@ impl Collection {
         Ok(())
     }
 
-    /// Adds the entries of all documents, a run of documents at a time.
+    /// Adds the entries of all documents by a walk, a run of documents at a time.
     fn walk(&self, built: &[Arc<Index>], interrupt: &Interrupt, progress: &BuildProgress) -> Result<()> {
         let prefix = keys::collection_prefix(self.id);
         let mut rest = KeyRange::prefix(&prefix);
@@ -195,7 +198,7 @@ impl Collection {
         }
     }
 
-    /// Adds the entries of a run of documents, as they are now.
+    /// Adds the entries of the current versions of a run of documents.
     fn add_entries(&self, built: &[Arc<Index>], ids: &[Vec<u8>]) -> Result<()> {
         let turn = self.begin_write()?;
         self.check_building(&turn, built)?;
@@ -215,6 +218,7 @@ impl Collection {
                 })
             })
         };
+        // Writers of the same keys wait, so a key that is free now is free until the commit.
         let _uniques = self.shared.unique_keys.lock_many(uniques());
         let mut batch = Batch::with_capacity(documents.len() * built.len());
         let mut taken: HashMap<Vec<u8>, &[u8]> = HashMap::new();
@@ -226,6 +230,8 @@ impl Collection {
                         batch.put(Space::Indexes, Key::Entry(index.id, key, id).bytes(), types.as_slice());
                         continue;
                     }
+                    // Another document may have the key: in the index, or in this run, whose batch is not committed
+                    // yet.
                     let full_key = Key::UniqueEntry(index.id, key).bytes();
                     let stored = self.shared.engine.get(Space::Indexes, &full_key)?;
                     let owner = match &stored {

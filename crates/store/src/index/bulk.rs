@@ -1,16 +1,16 @@
 //! Building indexes in bulk: entries are sorted in memory and [ingested](diwan_kv::Engine::ingest), past the journal.
 //!
-//! The documents are read as one snapshot shows them, without their locks, and their entries are sorted and ingested a
-//! run at a time; the engine merges the runs. Writers maintain the index meanwhile, but what is ingested replaces what
-//! they wrote before: it may bring back an entry that a writer deleted, or the older of two values of one. So at the end
-//! the documents that changed since the snapshot are taken from the change log, and their entries set right under their
-//! locks, like a writer would. What the log shows is complete once the last run is ingested: a later write meets every
-//! ingested entry, and its writer maintains the index by itself. The log keeps deletions until then.
+//! The builder reads the documents from one snapshot, without locks, and sorts and ingests their entries a run at a
+//! time. The engine merges the runs. Writers maintain the index meanwhile, but ingested entries replace what they wrote
+//! before: they may restore an entry that a writer deleted, or an older value of an entry. So at the end the builder
+//! takes the documents that changed since the snapshot from the change log, and repairs their entries under their
+//! locks. This is complete if the log is read after the last run was ingested: the writer of a later change sees every
+//! ingested entry, and maintains the index itself. Deletions do not expire from the log during a build.
 //!
-//! Writers wait for the builder only while a run takes effect, which takes some syncs of files, and for the locks of the
-//! documents that are set right.
+//! Writers wait for the builder only while a run takes effect, which takes a few syncs of files, and for the locks of
+//! the documents that are repaired.
 
-use super::run::Run;
+use super::run::EntryRun;
 use super::{BuildProgress, Index};
 use crate::collection::Collection;
 use crate::error::{Error, Result};
@@ -23,10 +23,10 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// After how many documents the builder looks whether it is to end.
+/// After how many documents the builder checks for an interrupt.
 const LOOK_EVERY: u64 = 1024;
 
-/// How many changed documents are locked at a time.
+/// How many changed documents the builder locks at a time.
 const REPAIRED: usize = 64;
 
 /// Reads the documents of a snapshot and gathers their entries.
@@ -34,10 +34,10 @@ struct Gatherer<'a> {
     collection: &'a Collection,
     built: &'a [Arc<Index>],
     snapshot: &'a dyn Snapshot,
-    /// The documents still to be read.
+    /// The range of the documents that are still to be read.
     rest: KeyRange,
-    run: Run,
-    /// Which fields met arrays, for each index.
+    run: EntryRun,
+    /// The multikey bits of the gathered entries, for each index.
     multikey: Vec<u64>,
     interrupt: &'a Interrupt,
     progress: &'a BuildProgress,
@@ -51,7 +51,8 @@ impl Collection {
         interrupt: &Interrupt,
         progress: &BuildProgress,
     ) -> Result<()> {
-        // First the sequence, then the snapshot: a change after this one may be in both.
+        // The sequence is read before the snapshot is taken. A change in between is repaired without need; none is
+        // missed.
         let since = self.last_sequence();
         let snapshot = self.shared.engine.snapshot();
         let mut gatherer = Gatherer {
@@ -59,7 +60,7 @@ impl Collection {
             built,
             snapshot: snapshot.as_ref(),
             rest: KeyRange::prefix(&keys::collection_prefix(self.id)),
-            run: Run::new(built),
+            run: EntryRun::new(built),
             multikey: vec![0; built.len()],
             interrupt,
             progress,
@@ -81,7 +82,7 @@ impl Collection {
         self.repair_changed(built, snapshot.as_ref(), since, interrupt)
     }
 
-    /// Sets the entries right of all documents that changed after `since`.
+    /// Repairs the entries of all documents that changed after `since`.
     fn repair_changed(
         self: &Arc<Self>,
         built: &[Arc<Index>],
@@ -89,7 +90,7 @@ impl Collection {
         mut since: u64,
         interrupt: &Interrupt,
     ) -> Result<()> {
-        // As of now, after the last run was ingested.
+        // This view is taken after the last run was ingested, so its log holds every change that needs a repair.
         let view = self.view();
         loop {
             interrupt.check()?;
@@ -106,7 +107,7 @@ impl Collection {
         }
     }
 
-    /// Takes away what was ingested of these documents and is no longer so, and gives entries their present values.
+    /// Deletes ingested entries of these documents that are outdated, and gives the others their current values.
     fn repair(&self, built: &[Arc<Index>], ingested: &dyn Snapshot, ids: &[Vec<u8>]) -> Result<()> {
         let turn = self.begin_write()?;
         self.check_building(&turn, built)?;
@@ -114,11 +115,11 @@ impl Collection {
         let mut batch = Batch::new();
         for id in ids {
             let key = Key::Record(self.id, id).bytes();
-            // Of a document that was not there, nothing was ingested.
+            // A document that was not in the snapshot has no ingested entries.
             let Some(old) = ingested.get(Space::Records, &key)? else { continue };
             let new = self.shared.engine.get(Space::Records, &key)?;
             for index in built {
-                // What has no entries was ingested without.
+                // A document that the index could not take was ingested without entries.
                 let old = index.keys_of(Record::parse(&old)?.doc).unwrap_or_default();
                 let new = match &new {
                     Some(new) => index.keys_of(Record::parse(new)?.doc)?,
@@ -142,13 +143,13 @@ impl Collection {
 }
 
 impl Gatherer<'_> {
-    /// Fills the run; false when no document is left.
+    /// Fills the run. Returns false when no document is left.
     fn gather(&mut self) -> Result<bool> {
         let prefix = keys::collection_prefix(self.collection.id).len();
         let (mut outcome, mut last) = (Ok(()), None);
         let (snapshot, rest) = (self.snapshot, self.rest.clone());
         snapshot.visit(Space::Records, rest, &mut |key, value| {
-            outcome = self.step(&key[prefix..], value);
+            outcome = self.gather_document(&key[prefix..], value);
             if outcome.is_ok() && !self.run.is_full() {
                 return ControlFlow::Continue(());
             }
@@ -163,7 +164,7 @@ impl Gatherer<'_> {
         Ok(more)
     }
 
-    fn step(&mut self, id: &[u8], value: &[u8]) -> Result<()> {
+    fn gather_document(&mut self, id: &[u8], value: &[u8]) -> Result<()> {
         if self.progress.done.fetch_add(1, Ordering::Relaxed).is_multiple_of(LOOK_EVERY) {
             self.interrupt.check()?;
             self.collection.check_building(&self.collection.schema(), self.built)?;
@@ -182,15 +183,15 @@ impl Gatherer<'_> {
                         self.run.push(at, key, id, types);
                     }
                 }
-                Err(error) => self.excuse(id, doc, error)?,
+                Err(error) => self.ignore_if_outdated(id, doc, error)?,
             }
         }
         Ok(())
     }
 
-    /// A document that the index cannot take is no obstacle if it has gone or changed meanwhile: its writer has seen to it
-    /// that the index can take it as it is now.
-    fn excuse(&self, id: &[u8], doc: Doc<'_>, error: Error) -> Result<()> {
+    /// Ignores the error of a document that was changed or deleted since the snapshot: its writer has checked that the
+    /// index accepts its current version.
+    fn ignore_if_outdated(&self, id: &[u8], doc: Doc<'_>, error: Error) -> Result<()> {
         let now = self.collection.get(id)?;
         match now.filter(|now| now.doc().as_bytes() == doc.as_bytes()) {
             Some(_) => Err(error),

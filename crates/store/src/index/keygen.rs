@@ -1,7 +1,7 @@
-//! Which entries a document has in an index.
+//! Key generation: the entries of a document in an index.
 //!
-//! An array on a field's path gives an entry for each of its elements; fields of a compound index may share one array
-//! but not cross two (`cannot index parallel arrays`).
+//! An array on a field's path gives an entry for each of its elements. The fields of a compound index may share one
+//! array, but their paths may not cross two (`cannot index parallel arrays`).
 
 use crate::error::{Error, Result};
 use crate::index::spec::{FieldOrder, IndexField, IndexKind, IndexSpec, MAX_FIELDS};
@@ -14,8 +14,8 @@ use diwan_value::{Doc, DocBuf, DocBuilder, Path, Value, hash_value};
 pub struct IndexKeys {
     /// Key bytes, sorted and without repeats, each with the type bytes that restore the exact values.
     pub entries: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Which fields of the key met an array, a bit a field; and, as many bits higher as an index has fields at most, which have
-    /// values that CouchDB's order puts elsewhere among others.
+    /// The multikey bits. The low half has a bit for each field of the key with an array in it. The high half has a bit
+    /// for each field with a value that CouchDB orders differently among other values than BSON.
     pub multikey: u64,
 }
 
@@ -26,7 +26,7 @@ impl IndexKeys {
     }
 
     /// The type bytes of the entry with these key bytes.
-    pub fn types_of(&self, key: &[u8]) -> Option<&[u8]> {
+    pub(crate) fn types_of(&self, key: &[u8]) -> Option<&[u8]> {
         let at = self.entries.binary_search_by(|(other, _)| other.as_slice().cmp(key)).ok()?;
         Some(&self.entries[at].1)
     }
@@ -64,8 +64,8 @@ pub(super) fn keys_of(spec: &IndexSpec, doc: Doc<'_>) -> Result<IndexKeys> {
     Ok(keys.finish())
 }
 
-/// The values of the document's entry that has these key bytes, as a document with the key's fields as names. Values are
-/// the document's own: under a collation the bytes cannot tell them.
+/// The document's values of the entry with these key bytes, under the names of the key's fields. They are taken from
+/// the document, since under a collation the bytes do not restore them.
 pub(super) fn key_value(spec: &IndexSpec, doc: Doc<'_>, key: &[u8]) -> Result<DocBuf> {
     let mut uncollated = spec.clone();
     uncollated.collator = None;
@@ -87,7 +87,8 @@ pub(super) fn key_value(spec: &IndexSpec, doc: Doc<'_>, key: &[u8]) -> Result<Do
     Ok(shown.finish())
 }
 
-/// Refuses a document with an array on the path of any field: an index with a hashed field has one entry a document.
+/// Refuses a document with an array on the path of any field. An index with a hashed field has one entry for each
+/// document.
 fn refuse_arrays(spec: &IndexSpec, doc: Doc<'_>) -> Result<()> {
     for field in &spec.fields {
         let mut value = Value::Document(doc);
@@ -113,7 +114,7 @@ fn refuse_arrays(spec: &IndexSpec, doc: Doc<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The common case, without the general machinery: one field at the top level.
+/// The keys in an index of one top-level field: the common case, without the general algorithm.
 fn single_keys(spec: &IndexSpec, doc: Doc<'_>) -> Result<IndexKeys> {
     let mut keys = IndexKeys::default();
     let value = doc.get(spec.fields[0].path.name(0));
@@ -136,12 +137,12 @@ fn single_keys(spec: &IndexSpec, doc: Doc<'_>) -> Result<IndexKeys> {
     Ok(keys)
 }
 
-/// Where one field of a compound key has got to on its path.
+/// How far the path of one field of a compound key has been followed.
 #[derive(Clone, Copy)]
 enum Position<'a> {
-    /// The field's value; `None` if the path leads nowhere.
+    /// The field's value; `None` if the field is missing.
     Found(Option<Value<'a>>),
-    /// An array, with the path from part `next` on still to be followed inside it.
+    /// An array. Its elements are still to be followed from part `next` of the path.
     AtArray { array: diwan_value::Array<'a>, next: usize },
 }
 
@@ -153,7 +154,7 @@ fn compound_keys(spec: &IndexSpec, doc: Doc<'_>) -> Result<IndexKeys> {
     Ok(keys)
 }
 
-/// Follows a path from part `next` on until it ends or meets an array.
+/// Follows a path from part `next` to its end or to an array.
 fn follow<'a>(path: &Path, mut next: usize, mut value: Value<'a>) -> Position<'a> {
     loop {
         match value {
@@ -169,9 +170,10 @@ fn follow<'a>(path: &Path, mut next: usize, mut value: Value<'a>) -> Position<'a
     }
 }
 
-/// Replaces the arrays among `positions` by their elements, in all ways, until only values are left.
+/// Replaces the array that the positions share by each of its elements, recursively, and adds a key for each
+/// combination of values.
 fn expand(spec: &IndexSpec, mut positions: Vec<Position<'_>>, keys: &mut IndexKeys) -> Result<()> {
-    // A numeric part picks its element without making the index multikey on that array.
+    // A numeric part of a path selects one element. This does not make the index multikey.
     for (position, field) in positions.iter_mut().zip(&spec.fields) {
         while let Position::AtArray { array, next } = *position
             && next < field.path.depth()
@@ -180,7 +182,7 @@ fn expand(spec: &IndexSpec, mut positions: Vec<Position<'_>>, keys: &mut IndexKe
         {
             refuse_ambiguous(array, field.path.name(next))?;
             *position = match next + 1 == field.path.depth() {
-                // An element that is named is meant as it is, even if it is an array.
+                // An element that the path names is indexed as a whole, even if it is an array.
                 true => Position::Found(Some(value)),
                 false => follow(&field.path, next + 1, value),
             };
@@ -206,10 +208,10 @@ fn expand(spec: &IndexSpec, mut positions: Vec<Position<'_>>, keys: &mut IndexKe
             .zip(&spec.fields)
             .map(|(position, field)| match *position {
                 Position::AtArray { next, .. } => match element {
-                    // An empty array has the key "undefined" where it is the field's own value.
+                    // An empty array that is the field's value has the key of `undefined`.
                     None => Position::Found((next == field.path.depth()).then_some(Value::Undefined)),
                     Some(element) if next == field.path.depth() => Position::Found(Some(element)),
-                    // Arrays directly inside arrays are not entered by names.
+                    // A name does not enter an array that is directly inside an array.
                     Some(Value::Array(_)) => Position::Found(None),
                     Some(element) => follow(&field.path, next, element),
                 },
@@ -236,7 +238,7 @@ fn push_found(spec: &IndexSpec, positions: &[Position<'_>], keys: &mut IndexKeys
     push_tuple(spec, &values, keys)
 }
 
-/// Encodes one value a field.
+/// Adds the key of one value for each field.
 fn push_tuple(spec: &IndexSpec, values: &[Value<'_>], keys: &mut IndexKeys) -> Result<()> {
     let (mut bytes, mut types) = (Vec::with_capacity(16 * values.len()), key::Types::new());
     for (at, (value, field)) in values.iter().zip(&spec.fields).enumerate() {
@@ -254,12 +256,12 @@ fn push_tuple(spec: &IndexSpec, values: &[Value<'_>], keys: &mut IndexKeys) -> R
     Ok(())
 }
 
-/// Whether CouchDB's order has such values in the places among each other that BSON's has.
+/// Whether CouchDB and BSON order such values alike among each other.
 fn is_alike(value: Value<'_>) -> bool {
     matches!(value, Value::Null | Value::String(_) | Value::Symbol(_)) || value.is_number()
 }
 
-/// The longest key that an index takes, in bytes: an entry holds the document's id as well and must fit the engine.
+/// The longest key of an index, in bytes. With the document's id it must fit a key of the engine.
 const MAX_INDEX_KEY_BYTES: usize = 32 * 1024;
 
 fn check_length(spec: &IndexSpec, bytes: &[u8]) -> Result<()> {
@@ -287,7 +289,7 @@ fn parallel_arrays(spec: &IndexSpec, positions: &[Position<'_>]) -> Error {
     Error::refused(171, format!("cannot index parallel arrays [{second}] [{first}]"))
 }
 
-/// One entry for every path of the document that the index covers: the path, then the value.
+/// The keys in a wildcard index: one for every path that the index covers, made of the path and the value.
 fn wildcard_keys(spec: &IndexSpec, doc: Doc<'_>) -> Result<IndexKeys> {
     let root = spec.fields[0].path.as_str().trim_end_matches("$**").trim_end_matches('.');
     let mut walk = WildcardWalk { spec, root, keys: IndexKeys::default() };
@@ -295,10 +297,10 @@ fn wildcard_keys(spec: &IndexSpec, doc: Doc<'_>) -> Result<IndexKeys> {
     Ok(walk.keys)
 }
 
-/// A walk through all of a document that a wildcard index covers.
+/// A recursive walk over the parts of a document that a wildcard index covers.
 struct WildcardWalk<'s> {
     spec: &'s IndexSpec,
-    /// The path that all entries begin with.
+    /// The path under which the index covers fields.
     root: &'s str,
     keys: IndexKeys,
 }
@@ -346,7 +348,7 @@ impl WildcardWalk<'_> {
     }
 }
 
-/// Whether a path is the other one or lies within it; all lie within the empty one.
+/// Whether a path equals `outer` or lies within it. Every path lies within the empty path.
 fn lies_within(path: &str, outer: &str) -> bool {
     match path.strip_prefix(outer) {
         Some(rest) => outer.is_empty() || rest.is_empty() || rest.starts_with('.'),
@@ -378,14 +380,14 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_field_is_null_unless_sparse() {
+    fn a_missing_field_has_the_key_of_null_unless_the_index_is_sparse() {
         let found = keys(doc! { "a": 1 }, doc! {}, doc! { "b": 1 }).unwrap();
         assert_eq!(bytes_of(&found), [tuple(&[Value::Null])]);
         assert!(keys(doc! { "a": 1 }, doc! { "sparse": true }, doc! { "b": 1 }).unwrap().entries.is_empty());
     }
 
     #[test]
-    fn arrays_give_an_entry_an_element() {
+    fn an_array_gives_an_entry_for_each_element() {
         let found = keys(doc! { "a": 1 }, doc! {}, doc! { "a": [3, 1, 3] }).unwrap();
         assert_eq!(bytes_of(&found), [tuple(&[Value::Int32(1)]), tuple(&[Value::Int32(3)])]);
         assert_eq!(found.multikey, 1);
@@ -412,11 +414,11 @@ mod tests {
     }
 
     #[test]
-    fn numeric_parts_pick_an_element() {
+    fn a_numeric_part_of_a_path_selects_an_element() {
         let found = keys(doc! { "a.1": 1 }, doc! {}, doc! { "a": [5, 6] }).unwrap();
         assert_eq!(bytes_of(&found), [tuple(&[Value::Int32(6)])]);
         assert_eq!(found.multikey, 0);
-        // It is meant as it is, even if it is an array.
+        // The element is indexed as a whole, even if it is an array.
         let found = keys(doc! { "a.1": 1 }, doc! {}, doc! { "a": [5, [6, 7]] }).unwrap();
         let inner = doc! { "v": [6, 7] };
         assert_eq!(bytes_of(&found), [tuple(&[inner.as_doc().get("v").unwrap()])]);
@@ -424,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_names_an_element_and_a_field_is_refused() {
+    fn a_number_that_may_be_an_element_or_a_field_is_refused() {
         let document = || doc! { "b": [{ "1": 3 }, 7] };
         let error = keys(doc! { "b.1": 1 }, doc! {}, document()).unwrap_err();
         assert_eq!(
@@ -432,14 +434,14 @@ mod tests {
             "Ambiguous field name found in array (do not use numeric field names in embedded elements in an array), field: \
              '1' for array: { 0: { 1: 3 }, 1: 7 }"
         );
-        // Beyond the array's end it can only be the field.
+        // A number beyond the array's end can only be a field name.
         let found = keys(doc! { "b.1": 1 }, doc! {}, doc! { "b": [{ "1": 3 }] }).unwrap();
         assert_eq!(bytes_of(&found), [tuple(&[Value::Int32(3)])]);
         assert!(keys(doc! { "b.0": 1 }, doc! {}, document()).is_ok());
     }
 
     #[test]
-    fn wildcards_below_a_path_enter_arrays() {
+    fn a_wildcard_below_a_path_enters_arrays() {
         let found =
             keys(doc! { "a.x.$**": 1 }, doc! {}, doc! { "a": [{ "x": 1, "y": 2 }, { "x": { "z": 3 } }, 4] });
         assert_eq!(
@@ -452,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn wildcards_index_every_path() {
+    fn a_wildcard_indexes_every_path() {
         let found = keys(doc! { "$**": 1 }, doc! {}, doc! { "a": { "b": 1 }, "c": [2] }).unwrap();
         assert_eq!(
             bytes_of(&found),

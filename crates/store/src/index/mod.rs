@@ -1,4 +1,4 @@
-//! Secondary indexes: their specification, the keys a document has in them, and building one beside traffic.
+//! Secondary indexes: their specification, a document's keys in them, and index builds beside traffic.
 
 mod build;
 mod bulk;
@@ -19,69 +19,69 @@ use spec::MAX_FIELDS;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Which of an index's bits tell of arrays.
+/// The multikey bits that stand for arrays.
 pub(crate) const ARRAYS: u64 = (1 << MAX_FIELDS) - 1;
 
-/// An index of a collection: what was asked for, and what is known of it.
+/// An index of a collection: its specification and its state.
 #[derive(Debug)]
 pub struct Index {
-    /// The number its entries lie under.
+    /// The number that prefixes its entries.
     pub id: IndexId,
-    /// What was asked for.
+    /// The specification.
     pub spec: IndexSpec,
-    /// What `planSummary` calls a scan of it.
-    pub summary: Arc<str>,
-    /// Whether it holds every document: writers keep it up to date from its beginning, readers use it from here on.
-    /// Not changed in place: a reader's schema must be older than its snapshot in this as well.
+    /// The name of a scan of this index in `planSummary`.
+    pub(crate) summary: Arc<str>,
+    /// Whether the index holds every document. Writers maintain it from the start of its build; readers use it once it
+    /// is ready. The flag is never changed in place, so that a reader's schema does not become newer than its snapshot.
     ready: bool,
-    /// What stays the same index's when its specification or readiness changes.
-    state: Arc<State>,
+    /// State that the versions of the index share when its specification or readiness changes.
+    runtime: Arc<IndexRuntime>,
 }
 
-/// What is learnt of an index while it is in use.
+/// The state of an index that changes while it is in use.
 #[derive(Debug)]
-struct State {
-    /// What is known of the values in the fields of the key, as [`IndexKeys::multikey`] has it; a wildcard index has all bits
-    /// once any document has an array.
+struct IndexRuntime {
+    /// The multikey bits of all entries so far, see [`IndexKeys::multikey`]. A wildcard index has all bits once any
+    /// document has an array.
     multikey: AtomicU64,
-    /// Which of these bits are in the catalog: only then may an entry depend on them.
+    /// The bits that the catalog holds. An entry that depends on a bit is written only after the catalog holds the bit.
     noted: AtomicU64,
-    /// How often it answered a query since the start, for `$indexStats`.
+    /// How many queries used the index since the start, for `$indexStats`.
     accesses: AtomicU64,
     /// When counting began, in milliseconds since the Unix epoch.
     counted_since: i64,
 }
 
 impl Index {
-    /// An index as the catalog knows it.
+    /// An index as the catalog stores it.
     pub(crate) fn new(id: IndexId, spec: IndexSpec, ready: bool, multikey: u64) -> Index {
-        let state = State {
+        let runtime = IndexRuntime {
             multikey: AtomicU64::new(multikey),
             noted: AtomicU64::new(multikey),
             accesses: AtomicU64::new(0),
             counted_since: crate::clock::now_millis(),
         };
-        Index::with_state(id, spec, ready, Arc::new(state))
+        Index::with_runtime(id, spec, ready, Arc::new(runtime))
     }
 
-    fn with_state(id: IndexId, spec: IndexSpec, ready: bool, state: Arc<State>) -> Index {
+    fn with_runtime(id: IndexId, spec: IndexSpec, ready: bool, runtime: Arc<IndexRuntime>) -> Index {
         let summary = format!("IXSCAN {}", ShownDoc(spec.key.as_doc())).into();
-        Index { id, summary, spec, ready, state }
+        Index { id, summary, spec, ready, runtime }
     }
 
-    /// Whether queries may use it.
+    /// Whether queries may use the index.
     pub fn is_ready(&self) -> bool {
         self.ready
     }
 
-    /// The same index, complete. No write may be under way.
+    /// The same index, marked as ready. The caller has closed the write gate.
     pub(crate) fn completed(&self) -> Index {
-        Index::with_state(self.id, self.spec.clone(), true, self.state.clone())
+        Index::with_runtime(self.id, self.spec.clone(), true, self.runtime.clone())
     }
 
-    /// The same index under another specification of the same entries.
+    /// The same index with another specification, which must give the same entries.
     pub(crate) fn respecified(&self, spec: IndexSpec) -> Index {
-        Index::with_state(self.id, spec, self.ready, self.state.clone())
+        Index::with_runtime(self.id, spec, self.ready, self.runtime.clone())
     }
 
     /// Whether any document has several entries.
@@ -89,44 +89,44 @@ impl Index {
         self.multikey() & ARRAYS != 0
     }
 
-    /// Whether a field of the key has met an array.
-    pub fn has_arrays(&self, field: usize) -> bool {
+    /// Whether any document has an array in this field of the key.
+    pub(crate) fn has_arrays(&self, field: usize) -> bool {
         self.multikey() >> field & 1 == 1
     }
 
-    /// Whether a field of the key has met values that CouchDB's order puts elsewhere among others.
-    pub fn has_unlike(&self, field: usize) -> bool {
+    /// Whether any document has a value in this field that CouchDB orders differently among other values than BSON.
+    pub(crate) fn has_unlike(&self, field: usize) -> bool {
         self.multikey() >> (MAX_FIELDS + field) & 1 == 1
     }
 
-    /// What is known of the values in the fields of the key, as [`IndexKeys::multikey`] has it.
+    /// The multikey bits of all entries so far, see [`IndexKeys::multikey`].
     pub fn multikey(&self) -> u64 {
-        self.state.multikey.load(Ordering::Acquire)
+        self.runtime.multikey.load(Ordering::Acquire)
     }
 
-    /// Adds multikey bits to what the catalog is told at its next writing.
+    /// Adds multikey bits. The next write of the catalog entry stores them.
     pub(crate) fn add_multikey(&self, bits: u64) {
-        self.state.multikey.fetch_or(bits, Ordering::AcqRel);
+        self.runtime.multikey.fetch_or(bits, Ordering::AcqRel);
     }
 
-    /// Whether the catalog may not know of these bits yet.
-    pub(crate) fn is_news(&self, bits: u64) -> bool {
-        bits & !self.state.noted.load(Ordering::Acquire) != 0
+    /// Whether the catalog may lack any of these bits.
+    pub(crate) fn has_unrecorded(&self, bits: u64) -> bool {
+        bits & !self.runtime.noted.load(Ordering::Acquire) != 0
     }
 
-    /// Remembers that the catalog holds these bits.
+    /// Records that the catalog holds these bits.
     pub(crate) fn note_multikey(&self, bits: u64) {
-        self.state.noted.fetch_or(bits, Ordering::AcqRel);
+        self.runtime.noted.fetch_or(bits, Ordering::AcqRel);
     }
 
-    /// Counts one query that the index answered.
-    pub fn note_access(&self) {
-        self.state.accesses.fetch_add(1, Ordering::Relaxed);
+    /// Counts one query that uses the index.
+    pub(crate) fn note_access(&self) {
+        self.runtime.accesses.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many queries the index answered, and since when (milliseconds since the Unix epoch).
+    /// How many queries used the index, and since when (milliseconds since the Unix epoch).
     pub fn accesses(&self) -> (u64, i64) {
-        (self.state.accesses.load(Ordering::Relaxed), self.state.counted_since)
+        (self.runtime.accesses.load(Ordering::Relaxed), self.runtime.counted_since)
     }
 
     /// The entries that `doc` has in the index.
@@ -134,8 +134,8 @@ impl Index {
         keygen::keys_of(&self.spec, doc)
     }
 
-    /// The values behind one of these entries' key bytes; none behind others.
-    pub fn key_value(&self, doc: Doc<'_>, key: &[u8]) -> Result<DocBuf> {
+    /// The document's values of the entry with these key bytes; empty if the document has no such entry.
+    pub(crate) fn key_value(&self, doc: Doc<'_>, key: &[u8]) -> Result<DocBuf> {
         keygen::key_value(&self.spec, doc, key)
     }
 }

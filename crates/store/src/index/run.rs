@@ -1,51 +1,62 @@
-//! Entries in memory, sorted to be ingested.
+//! A run of index entries in memory, which is sorted and then ingested.
 
 use super::Index;
 use crate::keys;
+use diwan_query::{MemoryPool, Reservation};
 use std::sync::Arc;
 
-/// About how many bytes of entries are gathered before they are sorted and ingested.
+/// How many bytes of entries are gathered, approximately, before they are sorted and ingested: fewer if memory is scarce.
 const RUN_BYTES: usize = 32 << 20;
+const LEAST_RUN_BYTES: usize = 4 << 20;
 
-/// A run of entries of some indexes.
-pub(super) struct Run {
-    /// In the order of the indexes' numbers, which is that of their keys.
-    parts: Vec<Part>,
+/// A run of entries of several indexes.
+pub(super) struct EntryRun {
+    /// In the order of the indexes' numbers, which is also the order of their keys.
+    indexes: Vec<IndexEntries>,
     bytes: usize,
+    most: usize,
+    _reservation: Reservation,
 }
 
 /// The entries of one index.
-struct Part {
+struct IndexEntries {
     prefix: Vec<u8>,
-    /// Whole keys, each followed by its value.
+    /// The entries: each whole key is followed by its value.
     bytes: Vec<u8>,
     places: Vec<Place>,
 }
 
-/// Where an entry lies.
+/// The place of an entry in the bytes.
 #[derive(Clone, Copy)]
 struct Place {
-    /// The first bytes of the key behind the prefix, zeros behind the end: they settle most comparisons.
+    /// The first bytes of the key after the prefix, padded with zeros. They decide most comparisons.
     head: u128,
     at: usize,
     key: u32,
     value: u32,
 }
 
-impl Run {
-    /// An empty run for entries of these indexes, whose numbers rise.
-    pub fn new(indexes: &[Arc<Index>]) -> Run {
-        let part = |index: &Arc<Index>| Part {
+impl EntryRun {
+    /// An empty run for entries of these indexes, in ascending order of their numbers.
+    pub fn new(indexes: &[Arc<Index>]) -> EntryRun {
+        let of_index = |index: &Arc<Index>| IndexEntries {
             prefix: keys::index_prefix(index.id),
             bytes: Vec::new(),
             places: Vec::new(),
         };
-        Run { parts: indexes.iter().map(part).collect(), bytes: 0 }
+        let mut reservation = MemoryPool::shared().reservation(true);
+        let most = reservation.cover_part(RUN_BYTES, LEAST_RUN_BYTES);
+        EntryRun {
+            indexes: indexes.iter().map(of_index).collect(),
+            bytes: 0,
+            most,
+            _reservation: reservation,
+        }
     }
 
-    /// Adds an entry of the index with this place among the indexes.
+    /// Adds an entry. `index` is the position of its index in the list that the run was created with.
     pub fn push(&mut self, index: usize, key: &[u8], id: &[u8], types: &[u8]) {
-        let Part { prefix, bytes, places } = &mut self.parts[index];
+        let IndexEntries { prefix, bytes, places } = &mut self.indexes[index];
         let at = bytes.len();
         for part in [prefix, key, id, types] {
             bytes.extend_from_slice(part);
@@ -61,12 +72,12 @@ impl Run {
     }
 
     pub fn is_full(&self) -> bool {
-        self.bytes >= RUN_BYTES
+        self.bytes >= self.most
     }
 
     /// The entries in the order of their keys.
     pub fn sorted(&mut self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        self.parts.iter_mut().flat_map(|Part { bytes, places, .. }| {
+        self.indexes.iter_mut().flat_map(|IndexEntries { bytes, places, .. }| {
             let bytes = bytes.as_slice();
             let key = |place: &Place| &bytes[place.at..][..place.key as usize];
             places.sort_unstable_by(|a, b| a.head.cmp(&b.head).then_with(|| key(a).cmp(key(b))));
@@ -77,12 +88,12 @@ impl Run {
         })
     }
 
-    /// Forgets all entries.
+    /// Removes all entries.
     pub fn clear(&mut self) {
         self.bytes = 0;
-        for part in &mut self.parts {
-            part.bytes.clear();
-            part.places.clear();
+        for entries in &mut self.indexes {
+            entries.bytes.clear();
+            entries.places.clear();
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What an index is asked to be: parsed and checked once, kept as the document that `listIndexes` shows.
+//! Index specifications: parsed and checked once, and kept also as the document that `listIndexes` shows.
 
 use crate::error::{Error, Result};
 use diwan_query::code;
@@ -14,21 +14,21 @@ use std::sync::Arc;
 pub enum FieldOrder {
     Ascending,
     Descending,
-    /// By the hash of the value: serves equality only.
+    /// By the hash of the value. Such a field serves equality only.
     Hashed,
 }
 
 /// One field of the key.
 #[derive(Clone, Debug)]
 pub struct IndexField {
-    /// The field's path; of a wildcard index, with its `$**`.
+    /// The field's path; in a wildcard index it ends with `$**`.
     pub path: Path,
     /// Its order.
     pub order: FieldOrder,
 }
 
 impl IndexField {
-    /// In which direction its values lie in keys; hashes ascend.
+    /// The direction of its values in keys. Hashes ascend.
     pub fn direction(&self) -> Direction {
         match self.order {
             FieldOrder::Descending => Direction::Descending,
@@ -37,7 +37,7 @@ impl IndexField {
     }
 }
 
-/// How keys are made.
+/// How an index's keys are generated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IndexKind {
     /// From the named fields.
@@ -46,7 +46,7 @@ pub enum IndexKind {
     Wildcard,
 }
 
-/// The most fields that an index has.
+/// The most fields of an index.
 pub(super) const MAX_FIELDS: usize = 32;
 
 /// A checked index specification.
@@ -54,36 +54,36 @@ pub(super) const MAX_FIELDS: usize = 32;
 pub struct IndexSpec {
     /// The name, unique in the collection.
     pub name: String,
-    /// The key pattern as it was given.
+    /// The key pattern, as it was given.
     pub key: DocBuf,
     /// The fields of the key.
     pub fields: Vec<IndexField>,
-    /// How keys are made.
+    /// How keys are generated.
     pub kind: IndexKind,
-    /// Whether a key may occur once only.
+    /// Whether two documents must not have the same key.
     pub unique: bool,
     /// Whether documents without any of the fields have no entry.
     pub sparse: bool,
-    /// Whether the planner must pretend it is not there.
+    /// Whether the planner ignores the index.
     pub hidden: bool,
-    /// Which documents have entries.
+    /// The filter of a partial index. Only its matches have entries.
     pub partial_filter: Option<Arc<Filter>>,
-    /// After how many seconds past the field's date a document is deleted.
+    /// How many seconds after the field's date a document is deleted.
     pub expire_after_seconds: Option<i64>,
-    /// The collation of strings in keys, with what compares them.
+    /// The collation of strings in keys.
     pub collation: Option<Collation>,
-    /// Makes collation keys.
+    /// Generates collation keys.
     pub collator: Option<Arc<Collator>>,
-    /// The paths that a wildcard index is restricted to (`true`) or that it leaves out (`false`).
+    /// The paths that a wildcard index includes (`true`) or excludes (`false`).
     wildcard_paths: Option<(bool, Vec<Path>)>,
-    /// The whole specification in the order in which `listIndexes` shows it.
+    /// The whole specification, as `listIndexes` returns it.
     document: DocBuf,
 }
 
-/// The options that the specification of the index of ids may have.
+/// The options that the specification of the `_id` index may have.
 const ID_INDEX_FIELDS: [&str; 5] = ["key", "name", "ns", "v", "collation"];
 
-/// Whether a key is that of the index of ids, in either direction.
+/// Whether a key pattern is that of the `_id` index, in either direction.
 fn is_id_pattern(key: Doc<'_>) -> bool {
     let mut fields = key.iter();
     let only = fields.next().filter(|only| only.key == b"_id" && fields.next().is_none());
@@ -91,7 +91,7 @@ fn is_id_pattern(key: Doc<'_>) -> bool {
     order == Some(1) || order == Some(-1)
 }
 
-/// Refuses what the index of ids cannot be.
+/// Refuses an invalid specification of the `_id` index.
 fn check_id_spec(spec: Doc<'_>) -> Result<()> {
     if let Some(other) = spec.iter().find(|element| !ID_INDEX_FIELDS.contains(&element.key_str())) {
         return Err(Error::refused(
@@ -111,7 +111,7 @@ fn check_id_spec(spec: Doc<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The options that a specification may have, beside `key`.
+/// The options that a specification may have.
 const KNOWN_FIELDS: [&str; 16] = [
     "key",
     "name",
@@ -145,11 +145,11 @@ const FIELDS_OF_OTHER_KINDS: [&str; 10] = [
     "finestIndexedLevel",
 ];
 
-/// The options among them that would change what an index does and that Diwan does not have.
+/// The known options that would change an index's behaviour and that Diwan does not support.
 const REFUSED_FIELDS: [&str; 2] = ["prepareUnique", "clustered"];
 
 impl IndexSpec {
-    /// Parses a specification. `default_collation` is the collection's, for an index that states none.
+    /// Parses a specification. `default_collation` is the collection's. It applies if the specification has none.
     pub fn parse(spec: Doc<'_>, default_collation: Option<&Collation>) -> Result<IndexSpec> {
         let is_of_ids = spec.get_doc("key").is_some_and(is_id_pattern);
         if is_of_ids {
@@ -178,7 +178,7 @@ impl IndexSpec {
         }
         let key = required(spec, "key", "an object", Value::as_doc)?;
         let name = required(spec, "name", "a string", Value::as_str)?;
-        // The index of ids is called so whatever it is asked to be called.
+        // The `_id` index has this name, whatever name is given.
         let name = if is_of_ids { "_id_" } else { name }.to_owned();
         if name == "*" {
             return Err(Error::refused(code::BAD_VALUE, "The index name '*' is not valid."));
@@ -231,8 +231,8 @@ impl IndexSpec {
         Ok(parsed)
     }
 
-    /// The `_id` index, which is the collection itself: it has a specification but no entries.
-    pub fn id_index(collation: Option<&Collation>) -> Result<IndexSpec> {
+    /// The specification of the `_id` index. It has no entries, since records are ordered by `_id`.
+    pub(crate) fn id_index(collation: Option<&Collation>) -> Result<IndexSpec> {
         let mut spec = DocBuilder::new();
         spec.append("key", diwan_value::doc! { "_id": 1 }).append("name", "_id_");
         IndexSpec::parse(spec.finish().as_doc(), collation)
@@ -249,7 +249,7 @@ impl IndexSpec {
     }
 
     /// Whether a wildcard index covers the path, or something below it.
-    pub fn wildcard_covers(&self, path: &str) -> bool {
+    pub(crate) fn wildcard_covers(&self, path: &str) -> bool {
         let path = Path::new(path);
         match &self.wildcard_paths {
             None => path.as_str() != "_id",
@@ -260,7 +260,7 @@ impl IndexSpec {
         }
     }
 
-    /// How many of an entry's bytes are the key: what follows is the id.
+    /// The length of the key at the beginning of an entry's bytes. The id follows it.
     pub(crate) fn key_length(&self, entry: &[u8]) -> Option<usize> {
         let mut length = 0;
         let parts = if self.kind == IndexKind::Wildcard { 2 } else { self.fields.len() };
@@ -274,9 +274,9 @@ impl IndexSpec {
         Some(length)
     }
 
-    /// Refuses a specification that clashes with an existing index; says whether it is the same one again.
+    /// Refuses a specification that conflicts with an existing index. Returns whether they are the same.
     pub fn compare_with_existing(&self, existing: &IndexSpec) -> Result<bool> {
-        // These tell indexes apart: with other options that are equal, both may exist under two names.
+        // Indexes that differ in one of these options may both exist, under different names.
         let same_key = same_pattern(self.key.as_doc(), existing.key.as_doc())
             && self.collation_doc() == existing.collation_doc()
             && self.unique == existing.unique
@@ -326,7 +326,7 @@ impl IndexSpec {
         Ok(false)
     }
 
-    /// A copy with options changed by `collMod`.
+    /// A copy with some options changed, for `collMod`.
     pub fn modified(
         &self,
         hidden: Option<bool>,
@@ -441,7 +441,7 @@ fn cannot_create(message: &str) -> Error {
     Error::refused(code::CANNOT_CREATE_INDEX, message)
 }
 
-/// A field that every specification has; `what` is what it must be.
+/// A required field of a specification. `what` names the expected type.
 fn required<'a, T>(spec: Doc<'a>, field: &str, what: &str, read: fn(Value<'a>) -> Option<T>) -> Result<T> {
     let Some(value) = spec.get(field) else {
         return Err(Error::refused(
@@ -480,7 +480,7 @@ fn flag(spec: Doc<'_>, name: &str) -> Result<bool> {
     }
 }
 
-/// Refuses options for a storage engine: those that have some are other servers'.
+/// Refuses options of a storage engine, since Diwan has none of MongoDB's engines.
 pub(crate) fn check_storage_engine(options: Value<'_>) -> Result<()> {
     let Value::Document(options) = options else {
         return Err(Error::refused(
@@ -524,7 +524,7 @@ fn parse_collation(spec: Doc<'_>, default: Option<&Collation>) -> Result<Option<
     }
 }
 
-/// What compares strings by `collation`.
+/// Compiles a collation.
 pub(crate) fn compile_collation(collation: Option<&Collation>) -> Result<Option<Arc<Collator>>> {
     collation
         .map(|collation| Collator::new(collation).map(Arc::new))
@@ -634,6 +634,7 @@ fn wildcard_projection(spec: Doc<'_>, wildcard: bool) -> Result<Option<(bool, Ve
         inclusive = Some(included);
         paths.push(Path::new(element.key_str()));
     }
+    // `_id` is left out unless the projection includes it.
     let inclusive = inclusive.or(with_id).unwrap_or(true);
     match (inclusive, with_id) {
         (true, Some(true)) | (false, None | Some(false)) => paths.push(Path::new("_id")),
@@ -642,7 +643,7 @@ fn wildcard_projection(spec: Doc<'_>, wildcard: bool) -> Result<Option<(bool, Ve
     Ok(Some((inclusive, paths)))
 }
 
-/// Whether two key patterns are alike, numbers of any type compared by value.
+/// Whether two key patterns are equal, with numbers compared by value.
 pub fn same_pattern(left: Doc<'_>, right: Doc<'_>) -> bool {
     let mut theirs = right.iter();
     left.iter().all(|mine| {
@@ -665,7 +666,7 @@ mod tests {
     }
 
     #[test]
-    fn shows_itself_as_mongodb_does() {
+    fn to_doc_shows_mongodbs_form() {
         let spec =
             doc! { "name": "a_1", "key": { "a": 1 }, "unique": true, "sparse": false, "background": true };
         let parsed = IndexSpec::parse(spec.as_doc(), None).unwrap();
@@ -674,7 +675,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_specifications_have_mongodbs_codes() {
+    fn parse_refuses_bad_specifications_with_mongodbs_codes() {
         assert_eq!(error_code(doc! { "key": {}, "name": "x" }), 67);
         assert_eq!(error_code(doc! { "key": { "a": 0 }, "name": "x" }), 67);
         assert_eq!(error_code(doc! { "key": { "a": true }, "name": "x" }), 67);
@@ -686,7 +687,7 @@ mod tests {
     }
 
     #[test]
-    fn clashes_are_told_apart() {
+    fn compare_with_existing_distinguishes_conflicts() {
         let parse = |spec: DocBuf| IndexSpec::parse(spec.as_doc(), None).unwrap();
         let existing = parse(doc! { "key": { "a": 1 }, "name": "a_1" });
         assert!(parse(doc! { "key": { "a": 1 }, "name": "a_1" }).compare_with_existing(&existing).unwrap());

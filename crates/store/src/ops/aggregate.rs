@@ -1,4 +1,4 @@
-//! `aggregate`: a pipeline over a collection, a view, or nothing.
+//! `aggregate`: a pipeline over a collection, over a view, or without a source.
 
 use super::collections::StoreCollections;
 use super::scope::Scope;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub struct Aggregate<'a> {
     /// The stages.
     pub pipeline: Array<'a>,
-    /// How to find the documents of the first stages.
+    /// The access for the leading stages.
     pub hint: Hint,
     /// Collation, variables, interrupt.
     pub scope: Scope<'a>,
@@ -40,7 +40,7 @@ impl Store {
         collections.open_planned(&execution.namespace, &pipeline, &execution, &request.hint)
     }
 
-    /// Parses a pipeline and makes what it runs in.
+    /// Parses a pipeline, and creates the environment that executes it.
     pub(super) fn prepare_pipeline(
         self: &Arc<Self>,
         namespace: Option<&Namespace>,

@@ -1,5 +1,5 @@
-//! Writes to whatever has a name at their moment: the collection is created where a write needs it, and looked up anew
-//! where it was dropped between the look-up and the write.
+//! Writes by name. They create the collection if they need it, and look it up again if it was dropped between the
+//! lookup and the write.
 
 use super::{Delete, Deleted, FindAndModify, Modified, Modify, Update, Updated};
 use crate::collection::{Collection, InsertReport, WriteOptions};
@@ -12,8 +12,8 @@ use diwan_value::{Collation, Doc};
 use std::sync::Arc;
 
 impl Store {
-    /// Inserts documents as [`Collection::insert`] does. Documents that were inserted before the collection was dropped are
-    /// gone with it; the others go into the new one.
+    /// Inserts documents like [`Collection::insert`]. If the collection is dropped meanwhile, the documents that were
+    /// inserted before are lost with it, and the others are inserted into a new collection.
     pub fn insert(
         &self,
         namespace: &Namespace,
@@ -31,7 +31,7 @@ impl Store {
     /// Runs an update statement.
     pub fn update(&self, namespace: &Namespace, request: &Update<'_>) -> Result<Updated> {
         let missing = || {
-            // A statement that is refused leaves no empty collection behind.
+            // A statement that is refused must not create a collection.
             request.check()?;
             Ok((!request.upsert).then(Updated::default))
         };
@@ -59,8 +59,8 @@ impl Store {
         self.on_collection_or(namespace, missing, |collection| collection.find_and_modify(request))
     }
 
-    /// Builds the indexes that are not there yet, in a collection that is created if there is none. `specs` reads the
-    /// specifications for a collection with this collation. Returns how many indexes there were before and are now, and
+    /// Builds the indexes that do not exist yet. Creates the collection if it does not exist. `specs` parses the
+    /// specifications with the collection's collation. Returns how many indexes there were before and are now, and
     /// whether the collection was created.
     pub fn create_indexes<E: From<Error>>(
         &self,
@@ -85,7 +85,7 @@ impl Store {
         }
     }
 
-    /// Writes to the collection of that name, created if there is none.
+    /// Writes to the collection of that name. Creates it if it does not exist.
     pub(super) fn on_collection<T>(
         &self,
         namespace: &Namespace,
@@ -94,8 +94,8 @@ impl Store {
         self.on_collection_or(namespace, || Ok(None), write)
     }
 
-    /// Writes to the collection of that name. Where there is none, `missing` gives the outcome, or `None` to have the
-    /// collection created.
+    /// Writes to the collection of that name. If it does not exist, `missing` returns the outcome, or `None` to create
+    /// the collection.
     fn on_collection_or<T>(
         &self,
         namespace: &Namespace,
@@ -118,7 +118,8 @@ impl Store {
     }
 }
 
-/// The error of a write that found its collection dropped after a part of it was done.
+/// The error of a multi-document write whose collection was dropped. If `done` documents were written already, the
+/// write must not start again in a new collection.
 pub(super) fn interrupted_by_drop(error: Error, done: u64) -> Error {
     match error {
         Error::CollectionDropped(_) if done > 0 => {

@@ -1,4 +1,4 @@
-//! The store as aggregation pipelines see it.
+//! The store behind the trait [`Collections`], through which aggregation pipelines access it.
 
 use super::replace::NewContents;
 use super::scope::not_on_view;
@@ -22,10 +22,10 @@ use std::sync::Arc;
 /// How many views may be stacked.
 const MAX_VIEW_DEPTH: usize = 20;
 
-/// How often a `$merge` is begun anew when others change what it found.
+/// How often a `$merge` of one document is retried after concurrent changes.
 const ATTEMPTS: usize = 100;
 
-/// A store behind the trait that pipelines know.
+/// A store as a [`Collections`].
 pub(super) struct StoreCollections {
     store: Arc<Store>,
 }
@@ -35,8 +35,8 @@ impl StoreCollections {
         StoreCollections { store }
     }
 
-    /// As [`Collections::open`], with a hint.
-    pub fn open_planned(
+    /// Like [`Collections::open`], with a hint.
+    pub(crate) fn open_planned(
         &self,
         namespace: &query::Namespace,
         pipeline: &Pipeline,
@@ -51,8 +51,8 @@ impl StoreCollections {
         }
     }
 
-    /// Puts the stages of views before the pipeline's own until a collection is reached.
-    pub fn through_views(
+    /// Resolves views: prepends their stages to the pipeline until the name is that of a collection.
+    pub(crate) fn through_views(
         &self,
         mut name: Namespace,
         mut pipeline: Pipeline,
@@ -96,11 +96,14 @@ impl StoreCollections {
                 return Ok(());
             }
         }
-        Err(Error::refused(code::WRITE_CONFLICT, "the document kept changing while it was merged"))
+        Err(Error::refused(
+            code::WRITE_CONFLICT,
+            "$merge gave up after repeated concurrent changes of the document",
+        ))
     }
 }
 
-/// Merges one document by what is there now; false if that changed meanwhile.
+/// Merges one document. Returns false if a concurrent change interfered.
 fn try_merge(
     collection: &Arc<Collection>,
     key: Option<Doc<'_>>,
@@ -122,6 +125,7 @@ fn try_merge(
     };
     let plan = planner.plan()?;
     let mut scan = Scan::new(view, &plan);
+    // The match may be gone or changed once its lock is held. Then the caller tries again.
     if scan.step(&execution.context.interrupt)? {
         let id = crate::collection::document_id(scan.current())?;
         let (mut decided, mut duplicate) = (false, false);
@@ -144,10 +148,13 @@ fn try_merge(
         }
         return Ok(decided);
     }
+    // No document matches, so one may have to be inserted.
     let MergeWrite::Put(doc) = decide(None)? else { return Ok(true) };
     let doc = with_id_in_front(doc.as_doc());
     let result = RefCell::new(None);
-    let inserted = collection.insert_new(doc, options.bypass_validation, None, &result, filter)?;
+    let (collator, interrupt) = (execution.context.collator.clone(), &execution.context.interrupt);
+    let inserted =
+        collection.insert_new(doc, options.bypass_validation, None, &result, filter, collator, interrupt)?;
     Ok(inserted.is_some())
 }
 
@@ -189,8 +196,7 @@ impl Collections for StoreCollections {
                 format!("$collStats stage is unable to find the collection {namespace}"),
             )
         })?;
-        let host = self.store.server_state().map(|server| server.host());
-        Ok(vec![stats::collection_stats_document(&collection, host.as_deref(), spec)])
+        Ok(vec![stats::collection_stats_document(&collection, self.store.server_state(), spec)])
     }
 
     fn index_stats(&self, namespace: &query::Namespace) -> diwan_query::Result<Vec<DocBuf>> {
@@ -277,7 +283,7 @@ fn key_filter(key: Doc<'_>, execution: &Execution) -> Result<Filter> {
     Ok(Filter::parse(filter.finish().as_doc(), &FilterEnv::new(execution.context.clone()))?)
 }
 
-/// The error of a `$merge` that may not meet what it met by `key`.
+/// The error of a `$merge` with `whenMatched: "fail"` that found a document with `key`.
 fn duplicate_key(collection: &Collection, key: Doc<'_>) -> Error {
     let schema = collection.schema();
     let spec = schema.indexes.iter().map(|index| &index.spec).find(|spec| {
@@ -297,7 +303,7 @@ fn duplicate_key(collection: &Collection, key: Doc<'_>) -> Error {
     }))
 }
 
-/// Plans the leading stages over a collection and opens the others over what it finds.
+/// Plans the leading stages over a collection, and opens the other stages over its documents.
 pub(super) fn open_collection(
     collection: &Arc<Collection>,
     pipeline: &Pipeline,
@@ -306,10 +312,11 @@ pub(super) fn open_collection(
 ) -> Result<Box<dyn DocSource>> {
     let mut leading = Leading::of(pipeline);
     if !execution.context.variables.is_empty() {
-        // Bound anew for each document of an outer pipeline: what the filter was parsed with does not hold them.
+        // Variables have new values for each document of an outer pipeline. The parsed filter does not hold them.
         leading.filter = Arc::new(leading.filter.in_context(&execution.context));
     }
     let (plan, view) = leading.plan(collection, pipeline, execution, hint)?;
+    // A count needs no documents, only their number.
     if leading.sort.is_none()
         && let Some(counting) = pipeline.stages.get(leading.matches).and_then(Counting::of)
     {
@@ -327,13 +334,13 @@ pub(super) fn open_collection(
     Ok(pipeline.after(done).open(Box::new(Scan::new(view, &plan)), execution)?)
 }
 
-/// The stages at the front of a pipeline that a plan can do.
+/// The stages at the beginning of a pipeline that a plan can execute.
 pub(super) struct Leading {
-    /// How many stages match.
+    /// The number of leading `$match` stages.
     pub matches: usize,
-    /// What they ask together.
+    /// The conjunction of their filters.
     pub filter: Arc<Filter>,
-    /// The sort that follows.
+    /// The `$sort` that follows them.
     pub sort: Option<diwan_query::sort::Sort>,
 }
 
@@ -366,7 +373,7 @@ impl Leading {
         hint: &Hint,
     ) -> Result<(Plan, crate::collection::ReadView)> {
         let view = collection.view();
-        // Without conditions the documents themselves are read faster than an index.
+        // Without conditions or a sort, a scan of the collection is faster than a covering index.
         let is_bound = self.sort.is_some() || !matches!(*self.filter, Filter::AlwaysTrue);
         let counts = pipeline.stages.get(self.matches).and_then(Counting::of).is_some();
         let plan = Planner {
@@ -387,7 +394,7 @@ impl Leading {
     }
 }
 
-/// A stage that only counts: `$count`, or what drivers send for `countDocuments`.
+/// A stage that only counts: `$count`, or the `$group` that drivers send for `countDocuments`.
 enum Counting {
     Field(Arc<str>),
     Group { id: diwan_value::ValueBuf, field: String },

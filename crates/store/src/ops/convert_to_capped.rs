@@ -1,8 +1,9 @@
-//! `convertToCapped` and `cloneCollectionAsCapped`: a collection's documents in one that is bounded. Indexes but the one on
-//! `_id` stay behind, as in MongoDB.
+//! `convertToCapped` and `cloneCollectionAsCapped`: copies a collection's documents into a capped collection. Secondary
+//! indexes are not copied, as in MongoDB.
 //!
-//! The documents are copied beside traffic, into a collection of another name. What changes meanwhile is copied again, from
-//! the change log; the last of it while writers wait. Then the copy takes the collection's place at once.
+//! A conversion copies the documents beside traffic, into a temporary collection. It then copies the documents that
+//! changed meanwhile, which the change log names; the last of them while writers wait. Then the copy replaces the
+//! collection.
 
 use super::TEMPORARY_PREFIX;
 use crate::collection::{Collection, Edit, ReadView, WriteOptions};
@@ -17,21 +18,21 @@ use diwan_query::pipeline::DocSource;
 use diwan_value::{Doc, DocBuf, ObjectId, doc};
 use std::sync::Arc;
 
-/// How many documents are copied at a time, and how many bytes of them.
+/// How many documents, and how many bytes of them, are copied at a time.
 const RUN: usize = 1000;
 const RUN_BYTES: usize = 4 << 20;
 
-/// How often changes are copied beside traffic at most, before writers wait for the rest.
+/// How often changes are copied beside traffic, at most, before writers have to wait for the rest.
 const ROUNDS: usize = 10;
 
-/// How many changes are few enough that writers may wait for them.
+/// With at most so many changes left, writers wait for them.
 const FEW: u64 = 1000;
 
 impl Store {
-    /// Makes a collection capped, bounded by `size` bytes.
+    /// Makes a collection capped, with a limit of `size` bytes.
     pub fn convert_to_capped(&self, name: &Namespace, size: i64, interrupt: &Interrupt) -> Result<()> {
         let source = self.source(name)?;
-        // An index that is built meanwhile would write into what is replaced.
+        // An index build would write to the collection that is replaced.
         let _building = source.building.lock();
         let temporary = Namespace {
             database: name.database.clone(),
@@ -77,7 +78,8 @@ impl Store {
         target: &Arc<Collection>,
         interrupt: &Interrupt,
     ) -> Result<()> {
-        // Each is older than what is copied after it: a change between the two is copied twice, and none is missed.
+        // The sequence is older than the view, and both are older than the copy. A change in between is copied twice;
+        // none is missed.
         let mut since = source.last_sequence();
         let mut before = source.view();
         copy_all(source, target, interrupt)?;
@@ -100,7 +102,7 @@ impl Store {
     }
 }
 
-/// Copies all documents in the order of their insertion, as far as it is known.
+/// Copies all documents: in the order of insertion from a capped collection, else in the order of their ids.
 fn copy_all(source: &Arc<Collection>, target: &Collection, interrupt: &Interrupt) -> Result<()> {
     let view = source.view();
     let plan = Planner {
@@ -132,8 +134,8 @@ fn copy_all(source: &Arc<Collection>, target: &Collection, interrupt: &Interrupt
     }
 }
 
-/// Copies what has changed after sequence `since`. `before` is the collection as it was copied last; the collection as it is
-/// copied now is returned, and its sequence.
+/// Copies the documents that changed after sequence `since`. `before` is the view that was copied last. Returns the
+/// view that is copied now, with its sequence.
 fn copy_changes(
     before: &ReadView,
     mut since: u64,
@@ -155,7 +157,7 @@ fn copy_changes(
         target.edit(&ids, options(), |at, copy| {
             let id = &ids[at];
             Ok(match now.get(id)? {
-                // One that is not in the copy but was there before has been trimmed.
+                // A document that was copied before but is not in the copy has been trimmed.
                 Some(_) if copy.is_none() && before.get(id)?.is_some() => Edit::Keep,
                 Some(stored) => Edit::Put(stored.doc().to_owned()),
                 None => Edit::Delete,

@@ -1,4 +1,4 @@
-//! `count`: how many documents match.
+//! `count`: the number of documents that match a filter.
 
 use super::aggregate::Aggregate;
 use super::scope::Scope;
@@ -15,20 +15,20 @@ use std::sync::Arc;
 /// A count.
 #[derive(Clone, Default)]
 pub struct Count<'a> {
-    /// Which documents.
+    /// The filter.
     pub filter: Doc<'a>,
-    /// How many are passed over.
+    /// How many matches are skipped.
     pub skip: u64,
-    /// At how many counting ends.
+    /// The number at which counting ends.
     pub limit: Option<u64>,
-    /// How to find them.
+    /// The access to use.
     pub hint: Hint,
     /// Collation, variables, interrupt.
     pub scope: Scope<'a>,
 }
 
 impl Store {
-    /// Counts.
+    /// Runs a count. A collection that does not exist is empty.
     pub fn count(self: &Arc<Self>, namespace: &Namespace, request: &Count<'_>) -> Result<u64> {
         let total = match self.entry(namespace) {
             None => {
@@ -58,7 +58,7 @@ impl Store {
 }
 
 impl Collection {
-    /// Counts the matches within the window.
+    /// Counts the matches, after skip and limit.
     pub fn count_filtered(self: &Arc<Self>, request: &Count<'_>) -> Result<u64> {
         let ready = request.scope.ready(self.schema().options.collator.as_ref())?;
         let filter = ready.filter(request.filter)?;
@@ -91,7 +91,7 @@ impl Collection {
     }
 }
 
-/// What skip and limit leave of a total.
+/// Applies skip and limit to a total.
 fn window(total: u64, request: &Count<'_>) -> u64 {
     let left = total.saturating_sub(request.skip);
     request.limit.map_or(left, |limit| left.min(limit))

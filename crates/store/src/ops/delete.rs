@@ -11,32 +11,32 @@ use diwan_kv::CommitId;
 use diwan_value::{Doc, doc};
 use std::sync::Arc;
 
-/// How many documents are deleted in one batch: few, since other writers wait for it.
+/// How many documents are deleted in one batch: few, since other writers wait for the batch.
 const BATCH: usize = 16;
 
 /// A delete statement.
 #[derive(Clone, Default)]
 pub struct Delete<'a> {
-    /// Which documents.
+    /// The filter.
     pub filter: Doc<'a>,
-    /// All of them, or the first.
+    /// Whether all matches are deleted, or only the first.
     pub multi: bool,
-    /// How to find them.
+    /// The access to use.
     pub hint: Hint,
     /// Collation, variables, interrupt.
     pub scope: Scope<'a>,
-    /// What to remember it by; the result is `{n: 1}`.
+    /// The retry record of a retryable delete. Its result is `{n: 1}`.
     pub retry: Option<RetryRecord<'a>>,
 }
 
 impl Delete<'_> {
-    /// Refuses a statement that cannot be parsed: all that there is to do where there is no collection.
+    /// Refuses a statement that cannot be parsed. This is all that a delete does if the collection does not exist.
     pub fn check(&self) -> Result<()> {
         self.scope.ready(None)?.filter(self.filter).map(drop)
     }
 }
 
-/// What a delete did.
+/// The result of a delete.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Deleted {
     /// How many documents were deleted.

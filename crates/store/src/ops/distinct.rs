@@ -1,4 +1,4 @@
-//! `distinct`: the different values at a path.
+//! `distinct`: the distinct values at a path.
 
 use super::find::Find;
 use super::scope::Scope;
@@ -16,16 +16,16 @@ use std::sync::Arc;
 pub struct Distinct<'a> {
     /// The path.
     pub key: &'a str,
-    /// Which documents.
+    /// The filter.
     pub filter: Doc<'a>,
-    /// How to find them.
+    /// The access to use.
     pub hint: Hint,
     /// Collation, interrupt.
     pub scope: Scope<'a>,
 }
 
 impl Store {
-    /// The different values in their order, as an array. An array on the path counts by its elements.
+    /// The distinct values in their order, as an array. The elements of an array on the path count as values.
     pub fn distinct(self: &Arc<Self>, namespace: &Namespace, request: &Distinct<'_>) -> Result<ArrayBuilder> {
         let path = Path::new(request.key);
         let collator = match self.entry(namespace) {
@@ -49,7 +49,7 @@ impl Store {
                 encode_order(&mut key, value, Direction::Ascending, collator.as_deref());
                 if !values.contains_key(&key) {
                     let value = value.to_owned();
-                    // With its type and its place in the array, as an element of the reply.
+                    // The size of the value as an element of the reply, with its type and index.
                     bytes += value.as_raw().bytes.len() + 3 + values.len().max(1).ilog10() as usize;
                     values.insert(key.clone(), value);
                 }
@@ -67,7 +67,7 @@ impl Store {
     }
 }
 
-/// Shows every value at the parts of `path` from `at` on, arrays entered.
+/// Passes every value at the parts of `path` from `at` on to `show`. Enters arrays.
 fn reach<'a>(value: Value<'a>, path: &Path, at: usize, show: &mut impl FnMut(Value<'a>)) {
     match value {
         Value::Array(array) if at == path.depth() => array.iter().for_each(show),

@@ -1,4 +1,4 @@
-//! `explain`: the plan of an operation and, if asked for, what running it reads.
+//! `explain`: the plan of an operation, and optionally the statistics of its execution.
 
 use super::aggregate::Aggregate;
 use super::collections::{Leading, StoreCollections};
@@ -14,19 +14,20 @@ use diwan_value::{Array, ArrayBuilder, Doc, DocBuf, DocBuilder, Value, doc};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// How much `explain` tells.
+/// The verbosity of `explain`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verbosity {
     /// The plan.
     QueryPlanner,
-    /// And what running it reads.
+    /// The plan, and how much its execution reads.
     ExecutionStats,
-    /// And the same of the rejected plans.
+    /// The same, with an empty list for the rejected plans.
     AllPlansExecution,
 }
 
 impl Store {
-    /// Explains a find, or what another command finds first; `root` wraps the plan in that command's stage.
+    /// Explains a find, or the find that another command begins with. `root` is that command's stage, which wraps the
+    /// plan.
     pub fn explain_find(
         self: &Arc<Self>,
         namespace: &Namespace,
@@ -71,8 +72,9 @@ impl Store {
         let run = match verbosity {
             Verbosity::QueryPlanner => None,
             _ => {
+                // A plan that sorts must read all matches, whatever the limit.
                 let most = find.limit.filter(|_| prepared.plan.sorted).map(|limit| limit + find.skip);
-                Some(run(Scan::new(prepared.view, &prepared.plan), most, interrupt)?)
+                Some(run_scan(Scan::new(prepared.view, &prepared.plan), most, interrupt)?)
             }
         };
         let wrap = |stage: DocBuf| match root {
@@ -88,7 +90,7 @@ impl Store {
         Ok(document(namespace, find.filter, winning, rejected, stats, verbosity))
     }
 
-    /// Explains an aggregation: its leading stages by their plan, the others by themselves.
+    /// Explains an aggregation: its leading stages as a plan, the other stages as they were given.
     pub fn explain_aggregate(
         self: &Arc<Self>,
         namespace: Option<&Namespace>,
@@ -123,7 +125,7 @@ impl Store {
                         let most =
                             shape.limit.filter(|_| shape.sort.is_none()).map(|limit| limit + shape.skip);
                         let (stats, millis) =
-                            run(Scan::new(view, &plan), most, &execution.context.interrupt)?;
+                            run_scan(Scan::new(view, &plan), most, &execution.context.interrupt)?;
                         let stages = explain_plan(&plan, filter.as_doc(), &shape, Some(stats));
                         Some((stats, shape.returned(stats.returned), millis, stages))
                     }
@@ -133,6 +135,7 @@ impl Store {
                 planner = document(&name, filter.as_doc(), winning, rejected, stats, verbosity);
                 rest = pipeline.after(done);
             }
+            // MongoDB shows a pipeline without further stages like a find.
             if rest.stages.is_empty() {
                 return Ok(planner);
             }
@@ -145,8 +148,8 @@ impl Store {
     }
 }
 
-/// What of a pipeline a find would do as well, after its plan: a sort, then `$skip`, then `$limit`; and how many stages
-/// that are with those before.
+/// The stages after the leading `$match` stages that a find could execute: `$sort`, `$skip`, `$limit`. Returns them
+/// with the number of stages up to there.
 fn absorbed<'a>(pipeline: &'a Pipeline, leading: &Leading, plan: &Plan) -> (Shape<'a>, usize) {
     let mut done = leading.matches;
     let mut next = |name: &str| {
@@ -165,8 +168,8 @@ fn absorbed<'a>(pipeline: &'a Pipeline, leading: &Leading, plan: &Plan) -> (Shap
     (shape, done)
 }
 
-/// Reads a scan to its end, or as far as the query would.
-fn run(mut scan: Scan, most: Option<u64>, interrupt: &Interrupt) -> Result<(ScanStats, u64)> {
+/// Executes a scan to its end, or to `most` matches. Returns its statistics and the milliseconds that it took.
+fn run_scan(mut scan: Scan, most: Option<u64>, interrupt: &Interrupt) -> Result<(ScanStats, u64)> {
     let begun = Instant::now();
     while most.is_none_or(|most| scan.stats().returned < most) && scan.step(interrupt)? {}
     scan.suspend();
@@ -186,7 +189,7 @@ fn rejected_plans(plan: &Plan, filter: Doc<'_>) -> Vec<DocBuf> {
     plan.rejected.iter().map(show).collect()
 }
 
-/// The parts that `explain` answers, in MongoDB's shape.
+/// The answer of `explain`, in MongoDB's form.
 fn document(
     namespace: &Namespace,
     filter: Doc<'_>,

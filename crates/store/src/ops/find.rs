@@ -1,4 +1,4 @@
-//! `find`: documents of a collection or view, filtered, sorted, windowed, projected.
+//! `find`: filters, sorts, windows and projects the documents of a collection or view.
 
 use super::aggregate::Aggregate;
 use super::scope::{Ready, Scope};
@@ -22,29 +22,29 @@ use std::sync::Arc;
 /// A find.
 #[derive(Clone, Default)]
 pub struct Find<'a> {
-    /// Which documents.
+    /// The filter.
     pub filter: Doc<'a>,
-    /// In which order.
+    /// The order.
     pub sort: Option<Doc<'a>>,
-    /// Which of their fields, and what is computed of them.
+    /// The projection.
     pub projection: Option<Doc<'a>>,
-    /// How many are passed over.
+    /// How many documents are skipped.
     pub skip: u64,
-    /// How many come at most.
+    /// How many documents are returned at most.
     pub limit: Option<u64>,
-    /// How to find them.
+    /// The access to use.
     pub hint: Hint,
-    /// Which part of the hinted index is looked at.
+    /// The part of the hinted index to scan (`min` and `max`).
     pub limits: IndexLimits<'a>,
-    /// Whether the index keys that documents were found by are returned in their place.
+    /// Whether index keys are returned instead of documents.
     pub return_key: bool,
-    /// Whether the source goes on at its end with what a capped collection gets later.
+    /// Whether the source of a capped collection continues after its end with later inserts.
     pub tailable: bool,
     /// Collation, variables, interrupt.
     pub scope: Scope<'a>,
 }
 
-/// A find with everything parsed and planned.
+/// A parsed and planned find.
 pub(super) struct Prepared {
     pub filter: Arc<Filter>,
     pub sort: Option<Sort>,
@@ -97,7 +97,7 @@ impl Find<'_> {
         Ok(Prepared { filter, sort, projection, plan, ready, view })
     }
 
-    /// The key of the `_id` that is all the request asks for: the most frequent find, answered without a plan.
+    /// The key of the `_id` if the request is a plain lookup by `_id`. This most frequent find needs no plan.
     fn only_id(&self, collated: bool) -> Option<Vec<u8>> {
         let plain = self.sort.is_none_or(|sort| sort.is_empty())
             && self.projection.is_none_or(|projection| projection.is_empty())
@@ -111,12 +111,12 @@ impl Find<'_> {
         plain.then(|| only_id(self.filter, collated)).flatten()
     }
 
-    /// Which keys a scan by `plan` remembers.
+    /// The keys that a scan by `plan` must keep for `returnKey`.
     fn keys(&self, plan: &Plan) -> Keys {
         if !self.return_key {
             return Keys::None;
         }
-        // What MongoDB would read through its index of ids: bounds on them, their order, a hint of it.
+        // Whether MongoDB would use its `_id` index: for bounds on ids, for their order, or by a hint.
         let by_id = match &plan.access {
             Access::Ids(_) | Access::Union(_) => true,
             Access::Collection { ids, .. } => match &self.hint {
@@ -131,7 +131,7 @@ impl Find<'_> {
         if by_id { Keys::All } else { Keys::Secondary }
     }
 
-    /// Refuses for a view what the stages of a pipeline cannot say.
+    /// Refuses options that a pipeline over a view does not support.
     pub(super) fn check_for_view(&self) -> Result<()> {
         let asked = [
             ("min", self.limits.min.is_some()),
@@ -148,7 +148,7 @@ impl Find<'_> {
         }
     }
 
-    /// The same as the stages of a pipeline, for a view.
+    /// The find as the stages of a pipeline, for a view.
     pub(super) fn to_pipeline(&self) -> Vec<u8> {
         let mut stages = ArrayBuilder::new();
         if !self.filter.is_empty() {
@@ -190,7 +190,7 @@ impl Store {
                 );
             }
             None => {
-                // What is wrong with the arguments is wrong without the collection as well.
+                // Invalid arguments are refused even if the collection does not exist.
                 let ready = request.scope.ready(None)?;
                 ready.filter(request.filter)?;
                 request.sort.map(Sort::parse).transpose()?;
@@ -218,11 +218,14 @@ impl Store {
 }
 
 impl Prepared {
-    /// Opens the plan and what follows it.
+    /// Opens the plan's scan with the sort, window and projection that follow it.
     fn open(self, request: &Find<'_>) -> Box<dyn DocSource> {
         let Prepared { filter, sort, projection, plan, ready, view } = self;
         let mut scan = Scan::new(view, &plan);
         scan.set_tailable(request.tailable);
+        if ready.budget.directory.is_none() {
+            scan.forbid_disk_use();
+        }
         scan.remember_keys(request.keys(&plan));
         let windowed = request.skip > 0 || request.limit.is_some();
         let mut source: Box<dyn DocSource> = match sort {
@@ -238,7 +241,7 @@ impl Prepared {
         if windowed {
             source = Box::new(Window::new(source, request.skip, request.limit));
         }
-        // Keys are returned as they are.
+        // A projection does not apply to returned keys.
         let projection = projection.filter(|projection| !projection.is_identity() && !request.return_key);
         let Some(projection) = projection else {
             return source;
@@ -257,7 +260,7 @@ impl Prepared {
     }
 }
 
-/// Whether documents are found by keys that hold collation keys in the place of strings.
+/// Whether the access uses an index with a collation, whose keys hold collation keys instead of strings.
 fn has_collated_keys(access: &Access) -> bool {
     match access {
         Access::Index(scan) => scan.index.spec.collator.is_some(),

@@ -17,18 +17,18 @@ use diwan_value::{Array, Doc, DocBuf, Value, ValueBuf, doc};
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// What becomes of the document.
+/// The change to the document.
 #[derive(Clone, Copy)]
 pub enum Modify<'a> {
-    /// It is deleted.
+    /// Deletes the document.
     Remove,
-    /// It is updated, or inserted if none matches and `upsert` is set.
+    /// Updates the document, or inserts one if none matches and `upsert` is set.
     Update {
-        /// A document or a pipeline.
+        /// The update: a document or a pipeline.
         update: Value<'a>,
         /// Whether a document is inserted if none matches.
         upsert: bool,
-        /// Whether the document is returned as it is afterwards.
+        /// Whether the changed document is returned instead of the old one.
         return_new: bool,
     },
 }
@@ -36,43 +36,43 @@ pub enum Modify<'a> {
 /// A findAndModify.
 #[derive(Clone)]
 pub struct FindAndModify<'a> {
-    /// Which documents.
+    /// The filter.
     pub filter: Doc<'a>,
-    /// Which of them is the first.
+    /// The order that decides which match is modified.
     pub sort: Option<Doc<'a>>,
-    /// Which of its fields are returned.
+    /// The projection of the returned document.
     pub projection: Option<Doc<'a>>,
-    /// What becomes of it.
+    /// The change to the document.
     pub modify: Modify<'a>,
     /// The conditions of `$[identifier]`.
     pub array_filters: Option<Array<'a>>,
-    /// How to find it.
+    /// The access to use.
     pub hint: Hint,
     /// Collation, variables, interrupt.
     pub scope: Scope<'a>,
     /// Skips the validator.
     pub bypass_validation: bool,
-    /// What to remember it by. The result is remembered as [`Modified::to_doc`] gives it.
+    /// The retry record of a retryable command. Its result is [`Modified::to_doc`].
     pub retry: Option<RetryRecord<'a>>,
 }
 
-/// What a findAndModify did.
+/// The result of a findAndModify.
 #[derive(Clone, Debug, Default)]
 pub struct Modified {
     /// How many documents were updated, inserted or deleted: 0 or 1.
     pub count: u64,
-    /// Whether a document that was there was updated; `None` for a removal.
+    /// Whether an existing document was updated; `None` for a removal.
     pub updated_existing: Option<bool>,
-    /// The `_id` of the document that was inserted.
+    /// The `_id` of the inserted document.
     pub upserted: Option<ValueBuf>,
-    /// The document that is returned.
+    /// The document to return.
     pub value: Option<DocBuf>,
     /// The commit.
     pub commit: Option<CommitId>,
 }
 
 impl Modified {
-    /// The outcome as it is remembered for a retry.
+    /// The form of the result that a retry record stores.
     pub fn to_doc(&self) -> DocBuf {
         let mut out = doc! { "n": self.count as i64 }.into_builder();
         if let Some(existing) = self.updated_existing {
@@ -87,7 +87,7 @@ impl Modified {
         out.finish()
     }
 
-    /// Reads a remembered outcome.
+    /// Parses the form that [`Modified::to_doc`] gives.
     pub fn from_doc(doc: Doc<'_>) -> Modified {
         Modified {
             count: doc.get("n").and_then(Value::as_i64_exact).unwrap_or(0) as u64,
@@ -100,7 +100,8 @@ impl Modified {
 }
 
 impl FindAndModify<'_> {
-    /// Refuses a command that cannot be parsed: all that there is to do where there is no collection.
+    /// Refuses a command that cannot be parsed. This is all that it does if the collection does not exist and none is
+    /// created.
     pub fn check(&self) -> Result<()> {
         let statement = self.parse(None)?;
         self.sort.map(Sort::parse).transpose()?;
@@ -118,7 +119,7 @@ impl FindAndModify<'_> {
     }
 
     fn parse(&self, collection: Option<&Collection>) -> Result<Statement> {
-        // A removal has no update: its statement only matches.
+        // A removal has no update; only the filter of its statement is used.
         let update = match self.modify {
             Modify::Remove => Value::Document(Doc::EMPTY),
             Modify::Update { update, .. } => update,
@@ -127,7 +128,7 @@ impl FindAndModify<'_> {
     }
 }
 
-/// How often it is begun anew when others change what it found.
+/// How often a findAndModify is retried after concurrent changes.
 const ATTEMPTS: usize = 100;
 
 impl Collection {
@@ -166,6 +167,7 @@ impl Collection {
                 &request.hint,
                 &statement.ready,
             )?;
+            // A target may have changed since it was found. Then the next one is tried.
             while let Some(id) = targets.next(&statement.ready)? {
                 let mut outcome: Option<Modified> = None;
                 let written = self.edit(&[id], options, |_, record| {
@@ -184,6 +186,7 @@ impl Collection {
                         modified.value = Some(shown(if return_new { after } else { record.doc })?);
                         changed.map_or(Edit::Keep, Edit::Put)
                     };
+                    // The retry record is part of the batch, so the result must be known before the commit.
                     *result.borrow_mut() = Some(modified.to_doc());
                     outcome = Some(modified);
                     Ok(edit)
@@ -208,15 +211,18 @@ impl Collection {
                 commit: None,
             };
             *result.borrow_mut() = Some(modified.to_doc());
+            let (filter, ready) = (&statement.filter, &statement.ready);
+            let (collator, interrupt) = (ready.collator(), &ready.interrupt);
+            let bypass = request.bypass_validation;
             let inserted =
-                self.insert_new(doc, request.bypass_validation, request.retry, &result, &statement.filter)?;
+                self.insert_new(doc, bypass, request.retry, &result, filter, collator, interrupt)?;
             if let Some(commit) = inserted {
                 return Ok(Modified { commit: Some(commit), ..modified });
             }
         }
         Err(Error::refused(
             diwan_query::code::WRITE_CONFLICT,
-            "the document kept changing while it was modified",
+            "findAndModify gave up after repeated concurrent changes of the document",
         ))
     }
 }

@@ -1,6 +1,6 @@
-//! The operations that faces ask for: each parses its arguments, plans, and runs.
+//! The operations that the faces call. Each parses its arguments, plans, and executes.
 //!
-//! An operation's arguments are documents as they came from the client; what they share is [`Scope`].
+//! The arguments are documents as the client sent them. [`Scope`] holds the arguments that all operations have.
 
 mod aggregate;
 mod by_name;

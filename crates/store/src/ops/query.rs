@@ -1,58 +1,58 @@
-//! A find that is parsed already and that can be taken up where an earlier one stopped: what CouchDB's queries need.
+//! Parsed finds that can be resumed where an earlier one stopped, for CouchDB's queries with bookmarks.
 //!
-//! Where an earlier one stopped is a few bytes that a client keeps: the key that a scan stood on, or the place of the
-//! last document in a sorted order. A plan that may find a document twice has neither; such a query is taken up by
-//! counting.
+//! The position of a query is a few bytes that the client keeps: the last key of a scan, or the last sort key. A plan
+//! that may find a document twice has neither. Such a query is resumed by counting.
 
 use crate::collection::{Collection, StoredDocument, id_key};
 use crate::error::Result;
 use crate::exec::{Scan, ScanStats};
 use crate::plan::{Access, Hint, Plan, Planner};
 use diwan_kv::Direction;
-use diwan_query::Interrupt;
-use diwan_query::external_sort::{DEFAULT_MEMORY_LIMIT, ExternalSorter, MemoryBudget, SortedRecords};
+use diwan_query::external_sort::{ExternalSorter, SortedRecords};
 use diwan_query::filter::Filter;
 use diwan_query::pipeline::DocSource;
 use diwan_query::sort::Sort;
+use diwan_query::{Interrupt, MemoryBudget};
 use diwan_value::{Value, key};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A find, parsed.
+/// A parsed find.
 pub struct Query {
-    /// Which documents.
+    /// The filter.
     pub filter: Arc<Filter>,
-    /// In which order; documents that are equal in it come in the order of their ids. Without one those of an index ascend.
+    /// The order. Documents with equal sort keys are ordered by their ids. Without a sort, an index is scanned in
+    /// ascending order of its values.
     pub sort: Option<Sort>,
-    /// How to find them.
+    /// The access to use.
     pub hint: Hint,
-    /// Behind which one to begin.
+    /// The position to resume after.
     pub after: Option<Position>,
-    /// How many of them are read, where that is known: what a sort need not keep is not kept.
+    /// How many documents the caller reads, if it knows. A sort then keeps no more.
     pub most: Option<usize>,
-    /// When to stop.
+    /// Ends the query when it is killed or times out.
     pub interrupt: Interrupt,
-    /// Where temporary files may be made.
+    /// The directory for temporary files, if they are allowed.
     pub temporary: Option<PathBuf>,
 }
 
-/// Where a query stands.
+/// The position of a query: its last document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Position {
-    /// On this key, of this index or of the documents themselves.
+    /// The last key of a scan of this index, or of the collection.
     Scan {
-        /// The index.
+        /// The index's name; `None` for the collection.
         index: Option<String>,
         /// The key's bytes.
         key: Vec<u8>,
     },
-    /// On a document of this place in the sorted order.
+    /// The last sort key, with the id.
     Sorted(Vec<u8>),
-    /// On the document with this number, from 1.
+    /// The number of documents read.
     Count(u64),
 }
 
-/// A query under way.
+/// A running query.
 pub struct Running {
     plan: Plan,
     source: Source,
@@ -73,7 +73,7 @@ impl Collection {
 
     fn planned(self: &Arc<Self>, query: &Query) -> Result<(Plan, crate::collection::ReadView)> {
         let view = self.view();
-        // A scan is taken up by the plan that it was begun with.
+        // A scan is resumed with the index that it began with.
         let hint = match (&query.after, &query.hint) {
             (Some(Position::Scan { index: Some(name), .. }), _) => Hint::Name(name.clone()),
             (_, hint) => hint.clone(),
@@ -88,7 +88,7 @@ impl Collection {
             needed: None,
         };
         let mut plan = planner.plan()?;
-        // As in CouchDB, where an index ascends however it was declared, and only a sort turns it.
+        // As in CouchDB, where an index is read in ascending order however it was declared, unless a sort reverses it.
         if let (None, Access::Index(scan)) = (&query.sort, &mut plan.access)
             && scan.field_direction(0) == key::Direction::Descending
         {
@@ -97,14 +97,14 @@ impl Collection {
         Ok((plan, view))
     }
 
-    /// Begins a query.
+    /// Starts a query.
     pub fn query(self: &Arc<Self>, query: &Query) -> Result<Running> {
         let (plan, view) = self.planned(query)?;
         let mut scan = Scan::new(view, &plan);
         let source = match query.sort.as_ref().filter(|_| !plan.sorted) {
             None => {
                 if let Some(Position::Scan { index, key }) = &query.after {
-                    // By another plan the key means nothing: the query begins anew rather than somewhere.
+                    // The key is meaningless for another plan. The query then starts from the beginning.
                     if index.as_deref() == plan.index_name() {
                         scan.go_on_after(key);
                     }
@@ -116,7 +116,7 @@ impl Collection {
                     Some(Position::Sorted(key)) => key.as_slice(),
                     _ => &[],
                 };
-                let budget = MemoryBudget { limit: DEFAULT_MEMORY_LIMIT, directory: query.temporary.clone() };
+                let budget = MemoryBudget::in_directory(query.temporary.clone());
                 let collator = self.schema().options.collator.clone();
                 let mut sorter = ExternalSorter::for_sort(budget, query.most);
                 let mut key = Vec::new();
@@ -141,12 +141,12 @@ impl Collection {
 }
 
 impl Running {
-    /// How documents are found.
+    /// The plan.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// Goes to the next document.
+    /// Advances to the next document. Returns false at the end.
     pub fn advance(&mut self) -> Result<bool> {
         let found = match &mut self.source {
             Source::Scan(scan) => scan.step(&self.interrupt)?,
@@ -163,16 +163,15 @@ impl Running {
         Ok(found)
     }
 
-    /// Lets go of what pins a state of the store, until the next step.
+    /// Releases the view of the store until the next advance.
     pub fn suspend(&mut self) {
         match &mut self.source {
             Source::Scan(scan) => scan.suspend(),
-            // They lie in memory or in files of their own.
-            Source::Sorted { .. } => {}
+            Source::Sorted { records, .. } => records.suspend(),
         }
     }
 
-    /// The document it stands on.
+    /// The current document.
     pub fn current(&self) -> Option<&StoredDocument> {
         match &self.source {
             Source::Scan(scan) => scan.stored(),
@@ -180,7 +179,7 @@ impl Running {
         }
     }
 
-    /// Where it stands, to be taken up from there; means nothing when it stands on no document.
+    /// The position after which a later query resumes. Meaningful only if there is a current document.
     pub fn position(&self) -> Position {
         let found = match &self.source {
             Source::Scan(scan) => scan
@@ -193,7 +192,7 @@ impl Running {
         found.unwrap_or(Position::Count(self.count))
     }
 
-    /// What was read so far.
+    /// How much the query has read so far.
     pub fn stats(&self) -> ScanStats {
         match &self.source {
             Source::Scan(scan) => scan.stats(),
@@ -203,7 +202,7 @@ impl Running {
 }
 
 impl Plan {
-    /// The index that documents are found by, if it is one.
+    /// The name of the index that the plan scans, if it scans one.
     pub fn index_name(&self) -> Option<&str> {
         match &self.access {
             Access::Index(scan) => Some(&scan.index.spec.name),
@@ -211,7 +210,7 @@ impl Plan {
         }
     }
 
-    /// Whether every document of the collection is read.
+    /// Whether the plan scans the whole collection.
     pub fn reads_all(&self) -> bool {
         match &self.access {
             Access::Collection { ids, .. } => ids.is_all(),
@@ -242,9 +241,8 @@ mod tests {
         }
     }
 
-    /// Pages of `size` documents one after another give what one query gives.
     #[test]
-    fn pages_continue_each_other() {
+    fn resumed_queries_return_the_same_documents_as_one_query() {
         let store = Store::open(Arc::new(MemoryEngine::new())).unwrap();
         let collection = store.collection_or_create(&Namespace::new("a", "b").unwrap()).unwrap();
         let docs: Vec<DocBuf> =

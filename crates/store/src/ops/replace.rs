@@ -1,4 +1,4 @@
-//! `$out`: a collection's new contents, gathered aside and put in its place at once.
+//! `$out`: writes a collection's new contents to a temporary collection, which then replaces the target in one step.
 
 use crate::collection::{Collection, Schema, WriteOptions};
 use crate::error::{Error, Result};
@@ -11,13 +11,13 @@ use diwan_query::pipeline::{Execution, Replacement};
 use diwan_value::{Doc, DocBuf, ObjectId};
 use std::sync::Arc;
 
-/// Names of unfinished contents begin so; what a kill leaves of them is dropped at the next start.
+/// The prefix of the names of temporary collections. The next start drops those that a kill left.
 pub(crate) const TEMPORARY_PREFIX: &str = "tmp.agg_out.";
 
-/// How many bytes of documents are gathered before they are inserted.
+/// How many bytes of documents are buffered before they are inserted.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// The contents of a collection that is not there yet.
+/// The new contents of a collection, in a temporary collection until [`Replacement::commit`].
 pub(super) struct NewContents {
     store: Arc<Store>,
     target: Namespace,
@@ -102,7 +102,7 @@ impl NewContents {
         Ok(())
     }
 
-    /// Refuses to replace a collection whose options or indexes the new contents would lose.
+    /// Refuses to replace a collection whose options or indexes changed since the contents were prepared.
     fn check_unchanged(&self, target: &Schema, indexes: &[IndexSpec]) -> Result<()> {
         let what = if target.options.to_doc() != self.collection.schema().options.to_doc() {
             "collection options"
@@ -116,7 +116,7 @@ impl NewContents {
     }
 }
 
-/// What the secondary indexes of a collection are like.
+/// The specifications of a collection's secondary indexes.
 fn specs(schema: &Schema) -> Vec<IndexSpec> {
     schema.secondary().iter().map(|index| index.spec.clone()).collect()
 }
@@ -141,7 +141,7 @@ impl Drop for NewContents {
         if !self.committed
             && let Err(error) = self.store.drop_collection(&self.temporary)
         {
-            tracing::warn!(%error, collection = %self.temporary, "unfinished $out could not be dropped");
+            tracing::warn!(%error, collection = %self.temporary, "the temporary collection of an unfinished $out could not be dropped");
         }
     }
 }

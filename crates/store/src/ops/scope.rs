@@ -1,33 +1,32 @@
-//! What all operations share: collation, variables, the clock, when to stop.
+//! The arguments that all operations have: collation, variables, the clock, the interrupt.
 
 use crate::clock;
 use crate::error::{Error, Result};
 use crate::index::compile_collation;
 use bumpalo::Bump;
 use diwan_query::expr::{Context, EvalEnv, Expr, ParseEnv};
-use diwan_query::external_sort::{DEFAULT_MEMORY_LIMIT, MemoryBudget};
 use diwan_query::filter::{Filter, FilterEnv};
-use diwan_query::{Interrupt, code};
+use diwan_query::{Interrupt, MemoryBudget, code};
 use diwan_value::{Collation, Collator, Doc, Timestamp, Value};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The arguments that every operation takes.
+/// The arguments that every operation has.
 #[derive(Clone, Default)]
 pub struct Scope<'a> {
-    /// The operation's collation; the collection's if absent.
+    /// The operation's collation; if `None`, the collection's applies.
     pub collation: Option<Doc<'a>>,
-    /// The variables that expressions may name, each an expression without fields.
+    /// The values of variables for expressions. Each is a constant expression.
     pub variables: Option<Doc<'a>>,
-    /// What `$$CLUSTER_TIME` says; `None` where there is no cluster.
+    /// The value of `$$CLUSTER_TIME`; `None` outside a replica set.
     pub cluster_time: Option<Timestamp>,
-    /// When to stop.
+    /// Ends the operation when it is killed or times out.
     pub interrupt: Interrupt,
-    /// Where temporary files may be made; `None` if the client or the server forbids them.
+    /// The directory for temporary files; `None` if the client or the server forbids them.
     pub temporary: Option<PathBuf>,
 }
 
-/// A scope, ready for parsing and evaluation.
+/// A compiled scope, for parsing and evaluation.
 pub(crate) struct Ready {
     pub context: Arc<Context>,
     pub names: Vec<String>,
@@ -66,7 +65,7 @@ impl Scope<'_> {
             }
             context.variables = values;
         }
-        let budget = MemoryBudget { limit: DEFAULT_MEMORY_LIMIT, directory: self.temporary.clone() };
+        let budget = MemoryBudget::in_directory(self.temporary.clone());
         Ok(Ready { context: Arc::new(context), names, interrupt: self.interrupt.clone(), budget })
     }
 }

@@ -1,4 +1,4 @@
-//! Finding the documents that a write concerns.
+//! Finding the documents that a write changes.
 
 use super::scope::Ready;
 use crate::collection::{Collection, id_key};
@@ -12,20 +12,20 @@ use diwan_query::{Examined, Tally};
 use diwan_value::{Doc, Type, Value};
 use std::sync::Arc;
 
-/// The documents that match a write's filter, as of the moment of its beginning: each is seen once, whatever the write
-/// does meanwhile. What is found must be matched again under its lock.
+/// The documents that match a write's filter, in the view of its beginning. Each is found once, whatever the write
+/// changes meanwhile. The write must match each document again under its lock.
 pub(super) struct Targets {
     source: Source,
 }
 
 enum Source {
-    /// One id, not read yet: its document's lock is taken first.
+    /// One id. Its document is read only under its lock.
     One(Option<Vec<u8>>),
     Found(Box<dyn DocSource>),
 }
 
 impl Targets {
-    /// `filter` is what `asked` says.
+    /// Plans the search. `filter` is `asked`, parsed.
     pub fn find(
         collection: &Arc<Collection>,
         asked: Doc<'_>,
@@ -98,14 +98,14 @@ impl Targets {
     }
 }
 
-/// Has a look-up by `_id` tallied that needs no scan.
+/// Adds a lookup by `_id`, without a scan, to the operation's tally.
 pub(super) fn note_look_up(tally: &Tally, found: bool) {
     tally.note_plan(&BY_ID);
     tally.add(Examined { keys: u64::from(found), documents: u64::from(found) });
 }
 
-/// The key of the `_id` that is all a filter asks for: then there is nothing to plan. With a collation, strings are not
-/// such.
+/// The key of the `_id` if a filter is nothing but equality with it, so that no plan is needed. Under a collation, a
+/// string is no exact id.
 pub(super) fn only_id(filter: Doc<'_>, collated: bool) -> Option<Vec<u8>> {
     let mut fields = filter.iter();
     let (only, rest) = (fields.next()?, fields.next());

@@ -5,60 +5,62 @@ use super::scope::{Ready, Scope};
 use super::target::Targets;
 use crate::collection::{Collection, Edit, WriteOptions, document_id};
 use crate::error::{Error, Result};
-use crate::plan::Hint;
+use crate::exec::Scan;
+use crate::plan::{Hint, Planner};
 use crate::record::Record;
 use crate::retry::RetryRecord;
 use diwan_kv::CommitId;
 use diwan_query::filter::{Filter, FilterEnv};
 use diwan_query::sort::Sort;
-use diwan_query::update as query;
-use diwan_value::{Array, Doc, DocBuf, Value, ValueBuf, doc};
+use diwan_query::{Interrupt, update as query};
+
+use diwan_value::{Array, Collator, Doc, DocBuf, Value, ValueBuf, doc};
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// How many documents are updated in one batch: few, since other writers wait for it.
+/// How many documents are updated in one batch: few, since other writers wait for the batch.
 const BATCH: usize = 16;
 
 /// An update statement.
 #[derive(Clone, Default)]
 pub struct Update<'a> {
-    /// Which documents.
+    /// The filter.
     pub filter: Doc<'a>,
-    /// What becomes of them: a document or a pipeline.
+    /// The update: a document or a pipeline.
     pub update: Option<Value<'a>>,
-    /// All of them, or the first.
+    /// Whether all matches are updated, or only the first.
     pub multi: bool,
     /// Whether a document is inserted if none matches.
     pub upsert: bool,
     /// The conditions of `$[identifier]`.
     pub array_filters: Option<Array<'a>>,
-    /// Which is the first.
+    /// The order that decides which match is the first.
     pub sort: Option<Doc<'a>>,
-    /// How to find them.
+    /// The access to use.
     pub hint: Hint,
     /// Collation, variables, interrupt.
     pub scope: Scope<'a>,
     /// Skips the validator.
     pub bypass_validation: bool,
-    /// What to remember it by. The result is remembered as [`Updated::to_doc`] gives it.
+    /// The retry record of a retryable update. Its result is [`Updated::to_doc`].
     pub retry: Option<RetryRecord<'a>>,
 }
 
-/// What an update did.
+/// The result of an update.
 #[derive(Clone, Debug, Default)]
 pub struct Updated {
     /// How many documents matched.
     pub matched: u64,
     /// How many of them changed.
     pub modified: u64,
-    /// The `_id` of the document that was inserted.
+    /// The `_id` of the inserted document.
     pub upserted: Option<ValueBuf>,
     /// The last commit.
     pub commit: Option<CommitId>,
 }
 
 impl Updated {
-    /// The outcome as it is remembered for a retry.
+    /// The form of the result that a retry record stores.
     pub fn to_doc(&self) -> DocBuf {
         let mut out = doc! { "n": self.matched as i64, "nModified": self.modified as i64 }.into_builder();
         if let Some(id) = &self.upserted {
@@ -67,7 +69,7 @@ impl Updated {
         out.finish()
     }
 
-    /// Reads a remembered outcome.
+    /// Parses the form that [`Updated::to_doc`] gives.
     pub fn from_doc(doc: Doc<'_>) -> Updated {
         let number = |name| doc.get(name).and_then(Value::as_i64_exact).unwrap_or(0) as u64;
         Updated {
@@ -80,7 +82,8 @@ impl Updated {
 }
 
 impl Update<'_> {
-    /// Refuses a statement that cannot be parsed: all that there is to do where there is no collection.
+    /// Refuses a statement that cannot be parsed. This is all that an update does if the collection does not exist and
+    /// none is created.
     pub fn check(&self) -> Result<()> {
         self.sort.map(Sort::parse).transpose()?;
         self.parse(None).map(drop)
@@ -92,7 +95,7 @@ impl Update<'_> {
     }
 }
 
-/// An update with everything parsed.
+/// A parsed update.
 pub(super) struct Statement {
     pub filter: Arc<Filter>,
     pub update: query::Update,
@@ -118,7 +121,7 @@ impl Statement {
         Ok(Statement { filter, update, ready })
     }
 
-    /// What the update makes of a record; `None` if the record does not match any more.
+    /// Applies the update to a record. Returns `None` if the record does not match any more.
     pub fn apply(&self, record: &Record<'_>) -> Result<Option<Option<DocBuf>>> {
         let index = if self.update.needs_array_index() {
             let found = self.filter.matches_with_position(record.doc)?;
@@ -140,7 +143,7 @@ impl Statement {
     }
 }
 
-/// How often a statement is begun anew when others change what it found.
+/// How often a statement is retried after concurrent changes.
 const ATTEMPTS: usize = 100;
 
 impl Collection {
@@ -251,24 +254,29 @@ impl Collection {
     }
 
     /// Inserts the upsert's document; `None` if somebody inserted one that matches meanwhile.
-    fn upsert(&self, request: &Update<'_>, statement: &Statement) -> Result<Option<Updated>> {
+    fn upsert(self: &Arc<Self>, request: &Update<'_>, statement: &Statement) -> Result<Option<Updated>> {
         let doc = statement.upsert_document()?;
         let id = ValueBuf::new(doc.as_doc().get("_id").unwrap_or(Value::Null));
         let updated = Updated { matched: 1, modified: 0, upserted: Some(id), commit: None };
         let result = RefCell::new(Some(updated.to_doc()));
-        let inserted =
-            self.insert_new(doc, request.bypass_validation, request.retry, &result, &statement.filter)?;
+        let (filter, ready) = (&statement.filter, &statement.ready);
+        let (collator, interrupt) = (ready.collator(), &ready.interrupt);
+        let bypass = request.bypass_validation;
+        let inserted = self.insert_new(doc, bypass, request.retry, &result, filter, collator, interrupt)?;
         Ok(inserted.map(|commit| Updated { commit: Some(commit), ..updated }))
     }
 
     /// Inserts a document unless one of its unique keys is taken by a document that matches `filter`.
+    #[allow(clippy::too_many_arguments)]
     pub(super) fn insert_new(
-        &self,
+        self: &Arc<Self>,
         doc: DocBuf,
         bypass_validation: bool,
         retry: Option<RetryRecord<'_>>,
         result: &RefCell<Option<DocBuf>>,
-        filter: &Filter,
+        filter: &Arc<Filter>,
+        collator: Option<Arc<Collator>>,
+        interrupt: &Interrupt,
     ) -> Result<Option<CommitId>> {
         let key = document_id(doc.as_doc())?;
         let options =
@@ -290,7 +298,7 @@ impl Collection {
             // says the same.
             Err(Error::DuplicateKey(error)) => {
                 let matches_now = filter_names(filter, error.key_pattern.as_doc());
-                if matches_now && self.any_match(filter)? {
+                if matches_now && self.any_match(filter, collator, interrupt)? {
                     Ok(None)
                 } else {
                     Err(Error::DuplicateKey(error))
@@ -300,20 +308,24 @@ impl Collection {
         }
     }
 
-    fn any_match(&self, filter: &Filter) -> Result<bool> {
-        let mut found = false;
-        let prefix = crate::keys::collection_prefix(self.id);
-        let mut failure = None;
-        let range = diwan_kv::KeyRange::prefix(&prefix);
-        self.shared.engine.snapshot().visit(diwan_kv::Space::Records, range, &mut |_, value| {
-            match crate::record::document(value).map(|doc| filter.matches(doc)) {
-                Some(Ok(false)) | None => return std::ops::ControlFlow::Continue(()),
-                Some(Ok(true)) => found = true,
-                Some(Err(error)) => failure = Some(error),
-            }
-            std::ops::ControlFlow::Break(())
-        })?;
-        failure.map_or(Ok(found), |error| Err(error.into()))
+    fn any_match(
+        self: &Arc<Self>,
+        filter: &Arc<Filter>,
+        collator: Option<Arc<Collator>>,
+        interrupt: &Interrupt,
+    ) -> Result<bool> {
+        let view = self.view();
+        let plan = Planner {
+            view: &view,
+            filter: filter.clone(),
+            sort: None,
+            collator,
+            hint: Hint::None,
+            tailable: false,
+            needed: None,
+        }
+        .plan()?;
+        Scan::new(view, &plan).step(interrupt)
     }
 
     pub(crate) fn duplicate_id(&self, id: Value<'_>) -> Error {

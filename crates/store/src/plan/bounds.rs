@@ -1,5 +1,5 @@
-//! From predicates to the keys of an index field that can satisfy them: a superset, and for those that
-//! [settle](super::residue) it exactly these, since documents are not asked about them again.
+//! Bounds: the keys of an index field that can satisfy a filter's conditions. They are a superset, and exact for the
+//! predicates that are then [removed from the filter](super::residue).
 
 use super::interval::{Cut, Intervals};
 use diwan_query::filter::{
@@ -9,17 +9,17 @@ use diwan_value::key::{Direction, encode_order, type_bounds};
 use diwan_value::{Collator, Path, Type, Value};
 use std::sync::Arc;
 
-/// What every match of a filter must satisfy at one path.
+/// A condition that every match of a filter satisfies at one path.
 #[derive(Clone, Debug)]
-pub enum Condition<'f> {
+pub(crate) enum Condition<'f> {
     /// A predicate of the query language.
     Match(&'f Predicate),
     /// A comparison of `$expr`.
     Compare(Comparison<'f>),
 }
 
-/// The conditions of a filter that every match must satisfy at one path.
-pub fn conditions_at<'f>(filter: &'f Filter, path: &Path) -> Vec<Condition<'f>> {
+/// The conditions that every match of a filter satisfies at one path.
+pub(crate) fn conditions_at<'f>(filter: &'f Filter, path: &Path) -> Vec<Condition<'f>> {
     let mut found = Vec::new();
     collect(filter, path, 0, &mut found);
     found
@@ -40,13 +40,14 @@ fn collect<'f>(filter: &'f Filter, path: &Path, skip: usize, found: &mut Vec<Con
                 }
             } else if rest.starts_with(&own)
                 && let Predicate::ElemMatch(ElemMatch::Object(inner)) = condition.predicate.as_ref()
-                // An element that is an array is read like a document, by its numbers; an index does not enter it.
+                // `$elemMatch` reads an element that is an array like a document, by numeric names. An index does not
+                // enter it.
                 && path.index(skip + own.len()).is_none()
             {
                 collect(inner, path, skip + own.len(), found);
             }
         }
-        // Expressions do not read a numeric part as an array's index, as indexes do.
+        // In an expression, unlike in an index, a numeric part of a path is never an array's index.
         Filter::Expr(expr) if skip == 0 && !(0..path.depth()).any(|at| path.index(at).is_some()) => {
             let here = expr.comparisons().into_iter().filter(|comparison| comparison.path == path);
             found.extend(here.map(Condition::Compare));
@@ -55,26 +56,26 @@ fn collect<'f>(filter: &'f Filter, path: &Path, skip: usize, found: &mut Vec<Con
     }
 }
 
-/// Whether a condition of a selector of CouchDB's may lead into an array by a number, where an index has other keys.
+/// Whether a condition of a CouchDB selector may enter an array by a number. An index has other keys there.
 fn leads_into_arrays(condition: &PathFilter) -> bool {
     matches!(*condition.predicate, Predicate::Mango(_)) && names_elements(&condition.path)
 }
 
-/// Whether a path may name an array's element by its number.
-pub fn names_elements(path: &Path) -> bool {
+/// Whether a path may name an array's element by its index.
+pub(crate) fn names_elements(path: &Path) -> bool {
     (1..path.depth()).any(|at| path.index(at).is_some())
 }
 
-/// What bounds are made for: one field of one index.
-pub struct BoundsOf<'a> {
+/// The index field that bounds are computed for.
+pub(crate) struct BoundsOf<'a> {
     /// The collation of the index's keys.
     pub index_collator: Option<&'a Arc<Collator>>,
     /// Whether the index's collation is the query's, so that strings can be bounded.
     pub same_collation: bool,
-    /// Whether documents may have several keys in the field: then two predicates may be satisfied by two of them.
+    /// Whether documents may have several keys in the field. Then different keys may satisfy different predicates.
     pub multikey: bool,
-    /// Whether the field's path may name an array's element by its number. Such an element is one key, even if it is an
-    /// array; that the documents in the same array lack a field of that name is not in any key, though they match null.
+    /// Whether the field's path may name an array's element by its index. Such an element has one key, even if it is an
+    /// array. The documents in the same array that lack a field of that name have no key, though they match null.
     pub positional: bool,
     /// Whether missing fields have no entry.
     pub sparse: bool,
@@ -86,7 +87,7 @@ impl BoundsOf<'_> {
         let mut bounds: Option<Intervals> = None;
         let mut usable = !self.sparse;
         if self.multikey && conditions.iter().any(Condition::excludes_arrays) {
-            // No match has an array there, so each has one key, and that satisfies all conditions.
+            // No match has an array here, so each match has one key, which satisfies all conditions.
             return BoundsOf { multikey: false, ..*self }.all(conditions);
         }
         for condition in conditions {
@@ -143,8 +144,8 @@ impl BoundsOf<'_> {
         }
     }
 
-    /// The keys of the array's elements that can satisfy an `$elemMatch`. An element that is an array has a key of its own,
-    /// whatever is in it.
+    /// The keys of array elements that can satisfy an `$elemMatch`. An element that is an array has one key for itself,
+    /// whatever it contains.
     fn one_element(&self, elem_match: &ElemMatch) -> Option<Intervals> {
         match elem_match {
             ElemMatch::Object(_) => Some(of_type(Type::Document).union(of_type(Type::Array))),
@@ -164,8 +165,8 @@ impl BoundsOf<'_> {
 
     /// The keys that can satisfy a comparison of `$expr`.
     ///
-    /// An array is compared as a whole, so it is never what a key of one of its elements says: behind arrays only
-    /// equality with something else is of use, and it is not satisfied by them. A missing field has the key of null.
+    /// An expression compares an array as a whole, but the index has a key for each of its elements. So in a multikey
+    /// field only equality bounds the keys, and no array satisfies it. A missing field has the key of null.
     fn compared(&self, comparison: &Comparison<'_>) -> Option<Intervals> {
         let value = comparison.value.as_value();
         if matches!(value, Value::Array(_) | Value::Undefined | Value::MinKey | Value::MaxKey)
@@ -195,7 +196,7 @@ impl BoundsOf<'_> {
         Some(match value {
             Value::Null | Value::Undefined if self.positional => return None,
             Value::Null | Value::Undefined => nullish(),
-            // An array is found by its first element, or nested in another array by itself.
+            // An array matches by the key of its first element; nested in another array it has a key for itself.
             Value::Array(array) => {
                 let first = array.iter().next().unwrap_or(Value::Undefined);
                 self.point(value).union(self.point(first))
@@ -204,12 +205,13 @@ impl BoundsOf<'_> {
         })
     }
 
-    /// The keys of documents that have none of the values. An empty array's key is like null's, yet it is not null.
+    /// The keys of documents that have none of the values. An empty array's key equals that of null, but it is not
+    /// null.
     fn unequal(&self, operands: &[Operand]) -> Option<Intervals> {
         let mut values = Intervals::empty();
         for operand in operands {
             values = values.union(match operand.value() {
-                // Behind an array a null key may stand for no value at all.
+                // Inside an array a null key may stand for a missing value.
                 Value::Null | Value::Undefined if self.multikey || self.positional => return None,
                 Value::Array(_) => return None,
                 Value::Null | Value::Undefined => self.point(Value::Null),
@@ -238,7 +240,7 @@ impl BoundsOf<'_> {
         let key = self.encoded(value);
         let cut = if less == equal { Cut::After(key) } else { Cut::Before(key) };
         Some(match less {
-            // NaN lies below the numbers, and is not less than any.
+            // NaN sorts below all numbers, but is not less than any.
             true if value.is_number() => {
                 let least = self.encoded(Value::Double(f64::NEG_INFINITY));
                 Intervals::between(Cut::Before(least), cut)
@@ -259,7 +261,7 @@ impl BoundsOf<'_> {
         Some(all)
     }
 
-    /// Strings with the pattern's literal prefix, and regular expressions that are stored.
+    /// The keys of strings with the pattern's literal prefix, and of stored regular expressions.
     pub(super) fn regex(&self, pattern: &diwan_query::filter::Pattern) -> Option<Intervals> {
         let strings = match pattern.literal_prefix() {
             Some((prefix, _)) => self.prefixed(&prefix),
@@ -268,13 +270,13 @@ impl BoundsOf<'_> {
         Some(strings.union(of_type(Type::Regex)))
     }
 
-    /// The strings that begin with a prefix.
+    /// The keys of strings that begin with a prefix.
     pub(super) fn prefixed(&self, prefix: &str) -> Intervals {
         if self.index_collator.is_some() || prefix.is_empty() {
             return of_type(Type::String);
         }
         let mut key = self.encoded(Value::String(prefix));
-        // Without its end, a string's key is a prefix of the keys of all strings that begin with it.
+        // Without its terminator, a string's key is a prefix of the keys of all strings that begin with it.
         key.pop();
         Intervals::prefixed(key)
     }
@@ -294,20 +296,20 @@ impl BoundsOf<'_> {
         key
     }
 
-    /// Whether the index's order of such values is the query's.
+    /// Whether the index orders such values like the query.
     pub(super) fn comparable(&self, value: Value<'_>) -> bool {
         self.same_collation || !has_text(value)
     }
 }
 
 impl Condition<'_> {
-    /// Whether a missing field may satisfy the condition: such matches are not in a sparse index.
+    /// Whether a missing field may satisfy the condition. A sparse index lacks such matches.
     pub fn accepts_missing(&self) -> bool {
         match self {
             Condition::Match(predicate) => accepts_missing(predicate),
             Condition::Compare(Comparison { relation, value, path }) => {
                 let value = value.as_value();
-                // An array of which no element has the field is an empty array for expressions.
+                // For an expression, an array none of whose elements has the field is an empty array.
                 let may_be_array =
                     path.depth() > 1 && (*relation != Relation::Equal || matches!(value, Value::Array(_)));
                 let is_less = matches!(relation, Relation::Less | Relation::LessOrEqual);
@@ -316,13 +318,13 @@ impl Condition<'_> {
         }
     }
 
-    /// Whether nothing satisfies the condition whose path meets an array, on the way or at its end.
+    /// Whether no document matches whose path contains an array.
     fn excludes_arrays(&self) -> bool {
         matches!(self, Condition::Match(Predicate::Mango(condition)) if condition.excludes_arrays())
     }
 
-    /// Whether only values that are neither documents nor arrays satisfy the condition: a wildcard index holds no
-    /// others.
+    /// Whether only values that are neither documents nor arrays satisfy the condition. A wildcard index holds only
+    /// such values.
     pub fn wants_scalars(&self) -> bool {
         match self {
             Condition::Match(predicate) => wants_scalars(predicate),
@@ -336,14 +338,14 @@ impl Condition<'_> {
     }
 }
 
-/// Whether a missing field satisfies the predicate: such matches are not in a sparse index.
-pub fn accepts_missing(predicate: &Predicate) -> bool {
+/// Whether a missing field satisfies the predicate. A sparse index lacks such matches.
+pub(crate) fn accepts_missing(predicate: &Predicate) -> bool {
     match predicate {
         Predicate::Eq(operand) => operand.value().is_nullish(),
         Predicate::Lte(operand) | Predicate::Gte(operand) => {
             operand.value().is_nullish() || is_an_end(operand)
         }
-        // All that there is, also nothing, lies between the ends of the order.
+        // Every value, and also a missing one, lies between the ends of the order.
         Predicate::Lt(operand) | Predicate::Gt(operand) => is_an_end(operand),
         Predicate::In(set) => set.values().iter().any(|operand| operand.value().is_nullish()),
         Predicate::All(all) => all.iter().all(accepts_missing),
@@ -403,7 +405,7 @@ pub(super) fn nullish() -> Intervals {
     point(Value::Null).union(point(Value::Undefined))
 }
 
-/// The one of two sets that looks smaller: points before ranges, ranges before everything.
+/// The set that is probably smaller: points before ranges, ranges before everything.
 fn narrower(left: Intervals, right: Intervals) -> Intervals {
     let weight = |set: &Intervals| {
         let open =

@@ -14,17 +14,17 @@ use diwan_query::sort::Sort;
 use diwan_value::{Collator, Path, Type, Value, hash_value, key};
 use std::sync::Arc;
 
-/// What a caller insists on.
+/// The access that a caller insists on.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Hint {
-    /// Nothing.
+    /// No hint.
     #[default]
     None,
     /// An index, by its name.
     Name(String),
     /// An index, by its key pattern.
     Key(diwan_value::DocBuf),
-    /// A scan of the documents.
+    /// A scan of the collection.
     Natural(Direction),
 }
 
@@ -48,28 +48,30 @@ impl Hint {
     }
 }
 
-/// What is to be planned.
+/// A query to be planned.
 pub struct Planner<'a> {
     /// The collection as of the moment of planning.
     pub view: &'a ReadView,
-    /// What documents must satisfy.
+    /// The filter.
     pub filter: Arc<Filter>,
-    /// The order in which they are wanted.
+    /// The requested order.
     pub sort: Option<&'a Sort>,
-    /// How the query compares strings.
+    /// The collation by which the query compares strings.
     pub collator: Option<Arc<Collator>>,
-    /// What the caller insists on.
+    /// The access that the caller insists on.
     pub hint: Hint,
-    /// Whether documents have to come in the order of their insertion, which only a scan of a capped collection gives.
+    /// Whether the documents must be found in the order of their insertion, which only a scan of a capped collection
+    /// gives.
     pub tailable: bool,
-    /// The paths that are all the caller reads, if that is known: an index that holds them need not fetch documents.
+    /// The only paths that the caller reads, if it knows them. A scan of an index that holds them need not fetch
+    /// documents.
     pub needed: Option<Vec<Path>>,
 }
 
 /// How many entries a trial reads of each candidate.
 const TRIAL_ENTRIES: usize = 101;
 
-/// So many entries that are passed over cost what one does whose document is fetched.
+/// How many skipped entries cost as much as one entry whose document is fetched.
 const PASSED_OVER: usize = 8;
 
 /// A candidate plan.
@@ -78,14 +80,14 @@ struct Candidate {
     sorted: bool,
     /// How many leading fields are bound to points.
     points: usize,
-    /// Whether any field is bounded.
+    /// Whether the first field is bounded.
     bounded: bool,
-    /// Whether the index lacks documents, so that reading all of it is less than reading all documents.
+    /// Whether the index lacks documents, so that a full scan of it reads less than a scan of the collection.
     narrow: bool,
 }
 
 impl Planner<'_> {
-    /// The plan.
+    /// Chooses the plan.
     pub fn plan(&self) -> Result<Plan> {
         if matches!(*self.filter, Filter::AlwaysFalse) {
             return Ok(self.finish(Access::Nothing, true, Vec::new()));
@@ -97,6 +99,7 @@ impl Planner<'_> {
         if let Some(candidate) = self.hinted()? {
             return Ok(self.finish(candidate.access, candidate.sorted, Vec::new()));
         }
+        // Lookups of ids are the cheapest access. They may still need a sort.
         if self.sort.and_then(Sort::natural).is_none()
             && let Some(found) = self.by_ids()
         {
@@ -116,6 +119,7 @@ impl Planner<'_> {
         if scan.bounded {
             candidates.push(scan);
         }
+        // If no single index bounds the query, each branch of an `$or` may have one that does.
         if !candidates.iter().any(|candidate| candidate.bounded)
             && let Some(union) = self.union()?
         {
@@ -125,7 +129,8 @@ impl Planner<'_> {
         if candidates.is_empty() {
             return Ok(self.finish(scan.access, scan.sorted, Vec::new()));
         }
-        // A scan of a whole index that is neither sorted nor covering is worse than one of the documents, if it has them all.
+        // A full scan of an index costs more than a scan of the collection, unless it covers the query or lacks
+        // documents.
         if !candidates.iter().any(|candidate| candidate.bounded) && scan.sorted {
             let is_less = |candidate: &Candidate| candidate.narrow && self.sort.is_none();
             candidates.retain(|candidate| covers(&candidate.access) || is_less(candidate));
@@ -138,7 +143,7 @@ impl Planner<'_> {
         Plan { access, filter: self.filter.clone(), sorted: sorted || self.sort.is_none(), rejected }
     }
 
-    /// The indexes that queries may use and whose documents are all that can match.
+    /// The indexes that the query may use: they are ready, not hidden, and hold every document that can match.
     fn usable_indexes(&self) -> impl Iterator<Item = &Arc<Index>> {
         self.view.schema.secondary().iter().filter(|index| {
             index.is_ready()
@@ -150,7 +155,7 @@ impl Planner<'_> {
         })
     }
 
-    /// The plan that the hint names.
+    /// The candidate that the hint names.
     fn hinted(&self) -> Result<Option<Candidate>> {
         let Some(index) = self.hinted_index()? else {
             if let Hint::Natural(direction) = &self.hint {
@@ -206,7 +211,7 @@ impl Planner<'_> {
         )
     }
 
-    /// The point lookups of a filter that names ids.
+    /// Lookups of ids, if the filter allows only certain ids.
     fn by_ids(&self) -> Option<Access> {
         let ids = self.id_bounds()?;
         if ids.is_empty() {
@@ -219,7 +224,7 @@ impl Planner<'_> {
         Some(Access::Ids(points.collect()))
     }
 
-    /// What the filter says of ids.
+    /// The bounds of the filter on ids.
     fn id_bounds(&self) -> Option<Intervals> {
         let conditions = conditions_at(&self.filter, &Path::new("_id"));
         if conditions.is_empty() {
@@ -235,7 +240,7 @@ impl Planner<'_> {
         bounds.all(&conditions)
     }
 
-    /// If the sort is by id alone (or there is none): which way a scan by id gives it.
+    /// The direction in which a scan by id gives the sort's order; `None` if it does not. Without a sort it is forward.
     pub(super) fn id_order(&self) -> Option<Direction> {
         match self.sort {
             None => Some(Direction::Forward),
@@ -274,7 +279,7 @@ impl Planner<'_> {
         }
     }
 
-    /// The scan of an index, if it bounds the query, sorts it, covers it or is asked for.
+    /// A scan of an index, if it bounds, sorts or covers the query, lacks documents, or is hinted (`asked_for`).
     fn candidate(&self, index: &Arc<Index>, asked_for: bool) -> Option<Candidate> {
         let spec = &index.spec;
         let same_collation = same_collation(spec.collator.as_ref(), self.collator.as_ref());
@@ -282,7 +287,8 @@ impl Planner<'_> {
             return self.wildcard(index, same_collation);
         }
         let mut bounds = Vec::with_capacity(spec.fields.len());
-        // Only one of several fields that share an array may be bounded: two elements may satisfy two predicates.
+        // If several fields share an array, only one may be bounded, since different elements may satisfy the
+        // predicates.
         let mut array_bounded = false;
         for (at, field) in spec.fields.iter().enumerate() {
             let conditions = conditions_at(&self.filter, &field.path);
@@ -292,7 +298,7 @@ impl Planner<'_> {
                 same_collation,
                 multikey: is_multikey,
                 positional: names_elements(&field.path),
-                // An entry is missing only if all fields are: any one that must be there will do.
+                // A document lacks an entry only if all fields are missing. So it suffices that one field must exist.
                 sparse: spec.sparse && at == 0,
             };
             let set = maker.all(&conditions);
@@ -323,8 +329,8 @@ impl Planner<'_> {
         let order = self.sort_through(index, &bounds, same_collation);
         let direction = order.unwrap_or(Direction::Forward);
         let rest = self.unsettled(spec, index.is_multikey(), &bounds);
-        let covered = self.told_by(index, &rest);
-        // A sparse index may be used at all only for documents that have the field.
+        let covered = self.covered_by(index, &rest);
+        // For a sparse index, the bounds made sure that every match has the field.
         let narrow = spec.sparse || spec.partial_filter.is_some();
         if !bounded && order.is_none() && covered.is_none() && !narrow && !asked_for {
             return None;
@@ -342,7 +348,7 @@ impl Planner<'_> {
         Some(Candidate { access: Access::Index(scan), sorted, points, bounded, narrow })
     }
 
-    /// The keys of a hashed field for equality; everything for anything else.
+    /// The bounds of a hashed field: points for equality, all keys for any other condition.
     fn hashed(&self, conditions: &[Condition<'_>], collator: Option<&Collator>) -> Intervals {
         let point = |value: Value<'_>| {
             let mut bytes = Vec::new();
@@ -375,7 +381,7 @@ impl Planner<'_> {
         Intervals::all()
     }
 
-    /// The scan of a wildcard index's entries of one path.
+    /// A scan of a wildcard index's entries of one path.
     fn wildcard(&self, index: &Arc<Index>, same_collation: bool) -> Option<Candidate> {
         condition_paths(&self.filter)
             .into_iter()
@@ -419,7 +425,7 @@ impl Planner<'_> {
         Some(Candidate { access: Access::Index(scan), sorted: false, points: 1, bounded: true, narrow: true })
     }
 
-    /// Which way a scan within the bounds gives the sort's order, if it does.
+    /// The direction in which a scan within the bounds gives the sort's order; `None` if it does not.
     pub(super) fn sort_through(
         &self,
         index: &Index,
@@ -441,11 +447,12 @@ impl Planner<'_> {
                 let field = spec.fields.get(at)?;
                 let is_point = bounds[at].as_slice().len() == 1 && bounds[at].is_points();
                 if field.path == part.path {
-                    // A document of several entries would come at the first one found, whatever the sort's is.
+                    // A document with several entries would be found by the first of them, which need not be its sort
+                    // key.
                     if index.has_arrays(at) {
                         return None;
                     }
-                    // A field bound to one value is in any order.
+                    // A field that is bound to one value does not affect the order.
                     if !is_point {
                         let unlike = sort.is_couchdb() && index.has_unlike(at);
                         if field.order == FieldOrder::Hashed
@@ -469,12 +476,12 @@ impl Planner<'_> {
                 at += 1;
             }
         }
-        // Several points before the sorted fields would give several sorted runs.
+        // Several points in fields before the sorted ones would give several sorted runs.
         let runs = bounds.iter().take(at).filter(|set| set.as_slice().len() > 1 && set.is_points()).count();
         (runs == 0).then_some(direction.unwrap_or(Direction::Forward))
     }
 
-    /// One index for each branch of an `$or`.
+    /// A union of one access for each branch of an `$or`, if none of them scans the collection.
     fn union(&self) -> Result<Option<Access>> {
         let branches = match self.filter.as_ref() {
             Filter::Or(branches) => branches,
@@ -509,7 +516,7 @@ impl Planner<'_> {
         Ok(Some(Access::Union(found)))
     }
 
-    /// The best of several candidates: by what they promise, and between equals by a trial.
+    /// The best candidate: by rank, or by a trial if the ranks do not settle which reads less.
     fn best(&self, mut candidates: Vec<Candidate>) -> Result<Plan> {
         let rank = |candidate: &Candidate| {
             (
@@ -526,7 +533,7 @@ impl Planner<'_> {
         if !others.clone().all(|other| self.settles(&candidates[0], other)) {
             let mut best = (usize::MAX, 0);
             for (at, candidate) in candidates.iter().enumerate().filter(|(_, candidate)| candidate.bounded) {
-                // What must be sorted afterwards has to be found in full first.
+                // A plan that needs a sort must find all documents first.
                 let penalty = if candidate.sorted || self.sort.is_none() { 0 } else { 1 };
                 let cost = self.trial(&candidate.access, TRIAL_ENTRIES.min(best.0))? + penalty;
                 best = best.min((cost, at));
@@ -541,14 +548,14 @@ impl Planner<'_> {
         Ok(self.finish(first.access, first.sorted, rejected.collect()))
     }
 
-    /// Whether one candidate reads no more than another whatever is stored, because it bounds all that the other one does.
+    /// Whether one candidate never reads more than the other, because it bounds every field that the other bounds.
     fn settles(&self, one: &Candidate, other: &Candidate) -> bool {
         let Access::Index(scan) = &one.access else { return false };
-        // Without arrays, and with strings compared as the query does, bounds are as narrow as the filter.
+        // Without arrays, and under the query's collation, bounds are as narrow as the filter.
         let exact = scan.wildcard_path.is_none()
             && !scan.index.is_multikey()
             && same_collation(scan.index.spec.collator.as_ref(), self.collator.as_ref());
-        // Fields behind those that bound its ranges pass entries over, but it reads them.
+        // Later fields let the scan skip entries, but it still reads these entries.
         let bounds = |path: &Path| scan.bounded_paths(scan.ranged_fields()).any(|own| own == path);
         exact
             && (one.sorted || !other.sorted || self.sort.is_none())
@@ -561,7 +568,7 @@ impl Planner<'_> {
             }
     }
 
-    /// What a scan's beginning costs, up to so much: 1 for an entry whose document it fetches.
+    /// The cost of the beginning of a scan, up to `most`. An entry whose document is fetched costs 1.
     fn trial(&self, access: &Access, most: usize) -> Result<usize> {
         match access {
             Access::Index(scan) => {
@@ -605,7 +612,7 @@ impl Planner<'_> {
 }
 
 impl super::Plan {
-    /// Whether documents are not fetched.
+    /// Whether an index covers the query, so that documents are not fetched.
     pub fn is_covered(&self) -> bool {
         covers(&self.access)
     }
@@ -622,7 +629,7 @@ fn scan_direction(direction: key::Direction) -> Direction {
     }
 }
 
-/// Whether CouchDB's order has the values within these bounds in the places among each other that BSON's has.
+/// Whether CouchDB's order and BSON's order agree on the values within these bounds.
 fn is_alike(bounds: &Intervals, direction: key::Direction) -> bool {
     let ascending = match direction {
         key::Direction::Ascending => bounds.clone(),
@@ -634,7 +641,7 @@ fn is_alike(bounds: &Intervals, direction: key::Direction) -> bool {
     within(&alike) || within(&of_type(Type::Boolean))
 }
 
-/// Whether two collations order strings alike.
+/// Whether two collations are the same.
 pub(super) fn same_collation(index: Option<&Arc<Collator>>, query: Option<&Arc<Collator>>) -> bool {
     match (index, query) {
         (None, None) => true,
@@ -643,7 +650,7 @@ pub(super) fn same_collation(index: Option<&Arc<Collator>>, query: Option<&Arc<C
     }
 }
 
-/// The paths that a filter's top-level conditions name, and those that the documents of an array must match.
+/// The paths of a filter's top-level conditions, including those inside an `$elemMatch`.
 fn condition_paths(filter: &Filter) -> Vec<Path> {
     match filter {
         Filter::And(all) => all.children().iter().flat_map(condition_paths).collect(),

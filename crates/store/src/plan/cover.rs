@@ -1,4 +1,5 @@
-//! Whether the entries of an index tell all that a query needs, so that documents are not fetched.
+//! Covering indexes: whether the entries of an index hold all fields that a query reads, so that documents are not
+//! fetched.
 
 use super::choose::Planner;
 use super::shared_objects;
@@ -7,24 +8,24 @@ use diwan_query::filter::Filter;
 use diwan_value::Path;
 
 impl Planner<'_> {
-    /// The fields that are needed and those that the `rest` of the filter looks at, a bit each, if the entries of an index
-    /// tell them all.
-    pub(super) fn told_by(&self, index: &Index, rest: &Filter) -> Option<u64> {
+    /// If the entries of an index hold all fields that the query and the `rest` of the filter read: these fields, a bit
+    /// each.
+    pub(super) fn covered_by(&self, index: &Index, rest: &Filter) -> Option<u64> {
         let needed = self.needed.as_ref()?;
         let spec = &index.spec;
-        let can_tell =
+        let can_cover =
             !index.is_multikey() && spec.collator.is_none() && !spec.sparse && can_be_rebuilt(spec);
         let place = |path: &Path| spec.fields.iter().position(|field| field.path == *path);
-        let conditions = condition_paths(rest).filter(|_| can_tell)?;
-        let matched = conditions.iter().try_fold(0, |told, path| Some(told | 1 << place(path)?))?;
-        // What lies inside a field's value is in the key as well.
+        let conditions = condition_paths(rest).filter(|_| can_cover)?;
+        let matched = conditions.iter().try_fold(0, |fields, path| Some(fields | 1 << place(path)?))?;
+        // The key holds a field's whole value, so also the fields inside it.
         let holder = |path: &Path| spec.fields.iter().position(|field| path.starts_with(&field.path));
-        needed.iter().try_fold(matched, |told, path| Some(told | 1 << holder(path)?))
+        needed.iter().try_fold(matched, |fields, path| Some(fields | 1 << holder(path)?))
     }
 }
 
-/// Whether documents can be made of an index's keys: values are kept as they are, no field lies within another one, none
-/// may be an array's element, and those of one object follow each other.
+/// Whether documents can be rebuilt from an index's keys: keys hold the exact values, no field contains another, none
+/// may be an array's element, and the fields of one embedded document are adjacent.
 fn can_be_rebuilt(spec: &IndexSpec) -> bool {
     let fields = spec.fields.as_slice();
     fields.len() <= u64::BITS as usize
@@ -42,13 +43,13 @@ fn can_be_rebuilt(spec: &IndexSpec) -> bool {
         })
 }
 
-/// All paths that decide a filter; `None` if it looks at the document in other ways.
+/// All paths that a filter reads; `None` if it reads the document in other ways.
 fn condition_paths(filter: &Filter) -> Option<Vec<Path>> {
     match filter {
         Filter::AlwaysTrue | Filter::AlwaysFalse => Some(Vec::new()),
         Filter::And(all) => all_paths(all.children()),
         Filter::Or(all) | Filter::Nor(all) => all_paths(all),
-        // Whether a field is null or missing is not told by an index.
+        // An index does not distinguish null from a missing field.
         Filter::Path(condition) if !super::bounds::accepts_missing(&condition.predicate) => {
             Some(vec![condition.path.clone()])
         }

@@ -1,4 +1,4 @@
-//! A plan in MongoDB's words.
+//! Plans as `explain` shows them, in MongoDB's form.
 
 use super::interval::{Cut, Interval};
 use super::{Access, IndexScan, Plan};
@@ -8,10 +8,10 @@ use diwan_query::display::Shown;
 use diwan_value::key::{self, Decoder};
 use diwan_value::{Doc, DocBuf, DocBuilder, Value, doc};
 
-/// What stages follow a plan's access, as `explain` shows them.
+/// The stages that follow a plan's access in `explain`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shape<'a> {
-    /// The sort that no index gives.
+    /// The sort, unless the access gives its order.
     pub sort: Option<Doc<'a>>,
     /// How many documents are skipped.
     pub skip: u64,
@@ -24,14 +24,14 @@ pub struct Shape<'a> {
 }
 
 impl Shape<'_> {
-    /// How many of so many matches are returned.
+    /// How many documents are returned if so many match.
     pub fn returned(&self, matches: u64) -> u64 {
         let left = matches.saturating_sub(self.skip);
         self.limit.map_or(left, |limit| left.min(limit))
     }
 }
 
-/// The plan as `winningPlan` shows it; with `stats`, as `executionStages` does.
+/// The plan as in `winningPlan`; with `stats`, as in `executionStages`.
 pub fn explain_plan(plan: &Plan, filter: Doc<'_>, shape: &Shape<'_>, stats: Option<ScanStats>) -> DocBuf {
     let mut stage = access_stage(&plan.access, filter, plan.is_covered(), stats);
     let wrap = |name: &str, inner: DocBuf, extra: DocBuf| {
@@ -144,6 +144,7 @@ fn index_stage(scan: &IndexScan, stats: Option<ScanStats>) -> DocBuf {
     }
     out.append("isMultiKey", scan.index.is_multikey());
     out.begin_document("multiKeyPaths");
+    // MongoDB names the parts of the path that are arrays. The index only knows whether one is.
     for (at, field) in spec.fields.iter().enumerate() {
         let path = field.path.as_str();
         match scan.index.has_arrays(at) {
@@ -176,7 +177,7 @@ fn index_stage(scan: &IndexScan, stats: Option<ScanStats>) -> DocBuf {
     out.finish()
 }
 
-/// The end of a part of an index, field by field; one that `min` or `max` does not name has the first field alone.
+/// A limit of an index's part as a document. A limit that the query does not set has the first field only.
 fn limit_document(scan: &IndexScan, bytes: &[u8]) -> DocBuf {
     let mut decoder = Decoder::new(bytes, &[]);
     let mut out = DocBuilder::new();
@@ -192,7 +193,7 @@ fn limit_document(scan: &IndexScan, bytes: &[u8]) -> DocBuf {
 fn show_interval(interval: &Interval, direction: key::Direction) -> String {
     let show = |bytes: &[u8], lowest: &str| match Decoder::new(bytes, &[]).next(direction) {
         Some(value) => Shown(value.as_value()).to_string(),
-        // A cut at a type's border.
+        // The cut is the border of a type.
         None => lowest.to_owned(),
     };
     let (min, max) = match direction {

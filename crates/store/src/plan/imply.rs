@@ -1,4 +1,4 @@
-//! Whether a query can only match documents that are in a partial index.
+//! Whether a partial index holds every document that a query can match.
 
 use super::bounds::{Condition, accepts_missing, conditions_at, has_text};
 use diwan_query::filter::Filter;
@@ -7,8 +7,8 @@ use diwan_query::mango::{self, Test, compare};
 use diwan_value::compare_with;
 use std::cmp::Ordering;
 
-/// Whether every match of `query` matches `partial`. May say no where the truth is yes.
-pub fn implies(query: &Filter, partial: &Filter) -> bool {
+/// Whether every match of `query` matches `partial`. May return false although it is so.
+pub(crate) fn implies(query: &Filter, partial: &Filter) -> bool {
     match partial {
         Filter::AlwaysTrue => true,
         Filter::And(all) => all.children().iter().all(|one| implies(query, one)),
@@ -26,8 +26,8 @@ pub fn implies(query: &Filter, partial: &Filter) -> bool {
     }
 }
 
-/// Whether a filter may compare text, so that what it says depends on the collation.
-pub fn compares_text(filter: &Filter) -> bool {
+/// Whether a filter may compare text, so that its matches depend on the collation.
+pub(crate) fn compares_text(filter: &Filter) -> bool {
     match filter {
         Filter::AlwaysTrue | Filter::AlwaysFalse => false,
         Filter::And(all) => all.children().iter().any(compares_text),
@@ -64,7 +64,7 @@ fn predicate_implies(query: &Predicate, partial: &Predicate) -> bool {
     }
 }
 
-/// As [`predicate_implies`], for a condition of a selector of CouchDB's.
+/// Like [`predicate_implies`], for a condition of a CouchDB selector.
 fn mango_implies(query: &mango::Condition, partial: &Predicate) -> bool {
     let equal = |operand: &Operand| match partial {
         Predicate::Mango(theirs) => theirs.accepts(operand.value()),
@@ -72,7 +72,7 @@ fn mango_implies(query: &mango::Condition, partial: &Predicate) -> bool {
     };
     match (&query.test, partial) {
         (Test::Eq(operand), _) => equal(operand),
-        // An array has one of these among its elements, as MongoDB's operators want it.
+        // An array matches by one of its elements, as with MongoDB's operators.
         (Test::In(set), Predicate::Mango(theirs)) => match &theirs.test {
             Test::In(wanted) => {
                 let known = |operand: &Operand| wanted.values().iter().any(|one| one == operand);

@@ -4,22 +4,22 @@ use diwan_kv::{Bytes, KeyRange};
 use std::cmp::Ordering;
 use std::ops::Bound;
 
-/// A place between keys. Key bytes of whole values delimit themselves, so a cut is just before or just after all keys
-/// that begin with some bytes.
+/// A place between keys. No key of a whole value is a prefix of another, so a cut lies just before or just after all
+/// keys that begin with some bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Cut {
-    /// Before everything.
+pub(crate) enum Cut {
+    /// Before all keys.
     Min,
     /// Before the keys that begin with these bytes.
     Before(Vec<u8>),
     /// After the keys that begin with these bytes.
     After(Vec<u8>),
-    /// After everything.
+    /// After all keys.
     Max,
 }
 
 impl Cut {
-    /// The first byte string at or above the cut, below `prefix`; `None` if none is.
+    /// The least byte string above the cut; `None` if there is none.
     fn position(&self) -> Option<Vec<u8>> {
         match self {
             Cut::Min => Some(Vec::new()),
@@ -66,10 +66,10 @@ fn successor(mut bytes: Vec<u8>) -> Option<Vec<u8>> {
 
 /// The keys between two cuts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Interval {
-    /// Where it begins.
+pub(crate) struct Interval {
+    /// The start of the interval.
     pub start: Cut,
-    /// Where it ends.
+    /// The end of the interval.
     pub end: Cut,
 }
 
@@ -82,7 +82,7 @@ impl Interval {
         }
     }
 
-    /// Whether a field's key bytes lie in it.
+    /// Whether a field's key bytes lie in the interval.
     pub fn contains(&self, key: &[u8]) -> bool {
         let above = match &self.start {
             Cut::Min => true,
@@ -99,7 +99,7 @@ impl Interval {
             }
     }
 
-    /// The range of keys that begin with `prefix` and go on with a key of the interval.
+    /// The range of keys that consist of `prefix` and a key of the interval.
     pub fn range(&self, prefix: &[u8]) -> KeyRange {
         let full = |bytes: &[u8]| [prefix, bytes].concat();
         let start = match &self.start {
@@ -122,7 +122,7 @@ impl Interval {
 
 /// Disjoint intervals in ascending order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Intervals(Vec<Interval>);
+pub(crate) struct Intervals(Vec<Interval>);
 
 impl Intervals {
     /// No key.
@@ -140,7 +140,7 @@ impl Intervals {
         Intervals::between(Cut::Before(bytes.clone()), Cut::After(bytes))
     }
 
-    /// The keys that begin with these bytes, which are no whole value: more than a point.
+    /// The keys that begin with these bytes, which are only a part of a value's key.
     pub fn prefixed(bytes: Vec<u8>) -> Intervals {
         let end = successor(bytes.clone()).map_or(Cut::Max, Cut::Before);
         Intervals::between(Cut::Before(bytes), end)
@@ -156,12 +156,12 @@ impl Intervals {
         &self.0
     }
 
-    /// Whether every key is in.
+    /// Whether the set holds every key.
     pub fn is_all(&self) -> bool {
         matches!(self.0.as_slice(), [Interval { start: Cut::Min, end: Cut::Max }])
     }
 
-    /// Whether no key is in.
+    /// Whether the set holds no key.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -171,12 +171,12 @@ impl Intervals {
         self.0.iter().all(|interval| interval.point().is_some())
     }
 
-    /// Whether a field's key bytes are in.
+    /// Whether the set holds a field's key bytes.
     pub fn contains(&self, key: &[u8]) -> bool {
         self.0.iter().any(|interval| interval.contains(key))
     }
 
-    /// The keys of either.
+    /// The keys of either set.
     pub fn union(mut self, other: Intervals) -> Intervals {
         self.0.extend(other.0);
         self.0.sort_by(|a, b| a.start.cmp(&b.start).then_with(|| a.end.cmp(&b.end)));
@@ -195,7 +195,7 @@ impl Intervals {
         Intervals(merged)
     }
 
-    /// The keys of both.
+    /// The keys of both sets.
     pub fn intersection(&self, other: &Intervals) -> Intervals {
         let mut both = Vec::new();
         for mine in &self.0 {
@@ -210,7 +210,7 @@ impl Intervals {
         Intervals(both)
     }
 
-    /// The keys that are not in.
+    /// The keys that the set does not hold.
     pub fn complement(&self) -> Intervals {
         let mut rest = Vec::new();
         let mut start = Cut::Min;
@@ -226,7 +226,7 @@ impl Intervals {
         Intervals(rest)
     }
 
-    /// The same keys in the bytes of a descending field, which are complemented.
+    /// The same keys of a descending field, whose bytes are complemented.
     pub fn descending(&self) -> Intervals {
         Intervals(
             self.0
@@ -241,7 +241,7 @@ impl Intervals {
     }
 }
 
-/// Two points that follow each other stay apart: a point can be looked up.
+/// Whether two points are adjacent. They are not merged, since a point can be looked up.
 fn touching_points(left: &Interval, right: &Interval) -> bool {
     left.end == right.start && left.point().is_some() && right.point().is_some()
 }
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn points_stay_points_in_unions() {
+    fn union_keeps_points_apart() {
         let set = point(5).union(point(3)).union(point(5));
         assert_eq!(set.as_slice().len(), 2);
         assert!(set.is_points());
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn overlapping_intervals_merge() {
+    fn union_merges_overlapping_intervals() {
         let low = Intervals::between(Cut::Min, Cut::Before(vec![9]));
         let high = Intervals::between(Cut::After(vec![4]), Cut::Max);
         assert!(low.clone().union(high.clone()).is_all());
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn descending_keys_are_the_complements() {
+    fn descending_holds_the_complemented_keys() {
         let set = Intervals::between(Cut::After(vec![3, 1]), Cut::Before(vec![7]));
         let turned = set.descending();
         for key in [vec![3, 1, 5], vec![3, 2], vec![6, 255], vec![7], vec![2]] {

@@ -1,4 +1,4 @@
-//! `min` and `max` of a find: a part of the hinted index, from one whole key up to another.
+//! `min` and `max` of a find: a scan of a part of the hinted index, between two whole keys.
 
 use super::choose::{Planner, same_collation};
 use super::interval::Intervals;
@@ -9,25 +9,25 @@ use diwan_kv::Direction;
 use diwan_query::code;
 use diwan_value::{Doc, Value, key};
 
-/// The keys between which a find looks; each names all fields of the hinted index in their order.
+/// The limits of a find. Each names all fields of the hinted index in their order.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct IndexLimits<'a> {
-    /// The first key that is looked at.
+    /// The least key of the scan.
     pub min: Option<Doc<'a>>,
-    /// The first one that is not.
+    /// The first key above the scan.
     pub max: Option<Doc<'a>>,
 }
 
 impl IndexLimits<'_> {
-    /// Whether there are any.
+    /// Whether a limit is set.
     pub fn is_some(&self) -> bool {
         self.min.is_some() || self.max.is_some()
     }
 }
 
 impl Planner<'_> {
-    /// The plan between limits: a scan of that part of the hinted index, and of nothing else.
-    pub fn plan_within(&self, limits: IndexLimits<'_>) -> Result<Plan> {
+    /// The plan of a find with limits: a scan of that part of the hinted index.
+    pub(crate) fn plan_within(&self, limits: IndexLimits<'_>) -> Result<Plan> {
         let Some(index) = self.hinted_index()? else {
             let why = match self.hint {
                 super::Hint::Natural(_) => "min and max are incompatible with $natural",
@@ -67,10 +67,10 @@ impl Planner<'_> {
         Ok(self.finish(Access::Index(scan), order.is_some(), Vec::new()))
     }
 
-    /// Whether a bound names the index's fields, with values that the index orders as the query does.
+    /// Whether a limit names exactly the index's fields, with values that the index orders like the query.
     fn fits(&self, index: &Index, bound: Doc<'_>) -> bool {
         let spec = &index.spec;
-        // The ids themselves are not in any collation's order.
+        // Ids are in byte order, whatever the index's collation.
         let own = spec.collator.as_ref().filter(|_| !spec.is_id_index());
         let same_collation = same_collation(own, self.collator.as_ref());
         let mut given = bound.iter();
@@ -85,7 +85,8 @@ impl Planner<'_> {
     }
 }
 
-/// A bound's bytes. One that is not given is the end of the first field's order: `ascending` or `descending`.
+/// The bytes of a limit. A limit that is not given is the end of the first field's order: the value `ascending` or
+/// `descending`, by the field's direction.
 fn bound(index: &Index, given: Option<Doc<'_>>, ascending: Value<'_>, descending: Value<'_>) -> Vec<u8> {
     let spec = &index.spec;
     let mut bytes = Vec::new();

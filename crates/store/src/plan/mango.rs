@@ -1,8 +1,8 @@
-//! The keys that can satisfy a condition of a selector of CouchDB's: a superset, as everywhere.
+//! Bounds of a CouchDB selector's conditions: a superset of the keys that can satisfy them.
 //!
-//! Such a condition concerns the value as it is, but an index has keys for an array's elements and none for the array.
-//! So where an array may satisfy the condition by its place in the order, it bounds nothing in fields that hold arrays; a
-//! condition that only other values satisfy bounds every field, as does one that asks for an element.
+//! Such a condition applies to the whole value, but an index has keys for an array's elements and none for the array.
+//! So a condition that an array can satisfy by its place in CouchDB's order gives no bounds in a multikey field. A
+//! condition that no array satisfies, or that asks for an element, gives bounds in every field.
 
 use super::bounds::{BoundsOf, has_text, nullish, of_type};
 use super::interval::{Cut, Intervals};
@@ -10,7 +10,7 @@ use diwan_query::filter::Operand;
 use diwan_query::mango::{Condition, Element, Test};
 use diwan_value::{ObjectId, Type, Value};
 
-/// The digits of an `ObjectId`'s text.
+/// The number of digits of an `ObjectId`'s text.
 const ID_DIGITS: usize = 24;
 
 impl BoundsOf<'_> {
@@ -34,13 +34,13 @@ impl BoundsOf<'_> {
                 Some(all)
             }
             Test::Ne(operand) if !self.multikey => match operand.value() {
-                // An empty array's key is like null's, and other arrays have those of their elements.
+                // An empty array has the key of null, and other arrays have the keys of their elements.
                 Value::Null | Value::Undefined | Value::Array(_) => None,
                 value => self.compares(value).then(|| self.point(value).complement()),
             },
             Test::Lt(operand) => self.below(operand, false),
             Test::Lte(operand) => self.below(operand, true),
-            // What is above the one set is exactly not in the other, arrays too.
+            // In CouchDB's order, "greater" is the complement of "not greater", also for arrays.
             Test::Gt(operand) if !self.multikey => self.below(operand, true).map(|below| below.complement()),
             Test::Gte(operand) if !self.multikey => {
                 self.below(operand, false).map(|below| below.complement())
@@ -59,7 +59,7 @@ impl BoundsOf<'_> {
         }
     }
 
-    /// The keys of the array's elements that can match; `None` for all.
+    /// The keys of array elements that can match; `None` for all.
     fn element(&self, element: &Element) -> Option<Intervals> {
         match element {
             Element::And(all) => {
@@ -71,13 +71,13 @@ impl BoundsOf<'_> {
                 .try_fold(Intervals::empty(), |all, one| Some(all.union(one?))),
             Element::Not(_) => None,
             Element::At(None, test) => self.of_element(test),
-            // Nothing else has something inside.
+            // Only documents and arrays contain other values.
             Element::At(Some(_), _) => Some(of_type(Type::Document).union(of_type(Type::Array))),
         }
     }
 
-    /// The keys of the elements that can satisfy a test. An element that is an array has a key of its own, in an array's place
-    /// in the order.
+    /// The keys of elements that can satisfy a test. An element that is an array has one key for itself, which sorts
+    /// among the arrays.
     fn of_element(&self, test: &Test) -> Option<Intervals> {
         let arrays = || of_type(Type::Array);
         match test {
@@ -87,7 +87,7 @@ impl BoundsOf<'_> {
         }
     }
 
-    /// Whether the index's order of such values is that of their bytes: selectors have no collation.
+    /// Whether the index orders such values by their bytes, like selectors, which have no collation.
     fn compares(&self, value: Value<'_>) -> bool {
         self.comparable(value) && (self.index_collator.is_none() || !has_text(value))
     }
@@ -96,7 +96,7 @@ impl BoundsOf<'_> {
     fn below(&self, operand: &Operand, equal: bool) -> Option<Intervals> {
         let value = operand.value();
         let mut all = Intervals::empty();
-        // In the order, with what is above the constant left out.
+        // In CouchDB's order, up to the type of the constant.
         for tag in [Type::Null, Type::Boolean, Type::Double, Type::String] {
             let same = tag == value.tag() || (tag == Type::Double && value.is_number());
             if !same {
@@ -117,8 +117,8 @@ impl BoundsOf<'_> {
     }
 }
 
-/// The ids that can satisfy a test of their text: strings by themselves, `ObjectId`s by their digits, and all others,
-/// whose text begins with a tilde.
+/// The ids that can satisfy a test of their text: strings by the text itself, `ObjectId`s by their digits, and all ids
+/// of other types, whose text begins with a tilde.
 fn of_id(bounds: &BoundsOf<'_>, test: &Test) -> Option<Intervals> {
     let text = |operand: &'_ Operand| operand.value().as_str().map(str::to_owned);
     let (strings, digits) = match test {
@@ -142,17 +142,17 @@ fn of_id(bounds: &BoundsOf<'_>, test: &Test) -> Option<Intervals> {
     Some(strings.union(object_ids).union(others))
 }
 
-/// The `ObjectId`s whose text is not below `from` nor, but for what begins with it, above `to`.
+/// The `ObjectId`s whose text is at least `from` and at most `to`, or begins with `to`.
 fn object_ids(bounds: &BoundsOf<'_>, from: Option<&str>, to: Option<&str>) -> Intervals {
     let end = |text: Option<&str>, fill: u8| {
-        // A text goes on with what is no digit: the digits before it still bound, if not exactly.
+        // The leading digits bound the ids also if another character follows them, though not exactly.
         let digits =
             text.unwrap_or_default().bytes().take_while(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         let filled: Vec<u8> = digits.chain(std::iter::repeat(fill)).take(ID_DIGITS).collect();
         let id = ObjectId::parse_hex(&String::from_utf8_lossy(&filled));
         id.map(|id| bounds.encoded(Value::ObjectId(id)))
     };
-    // All of them are below such texts, or all above.
+    // The texts of all `ObjectId`s are below `from`, or above `to`.
     let none = from.and_then(|text| text.bytes().next()).is_some_and(|first| first > b'f')
         || to.and_then(|text| text.bytes().next()).is_some_and(|first| first < b'0');
     match (end(from, b'0'), end(to, b'f')) {

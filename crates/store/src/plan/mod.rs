@@ -1,7 +1,12 @@
-//! The planner: from a filter, a sort and a hint to the way in which documents are found.
+//! The planner: chooses how a query finds its documents, from its filter, sort and hint.
 //!
-//! There is one for everything that looks documents up. It never changes what is found: a plan names a superset of the
-//! matches, and each is asked what of the filter the bounds do not settle. Where several indexes fit, a short trial on their first entries decides.
+//! All operations use this one planner. A plan never changes a query's result: it finds a superset of the matches, and
+//! the part of the filter that the bounds do not guarantee is evaluated for each document. If several indexes fit
+//! equally well, a short trial on their first entries decides.
+//!
+//! Reading order: `interval` (sets of keys), `bounds` and `mango` (from conditions to sets of keys), `imply` (partial
+//! indexes), `cover` and `residue` (what an index scan need not read or evaluate), `choose` (the choice), `limits`
+//! (`min` and `max`), `explain` and `summary` (output).
 
 mod bounds;
 mod choose;
@@ -16,7 +21,7 @@ mod summary;
 
 pub use choose::{Hint, Planner};
 pub use explain::{Shape, explain_plan};
-pub use interval::{Interval, Intervals};
+use interval::{Interval, Intervals};
 pub use limits::IndexLimits;
 pub(crate) use summary::BY_ID;
 
@@ -29,64 +34,64 @@ use std::sync::Arc;
 
 /// How documents are found.
 #[derive(Clone, Debug)]
-pub enum Access {
-    /// There is nothing to find: the filter contradicts itself.
+pub(crate) enum Access {
+    /// No document can match: the filter contradicts itself.
     Nothing,
-    /// By ids.
+    /// By lookups of ids.
     Ids(Vec<Vec<u8>>),
     /// By a scan of the documents in the order of their ids, within bounds on the id.
     Collection {
-        /// Which way.
+        /// The direction of the scan.
         direction: Direction,
-        /// The bounds; everything if the filter says nothing of ids.
+        /// The bounds; all ids if the filter has no condition on them.
         ids: Intervals,
     },
     /// By a scan of a capped collection in the order of insertion.
     Natural {
-        /// Which way.
+        /// The direction of the scan.
         direction: Direction,
     },
     /// By the entries of an index.
     Index(IndexScan),
-    /// By several ways, one for each branch of an `$or`.
+    /// By several accesses, one for each branch of an `$or`.
     Union(Vec<Access>),
 }
 
 /// A scan of an index.
 #[derive(Clone, Debug)]
-pub struct IndexScan {
+pub(crate) struct IndexScan {
     /// The index.
     pub index: Arc<Index>,
-    /// Which way.
+    /// The direction of the scan.
     pub direction: Direction,
-    /// The keys of interest, a set for each field, in the bytes of the index (complemented where it descends).
+    /// The bounds: for each field a set of keys, in the index's bytes (complemented if the field descends).
     pub bounds: Vec<Intervals>,
-    /// The path of a wildcard index's entries.
+    /// In a wildcard index, the path whose entries are scanned.
     pub wildcard_path: Option<String>,
-    /// What documents must satisfy whose entries are within the bounds.
+    /// The filter that remains for documents whose entries are within the bounds.
     pub rest: Arc<Filter>,
-    /// If the entries tell all that the query asks, so that documents are not fetched: the fields that it looks at, a bit
-    /// each. Where an entry has null for one, it may be missing, and the document is fetched after all.
+    /// Set if the index covers the query, so that documents are not fetched: a bit for each field that the query reads.
+    /// If an entry has null for such a field, the field may be missing, and the document is fetched after all.
     pub covered: Option<u64>,
-    /// The part of the index that `min` and `max` leave; then nothing else bounds the scan.
+    /// The part of the index between `min` and `max`. If set, the bounds are not used.
     pub limits: Option<KeyLimits>,
 }
 
-/// A part of an index: whole keys from one on, up to another that is not in it.
+/// A part of an index: from one whole key (included) to another (excluded).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyLimits {
+pub(crate) struct KeyLimits {
     /// The bytes of the first key.
     pub start: Vec<u8>,
-    /// The bytes of the key that ends it.
+    /// The bytes of the key after the last.
     pub end: Vec<u8>,
 }
 
-/// At most so many ranges are made of the points of leading fields.
+/// The most ranges that the points of leading fields are expanded into.
 const MAX_RANGES: usize = 2000;
 
 impl IndexScan {
-    /// The ranges of raw keys to be scanned, after the index's prefix, in the scan's order; and how many leading fields
-    /// they bound exactly.
+    /// The ranges of raw keys to scan, in the scan's order, and how many leading fields they bound exactly. `prefix` is
+    /// the index's.
     pub fn ranges(&self, prefix: &[u8]) -> (Vec<KeyRange>, usize) {
         if let Some(limits) = &self.limits {
             return (vec![limits.range(prefix)], 0);
@@ -114,7 +119,7 @@ impl IndexScan {
         (ranges, self.ranged_fields())
     }
 
-    /// How many leading fields are bound to points, of which there are not too many for a range each.
+    /// How many leading fields are bound to points, as long as their combinations are few enough for a range each.
     fn point_fields(&self) -> usize {
         let mut ranges = 1;
         let makes_few = |set: &&Intervals| {
@@ -124,12 +129,12 @@ impl IndexScan {
         self.bounds.iter().take_while(makes_few).count()
     }
 
-    /// How many leading fields the ranges of raw keys bound exactly, where no limits do.
+    /// How many leading fields the ranges of raw keys bound exactly, if no limits are set.
     pub fn ranged_fields(&self) -> usize {
         (self.point_fields() + 1).min(self.bounds.len())
     }
 
-    /// The paths of those of the leading `fields` that are bounded.
+    /// The paths of the bounded fields among the leading `fields`.
     pub fn bounded_paths(&self, fields: usize) -> impl Iterator<Item = &Path> {
         let fields = self.index.spec.fields.iter().zip(&self.bounds).take(fields);
         fields.filter(|(_, set)| !set.is_all()).map(|(field, _)| &field.path)
@@ -171,8 +176,8 @@ impl IndexScan {
     }
 }
 
-/// How many objects lie around both of two fields.
-pub fn shared_objects(one: &Path, other: &Path) -> usize {
+/// How many embedded documents contain both of two fields.
+pub(crate) fn shared_objects(one: &Path, other: &Path) -> usize {
     let around = |path: &Path| path.depth() - 1;
     one.names()
         .take(around(one))
@@ -198,11 +203,11 @@ impl KeyLimits {
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// How documents are found.
-    pub access: Access,
-    /// What each must satisfy.
+    pub(crate) access: Access,
+    /// The whole filter.
     pub filter: Arc<Filter>,
-    /// Whether they come in the order that was asked for.
+    /// Whether documents are found in the requested order.
     pub sorted: bool,
-    /// The other plans that were looked at, for `explain`.
-    pub rejected: Vec<Access>,
+    /// The rejected plans, for `explain`.
+    pub(crate) rejected: Vec<Access>,
 }

@@ -1,4 +1,4 @@
-//! What is left of a filter for documents whose index entries lie within the bounds that were made of it.
+//! The part of a filter that must still be evaluated for documents whose index entries lie within the bounds.
 
 use super::choose::Planner;
 use super::interval::Intervals;
@@ -8,13 +8,13 @@ use diwan_value::{Type, Value};
 use std::sync::Arc;
 
 impl Planner<'_> {
-    /// The part of the filter that the bounds on an index's fields do not settle.
+    /// The part of the filter that the bounds on an index's fields do not guarantee.
     ///
-    /// A document whose field is no array has one key there, and the key is the value, as far as comparison goes: to lie within
-    /// bounds that were made of equality or order alone is to match. An array that comes into the index while it is being
-    /// scanned changes nothing: one of its elements lies within all bounds, and that matches, too.
+    /// A document whose field is not an array has one key in it, which compares like the value. So if the bounds were
+    /// computed from equality and order alone, a key within them means a match. This also holds for an array that
+    /// enters the index during the scan: one of its elements lies within all bounds, and so the array matches.
     pub(super) fn unsettled(&self, spec: &IndexSpec, multikey: bool, bounds: &[Intervals]) -> Arc<Filter> {
-        // Keys of a collation's are compared by the collation, of which nothing is said here.
+        // Under a collation, keys do not compare like the values.
         if multikey || spec.collator.is_some() || self.collator.is_some() {
             return self.filter.clone();
         }
@@ -34,7 +34,7 @@ impl Planner<'_> {
     }
 }
 
-/// Collects the conditions that are not settled; tells whether any is.
+/// Collects the conditions that are not settled. Returns whether any condition is settled.
 fn collect(filter: &Filter, is_settled: &impl Fn(&PathFilter) -> bool, rest: &mut Vec<Filter>) -> bool {
     let mut any = false;
     match filter {
@@ -49,7 +49,7 @@ fn collect(filter: &Filter, is_settled: &impl Fn(&PathFilter) -> bool, rest: &mu
     any
 }
 
-/// Whether the bounds made of a predicate hold exactly the keys of the values that satisfy it.
+/// Whether the bounds of a predicate hold exactly the keys of the values that satisfy it.
 fn is_exact(predicate: &Predicate) -> bool {
     let scalar = |operand: &Operand| is_scalar(operand.value());
     match predicate {
@@ -63,7 +63,7 @@ fn is_exact(predicate: &Predicate) -> bool {
     }
 }
 
-/// Whether a value stands for itself alone: neither for missing ones nor for those inside it, and in one place of the order.
+/// Whether a value's key stands for this value only: not for a missing one, nor for values inside it.
 fn is_scalar(value: Value<'_>) -> bool {
     use Type::{Boolean, DateTime, Double, Int32, Int64, ObjectId, String, Timestamp};
     matches!(value.tag(), Double | Int32 | Int64 | Boolean | DateTime | Timestamp | String | ObjectId)

@@ -1,16 +1,16 @@
-//! What ways of finding documents are called in `planSummary`.
+//! The names of accesses in `planSummary`.
 
 use super::Access;
 use std::sync::{Arc, LazyLock};
 
-/// One document by its id, as MongoDB calls it.
+/// MongoDB's name for a lookup of one id.
 pub(crate) static BY_ID: LazyLock<Arc<str>> = LazyLock::new(|| "EXPRESS_IXSCAN { _id: 1 }".into());
 static BY_IDS: LazyLock<Arc<str>> = LazyLock::new(|| "CLUSTERED_IXSCAN".into());
 static ALL: LazyLock<Arc<str>> = LazyLock::new(|| "COLLSCAN".into());
 static NOTHING: LazyLock<Arc<str>> = LazyLock::new(|| "EOF".into());
 
 impl Access {
-    /// The name of this way, or of each of several.
+    /// The name of the access, or the names of a union's branches.
     pub(crate) fn summaries(&self) -> Vec<Arc<str>> {
         match self {
             Access::Nothing => vec![NOTHING.clone()],

@@ -1,4 +1,4 @@
-//! Full scans that find their matches ahead.
+//! Full scans that read ahead of their matches.
 
 use crate::setup::{collection, delete, insert, store};
 use diwan_query::Interrupt;
@@ -11,16 +11,17 @@ use diwan_store::plan::{Hint, Planner};
 use diwan_value::{Doc, DocBuf, doc};
 use std::sync::Arc;
 
-/// Enough for all cores, with ids that are no even numbers so that the parts of the keys are not alike.
+/// Enough documents for a parallel scan.
 const MANY: i32 = 60_000;
 
+/// Ids with gaps, so that the parts of the key range differ in size.
 fn id(number: i32) -> i32 {
     number + number / 1000 * 7919
 }
 
 fn things(more: impl Fn(i32) -> i32) -> Arc<Collection> {
     let things = collection(&store());
-    // Some are so large that a part of the keys holds more matches than are kept ahead.
+    // Some documents are so large that a part of the key range holds more matches than a scan buffers.
     let large = "x".repeat(2000);
     let pad = |number| if (40_000..41_000).contains(&number) { large.as_str() } else { "" };
     let docs = (0..MANY)
@@ -51,7 +52,7 @@ fn number(doc: Doc<'_>) -> i32 {
 
 type Matches = fn(i32) -> bool;
 
-/// Few matches, spread, in a heap, at the ends, in all places or none; each with the numbers that match.
+/// Filters whose matches are spread, adjacent, at either end, everywhere or nowhere, each with the numbers that match.
 fn filters() -> Vec<(DocBuf, Matches)> {
     vec![
         (doc! { "m": 3 }, |n| n % 1000 == 3),
@@ -66,7 +67,7 @@ fn filters() -> Vec<(DocBuf, Matches)> {
 }
 
 #[test]
-fn every_match_is_found_once_in_order_and_everything_is_examined_once() {
+fn a_scan_finds_every_match_once_in_order_and_examines_every_document_once() {
     let things = things(|number| number % 1000);
     for (filter, matches) in filters() {
         let mut scan = scan(&things, &filter);
@@ -83,7 +84,7 @@ fn every_match_is_found_once_in_order_and_everything_is_examined_once() {
 }
 
 #[test]
-fn a_scan_that_let_go_of_its_view_goes_on_behind_its_last_match() {
+fn a_suspended_scan_resumes_after_its_last_match() {
     for stride in [1, 7, 150] {
         let things = things(|number| number % 1000);
         for (filter, matches) in filters() {
@@ -102,7 +103,7 @@ fn a_scan_that_let_go_of_its_view_goes_on_behind_its_last_match() {
 }
 
 #[test]
-fn a_document_that_went_while_the_scan_had_let_go_is_not_found() {
+fn a_suspended_scan_does_not_find_a_document_deleted_meanwhile() {
     let things = things(|number| number % 100);
     let mut scan = scan(&things, &doc! { "m": 3 });
     for _ in 0..50 {
@@ -116,7 +117,7 @@ fn a_document_that_went_while_the_scan_had_let_go_is_not_found() {
 }
 
 #[test]
-fn a_query_is_taken_up_behind_a_match() {
+fn a_query_resumes_after_a_match() {
     let things = things(|number| number % 1000);
     let mut after: Option<Position> = None;
     let mut found = Vec::new();
@@ -145,8 +146,8 @@ fn a_query_is_taken_up_behind_a_match() {
 }
 
 #[test]
-fn a_failure_comes_after_the_matches_before_it() {
-    // 45,500 is the first number that cannot be divided by its m.
+fn a_scan_returns_the_matches_before_a_failure_first() {
+    // 45,500 is the only number whose `m` is zero.
     let things = things(|number| if number == 45_500 { 0 } else { number % 1000 + 1 });
     let filter = doc! { "m": { "$in": [0, 4] }, "$expr": { "$gte": [{ "$divide": ["$n", "$m"] }, 0] } };
     let mut scan = scan(&things, &filter);
@@ -163,7 +164,7 @@ fn a_failure_comes_after_the_matches_before_it() {
 }
 
 #[test]
-fn what_is_killed_ends_while_it_looks_ahead() {
+fn a_killed_scan_ends_while_it_reads_ahead() {
     let things = things(|number| number % 1000);
     let mut scan = scan(&things, &doc! { "m": 3 });
     let interrupt = Interrupt::new();

@@ -1,4 +1,4 @@
-//! Indexes built in bulk beside writers: afterwards each index holds exactly the entries of the documents.
+//! Index builds beside writers. Afterwards each index must hold exactly the entries of the documents.
 
 use crate::setup::{collection, delete, find_ids, index, insert, name, update};
 use diwan_kv::{ContractEngine, Direction, Engine, FjallEngine, KeyRange, MemoryEngine, Options, Space};
@@ -8,7 +8,7 @@ use diwan_value::{DocBuf, DocBuilder, Value, array, doc};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// More than are needed for an index to be built in bulk.
+/// Enough documents for a bulk build.
 const DOCUMENTS: i32 = 12_000;
 
 fn on_disk(directory: &std::path::Path) -> Arc<dyn Engine> {
@@ -18,7 +18,7 @@ fn on_disk(directory: &std::path::Path) -> Arc<dyn Engine> {
 fn document(id: i32, step: i32) -> DocBuf {
     let mut out = DocBuilder::new();
     out.append("_id", id);
-    // Numbers of one key and several types: what tells them apart lies in the entry's value.
+    // Equal numbers of several types. They have the same key; the entry's value holds the type.
     let number = (id + step) % 50;
     match (id + step) % 4 {
         0 => out.append("a", number),
@@ -53,7 +53,7 @@ fn build(collection: &Arc<Collection>, specs: Vec<IndexSpec>) -> diwan_store::Re
     collection.create_indexes(specs, &Interrupt::new(), &BuildProgress::default())
 }
 
-/// Ends who waits for the flag, also when an assertion fails.
+/// Raises a flag when it is dropped, so that the writers also stop when an assertion fails.
 struct Raise<'a>(&'a AtomicBool);
 
 impl Drop for Raise<'_> {
@@ -62,7 +62,7 @@ impl Drop for Raise<'_> {
     }
 }
 
-/// Changes, deletes, brings back and adds documents until it is stopped; says how many rounds it made.
+/// Updates, deletes, restores and inserts documents until `stop` is set. Returns the number of rounds.
 fn disturb(collection: &Arc<Collection>, writer: i32, stop: &AtomicBool) -> i32 {
     let mut step = 0;
     while !stop.load(Ordering::Relaxed) {
@@ -74,7 +74,7 @@ fn disturb(collection: &Arc<Collection>, writer: i32, stop: &AtomicBool) -> i32 
                     delete(collection, &doc! { "_id": id }, false);
                 }
                 1 => {
-                    // The same number in another type.
+                    // The same number, as another type.
                     let set = doc! { "$mul": { "a": 1.0 } };
                     update(
                         collection,
@@ -125,7 +125,7 @@ fn builds_beside_writers(engine: Arc<dyn Engine>) -> Arc<Store> {
             assert!(things.schema().indexes.iter().all(|index| index.is_ready()));
             things.remove_indexes(|index| index.spec.name != "_id_").unwrap();
         }
-        // Renamed in the middle.
+        // The third build runs while the collection is renamed.
         scope.spawn(|| {
             while !settled.load(Ordering::Relaxed) {
                 store.rename(&name(), &moved, false).unwrap();
@@ -151,12 +151,12 @@ fn builds_beside_writers(engine: Arc<dyn Engine>) -> Arc<Store> {
 }
 
 #[test]
-fn indexes_built_beside_writers_hold_exactly_the_entries_of_the_documents() {
+fn builds_beside_writers_in_memory_leave_exactly_the_documents_entries() {
     builds_beside_writers(Arc::new(ContractEngine::new(MemoryEngine::new())));
 }
 
 #[test]
-fn the_same_on_disk_and_after_a_restart() {
+fn builds_beside_writers_on_disk_leave_exactly_the_documents_entries() {
     let directory = tempfile::tempdir().unwrap();
     let store = builds_beside_writers(on_disk(directory.path()));
     let count = collection(&store).count();
@@ -169,7 +169,7 @@ fn the_same_on_disk_and_after_a_restart() {
 }
 
 #[test]
-fn more_entries_than_fit_a_run_are_all_there() {
+fn a_build_of_several_runs_ingests_all_entries() {
     let store = crate::setup::store();
     let things = collection(&store);
     let values = |id: i32| (0..60).map(|n| (id * 7 + n * 13) % 5_000).collect::<Vec<_>>();
@@ -181,7 +181,7 @@ fn more_entries_than_fit_a_run_are_all_there() {
 }
 
 #[test]
-fn what_an_index_cannot_take_ends_the_build_and_leaves_nothing() {
+fn a_document_that_cannot_be_indexed_fails_the_build_and_leaves_no_entries() {
     let store = crate::setup::store();
     let things = collection(&store);
     let mut documents: Vec<DocBuf> = (0..DOCUMENTS).map(|id| doc! { "_id": id, "a": id }).collect();
@@ -189,7 +189,7 @@ fn what_an_index_cannot_take_ends_the_build_and_leaves_nothing() {
     insert(&things, &documents);
     let parallel = doc! { "key": { "a": 1, "b": 1 }, "name": "ab" };
     let specs = vec![IndexSpec::parse(parallel.as_doc(), None).unwrap()];
-    let Err(Error::Query(error)) = build(&things, specs.clone()) else { panic!("it was built") };
+    let Err(Error::Query(error)) = build(&things, specs.clone()) else { panic!("the build succeeded") };
     assert_eq!(error.code, 171);
     assert_eq!(things.schema().indexes.len(), 1);
     assert_clean(&store);
@@ -199,7 +199,7 @@ fn what_an_index_cannot_take_ends_the_build_and_leaves_nothing() {
 }
 
 #[test]
-fn a_build_ends_when_it_is_interrupted_or_its_index_or_collection_dropped() {
+fn a_build_ends_when_it_is_killed_or_its_index_or_collection_is_dropped() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::open(on_disk(directory.path())).unwrap();
     let spec = || vec![IndexSpec::parse(doc! { "key": { "a": 1 }, "name": "a" }.as_doc(), None).unwrap()];
@@ -215,7 +215,7 @@ fn a_build_ends_when_it_is_interrupted_or_its_index_or_collection_dropped() {
                 "dropIndexes" => things.remove_indexes(|index| index.spec.name == "a").unwrap(),
                 _ => assert!(store.drop_collection(&name()).unwrap()),
             }
-            // It may have been complete before.
+            // The build may have been complete before.
             match build.join().unwrap() {
                 Ok(_) if way == "interrupt" => things.remove_indexes(|index| index.spec.name == "a").unwrap(),
                 Ok(_) => {}
@@ -227,7 +227,7 @@ fn a_build_ends_when_it_is_interrupted_or_its_index_or_collection_dropped() {
     drop(things);
     store.close().unwrap();
     drop(store);
-    // What was ingested of them is deleted, at the latest after the next start.
+    // The ingested entries are deleted, at the latest after the next start.
     let engine = on_disk(directory.path());
     let store = Store::open(engine.clone()).unwrap();
     let left = || engine.snapshot().scan(Space::Indexes, KeyRange::all(), Direction::Forward).count();

@@ -1,7 +1,7 @@
-//! `check` finds nothing in a store that was used, and every kind of damage that is done to it behind its back.
+//! `check` reports nothing for an undamaged store, and reports every kind of damage.
 
 use crate::setup::{delete, index, insert, update};
-use diwan_kv::{Batch, Engine, KeyRange, MemoryEngine, Space};
+use diwan_kv::{Batch, Engine, Fault, FaultEngine, FjallEngine, KeyRange, MemoryEngine, Options, Space};
 use diwan_query::Interrupt;
 use diwan_store::blob::BlobSource;
 use diwan_store::check::{CheckReport, FindingKind, Part};
@@ -17,18 +17,19 @@ use std::io::Write;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// The numbers that `used_store` gives, in the order of creation.
+/// The numbers of collections and indexes in `used_store`, which are allocated in the order of creation.
 const THINGS: CollectionId = CollectionId(1);
 const BY_TAG: IndexId = IndexId(3);
 const BY_NUMBER: IndexId = IndexId(4);
 const CAPPED: CollectionId = CollectionId(7);
 
-/// A store with all that a check looks at: documents 0 to 9 of which 7 was deleted, 8 was deleted and is back, and 1
-/// has three revisions.
+/// A store with everything that a check reads: documents 0 to 9, of which 7 was deleted, 8 was deleted and inserted
+/// again, and 1 has three revisions.
 fn used_store() -> (Arc<Store>, Arc<MemoryEngine>) {
     let engine = Arc::new(MemoryEngine::new());
     let store = Store::open(engine.clone()).unwrap();
     let things = store.collection_or_create(&Namespace::new("test", "things").unwrap()).unwrap();
+    things.keep_history().unwrap();
     index(&things, doc! { "key": { "tags": 1 }, "name": "by_tag" });
     index(&things, doc! { "key": { "number": 1 }, "name": "by_number", "unique": true, "sparse": true });
     index(&things, doc! { "key": { "$**": 1 }, "name": "all" });
@@ -46,7 +47,7 @@ fn used_store() -> (Arc<Store>, Arc<MemoryEngine>) {
     insert(&things, &docs);
     update(&things, &doc! { "_id": 1 }, &doc! { "$set": { "number": 100 } }, false, false);
     update(&things, &doc! { "_id": 1 }, &doc! { "$set": { "number": 101 } }, false, false);
-    // The same key bytes, other type bytes.
+    // The same key bytes with other type bytes.
     update(&things, &doc! { "_id": 2 }, &doc! { "$set": { "number": 2.0 } }, false, false);
     delete(&things, &doc! { "_id": { "$in": [7, 8] } }, true);
     insert(&things, &[doc! { "_id": 8, "number": 8 }]);
@@ -66,7 +67,7 @@ fn checked(store: &Store) -> CheckReport {
     check(store, &mut |_| ()).unwrap()
 }
 
-/// Damages a used store and gives the kinds of what is then found, each once.
+/// Damages a used store. Returns the distinct kinds of findings that a check then reports.
 fn kinds_after(damage: impl FnOnce(&dyn Engine, &mut Batch)) -> Vec<FindingKind> {
     let (store, engine) = used_store();
     let mut batch = Batch::new();
@@ -109,7 +110,7 @@ fn value(engine: &dyn Engine, space: Space, key: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_used_store_is_clean() {
+fn check_finds_nothing_in_a_used_store() {
     let (store, _) = used_store();
     let mut parts = Vec::new();
     let report = check(&store, &mut |progress| {
@@ -131,13 +132,13 @@ fn a_used_store_is_clean() {
 }
 
 #[test]
-fn damaged_records_are_found() {
+fn check_finds_damaged_records() {
     for cut in [1, 2, 20] {
         let kinds = kinds_after(|engine, batch| {
             let bytes = value(engine, Space::Records, &record(3));
             batch.put(Space::Records, record(3), &bytes[..bytes.len() - cut]);
         });
-        // Entries of a document that does not read cannot be judged.
+        // The entries of a document that cannot be parsed are not checked.
         assert_eq!(kinds, [FindingKind::Record], "{cut} bytes missing");
     }
     let kinds = kinds_after(|engine, batch| {
@@ -146,18 +147,18 @@ fn damaged_records_are_found() {
         batch.put(Space::Records, record(3), bytes);
     });
     assert_eq!(kinds, [FindingKind::Record]);
-    // A document under another's key.
+    // A document under the key of another.
     let kinds = kinds_after(|engine, batch| {
         batch.put(Space::Records, record(33), value(engine, Space::Records, &record(3)));
     });
     assert_eq!(kinds, [FindingKind::Record, FindingKind::Count]);
-    // A document that is gone.
+    // A missing document.
     let kinds = kinds_after(|_, batch| batch.delete(Space::Records, record(3)));
     assert_eq!(kinds, [FindingKind::Count, FindingKind::StrayChange, FindingKind::StrayEntry]);
 }
 
 #[test]
-fn damaged_change_logs_are_found() {
+fn check_finds_damaged_change_logs() {
     let newest = |engine: &dyn Engine| pairs(engine, Space::Log, &collection_prefix(THINGS)).pop().unwrap();
     let kinds = kinds_after(|engine, batch| {
         let (key, _) = pairs(engine, Space::Log, &collection_prefix(THINGS)).swap_remove(0);
@@ -166,7 +167,8 @@ fn damaged_change_logs_are_found() {
     assert_eq!(kinds, [FindingKind::MissingChange]);
     let kinds = kinds_after(|_, batch| {
         let own = id(4);
-        let stray = Change { sequence: 1, kind: ChangeKind::Insert, count: 1, deleted: None, id: &own };
+        let stray =
+            Change { sequence: 1, kind: ChangeKind::Insert, count: 1, deleted: None, bytes: None, id: &own };
         batch.put(Space::Log, Key::Change(THINGS, 1).bytes(), stray.encode());
     });
     assert_eq!(kinds, [FindingKind::MissingChange, FindingKind::StrayChange]);
@@ -187,7 +189,7 @@ fn damaged_change_logs_are_found() {
 }
 
 #[test]
-fn damaged_indexes_are_found() {
+fn check_finds_damaged_indexes() {
     for number in [BY_TAG, BY_NUMBER] {
         let kinds = kinds_after(|engine, batch| {
             let (key, _) = pairs(engine, Space::Indexes, &index_prefix(number)).swap_remove(0);
@@ -204,7 +206,7 @@ fn damaged_indexes_are_found() {
         batch.put(Space::Indexes, entries[3].0.clone(), entries[4].1.clone());
     });
     assert_eq!(kinds, [FindingKind::MissingEntry, FindingKind::StrayEntry]);
-    // Type bytes that make another number of it.
+    // Type bytes that stand for another number.
     let kinds = kinds_after(|engine, batch| {
         let (key, mut value) = pairs(engine, Space::Indexes, &index_prefix(BY_NUMBER)).swap_remove(0);
         value.push(1);
@@ -224,12 +226,12 @@ fn damaged_indexes_are_found() {
 }
 
 #[test]
-fn damaged_revisions_are_found() {
+fn check_finds_damaged_revisions() {
     for (of, generation) in [(1, 1), (1, 2), (8, 1), (7, 1)] {
         let kinds = kinds_after(|_, batch| {
             batch.delete(Space::Revisions, Key::Ancestor(THINGS, &id(of), generation).bytes());
         });
-        // The first ancestor may have been stemmed.
+        // A missing first revision is no damage, since it may have been stemmed.
         let expected: &[FindingKind] = if (of, generation) == (1, 1) || (of, generation) == (8, 1) {
             &[]
         } else {
@@ -257,7 +259,7 @@ fn damaged_revisions_are_found() {
 }
 
 #[test]
-fn damaged_capped_orders_are_found() {
+fn check_finds_damaged_insertion_orders() {
     let first = |engine: &dyn Engine| pairs(engine, Space::Indexes, &natural_prefix(CAPPED)).swap_remove(0);
     let kinds = kinds_after(|engine, batch| batch.delete(Space::Indexes, first(engine).0));
     assert_eq!(kinds, [FindingKind::InsertionOrder]);
@@ -269,7 +271,7 @@ fn damaged_capped_orders_are_found() {
 }
 
 #[test]
-fn damaged_catalogs_and_orphans_are_found() {
+fn check_finds_damaged_catalogs_and_orphans() {
     let kinds = kinds_after(|_, batch| batch.put(Space::Meta, Key::Format.bytes(), &[1, 2][..]));
     assert_eq!(kinds, [FindingKind::Catalog]);
     let kinds = kinds_after(|_, batch| batch.put(Space::Meta, &b"cbroken"[..], Vec::new()));
@@ -282,7 +284,11 @@ fn damaged_catalogs_and_orphans_are_found() {
     });
     assert_eq!(kinds, [FindingKind::RetryRecord]);
     let kinds =
-        kinds_after(|_, batch| batch.put(Space::Meta, Key::Size(CollectionId(99)).bytes(), Vec::new()));
+        kinds_after(|_, batch| batch.put(Space::Meta, Key::Size(CollectionId(99)).bytes(), vec![0; 6]));
+    assert_eq!(kinds, [FindingKind::Orphan]);
+    let kinds = kinds_after(|_, batch| batch.put(Space::Meta, Key::Size(THINGS).bytes(), Vec::new()));
+    assert_eq!(kinds, [FindingKind::Catalog]);
+    let kinds = kinds_after(|_, batch| batch.put(Space::Revisions, &[0u8, 7][..], Vec::new()));
     assert_eq!(kinds, [FindingKind::Orphan]);
     let orphan = CollectionId(900);
     let strays = [
@@ -294,7 +300,7 @@ fn damaged_catalogs_and_orphans_are_found() {
     for stray in strays {
         let kinds = kinds_after(|_, batch| batch.put(stray.space(), stray.bytes(), Vec::new()));
         assert_eq!(kinds, [FindingKind::Orphan], "{stray:?}");
-        // What is still to be deleted is nothing to worry about.
+        // Keys of a dropped collection that are still to be deleted are no damage.
         let kinds = kinds_after(|_, batch| {
             batch.put(stray.space(), stray.bytes(), Vec::new());
             batch.put(Space::Meta, Key::Dropped(900).bytes(), Vec::new());
@@ -310,7 +316,7 @@ fn damaged_catalogs_and_orphans_are_found() {
 }
 
 #[test]
-fn one_collection_is_validated_alone() {
+fn validate_collection_checks_one_collection() {
     let (store, engine) = used_store();
     let things = store.collection(&Namespace::new("test", "things").unwrap()).unwrap().unwrap();
     let mut batch = Batch::new();
@@ -328,7 +334,7 @@ fn one_collection_is_validated_alone() {
 }
 
 #[test]
-fn dropped_collections_and_indexes_leave_nothing_that_is_found() {
+fn check_finds_nothing_after_drops_of_collections_and_indexes() {
     let (store, _) = used_store();
     let things = store.collection(&Namespace::new("test", "things").unwrap()).unwrap().unwrap();
     things.remove_indexes(|index| index.spec.name == "all").unwrap();
@@ -340,13 +346,14 @@ fn dropped_collections_and_indexes_leave_nothing_that_is_found() {
 }
 
 #[test]
-fn every_deleted_document_comes_back_as_such_after_a_kill() {
+fn an_insert_after_a_kill_follows_the_documents_tombstone() {
     let engine = Arc::new(MemoryEngine::new());
     let name = Namespace::new("test", "things").unwrap();
     let docs: Vec<DocBuf> = (0..3).map(|id| doc! { "_id": id }).collect();
     {
         let store = Store::open(engine.clone()).unwrap();
         let things = store.collection_or_create(&name).unwrap();
+        things.keep_history().unwrap();
         insert(&things, &docs);
         delete(&things, &doc! {}, true);
     }
@@ -358,7 +365,85 @@ fn every_deleted_document_comes_back_as_such_after_a_kill() {
 }
 
 #[test]
-fn a_capped_collection_goes_on_where_it_was_after_a_kill() {
+fn superseded_bodies_have_a_key_in_the_order_of_time() {
+    let (store, engine) = used_store();
+    let things = store.collection(&Namespace::new("test", "things").unwrap()).unwrap().unwrap();
+    let (id_value, empty) = (Value::Int32(5), doc! { "n": 1 });
+    let first = things.get(&id(5)).unwrap().unwrap().record().revision();
+    let edit = RevisionEdit {
+        id: id_value,
+        base: Base::Leaf(first),
+        deleted: false,
+        doc: empty.as_doc(),
+        attachments: Vec::new(),
+    };
+    things.edit_revisions(&[edit], true).unwrap();
+    let report = checked(&store);
+    assert!(report.findings.is_empty(), "{:?}", report.findings);
+    let due = pairs(engine.as_ref(), Space::Revisions, &[0]);
+    assert_eq!(due.len(), 1);
+    let mut batch = Batch::new();
+    batch.delete(Space::Revisions, due[0].0.clone());
+    engine.commit(batch).unwrap();
+    assert_eq!(checked(&store).findings.listed[0].kind, FindingKind::Revision);
+}
+
+#[test]
+fn counts_and_sizes_are_exact_after_a_kill_after_a_failed_commit_and_after_a_stop() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = || FjallEngine::open(directory.path(), &Options::default()).unwrap();
+    let name = Namespace::new("test", "things").unwrap();
+    let agree = |store: &Store| {
+        let report = checked(store);
+        assert!(report.findings.is_empty(), "{:?}", report.findings);
+        let things = store.collection(&name).unwrap().unwrap();
+        let checked = &report.collections[0];
+        assert_eq!(
+            (things.count(), things.data_bytes(), things.deleted_count()),
+            (checked.documents, checked.bytes, checked.tombstones)
+        );
+    };
+    for run in 0..4 {
+        let faulty = Arc::new(FaultEngine::new(open()));
+        let store = Store::open(faulty.clone()).unwrap();
+        let things = store.collection_or_create(&name).unwrap();
+        if run > 0 {
+            agree(&store);
+        }
+        if run == 2 {
+            things.keep_history().unwrap();
+        }
+        let docs: Vec<DocBuf> =
+            (0..50).map(|n| doc! { "_id": run * 100 + n, "text": "x".repeat(n as usize) }).collect();
+        insert(&things, &docs);
+        let longer = doc! { "$set": { "text": "y".repeat(70) } };
+        update(&things, &doc! { "_id": { "$mod": [3, 0] } }, &longer, true, false);
+        delete(&things, &doc! { "_id": { "$mod": [5, 0] } }, true);
+        agree(&store);
+        faulty.fail(Fault::Commit, 1);
+        assert!(things.insert(&[doc! { "_id": -1 }.as_doc()], true, WriteOptions::default()).is_err());
+        agree(&store);
+        // A kill: the store is not closed.
+    }
+    let store = Store::open(Arc::new(open())).unwrap();
+    agree(&store);
+    let things = store.collection(&name).unwrap().unwrap();
+    insert(&things, &[doc! { "_id": "last" }]);
+    // The notes written at a stop agree with the change log.
+    let expected = (things.count(), things.data_bytes(), things.deleted_count(), things.last_sequence());
+    store.close().unwrap();
+    drop((things, store));
+    // The first start finds the notes exact, the second one, after a kill, does not.
+    for _ in 0..2 {
+        let store = Store::open(Arc::new(open())).unwrap();
+        let things = store.collection(&name).unwrap().unwrap();
+        let found = (things.count(), things.data_bytes(), things.deleted_count(), things.last_sequence());
+        assert_eq!(found, expected);
+    }
+}
+
+#[test]
+fn a_capped_collection_keeps_its_order_and_limits_after_a_kill() {
     let engine = Arc::new(MemoryEngine::new());
     let name = Namespace::new("test", "capped").unwrap();
     let options = doc! { "capped": true, "size": 256 };
@@ -377,12 +462,12 @@ fn a_capped_collection_goes_on_where_it_was_after_a_kill() {
 }
 
 #[test]
-fn an_index_that_was_being_dropped_at_a_kill_stays_dropped() {
+fn an_index_that_is_marked_as_dropped_is_removed_at_the_start() {
     let (store, engine) = used_store();
     drop(store);
     let mut batch = Batch::new();
     batch.put(Space::Meta, Key::Dropped(BY_TAG.0).bytes(), Vec::new());
-    // What a writer that no longer maintained it would leave.
+    // An entry is missing, as if a writer had not maintained the index any more.
     let (key, _) = pairs(engine.as_ref(), Space::Indexes, &index_prefix(BY_TAG)).swap_remove(0);
     batch.delete(Space::Indexes, key);
     engine.commit(batch).unwrap();
@@ -392,7 +477,8 @@ fn an_index_that_was_being_dropped_at_a_kill_stays_dropped() {
     assert!(checked(&store).findings.is_empty());
 }
 
-/// A document with a conflict, a deleted branch and a superseded body, an attachment, a local document and a setting.
+/// A store that also has a document with a conflict, a deleted branch, a superseded body and an attachment; a local
+/// document; and a setting.
 fn branched_store() -> (Arc<Store>, Arc<MemoryEngine>, [Revision; 3]) {
     let (store, engine) = used_store();
     let things = store.collection(&Namespace::new("test", "things").unwrap()).unwrap().unwrap();
@@ -422,7 +508,7 @@ fn branched_store() -> (Arc<Store>, Arc<MemoryEngine>, [Revision; 3]) {
 }
 
 #[test]
-fn damaged_branches_bodies_and_attachments_are_found() {
+fn check_finds_damaged_branches_bodies_and_attachments() {
     let (store, _, _) = branched_store();
     let report = checked(&store);
     assert!(report.findings.is_empty(), "{:?}", report.findings.listed);

@@ -1,4 +1,5 @@
-//! The differences from MongoDB that COMPATIBILITY.md lists, as far as they are the store's. Each test names its entry.
+//! Tests of the differences from MongoDB that COMPATIBILITY.md lists and that the store causes. Each test names its
+//! entry.
 
 use crate::setup::*;
 use diwan_query::Interrupt;
@@ -9,12 +10,12 @@ use diwan_store::{Collection, DuplicateKey, Error, IndexSpec, Store, WriteOption
 use diwan_value::{Array, ArrayBuilder, Doc, DocBuf, DocBuilder, Value, doc};
 use std::sync::Arc;
 
-/// The code of the refusal that must be the outcome.
+/// The error code of an outcome that must be an error.
 fn code_of<T>(outcome: Result<T, Error>) -> i32 {
     match outcome {
         Err(Error::Query(error)) => error.code,
-        Err(other) => panic!("refused without a code: {other}"),
-        Ok(_) => panic!("not refused"),
+        Err(other) => panic!("an error without a code: {other}"),
+        Ok(_) => panic!("no error"),
     }
 }
 
@@ -88,7 +89,7 @@ fn compat_3_a_long_index_key_is_refused() {
     index(&collection, doc! { "key": { "a": 1 }, "name": "a" });
     insert(&collection, &[doc! { "_id": 1, "a": "x".repeat(32_000) }]);
     assert_eq!(code_of_insert(&collection, doc! { "_id": 2, "a": "x".repeat(33_000) }), 17280);
-    // A wildcard index must not leave out what is too long: queries through it would miss the document.
+    // A wildcard index must not omit a long value, since queries through it would miss the document.
     index(&collection, doc! { "key": { "$**": 1 }, "name": "all" });
     assert_eq!(code_of_insert(&collection, doc! { "_id": 3, "b": ["x".repeat(33_000)] }), 17280);
 }
@@ -111,7 +112,7 @@ fn compat_5_strings_are_utf8() {
 }
 
 #[test]
-fn compat_6_there_are_no_text_and_geospatial_indexes() {
+fn compat_6_text_and_geospatial_indexes_are_refused() {
     // COMPAT-6
     for kind in ["text", "2d", "2dsphere"] {
         assert_eq!(
@@ -157,7 +158,7 @@ fn compat_9_index_options_of_other_kinds_are_refused() {
 }
 
 #[test]
-fn compat_10_duplicate_keys_under_a_collation_tell_the_documents_own_values() {
+fn compat_10_a_duplicate_key_error_under_a_collation_holds_the_documents_values() {
     // COMPAT-10
     let store = store();
     let collection = collection(&store);
@@ -170,7 +171,7 @@ fn compat_10_duplicate_keys_under_a_collation_tell_the_documents_own_values() {
 }
 
 #[test]
-fn duplicate_keys_tell_the_element_of_an_array_that_was_there() {
+fn a_duplicate_key_error_holds_the_array_element_that_is_a_duplicate() {
     let store = store();
     let collection = collection(&store);
     index(&collection, doc! { "key": { "a.b": -1, "c": 1 }, "name": "a", "unique": true });
@@ -180,7 +181,7 @@ fn duplicate_keys_tell_the_element_of_an_array_that_was_there() {
     assert_eq!(error.key_pattern, doc! { "a.b": -1, "c": 1 });
 }
 
-/// The error of inserting a document whose key is taken.
+/// The error of inserting a document with a duplicate key.
 fn duplicate(collection: &Collection, document: &DocBuf) -> DuplicateKey {
     let mut report = collection.insert(&[document.as_doc()], true, WriteOptions::default()).unwrap();
     let Some((0, Error::DuplicateKey(error))) = report.errors.pop() else { panic!("no duplicate") };
@@ -195,7 +196,7 @@ fn compat_11_indexes_have_version_2() {
 }
 
 #[test]
-fn compat_12_regular_expressions_are_of_another_engine() {
+fn compat_12_regular_expressions_use_another_engine() {
     // COMPAT-12
     assert_eq!(code_of_filter(doc! { "a": { "$regex": "(a(?R)?b)" } }), 51091);
     let store = store();
@@ -204,7 +205,7 @@ fn compat_12_regular_expressions_are_of_another_engine() {
 }
 
 #[test]
-fn compat_13_there_is_no_javascript() {
+fn compat_13_javascript_is_refused() {
     // COMPAT-13
     assert_eq!(code_of_filter(doc! { "$where": "true" }), code::BAD_VALUE);
     let function = doc! { "$function": { "body": "", "args": Vec::<DocBuf>::new(), "lang": "js" } };
@@ -214,7 +215,7 @@ fn compat_13_there_is_no_javascript() {
 }
 
 #[test]
-fn compat_14_stages_that_are_not_there_say_so() {
+fn compat_14_unsupported_stages_answer_not_implemented() {
     // COMPAT-14
     for stage in [
         "$changeStream",
@@ -233,7 +234,7 @@ fn compat_14_stages_that_are_not_there_say_so() {
 }
 
 #[test]
-fn compat_15_options_of_create_that_are_not_there_say_so() {
+fn compat_15_unsupported_options_of_create_answer_not_implemented() {
     // COMPAT-15
     let store = store();
     for option in ["timeseries", "clusteredIndex", "changeStreamPreAndPostImages", "encryptedFields"] {
@@ -245,7 +246,7 @@ fn compat_15_options_of_create_that_are_not_there_say_so() {
 }
 
 #[test]
-fn compat_16_tombstones_have_an_option_of_their_own() {
+fn compat_16_an_option_sets_the_retention_of_tombstones() {
     // COMPAT-16
     let store = store();
     store.create(&name(), doc! { "tombstoneSeconds": 60 }.as_doc()).unwrap();
@@ -260,7 +261,7 @@ fn compat_17_capped_collections_are_trimmed_after_a_batch() {
     let store = store();
     store.create(&name(), doc! { "capped": true, "size": 512 }.as_doc()).unwrap();
     let collection = collection(&store);
-    // Larger than the whole collection may be, and kept all the same.
+    // The document exceeds the collection's limit. It is kept, since it is the newest.
     insert(&collection, &[doc! { "_id": 9, "a": "x".repeat(2000) }]);
     assert_eq!(collection.count(), 1);
     let small: Vec<DocBuf> = (1..=20).map(|n| doc! { "_id": 100 - n, "a": "y".repeat(50) }).collect();
@@ -268,11 +269,11 @@ fn compat_17_capped_collections_are_trimmed_after_a_batch() {
     let left = ids_in_order(&store, &Find::default());
     assert!(collection.data_bytes() <= 512, "{}", collection.data_bytes());
     assert!(!left.contains(&9) && left.last() == Some(&80), "{left:?}");
-    assert!(left.is_sorted_by(|a, b| a > b), "in the order of insertion: {left:?}");
+    assert!(left.is_sorted_by(|a, b| a > b), "not in the order of insertion: {left:?}");
 }
 
 #[test]
-fn compat_18_explain_names_ways_over_ids() {
+fn compat_18_explain_names_accesses_by_id() {
     // COMPAT-18
     let store = store();
     insert(&collection(&store), &(0..9).map(|n| doc! { "_id": n }).collect::<Vec<_>>());
@@ -289,7 +290,7 @@ fn compat_18_explain_names_ways_over_ids() {
 }
 
 #[test]
-fn compat_19_explain_tells_fewer_statistics() {
+fn compat_19_explain_shows_fewer_statistics() {
     // COMPAT-19
     let store = store();
     insert(&collection(&store), &[doc! { "_id": 1, "a": 1 }]);
@@ -313,7 +314,7 @@ fn compat_19_explain_tells_fewer_statistics() {
 }
 
 #[test]
-fn compat_25_names_at_the_top_do_not_begin_with_a_dollar() {
+fn compat_25_top_level_names_must_not_begin_with_a_dollar() {
     // COMPAT-25
     let store = store();
     let collection = collection(&store);

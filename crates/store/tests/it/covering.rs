@@ -1,4 +1,4 @@
-//! Pipelines that an index answers alone give what they give over the documents.
+//! Pipelines that an index covers return the same as over the documents.
 
 use crate::setup::*;
 use diwan_query::Interrupt;
@@ -8,7 +8,7 @@ use diwan_store::plan::Hint;
 use diwan_value::{DocBuf, DocBuilder, ValueBuf, array, doc};
 use std::sync::Arc;
 
-/// Values of many kinds, none of them an array; `None` is a missing field.
+/// A value of one of many types, but no array; `None` is a missing field.
 fn value(seed: u64) -> Option<ValueBuf> {
     let small = (seed / 16 % 4) as i32;
     let holder = match seed % 11 {
@@ -55,7 +55,7 @@ fn request(bytes: &[u8], hint: Hint) -> Aggregate<'_> {
     Aggregate { pipeline: stages(bytes), hint, scope: Scope::default(), bypass_validation: false }
 }
 
-fn run(store: &Arc<Store>, bytes: &[u8], hint: Hint) -> Vec<String> {
+fn aggregated(store: &Arc<Store>, bytes: &[u8], hint: Hint) -> Vec<String> {
     let mut source = store.aggregate(Some(&name()), "test", &request(bytes, hint)).unwrap();
     let mut found = Vec::new();
     while source.advance(&Interrupt::new()).unwrap() {
@@ -65,7 +65,7 @@ fn run(store: &Arc<Store>, bytes: &[u8], hint: Hint) -> Vec<String> {
     found
 }
 
-/// Whether the plan reads an index and fetches nothing.
+/// Whether the plan scans an index and fetches no documents.
 fn is_covered(store: &Arc<Store>, bytes: &[u8]) -> bool {
     let request = request(bytes, Hint::None);
     let explained =
@@ -75,7 +75,7 @@ fn is_covered(store: &Arc<Store>, bytes: &[u8]) -> bool {
 }
 
 #[test]
-fn pipelines_over_an_index_alone() {
+fn covered_pipelines_return_the_same_as_a_collection_scan() {
     let store = store();
     let collection = collection(&store);
     insert(&collection, &(0..2_000).map(document).collect::<Vec<_>>());
@@ -110,15 +110,15 @@ fn pipelines_over_an_index_alone() {
         for pipeline in pipelines {
             let bytes = pipeline.clone().finish();
             assert_eq!(is_covered(&store, &bytes), expected, "{:?}", stages(&bytes));
-            let found = run(&store, &bytes, Hint::None);
+            let found = aggregated(&store, &bytes, Hint::None);
             assert!(!found.is_empty(), "{:?}", stages(&bytes));
-            assert_eq!(found, run(&store, &bytes, natural()), "{:?}", stages(&bytes));
+            assert_eq!(found, aggregated(&store, &bytes, natural()), "{:?}", stages(&bytes));
         }
     }
 }
 
 #[test]
-fn a_cursor_over_an_index_alone_when_arrays_come() {
+fn a_covered_cursor_fetches_documents_once_the_index_becomes_multikey() {
     let store = store();
     let collection = collection(&store);
     insert(&collection, &(1..=4).map(|n| doc! { "_id": n, "k": "a", "d": n }).collect::<Vec<_>>());

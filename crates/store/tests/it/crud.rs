@@ -1,16 +1,16 @@
-//! Inserts, updates, deletes, and what they leave in the change log.
+//! Inserts, updates and deletes, and their effects on revisions and the change log.
 
 use crate::setup::*;
 use diwan_kv::MemoryEngine;
 use diwan_query::Interrupt;
-use diwan_store::ops::{Aggregate, Count, Delete, Distinct, Find, FindAndModify, Modify, Scope};
+use diwan_store::ops::{Aggregate, Count, Delete, Distinct, Find, FindAndModify, Modify, Scope, Update};
 use diwan_store::plan::Hint;
 use diwan_store::{ChangeKind, Error, RetryRecord, Store, WriteOptions, id_key};
 use diwan_value::{Doc, DocBuf, Value, array, doc};
 use std::sync::Arc;
 
 #[test]
-fn documents_come_back_in_the_order_of_ids_with_the_id_in_front() {
+fn find_returns_documents_in_the_order_of_ids_with_the_id_first() {
     let store = store();
     let collection = collection(&store);
     insert(&collection, &[doc! { "b": 1, "_id": 2 }, doc! { "_id": 1 }, doc! { "x": 1 }]);
@@ -22,7 +22,7 @@ fn documents_come_back_in_the_order_of_ids_with_the_id_in_front() {
 }
 
 #[test]
-fn a_taken_id_is_refused_and_ordered_inserts_stop_there() {
+fn a_duplicate_id_is_refused_and_stops_an_ordered_insert() {
     let store = store();
     let collection = collection(&store);
     let docs = [doc! { "_id": 1 }, doc! { "_id": 1.0 }, doc! { "_id": 2 }];
@@ -39,6 +39,7 @@ fn a_taken_id_is_refused_and_ordered_inserts_stop_there() {
 fn updates_mint_revisions_and_move_their_change_to_the_end_of_the_log() {
     let store = store();
     let collection = collection(&store);
+    collection.keep_history().unwrap();
     insert(&collection, &[doc! { "_id": 1, "n": 0 }, doc! { "_id": 2, "n": 0 }]);
     let first = collection.get(&id_key(Value::Int32(1)).unwrap()).unwrap().unwrap().record().revision();
     assert_eq!(first.generation, 1);
@@ -61,9 +62,10 @@ fn updates_mint_revisions_and_move_their_change_to_the_end_of_the_log() {
 }
 
 #[test]
-fn a_document_that_returns_goes_on_from_its_tombstone() {
+fn an_insert_after_a_delete_follows_the_tombstones_revision() {
     let store = store();
     let collection = collection(&store);
+    collection.keep_history().unwrap();
     insert(&collection, &[doc! { "_id": 1 }]);
     delete(&collection, &doc! { "_id": 1 }, false);
     insert(&collection, &[doc! { "_id": 1, "again": true }]);
@@ -84,7 +86,7 @@ fn an_update_that_changes_nothing_writes_nothing() {
 }
 
 #[test]
-fn upserts_take_the_filters_equalities() {
+fn an_upsert_inserts_the_equalities_of_the_filter() {
     let store = store();
     let collection = collection(&store);
     let updated = update(&collection, &doc! { "_id": 7, "a": 1 }, &doc! { "$set": { "b": 2 } }, false, true);
@@ -93,7 +95,7 @@ fn upserts_take_the_filters_equalities() {
 }
 
 #[test]
-fn find_and_modify_returns_either_side() {
+fn find_and_modify_returns_the_new_or_the_removed_document() {
     let store = store();
     let collection = collection(&store);
     insert(&collection, &[doc! { "_id": 1, "n": 1 }, doc! { "_id": 2, "n": 2 }]);
@@ -119,12 +121,12 @@ fn find_and_modify_returns_either_side() {
 }
 
 #[test]
-fn pipelines_group_and_count() {
+fn pipelines_group_count_and_write() {
     let store = store();
     let collection = collection(&store);
     let docs: Vec<DocBuf> = (0..100).map(|n| doc! { "_id": n, "k": n % 3, "v": n }).collect();
     insert(&collection, &docs);
-    let run = |bytes: Vec<u8>| {
+    let aggregate = |bytes: Vec<u8>| {
         let request = Aggregate {
             pipeline: stages(&bytes),
             hint: Hint::None,
@@ -138,25 +140,27 @@ fn pipelines_group_and_count() {
         }
         found
     };
-    let grouped = run(array![
-        { "$match": { "v": { "$gte": 10 } } },
-        { "$group": { "_id": "$k", "sum": { "$sum": "$v" } } },
-        { "$sort": { "_id": 1 } }
-    ]
-    .finish());
+    let grouped = aggregate(
+        array![
+            { "$match": { "v": { "$gte": 10 } } },
+            { "$group": { "_id": "$k", "sum": { "$sum": "$v" } } },
+            { "$sort": { "_id": 1 } }
+        ]
+        .finish(),
+    );
     assert_eq!(grouped.len(), 3);
     assert_eq!(grouped[0], doc! { "_id": 0, "sum": 1665 });
     let counted =
-        run(array![{ "$match": { "k": 1 } }, { "$group": { "_id": 1, "n": { "$sum": 1 } } }].finish());
+        aggregate(array![{ "$match": { "k": 1 } }, { "$group": { "_id": 1, "n": { "$sum": 1 } } }].finish());
     assert_eq!(counted, [doc! { "_id": 1, "n": 33 }]);
-    assert!(run(array![{ "$match": { "k": 9 } }, { "$count": "n" }].finish()).is_empty());
-    run(array![{ "$match": { "k": 2 } }, { "$out": "copy" }].finish());
+    assert!(aggregate(array![{ "$match": { "k": 9 } }, { "$count": "n" }].finish()).is_empty());
+    aggregate(array![{ "$match": { "k": 2 } }, { "$out": "copy" }].finish());
     let copy = store.collection(&diwan_store::Namespace::new("test", "copy").unwrap()).unwrap().unwrap();
     assert_eq!(copy.count(), 33);
 }
 
 #[test]
-fn counts_and_distinct_values() {
+fn count_and_distinct_enter_arrays() {
     let store = store();
     let collection = collection(&store);
     insert(
@@ -172,7 +176,7 @@ fn counts_and_distinct_values() {
 }
 
 #[test]
-fn capped_collections_forget_the_oldest() {
+fn a_capped_collection_deletes_the_oldest_and_a_tailable_find_continues() {
     let store = store();
     store.create(&name(), doc! { "capped": true, "size": 4096, "max": 3 }.as_doc()).unwrap();
     let collection = collection(&store);
@@ -192,7 +196,7 @@ fn capped_collections_forget_the_oldest() {
 }
 
 #[test]
-fn validators_refuse_with_details() {
+fn a_validator_refuses_unless_it_is_bypassed() {
     let store = store();
     store.create(&name(), doc! { "validator": { "n": { "$gt": 0 } } }.as_doc()).unwrap();
     let collection = collection(&store);
@@ -204,7 +208,7 @@ fn validators_refuse_with_details() {
 }
 
 #[test]
-fn a_reopened_store_knows_counts_sequences_and_retries() {
+fn a_reopened_store_has_its_counts_sequences_and_retry_records() {
     let engine = Arc::new(MemoryEngine::new());
     {
         let store = Store::open(engine.clone()).unwrap();
@@ -224,7 +228,7 @@ fn a_reopened_store_knows_counts_sequences_and_retries() {
 }
 
 #[test]
-fn dropped_names_are_gone_at_once_and_renames_keep_documents() {
+fn rename_keeps_documents_and_drop_takes_effect_at_once() {
     let store = store();
     let old = collection(&store);
     insert(&old, &[doc! { "_id": 1 }]);
@@ -239,7 +243,7 @@ fn dropped_names_are_gone_at_once_and_renames_keep_documents() {
 }
 
 #[test]
-fn an_id_alone_finds_what_equals_it_also_under_a_collation() {
+fn a_filter_of_an_id_matches_equal_ids_also_under_a_collation() {
     let store = store();
     let collection = collection(&store);
     insert(&collection, &[doc! { "_id": 1 }, doc! { "_id": "a" }, doc! { "_id": "b" }]);
@@ -256,4 +260,24 @@ fn an_id_alone_finds_what_equals_it_also_under_a_collation() {
     let long = "x".repeat(20_000);
     assert_eq!(delete(&collection, &doc! { "_id": long }, false), 0);
     assert_eq!(collection.count(), 2);
+}
+
+#[test]
+fn an_upsert_that_meets_a_taken_key_asks_an_index_whether_to_begin_anew() {
+    let store = store();
+    let collection = collection(&store);
+    index(&collection, doc! { "key": { "mail": 1 }, "name": "mail", "unique": true });
+    insert(&collection, &(0..1000).map(|n| doc! { "_id": n, "mail": n, "x": 0 }).collect::<Vec<_>>());
+    let interrupt = Interrupt::new();
+    let (filter, change) = (doc! { "mail": 500, "x": 1 }, doc! { "$set": { "y": 1 } });
+    let request = Update {
+        filter: filter.as_doc(),
+        update: Some(Value::Document(change.as_doc())),
+        upsert: true,
+        scope: Scope { interrupt: interrupt.clone(), ..Scope::default() },
+        ..Update::default()
+    };
+    assert!(matches!(collection.update(&request), Err(Error::DuplicateKey(_))));
+    // Once for the update, once for the question whether the document has come meanwhile.
+    assert_eq!(interrupt.tally().examined().documents, 2);
 }

@@ -1,4 +1,4 @@
-//! An almost full disk: what grows the store is refused, what makes room goes on, and nothing is left half done.
+//! A full disk: writes that grow the store are refused, writes that free space succeed, and none is applied in part.
 
 use crate::setup::{collection, find_ids, index, insert, name};
 use diwan_kv::{FaultEngine, MemoryEngine};
@@ -21,7 +21,7 @@ fn store() -> (Arc<Store>, Full) {
 
 #[track_caller]
 fn assert_full<T>(outcome: diwan_store::Result<T>) {
-    let error = outcome.err().expect("a refusal");
+    let error = outcome.err().expect("an error");
     assert!(error.is_out_of_space(), "{error}");
     assert_eq!(error.to_string(), "available disk space of 1 bytes is less than required minimum of 2");
 }
@@ -36,7 +36,7 @@ fn all(store: &Arc<Store>) -> Vec<i64> {
 }
 
 #[test]
-fn a_full_disk_refuses_growth_and_takes_deletions() {
+fn a_full_disk_refuses_growth_and_accepts_deletions() {
     let (store, engine) = store();
     let things = collection(&store);
     index(&things, doc! { "key": { "n": 1 }, "name": "n" });
@@ -82,7 +82,7 @@ fn a_full_disk_refuses_growth_and_takes_deletions() {
 }
 
 #[test]
-fn a_full_disk_takes_the_deletions_among_edits() {
+fn a_full_disk_accepts_the_deletions_among_edits() {
     let (store, engine) = store();
     let things = store.collection_or_create(&name()).unwrap();
     let edit = |id: &'static str, base: Base, deleted: bool| RevisionEdit {
@@ -94,8 +94,8 @@ fn a_full_disk_takes_the_deletions_among_edits() {
     };
     let first = things.edit_revisions(&[edit("a", Base::New, false)], true).unwrap();
     let RevisionOutcome::Written(revision) = first.outcomes[0] else { panic!("{first:?}") };
-    let noted = |n: i32| doc! { "n": n };
-    things.put_local("checkpoint", noted(1).as_doc(), None).unwrap();
+    let checkpoint = |n: i32| doc! { "n": n };
+    things.put_local("checkpoint", checkpoint(1).as_doc(), None).unwrap();
 
     engine.set_full(true);
     let edits = [edit("a", Base::Leaf(revision), true), edit("b", Base::New, false)];
@@ -105,8 +105,8 @@ fn a_full_disk_takes_the_deletions_among_edits() {
         matches!(&report.outcomes[1], RevisionOutcome::Refused(Error::Engine(error)) if error.is_out_of_space()),
         "{report:?}"
     );
-    assert_full(things.put_local("new", noted(1).as_doc(), None));
-    assert_eq!(things.put_local("checkpoint", noted(2).as_doc(), Some(1)).unwrap().0, 2);
+    assert_full(things.put_local("new", checkpoint(1).as_doc(), None));
+    assert_eq!(things.put_local("checkpoint", checkpoint(2).as_doc(), Some(1)).unwrap().0, 2);
     things.delete_local("checkpoint").unwrap();
     assert_clean(&store);
 
@@ -117,7 +117,7 @@ fn a_full_disk_takes_the_deletions_among_edits() {
 }
 
 #[test]
-fn out_and_merge_on_a_full_disk_leave_their_targets_as_they_were() {
+fn out_and_merge_on_a_full_disk_leave_their_targets_unchanged() {
     let (store, engine) = store();
     let things = collection(&store);
     insert(&things, &[doc! { "_id": 1 }, doc! { "_id": 2 }]);

@@ -1,4 +1,4 @@
-//! Indexes: that they find what a scan finds, and what plans are chosen.
+//! Indexes: queries through them return the same as a scan, and the planner chooses the expected plans.
 
 use crate::setup::*;
 use diwan_query::Interrupt;
@@ -22,7 +22,7 @@ fn winning_stages(store: &Arc<diwan_store::Store>, find: &Find<'_>) -> Vec<Strin
 }
 
 #[test]
-fn equality_and_ranges_go_through_the_index() {
+fn equality_and_ranges_use_the_index() {
     let store = store();
     let collection = collection(&store);
     insert(&collection, &(0..500).map(|n| doc! { "_id": n, "a": n % 50, "b": n }).collect::<Vec<_>>());
@@ -37,7 +37,7 @@ fn equality_and_ranges_go_through_the_index() {
 }
 
 #[test]
-fn of_several_indexes_the_one_that_reads_least_is_taken() {
+fn of_several_indexes_the_planner_chooses_the_one_that_reads_least() {
     let store = store();
     let collection = collection(&store);
     // `a` has two values, `b` ten, `wide` one for each document.
@@ -59,17 +59,17 @@ fn of_several_indexes_the_one_that_reads_least_is_taken() {
         let plan = explained.as_doc().get_doc("queryPlanner").unwrap().get_doc("winningPlan").unwrap();
         plan.get_doc("inputStage").unwrap().get_str("indexName").unwrap().to_owned()
     };
-    // It bounds all that the others do.
+    // The index bounds every field that the others bound.
     assert_eq!(name_of(doc! { "a": 1, "b": 4 }), "ab");
     assert_eq!(name_of(doc! { "a": 1, "b": 4, "_id": { "$gt": 3 } }), "ab");
-    // What is tried: few values of `wide`, many, and many of which few are fetched.
+    // Decided by a trial: few values of `wide`, many values, and many values of which few are fetched.
     assert_eq!(name_of(doc! { "wide": { "$lt": 5 }, "b": 0 }), "wide_b");
     assert_eq!(name_of(doc! { "wide": { "$gte": 0 }, "b": 10, "c": 1 }), "b");
     assert_eq!(name_of(doc! { "wide": { "$gte": 0 }, "b": { "$gt": 9 } }), "b");
 }
 
 #[test]
-fn an_index_gives_the_sort_and_covers_what_it_holds() {
+fn an_index_sorts_and_covers_a_query() {
     let store = store();
     let collection = collection(&store);
     insert(&collection, &(0..100).map(|n| doc! { "_id": n, "a": 99 - n }).collect::<Vec<_>>());
@@ -85,7 +85,7 @@ fn an_index_gives_the_sort_and_covers_what_it_holds() {
     assert_eq!(crate::setup::find(&store, &find), [doc! { "a": 97 }, doc! { "a": 98 }, doc! { "a": 99 }]);
 }
 
-/// The bounds of the scan that a filter is answered by, and how many keys and documents it reads.
+/// The bounds of the scan for a filter, and how many keys and documents it examines.
 fn read_by(store: &Arc<diwan_store::Store>, filter: &DocBuf) -> (String, i64, i64) {
     let find = Find { filter: filter.as_doc(), ..Find::default() };
     let explained = store.explain_find(&name(), &find, None, Verbosity::ExecutionStats).unwrap();
@@ -99,7 +99,7 @@ fn read_by(store: &Arc<diwan_store::Store>, filter: &DocBuf) -> (String, i64, i6
 }
 
 #[test]
-fn an_elem_match_in_another_has_the_bounds_of_arrays() {
+fn a_nested_elem_match_has_the_bounds_of_arrays() {
     let docs =
         [doc! { "_id": 1, "a": [[1, 2], [7]] }, doc! { "_id": 2, "a": [7] }, doc! { "_id": 3, "a": [[1]] }];
     let filters = [
@@ -143,13 +143,13 @@ fn an_elem_match_uses_the_index() {
     read(mango(doc! { "$elemMatch": { "$gt": 49, "$lt": 51 } }), &[100], 2);
     read(mango(doc! { "$elemMatch": { "$or": [{ "$eq": 3 }, { "$eq": 4 }] } }), &[100], 3);
     read(mango(doc! { "$allMatch": { "x": 1 } }), &[101], 1);
-    // Between two numbers there is no array, so that each document has one key.
+    // No array lies between two numbers, so each match has one key.
     read(mango(doc! { "$gt": 48, "$lt": 52 }), &[49, 50, 51], 4);
     read(mango(doc! { "$gte": 99, "$type": "number" }), &[99], 1);
 }
 
 #[test]
-fn comparisons_are_bounded_by_their_type() {
+fn the_bounds_of_a_comparison_end_at_its_type() {
     let store = store();
     let collection = collection(&store);
     let mut docs: Vec<DocBuf> = (0..200).map(|n| doc! { "_id": n }).collect();
@@ -169,7 +169,7 @@ fn comparisons_are_bounded_by_their_type() {
 }
 
 #[test]
-fn presence_uses_an_index_that_lacks_documents() {
+fn exists_uses_a_sparse_or_partial_index() {
     let store = store();
     let collection = collection(&store);
     let mut docs: Vec<DocBuf> = (0..200).map(|n| doc! { "_id": n, "b": n }).collect();
@@ -183,20 +183,20 @@ fn presence_uses_an_index_that_lacks_documents() {
         spec.append_all(options.as_doc());
         index(&collection, spec.finish());
         for filter in [&filter, &mango] {
-            // A selector does not imply a filter of MongoDB's.
+            // A CouchDB selector does not imply a filter of MongoDB.
             let selected = options.as_doc().contains_key("partialFilterExpression") && filter == &mango;
             let (_, keys, documents) = read_by(&store, filter);
             assert!(selected || (keys, documents) == (6, 6), "{options:?}, {filter:?}: {keys}, {documents}");
             assert_eq!(find_ids(&store, filter).len(), 6);
         }
-        // Those without the field are not in it.
+        // The index lacks the documents without the field.
         assert_eq!(find_ids(&store, &doc! { "a": Value::Null }).len(), 201);
         collection.remove_indexes(|_| true).unwrap();
     }
 }
 
 #[test]
-fn a_sort_in_couchdb_order_uses_an_index_while_its_order_is_the_same() {
+fn a_sort_in_couchdbs_order_uses_an_index_only_if_the_orders_agree() {
     let store = store();
     let collection = collection(&store);
     insert(&collection, &(0..20).map(|n| doc! { "_id": n, "a": n, "b": n % 3 }).collect::<Vec<_>>());
@@ -225,12 +225,12 @@ fn a_sort_in_couchdb_order_uses_an_index_while_its_order_is_the_same() {
     insert(&collection, &[doc! { "_id": 50, "a": 1, "b": true }, doc! { "_id": 51, "a": {}, "b": "x" }]);
     let (by_index, ids) = found(all());
     assert_eq!((by_index, ids[0], ids[ids.len() - 1]), (false, 50, 51));
-    // Where only values of the same place in both orders can match, the index still sorts.
+    // If only values that both orders sort alike can match, the index still sorts.
     assert!(found(doc! { "b": { "$gte": 0, "$lt": "a" }, "a": { "$gt": 0, "$lte": "a" } }).0);
 }
 
 #[test]
-fn branches_of_or_are_united() {
+fn an_or_uses_an_index_for_each_branch() {
     let store = store();
     let collection = collection(&store);
     insert(&collection, &(0..100).map(|n| doc! { "_id": n, "a": n, "b": n % 10 }).collect::<Vec<_>>());
@@ -243,7 +243,7 @@ fn branches_of_or_are_united() {
 }
 
 #[test]
-fn unique_indexes_refuse_and_tell_the_key() {
+fn a_unique_index_refuses_duplicates_and_names_the_key() {
     let store = store();
     let collection = collection(&store);
     insert(&collection, &[doc! { "_id": 1, "e": "a" }, doc! { "_id": 2, "e": "b" }]);
@@ -256,7 +256,7 @@ fn unique_indexes_refuse_and_tell_the_key() {
         error.message(),
         "E11000 duplicate key error collection: test.things index: e_1 dup key: { e: \"a\" }"
     );
-    // A key that an update gives up is free for the next document.
+    // A key that an update removes is free for another document.
     update(&collection, &doc! { "_id": 1 }, &doc! { "$set": { "e": "c" } }, false, false);
     insert(&collection, &[doc! { "_id": 3, "e": "a" }]);
     let duplicates =
@@ -267,7 +267,7 @@ fn unique_indexes_refuse_and_tell_the_key() {
 }
 
 #[test]
-fn a_build_beside_writers_misses_nothing() {
+fn a_build_beside_a_writer_misses_no_document() {
     let store = store();
     let collection = collection(&store);
     insert(&collection, &(0..5_000).map(|n| doc! { "_id": n, "a": n }).collect::<Vec<_>>());
@@ -305,7 +305,7 @@ fn a_build_beside_writers_misses_nothing() {
 }
 
 #[test]
-fn a_bad_hint_is_refused() {
+fn a_hint_of_an_unknown_index_is_refused() {
     let store = store();
     collection(&store);
     let find = Find { hint: diwan_store::plan::Hint::Name("none".to_owned()), ..Find::default() };
@@ -327,7 +327,7 @@ fn code_of(outcome: Result<Vec<DocBuf>, Error>) -> i32 {
 }
 
 #[test]
-fn min_and_max_are_a_half_open_part_of_the_hinted_index() {
+fn min_and_max_scan_a_half_open_part_of_the_hinted_index() {
     let store = store();
     let collection = collection(&store);
     let docs: Vec<DocBuf> = (0..16).map(|n| doc! { "_id": n, "a": n / 4, "b": n % 4 }).collect();
@@ -357,7 +357,7 @@ fn min_and_max_are_a_half_open_part_of_the_hinted_index() {
 }
 
 #[test]
-fn return_key_shows_what_documents_were_found_by() {
+fn return_key_returns_the_index_keys_of_the_matches() {
     let store = store();
     let collection = collection(&store);
     insert(&collection, &[doc! { "_id": 1, "a": [5, 6], "b": 2 }, doc! { "_id": 2, "a": 7, "b": 1 }]);
@@ -397,7 +397,7 @@ fn a_hashed_index_refuses_arrays() {
     assert_eq!(find_ids(&store, &doc! { "a.b": Value::Null }), [2]);
 }
 
-/// Values of every kind, arrays among them only where `arrays` says so.
+/// Values of many types, with arrays only if `arrays` is set.
 fn assorted(arrays: bool) -> Vec<DocBuf> {
     let mut values = vec![
         doc! {},
@@ -431,7 +431,7 @@ fn assorted(arrays: bool) -> Vec<DocBuf> {
 }
 
 #[test]
-fn comparisons_of_expr_find_the_same_with_an_index() {
+fn comparisons_in_expr_match_the_same_with_and_without_an_index() {
     for arrays in [false, true] {
         for options in [
             doc! {},
@@ -472,7 +472,7 @@ fn comparisons_of_expr_find_the_same_with_an_index() {
 }
 
 #[test]
-fn a_lookup_with_let_goes_through_the_index() {
+fn a_lookup_with_let_uses_the_index() {
     let store = store();
     let collection = collection(&store);
     insert(&collection, &(0..300).map(|n| doc! { "_id": n, "a": n % 100 }).collect::<Vec<_>>());

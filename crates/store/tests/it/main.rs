@@ -1,4 +1,4 @@
-//! The store through its public operations, on the engine in memory.
+//! Tests of the store through its public operations, mostly on the in-memory engine.
 
 mod ahead;
 mod builds;
@@ -9,7 +9,7 @@ mod crud;
 mod full;
 mod indexes;
 mod metamorphic;
-mod model;
+mod plans;
 mod projections;
 mod races;
 mod random;

@@ -1,4 +1,4 @@
-//! The projections of `find` and `findAndModify` and the stage `$project` show the same of a document.
+//! The projections of `find` and `findAndModify` return the same as the stage `$project`.
 
 use crate::random::Random;
 use crate::setup::*;
@@ -20,7 +20,7 @@ fn expression(random: &mut Random) -> DocBuf {
         5 => {
             doc! { "e": { "$cond": [{ "$isArray": path }, { "$size": { "$ifNull": [path, array![]] } }, "$$v.n"] } }
         }
-        // Fails for what is no number.
+        // Fails for values that are not numbers.
         6 => doc! { "e": { "$abs": path } },
         7 => doc! { "e": { "$literal": 5 } },
         8 => doc! { "e": { "x": path, "y": "$_id" } },
@@ -54,14 +54,14 @@ fn projection(random: &mut Random) -> DocBuf {
     if random.one_in(3) {
         out.append("_id", false);
     }
-    // Neither is empty.
+    // Makes sure that the projection is not empty.
     out.append("q", !excludes);
     out.finish()
 }
 
 type Shown = std::result::Result<Option<DocBuf>, String>;
 
-/// What is shown, or the code of the refusal.
+/// The projected document, or the code of the error.
 fn shown(result: Result<Option<DocBuf>>) -> Shown {
     result.map_err(|error| match error {
         Error::Query(error) => error.code.to_string(),
@@ -128,7 +128,7 @@ fn documents(random: &mut Random, count: i32) -> Vec<DocBuf> {
         .collect()
 }
 
-/// The same in all ways, for every document of the collection.
+/// Compares `find` and `findAndModify` with the stage, for every document of the collection.
 fn compare(store: &Arc<Store>, count: i32, projection: &DocBuf, stage: Doc<'_>) {
     let touch = doc! { "$unset": { "untouched": 1 } };
     for id in 0..count {
@@ -146,7 +146,7 @@ fn compare(store: &Arc<Store>, count: i32, projection: &DocBuf, stage: Doc<'_>) 
 }
 
 #[test]
-fn projections_of_commands_are_those_of_the_stage() {
+fn projections_of_commands_return_the_same_as_the_stage() {
     let mut random = Random::new(3);
     for index in [None, Some(doc! { "key": { "k": 1, "c": 1 }, "name": "i" })] {
         let store = store();
@@ -163,7 +163,7 @@ fn projections_of_commands_are_those_of_the_stage() {
 }
 
 #[test]
-fn operators_of_find_alone_show_what_expressions_compute() {
+fn slice_and_elem_match_projections_return_the_same_as_expressions() {
     let mut random = Random::new(5);
     let store = store();
     insert(&collection(&store), &documents(&mut random, 40));
@@ -192,12 +192,12 @@ fn operators_of_find_alone_show_what_expressions_compute() {
                 fields.sort();
                 fields
             };
-            // Computed fields come last, sliced ones stay where they are.
+            // A computed field is appended, a sliced one keeps its place. So only the sets of fields are compared.
             let expected = sorted(by_stage(&store, id, stage.as_doc()));
             assert_eq!(sorted(by_find(&store, id, &projection, Hint::None)), expected, "{projection:?}");
         }
     }
-    // Of the array's elements the first that matches, beside expressions that see the document.
+    // `$elemMatch` returns the first element that matches. Expressions beside it read the whole document.
     insert(
         &collection(&store),
         &[doc! { "_id": 99, "k": 99, "a": [{ "x": 1 }, { "x": 2, "y": 3 }], "c": 4 }],

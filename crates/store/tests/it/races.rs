@@ -1,4 +1,4 @@
-//! Readers beside those who build and drop indexes.
+//! Readers beside index builds.
 
 use crate::setup::{collection, index, insert, store};
 use diwan_query::Interrupt;
@@ -10,11 +10,11 @@ use diwan_value::{DocBuf, doc};
 use std::sync::Arc;
 
 #[test]
-fn an_index_that_was_incomplete_in_a_view_hides_no_document_from_it() {
+fn a_view_from_before_the_end_of_a_build_does_not_use_the_index() {
     let store = store();
     let things = collection(&store);
     insert(&things, &(0..20_000).map(|id| doc! { "_id": id, "a": id % 4 }).collect::<Vec<DocBuf>>());
-    // A view in the middle of the build, planned when the index is ready.
+    // The view is taken during the build. The query is planned after the index is ready.
     let view = std::thread::scope(|scope| {
         let build = scope.spawn(|| index(&things, doc! { "key": { "a": 1 }, "name": "i" }));
         let view = loop {

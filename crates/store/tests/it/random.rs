@@ -1,12 +1,12 @@
-//! Random numbers and values for tests that compare two ways to one answer. A failure comes back with its seed.
+//! Random numbers, documents and filters for randomized tests. A failure can be repeated with its seed.
 
-use diwan_value::{DocBuf, DocBuilder, Value, doc};
+use diwan_value::{ArrayBuilder, DocBuf, DocBuilder, Value, array, doc};
 
-/// A small generator.
+/// A generator of random numbers, documents and filters.
 pub struct Random(u64);
 
 impl Random {
-    /// The numbers of a seed.
+    /// A generator that depends on the seed only.
     pub fn new(seed: u64) -> Random {
         Random(seed)
     }
@@ -17,24 +17,29 @@ impl Random {
         (self.0 >> 33) % n
     }
 
-    /// True once in `n` times.
+    /// An index below `n`.
+    pub fn index(&mut self, n: usize) -> usize {
+        self.below(n as u64) as usize
+    }
+
+    /// True once in `n` times, on average.
     pub fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }
 
-    /// One of these.
+    /// One of the given values.
     pub fn pick<T: Copy>(&mut self, all: &[T]) -> T {
         all[self.below(all.len() as u64) as usize]
     }
 
-    /// Appends a value of any kind, with arrays in arrays and numbers for names among them.
+    /// Appends a value of a random type. It may have arrays in arrays, and numeric field names.
     pub fn append(&mut self, doc: &mut DocBuilder, name: &str, depth: u32) {
         _ = match self.below(if depth > 0 { 14 } else { 9 }) {
             0 => doc.append(name, Value::Null),
             1 | 2 => doc.append(name, self.below(6) as i32),
             3 => doc.append(name, [0.5, 2.0, f64::NAN, f64::NEG_INFINITY][self.below(4) as usize]),
             4 => doc.append(name, self.below(6) as i64),
-            5 | 6 => doc.append(name, self.pick(&["", "a", "A", "b", "ab"])),
+            5 | 6 => doc.append(name, self.pick(&["", "a", "A", "b", "ab", "b\0"])),
             7 => doc.append(name, self.one_in(2)),
             8 => doc.append(name, Value::DateTime(self.below(4) as i64 - 2)),
             9..=11 => {
@@ -68,14 +73,14 @@ impl Random {
         doc.finish()
     }
 
-    /// A document of one field with a value of any kind.
+    /// A document of one field with a value of a random type.
     pub fn holder(&mut self, name: &str, depth: u32) -> DocBuf {
         let mut doc = DocBuilder::new();
         self.append(&mut doc, name, depth);
         doc.finish()
     }
 
-    /// What a filter asks of one field.
+    /// The operand of a condition on one field of a filter.
     pub fn operand(&mut self, depth: u32) -> DocBuf {
         let operators = [
             "$eq",
@@ -134,7 +139,7 @@ impl Random {
         out.finish()
     }
 
-    /// What one of CouchDB's selectors asks of one field.
+    /// The operand of a condition on one field of a CouchDB selector.
     pub fn selector(&mut self, depth: u32) -> DocBuf {
         let operators = [
             "$eq",
@@ -200,7 +205,54 @@ impl Random {
         out.finish()
     }
 
-    /// What `$elemMatch` asks.
+    /// A filter of up to three conditions.
+    pub fn filter(&mut self) -> DocBuf {
+        let mut all = ArrayBuilder::new();
+        for _ in 0..1 + self.below(3) {
+            all.push(self.condition());
+        }
+        match self.below(6) {
+            0 => doc! { "$or": all },
+            1 => doc! { "$nor": all },
+            2 => doc! { "$or": all, "$and": array![(self.condition())] },
+            3 => self.condition(),
+            _ => doc! { "$and": all },
+        }
+    }
+
+    /// A filter of one condition on a path: an operator, a literal, an `$expr` or one of CouchDB's selectors.
+    fn condition(&mut self) -> DocBuf {
+        let mut out = DocBuilder::new();
+        match self.below(8) {
+            0 => {
+                let operator = self.pick(&["$eq", "$gt", "$gte", "$lt", "$lte", "$ne"]);
+                let path = format!("${}", self.path());
+                let mut call = DocBuilder::new();
+                call.append(operator, array![(path.as_str()), (self.holder("$literal", 1))]);
+                out.append("$expr", call.finish());
+            }
+            1 | 2 => {
+                let mut selector = DocBuilder::new();
+                selector.append(self.path(), self.selector(2));
+                out.append("$mango", selector.finish());
+            }
+            3 => {
+                let path = self.path();
+                self.append(&mut out, path, 2);
+            }
+            _ => drop(out.append(self.path(), self.operand(2))),
+        }
+        out.finish()
+    }
+
+    fn path(&mut self) -> &'static str {
+        self.pick(&[
+            "a", "a", "a", "b", "c", "a.x", "a.x", "a.y", "a.1", "b.0", "b.1", "a.1.x", "a.x.1", "a.0.x",
+            "_id",
+        ])
+    }
+
+    /// The operand of an `$elemMatch`.
     fn element(&mut self, depth: u32) -> DocBuf {
         if self.one_in(2) {
             return self.operand(depth);

@@ -1,4 +1,4 @@
-//! What an index's bounds settle of a filter is what the filter says of the documents.
+//! Index bounds that replace conditions of a filter match the same documents as the filter.
 
 use crate::setup::*;
 use diwan_kv::Direction;
@@ -98,7 +98,7 @@ fn compare(store: &Arc<Store>, things: &Arc<Collection>, filter: &DocBuf) -> usi
 }
 
 fn compare_all(store: &Arc<Store>, things: &Arc<Collection>, holders: &[DocBuf]) {
-    // Some kinds are no operands of comparisons.
+    // Values of these types cannot be operands of comparisons.
     let is_operand = |value: &Value<'_>| !matches!(value, Value::Undefined | Value::Regex { .. });
     let operands: Vec<Value<'_>> =
         holders.iter().filter_map(|holder| holder.as_doc().get("v")).filter(is_operand).collect();
@@ -122,7 +122,7 @@ fn compare_all(store: &Arc<Store>, things: &Arc<Collection>, holders: &[DocBuf])
 }
 
 #[test]
-fn every_comparison_with_every_kind_of_value() {
+fn every_comparison_with_every_type_matches_the_same_through_the_index() {
     let store = store();
     let holders = values();
     let things = things(&store, &holders);
@@ -130,7 +130,7 @@ fn every_comparison_with_every_kind_of_value() {
 }
 
 #[test]
-fn the_same_where_there_are_arrays() {
+fn every_comparison_matches_the_same_through_a_multikey_index() {
     let store = store();
     let holders = values();
     let things = things(&store, &holders);
@@ -146,7 +146,7 @@ fn the_same_where_there_are_arrays() {
 }
 
 #[test]
-fn indexes_that_lack_documents() {
+fn comparisons_with_min_and_max_key_do_not_use_a_sparse_index_that_lacks_matches() {
     let store = store();
     let things = without_index(&store, &values());
     index(&things, doc! { "key": { "b": 1 }, "name": "sparse", "sparse": true });
@@ -167,7 +167,7 @@ fn indexes_that_lack_documents() {
 }
 
 #[test]
-fn a_partial_index_of_text_under_another_collation() {
+fn a_partial_index_on_text_is_not_used_under_another_collation() {
     let store = store();
     let things = collection(&store);
     insert(&things, &["X", "x", "a"].map(|s| doc! { "_id": s, "k": 1, "s": s }));
@@ -179,7 +179,7 @@ fn a_partial_index_of_text_under_another_collation() {
 }
 
 #[test]
-fn a_cursor_when_arrays_come() {
+fn a_cursor_finds_each_document_once_when_the_index_becomes_multikey() {
     let store = store();
     let things = collection(&store);
     insert(&things, &(0..100).map(|id| doc! { "_id": id, "a": id, "b": 1 }).collect::<Vec<DocBuf>>());

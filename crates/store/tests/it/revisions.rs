@@ -1,5 +1,6 @@
-//! Trees of revisions through the collection, beside a naive model and between stores that replicate.
+//! Revision trees in a collection, against a naive model, and between stores that replicate.
 
+use crate::random::Random;
 use crate::setup::{delete, index, update};
 use diwan_kv::MemoryEngine;
 use diwan_store::blob::THIS_EDIT;
@@ -11,16 +12,6 @@ use diwan_value::{Doc, DocBuf, Value, doc};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A small generator, so that a failure comes back with its seed.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 33) % n as u64) as usize
-    }
-}
-
 fn key(name: &str) -> Vec<u8> {
     id_key(Value::String(name)).unwrap()
 }
@@ -29,7 +20,7 @@ fn edit<'a>(id: &'a str, base: Base, deleted: bool, doc: Doc<'a>) -> RevisionEdi
     RevisionEdit { id: Value::String(id), base, deleted, doc, attachments: Vec::new() }
 }
 
-/// Makes one edit and keeps what it supersedes.
+/// Makes one edit, and keeps the body that it supersedes.
 fn one(collection: &Collection, edit: RevisionEdit<'_>) -> RevisionOutcome {
     collection.edit_revisions(&[edit], true).unwrap().outcomes.remove(0)
 }
@@ -48,7 +39,7 @@ fn assert_sound(store: &Store) {
     assert!(report.findings.is_empty(), "{:?}", report.findings.listed);
 }
 
-/// What one store was told of one document.
+/// The revisions of one document that one store has received.
 #[derive(Clone, Default)]
 struct Model {
     parents: BTreeMap<Revision, Option<Revision>>,
@@ -56,7 +47,7 @@ struct Model {
 }
 
 impl Model {
-    fn tell(&mut self, path: &[Revision], deleted: bool, n: i32) {
+    fn add(&mut self, path: &[Revision], deleted: bool, n: i32) {
         for (at, revision) in path.iter().enumerate() {
             let parent = self.parents.entry(*revision).or_insert(None);
             *parent = parent.or(path.get(at + 1).copied());
@@ -100,19 +91,19 @@ impl Replica {
         self.collection = self.store.collection(&Namespace::new("test", "things").unwrap()).unwrap().unwrap();
     }
 
-    /// A write by one client or the other.
+    /// A random write from MongoDB or CouchDB.
     fn write(&mut self, random: &mut Random, name: &str, n: i32) {
         let model = self.models.entry(name.to_owned()).or_default();
         let leaves = model.leaves();
         let live = model.is_live();
         let body = doc! { "n": n };
         let filter = doc! { "_id": name };
-        match random.below(10) {
-            // MongoDB's clients see the winner.
+        match random.index(10) {
+            // Writes from MongoDB change the winner.
             0 | 1 if live => {
                 update(&self.collection, &filter, &doc! { "$set": { "n": n } }, false, false);
                 let new = self.winner(name);
-                self.models.get_mut(name).unwrap().tell(&[new, leaves[0]], false, n);
+                self.models.get_mut(name).unwrap().add(&[new, leaves[0]], false, n);
             }
             2 if live => {
                 assert_eq!(delete(&self.collection, &filter, false), 1);
@@ -121,7 +112,7 @@ impl Replica {
                 for leaf in tree.leaves() {
                     assert!(leaf.deleted);
                     let path = tree.path(&leaf.revision);
-                    model.tell(&path[..path.len().min(2)], true, 0);
+                    model.add(&path[..path.len().min(2)], true, 0);
                 }
             }
             3 if !live => {
@@ -130,7 +121,7 @@ impl Replica {
                 assert_eq!(inserted.unwrap().inserted, 1);
                 let new = self.winner(name);
                 let path: Vec<Revision> = std::iter::once(new).chain(leaves.first().copied()).collect();
-                self.models.get_mut(name).unwrap().tell(&path, false, n);
+                self.models.get_mut(name).unwrap().add(&path, false, n);
             }
             4 => {
                 let outcome = one(&self.collection, edit(name, Base::New, false, body.as_doc()));
@@ -139,24 +130,24 @@ impl Replica {
                 } else {
                     let path: Vec<Revision> =
                         std::iter::once(written(outcome)).chain(leaves.first().copied()).collect();
-                    self.models.get_mut(name).unwrap().tell(&path, false, n);
+                    self.models.get_mut(name).unwrap().add(&path, false, n);
                 }
             }
             _ if !leaves.is_empty() => {
-                let leaf = leaves[random.below(leaves.len())];
-                let deleted = random.below(4) == 0;
-                let body = if deleted && random.below(2) == 0 {
+                let leaf = leaves[random.index(leaves.len())];
+                let deleted = random.index(4) == 0;
+                let body = if deleted && random.index(2) == 0 {
                     doc! {}
                 } else {
                     body
                 };
                 let n = if body.as_doc().is_empty() { 0 } else { n };
-                let keep = random.below(2) == 0;
+                let keep = random.index(2) == 0;
                 let edits = [edit(name, Base::Leaf(leaf), deleted, body.as_doc())];
                 let outcome = self.collection.edit_revisions(&edits, keep).unwrap().outcomes.remove(0);
                 if live {
                     let new = written(outcome);
-                    self.models.get_mut(name).unwrap().tell(&[new, leaf], deleted, n);
+                    self.models.get_mut(name).unwrap().add(&[new, leaf], deleted, n);
                 } else {
                     assert!(matches!(outcome, RevisionOutcome::Conflict), "{outcome:?}");
                 }
@@ -169,7 +160,7 @@ impl Replica {
         self.collection.view().document(&key(name)).unwrap().unwrap().revision
     }
 
-    /// Takes over the leaves of another's document, with as much of their histories as `part` allows.
+    /// Replicates the leaves of a document from another store, each with as many ancestors as `part` allows.
     fn pull(&mut self, from: &Replica, name: &str, mut part: impl FnMut(usize) -> usize) {
         let view = from.collection.view();
         let Some(tree) = view.tree(&key(name)).unwrap() else { return };
@@ -194,7 +185,7 @@ impl Replica {
             };
             assert_eq!(revision, path[0]);
             let n = number(revised.doc.as_doc());
-            self.models.entry(name.to_owned()).or_default().tell(path, revised.deleted, n);
+            self.models.entry(name.to_owned()).or_default().add(path, revised.deleted, n);
         }
     }
 
@@ -235,25 +226,25 @@ fn number(doc: Doc<'_>) -> i32 {
 }
 
 #[test]
-fn stores_that_replicate_in_any_order_come_to_the_same() {
+fn stores_that_replicate_in_any_order_converge() {
     for seed in 1..60 {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let mut replicas = [Replica::new(), Replica::new(), Replica::new()];
         let names = ["a", "b", "c"];
         for n in 1..60 {
-            let name = names[random.below(names.len())];
-            let at = random.below(3);
-            match random.below(8) {
+            let name = names[random.index(names.len())];
+            let at = random.index(3);
+            match random.index(8) {
                 0..=4 => replicas[at].write(&mut random, name, n),
                 5 | 6 => {
-                    let other = (at + 1 + random.below(2)) % 3;
+                    let other = (at + 1 + random.index(2)) % 3;
                     let (one, two) = pair(&mut replicas, at, other);
-                    one.pull(two, name, |whole| match random.below(3) {
-                        0 => 1 + random.below(whole),
+                    one.pull(two, name, |whole| match random.index(3) {
+                        0 => 1 + random.index(whole),
                         _ => whole,
                     });
                 }
-                _ if random.below(2) == 0 => replicas[at].restart(),
+                _ if random.index(2) == 0 => replicas[at].restart(),
                 _ => {
                     replicas[at].collection.compact_bodies().unwrap();
                 }
@@ -306,14 +297,14 @@ fn an_edit_must_follow_a_leaf() {
         let outcome = one(&things, edit("x", Base::Leaf(stale), false, one_doc.as_doc()));
         assert!(matches!(outcome, RevisionOutcome::Conflict));
     }
-    // What was superseded can be read until it is compacted away.
+    // A superseded body can be read until it is compacted.
     let view = things.view();
     let old = view.revision(&key("x"), first).unwrap().unwrap();
     assert_eq!(old.doc, doc! { "_id": "x", "n": 1 });
     assert_eq!(things.compact_bodies().unwrap(), 1);
     assert!(things.view().revision(&key("x"), first).unwrap().is_none());
     assert_eq!(things.view().document(&key("x")).unwrap().unwrap().revision, second);
-    // Deleted, and made anew without naming the deletion.
+    // The document is deleted, and then inserted without naming the deletion.
     let why = doc! { "why": "sold" };
     let third = written(one(&things, edit("x", Base::Leaf(second), true, why.as_doc())));
     let gone = things.view().document(&key("x")).unwrap().unwrap();
@@ -330,14 +321,14 @@ fn an_edit_must_follow_a_leaf() {
 }
 
 #[test]
-fn edits_of_one_call_are_each_for_themselves() {
+fn each_edit_of_a_call_succeeds_or_fails_on_its_own() {
     let (store, things) = setup();
     index(&things, doc! { "key": { "n": 1 }, "name": "n", "unique": true });
     let bodies: Vec<DocBuf> = (0..2500).map(|n| doc! { "n": n }).collect();
     let ids: Vec<String> = (0..2500).map(|n| format!("{n:05}")).collect();
     let mut edits: Vec<RevisionEdit<'_>> =
         ids.iter().zip(&bodies).map(|(id, body)| edit(id, Base::New, false, body.as_doc())).collect();
-    // The same document twice, a key that is taken, an `_id` that cannot be, a history that cannot be.
+    // The same document twice, a duplicate key, a contradicting `_id`, an impossible history.
     let taken = doc! { "n": 5 };
     let other = doc! { "_id": "other" };
     let first = Revision::first(doc! { "_id": "00003", "n": 3 }.as_doc());
@@ -359,7 +350,7 @@ fn edits_of_one_call_are_each_for_themselves() {
 }
 
 #[test]
-fn what_json_cannot_tell_apart_keeps_its_type() {
+fn numbers_that_json_cannot_distinguish_keep_their_types() {
     let (_store, things) = setup();
     let stored = doc! { "_id": "x", "long": 5i64, "double": 2.0, "n": 1 };
     things.insert(&[stored.as_doc()], true, WriteOptions::default()).unwrap();
@@ -371,7 +362,7 @@ fn what_json_cannot_tell_apart_keeps_its_type() {
 }
 
 #[test]
-fn the_limit_cuts_the_oldest_of_each_branch() {
+fn the_revision_limit_removes_the_oldest_of_each_branch() {
     let (store, things) = setup();
     let body = |n: i32| doc! { "n": n };
     let mut revision = written(one(&things, edit("x", Base::New, false, body(0).as_doc())));
@@ -391,7 +382,7 @@ fn the_limit_cuts_the_oldest_of_each_branch() {
             assert_sound(&store);
         }
         assert_eq!(length(revision), limit as usize);
-        // With a branch beside it, that is cut on its own.
+        // With another branch, each branch is limited on its own.
         let graft =
             Base::Graft { revision: Revision { generation: 2, hash: [9; 16] }, ancestors: vec![[8; 16]] };
         one(&things, edit("x", graft, false, body(1).as_doc()));
@@ -405,7 +396,7 @@ fn the_limit_cuts_the_oldest_of_each_branch() {
 }
 
 #[test]
-fn purged_revisions_were_never_there() {
+fn purge_removes_revisions_without_a_trace() {
     let (store, things) = setup();
     index(&things, doc! { "key": { "n": 1 }, "name": "n", "unique": true });
     let (one_doc, two) = (doc! { "n": 1 }, doc! { "n": 2 });
@@ -434,7 +425,7 @@ fn purged_revisions_were_never_there() {
         .unwrap();
     assert_eq!(kinds, [ChangeKind::Purge]);
     assert_sound(&store);
-    // The document begins anew.
+    // The document starts again with a first revision.
     let again = written(one(&things, edit("x", Base::New, false, one_doc.as_doc())));
     assert_eq!(again, first);
     assert_eq!(things.view().tree(&key("x")).unwrap().unwrap().len(), 1);
@@ -451,7 +442,7 @@ fn ids_of_any_type_survive_their_deletion() {
         let gone = things.view().document(&id_key(id).unwrap()).unwrap().unwrap();
         assert!(gone.deleted);
         assert_eq!(gone.doc, body);
-        // The same revision over HTTP.
+        // An edit over HTTP would give the same revision.
         let parent = Revision::first(body.as_doc());
         assert_eq!(gone.revision, parent.child(None));
     }
@@ -460,7 +451,7 @@ fn ids_of_any_type_survive_their_deletion() {
 }
 
 #[test]
-fn local_documents_and_settings_come_back() {
+fn local_documents_and_settings_survive_a_restart() {
     let engine = Arc::new(MemoryEngine::new());
     let name = Namespace::new("test", "things").unwrap();
     {
@@ -502,7 +493,7 @@ fn local_documents_and_settings_come_back() {
 }
 
 #[test]
-fn attachments_stay_with_the_bodies_that_have_them() {
+fn each_body_keeps_its_own_attachments() {
     use std::io::Write;
     let (store, things) = setup();
     let mut upload = things.blob_writer(diwan_store::blob::BlobSource::Plain).unwrap();
@@ -514,12 +505,12 @@ fn attachments_stay_with_the_bodies_that_have_them() {
         written(one(&things, attached(Base::New, vec![blob.attachment("a", "text/plain", THIS_EDIT)])));
     assert_ne!(first, Revision::first(doc! { "_id": "x", "n": 1 }.as_doc()));
     assert_eq!(things.get(&key("x")).unwrap().unwrap().record().revision(), first);
-    // MongoDB's clients do not see attachments, and keep them.
+    // A write from MongoDB keeps the attachments.
     update(&things, &doc! { "_id": "x" }, &doc! { "$set": { "n": 2 } }, false, false);
     let now = things.view().document(&key("x")).unwrap().unwrap();
     assert_eq!((now.attachments.len(), now.attachments[0].revpos), (1, 1));
     assert_sound(&store);
-    // A superseded body keeps its own.
+    // A superseded body keeps its attachments.
     let third = written(one(&things, attached(Base::Leaf(now.revision), Vec::new())));
     assert_sound(&store);
     let old = things.view().revision(&key("x"), now.revision).unwrap().unwrap();
@@ -527,7 +518,7 @@ fn attachments_stay_with_the_bodies_that_have_them() {
     assert!(things.view().document(&key("x")).unwrap().unwrap().attachments.is_empty());
     things.compact_bodies().unwrap();
     assert_sound(&store);
-    // One that loses against another branch, too.
+    // A body that loses against another branch also keeps its attachments.
     let graft = Base::Graft { revision: Revision { generation: 9, hash: [9; 16] }, ancestors: Vec::new() };
     let ninth = written(one(&things, attached(graft, vec![blob.attachment("b", "text/plain", THIS_EDIT)])));
     assert_eq!(things.view().document(&key("x")).unwrap().unwrap().attachments[0].revpos, 9);

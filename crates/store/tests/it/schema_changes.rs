@@ -1,4 +1,4 @@
-//! Changes of the schema beside writes and beside each other: what each pair must leave behind.
+//! Schema changes beside writes and beside each other: the invariants of each pair.
 
 use crate::setup::{collection, index, insert, name, store, try_find, update};
 use diwan_query::pipeline::DocSource;
@@ -41,7 +41,7 @@ fn code_of(error: &Error) -> i32 {
     }
 }
 
-/// Runs the closures side by side.
+/// Runs the closures concurrently.
 fn together(work: &[&(dyn Fn() + Sync)]) {
     let barrier = Barrier::new(work.len());
     std::thread::scope(|scope| {
@@ -55,7 +55,7 @@ fn together(work: &[&(dyn Fn() + Sync)]) {
     });
 }
 
-/// Runs `write` again and again until `change` has ended; gives the outcome of `change`.
+/// Runs `write` repeatedly until `change` has ended. Returns the outcome of `change`.
 fn beside<T: Send>(write: impl Fn(usize) + Sync, change: impl FnOnce() -> T + Send) -> T {
     let ended = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -112,7 +112,7 @@ fn a_unique_build_holds_the_survivors_of_duplicates_that_are_resolved_meanwhile(
         let store = store();
         let things = collection(&store);
         insert(&things, &(0..300).map(|n| doc! { "_id": n, "u": n }).collect::<Vec<_>>());
-        // Pairs of duplicates, the other one late in the walk.
+        // Pairs of duplicates. The walk reaches the second of each pair late.
         insert(&things, &(0..50).map(|n| doc! { "_id": 1000 + n, "u": n }).collect::<Vec<_>>());
         let step = AtomicUsize::new(0);
         let resolve = |_| {
@@ -208,7 +208,7 @@ fn drops_beside_creations_and_builds_leave_nothing_behind() {
 }
 
 #[test]
-fn an_insert_beside_a_drop_creates_the_collection_anew() {
+fn inserts_beside_drops_create_the_collection_again() {
     let store = store();
     let inserted = beside(
         |_| {
@@ -339,7 +339,7 @@ fn a_capped_collection_of_one_document_is_never_empty_after_an_insert() {
 }
 
 #[test]
-fn a_change_of_an_index_while_it_is_built_keeps_it_multikey() {
+fn modifying_an_index_during_its_build_keeps_it_multikey() {
     for round in 0..20 {
         let store = store();
         let things = collection(&store);
@@ -360,7 +360,7 @@ fn a_change_of_an_index_while_it_is_built_keeps_it_multikey() {
 }
 
 #[test]
-fn of_two_simultaneous_changes_of_options_neither_is_lost() {
+fn concurrent_changes_of_options_are_all_kept() {
     for round in 0..200 {
         let store = store();
         let things = collection(&store);
@@ -388,7 +388,7 @@ fn of_two_simultaneous_changes_of_options_neither_is_lost() {
 }
 
 #[test]
-fn a_change_of_a_view_beside_its_drop_does_not_bring_it_back() {
+fn modifying_a_view_beside_its_drop_does_not_restore_it() {
     for round in 0..200 {
         let store = store();
         store.create(&named("v"), doc! { "viewOn": "a", "pipeline": [] }.as_doc()).unwrap();
@@ -416,7 +416,7 @@ fn renaming_over_a_view_is_refused() {
 }
 
 #[test]
-fn a_read_through_the_handle_of_a_dropped_collection_finds_nothing() {
+fn a_handle_on_a_dropped_collection_reads_nothing_and_refuses_writes() {
     let store = store();
     let things = collection(&store);
     insert(&things, &[doc! { "_id": 1, "a": array![1] }]);

@@ -1,8 +1,9 @@
-//! Changes of the schema beside each other and beside writes of both kinds, by random threads, against a simple model.
+//! Random schema changes and writes on several threads, against a simple model.
 //!
-//! Each round draws which kinds of operation meet, runs some threads of them, and then compares: the store is consistent; no
-//! document is in two collections; each acknowledged insert is there unless an operation that takes documents away ended
-//! after it began; every name still works; a restart changes nothing. `DIWAN_STRESS_ROUNDS` sets the number of rounds.
+//! Each round draws the kinds of operations, runs them on some threads, and then checks: the store is consistent; no
+//! document is in two collections; each acknowledged insert is present, unless an operation that removes documents
+//! ended after the insert began; every name works; a restart changes nothing. `DIWAN_STRESS_ROUNDS` sets the number of
+//! rounds, `DIWAN_STRESS_SEED` the seed.
 
 use diwan_kv::{ContractEngine, Engine, FjallEngine, MemoryEngine, Options};
 use diwan_query::Interrupt;
@@ -18,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-/// Rounds on one store before the next one begins.
+/// The number of rounds after which the database is dropped.
 const ROUNDS_A_STORE: usize = 10;
 const THREADS: usize = 4;
 const OPERATIONS: usize = 25;
@@ -66,20 +67,20 @@ const CHANGES: [Kind; 13] = [
 ];
 
 impl Kind {
-    /// Whether documents may be gone afterwards that nobody deleted one by one.
-    fn takes_away(self) -> bool {
+    /// Whether the operation may remove documents that were not deleted one by one.
+    fn removes_documents(self) -> bool {
         matches!(self, Kind::RenameOver | Kind::Drop | Kind::DropDatabase | Kind::Out)
     }
 }
 
-/// What is remembered of the operations of a store's life.
+/// The effects of all operations on a store.
 #[derive(Default)]
 struct Model {
-    /// Acknowledged documents, and when their insert began.
+    /// The acknowledged documents, with the time at which their insert began.
     inserted: BTreeMap<i64, u64>,
     /// Documents whose deletion began.
     deleted: BTreeSet<i64>,
-    /// When the last operation ended that takes documents away.
+    /// The time at which the last operation that removes documents ended.
     cleared: u64,
 }
 
@@ -105,8 +106,8 @@ fn namespace(name: &str) -> Namespace {
     Namespace::new("test", name).unwrap()
 }
 
-/// A schema change may be refused: names are missing or taken, keys are duplicates, an index or collection went. Anything
-/// else is a fault.
+/// Accepts success and the errors that concurrent schema changes may cause: missing or existing names, duplicate keys,
+/// dropped indexes and collections. Any other error fails the test.
 fn allow(outcome: Result<(), Error>) {
     const REFUSED: [i32; 14] = [20, 26, 27, 48, 67, 85, 86, 125, 166, 171, 175, 276, 11000, 17152];
     match outcome {
@@ -138,12 +139,12 @@ impl Worker<'_> {
         (id, doc.finish())
     }
 
-    /// A document that may be there.
+    /// The id of a document that may exist.
     fn some_id(&mut self) -> i64 {
         self.random.i64(0..=self.next_id.load(Ordering::SeqCst))
     }
 
-    fn run(&mut self, kind: Kind) {
+    fn execute(&mut self, kind: Kind) {
         let name = self.name();
         match kind {
             Kind::Insert => self.insert(&name),
@@ -213,7 +214,7 @@ impl Worker<'_> {
             change => {
                 let outcome = self.change(change, &name);
                 allow(outcome);
-                if change.takes_away() {
+                if change.removes_documents() {
                     self.model.cleared = self.tick();
                 }
             }
@@ -235,7 +236,7 @@ impl Worker<'_> {
         }
     }
 
-    /// An insert as the HTTP face makes it.
+    /// An insert from CouchDB.
     fn revise(&mut self, name: &Namespace) {
         let Some(Entry::Collection(collection)) = self.store.entry(name) else { return };
         let (id, doc) = self.document();
@@ -322,7 +323,7 @@ impl Worker<'_> {
                 while source.advance(&Interrupt::new())? {}
                 Ok(())
             }
-            write => panic!("{write:?} is no change of the schema"),
+            write => panic!("{write:?} is not a schema change"),
         }
     }
 
@@ -378,10 +379,10 @@ fn verify(store: &Arc<Store>, model: &Model, context: &str) {
         for doc in documents(store, &name) {
             let id = doc.as_doc().get("_id").and_then(Value::as_i64_exact).unwrap();
             let twice = found.insert(id, name.clone());
-            // $out copies.
+            // `$out` copies documents, so a document may be in two collections after it.
             assert!(twice.is_none() || model.cleared > 0, "{context}: {id} is in {twice:?} and {name}");
             let key = format!("{:?}", doc.as_doc().get("u"));
-            assert!(keys.insert(key) || !unique, "{context}: a unique key of {name} is there twice");
+            assert!(keys.insert(key) || !unique, "{context}: {name} has a unique key twice");
         }
     }
     for (id, begun) in &model.inserted {
@@ -390,7 +391,8 @@ fn verify(store: &Arc<Store>, model: &Model, context: &str) {
     }
 }
 
-/// The kinds of operation that meet in a round: each pair of changes, and of a change and writes, comes up.
+/// Draws the kinds of operations of a round. Over many rounds every pair of schema changes, and every pair of a schema
+/// change and a write, occurs.
 fn draw(random: &mut fastrand::Rng) -> Vec<Kind> {
     let mut kinds = vec![CHANGES[random.usize(..CHANGES.len())]];
     match random.u8(..3) {
@@ -403,7 +405,7 @@ fn draw(random: &mut fastrand::Rng) -> Vec<Kind> {
     kinds
 }
 
-fn run(rounds: usize, open: &dyn Fn() -> Arc<dyn Engine>, reopens: bool, seed: u64) {
+fn stress(rounds: usize, open: &dyn Fn() -> Arc<dyn Engine>, reopens: bool, seed: u64) {
     let mut random = fastrand::Rng::with_seed(seed);
     let (next_id, clock) = (AtomicI64::new(0), AtomicU64::new(1));
     let mut store = Store::open(open()).unwrap();
@@ -421,7 +423,7 @@ fn run(rounds: usize, open: &dyn Fn() -> Arc<dyn Engine>, reopens: bool, seed: u
                         let mut worker = Worker { store, random, next_id, clock, model: Model::default() };
                         for _ in 0..OPERATIONS {
                             let kind = kinds[worker.random.usize(..kinds.len())];
-                            worker.run(kind);
+                            worker.execute(kind);
                         }
                         worker.model
                     })
@@ -464,7 +466,7 @@ fn seed() -> u64 {
 
 #[test]
 fn schema_changes_beside_writes_lose_nothing_in_memory() {
-    run(rounds(60), &|| Arc::new(ContractEngine::new(MemoryEngine::new())), false, seed());
+    stress(rounds(60), &|| Arc::new(ContractEngine::new(MemoryEngine::new())), false, seed());
 }
 
 #[test]
@@ -473,5 +475,5 @@ fn schema_changes_beside_writes_lose_nothing_on_disk() {
     let open = || -> Arc<dyn Engine> {
         Arc::new(ContractEngine::new(FjallEngine::open(directory.path(), &Options::default()).unwrap()))
     };
-    run(rounds(30), &open, true, seed() + 1);
+    stress(rounds(30), &open, true, seed() + 1);
 }

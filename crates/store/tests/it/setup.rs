@@ -1,9 +1,9 @@
-//! A store to test, and short ways to ask it.
+//! Stores for tests, and helpers that run operations on them.
 
 use diwan_kv::MemoryEngine;
 use diwan_query::Interrupt;
 use diwan_store::ops::{Delete, Find, Update, Updated};
-use diwan_store::{BuildProgress, Collection, IndexSpec, Namespace, Result, Store, WriteOptions};
+use diwan_store::{BuildProgress, Collection, Error, IndexSpec, Namespace, Result, Store, WriteOptions};
 use diwan_value::{Array, Doc, DocBuf, Value};
 use std::sync::Arc;
 
@@ -52,6 +52,18 @@ pub fn find_ids(store: &Arc<Store>, filter: &DocBuf) -> Vec<i64> {
         .collect();
     ids.sort_unstable();
     ids
+}
+
+/// Whether an insert was refused because an index cannot hold the document.
+pub fn is_refused_by_index(error: &Error) -> bool {
+    const REASONS: [&str; 4] = [
+        "parallel arrays",
+        "hashed indexes do not currently support array values",
+        "duplicate key",
+        "Ambiguous field name found in array",
+    ];
+    let message = error.to_string();
+    REASONS.iter().any(|reason| message.contains(reason))
 }
 
 pub fn update(

@@ -1,8 +1,10 @@
-//! The tree as it is stored: the winner and its ancestors have keys of their own, the other branches lie together.
+//! The stored form of a tree. The winner and its ancestors have keys of their own; all other branches are encoded under
+//! one key.
 //!
-//! Encoded, for each leaf but the winner: its generation; flags (1 a deletion, 2 the branch grows from a revision that
-//! is on the winner's path or a branch before it); the number of hashes; the hashes, newest first, down to where the
-//! branch begins, and then, with flag 2, that of the revision it grows from. Numbers as [`write_number`] writes them.
+//! Encoded form, for each leaf but the winner: its generation; flags (1: a deletion, 2: the branch forks from a
+//! revision on the winner's path or on an earlier branch); the number of hashes; the hashes, newest first, down to the
+//! first revision of the branch, and with flag 2 also the hash of the revision that it forks from. Numbers are encoded
+//! by [`write_number`].
 
 use super::{Leaf, Merge, RevisionTree};
 use crate::error::{Error, Result};
@@ -14,14 +16,14 @@ const DELETED: u8 = 1;
 const ATTACHED: u8 = 2;
 
 impl RevisionTree {
-    /// The tree of one path: the winner and the hashes before it, newest first.
+    /// A tree of one path: the winner and the hashes of its ancestors, newest first.
     pub fn of_path(winner: Leaf, ancestors: &[[u8; 16]]) -> RevisionTree {
         let mut tree = RevisionTree::new();
         tree.merge(winner.revision, winner.deleted, ancestors);
         tree
     }
 
-    /// All branches but the winner's; nothing if there is no other.
+    /// Encodes all branches except the winner's; `None` if there is no other.
     pub fn encode_branches(&self) -> Option<Vec<u8>> {
         let leaves = self.leaves();
         let (winner, others) = leaves.split_first()?;

@@ -1,19 +1,21 @@
-//! Revisions: a generation and a hash, minted by every write.
+//! Revisions: a generation and a hash. Every write mints one. The [`tree`] holds all revisions of a document.
 //!
-//! The hash depends on the parent revision, on whether the document is deleted, on its bytes and on its attachments, so
-//! that the same edit of the same parent gives the same revision on every server. A first revision is never stored: it is computed
-//! from the document when somebody asks. Revisions made elsewhere may have a short text in place of the hash.
+//! The hash depends on the parent revision, on whether the document is deleted, on its bytes and on its attachments. So
+//! the same edit of the same parent gives the same revision on every server. A first revision is not stored: it is
+//! computed from the document when it is needed. Revisions of other servers may have a short text in place of the hash.
+
+pub mod tree;
 
 use crate::blob::attachment;
 use diwan_value::{Doc, json};
 use std::fmt;
 
-/// One revision of a document. Ordered as conflicts are won: by generation, then by hash.
+/// One revision of a document. The order decides which of two conflicting revisions wins: by generation, then by hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision {
-    /// How many edits led here, from 1.
+    /// How many edits led to this revision, itself included.
     pub generation: u32,
-    /// 128 bits that identify the edit: a hash, or the text of another server or a human ([`json::parse_hash`]).
+    /// 128 bits that identify the edit: a hash, or a short text of another server or a user ([`json::parse_hash`]).
     pub hash: [u8; 16],
 }
 
@@ -28,7 +30,7 @@ impl Revision {
         Revision::mint(Some(self), doc.is_none(), doc, &[])
     }
 
-    /// The revision of an edit: `attachments` is their list as it is stored, empty if there are none.
+    /// The revision of an edit. `attachments` is their encoded list, empty if there are none.
     pub(crate) fn mint(
         parent: Option<&Revision>,
         deleted: bool,
@@ -39,7 +41,8 @@ impl Revision {
         Revision { generation, hash: hash(parent, deleted, doc, attachments) }
     }
 
-    /// Reads the form that [`fmt::Display`] writes: the generation, a hyphen, and 32 hexadecimal digits or a short text.
+    /// Parses the form that [`fmt::Display`] writes: the generation, a hyphen, and 32 hexadecimal digits or a short
+    /// text.
     pub fn parse(text: &str) -> Option<Revision> {
         let (generation, hash) = text.split_once('-')?;
         if !generation.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -70,7 +73,7 @@ impl Revision {
 
 /// The first 128 bits of BLAKE3 over: the parent's generation (4 bytes, big-endian, 0 for none) and hash, one byte
 /// that is 1 for a deletion, the document's bytes if there are any, and for each attachment its name, a zero and the
-/// digest of what is stored of it.
+/// digest of its stored bytes.
 fn hash(parent: Option<&Revision>, deleted: bool, doc: Option<Doc<'_>>, attachments: &[u8]) -> [u8; 16] {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&parent.map_or(0, |parent| parent.generation).to_be_bytes());
@@ -80,7 +83,7 @@ fn hash(parent: Option<&Revision>, deleted: bool, doc: Option<Doc<'_>>, attachme
         hasher.update(doc.as_bytes());
     }
     if !attachments.is_empty() {
-        // A list that does not read has no attachments to tell of; the check finds it.
+        // A damaged list counts as empty here. `diwan check` reports it.
         for attached in attachment::decode(attachments).unwrap_or_default() {
             hasher.update(attached.name.as_bytes());
             hasher.update(&[0]);
@@ -117,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn revisions_are_read_as_they_are_written() {
+    fn parse_inverts_display_and_refuses_other_texts() {
         let revision = Revision::first(doc! { "_id": 1 }.as_doc()).child(None);
         assert_eq!(Revision::parse(&revision.to_string()), Some(revision));
         let hash = "0123456789abcdef0123456789abcdef";

@@ -1,12 +1,13 @@
-//! The tree of a document's revisions: pure, in memory, of one document at a time.
+//! The revision tree of one document, in memory. It does no I/O.
 //!
-//! A revision knows its parent, or that none is known: histories come in pieces (a replicator sends the newest part,
-//! old parts are cut off), so there may be several roots. A revision that is nobody's parent is a leaf, and is the only
-//! kind that can be edited. Merging a history adds what is new of it; when all that was told is consistent, the order in
-//! which histories arrive does not matter. Where two histories name different parents of one revision, which no server
-//! that computes its revisions does, the first stands.
+//! Each revision has its parent, unless the parent is unknown: histories arrive in parts (a replicator sends the newest
+//! revisions, and old ones are stemmed), so a tree may have several roots. A revision without children is a leaf. Only
+//! leaves can be edited. Merging a history adds its new revisions. If all histories are consistent, the order of the
+//! merges does not matter. If two histories give one revision different parents, the first parent stays; no server that
+//! computes its revisions sends such histories.
 //!
-//! Winner: of the leaves that are no deletions, else of all, the one with the greatest generation, then hash.
+//! The winner is the leaf with the greatest generation, then hash, among the leaves that are no deletions. If all
+//! leaves are deletions, it is chosen among all.
 
 mod codec;
 #[cfg(test)]
@@ -18,9 +19,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A revision without children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Leaf {
-    /// Which one.
+    /// The revision.
     pub revision: Revision,
-    /// Whether it is a deletion.
+    /// Whether the revision is a deletion.
     pub deleted: bool,
 }
 
@@ -28,44 +29,44 @@ pub struct Leaf {
 struct Node {
     parent: Option<[u8; 16]>,
     children: u32,
-    /// Whether it is a deletion; known of leaves and of what was a leaf here.
+    /// Whether the revision is a deletion. Known only for revisions that are or were leaves here.
     deleted: bool,
 }
 
-/// What is known of a document's revisions.
+/// The known revisions of a document.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RevisionTree {
     nodes: BTreeMap<Revision, Node>,
 }
 
-/// What a merge did.
+/// The effect of a merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Merge {
-    /// Nothing: all of it was known.
+    /// None: the revision and its ancestors were known.
     Known,
-    /// The revision was known, but not all that came before it.
+    /// The revision was known, but some of its ancestors were not.
     Extended,
     /// The revision is a new leaf.
     Added,
 }
 
 impl RevisionTree {
-    /// A tree of nothing.
+    /// An empty tree.
     pub fn new() -> RevisionTree {
         RevisionTree::default()
     }
 
-    /// Whether there is no revision.
+    /// Whether the tree has no revision.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// How many revisions there are.
+    /// The number of revisions.
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Whether the revision is known, as a leaf or not.
+    /// Whether the tree holds the revision, as a leaf or as an ancestor.
     pub fn contains(&self, revision: &Revision) -> bool {
         self.nodes.contains_key(revision)
     }
@@ -76,7 +77,7 @@ impl RevisionTree {
         Some(Leaf { revision: *revision, deleted: node.deleted })
     }
 
-    /// All leaves, the winner first, each before those it wins against.
+    /// All leaves. The winner is the first; each leaf precedes those that it wins against.
     pub fn leaves(&self) -> Vec<Leaf> {
         let mut leaves: Vec<Leaf> = self.each_leaf().collect();
         leaves.sort_by_key(|leaf| std::cmp::Reverse(rank(leaf)));
@@ -95,17 +96,17 @@ impl RevisionTree {
         self.each_leaf().max_by_key(rank)
     }
 
-    /// The leaves that are no deletions, without the winner, in the order of [`RevisionTree::leaves`].
+    /// The leaves except the winner that are no deletions, in the order of [`RevisionTree::leaves`].
     pub fn conflicts(&self) -> Vec<Revision> {
         self.leaves().iter().skip(1).filter(|leaf| !leaf.deleted).map(|leaf| leaf.revision).collect()
     }
 
-    /// The deletions among the leaves, without the winner, in the order of [`RevisionTree::leaves`].
+    /// The leaves except the winner that are deletions, in the order of [`RevisionTree::leaves`].
     pub fn deleted_conflicts(&self) -> Vec<Revision> {
         self.leaves().iter().skip(1).filter(|leaf| leaf.deleted).map(|leaf| leaf.revision).collect()
     }
 
-    /// The revision and those that led to it, newest first, as far as they are known; empty if it is not.
+    /// The revision and its known ancestors, newest first; empty if the revision is unknown.
     pub fn path(&self, revision: &Revision) -> Vec<Revision> {
         let mut path = Vec::new();
         let mut next = Some(*revision);
@@ -118,7 +119,8 @@ impl RevisionTree {
         path
     }
 
-    /// The leaves that the revision led to, in the order of [`RevisionTree::leaves`]; itself, if it is one.
+    /// The leaves that descend from the revision, in the order of [`RevisionTree::leaves`]. Includes itself if it is a
+    /// leaf.
     pub fn leaves_of(&self, revision: &Revision) -> Vec<Leaf> {
         let mut leaves = self.leaves();
         leaves.retain(|leaf| self.descends(&leaf.revision, revision));
@@ -136,8 +138,8 @@ impl RevisionTree {
         false
     }
 
-    /// Merges a history: a revision and the hashes of those before it, newest first. `deleted` says whether the
-    /// revision is a deletion. Ancestors of generation 0 or less are left out.
+    /// Merges a history: a revision and the hashes of its ancestors, newest first. `deleted` says whether the revision
+    /// is a deletion. Ancestors whose generation would be below 1 are ignored.
     pub fn merge(&mut self, revision: Revision, deleted: bool, ancestors: &[[u8; 16]]) -> Merge {
         let mut outcome = Merge::Known;
         if !self.contains(&revision) {
@@ -167,7 +169,7 @@ impl RevisionTree {
         outcome
     }
 
-    /// Keeps of each leaf's path the newest `limit` revisions (at least one). What another leaf's path keeps stays.
+    /// Removes the revisions that are not among the newest `limit` (at least one) of any leaf's path.
     pub fn stem(&mut self, limit: u32) {
         let limit = limit.max(1);
         let longest = |tree: &RevisionTree| {
@@ -178,7 +180,7 @@ impl RevisionTree {
         if self.nodes.len() <= limit as usize || longest(self) <= limit {
             return;
         }
-        // How many revisions are kept from here down, by the most generous path.
+        // For each kept revision, the greatest number of revisions that a path keeps from it downwards.
         let mut kept: BTreeMap<Revision, u32> = BTreeMap::new();
         for leaf in self.leaves() {
             let (mut next, mut left) = (Some(leaf.revision), limit);
@@ -200,7 +202,7 @@ impl RevisionTree {
         }
     }
 
-    /// Removes leaves as if they had never been, with what led to them alone. Gives those that were leaves.
+    /// Removes leaves, and the ancestors that lead to no other leaf. Returns those of `revisions` that were leaves.
     pub fn remove_leaves(&mut self, revisions: &[Revision]) -> Vec<Revision> {
         let wanted: BTreeSet<Revision> = revisions.iter().copied().collect();
         let removed: Vec<Revision> =
@@ -220,12 +222,12 @@ impl RevisionTree {
     }
 }
 
-/// What decides between leaves.
+/// The order by which leaves win.
 fn rank(leaf: &Leaf) -> (bool, Revision) {
     (!leaf.deleted, leaf.revision)
 }
 
-/// The revision of the generation before, if there is such a generation.
+/// The revision with this hash in the generation before; `None` in generation 1.
 fn before(revision: &Revision, hash: [u8; 16]) -> Option<Revision> {
     let generation = revision.generation.checked_sub(1).filter(|&generation| generation > 0)?;
     Some(Revision { generation, hash })

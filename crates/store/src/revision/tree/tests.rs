@@ -1,9 +1,9 @@
-//! Trees against a naive model: a set of what is known of each revision's parent, and what was marked as deleted.
+//! Tests of revision trees against a naive model: the list of all merged paths.
 
 use super::*;
 use std::collections::BTreeSet;
 
-/// A small generator, so that a failure comes back with its seed.
+/// A small generator of random numbers. A failure can be repeated with its seed.
 struct Random(u64);
 
 impl Random {
@@ -17,7 +17,7 @@ fn revision(generation: u32, hash: u8) -> Revision {
     Revision { generation, hash: [hash; 16] }
 }
 
-/// A history that servers far apart could have made: each revision's path back to its first.
+/// A random consistent set of histories: each revision's path back to its first, and whether it is a deletion.
 fn universe(random: &mut Random, size: usize) -> Vec<(Vec<Revision>, bool)> {
     let mut paths: Vec<(Vec<Revision>, bool)> = Vec::new();
     let mut names: Vec<u8> = (0..size as u8).collect();
@@ -32,16 +32,17 @@ fn universe(random: &mut Random, size: usize) -> Vec<(Vec<Revision>, bool)> {
     paths
 }
 
-/// The model: full paths, compared as a whole.
+/// The model: the merged paths.
 #[derive(Default)]
 struct Model {
-    told: Vec<(Vec<Revision>, bool)>,
+    merged: Vec<(Vec<Revision>, bool)>,
 }
 
 impl Model {
     fn leaves(&self) -> BTreeSet<(bool, Revision)> {
-        let parents: BTreeSet<Revision> = self.told.iter().flat_map(|(path, _)| path[1..].to_vec()).collect();
-        let leaves = self.told.iter().filter(|(path, _)| !parents.contains(&path[0]));
+        let parents: BTreeSet<Revision> =
+            self.merged.iter().flat_map(|(path, _)| path[1..].to_vec()).collect();
+        let leaves = self.merged.iter().filter(|(path, _)| !parents.contains(&path[0]));
         leaves.map(|(path, deleted)| (!deleted, path[0])).collect()
     }
 }
@@ -79,7 +80,7 @@ fn check(tree: &RevisionTree, model: &Model) {
 }
 
 #[test]
-fn merges_in_any_order_and_any_pieces_come_to_the_same() {
+fn merges_in_any_order_and_in_parts_give_the_same_tree() {
     for seed in 0..400 {
         let mut random = Random(seed);
         let size = 2 + random.below(12);
@@ -93,19 +94,19 @@ fn merges_in_any_order_and_any_pieces_come_to_the_same() {
             let (mut tree, mut model) = (RevisionTree::new(), Model::default());
             for at in order {
                 let (path, deleted) = &paths[at];
-                // Often the newest part of a history is all that is told, and again at another length.
+                // Often only the newest part of a history arrives, and later again with another length.
                 for _ in 0..=random.below(2) {
                     let part = &path[..1 + random.below(path.len())];
                     merge(&mut tree, part, *deleted);
-                    model.told.push((part.to_vec(), *deleted));
+                    model.merged.push((part.to_vec(), *deleted));
                     check(&tree, &model);
                 }
             }
-            // In the end everything is told in full.
+            // In the end every history arrives in full.
             for at in 0..size {
                 let (path, deleted) = &paths[(at + seed as usize) % size];
                 merge(&mut tree, path, *deleted);
-                model.told.push((path.clone(), *deleted));
+                model.merged.push((path.clone(), *deleted));
                 assert_eq!(merge(&mut tree, path, *deleted), Merge::Known);
             }
             check(&tree, &model);
@@ -118,7 +119,7 @@ fn merges_in_any_order_and_any_pieces_come_to_the_same() {
 }
 
 #[test]
-fn stemming_keeps_the_leaves_and_the_newest_of_each_path() {
+fn stem_keeps_the_leaves_and_the_newest_of_each_path() {
     for seed in 0..300 {
         let mut random = Random(seed);
         let size = 2 + random.below(14);
@@ -146,7 +147,7 @@ fn stemming_keeps_the_leaves_and_the_newest_of_each_path() {
 }
 
 #[test]
-fn removed_leaves_take_their_own_path_with_them() {
+fn remove_leaves_removes_their_own_ancestors() {
     let path = |hashes: &[u8]| -> Vec<Revision> {
         let generations = (1..=hashes.len() as u32).rev();
         generations.zip(hashes).map(|(generation, hash)| revision(generation, *hash)).collect()
@@ -155,7 +156,7 @@ fn removed_leaves_take_their_own_path_with_them() {
     merge(&mut tree, &path(&[4, 3, 2, 1]), false);
     merge(&mut tree, &path(&[9, 2, 1]), false);
     assert_eq!(tree.conflicts(), [revision(3, 9)]);
-    // What is no leaf is not removed.
+    // Revisions that are not leaves are not removed.
     assert_eq!(tree.remove_leaves(&[revision(3, 3), revision(7, 7)]), []);
     assert_eq!(tree.remove_leaves(&[revision(4, 4)]), [revision(4, 4)]);
     assert!(!tree.contains(&revision(3, 3)) && tree.contains(&revision(2, 2)));
@@ -165,7 +166,7 @@ fn removed_leaves_take_their_own_path_with_them() {
 }
 
 #[test]
-fn a_deletion_wins_only_where_all_is_deleted() {
+fn a_deletion_wins_only_if_all_leaves_are_deletions() {
     let mut tree = RevisionTree::new();
     tree.merge(revision(2, 2), true, &[[1; 16]]);
     tree.merge(revision(1, 5), false, &[]);
@@ -176,18 +177,18 @@ fn a_deletion_wins_only_where_all_is_deleted() {
 }
 
 #[test]
-fn histories_that_contradict_leave_what_was_known() {
+fn a_contradicting_history_changes_nothing() {
     let mut tree = RevisionTree::new();
     tree.merge(revision(3, 3), false, &[[2; 16], [1; 16]]);
     assert_eq!(tree.merge(revision(3, 3), false, &[[7; 16]]), Merge::Known);
     assert_eq!(tree.path(&revision(3, 3)).len(), 3);
-    // More ancestors than there are generations are no ancestors.
+    // Ancestors beyond generation 1 are ignored.
     tree.merge(revision(2, 8), false, &[[1; 16], [0; 16], [0; 16]]);
     assert_eq!(tree.len(), 4);
 }
 
 #[test]
-fn damaged_branches_are_refused() {
+fn add_branches_refuses_damaged_bytes() {
     let mut tree = RevisionTree::new();
     tree.merge(revision(3, 3), false, &[[2; 16], [1; 16]]);
     tree.merge(revision(2, 8), true, &[[1; 16]]);
@@ -198,7 +199,7 @@ fn damaged_branches_are_refused() {
     for cut in 1..bytes.len() {
         assert!(whole().add_branches(&bytes[..cut]).is_err());
     }
-    // Twice the same, and a branch of a revision that is not there.
+    // The same branch twice, and a branch that forks from an unknown revision.
     assert!(whole().add_branches(&bytes.repeat(2)).is_err());
     assert!(RevisionTree::of_path(winner, &[[2; 16]]).add_branches(&bytes).is_err());
 }

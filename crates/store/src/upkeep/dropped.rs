@@ -1,0 +1,110 @@
+//! Deleting the keys of dropped collections and indexes.
+
+use super::schedule::{Progress, Slice, Task, isolated};
+use crate::blob;
+use crate::error::Result;
+use crate::keys::{self, CollectionId, IndexId, Key};
+use crate::store::Shared;
+use diwan_kv::{Batch, Bytes, KeyRange, Space};
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How many keys are deleted before it is asked whether the slice is over.
+const RUN: usize = 8192;
+
+/// Deletes the keys of the numbers that the store has marked as dropped.
+pub(super) struct DeleteDropped {
+    pub shared: Arc<Shared>,
+}
+
+impl Task for DeleteDropped {
+    fn name(&self) -> &'static str {
+        "deleting dropped collections"
+    }
+
+    fn interval(&self) -> Duration {
+        // Each time the thread wakes: dropping a collection wakes it.
+        Duration::ZERO
+    }
+
+    fn work(&mut self, slice: &Slice<'_>) -> Result<Progress> {
+        let mut failed = Vec::new();
+        let mut progress = Progress::Done;
+        while !slice.is_over()
+            && let Some(number) = self.shared.take_dropped()
+        {
+            let name = format!("number {number}");
+            match isolated(self.name(), Some(&name), || self.delete(number, slice)) {
+                Some(Progress::Done) => {}
+                Some(Progress::More) => {
+                    self.shared.delete_later(vec![number]);
+                    progress = Progress::More;
+                    break;
+                }
+                None => failed.push(number),
+            }
+        }
+        // They are tried again, but not before all others, and not in this round.
+        self.shared.delete_last(failed);
+        Ok(progress)
+    }
+}
+
+impl DeleteDropped {
+    /// Deletes all keys of a number, whether it is a collection's or an index's.
+    fn delete(&self, number: u32, slice: &Slice<'_>) -> Result<Progress> {
+        let engine = &self.shared.engine;
+        let collection = CollectionId(number);
+        let documents = keys::collection_prefix(collection);
+        for (space, prefix) in [
+            (Space::Records, documents.clone()),
+            (Space::Log, documents.clone()),
+            (Space::Revisions, documents.clone()),
+            (Space::Attachments, documents),
+            (Space::Indexes, keys::index_prefix(IndexId(number))),
+            (Space::Indexes, keys::natural_prefix(collection)),
+            (Space::Meta, keys::locals_prefix(collection)),
+            (Space::Meta, keys::settings_prefix(collection)),
+            (Space::Meta, keys::views_prefix(collection)),
+        ] {
+            if self.delete_range(space, KeyRange::prefix(&prefix), slice)? == Progress::More {
+                return Ok(Progress::More);
+            }
+        }
+        blob::delete_all(&self.shared, collection)?;
+        let mut batch = Batch::new();
+        batch.take_reserve();
+        batch.delete(Space::Meta, Key::Size(collection).bytes());
+        batch.delete(Space::Meta, Key::Dropped(number).bytes());
+        engine.commit(batch)?;
+        Ok(Progress::Done)
+    }
+
+    /// Deletes the keys of a range, a run of them at a time.
+    fn delete_range(&self, space: Space, mut range: KeyRange, slice: &Slice<'_>) -> Result<Progress> {
+        let engine = &self.shared.engine;
+        loop {
+            let (mut count, mut next) = (0, None);
+            engine.snapshot().visit(space, range.clone(), &mut |key, _| {
+                count += 1;
+                if count <= RUN {
+                    return ControlFlow::Continue(());
+                }
+                next = Some(Bytes::from(key));
+                ControlFlow::Break(())
+            })?;
+            let Some(next) = next else {
+                if count > 0 {
+                    engine.delete_range(space, range)?;
+                }
+                return Ok(Progress::Done);
+            };
+            engine.delete_range(space, KeyRange::new(range.start, Bound::Excluded(next.clone())))?;
+            range.start = Bound::Included(next);
+            if slice.is_over() {
+                return Ok(Progress::More);
+            }
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Work of one thread in the background: deleting the keys of dropped collections and indexes, and unused blobs; expiring
+//! documents, tombstones, bodies of revisions and results of retryable writes.
+//!
+//! Each is a [task](schedule). A task reads only entries that have expired, works in slices of time, and confines a failure
+//! to one collection where that is possible.
+
+mod bodies;
+mod collections;
+mod documents;
+mod dropped;
+mod schedule;
+
+use crate::Namespace;
+use crate::blob;
+use crate::clock;
+use crate::collection::Collection;
+use crate::error::Result;
+use crate::keys::CollectionId;
+use crate::retry::RetryTable;
+use crate::store::{Entry, Shared};
+use collections::EachCollection;
+use parking_lot::{Condvar, Mutex, RwLock};
+use schedule::{Progress, Schedule, Slice, Task};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How often the thread looks whether a task is due.
+const TICK: Duration = Duration::from_secs(1);
+/// How often tombstones, bodies of revisions and remembered results expire.
+const EXPIRY_EVERY: Duration = Duration::from_secs(300);
+
+/// The collections and views of the store.
+type Entries = Arc<RwLock<BTreeMap<Namespace, Entry>>>;
+
+struct Control {
+    ttl_seconds: AtomicU64,
+    /// Whether the thread must end.
+    stopped: AtomicBool,
+    /// Held while it is decided whether to wait.
+    waiting: Mutex<()>,
+    changed: Condvar,
+}
+
+/// The thread, as its store holds it.
+pub(crate) struct Upkeep {
+    control: Arc<Control>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Upkeep {
+    pub fn start(shared: Arc<Shared>, entries: Entries, retries: Arc<RetryTable>) -> Upkeep {
+        let control = Arc::new(Control {
+            ttl_seconds: AtomicU64::new(60),
+            stopped: AtomicBool::new(false),
+            waiting: Mutex::new(()),
+            changed: Condvar::new(),
+        });
+        let own = control.clone();
+        let thread = std::thread::Builder::new()
+            .name("diwan-upkeep".to_owned())
+            .spawn(move || own.run(tasks(&shared, &entries, retries, &own)));
+        if let Err(error) = &thread {
+            tracing::error!(%error, "no thread for upkeep: nothing expires until the server is restarted");
+        }
+        Upkeep { control, thread: Mutex::new(thread.ok()) }
+    }
+
+    pub fn wake(&self) {
+        self.control.changed.notify_all();
+    }
+
+    pub fn set_ttl_interval(&self, seconds: u64) {
+        self.control.ttl_seconds.store(seconds.max(1), Ordering::Relaxed);
+        self.wake();
+    }
+
+    pub fn stop(&self) {
+        {
+            let _waiting = self.control.waiting.lock();
+            self.control.stopped.store(true, Ordering::Relaxed);
+        }
+        self.wake();
+        if let Some(thread) = self.thread.lock().take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the upkeep thread panicked");
+        }
+    }
+}
+
+impl Drop for Upkeep {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Control {
+    fn run(&self, tasks: Vec<Box<dyn Task>>) {
+        let mut schedule = Schedule::new(tasks, Instant::now());
+        let mut progress = Progress::Done;
+        loop {
+            {
+                let mut waiting = self.waiting.lock();
+                if progress == Progress::Done && !self.stopped.load(Ordering::Relaxed) {
+                    self.changed.wait_for(&mut waiting, TICK);
+                }
+                if self.stopped.load(Ordering::Relaxed) {
+                    return;
+                }
+            }
+            progress = schedule.round(Instant::now(), &self.stopped);
+        }
+    }
+}
+
+/// All tasks there are.
+fn tasks(
+    shared: &Arc<Shared>,
+    entries: &Entries,
+    retries: Arc<RetryTable>,
+    control: &Arc<Control>,
+) -> Vec<Box<dyn Task>> {
+    let ttl = control.clone();
+    vec![
+        Box::new(dropped::DeleteDropped { shared: shared.clone() }),
+        Box::new(SweepBlobs { shared: shared.clone() }),
+        Box::new(EachCollection::new(
+            "expiring documents",
+            entries.clone(),
+            move || Duration::from_secs(ttl.ttl_seconds.load(Ordering::Relaxed)),
+            documents::has_ttl_index,
+            documents::expire,
+        )),
+        Box::new(EachCollection::new(
+            "expiring tombstones",
+            entries.clone(),
+            || EXPIRY_EVERY,
+            Collection::has_expiring_tombstones,
+            |collection, slice| {
+                let done = collection.expire_tombstones(clock::now_seconds(), &|| slice.is_over())?;
+                Ok(if done { Progress::Done } else { Progress::More })
+            },
+        )),
+        Box::new(bodies::ExpireBodies::new(shared.clone(), entries.clone())),
+        Box::new(ExpireRetries { shared: shared.clone(), retries }),
+    ]
+}
+
+/// The collections of the store by their numbers.
+fn by_number(entries: &Entries) -> HashMap<CollectionId, Arc<Collection>> {
+    let entries = entries.read();
+    let collections = entries.values().filter_map(|entry| match entry {
+        Entry::Collection(collection) => Some((collection.id, collection.clone())),
+        Entry::View(_) => None,
+    });
+    collections.collect()
+}
+
+struct SweepBlobs {
+    shared: Arc<Shared>,
+}
+
+impl Task for SweepBlobs {
+    fn name(&self) -> &'static str {
+        "sweeping blobs"
+    }
+
+    fn interval(&self) -> Duration {
+        TICK
+    }
+
+    fn work(&mut self, slice: &Slice<'_>) -> Result<Progress> {
+        let done = blob::sweep(&self.shared, || slice.is_over())?;
+        Ok(if done { Progress::Done } else { Progress::More })
+    }
+}
+
+struct ExpireRetries {
+    shared: Arc<Shared>,
+    retries: Arc<RetryTable>,
+}
+
+impl Task for ExpireRetries {
+    fn name(&self) -> &'static str {
+        "expiring retryable writes"
+    }
+
+    fn interval(&self) -> Duration {
+        EXPIRY_EVERY
+    }
+
+    fn work(&mut self, slice: &Slice<'_>) -> Result<Progress> {
+        let engine = self.shared.engine.as_ref();
+        let done = self.retries.expire(engine, clock::now_seconds(), &|| slice.is_over())?;
+        Ok(if done { Progress::Done } else { Progress::More })
+    }
+}
