@@ -1,83 +1,48 @@
-//! The commands: one table, one row a name, one file a command.
+//! The commands: one table with a row for each name, and a file for each command.
 //!
-//! A row of [`missing`] is a command of MongoDB that this server knows and does not have: it answers
-//! `NotImplemented`. A name without a row answers `CommandNotFound`.
+//! The folders are the groups of commands in MongoDB's manual. A command's file has the command's name, and its entry
+//! point is the function `run`. A row made by [`missing`] is a command of MongoDB that this server does not have: it
+//! answers `NotImplemented`. A name without a row answers `CommandNotFound`.
 
-mod aggregate;
-mod build_info;
-mod bulk_write;
-mod coll_mod;
-mod coll_stats;
-mod compact;
-mod connection_status;
-mod convert_to_capped;
-mod count;
-mod create;
-mod create_indexes;
-mod current_op;
-mod cursor_reply;
-mod data_size;
-mod db_hash;
-mod db_stats;
-mod delete;
-mod distinct;
-mod drop;
-mod drop_database;
-mod drop_indexes;
-mod end_sessions;
-mod end_transaction;
-mod explain;
-mod file_md5;
-mod find;
-mod find_and_modify;
-mod fsync;
-mod get_cmd_line_opts;
-mod get_default_rw_concern;
-mod get_log;
-mod get_more;
-mod get_parameter;
-mod hello;
-mod host_info;
-mod insert;
-mod kill_all_sessions;
-mod kill_cursors;
-mod kill_op;
-mod kill_sessions;
-mod list_collections;
-mod list_commands;
-mod list_databases;
-mod list_indexes;
-mod ping;
-mod profile;
-mod refresh_sessions;
-mod rename_collection;
-mod repl_set_get_config;
-mod repl_set_get_status;
-mod roles_info;
-mod sasl_start;
-mod server_status;
-mod set_default_rw_concern;
-mod set_parameter;
-mod start_session;
-mod top;
-mod update;
-mod users_info;
-mod validate;
-mod whatsmyuri;
-mod write;
+mod administration;
+mod aggregation;
+mod authentication;
+mod diagnostic;
+mod query_and_write;
+mod replication;
+mod sessions;
+mod shared;
 
-use crate::dispatch::{self, Context};
+use administration::{
+    coll_mod, compact, convert_to_capped, create, create_indexes, current_op, drop, drop_database,
+    drop_indexes, file_md5, fsync, get_default_rw_concern, get_parameter, kill_cursors, kill_op,
+    list_collections, list_databases, list_indexes, rename_collection, set_default_rw_concern, set_parameter,
+};
+use aggregation::{aggregate, count, distinct};
+use authentication::{roles_info, sasl_start, users_info};
+use diagnostic::{
+    build_info, coll_stats, connection_status, data_size, db_hash, db_stats, explain, get_cmd_line_opts,
+    get_log, host_info, list_commands, ping, profile, server_status, top, validate, whatsmyuri,
+};
+use query_and_write::{bulk_write, delete, find, find_and_modify, get_more, insert, update};
+use replication::{hello, repl_set_get_config, repl_set_get_status};
+use sessions::{
+    end_sessions, end_transaction, kill_all_sessions, kill_sessions, refresh_sessions, start_session,
+};
+
+use crate::dispatch::Context;
 use crate::error::{CommandError, Result};
-use crate::metrics::{Class, Kind};
+use crate::monitoring::metrics::{LatencyClass, OperationKind};
 use crate::request::Request;
 use diwan_value::{Doc, DocBuilder};
 
-/// What runs a command: it appends the fields of its reply. The dispatcher adds `ok` and what all replies have.
+/// The entry point of a command. It appends the fields of its reply; the dispatcher adds `ok` and the other fields that
+/// all replies have.
 type Handler = fn(&mut Context<'_>, &mut DocBuilder) -> Result<()>;
 
-/// Only on the database `admin`.
+/// Runs against the database `admin` only.
 const ADMIN: u16 = 1;
-/// May take long: is listed by `currentOp`.
+/// May take long, so it is registered for `currentOp`.
 const LONG: u16 = 1 << 1;
 /// Changes data.
 const WRITE: u16 = 1 << 2;
@@ -85,17 +50,17 @@ const WRITE: u16 = 1 << 2;
 const READ: u16 = 1 << 3;
 /// Part of the stable API, version 1.
 const API: u16 = 1 << 4;
-/// May carry a transaction number outside of a transaction.
+/// A retryable write: may carry a transaction number outside of a transaction.
 const RETRY: u16 = 1 << 5;
-/// Never compressed, in either direction.
+/// Neither the command nor its reply is ever compressed.
 const PLAIN: u16 = 1 << 6;
 /// Commits or aborts a transaction.
 const END: u16 = 1 << 7;
-/// Looks documents up: takes long unless it names them by `_id`.
+/// Finds documents by a filter: may take long unless the filter names an `_id`.
 const LOOKUP: u16 = 1 << 9;
-/// Takes long if it is long.
+/// May take long if its message is long.
 const BULK: u16 = 1 << 10;
-/// Known, and answered with `NotImplemented`.
+/// Answers `NotImplemented`.
 const MISSING: u16 = 1 << 8;
 
 /// A row of the table.
@@ -103,8 +68,8 @@ pub(crate) struct Command {
     /// The name, as MongoDB spells it.
     pub name: &'static str,
     pub run: Handler,
-    /// What `opcounters` counts it as.
-    pub kind: Kind,
+    /// The counter of `opcounters` that counts the command.
+    pub kind: OperationKind,
     flags: u16,
 }
 
@@ -117,12 +82,12 @@ impl Command {
         self.flags & LONG != 0
     }
 
-    /// Whether it depends on the request how long the command takes.
+    /// Whether the command finds documents by a filter, so that the request decides how long it takes.
     pub(crate) fn looks_up(&self) -> bool {
         self.flags & LOOKUP != 0
     }
 
-    /// Whether the command takes long if its message is long.
+    /// Whether the command may take long if its message is long.
     pub(crate) fn is_bulk(&self) -> bool {
         self.flags & BULK != 0
     }
@@ -144,26 +109,26 @@ impl Command {
         self.flags & WRITE != 0
     }
 
-    /// Whether the command's own argument is the collection that it works on.
+    /// Whether the value of the command's first field is the name of a collection.
     pub(crate) fn names_collection(&self) -> bool {
         self.flags & (READ | WRITE) != 0 && self.flags & ADMIN == 0
     }
 
-    /// Whether the profiler follows the command although its own argument is no collection.
+    /// Whether the command is profiled even if the value of its first field is not a collection's name.
     pub(crate) fn is_profiled_by_database(&self) -> bool {
         matches!(self.name, "aggregate" | "getMore" | "listCollections")
     }
 
-    pub(crate) fn class(&self) -> Class {
-        dispatch::class(self.flags & WRITE != 0, self.flags & READ != 0)
+    pub(crate) fn class(&self) -> LatencyClass {
+        LatencyClass::of(self.flags & WRITE != 0, self.flags & READ != 0)
     }
 }
 
 const fn row(name: &'static str, run: Handler, flags: u16) -> Command {
-    Command { name, run, kind: Kind::Command, flags }
+    Command { name, run, kind: OperationKind::Command, flags }
 }
 
-const fn counted(name: &'static str, run: Handler, kind: Kind, flags: u16) -> Command {
+const fn counted(name: &'static str, run: Handler, kind: OperationKind, flags: u16) -> Command {
     Command { name, run, kind, flags }
 }
 
@@ -171,10 +136,10 @@ const fn missing(name: &'static str) -> Command {
     row(name, not_implemented, MISSING)
 }
 
-/// Every name that is answered, in the order of its bytes.
+/// All commands, sorted by name for the binary search.
 const TABLE: &[Command] = &[
     row("abortTransaction", end_transaction::run, ADMIN | API | END),
-    counted("aggregate", aggregate::run, Kind::Command, LONG | READ | API),
+    counted("aggregate", aggregate::run, OperationKind::Command, LONG | READ | API),
     missing("analyze"),
     missing("analyzeShardKey"),
     missing("appendOplogNote"),
@@ -204,7 +169,7 @@ const TABLE: &[Command] = &[
     row("dbHash", db_hash::run, LONG),
     row("dbStats", db_stats::run, 0),
     row("dbstats", db_stats::run, 0),
-    counted("delete", delete::run, Kind::Delete, LOOKUP | WRITE | API | RETRY),
+    counted("delete", delete::run, OperationKind::Delete, LOOKUP | WRITE | API | RETRY),
     row("deleteIndexes", drop_indexes::run, WRITE),
     row("distinct", distinct::run, LOOKUP | READ),
     row("drop", drop::run, WRITE | API),
@@ -219,7 +184,7 @@ const TABLE: &[Command] = &[
     row("endSessions", end_sessions::run, API),
     row("explain", explain::run, LONG | API),
     row("filemd5", file_md5::run, LONG | READ),
-    counted("find", find::run, Kind::Query, LOOKUP | READ | API),
+    counted("find", find::run, OperationKind::Query, LOOKUP | READ | API),
     row("findAndModify", find_and_modify::run, LOOKUP | WRITE | API | RETRY),
     row("findandmodify", find_and_modify::run, LOOKUP | WRITE | RETRY),
     row("fsync", fsync::run, ADMIN | LONG),
@@ -227,14 +192,14 @@ const TABLE: &[Command] = &[
     row("getCmdLineOpts", get_cmd_line_opts::run, ADMIN),
     row("getDefaultRWConcern", get_default_rw_concern::run, ADMIN),
     row("getLog", get_log::run, ADMIN),
-    counted("getMore", get_more::run, Kind::GetMore, LONG | READ | API),
+    counted("getMore", get_more::run, OperationKind::GetMore, LONG | READ | API),
     row("getParameter", get_parameter::run, ADMIN),
     missing("grantPrivilegesToRole"),
     missing("grantRolesToRole"),
     missing("grantRolesToUser"),
     row("hello", hello::run, API | PLAIN),
     row("hostInfo", host_info::run, 0),
-    counted("insert", insert::run, Kind::Insert, BULK | WRITE | API | RETRY),
+    counted("insert", insert::run, OperationKind::Insert, BULK | WRITE | API | RETRY),
     missing("invalidateUserCache"),
     row("isMaster", hello::run, PLAIN),
     row("ismaster", hello::run, PLAIN),
@@ -284,7 +249,7 @@ const TABLE: &[Command] = &[
     missing("shutdown"),
     row("startSession", start_session::run, 0),
     row("top", top::run, ADMIN),
-    counted("update", update::run, Kind::Update, LOOKUP | WRITE | API | RETRY),
+    counted("update", update::run, OperationKind::Update, LOOKUP | WRITE | API | RETRY),
     missing("updateRole"),
     missing("updateSearchIndex"),
     missing("updateUser"),
@@ -294,23 +259,23 @@ const TABLE: &[Command] = &[
     row("whatsmyuri", whatsmyuri::run, 0),
 ];
 
-/// The row of a command's name.
-pub(crate) fn find(name: &str) -> Option<&'static Command> {
+/// The command of that name.
+pub(crate) fn by_name(name: &str) -> Option<&'static Command> {
     TABLE.binary_search_by_key(&name, |command| command.name).ok().map(|at| &TABLE[at])
 }
 
-/// Whether a command, and so its reply, may travel compressed.
+/// Whether the command and its reply may be compressed.
 pub(crate) fn may_be_compressed(body: Doc<'_>) -> bool {
-    name(body).and_then(find).is_none_or(|command| command.flags & PLAIN == 0)
+    name(body).and_then(by_name).is_none_or(|command| command.flags & PLAIN == 0)
 }
 
-/// Whether what a command does is of use to nobody but the client that waits for its reply.
+/// Whether a command may be stopped when its client disconnects. A command that writes may not.
 pub(crate) fn ends_with_client(command: &Command, request: &Request<'_>) -> bool {
     let writes = command.writes() || (command.name == "aggregate" && aggregate::request_writes(request));
     !writes
 }
 
-/// Whether a command is a driver's first word, for which an old opcode will do.
+/// Whether a command is the handshake of a driver, which may come as an `OP_QUERY`.
 pub(crate) fn is_hello(body: Doc<'_>) -> bool {
     name(body).is_some_and(|name| matches!(name, "hello" | "isMaster" | "ismaster"))
 }
@@ -328,9 +293,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_is_sorted_and_names_are_unique() {
+    fn table_is_sorted_and_names_are_unique() {
         assert!(TABLE.is_sorted_by(|a, b| a.name < b.name));
-        assert!(find("ping").is_some());
-        assert!(find("Ping").is_none());
+        assert!(by_name("ping").is_some());
+        assert!(by_name("Ping").is_none());
     }
 }

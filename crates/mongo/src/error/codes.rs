@@ -1,6 +1,6 @@
-//! MongoDB's error codes and their names: the one table.
+//! MongoDB's error codes and their names.
 
-/// Codes with their names, ascending. Every code without a name is a place in the server: `Location<code>`.
+/// Codes with their names, sorted. A code without a name is called `Location<code>`.
 const NAMES: &[(i32, &str)] = &[
     (1, "InternalError"),
     (2, "BadValue"),
@@ -180,7 +180,7 @@ const NAMES: &[(i32, &str)] = &[
     (46841, "ClientMarkedKilled"),
 ];
 
-/// The name that stands beside `code` in replies.
+/// The `codeName` of a code.
 pub(crate) fn name(code: i32) -> String {
     match NAMES.binary_search_by_key(&code, |(code, _)| *code) {
         Ok(at) => NAMES[at].1.to_owned(),
@@ -188,7 +188,7 @@ pub(crate) fn name(code: i32) -> String {
     }
 }
 
-/// The codes that this crate raises itself, and those that it looks for; the layers below bring their own.
+/// The codes that this crate raises or checks. The lower layers define their own.
 pub(crate) mod code {
     pub(crate) const INTERNAL_ERROR: i32 = 1;
     pub(crate) const BAD_VALUE: i32 = 2;
@@ -223,10 +223,10 @@ pub(crate) mod code {
     pub(crate) const IDL_UNKNOWN_FIELD: i32 = 40415;
     pub(crate) const API_PARAMETERS_WITHOUT_VERSION: i32 = 4886600;
 
-    /// The codes that a command which writes meets only where it has begun to.
+    /// Codes that a write command raises only after it has begun to write.
     pub(crate) const AFTER_BEGINNING: [i32; 9] = [26, 27, 48, 66, 85, 86, 112, 121, 11000];
 
-    /// The codes after which a retry of a retryable write may succeed.
+    /// Codes after which a retry of a retryable write may succeed.
     pub(crate) const RETRYABLE: [i32; 12] = [6, 7, 89, 91, 134, 189, 262, 9001, 10107, 11600, 11602, 13435];
 }
 
@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_is_sorted_and_names_are_found() {
+    fn names_are_sorted_and_found() {
         assert!(NAMES.is_sorted_by_key(|(code, _)| *code));
         assert_eq!(name(11000), "DuplicateKey");
         assert_eq!(name(40415), "Location40415");

@@ -1,6 +1,6 @@
-//! How a command fails: MongoDB's code, text and labels, and what stands beside them in the reply.
+//! Errors of commands: MongoDB's code, text and labels, and further fields of the reply.
 //!
-//! The errors of the layers below are converted here and nowhere else.
+//! All errors of the lower layers are converted in this file.
 
 mod codes;
 
@@ -9,7 +9,7 @@ pub(crate) use codes::{code, name};
 use diwan_value::{Doc, DocBuf, DocBuilder};
 use std::fmt;
 
-/// What a command returns; its reply is written as it runs.
+/// The result of a command's function. The reply itself is written to a builder.
 pub(crate) type Result<T> = std::result::Result<T, CommandError>;
 
 /// Why a command failed.
@@ -17,11 +17,11 @@ pub(crate) type Result<T> = std::result::Result<T, CommandError>;
 pub(crate) struct CommandError {
     /// MongoDB's code.
     pub code: i32,
-    /// The text.
+    /// The error text.
     pub message: String,
-    /// Fields that stand beside code and text: `keyPattern` and `keyValue` of a duplicate key, `errInfo`.
+    /// Further fields, such as `keyPattern` and `keyValue` of a duplicate key, or `errInfo`.
     pub details: Option<DocBuf>,
-    /// Whether the command had begun to write: then the reply tells of its write concern as well.
+    /// Whether the command had begun to write. Then the reply also reports a write concern that cannot be satisfied.
     pub has_begun: bool,
 }
 
@@ -31,12 +31,12 @@ impl CommandError {
         CommandError { code, message: message.into(), details: None, has_begun: false }
     }
 
-    /// The same error with what was being done before its text, as MongoDB chains messages.
+    /// Adds what the command was doing before the text, as MongoDB does.
     pub(crate) fn in_context(self, doing: impl fmt::Display) -> CommandError {
         CommandError { message: format!("{doing} :: caused by :: {}", self.message), ..self }
     }
 
-    /// The same error of a command that had begun to write.
+    /// Marks the error as one of a command that had begun to write.
     pub(crate) fn having_begun(self) -> CommandError {
         CommandError { has_begun: true, ..self }
     }
@@ -46,17 +46,17 @@ impl CommandError {
         CommandError::new(code::BAD_VALUE, message)
     }
 
-    /// A refusal of something that MongoDB does and this server does not.
+    /// `NotImplemented`, for a feature of MongoDB that this server does not have.
     pub(crate) fn not_implemented(what: impl fmt::Display) -> CommandError {
         CommandError::new(code::NOT_IMPLEMENTED, format!("{what} is not implemented"))
     }
 
-    /// The further fields, if there are any.
+    /// The further fields.
     fn details(&self) -> Doc<'_> {
         self.details.as_ref().map_or(Doc::EMPTY, DocBuf::as_doc)
     }
 
-    /// Writes the fields of a failed command's reply: everything but what every reply has.
+    /// Writes the error fields of the reply to a failed command.
     pub(crate) fn write(&self, labels: &[&str], reply: &mut DocBuilder) {
         if !labels.is_empty() {
             reply.append("errorLabels", labels.to_vec());
@@ -73,7 +73,7 @@ impl CommandError {
         out.append("errmsg", self.message.as_str());
     }
 
-    /// The labels that drivers act on.
+    /// The error labels, which tell drivers whether to retry.
     pub(crate) fn labels(&self, retryable_write: bool) -> &'static [&'static str] {
         if retryable_write && code::RETRYABLE.contains(&self.code) { &["RetryableWriteError"] } else { &[] }
     }

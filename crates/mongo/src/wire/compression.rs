@@ -1,14 +1,14 @@
-//! `OP_COMPRESSED`: a message inside a message.
+//! `OP_COMPRESSED`: a compressed message inside a message.
 //!
-//! The claimed size is checked before anything is unpacked, and no more than it is ever unpacked.
+//! The claimed size is checked before the content is decompressed, and limits how much is decompressed.
 
 use super::{HEADER_LEN, Header, MAX_MESSAGE_BYTES, OP_COMPRESSED, WireError, read_i32};
 use std::io::{Read, Write};
 
-/// Header, opcode inside, size inside, compressor.
+/// The length of the header, the inner opcode, the inner size and the compressor.
 const PREFIX: usize = HEADER_LEN + 9;
 
-/// The ways to compress that client and server can agree on.
+/// The compressors that client and server can negotiate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compressor {
     /// Snappy, framed as a raw block.
@@ -20,7 +20,7 @@ pub enum Compressor {
 }
 
 impl Compressor {
-    /// All, in the order in which the server names them.
+    /// All compressors.
     pub const ALL: [Compressor; 3] = [Compressor::Snappy, Compressor::Zstd, Compressor::Zlib];
 
     /// The name in `hello`.
@@ -42,9 +42,9 @@ impl Compressor {
     }
 
     fn unpack(self, packed: &[u8], size: usize, out: &mut Vec<u8>) -> Result<(), WireError> {
-        const BAD: WireError = WireError::Compression("the content does not unpack to the claimed size");
+        const BAD: WireError = WireError::Compression("the content does not decompress to the claimed size");
         let start = out.len();
-        // One byte more than claimed may be read, so that content which is too long shows.
+        // One byte more than claimed is read, to detect content that is too long.
         let limit = size as u64 + 1;
         match self {
             Compressor::Snappy => {
@@ -86,7 +86,7 @@ impl Compressor {
     }
 }
 
-/// Unpacks the compressed `message` into `out`, which is a whole message afterwards, header included.
+/// Decompresses `message` into `out`, which then holds the whole inner message with a header.
 pub(super) fn unpack(header: Header, message: &[u8], out: &mut Vec<u8>) -> Result<Compressor, WireError> {
     let opcode = read_i32(message, HEADER_LEN).ok_or(WireError::Truncated)?;
     let size = read_i32(message, HEADER_LEN + 4).ok_or(WireError::Truncated)?;
@@ -110,7 +110,7 @@ pub(super) fn unpack(header: Header, message: &[u8], out: &mut Vec<u8>) -> Resul
     Ok(compressor)
 }
 
-/// The whole `message` compressed, or `None` if the compressor fails: it is then sent as it is.
+/// Compresses a whole `message`. `None` if the compressor fails; the message is then sent uncompressed.
 pub(crate) fn pack(message: &[u8], compressor: Compressor) -> Option<Vec<u8>> {
     let content = message.get(HEADER_LEN..)?;
     let mut out = Vec::with_capacity(PREFIX + content.len() / 2);

@@ -1,24 +1,24 @@
-//! `OP_QUERY` and its `OP_REPLY`: what drivers that do not yet know the server say hello with.
+//! `OP_QUERY` and `OP_REPLY`, which drivers use for the handshake with a server that they do not know yet.
 
 use super::{HEADER_LEN, Header, OP_REPLY, WireError, take_cstring, take_document};
 use diwan_value::Doc;
 
-/// An `OP_QUERY`, viewed. Only commands (on a collection `$cmd`) are ever answered.
+/// A parsed `OP_QUERY`. Only commands, which are queries of the collection `$cmd`, are answered.
 #[derive(Debug)]
 pub struct Query<'a> {
-    /// The database that the command is for, if the query is a command.
+    /// The database of the command, if the query is a command.
     pub database: Option<&'a str>,
-    /// The command, taken out of the wrapper `$query` where there is one.
+    /// The command, without its wrapper `$query`.
     pub body: Doc<'a>,
 }
 
 impl<'a> Query<'a> {
-    /// Reads a whole message, header included.
+    /// Parses a whole message, header included.
     pub(super) fn read(message: &'a [u8]) -> Result<Query<'a>, WireError> {
-        // Flags of the query: none changes the answer to a command.
+        // The flags of the query have no effect on a command.
         let mut rest = message.get(HEADER_LEN + 4..).ok_or(WireError::Truncated)?;
         let namespace = take_cstring(&mut rest)?;
-        // How many to skip and to return: a command returns one document.
+        // Neither have the numbers of documents to skip and to return.
         rest = rest.get(8..).ok_or(WireError::Truncated)?;
         let body = take_document(&mut rest)?;
         if !rest.is_empty() {
@@ -29,12 +29,12 @@ impl<'a> Query<'a> {
     }
 }
 
-/// What stands before the document of an `OP_REPLY`. [`finish_reply`] fills it in.
+/// The length of an `OP_REPLY` before its document. [`finish_reply`] writes this part.
 pub(crate) const REPLY_PREFIX: usize = HEADER_LEN + 20;
 
-/// Completes an `OP_REPLY` whose one document was written behind [`REPLY_PREFIX`] zero bytes.
+/// Completes an `OP_REPLY` whose document follows [`REPLY_PREFIX`] zero bytes.
 pub(crate) fn finish_reply(message: &mut [u8], request_id: i32, response_to: i32) {
-    /// The server understands `awaitData`; set in every reply.
+    /// The flag of servers that support `awaitData`.
     const AWAIT_CAPABLE: i32 = 8;
     let header = Header { length: message.len(), request_id, opcode: OP_REPLY };
     header.write(response_to, &mut message[..HEADER_LEN]);

@@ -1,4 +1,4 @@
-//! `OP_MSG`: flags, one body, document sequences beside it, perhaps a checksum.
+//! `OP_MSG`: flags, a body, document sequences, and an optional checksum.
 
 use super::{HEADER_LEN, Header, OP_MSG, WireError, read_i32, take_cstring, take_document};
 use diwan_value::{Array, Doc, Elements, Value};
@@ -6,24 +6,24 @@ use diwan_value::{Array, Doc, Elements, Value};
 const CHECKSUM_PRESENT: u32 = 1;
 const MORE_TO_COME: u32 = 1 << 1;
 const EXHAUST_ALLOWED: u32 = 1 << 16;
-/// The flags that a receiver must know: unknown ones among the lower 16 are an error, the upper ones may be ignored.
+/// The flags that a receiver must understand. Unknown flags among the upper 16 may be ignored.
 const REQUIRED: u32 = 0xFFFF;
 
-/// One `OP_MSG`, viewed.
+/// A parsed `OP_MSG`.
 #[derive(Debug)]
 pub struct Message<'a> {
-    /// The sender expects no reply.
+    /// The client expects no reply.
     pub more_to_come: bool,
-    /// The sender takes several replies.
+    /// The client accepts several replies.
     pub exhaust_allowed: bool,
     /// The command.
     pub body: Doc<'a>,
-    /// Arrays of the command's documents that travel beside the body.
+    /// Arguments of the command outside of the body: arrays of documents.
     pub sequences: Vec<Sequence<'a>>,
 }
 
 impl<'a> Message<'a> {
-    /// Reads a whole message, header included.
+    /// Parses a whole message, header included.
     pub(super) fn read(message: &'a [u8]) -> Result<Message<'a>, WireError> {
         let flags = read_i32(message, HEADER_LEN).ok_or(WireError::Truncated)? as u32;
         if flags & REQUIRED & !(CHECKSUM_PRESENT | MORE_TO_COME) != 0 {
@@ -71,10 +71,10 @@ impl<'a> Message<'a> {
     }
 }
 
-/// A named run of documents beside the body, all validated.
+/// A document sequence. Its documents are validated.
 #[derive(Clone, Copy, Debug)]
 pub struct Sequence<'a> {
-    /// The field of the command that it stands for.
+    /// The argument of the command that it is.
     pub name: &'a str,
     documents: &'a [u8],
 }
@@ -94,29 +94,29 @@ impl<'a> Sequence<'a> {
         Ok(Sequence { name, documents })
     }
 
-    /// How many bytes the documents take.
+    /// The length of all documents.
     pub fn bytes(self) -> usize {
         self.documents.len()
     }
 
-    /// The documents in their order.
+    /// Iterates over the documents.
     pub fn documents(self) -> Documents<'a> {
         Documents::Sequence(self.documents)
     }
 }
 
-/// The documents of a field of a command, wherever they travelled: in an array of the body or in a sequence. A value
-/// of an array that is no document comes out as `Err`.
+/// The documents of an argument, from an array in the body or from a sequence. An element of an array that is not a
+/// document is returned as `Err`.
 #[derive(Clone, Debug)]
 pub enum Documents<'a> {
-    /// What is left of an array.
+    /// The rest of an array.
     Array(Elements<'a>),
-    /// What is left of a sequence.
+    /// The rest of a sequence.
     Sequence(&'a [u8]),
 }
 
 impl<'a> Documents<'a> {
-    /// The documents of an array of the body.
+    /// Iterates over an array in the body.
     pub fn of_array(array: Array<'a>) -> Documents<'a> {
         Documents::Array(array.elements())
     }
@@ -141,11 +141,11 @@ impl<'a> Iterator for Documents<'a> {
     }
 }
 
-/// What stands before the body of a reply: the header, no flags, the kind of section. [`finish_message`] fills it in.
+/// The length of a reply before its body: header, flags, kind of section. [`finish_message`] writes this part.
 pub(crate) const MESSAGE_PREFIX: usize = HEADER_LEN + 4 + 1;
 
-/// Completes a reply whose body was written behind [`MESSAGE_PREFIX`] zero bytes. With `more_to_come` the client reads
-/// another one after it.
+/// Completes a reply whose body follows [`MESSAGE_PREFIX`] zero bytes. `more_to_come` tells the client that another reply
+/// follows.
 pub(crate) fn finish_message(message: &mut [u8], request_id: i32, response_to: i32, more_to_come: bool) {
     let flags = if more_to_come { MORE_TO_COME } else { 0 };
     message[HEADER_LEN..HEADER_LEN + 4].copy_from_slice(&flags.to_le_bytes());

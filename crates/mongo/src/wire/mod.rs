@@ -1,7 +1,7 @@
-//! The wire protocol: bytes to messages and back. Pure: sockets are `connection.rs`'s.
+//! The wire protocol: parses and writes messages. It does no I/O.
 //!
-//! [`read`] takes one whole message and gives views of it; documents are never copied, only validated, each once.
-//! What a message may claim is checked against what it holds: a lying length is an error, never an allocation.
+//! [`read`] parses one whole message into views that borrow from it. Each document is validated once and never copied.
+//! Claimed lengths are checked against the message's own length, so a false length is an error and allocates nothing.
 
 pub(crate) mod compression;
 mod legacy;
@@ -17,13 +17,13 @@ use crate::error::code;
 use diwan_value::{MAX_DOCUMENT_BYTES, ValidationError};
 use std::fmt;
 
-/// The bytes of a message's header: length, request, response to, opcode.
+/// The length of a message's header: its length, request number, response number, opcode.
 pub const HEADER_LEN: usize = 16;
 
-/// The longest message, header included.
+/// The maximum length of a message, header included.
 pub const MAX_MESSAGE_BYTES: usize = 48_000_000;
 
-/// The longest document of a message: the largest that is stored, and what a command says around it.
+/// The maximum length of a document in a message: the largest stored document, and space for the command around it.
 pub const MAX_COMMAND_BYTES: usize = MAX_DOCUMENT_BYTES + 16 * 1024;
 
 const OP_REPLY: i32 = 1;
@@ -31,19 +31,19 @@ const OP_QUERY: i32 = 2004;
 const OP_COMPRESSED: i32 = 2012;
 const OP_MSG: i32 = 2013;
 
-/// What every message begins with.
+/// The header of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The bytes of the whole message.
+    /// The length of the whole message.
     pub length: usize,
-    /// The sender's number of the message.
+    /// The sender's number for the message.
     pub request_id: i32,
     /// The kind of message.
     pub opcode: i32,
 }
 
 impl Header {
-    /// Reads the header at the front of `bytes`; `None` while there are fewer than 16.
+    /// Parses the header at the start of `bytes`. `None` if there are fewer than 16.
     pub fn read(bytes: &[u8]) -> Option<Result<Header, WireError>> {
         let bytes: &[u8; HEADER_LEN] = bytes.first_chunk()?;
         let length = read_i32(bytes, 0)?;
@@ -66,24 +66,24 @@ impl Header {
 /// One message from a client.
 #[derive(Debug)]
 pub struct Incoming<'a> {
-    /// The client's number of it.
+    /// The client's number for the message.
     pub request_id: i32,
-    /// How it was compressed, which is how its reply is.
+    /// The compressor of the message, which the reply uses as well.
     pub compressor: Option<Compressor>,
-    /// What it says.
+    /// The parsed message.
     pub content: Content<'a>,
 }
 
-/// The two kinds of messages that are answered.
+/// The two kinds of messages that the server answers.
 #[derive(Debug)]
 pub enum Content<'a> {
     /// `OP_MSG`.
     Message(Message<'a>),
-    /// `OP_QUERY`, with which old drivers say hello.
+    /// `OP_QUERY`, which old drivers use for their handshake.
     Query(Query<'a>),
 }
 
-/// Reads one whole message. A compressed one is unpacked into `scratch`, which keeps its memory for the next.
+/// Parses one whole message. A compressed one is decompressed into `scratch`.
 pub fn read<'a>(bytes: &'a [u8], scratch: &'a mut Vec<u8>) -> Result<Incoming<'a>, WireError> {
     let header = Header::read(bytes).ok_or(WireError::Truncated)??;
     if header.length != bytes.len() {
@@ -107,33 +107,33 @@ fn content(opcode: i32, bytes: &[u8]) -> Result<Content<'_>, WireError> {
     }
 }
 
-/// Why bytes are not a message that is answered.
+/// Why a message cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum WireError {
-    /// A header that claims fewer bytes than a header has, or more than a message may.
+    /// The length in the header is shorter than the header or longer than [`MAX_MESSAGE_BYTES`].
     Length(i32),
-    /// An opcode that servers do not get, or no longer.
+    /// The opcode is not one that clients send, or is no longer supported.
     Opcode(i32),
-    /// A message that ends within something.
+    /// The message ends too early.
     Truncated,
-    /// A required flag that is not known.
+    /// An unknown flag is set that a receiver must understand.
     Flags(u32),
-    /// The message was altered on its way.
+    /// The checksum does not match.
     Checksum,
-    /// A compressor that was not agreed on, or bytes that it does not unpack to what was claimed.
+    /// The compressor is unknown, or the content does not decompress to the claimed length.
     Compression(&'static str),
-    /// A message whose sections do not fit together: MongoDB's code and text.
+    /// The sections do not form a command. With MongoDB's code and text.
     Sections(i32, String),
-    /// A document that is not well-formed.
+    /// A document is invalid.
     Bson(ValidationError),
-    /// A document longer than [`MAX_COMMAND_BYTES`].
+    /// A document is longer than [`MAX_COMMAND_BYTES`].
     TooLarge(usize),
 }
 
 impl WireError {
-    /// Whether the connection cannot go on: the sender's idea of the protocol is another one. All other errors are
-    /// answered like a command's.
+    /// Whether the connection must be closed, because the client does not follow the protocol. Other errors are sent as
+    /// replies.
     pub fn is_fatal(&self) -> bool {
         !matches!(self, WireError::Sections(..) | WireError::Bson(_) | WireError::TooLarge(_))
     }
@@ -163,7 +163,7 @@ impl fmt::Display for WireError {
                 )
             }
             WireError::Opcode(opcode) => write!(f, "Unsupported opcode {opcode}: use OP_MSG"),
-            WireError::Truncated => f.write_str("the message is shorter than what it holds"),
+            WireError::Truncated => f.write_str("the message is shorter than its contents"),
             WireError::Flags(flags) => write!(f, "Message contains illegal flags value: Ob{flags:b}"),
             WireError::Checksum => f.write_str("OP_MSG checksum does not match contents"),
             WireError::Compression(what) => write!(f, "OP_COMPRESSED: {what}"),
@@ -184,7 +184,7 @@ fn read_i32(bytes: &[u8], at: usize) -> Option<i32> {
     bytes.get(at..)?.first_chunk().map(|chunk| i32::from_le_bytes(*chunk))
 }
 
-/// Cuts the first document off `bytes` and validates it.
+/// Removes the first document from `bytes`, and validates it.
 fn take_document<'a>(bytes: &mut &'a [u8]) -> Result<diwan_value::Doc<'a>, WireError> {
     let length =
         read_i32(bytes, 0).and_then(|length| usize::try_from(length).ok()).ok_or(WireError::Truncated)?;
@@ -197,7 +197,7 @@ fn take_document<'a>(bytes: &mut &'a [u8]) -> Result<diwan_value::Doc<'a>, WireE
     diwan_value::Doc::validate(document).map_err(WireError::Bson)
 }
 
-/// Cuts the text up to the first NUL off `bytes`.
+/// Removes the string up to the first NUL from `bytes`.
 fn take_cstring<'a>(bytes: &mut &'a [u8]) -> Result<&'a str, WireError> {
     let end = bytes.iter().position(|&byte| byte == 0).ok_or(WireError::Truncated)?;
     let text = std::str::from_utf8(&bytes[..end])

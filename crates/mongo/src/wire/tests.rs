@@ -1,7 +1,7 @@
 use super::*;
 use diwan_value::doc;
 
-/// An `OP_MSG` of the given flags and sections.
+/// An `OP_MSG` with these flags and sections.
 fn message(flags: u32, sections: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; HEADER_LEN];
     bytes.extend_from_slice(&flags.to_le_bytes());
@@ -41,14 +41,14 @@ fn read_message(bytes: &[u8]) -> Result<usize, WireError> {
 }
 
 #[test]
-fn sequences_stand_beside_the_body_in_any_order() {
+fn read_accepts_body_and_sequences_in_any_order() {
     assert_eq!(read_message(&message(0, &[body(), sequence("documents", 3)].concat())), Ok(3));
     assert_eq!(read_message(&message(0, &[sequence("documents", 2), body()].concat())), Ok(2));
     assert_eq!(read_message(&message(1 << 16, &body())), Ok(0));
 }
 
 #[test]
-fn sections_that_do_not_fit_are_answered_with_their_code() {
+fn invalid_sections_have_mongodb_codes() {
     let code = |sections: &[Vec<u8>]| read_message(&message(0, &sections.concat())).unwrap_err().code();
     assert_eq!(code(&[body(), body()]), 40430);
     assert_eq!(code(&[body(), sequence("a", 1), sequence("a", 1)]), 40431);
@@ -61,7 +61,7 @@ fn sections_that_do_not_fit_are_answered_with_their_code() {
 }
 
 #[test]
-fn a_checksum_is_verified() {
+fn read_verifies_the_checksum() {
     let mut bytes = message(1, &body());
     bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
     assert_eq!(read_message(&bytes), Ok(0));
@@ -70,7 +70,7 @@ fn a_checksum_is_verified() {
 }
 
 #[test]
-fn unknown_required_flags_and_opcodes_are_fatal() {
+fn unknown_flags_and_opcodes_are_fatal() {
     let error = read_message(&message(4, &body())).unwrap_err();
     assert!(error.is_fatal() && error.code() == 223);
     let mut bytes = message(0, &body());
@@ -79,21 +79,21 @@ fn unknown_required_flags_and_opcodes_are_fatal() {
 }
 
 #[test]
-fn every_cut_of_a_message_is_an_error_and_none_panics() {
+fn truncated_messages_are_errors() {
     let whole = message(0, &[body(), sequence("documents", 2)].concat());
     for length in 0..whole.len() {
         let mut cut = whole[..length].to_vec();
         assert!(read_message(&cut).is_err());
         if length >= HEADER_LEN {
             cut[..4].copy_from_slice(&(length as u32).to_le_bytes());
-            // A cut between two sections leaves a message that holds less.
+            // A message that is cut between two sections is valid.
             let _ = read_message(&cut);
         }
     }
 }
 
 #[test]
-fn lengths_out_of_range_are_refused() {
+fn header_refuses_lengths_out_of_range() {
     for length in [-1, 0, 15, MAX_MESSAGE_BYTES as i32 + 1] {
         let mut bytes = message(0, &body());
         bytes[..4].copy_from_slice(&length.to_le_bytes());
@@ -102,7 +102,7 @@ fn lengths_out_of_range_are_refused() {
 }
 
 #[test]
-fn compressed_messages_unpack_to_what_was_packed() {
+fn compressed_messages_round_trip_and_false_sizes_are_refused() {
     let plain = message(0, &[body(), sequence("documents", 500)].concat());
     for compressor in Compressor::ALL {
         let packed = compression::pack(&plain, compressor).unwrap();

@@ -11,7 +11,7 @@ fn ok(client: &mut TestClient, command: DocBuf) -> DocBuf {
     reply
 }
 
-/// Runs a command that must fail; its code.
+/// Runs a command that must fail, and returns its code.
 fn code(client: &mut TestClient, database: &str, command: DocBuf) -> i64 {
     let reply = client.run(database, command).unwrap();
     assert_eq!(reply.as_doc().get("ok"), Some(Value::Double(0.0)), "{reply:?}");
@@ -23,7 +23,7 @@ fn number(doc: Doc<'_>, key: &str) -> Option<i64> {
 }
 
 #[test]
-fn hello_says_who_the_server_is() {
+fn hello_reports_the_replica_set_or_a_standalone_server() {
     let set = TestServer::in_memory();
     let hello = ok(&mut set.client(), doc! { "hello": 1 });
     assert_eq!(hello.as_doc().get_str("setName"), Some("rs0"));
@@ -35,7 +35,7 @@ fn hello_says_who_the_server_is() {
 }
 
 #[test]
-fn what_is_not_there_has_its_own_errors() {
+fn unknown_names_and_wrong_types_have_their_own_codes() {
     let server = TestServer::in_memory();
     let client = &mut server.client();
     assert_eq!(code(client, "test", doc! { "atlasVersion": 1 }), 59);
@@ -50,7 +50,7 @@ fn what_is_not_there_has_its_own_errors() {
 }
 
 #[test]
-fn documents_are_inserted_found_updated_and_deleted() {
+fn crud_commands_report_their_counts() {
     let server = TestServer::in_memory();
     let client = &mut server.client();
     let reply = ok(client, doc! { "insert": "c", "documents": [{ "_id": 1, "a": 1 }, { "_id": 2, "a": 1 }] });
@@ -65,7 +65,7 @@ fn documents_are_inserted_found_updated_and_deleted() {
 }
 
 #[test]
-fn a_duplicate_key_names_the_key() {
+fn duplicate_key_error_names_pattern_and_value() {
     let server = TestServer::in_memory();
     let client = &mut server.client();
     ok(client, doc! { "insert": "c", "documents": [{ "_id": 1 }] });
@@ -80,7 +80,7 @@ fn a_duplicate_key_names_the_key() {
 }
 
 #[test]
-fn a_bulk_write_tells_of_each_operation() {
+fn bulk_write_reports_each_operation_and_the_totals() {
     let server = TestServer::in_memory();
     let bulk = doc! {
         "bulkWrite": 1,
@@ -101,7 +101,7 @@ fn a_bulk_write_tells_of_each_operation() {
 }
 
 #[test]
-fn an_unsatisfiable_write_concern_is_told_after_the_write() {
+fn unsatisfiable_write_concern_is_reported_after_the_write() {
     let server = TestServer::in_memory();
     let client = &mut server.client();
     let insert = doc! { "insert": "c", "documents": [{ "_id": 1 }], "writeConcern": { "w": 2 } };
@@ -111,7 +111,7 @@ fn an_unsatisfiable_write_concern_is_told_after_the_write() {
 }
 
 #[test]
-fn merge_and_out_tell_of_the_duplicate_key() {
+fn merge_and_out_report_pattern_and_value_of_a_duplicate_key() {
     let server = TestServer::in_memory();
     let client = &mut server.client();
     let unique = doc! { "key": { "a": 1 }, "name": "a_1", "unique": true };
@@ -134,7 +134,7 @@ fn merge_and_out_tell_of_the_duplicate_key() {
 }
 
 #[test]
-fn default_concerns_are_set_and_outlive_the_server() {
+fn default_write_concern_survives_a_restart() {
     let server = TestServer::on_disk();
     let client = &mut server.client();
     let set = doc! { "setDefaultRWConcern": 1, "defaultWriteConcern": { "w": 1, "j": true } };
@@ -150,7 +150,7 @@ fn default_concerns_are_set_and_outlive_the_server() {
 }
 
 #[test]
-fn a_refused_upsert_makes_no_collection() {
+fn refused_upsert_creates_no_collection() {
     let server = TestServer::in_memory();
     let client = &mut server.client();
     let bad = doc! { "$what": { "a": 1 } };
@@ -167,7 +167,7 @@ fn a_refused_upsert_makes_no_collection() {
 }
 
 #[test]
-fn an_insert_of_what_nothing_takes_makes_no_collection() {
+fn insert_of_invalid_documents_creates_no_collection() {
     let server = TestServer::in_memory();
     let client = &mut server.client();
     for (ordered, count) in [(true, 1), (false, 2)] {
@@ -184,7 +184,7 @@ fn an_insert_of_what_nothing_takes_makes_no_collection() {
 }
 
 #[test]
-fn decimals_are_numbers_in_arguments() {
+fn numeric_arguments_accept_decimals() {
     let server = TestServer::in_memory();
     let client = &mut server.client();
     let documents: Vec<DocBuf> = (0..5).map(|n| doc! { "_id": n }).collect();
@@ -199,7 +199,7 @@ fn decimals_are_numbers_in_arguments() {
 }
 
 #[test]
-fn a_pipeline_that_writes_does_not_read_linearizably() {
+fn pipeline_with_out_refuses_linearizable_reads() {
     let server = TestServer::in_memory();
     let client = &mut server.client();
     let linearizable = doc! { "level": "linearizable" };
@@ -211,7 +211,7 @@ fn a_pipeline_that_writes_does_not_read_linearizably() {
 }
 
 #[test]
-fn null_is_an_argument_that_was_not_given() {
+fn null_arguments_count_as_absent() {
     let server = TestServer::in_memory();
     let client = &mut server.client();
     ok(client, doc! { "insert": "c", "documents": [{ "_id": 1 }], "ordered": null, "writeConcern": null });
@@ -232,7 +232,7 @@ fn null_is_an_argument_that_was_not_given() {
 }
 
 #[test]
-fn bounds_are_for_capped_collections() {
+fn create_refuses_size_and_max_without_capped() {
     let server = TestServer::in_memory();
     let client = &mut server.client();
     for bound in ["size", "max"] {
@@ -241,7 +241,7 @@ fn bounds_are_for_capped_collections() {
 }
 
 #[test]
-fn empty_timestamps_are_filled_in() {
+fn insert_replaces_empty_timestamps_at_the_top_level() {
     let server = TestServer::in_memory();
     let client = &mut server.client();
     let empty = Timestamp { seconds: 0, increment: 0 };
@@ -262,7 +262,7 @@ fn empty_timestamps_are_filled_in() {
 }
 
 #[test]
-fn a_file_of_gridfs_has_an_md5() {
+fn filemd5_hashes_the_chunks_in_order() {
     let server = TestServer::in_memory();
     let client = &mut server.client();
     let chunk = |n: i32, bytes| doc! { "files_id": "f", "n": n, "data": Value::Binary { subtype: 0, bytes } };
@@ -275,7 +275,7 @@ fn a_file_of_gridfs_has_an_md5() {
 }
 
 #[test]
-fn a_collection_of_another_uuid_is_refused() {
+fn collection_uuid_mismatch_is_refused() {
     let server = TestServer::in_memory();
     let client = &mut server.client();
     ok(client, doc! { "create": "c" });
@@ -303,7 +303,7 @@ fn a_collection_of_another_uuid_is_refused() {
 }
 
 #[test]
-fn the_time_of_the_cluster_can_be_asked_for() {
+fn cluster_time_variable_is_the_time_of_a_replica_set_only() {
     let server = TestServer::in_memory();
     let client = &mut server.client();
     ok(client, doc! { "insert": "c", "documents": [{ "_id": 1 }] });
@@ -324,7 +324,7 @@ fn the_time_of_the_cluster_can_be_asked_for() {
 }
 
 #[test]
-fn values_are_distinct_in_their_order() {
+fn distinct_returns_sorted_values() {
     let server = TestServer::in_memory();
     let client = &mut server.client();
     let documents =
@@ -336,7 +336,7 @@ fn values_are_distinct_in_their_order() {
 }
 
 #[test]
-fn paths_lead_into_references() {
+fn field_paths_reach_into_dbrefs() {
     let server = TestServer::in_memory();
     let client = &mut server.client();
     ok(client, doc! { "insert": "a", "documents": [{ "_id": 1, "l": { "$ref": "b", "$id": 7 } }] });
@@ -357,7 +357,7 @@ fn paths_lead_into_references() {
 }
 
 #[test]
-fn the_index_of_ids_has_one_name_and_no_options() {
+fn id_index_has_one_name_and_no_options() {
     let server = TestServer::in_memory();
     let client = &mut server.client();
     ok(client, doc! { "create": "c" });
@@ -394,7 +394,7 @@ fn the_index_of_ids_has_one_name_and_no_options() {
 }
 
 #[test]
-fn what_became_of_a_write_is_told_to_those_who_want_to_know() {
+fn unacknowledged_write_gets_no_counts() {
     let server = TestServer::in_memory();
     let client = &mut server.client();
     let concern = || doc! { "w": 0 };
@@ -414,7 +414,7 @@ fn what_became_of_a_write_is_told_to_those_who_want_to_know() {
 }
 
 #[test]
-fn what_is_not_stable_is_refused_to_who_is_strict() {
+fn api_strict_refuses_stages_outside_the_stable_api() {
     let server = TestServer::in_memory();
     let client = &mut server.client();
     ok(client, doc! { "create": "c" });
@@ -447,7 +447,7 @@ fn current_op_shows_itself() {
 }
 
 #[test]
-fn a_pipeline_that_a_find_could_do_is_explained_as_one() {
+fn explain_shows_a_simple_pipeline_as_a_find() {
     let server = TestServer::in_memory();
     let client = &mut server.client();
     ok(client, doc! { "insert": "c", "documents": [{ "a": 1 }, { "a": 3 }, { "a": 2 }] });
@@ -473,7 +473,7 @@ fn a_pipeline_that_a_find_could_do_is_explained_as_one() {
 }
 
 #[test]
-fn the_natural_order_of_capped_collections_is_that_of_insertion_whatever_the_filter() {
+fn natural_order_of_a_capped_collection_is_insertion_order_with_any_filter() {
     let server = TestServer::in_memory();
     let client = &mut server.client();
     ok(client, doc! { "create": "c", "capped": true, "size": 10_000 });

@@ -1,9 +1,9 @@
-//! The differences from MongoDB that COMPATIBILITY.md lists, as far as they are the face's. Each test names its entry.
+//! The differences from MongoDB that COMPATIBILITY.md lists and that this crate makes. Each test names its entry.
 
 use diwan_testkit::{TestClient, TestServer};
 use diwan_value::{Array, Doc, DocBuf, DocBuilder, Value, doc};
 
-/// Runs a command that must fail; its code and text.
+/// Runs a command that must fail, and returns its code and text.
 fn refused(client: &mut TestClient, database: &str, command: DocBuf) -> (i64, String) {
     let reply = client.run(database, command).unwrap();
     let reply = reply.as_doc();
@@ -42,7 +42,7 @@ fn compat_21_change_streams_are_refused() {
 }
 
 #[test]
-fn compat_22_commands_that_are_not_there_say_so() {
+fn compat_22_missing_commands_answer_not_implemented() {
     // COMPAT-22
     let server = TestServer::in_memory();
     let client = &mut server.client();
@@ -55,7 +55,7 @@ fn compat_22_commands_that_are_not_there_say_so() {
 }
 
 #[test]
-fn compat_23_options_of_find_that_are_not_there_say_so() {
+fn compat_23_missing_options_of_find_answer_not_implemented() {
     // COMPAT-23
     let server = TestServer::in_memory();
     let client = &mut server.client();
@@ -76,7 +76,7 @@ fn compat_23_options_of_find_that_are_not_there_say_so() {
 }
 
 #[test]
-fn compat_24_the_server_is_alone_in_its_set() {
+fn compat_24_replica_set_has_one_member() {
     // COMPAT-24
     let server = TestServer::in_memory();
     let client = &mut server.client();
@@ -91,7 +91,7 @@ fn compat_24_the_server_is_alone_in_its_set() {
 }
 
 #[test]
-fn compat_26_a_fresh_server_has_no_databases() {
+fn compat_26_fresh_server_lists_no_databases() {
     // COMPAT-26
     let server = TestServer::in_memory();
     let reply = server.client().run("admin", doc! { "listDatabases": 1 }).unwrap();
@@ -115,7 +115,7 @@ fn compat_27_read_concern_snapshot_is_refused() {
 }
 
 #[test]
-fn compat_28_sessions_are_shown_and_not_written() {
+fn compat_28_list_sessions_shows_sessions_that_are_not_stored() {
     // COMPAT-28
     let server = TestServer::in_memory();
     let client = &mut server.client();
@@ -132,8 +132,8 @@ fn compat_28_sessions_are_shown_and_not_written() {
     let id = local[0].as_doc().get_doc("_id").unwrap();
     assert_eq!(id.get("id"), session.as_doc().get("id"));
     assert!(matches!(local[0].as_doc().get("lastUse"), Some(Value::DateTime(_))));
-    let everywhere = Value::String("system.sessions");
-    let all = shown(client, "config", everywhere, doc! { "$listSessions": { "allUsers": true } });
+    let stored = Value::String("system.sessions");
+    let all = shown(client, "config", stored, doc! { "$listSessions": { "allUsers": true } });
     assert_eq!(all.len(), 1);
     let count = client.run("config", doc! { "count": "system.sessions" }).unwrap();
     assert_eq!(count.as_doc().get("n"), Some(Value::Int32(0)));
@@ -144,7 +144,7 @@ fn compat_28_sessions_are_shown_and_not_written() {
 }
 
 #[test]
-fn a_quorum_of_several_members_is_refused() {
+fn commit_quorum_of_several_members_is_refused() {
     let server = TestServer::in_memory();
     let index = doc! { "key": { "a": 1 }, "name": "a_1" };
     let command = doc! { "createIndexes": "c", "indexes": [(index)], "commitQuorum": 2 };

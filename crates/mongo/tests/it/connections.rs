@@ -1,11 +1,11 @@
-//! Connections that misbehave, and many at once.
+//! Connections: invalid messages, many idle clients, slow clients.
 
 use diwan_testkit::TestServer;
 use diwan_value::{ArrayBuilder, Value, doc};
 use std::io::ErrorKind;
 
 #[test]
-fn what_is_no_message_closes_the_connection_and_no_other() {
+fn invalid_message_closes_only_its_own_connection() {
     let server = TestServer::in_memory();
     let mut good = server.client();
     let bad: [&[u8]; 4] = [
@@ -24,7 +24,7 @@ fn what_is_no_message_closes_the_connection_and_no_other() {
 }
 
 #[test]
-fn a_broken_document_is_answered_and_the_connection_goes_on() {
+fn invalid_bson_is_answered_and_the_connection_stays_open() {
     let server = TestServer::in_memory();
     let mut client = server.client();
     let body = [13, 0, 0, 0, 0x77, b'x', 0, 1, 0, 0, 0, 0, 0];
@@ -40,7 +40,7 @@ fn a_broken_document_is_answered_and_the_connection_goes_on() {
 }
 
 #[test]
-fn a_message_that_expects_no_reply_gets_none() {
+fn more_to_come_message_gets_no_reply() {
     let server = TestServer::in_memory();
     let mut client = server.client();
     client
@@ -51,7 +51,7 @@ fn a_message_that_expects_no_reply_gets_none() {
 }
 
 #[test]
-fn silent_connections_leave_room_for_others() {
+fn idle_connections_do_not_block_new_ones() {
     let server = TestServer::in_memory();
     let silent: Vec<_> = (0..400).map(|_| server.client()).collect();
     let mut half: Vec<_> = (0..20).map(|_| server.client()).collect();
@@ -63,7 +63,7 @@ fn silent_connections_leave_room_for_others() {
 }
 
 #[test]
-fn replies_that_wait_for_the_disk_keep_their_order() {
+fn replies_that_wait_for_a_sync_keep_their_order() {
     let server = TestServer::on_disk();
     let mut client = server.client();
     for id in 0..100 {
@@ -81,7 +81,7 @@ fn replies_that_wait_for_the_disk_keep_their_order() {
 }
 
 #[test]
-fn who_takes_no_reply_holds_up_nobody_else() {
+fn client_that_does_not_read_does_not_block_others() {
     const MANY: i32 = 80_000;
     let server = TestServer::on_disk();
     let (mut slow, mut quick) = (server.client(), server.client());

@@ -1,10 +1,10 @@
-//! The texts of errors that drivers and libraries match on, and what stands beside them.
+//! Error texts that drivers and libraries match on, and the fields beside them.
 
 use diwan_mongo::{Options, Topology};
 use diwan_testkit::{TestClient, TestServer};
 use diwan_value::{Doc, DocBuf, Value, array, doc};
 
-/// Runs a command that must fail; its reply.
+/// Runs a command that must fail, and returns its reply.
 fn failed(client: &mut TestClient, command: DocBuf) -> DocBuf {
     let reply = client.run("test", command).unwrap();
     assert_eq!(reply.as_doc().get("ok"), Some(Value::Double(0.0)), "{reply:?}");
@@ -36,13 +36,13 @@ fn filled() -> TestServer {
     server
 }
 
-/// An expression that fails for the documents of [`filled`], and only when it is evaluated.
+/// An expression that fails when it is evaluated for a document of [`filled`], and is not constant.
 fn by_zero() -> DocBuf {
     doc! { "$divide": [1, "$n"] }
 }
 
 #[test]
-fn errors_of_documents_say_which_command_met_them() {
+fn execution_errors_name_the_command() {
     let server = filled();
     let client = &mut server.client();
     let filter = doc! { "$expr": by_zero() };
@@ -80,7 +80,7 @@ fn errors_of_documents_say_which_command_met_them() {
 }
 
 #[test]
-fn errors_of_parsing_and_planning_have_no_prefix() {
+fn parsing_and_planning_errors_have_no_prefix() {
     let server = filled();
     let client = &mut server.client();
     for command in [
@@ -101,7 +101,7 @@ fn errors_of_parsing_and_planning_have_no_prefix() {
 }
 
 #[test]
-fn a_constant_that_cannot_be_computed_is_refused_before_any_document() {
+fn constant_that_fails_is_refused_before_any_document_is_read() {
     let server = filled();
     let client = &mut server.client();
     let constant = doc! { "$divide": [1, 0] };
@@ -120,7 +120,7 @@ fn a_constant_that_cannot_be_computed_is_refused_before_any_document() {
 }
 
 #[test]
-fn a_failed_build_names_the_collection() {
+fn failed_index_build_names_the_collection() {
     let server = filled();
     let client = &mut server.client();
     let index = doc! { "key": { "n": 1 }, "name": "n_1", "unique": true };
@@ -132,7 +132,7 @@ fn a_failed_build_names_the_collection() {
     assert_eq!(uuid.len(), 36);
     assert!(cause.starts_with("E11000 duplicate key error collection: test.c index: n_1"), "{cause}");
     assert_eq!(reply.as_doc().get_doc("keyPattern"), Some(doc! { "n": 1 }.as_doc()));
-    // What is refused before a build begins is told as it is.
+    // An error from before the build has no prefix.
     let index = |name: &str, unique: bool| doc! { "key": { "s": 1 }, "name": name, "unique": unique };
     client.run("test", doc! { "createIndexes": "c", "indexes": [index("a", false)] }).unwrap();
     let (code, text) = refused(client, doc! { "createIndexes": "c", "indexes": [index("a", true)] });
@@ -140,7 +140,7 @@ fn a_failed_build_names_the_collection() {
 }
 
 #[test]
-fn one_specification_twice_in_a_command_is_refused() {
+fn create_indexes_refuses_conflicts_within_one_command() {
     let server = filled();
     let client = &mut server.client();
     let index = doc! { "key": { "a": 1 }, "name": "a_1" };
@@ -149,10 +149,48 @@ fn one_specification_twice_in_a_command_is_refused() {
     assert_eq!((code, text.as_str()), (68, "Identical index already exists: a_1"));
     let reply = client.run("test", doc! { "createIndexes": "c", "indexes": [&index] }).unwrap();
     assert_eq!(reply.as_doc().get("numIndexesAfter"), Some(Value::Int32(2)));
+    // Specifications of existing indexes are ignored, even several of the same.
+    let reply = client.run("test", twice).unwrap();
+    assert_eq!(reply.as_doc().get_str("note"), Some("all indexes already exist"));
+    let conflict = "An existing index has the same name as the requested index. When index names are not specified, \
+                    they are auto generated and can cause conflicts. Please refer to our documentation. Requested \
+                    index: { v: 2, key: { y: 1 }, name: \"x\" }, existing index: { v: 2, key: { x: 1 }, name: \"x\" }";
+    for (first, second, code, text) in [
+        (
+            doc! { "key": { "x": 1 }, "name": "x", "sparse": true },
+            doc! { "key": { "x": 1 }, "name": "x", "sparse": 1 },
+            68,
+            "Identical index already exists: x",
+        ),
+        (
+            doc! { "key": { "x": 1 }, "name": "x" },
+            doc! { "key": { "x": 1 }, "name": "y" },
+            85,
+            "Index already exists with a different name: x",
+        ),
+        (doc! { "key": { "x": 1 }, "name": "x" }, doc! { "key": { "y": 1 }, "name": "x" }, 86, conflict),
+    ] {
+        let command = doc! { "createIndexes": "c", "indexes": [&first, &second] };
+        assert_eq!(refused(client, command), (code, text.to_owned()), "{first:?} {second:?}");
+    }
 }
 
 #[test]
-fn failed_writes_tell_of_their_concern() {
+fn multi_and_upsert_must_be_booleans() {
+    let server = filled();
+    let client = &mut server.client();
+    for name in ["multi", "upsert"] {
+        let mut statement = doc! { "q": {}, "u": { "$set": { "a": 1 } } }.into_builder();
+        statement.append(name, 1);
+        let update = doc! { "update": "c", "updates": [statement.finish()] };
+        let text =
+            format!("BSON field 'update.updates.{name}' is the wrong type 'int', expected type 'bool'");
+        assert_eq!(refused(client, update), (14, text));
+    }
+}
+
+#[test]
+fn failed_write_reports_its_unsatisfiable_concern() {
     let server = filled();
     let client = &mut server.client();
     client.run("test", doc! { "insert": "c", "documents": [{ "_id": 3, "s": "y" }] }).unwrap();
@@ -179,7 +217,7 @@ fn failed_writes_tell_of_their_concern() {
 }
 
 #[test]
-fn an_unknown_stage_of_an_update_fails_the_statement() {
+fn unknown_stage_in_an_update_fails_the_statement() {
     let server = filled();
     let client = &mut server.client();
     for collection in ["c", "empty"] {
@@ -191,7 +229,7 @@ fn an_unknown_stage_of_an_update_fails_the_statement() {
 }
 
 #[test]
-fn unknown_stages_are_told_before_missing_ones() {
+fn unknown_stages_are_reported_before_unimplemented_ones() {
     let server = TestServer::in_memory();
     let client = &mut server.client();
     let run = |client: &mut TestClient, pipeline: diwan_value::ArrayBuilder| {
@@ -205,7 +243,7 @@ fn unknown_stages_are_told_before_missing_ones() {
 }
 
 #[test]
-fn a_server_that_stands_alone_has_no_change_streams() {
+fn standalone_server_refuses_change_streams() {
     let change_stream = doc! { "aggregate": "c", "pipeline": [{ "$changeStream": {} }], "cursor": {} };
     let alone = TestServer::with_options(Options { topology: Topology::Standalone, ..Options::default() });
     let (code, text) = refused(&mut alone.client(), change_stream.clone());
@@ -222,7 +260,7 @@ fn two_ids() -> DocBuf {
 }
 
 #[test]
-fn documents_with_two_ids_are_refused_however_they_come() {
+fn documents_with_two_ids_are_refused_by_every_write() {
     let server = TestServer::in_memory();
     let client = &mut server.client();
     let text = "can't have multiple _id fields in one document";
@@ -251,7 +289,7 @@ fn documents_with_two_ids_are_refused_however_they_come() {
 }
 
 #[test]
-fn collections_of_the_server_are_not_written() {
+fn writes_to_system_collections_are_refused() {
     let server = TestServer::in_memory();
     let client = &mut server.client();
     let writes = |name: &str| {
@@ -281,7 +319,7 @@ fn collections_of_the_server_are_not_written() {
 }
 
 #[test]
-fn arguments_of_the_wrong_kind_are_refused() {
+fn arguments_of_the_wrong_type_are_refused_with_mongodb_texts() {
     let server = filled();
     let client = &mut server.client();
     let number = "maxTimeMS must be a number";
@@ -330,7 +368,7 @@ fn arguments_of_the_wrong_kind_are_refused() {
 }
 
 #[test]
-fn positional_projections_are_refused_where_they_say_nothing() {
+fn positional_projection_without_a_matched_element_is_refused() {
     let server = TestServer::in_memory();
     let client = &mut server.client();
     client.run("test", doc! { "insert": "c", "documents": [{ "_id": 1, "v": [42, "foo"] }] }).unwrap();
@@ -354,7 +392,7 @@ fn positional_projections_are_refused_where_they_say_nothing() {
         let find = doc! { "find": "c", "filter": filter, "projection": projection };
         assert_eq!(refused(client, find.clone()), (code, text), "{find:?}");
     }
-    // A field that no condition names is no error of the projection: what it cuts decides.
+    // A projection of a field that no condition names is accepted if the document has no such array.
     let find = doc! { "find": "c", "filter": { "v": 42 }, "projection": { "w.$": 1 } };
     assert_eq!(client.run("test", find).unwrap().as_doc().get("ok"), Some(Value::Double(1.0)));
 }

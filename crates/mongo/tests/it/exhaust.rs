@@ -1,18 +1,18 @@
-//! Several replies to one message: exhaust cursors, and hellos that wait and stream.
+//! Several replies to one message: exhaust cursors, and hellos that wait or stream.
 
 use diwan_mongo::{Options, Topology};
 use diwan_testkit::{Reply, TestClient, TestServer};
 use diwan_value::{Doc, DocBuf, ObjectId, Value, doc};
 use std::time::{Duration, Instant};
 
-/// The flag with which a client says that it takes several replies.
+/// The flag `exhaustAllowed`: the client accepts several replies.
 const EXHAUST_ALLOWED: u32 = 1 << 16;
 
 fn code(reply: &DocBuf) -> Option<i64> {
     reply.as_doc().get("code").and_then(Value::as_i64_exact)
 }
 
-/// Opens a cursor over `count` documents whose first batch is empty.
+/// Opens a cursor over `count` documents, with an empty first batch.
 fn open(client: &mut TestClient, count: i32) -> i64 {
     let documents: Vec<DocBuf> = (0..count).map(|n| doc! { "_id": n }).collect();
     client.run("test", doc! { "insert": "c", "documents": documents }).unwrap();
@@ -26,7 +26,7 @@ fn ids(batch: Doc<'_>) -> Vec<i64> {
 }
 
 #[test]
-fn exhaust_get_more_sends_batches_to_the_end() {
+fn exhaust_get_more_sends_every_batch() {
     let server = TestServer::in_memory();
     let client = &mut server.client();
     let id = open(client, 10);
@@ -43,13 +43,13 @@ fn exhaust_get_more_sends_batches_to_the_end() {
         previous = Some(reply.number);
     }
     assert_eq!(found, (0..10).collect::<Vec<i64>>());
-    // The connection goes on as any other.
+    // The connection can be used as before.
     let ping = client.run("test", doc! { "ping": 1 }).unwrap();
     assert_eq!(ping.as_doc().get("ok"), Some(Value::Double(1.0)));
 }
 
 #[test]
-fn exhaust_get_more_without_the_flag_answers_once() {
+fn get_more_without_the_exhaust_flag_sends_one_reply() {
     let server = TestServer::in_memory();
     let client = &mut server.client();
     let id = open(client, 10);
@@ -82,13 +82,13 @@ fn exhaust_ends_with_the_error_of_a_killed_cursor() {
     assert_eq!(code(&last.document), Some(43));
 }
 
-/// The topology version of a hello's reply, as requests repeat it.
+/// The topology version in the reply to a hello.
 fn version(reply: &DocBuf) -> DocBuf {
     reply.as_doc().get_doc("topologyVersion").unwrap_or_else(|| panic!("{reply:?}")).to_owned()
 }
 
 #[test]
-fn hello_waits_while_the_topology_is_known() {
+fn hello_waits_while_the_client_knows_the_topology() {
     let server = TestServer::in_memory();
     let client = &mut server.client();
     let known = version(&client.run("admin", doc! { "hello": 1 }).unwrap());
@@ -99,7 +99,7 @@ fn hello_waits_while_the_topology_is_known() {
     let reply = client.run("admin", awaited(&known, 300)).unwrap();
     assert!(begun.elapsed() >= Duration::from_millis(300), "{:?}", begun.elapsed());
     assert_eq!(version(&reply), known);
-    // A driver that knows another process is answered at once.
+    // A driver that knows the topology of another process gets its reply at once.
     let begun = Instant::now();
     let other = doc! { "processId": ObjectId([7; 12]), "counter": 5i64 };
     assert_eq!(version(&client.run("admin", awaited(&other, 60_000)).unwrap()), known);
@@ -107,7 +107,7 @@ fn hello_waits_while_the_topology_is_known() {
 }
 
 #[test]
-fn waiting_hellos_hold_up_nobody() {
+fn waiting_hellos_do_not_block_other_clients() {
     let server = TestServer::in_memory();
     let known = version(&server.client().run("admin", doc! { "hello": 1 }).unwrap());
     let hello = doc! { "hello": 1, "topologyVersion": &known, "maxAwaitTimeMS": i64::MAX };
@@ -119,7 +119,7 @@ fn waiting_hellos_hold_up_nobody() {
 }
 
 #[test]
-fn a_waiting_hello_ends_with_its_client() {
+fn waiting_hello_ends_when_its_client_disconnects() {
     let server = TestServer::in_memory();
     let known = version(&server.client().run("admin", doc! { "hello": 1 }).unwrap());
     let mut waiting = server.client();
@@ -134,7 +134,7 @@ fn a_waiting_hello_ends_with_its_client() {
 }
 
 #[test]
-fn streamed_hellos_follow_each_other() {
+fn streamed_hello_sends_a_reply_per_interval() {
     let server = TestServer::in_memory();
     let client = &mut server.client();
     let stale = doc! { "processId": ObjectId([7; 12]), "counter": 0i64 };
@@ -157,7 +157,7 @@ fn streamed_hellos_follow_each_other() {
 }
 
 #[test]
-fn hello_refuses_halves_of_the_protocol() {
+fn hello_refuses_incomplete_topology_arguments() {
     for (topology, codes) in [
         (Topology::ReplicaSet, [31368, 31368, 31372, 31382]),
         (Topology::Standalone, [31368, 31368, 31372, 31382]),

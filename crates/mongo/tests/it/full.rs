@@ -1,4 +1,4 @@
-//! An almost full disk, as drivers see it.
+//! The errors that drivers see when the disk is full.
 
 use diwan_kv::{FaultEngine, MemoryEngine};
 use diwan_testkit::{TestClient, TestServer};
@@ -18,7 +18,7 @@ fn code(client: &mut TestClient, command: DocBuf) -> Option<i64> {
 }
 
 #[test]
-fn a_full_disk_is_code_14031_to_growth_and_nothing_to_deletions() {
+fn full_disk_refuses_growth_with_14031_and_allows_deletions() {
     let engine = Arc::new(FaultEngine::new(MemoryEngine::new()));
     let server = TestServer::on_engine(engine.clone());
     let client = &mut server.client();

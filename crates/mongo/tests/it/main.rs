@@ -1,4 +1,4 @@
-//! The face as clients meet it: over a socket, against a whole server in this process.
+//! Tests of the MongoDB face over a socket, against a whole server in this process.
 
 mod commands;
 mod compat;

@@ -1,4 +1,4 @@
-//! The profiler: what of a database's commands is found in its `system.profile`.
+//! The profiler: which commands have entries in `system.profile`, and the fields of the entries.
 
 use diwan_testkit::{TestClient, TestServer};
 use diwan_value::{DocBuf, Value, array, doc};
@@ -16,7 +16,7 @@ fn refused(client: &mut TestClient, command: DocBuf) -> (i64, String) {
     (code, reply.get_str("errmsg").unwrap().to_owned())
 }
 
-/// The entries, oldest first, without those of looking at them.
+/// The entries, oldest first, without those of this query itself.
 fn entries(client: &mut TestClient) -> Vec<DocBuf> {
     let filter = doc! { "ns": { "$ne": "test.system.profile" } };
     let found = run(client, doc! { "find": "system.profile", "filter": filter, "sort": { "$natural": 1 } });
@@ -24,7 +24,7 @@ fn entries(client: &mut TestClient) -> Vec<DocBuf> {
     batch.iter().map(|entry| entry.as_doc().unwrap().to_owned()).collect()
 }
 
-/// Kind, namespace, and the counts under `names` of every entry.
+/// Kind and namespace of every entry, and its counts with these `names`.
 fn shown(entries: &[DocBuf], names: &[&str]) -> Vec<String> {
     let show = |entry: &DocBuf| {
         let entry = entry.as_doc();
@@ -92,7 +92,7 @@ fn level_2_records_every_command_on_a_collection() {
 }
 
 #[test]
-fn level_1_records_what_is_slow_or_what_the_filter_says() {
+fn level_1_records_slow_commands_or_those_the_filter_selects() {
     let server = TestServer::in_memory();
     let client = &mut server.client();
     run(client, doc! { "profile": 1 });
@@ -123,7 +123,7 @@ fn level_1_records_what_is_slow_or_what_the_filter_says() {
 }
 
 #[test]
-fn entries_are_the_servers_own() {
+fn clients_cannot_write_or_drop_active_profile_collections() {
     let server = TestServer::in_memory();
     let client = &mut server.client();
     run(client, doc! { "profile": 2 });
@@ -151,7 +151,7 @@ fn entries_are_the_servers_own() {
 }
 
 #[test]
-fn entries_tell_plans_and_what_was_read() {
+fn entries_have_plans_and_examined_counts() {
     let server = TestServer::in_memory();
     let client = &mut server.client();
     let documents: Vec<DocBuf> = (0..10).map(|n| doc! { "_id": n, "a": n % 2, "b": n }).collect();
@@ -193,7 +193,7 @@ fn entries_tell_plans_and_what_was_read() {
 }
 
 #[test]
-fn who_waits_for_entries_makes_one() {
+fn tailing_the_profile_collection_records_one_entry() {
     let server = TestServer::in_memory();
     let client = &mut server.client();
     run(client, doc! { "profile": 2 });
@@ -207,7 +207,7 @@ fn who_waits_for_entries_makes_one() {
 }
 
 #[test]
-fn entries_are_short_and_their_collection_is_capped() {
+fn entries_are_abbreviated_and_their_collection_is_capped() {
     let server = TestServer::in_memory();
     let client = &mut server.client();
     run(client, doc! { "create": "system.profile" });

@@ -1,9 +1,9 @@
-//! Retryable writes: done once, however often they are sent.
+//! Retryable writes: a write that is sent several times is done once.
 
 use diwan_testkit::{TestClient, TestServer};
 use diwan_value::{DocBuf, Value, doc};
 
-/// A command within a session, under a transaction number.
+/// A command with a session and a transaction number.
 fn numbered(command: DocBuf, number: i64) -> DocBuf {
     let mut command = command.into_builder();
     command.append("lsid", doc! { "id": Value::Binary { subtype: 4, bytes: &[7; 16] } });
@@ -20,7 +20,7 @@ fn count(client: &mut TestClient) -> Option<i64> {
 }
 
 #[test]
-fn a_write_sent_again_is_answered_and_not_done_again() {
+fn retried_write_returns_the_first_result_and_writes_nothing() {
     let server = TestServer::on_disk();
     let insert = || numbered(doc! { "insert": "c", "documents": [{ "a": 1 }, { "a": 2 }] }, 1);
     let increment = || {
@@ -52,7 +52,7 @@ fn a_write_sent_again_is_answered_and_not_done_again() {
 }
 
 #[test]
-fn transactions_are_refused_so_that_drivers_do_not_try_again() {
+fn refused_transaction_has_no_retry_label() {
     let server = TestServer::in_memory();
     let mut begin = numbered(doc! { "insert": "c", "documents": [{ "a": 1 }] }, 1).into_builder();
     begin.append("startTransaction", true).append("autocommit", false);

@@ -1,4 +1,4 @@
-//! What the server says of itself: sizes, counts, settings.
+//! Statistics and parameters: sizes, counts, latencies.
 
 use diwan_testkit::{TestClient, TestServer};
 use diwan_value::{Doc, DocBuf, Value, doc};
@@ -26,7 +26,7 @@ fn number(doc: Doc<'_>, key: &str) -> f64 {
 }
 
 #[test]
-fn sizes_count_what_lies_in_memory() {
+fn sizes_include_unflushed_writes() {
     for server in [TestServer::in_memory(), TestServer::on_disk()] {
         let client = &mut server.client();
         fill(client);
@@ -55,7 +55,7 @@ fn sizes_count_what_lies_in_memory() {
 }
 
 #[test]
-fn documents_about_collections_name_the_host() {
+fn index_stats_and_coll_stats_name_the_host() {
     let server = TestServer::in_memory();
     let client = &mut server.client();
     fill(client);
@@ -69,7 +69,7 @@ fn documents_about_collections_name_the_host() {
 }
 
 #[test]
-fn explained_commands_name_their_database() {
+fn explain_adds_the_database_to_the_command_once() {
     let server = TestServer::in_memory();
     let client = &mut server.client();
     fill(client);
@@ -122,7 +122,7 @@ fn server_status_counts_collections_and_cursors() {
 }
 
 #[test]
-fn settings_are_found_by_name_and_by_when_they_can_be_set() {
+fn get_parameter_selects_by_name_and_by_when_it_can_be_set() {
     let server = TestServer::in_memory();
     let client = &mut server.client();
     let reply = run(client, "admin", doc! { "getParameter": 1, "quiet": 1 });
@@ -145,4 +145,41 @@ fn settings_are_found_by_name_and_by_when_they_can_be_set() {
     }
     let wrong = client.run("admin", doc! { "getParameter": { "setAt": "noon" }, "quiet": 1 }).unwrap();
     assert_eq!(wrong.as_doc().get("code"), Some(Value::Int32(2)));
+}
+
+#[test]
+fn coll_stats_reports_latencies_and_collection_scans() {
+    let server = TestServer::in_memory();
+    let client = &mut server.client();
+    fill(client);
+    for filter in [doc! { "_id": 1 }, doc! { "text": "y" }, doc! { "other": 1 }] {
+        run(client, "test", doc! { "find": "c", "filter": filter });
+    }
+    let mut stats = |options: DocBuf| {
+        let pipeline = [doc! { "$collStats": options }];
+        let reply = client
+            .run("test", doc! { "aggregate": "c", "pipeline": pipeline.to_vec(), "cursor": {} })
+            .unwrap();
+        let cursor = reply.as_doc().get_doc("cursor").map(Doc::to_owned);
+        let first = cursor.as_ref().and_then(|cursor| cursor.as_doc().get_array("firstBatch")?.get(0));
+        first.and_then(Value::as_doc).map(Doc::to_owned).ok_or(reply)
+    };
+    let found = stats(doc! { "latencyStats": { "histograms": true }, "queryExecStats": {} }).unwrap();
+    let latencies = found.as_doc().get_doc("latencyStats").unwrap();
+    for (class, count) in [("reads", 3.0), ("writes", 2.0), ("commands", 0.0), ("transactions", 0.0)] {
+        let latency = latencies.get_doc(class).unwrap();
+        assert_eq!(number(latency, "ops"), count, "{class}");
+        let buckets = latency.get_array("histogram").unwrap();
+        let counted: f64 = buckets.iter().map(|bucket| number(bucket.as_doc().unwrap(), "count")).sum();
+        assert_eq!(counted, count, "{class}");
+    }
+    let scans = found.as_doc().get_doc("queryExecStats").unwrap().get_doc("collectionScans").unwrap();
+    assert_eq!((number(scans, "total"), number(scans, "nonTailable")), (1.0, 1.0));
+    let found = stats(doc! { "latencyStats": {} }).unwrap();
+    let reads = found.as_doc().get_doc("latencyStats").unwrap().get_doc("reads").unwrap();
+    assert!(!reads.contains_key("histogram") && number(reads, "ops") > 3.0);
+    for (options, code) in [(doc! { "histograms": 1 }, 14), (doc! { "colour": 1 }, 40415)] {
+        let refused = stats(doc! { "latencyStats": options }).unwrap_err();
+        assert_eq!(refused.as_doc().get("code"), Some(Value::Int32(code)));
+    }
 }

@@ -1,0 +1,38 @@
+//! `create`: creates a collection or a view.
+
+use crate::dispatch::Context;
+use crate::error::Result;
+use diwan_query::code;
+use diwan_store::Error;
+use diwan_value::{DocBuf, DocBuilder};
+
+pub(crate) fn run(context: &mut Context<'_>, _: &mut DocBuilder) -> Result<()> {
+    let namespace = context.request.namespace()?;
+    let mut options = DocBuilder::new();
+    context.request.read(|field| {
+        match field.key {
+            // Clients repeat the specification of the `_id` index, which they cannot change.
+            "idIndex" => {
+                field.document()?;
+            }
+            key => {
+                options.append(key, field.value());
+            }
+        }
+        Ok(())
+    })?;
+    let options: DocBuf = options.finish();
+    let store = &context.server.store;
+    match store.create(&namespace, options.as_doc()) {
+        // Creating a collection again with the same options succeeds and changes nothing.
+        Err(Error::Query(error)) if error.code == code::NAMESPACE_EXISTS => {
+            let wanted = diwan_store::CollectionOptions::parse(options.as_doc())?;
+            match store.entry(&namespace) {
+                Some(entry) if entry.options().to_doc() == wanted.to_doc() => {}
+                _ => return Err(error.into()),
+            }
+        }
+        outcome => outcome.map(drop)?,
+    }
+    context.fence()
+}

@@ -1,0 +1,35 @@
+//! `currentOp`: the running commands.
+
+use crate::dispatch::Context;
+use crate::error::Result;
+use diwan_query::filter::{Filter, FilterEnv};
+use diwan_value::{ArrayBuilder, DocBuilder};
+
+pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
+    let mut own = false;
+    let mut filter = DocBuilder::new();
+    context.request.read(|field| {
+        match field.key {
+            "$all" | "truncateOps" => {}
+            "$ownOps" => own = field.flag()?,
+            key => {
+                filter.append(key, field.value());
+            }
+        }
+        Ok(())
+    })?;
+    let filter = filter.finish();
+    let filter = Filter::parse(filter.as_doc(), &FilterEnv::default())?;
+    let mut running = ArrayBuilder::new();
+    for (id, operation) in context.server.operations.list() {
+        if own && operation.client.id != context.client.id {
+            continue;
+        }
+        let shown = operation.describe(id);
+        if filter.matches(shown.as_doc())? {
+            running.push(shown);
+        }
+    }
+    reply.append("inprog", running);
+    Ok(())
+}

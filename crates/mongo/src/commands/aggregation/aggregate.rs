@@ -1,0 +1,161 @@
+//! `aggregate`: runs a pipeline over a collection, a view, or the documents of its first stage.
+
+use crate::commands::shared::cursor_reply::{aggregate_error, batch_size, first_batch};
+use crate::dispatch::Context;
+use crate::error::{CommandError, Result, code};
+use crate::request::Request;
+use crate::request::fields::missing;
+use crate::server::cursors::{Cursor, FIRST_BATCH};
+use crate::server::options::Topology;
+use diwan_store::Namespace;
+use diwan_store::ops::{Aggregate, Scope};
+use diwan_store::plan::Hint;
+use diwan_value::{Array, Doc, DocBuilder, Value};
+
+/// The arguments of `aggregate`.
+pub(crate) struct AggregateArguments<'a> {
+    pub aggregate: Aggregate<'a>,
+    pub explain: bool,
+    batch_size: Option<u64>,
+}
+
+pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
+    let request = context.request;
+    let namespace = target(request)?;
+    let arguments = parse(request, context.scope_with_disk())?;
+    if let Some(stage) = writing_stage(arguments.aggregate.pipeline)
+        && request.arguments.read_concern == Some("linearizable")
+    {
+        let text = format!(
+            "Command aggregate does not support {{ readConcern: {{ level: \"linearizable\" }} }} :: caused by :: {stage} \
+             cannot be used with a 'linearizable' read concern level"
+        );
+        return Err(CommandError::new(code::INVALID_OPTIONS, text));
+    }
+    if request.arguments.api_strict {
+        check_strict(arguments.aggregate.pipeline)?;
+    }
+    if arguments.explain {
+        return crate::commands::diagnostic::explain::aggregate(
+            context,
+            namespace.as_ref(),
+            &arguments.aggregate,
+            "queryPlanner",
+            reply,
+        );
+    }
+    let Some(batch_size) = arguments.batch_size else {
+        let text = "The 'cursor' option is required, except for aggregate with the explain argument";
+        return Err(CommandError::new(code::FAILED_TO_PARSE, text));
+    };
+    let database = request.arguments.database;
+    let source = context.server.store.aggregate(namespace.as_ref(), database, &arguments.aggregate);
+    // Change streams are not implemented. A standalone server has MongoDB's own error for them.
+    let source = source.map_err(|error| match CommandError::from(error) {
+        error
+            if error.code == code::NOT_IMPLEMENTED && is_change_stream_of_standalone(context, &arguments) =>
+        {
+            CommandError::new(40573, "The $changeStream stage is only supported on replica sets")
+        }
+        error => error,
+    })?;
+    let collection = namespace.as_ref().map_or("$cmd.aggregate", |namespace| &namespace.collection);
+    let cursor = Cursor::new(source, database, collection);
+    let writes = writing_stage(arguments.aggregate.pipeline).is_some();
+    // A pipeline that writes runs at once, even with a batch size of 0. It returns no documents.
+    let batch_size = if writes { batch_size.max(1) } else { batch_size };
+    let name = cursor.namespace();
+    first_batch(context, cursor, batch_size, false, reply).map_err(|error| {
+        let error = aggregate_error(name, error);
+        if writes { error.having_begun() } else { error }
+    })?;
+    // The stage does not return its commits, so the acknowledgement waits for all commits so far.
+    if writes { context.fence() } else { Ok(()) }
+}
+
+/// The collection of the pipeline. `None` for `aggregate: 1`.
+pub(crate) fn target(request: &Request<'_>) -> Result<Option<Namespace>> {
+    match request.target() {
+        Value::String(_) => Ok(Some(request.namespace()?)),
+        other if crate::request::fields::int64(other) == Some(1) => Ok(None),
+        other => Err(CommandError::new(
+            code::FAILED_TO_PARSE,
+            format!(
+                "Invalid command format: the 'aggregate' field must specify a collection name or 1, not {}",
+                other.tag().alias()
+            ),
+        )),
+    }
+}
+
+/// Whether the pipeline opens a change stream on a standalone server.
+fn is_change_stream_of_standalone(context: &Context<'_>, arguments: &AggregateArguments<'_>) -> bool {
+    let first = arguments.aggregate.pipeline.iter().next().and_then(Value::as_doc);
+    context.server.options.topology == Topology::Standalone
+        && first.is_some_and(|stage| stage.contains_key("$changeStream"))
+}
+
+/// The name of the last stage if it is `$out` or `$merge`.
+fn writing_stage(pipeline: Array<'_>) -> Option<&str> {
+    let last = pipeline.iter().last().and_then(Value::as_doc).and_then(|stage| stage.iter().next())?;
+    matches!(last.key, b"$out" | b"$merge").then(|| last.key_str())
+}
+
+/// The stages that are not in the stable API.
+const UNSTABLE: [&str; 6] =
+    ["$currentOp", "$indexStats", "$listLocalSessions", "$listSessions", "$planCacheStats", "$search"];
+
+/// Refuses stages that are not in the stable API, also in nested pipelines. Of `$collStats`, only `count` is.
+pub(crate) fn check_strict(pipeline: Array<'_>) -> Result<()> {
+    for stage in pipeline.iter().filter_map(|stage| stage.as_doc()?.iter().next()) {
+        let (name, spec) = (stage.key_str(), stage.value().as_doc().unwrap_or(Doc::EMPTY));
+        let is_unstable = match name {
+            "$collStats" => spec.iter().any(|option| option.key != b"count"),
+            name => UNSTABLE.contains(&name),
+        };
+        if is_unstable {
+            let text = format!("{name} is not allowed with 'apiStrict: true' in API Version 1");
+            return Err(CommandError::new(code::API_STRICT_ERROR, text));
+        }
+        let inner = spec.iter().filter(|field| name == "$facet" || field.key == b"pipeline");
+        inner.filter_map(|field| field.value().as_array()).try_for_each(check_strict)?;
+    }
+    Ok(())
+}
+
+/// Whether the pipeline of a command that is not parsed yet ends in a stage that writes.
+pub(crate) fn request_writes(request: &Request<'_>) -> bool {
+    request.body.get_array("pipeline").and_then(writing_stage).is_some()
+}
+
+/// Parses the arguments, of the command itself or of an explained one.
+pub(crate) fn parse<'a>(request: &Request<'a>, scope: Scope<'a>) -> Result<AggregateArguments<'a>> {
+    let mut pipeline = None;
+    let mut aggregate =
+        Aggregate { pipeline: Array::EMPTY, hint: Hint::None, scope, bypass_validation: false };
+    let (mut explain, mut size, mut disk_use) = (false, None, true);
+    request.read(|field| {
+        match field.key {
+            "pipeline" => pipeline = Some(field.array()?),
+            "cursor" => size = Some(batch_size(field)?),
+            "explain" => explain = field.flag()?,
+            "allowDiskUse" => disk_use = field.flag()?,
+            "hint" => aggregate.hint = field.hint()?,
+            "collation" => aggregate.scope.collation = field.collation()?,
+            "let" => aggregate.scope.variables = Some(field.document()?),
+            "bypassDocumentValidation" => aggregate.bypass_validation = field.flag()?,
+            "fromMongos" | "needsMerge" | "collectionUUID" => {}
+            _ => return Err(field.unknown()),
+        }
+        Ok(())
+    })?;
+    aggregate.pipeline = pipeline.ok_or_else(|| missing("aggregate", "pipeline"))?;
+    if !disk_use {
+        aggregate.scope.temporary = None;
+    }
+    // The argument `cursor` is required except for `explain`.
+    if explain && size.is_none() {
+        size = Some(FIRST_BATCH);
+    }
+    Ok(AggregateArguments { aggregate, explain, batch_size: size })
+}

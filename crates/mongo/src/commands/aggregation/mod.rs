@@ -1,0 +1,5 @@
+//! Aggregation commands.
+
+pub(crate) mod aggregate;
+pub(crate) mod count;
+pub(crate) mod distinct;

@@ -1,0 +1,19 @@
+//! Diagnostic commands: version, machine, statistics, plans, checks.
+
+pub(crate) mod build_info;
+pub(crate) mod coll_stats;
+pub(crate) mod connection_status;
+pub(crate) mod data_size;
+pub(crate) mod db_hash;
+pub(crate) mod db_stats;
+pub(crate) mod explain;
+pub(crate) mod get_cmd_line_opts;
+pub(crate) mod get_log;
+pub(crate) mod host_info;
+pub(crate) mod list_commands;
+pub(crate) mod ping;
+pub(crate) mod profile;
+pub(crate) mod server_status;
+pub(crate) mod top;
+pub(crate) mod validate;
+pub(crate) mod whatsmyuri;

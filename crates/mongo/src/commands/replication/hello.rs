@@ -1,0 +1,209 @@
+//! `hello`, and `isMaster` for older drivers: the server's role, its limits and its protocol versions.
+//!
+//! A driver that sends the topology version it knows gets a reply when the topology changes or its waiting time ends.
+//! The topology of this server never changes while the process runs.
+
+use crate::dispatch::{Context, Wait};
+use crate::error::{CommandError, Result};
+use crate::request::fields::{Field, missing};
+use crate::server::clock::unix_millis;
+use crate::server::identity::{ELECTION, MAX_WIRE_VERSION, MAX_WRITE_BATCH};
+use crate::server::options::Topology;
+use crate::server::sessions;
+use crate::wire::{Compressor, MAX_MESSAGE_BYTES};
+use diwan_value::{ArrayBuilder, Doc, DocBuilder, MAX_DOCUMENT_BYTES, ObjectId, Value, array, doc};
+use std::time::{Duration, Instant};
+
+/// The maximum size of the metadata that a driver sends about itself.
+const MAX_METADATA_BYTES: usize = 512;
+
+/// The counter of the topology version. It never changes.
+const TOPOLOGY_COUNTER: i64 = 0;
+
+/// The longest wait of a hello. A driver that asks for more gets its reply after this time.
+const MAX_AWAIT: Duration = Duration::from_secs(24 * 60 * 60);
+
+pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
+    let old = context.request.name != "hello";
+    let mut compressors = ArrayBuilder::new();
+    let mut mechanisms = false;
+    let (mut known, mut await_millis) = (None, None);
+    context.request.read(|field| {
+        match field.key {
+            "helloOk" if old && field.flag()? => {
+                reply.append("helloOk", true);
+            }
+            // A hello that has waited runs again, with metadata that is already known.
+            "client" if context.deadline.is_none() && !context.replies.have_begun() => {
+                remember_client(context, field.document()?)?;
+            }
+            "compression" => compressors = common_compressors(field)?,
+            "saslSupportedMechs" => mechanisms = true,
+            "topologyVersion" => known = Some(TopologyVersion::parse(field.document()?)?),
+            "maxAwaitTimeMS" => await_millis = Some(field.natural()?),
+            // The other arguments have no effect on the reply of this server.
+            _ => {}
+        }
+        Ok(())
+    })?;
+    if await_change(context, known, await_millis)? {
+        return Ok(());
+    }
+    let current = doc! { "processId": context.server.process, "counter": TOPOLOGY_COUNTER };
+    reply.append("topologyVersion", current);
+    let options = &context.server.options;
+    let primary = if old { "ismaster" } else { "isWritablePrimary" };
+    match options.topology {
+        Topology::ReplicaSet => {
+            let host = options.host(context.client.local);
+            reply.append("hosts", array![host.as_str()]).append("setName", options.set_name.as_str());
+            reply.append("setVersion", 1).append(primary, true).append("secondary", false);
+            reply.append("primary", host.as_str()).append("me", host.as_str());
+            reply.append("electionId", ELECTION);
+            let now = context.server.clock.now();
+            let time = doc! { "ts": now, "t": 1i64 };
+            let date = Value::DateTime(i64::from(now.seconds) * 1000);
+            reply.append(
+                "lastWrite",
+                doc! {
+                    "opTime": &time, "lastWriteDate": date, "majorityOpTime": &time, "majorityWriteDate": date
+                },
+            );
+        }
+        Topology::Mongos => {
+            reply.append(primary, true).append("msg", "isdbgrid");
+        }
+        Topology::Standalone => {
+            reply.append(primary, true);
+        }
+    }
+    reply.append("maxBsonObjectSize", MAX_DOCUMENT_BYTES as i32);
+    reply.append("maxMessageSizeBytes", MAX_MESSAGE_BYTES as i32);
+    reply.append("maxWriteBatchSize", MAX_WRITE_BATCH as i32);
+    reply.append("localTime", Value::DateTime(unix_millis()));
+    reply.append("logicalSessionTimeoutMinutes", (sessions::TIMEOUT.as_secs() / 60) as i32);
+    reply.append("connectionId", context.client.id);
+    reply.append("minWireVersion", 0).append("maxWireVersion", MAX_WIRE_VERSION).append("readOnly", false);
+    if !compressors.is_empty() {
+        reply.append("compression", compressors);
+    }
+    if mechanisms {
+        reply.append("saslSupportedMechs", array![]);
+    }
+    Ok(())
+}
+
+/// The topology version that a driver knows.
+struct TopologyVersion {
+    process: ObjectId,
+    counter: i64,
+}
+
+impl TopologyVersion {
+    fn parse(version: Doc<'_>) -> Result<TopologyVersion> {
+        const NAME: &str = "TopologyVersion";
+        let (mut process, mut counter) = (None, None);
+        Field::read_document(NAME, version, |field| {
+            match (field.key, field.value()) {
+                ("processId", Value::ObjectId(id)) => process = Some(id),
+                ("processId", _) => return Err(field.wrong("objectId")),
+                ("counter", Value::Int64(number)) => counter = Some(number),
+                ("counter", _) => return Err(field.wrong("long")),
+                _ => return Err(field.unknown()),
+            }
+            Ok(())
+        })?;
+        Ok(TopologyVersion {
+            process: process.ok_or_else(|| missing(NAME, "processId"))?,
+            counter: counter.ok_or_else(|| missing(NAME, "counter"))?,
+        })
+    }
+}
+
+/// Makes the command wait if the driver knows the current topology and allows time for a change. Returns whether it
+/// waits. For a driver that accepts several replies, each reply but the last requests the next run.
+fn await_change(
+    context: &mut Context<'_>,
+    known: Option<TopologyVersion>,
+    await_millis: Option<u64>,
+) -> Result<bool> {
+    let is_mongos = context.server.options.topology == Topology::Mongos;
+    // The same errors have other codes on a router.
+    let coded = |mongod, mongos| if is_mongos { mongos } else { mongod };
+    let (known, millis) = match (known, await_millis) {
+        (Some(known), Some(millis)) => (known, millis),
+        (None, None) if context.replies.are_allowed() => {
+            let text = "An isMaster or hello request with exhaust must specify 'maxAwaitTimeMS'";
+            return Err(CommandError::new(coded(51756, 51763), text));
+        }
+        (None, None) => return Ok(false),
+        (Some(_), None) => {
+            let text = "A request with a 'topologyVersion' must include 'maxAwaitTimeMS'";
+            return Err(CommandError::new(coded(31368, 51760), text));
+        }
+        (None, Some(_)) => {
+            let text = "A request with 'maxAwaitTimeMS' must include a 'topologyVersion'";
+            return Err(CommandError::new(coded(31368, 51760), text));
+        }
+    };
+    if known.counter < 0 {
+        let text = "topologyVersion must have a non-negative counter";
+        return Err(CommandError::new(coded(31372, 51758), text));
+    }
+    if known.process == context.server.process && known.counter > TOPOLOGY_COUNTER {
+        let text = format!(
+            "Received a topology version with counter: {} which is greater than the server topology version counter: \
+             {TOPOLOGY_COUNTER}",
+            known.counter
+        );
+        return Err(CommandError::new(coded(31382, 51761), text));
+    }
+    // A driver that gets a later reply to the same message has read the current topology in the first one.
+    let is_current = context.replies.have_begun()
+        || (known.process == context.server.process && known.counter == TOPOLOGY_COUNTER);
+    let until = match context.deadline {
+        Some(until) => until,
+        None => Instant::now() + Duration::from_millis(millis).min(MAX_AWAIT),
+    };
+    if is_current && Instant::now() < until && !context.server.is_draining() {
+        context.wait = Some(Wait::for_time(until));
+        return Ok(true);
+    }
+    context.replies.request_rerun();
+    Ok(false)
+}
+
+/// The compressors that both sides support, in the client's order.
+fn common_compressors(offered: Field<'_>) -> Result<ArrayBuilder> {
+    let mut agreed = ArrayBuilder::new();
+    for name in offered.array()?.iter().filter_map(Value::as_str) {
+        if Compressor::ALL.iter().any(|compressor| compressor.name() == name) {
+            agreed.push(name);
+        }
+    }
+    Ok(agreed)
+}
+
+/// Stores the driver's metadata. It may be sent once, and has a maximum size.
+fn remember_client(context: &Context<'_>, metadata: Doc<'_>) -> Result<()> {
+    if metadata.as_bytes().len() > MAX_METADATA_BYTES {
+        let text =
+            format!("The client metadata document must be less then or equal to {MAX_METADATA_BYTES} bytes");
+        return Err(CommandError::new(185, text));
+    }
+    for part in ["driver", "os"] {
+        if metadata.get_doc(part).is_none() {
+            let text = format!("Missing required sub-document '{part}' in the client metadata document");
+            return Err(CommandError::new(183, text));
+        }
+    }
+    let mut known = context.client.metadata.lock();
+    if known.is_some() {
+        return Err(CommandError::new(
+            186,
+            "The client metadata document may only be sent in the first hello",
+        ));
+    }
+    *known = Some(metadata.to_owned());
+    Ok(())
+}

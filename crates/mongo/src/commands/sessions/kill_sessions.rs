@@ -1,0 +1,30 @@
+//! `killSessions`: ends sessions, kills their cursors and interrupts their commands.
+
+use crate::dispatch::Context;
+use crate::error::{CommandError, Result, code};
+use crate::request::Request;
+use crate::request::arguments::{SessionId, session_id};
+use crate::request::fields::Field;
+use diwan_value::DocBuilder;
+
+pub(crate) fn run(context: &mut Context<'_>, _: &mut DocBuilder) -> Result<()> {
+    let named = named_sessions(context.request)?;
+    // As in MongoDB, an empty list selects all sessions of the user. All sessions belong to the same user.
+    let sessions = if named.is_empty() { context.server.sessions.list() } else { named };
+    context.server.kill_sessions(&sessions);
+    Ok(())
+}
+
+/// The sessions in the array of the command's first field.
+pub(crate) fn named_sessions(request: &Request<'_>) -> Result<Vec<SessionId>> {
+    let own = Field::new(request.name, request.name, request.target());
+    if let Some(field) = request.fields().next() {
+        return Err(field.unknown());
+    }
+    let documents = own.documents()?;
+    let session = |document: std::result::Result<_, _>| match document {
+        Ok(document) => session_id(document),
+        Err(_) => Err(CommandError::new(code::TYPE_MISMATCH, "a session must be an object with an id")),
+    };
+    documents.map(session).collect()
+}

@@ -1,0 +1,14 @@
+//! `refreshSessions`: marks sessions as used.
+
+use crate::commands::sessions::kill_sessions::named_sessions;
+use crate::dispatch::Context;
+use crate::error::Result;
+use diwan_value::DocBuilder;
+use std::time::Instant;
+
+pub(crate) fn run(context: &mut Context<'_>, _: &mut DocBuilder) -> Result<()> {
+    for session in named_sessions(context.request)? {
+        context.server.sessions.touch(session, Instant::now());
+    }
+    Ok(())
+}

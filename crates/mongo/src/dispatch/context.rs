@@ -1,0 +1,161 @@
+//! The context of a command's function: the server, the client, the request, and the results beside the reply.
+
+use super::abbreviate::abbreviated_statement;
+use super::wait::Wait;
+use crate::connection::client::Client;
+use crate::connection::exhaust::Replies;
+use crate::error::{CommandError, Result, code};
+use crate::monitoring::profiler::{ProfiledStatement, Trace};
+use crate::request::Request;
+use crate::server::Server;
+use diwan_kv::{Batch, CommitId};
+use diwan_query::{Examined, Interrupt};
+use diwan_store::Namespace;
+use diwan_store::ops::Scope;
+use diwan_value::{MAX_DOCUMENT_BYTES, Value, doc};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// The surroundings of one run of a command.
+pub(crate) struct Context<'a> {
+    pub server: &'a Arc<Server>,
+    pub client: &'a Arc<Client>,
+    pub request: &'a Request<'a>,
+    /// Checked by long loops, so that `killOp` and time limits take effect. It also tallies what they read.
+    pub interrupt: Interrupt,
+    /// The tally at the start of the command: the batches of a cursor share one tally.
+    pub read_before: Examined,
+    /// The last commit that the command made. The acknowledgement may have to wait for it.
+    pub commit: Option<CommitId>,
+    /// The command's number in `currentOp`, if it is registered there.
+    pub operation: Option<i32>,
+    /// When a command that has already waited stops waiting.
+    pub deadline: Option<Instant>,
+    /// The profiler's record of the command, if its database is profiled.
+    pub trace: Option<Trace>,
+    /// Set by a command that has no answer yet. The dispatcher runs it again, from the start, after the wait.
+    pub wait: Option<Wait>,
+    /// The earlier replies to the same message, and whether another one follows.
+    pub replies: &'a mut Replies,
+}
+
+impl Context<'_> {
+    /// The scope for operations of the store, without temporary files and collation.
+    pub(crate) fn scope(&self) -> Scope<'static> {
+        Scope {
+            interrupt: self.interrupt.clone(),
+            cluster_time: self.server.keeps_cluster_time().then(|| self.server.clock.now()),
+            ..Scope::default()
+        }
+    }
+
+    /// The scope for operations of the store that may use temporary files.
+    pub(crate) fn scope_with_disk(&self) -> Scope<'static> {
+        Scope { temporary: self.server.options.temporary.clone(), ..self.scope() }
+    }
+
+    /// Makes the acknowledgement wait for every commit so far. For commands whose operations do not return their own
+    /// commit.
+    pub(crate) fn fence(&mut self) -> Result<()> {
+        // An empty batch writes nothing, and its commit number is that of the last commit.
+        let last = self.server.engine.commit(Batch::new())?;
+        self.committed(last);
+        Ok(())
+    }
+
+    /// Whether the write concern is `w: 0`. The reply then has no counts and no write errors.
+    pub(crate) fn is_unacknowledged(&self) -> bool {
+        self.server.concerns.of(self.request.arguments.write_concern.as_ref()).is_unacknowledged()
+    }
+
+    /// Replaces the command's interrupt with that of the cursor it reads.
+    pub(crate) fn adopt_interrupt(&mut self, interrupt: &Interrupt) {
+        self.interrupt = interrupt.clone();
+        self.read_before = interrupt.tally().examined();
+        if let Some(operation) = self.operation {
+            self.server.operations.replace_interrupt(operation, interrupt);
+        }
+    }
+
+    /// How many keys and documents the command has examined so far.
+    pub(crate) fn examined(&self) -> Examined {
+        self.interrupt.tally().examined().since(self.read_before)
+    }
+
+    /// Gives the profiler a document count under the name of the entry's field, such as `nreturned`.
+    pub(crate) fn count(&mut self, name: &'static str, count: u64) {
+        if let Some(trace) = &mut self.trace {
+            trace.count(name, count);
+        }
+    }
+
+    /// Waits until a reply of so many bytes may be built. Call it before the reply becomes long.
+    pub(crate) fn make_long_reply(&mut self, bytes: usize, interrupt: &Interrupt) -> Result<()> {
+        if !self.replies.have_leave() {
+            let leave = self.server.room.reply(bytes.max(MAX_DOCUMENT_BYTES), interrupt)?;
+            self.replies.give_leave(leave);
+        }
+        Ok(())
+    }
+
+    /// Refuses a command whose `collectionUUID` is not the collection's.
+    pub(crate) fn expect_uuid(&self, namespace: &Namespace, uuid: [u8; 16]) -> Result<()> {
+        let store = &self.server.store;
+        if store.entry(namespace).is_some_and(|entry| entry.uuid() == uuid) {
+            return Ok(());
+        }
+        // The error names the collection that has this UUID, so that clients can follow a rename.
+        let entries = store.entries_of(&namespace.database);
+        let actual =
+            entries.into_iter().find(|(_, entry)| entry.uuid() == uuid).map(|(name, _)| name.collection);
+        let details = doc! {
+            "db": namespace.database.as_str(),
+            "collectionUUID": Value::Binary { subtype: 4, bytes: &uuid },
+            "expectedCollection": namespace.collection.as_str(),
+            "actualCollection": actual,
+        };
+        let text = "Collection UUID does not match that specified";
+        Err(CommandError {
+            details: Some(details),
+            ..CommandError::new(code::COLLECTION_UUID_MISMATCH, text)
+        })
+    }
+
+    /// Starts one statement of a command whose statements are profiled separately. `None` if nothing is profiled.
+    pub(crate) fn begin_statement(&self) -> Option<(Instant, Examined)> {
+        self.trace.as_ref()?;
+        self.interrupt.tally().forget_plans();
+        Some((Instant::now(), self.examined()))
+    }
+
+    /// Ends the statement that `begun` started, and records its kind, collection, fields and document counts.
+    pub(crate) fn end_statement(
+        &mut self,
+        begun: Option<(Instant, Examined)>,
+        kind: &'static str,
+        namespace: &Namespace,
+        fields: &[(&str, Option<Value<'_>>)],
+        outcome: std::result::Result<impl AsRef<[(&'static str, u64)]>, &CommandError>,
+    ) {
+        let Some((began, before)) = begun else { return };
+        let statement = ProfiledStatement {
+            kind,
+            database: namespace.database.clone(),
+            collection: namespace.collection.clone(),
+            command: abbreviated_statement(fields),
+            took: began.elapsed(),
+            read: self.examined().since(before),
+            plan: self.interrupt.tally().plan_summary(),
+            error: outcome.as_ref().err().map(|error| CommandError::clone(error)),
+            counts: outcome.map_or_else(|_| Vec::new(), |counts| counts.as_ref().to_vec()),
+        };
+        if let Some(trace) = &mut self.trace {
+            trace.statements.push(statement);
+        }
+    }
+
+    /// Notes a commit of this command.
+    pub(crate) fn committed(&mut self, commit: CommitId) {
+        self.commit = self.commit.max(Some(commit));
+    }
+}

@@ -1,0 +1,382 @@
+//! From a message to its reply: find the command's row, check the rules that all commands share, call its function.
+
+mod abbreviate;
+mod context;
+mod wait;
+
+pub(crate) use context::Context;
+pub(crate) use wait::Wait;
+
+use crate::commands::{self, Command};
+use crate::connection::client::Client;
+use crate::connection::exhaust::Replies;
+use crate::error::{CommandError, Result, code};
+use crate::monitoring::operations::Operation;
+use crate::monitoring::profile_entry::{FinishedCommand, begin_trace};
+use crate::monitoring::usage::Used;
+use crate::request::Request;
+use crate::request::arguments::WriteConcern;
+use crate::request::weight::{is_long_message, may_take_long};
+use crate::server::Server;
+use crate::server::options::{Durability, Topology};
+use crate::wire::{self, Content, MESSAGE_PREFIX, REPLY_PREFIX};
+use abbreviate::abbreviated_command;
+use diwan_kv::CommitId;
+use diwan_query::{Examined, Interrupt};
+use diwan_value::{Doc, DocBuilder, Value};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Handles one whole message. Writes the reply to `output`, which stays empty if no reply is sent.
+pub(crate) fn handle(
+    server: &Arc<Server>,
+    client: &Arc<Client>,
+    message: &[u8],
+    deadline: Option<Instant>,
+    replies: &mut Replies,
+    scratch: &mut Vec<u8>,
+    output: &mut Vec<u8>,
+) -> Wait {
+    output.clear();
+    // A message is counted once, even if its command runs several times.
+    if deadline.is_none() && !replies.have_begun() {
+        server.metrics.requests.add(1);
+    }
+    replies.begin(false);
+    let incoming = match wire::read(message, scratch) {
+        Ok(incoming) => incoming,
+        Err(error) if error.is_fatal() => {
+            tracing::info!(connection = client.id, %error, "closing a connection that does not speak the protocol");
+            return Wait::Close;
+        }
+        Err(error) => {
+            fail(server, message, CommandError::new(error.code(), error.to_string()), output);
+            return Wait::Nothing;
+        }
+    };
+    let request_id = incoming.request_id;
+    match incoming.content {
+        Content::Message(message) => {
+            output.resize(MESSAGE_PREFIX, 0);
+            let request = Request::parse(message.body, &message.sequences, None);
+            replies.begin(message.exhaust_allowed && !message.more_to_come);
+            let wait = answer(server, client, message.body, request, deadline, replies, output);
+            // The sender of such a message does not read a reply, so there is none that could wait for the disk.
+            if message.more_to_come {
+                output.clear();
+                return match wait {
+                    Wait::Durable(_) => Wait::Nothing,
+                    other => other,
+                };
+            }
+            let number = server.next_message_id();
+            wire::finish_message(output, number, replies.response_to(request_id), replies.follow());
+            // A command that waits has written a reply that is not sent.
+            if replies.follow() && !matches!(wait, Wait::Change { .. }) {
+                replies.note(number);
+            }
+            if let Some(compressor) =
+                incoming.compressor.filter(|_| commands::may_be_compressed(message.body))
+                && let Some(packed) = wire::compression::pack(output, compressor)
+            {
+                *output = packed;
+            }
+            wait
+        }
+        Content::Query(query) => {
+            output.resize(REPLY_PREFIX, 0);
+            let request = match query.database {
+                Some(database) if commands::is_hello(query.body) => {
+                    Request::parse(query.body, &[], Some(database))
+                }
+                _ => Err(unsupported_query(query.body)),
+            };
+            let wait = answer(server, client, query.body, request, deadline, replies, output);
+            wire::finish_reply(output, server.next_message_id(), request_id);
+            wait
+        }
+    }
+}
+
+/// Replaces the contents of `output` with an error in reply to `message`, for failures after the command has run.
+pub(crate) fn fail(server: &Server, message: &[u8], error: CommandError, output: &mut Vec<u8>) {
+    server.metrics.errors.add(1);
+    output.clear();
+    output.resize(MESSAGE_PREFIX, 0);
+    let mut reply = DocBuilder::with_buffer(std::mem::take(output));
+    error.write(&[], &mut reply);
+    *output = reply.finish_buffer();
+    let request_id =
+        wire::Header::read(message).and_then(|header| header.ok()).map_or(0, |header| header.request_id);
+    wire::finish_message(output, server.next_message_id(), request_id, false);
+}
+
+fn unsupported_query(body: Doc<'_>) -> CommandError {
+    let name = body.iter().next().map(|element| element.key_str()).unwrap_or_default();
+    CommandError::new(
+        code::UNSUPPORTED_OP_QUERY_COMMAND,
+        format!("Unsupported OP_QUERY command: {name}. The client driver may require an upgrade."),
+    )
+}
+
+/// Runs a command and appends the document of its reply to `output`.
+fn answer(
+    server: &Arc<Server>,
+    client: &Arc<Client>,
+    body: Doc<'_>,
+    request: Result<Request<'_>>,
+    deadline: Option<Instant>,
+    replies: &mut Replies,
+    output: &mut Vec<u8>,
+) -> Wait {
+    let start = output.len();
+    let mut reply = DocBuilder::with_buffer(std::mem::take(output));
+    let (request, refused) = match request {
+        Ok(request) => (Some(request), None),
+        Err(error) => (None, Some(error)),
+    };
+    let outcome = match (&request, refused) {
+        (Some(request), _) => run_command(server, client, request, deadline, replies, &mut reply),
+        (None, Some(error)) => Err(error),
+        (None, None) => Ok(Wait::Nothing),
+    };
+    let wait = match outcome {
+        Ok(wait) => {
+            reply.append("ok", 1.0);
+            wait
+        }
+        Err(error) => {
+            server.metrics.errors.add(1);
+            let name = body.iter().next().map(|element| element.key_str()).unwrap_or_default();
+            tracing::debug!(connection = client.id, command = name, code = error.code, error = %error.message, "command failed");
+            // The command may have appended fields before it failed.
+            let mut buffer = reply.finish_buffer();
+            buffer.truncate(start);
+            reply = DocBuilder::with_buffer(buffer);
+            replies.begin(false);
+            let arguments = request.as_ref().map(|request| &request.arguments);
+            let retryable = arguments
+                .is_some_and(|arguments| arguments.txn_number.is_some() && !arguments.in_transaction());
+            error.write(error.labels(retryable), &mut reply);
+            if let Some(request) = request.filter(|request| has_begun_to_write(request, &error)) {
+                append_concern_error(
+                    &server.concerns.of(request.arguments.write_concern.as_ref()),
+                    &mut reply,
+                );
+            }
+            Wait::Nothing
+        }
+    };
+    if server.keeps_cluster_time() {
+        let now = server.clock.now();
+        reply.begin_document("$clusterTime").append("clusterTime", now);
+        reply.begin_document("signature");
+        reply.append("hash", Value::Binary { subtype: 0, bytes: &[0; 20] }).append("keyId", 0i64);
+        reply.end().end().append("operationTime", now);
+    }
+    *output = reply.finish_buffer();
+    wait
+}
+
+/// Finds the command, checks the rules that all commands share, calls the command's function, and counts it.
+fn run_command(
+    server: &Arc<Server>,
+    client: &Arc<Client>,
+    request: &Request<'_>,
+    deadline: Option<Instant>,
+    replies: &mut Replies,
+    reply: &mut DocBuilder,
+) -> Result<Wait> {
+    let Some(command) = commands::by_name(request.name) else {
+        return Err(CommandError::new(
+            code::COMMAND_NOT_FOUND,
+            format!("no such command: '{}'", request.name),
+        ));
+    };
+    let started = Instant::now();
+    check_shared_rules(server, command, request)?;
+    if let Some(session) = request.arguments.session
+        && !server.sessions.touch(session, started)
+    {
+        return Err(CommandError::new(261, "cannot add session into the cache: too many sessions"));
+    }
+    // The `maxTimeMS` of a getMore limits its waiting. The cursor has the time limit of the whole operation.
+    let interrupt = Interrupt::with_deadline(
+        request.arguments.max_time.filter(|_| request.name != "getMore").map(|limit| started + limit),
+    );
+    let mut context = Context {
+        server,
+        client,
+        request,
+        interrupt,
+        read_before: Examined::default(),
+        commit: None,
+        operation: None,
+        deadline,
+        trace: begin_trace(server, command, request),
+        wait: None,
+        replies,
+    };
+    if let Some(uuid) = request.arguments.collection_uuid.filter(|_| command.names_collection()) {
+        context.expect_uuid(&request.namespace()?, uuid)?;
+    }
+    // Registering a short command would cost more than running it.
+    let registered = command.is_long()
+        || (command.is_bulk() && is_long_message(request))
+        || (command.looks_up() && may_take_long(request));
+    let outcome = if registered {
+        let operation = server.operations.start(Operation {
+            client: client.clone(),
+            database: request.arguments.database.to_owned(),
+            command: abbreviated_command(request.body),
+            session: request.arguments.session,
+            started,
+            ends_with_client: commands::ends_with_client(command, request),
+            interrupt: context.interrupt.clone(),
+        });
+        context.operation = Some(operation.id);
+        (command.run)(&mut context, reply)
+    } else {
+        (command.run)(&mut context, reply)
+    };
+    let took = started.elapsed();
+    // A command that waits runs again, and is profiled when it has its answer.
+    if let Some(trace) = context.trace.take().filter(|_| context.wait.is_none()) {
+        let abbreviated = || abbreviated_command(request.body);
+        let finished = FinishedCommand {
+            context: &context,
+            command,
+            abbreviated: &abbreviated,
+            took,
+            read: context.examined(),
+            plan: context.interrupt.tally().plan_summary(),
+            error: outcome.as_ref().err(),
+            reply_bytes: reply.len(),
+        };
+        finished.record(trace);
+    }
+    outcome?;
+    count_command(&context, command, took, registered);
+    if let Some(wait) = context.wait {
+        return Ok(wait);
+    }
+    let Some(commit) = context.commit else {
+        // A write that changed nothing still reports a write concern that cannot be satisfied.
+        if command.writes() {
+            append_concern_error(&server.concerns.of(request.arguments.write_concern.as_ref()), reply);
+        }
+        return Ok(Wait::Nothing);
+    };
+    server.clock.tick();
+    acknowledgement(server, request, commit, reply)
+}
+
+/// Counts a command that has succeeded, and logs it if it was slow.
+fn count_command(context: &Context<'_>, command: &Command, took: Duration, registered: bool) {
+    let (server, request) = (context.server, context.request);
+    server.metrics.count(command.kind, 1);
+    server.metrics.took(command.class(), took);
+    if let Some(collection) = command.names_collection().then(|| request.target().as_str()).flatten() {
+        // Lookups by `_id` are not registered, and do not scan.
+        let plan = if registered { context.interrupt.tally().plan_summary() } else { None };
+        let scanned = plan.is_some_and(|plan| plan.split(", ").any(|stage| stage == "COLLSCAN"));
+        server.usage.record(&Used {
+            database: request.arguments.database,
+            collection,
+            kind: command.kind,
+            class: command.class(),
+            took,
+            scanned,
+            tailable: scanned && request.body.get("tailable") == Some(Value::Boolean(true)),
+        });
+    }
+    if server.profiler.slow().includes(took) {
+        tracing::info!(
+            connection = context.client.id,
+            command = request.name,
+            database = request.arguments.database,
+            millis = took.as_millis() as u64,
+            plan = context.interrupt.tally().plan_summary(),
+            keys_examined = context.examined().keys,
+            docs_examined = context.examined().documents,
+            "slow command"
+        );
+    }
+}
+
+/// Decides by the write concern whether the reply to a write waits for the disk.
+fn acknowledgement(
+    server: &Server,
+    request: &Request<'_>,
+    commit: CommitId,
+    reply: &mut DocBuilder,
+) -> Result<Wait> {
+    let concern = server.concerns.of(request.arguments.write_concern.as_ref());
+    append_concern_error(&concern, reply);
+    let wait = match server.options.durability {
+        Durability::Always => !concern.is_unacknowledged(),
+        Durability::WriteConcern => concern.waits_for_sync(),
+    };
+    Ok(if wait { Wait::Durable(commit) } else { Wait::Nothing })
+}
+
+/// Whether a command failed after it had begun to write. MongoDB then waits for the write concern even if the command
+/// wrote nothing.
+fn has_begun_to_write(request: &Request<'_>, error: &CommandError) -> bool {
+    commands::by_name(request.name).is_some_and(|command| !commands::ends_with_client(command, request))
+        && (error.has_begun || code::AFTER_BEGINNING.contains(&error.code))
+}
+
+/// Appends `writeConcernError` for a write concern that a set of one member cannot satisfy.
+fn append_concern_error(concern: &WriteConcern, reply: &mut DocBuilder) {
+    if let Some((code, text)) = concern.unsatisfiable() {
+        reply.begin_document("writeConcernError").append("code", code);
+        reply.append("codeName", crate::error::name(code)).append("errmsg", text).end();
+    }
+}
+
+/// Checks the rules that follow from the command's row and the generic arguments alone.
+fn check_shared_rules(server: &Server, command: &Command, request: &Request<'_>) -> Result<()> {
+    let arguments = &request.arguments;
+    let name = request.name;
+    diwan_store::check_database_name(arguments.database)?;
+    if command.is_admin_only() && arguments.database != "admin" {
+        let text = format!("{name} may only be run against the admin database.");
+        return Err(CommandError::new(code::UNAUTHORIZED, text));
+    }
+    if arguments.api_strict && !command.is_in_api() {
+        let text = format!(
+            "Provided apiStrict:true, but the command {name} is not in API Version 1. Information on supported \
+             commands and migrations in API Version 1 can be found at \
+             https://dochub.mongodb.org/core/manual-versioned-api."
+        );
+        return Err(CommandError::new(code::API_STRICT_ERROR, text));
+    }
+    // The rest is about transactions and retryable writes.
+    if arguments.txn_number.is_none() && !arguments.in_transaction() {
+        return Ok(());
+    }
+    if arguments.session.is_none() {
+        let text = "Transaction number requires a session ID to also be specified";
+        return Err(CommandError::new(code::INVALID_OPTIONS, text));
+    }
+    if server.options.topology == Topology::Standalone {
+        let text = "Transaction numbers are only allowed on a replica set member or mongos";
+        return Err(CommandError::new(code::ILLEGAL_OPERATION, text));
+    }
+    if command.ends_transactions() {
+        return Ok(());
+    }
+    if arguments.in_transaction() {
+        let text = "Transactions are not supported by this server";
+        return Err(CommandError::new(code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION, text));
+    }
+    if !command.is_retryable() {
+        let text = format!(
+            "txnNumber may only be provided for multi-document transactions and retryable write commands. \
+             autocommit:false was not provided, and {name} is not a retryable write command."
+        );
+        return Err(CommandError::new(50768, text));
+    }
+    Ok(())
+}

@@ -1,0 +1,50 @@
+//! Events that delay a reply, or the next run of its command.
+
+use diwan_kv::CommitId;
+use diwan_store::Collection;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+
+/// How long a reader that was woken for nothing lets changes gather before it reads again.
+const GATHERING: Duration = Duration::from_millis(5);
+
+/// What a reply waits for.
+pub(crate) enum Wait {
+    /// Nothing.
+    Nothing,
+    /// The commit becomes durable.
+    Durable(CommitId),
+    /// `changed` completes or `until` passes. Then the command runs again.
+    Change { until: Instant, changed: Pin<Box<dyn Future<Output = ()> + Send>> },
+    /// No reply is sent: the connection is closed.
+    Close,
+}
+
+impl Wait {
+    /// Waits until `collection` has changes after the sequence `seen`. A reader that waits `again`, because the last
+    /// change did not match its filter, is woken a little later: in a busy collection it does not run for every write.
+    pub(crate) fn for_change(collection: &Arc<Collection>, seen: u64, again: bool, until: Instant) -> Wait {
+        let notify = Arc::new(Notify::new());
+        let waker = notify.clone();
+        let subscription = collection.on_change(Box::new(move || waker.notify_one()));
+        let collection = collection.clone();
+        let changed = Box::pin(async move {
+            // A change between the read and the subscription did not call the waker.
+            if collection.last_sequence() == seen {
+                notify.notified().await;
+            }
+            drop(subscription);
+            if again {
+                tokio::time::sleep(GATHERING).await;
+            }
+        });
+        Wait::Change { until, changed }
+    }
+
+    /// Waits until `until`, whatever happens.
+    pub(crate) fn for_time(until: Instant) -> Wait {
+        Wait::Change { until, changed: Box::pin(std::future::pending()) }
+    }
+}
