@@ -1,30 +1,30 @@
-//! What the program tells the face.
+//! Settings that the binary passes to the CouchDB face.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A path outside CouchDB's interface, such as `/metrics`, answered by the program.
+/// Answers paths outside CouchDB's API, such as `/metrics`: maps a path to a status and a text body.
 pub type Extra = Box<dyn Fn(&str) -> Option<(u16, String)> + Send + Sync>;
 
-/// The settings of the face.
+/// The settings of the CouchDB face.
 pub struct Config {
-    /// The origins whose pages may use the server (`*` for all); none by default.
+    /// Origins whose pages may read answers (`*` allows all). Empty by default.
     pub cors_origins: Vec<String>,
-    /// Names, beside those of the loopback, under which the server may be asked for in `Host`.
+    /// A host name that requests may give in `Host`, besides the names of the loopback interface.
     pub advertise: Option<String>,
-    /// The version of Diwan.
+    /// Diwan's version, for the `Server` header and `GET /`.
     pub version: &'static str,
-    /// The most bytes of one document's JSON or BSON.
+    /// The largest document, in bytes of its JSON or of its BSON.
     pub max_document_bytes: usize,
-    /// The most bytes of a request that is held in memory as a whole.
+    /// The largest request body that is buffered in memory.
     pub max_request_bytes: usize,
-    /// How many connections there may be at once.
+    /// How many client connections may be open at once.
     pub max_connections: usize,
-    /// How long a client may take nothing of its answer.
+    /// A connection is closed when its client has read nothing of an answer for this long.
     pub write_timeout: Duration,
-    /// Where temporary files may be made.
+    /// The directory for temporary files; `None` means the system's.
     pub temporary: Option<PathBuf>,
-    /// What is answered under paths that are not CouchDB's.
+    /// Answers paths that are not part of CouchDB's API.
     pub extra: Extra,
 }
 

@@ -1,6 +1,6 @@
-//! The errors of the face: a status, CouchDB's name of the error, and a reason.
+//! The errors of the CouchDB face: an HTTP status, CouchDB's name of the error, and a reason.
 //!
-//! All of CouchDB's errors that handlers answer are made here, so that their names and statuses stand side by side.
+//! Every error that a handler returns is constructed here, so that all names and statuses stand side by side.
 
 use diwan_query::code;
 use diwan_store::Error as StoreError;
@@ -8,33 +8,33 @@ use diwan_value::json::{ErrorKind, JsonError};
 use std::borrow::Cow;
 use std::fmt;
 
-/// What a handler returns.
-pub type Result<T> = std::result::Result<T, Error>;
+/// The result type of handlers.
+pub(crate) type Result<T> = std::result::Result<T, Error>;
 
-/// An error as a client sees it.
+/// An error as the client receives it.
 #[derive(Clone, Debug)]
-pub struct Error {
+pub(crate) struct Error {
     /// The HTTP status.
-    pub status: u16,
-    /// The member `error`.
-    pub error: Cow<'static, str>,
-    /// The member `reason`.
-    pub reason: Cow<'static, str>,
-    /// Headers of the answer beside the usual ones.
-    pub headers: Vec<(&'static str, String)>,
-    /// CouchDB would store the document that this server cannot. In a list it is refused for itself, where what CouchDB
-    /// refuses spoils the list.
-    pub is_own_limit: bool,
+    pub(crate) status: u16,
+    /// The `error` member of the JSON body.
+    pub(crate) error: Cow<'static, str>,
+    /// The `reason` member of the JSON body.
+    pub(crate) reason: Cow<'static, str>,
+    /// Additional response headers.
+    pub(crate) headers: Vec<(&'static str, String)>,
+    /// CouchDB would store this document, but Diwan cannot. In a bulk write such an error concerns one document; an
+    /// error that CouchDB has too fails the whole request.
+    pub(crate) is_own_limit: bool,
 }
 
-/// The name of the error for a disk that is almost full, as CouchDB spells it.
+/// The error name for a nearly full disk, in CouchDB's spelling.
 pub(crate) const NO_STORAGE: &str = "insufficent_storage";
 
 macro_rules! constructors {
     ($($(#[$doc:meta])* $name:ident => $status:literal $error:expr;)*) => {
         impl Error {
             $($(#[$doc])*
-            pub fn $name(reason: impl Into<Cow<'static, str>>) -> Error {
+            pub(crate) fn $name(reason: impl Into<Cow<'static, str>>) -> Error {
                 Error::new($status, $error, reason)
             })*
         }
@@ -44,51 +44,51 @@ macro_rules! constructors {
 constructors! {
     /// Malformed input of any kind.
     bad_request => 400 "bad_request";
-    /// A parameter that does not read as what it should be.
+    /// A query parameter that does not parse.
     query_parse_error => 400 "query_parse_error";
-    /// A document id that is not allowed.
+    /// An invalid document id.
     illegal_docid => 400 "illegal_docid";
-    /// A database name that is not allowed.
+    /// An invalid database name.
     illegal_database_name => 400 "illegal_database_name";
-    /// A partition's name that is not allowed.
+    /// An invalid partition name.
     illegal_partition => 400 "illegal_partition";
-    /// A document that breaks a rule on documents.
+    /// A document that violates CouchDB's rules for documents.
     doc_validation => 400 "doc_validation";
-    /// A digest that is not that of what came.
+    /// A digest that does not match the received bytes.
     content_md5_mismatch => 400 "content_md5_mismatch";
-    /// Not logged in, or a `validate_doc_update` that threw `unauthorized`.
+    /// Wrong credentials, or a `validate_doc_update` function that threw `unauthorized`.
     unauthorized => 401 "unauthorized";
-    /// Not allowed, or a `validate_doc_update` that threw `forbidden`.
+    /// A refused request, or a `validate_doc_update` function that threw `forbidden`.
     forbidden => 403 "forbidden";
-    /// Something that is not there.
+    /// A missing database, document or other resource.
     not_found => 404 "not_found";
-    /// A method that a path does not know.
+    /// A method that the path does not support.
     method_not_allowed => 405 "method_not_allowed";
-    /// A body that came too slowly.
+    /// A request body that arrived too slowly.
     request_timeout => 408 "timeout";
-    /// A body, or one document in it, that is too large.
+    /// A request body, or one document in it, that is too large.
     too_large => 413 "too_large";
-    /// A stub of an attachment that is not there.
+    /// An attachment stub whose attachment does not exist.
     missing_stub => 412 "missing_stub";
-    /// The document.
+    /// A document that is too large.
     document_too_large => 413 "document_too_large";
-    /// A content type that is not understood.
+    /// An unsupported content type.
     bad_content_type => 415 "bad_content_type";
-    /// A range outside the attachment.
+    /// A byte range outside the attachment.
     bad_range => 416 "requested_range_not_satisfiable";
-    /// The server's fault.
+    /// A failure of the server.
     internal => 500 "internal_server_error";
-    /// A known part that is not built.
+    /// A CouchDB feature that Diwan does not implement.
     not_implemented => 501 "not_implemented";
-    /// The server is closing, or its store refuses writes.
+    /// The server is shutting down, or its store refuses writes.
     unavailable => 503 "service_unavailable";
-    /// The disk is almost full.
+    /// The disk is nearly full.
     insufficient_storage => 507 NO_STORAGE;
 }
 
 impl Error {
-    /// Any error.
-    pub fn new(
+    /// Creates an error from its parts.
+    pub(crate) fn new(
         status: u16,
         error: impl Into<Cow<'static, str>>,
         reason: impl Into<Cow<'static, str>>,
@@ -96,59 +96,59 @@ impl Error {
         Error { status, error: error.into(), reason: reason.into(), headers: Vec::new(), is_own_limit: false }
     }
 
-    /// The same error of what CouchDB would store.
-    pub fn own_limit(self) -> Error {
+    /// Marks the error as a limit of Diwan that CouchDB does not have.
+    pub(crate) fn own_limit(self) -> Error {
         Error { is_own_limit: true, ..self }
     }
 
-    /// A write that names a revision which is not a leaf, or none where there is one.
-    pub fn conflict() -> Error {
+    /// The edit names a revision that is not a leaf, or names none though the document exists.
+    pub(crate) fn conflict() -> Error {
         Error::new(409, "conflict", "Document update conflict.")
     }
 
-    /// There is no document, or no such revision.
-    pub fn missing() -> Error {
+    /// The document or the revision does not exist.
+    pub(crate) fn missing() -> Error {
         Error::not_found("missing")
     }
 
     /// The document's winning revision is a deletion.
-    pub fn deleted() -> Error {
+    pub(crate) fn deleted() -> Error {
         Error::not_found("deleted")
     }
 
-    /// There is no database of that name.
-    pub fn no_database() -> Error {
+    /// The database does not exist.
+    pub(crate) fn no_database() -> Error {
         Error::not_found("Database does not exist.")
     }
 
-    /// There is one already.
-    pub fn database_exists() -> Error {
+    /// The database exists already.
+    pub(crate) fn database_exists() -> Error {
         Error::new(412, "file_exists", "The database could not be created, the file already exists.")
     }
 
-    /// A revision that does not read as one.
-    pub fn bad_revision() -> Error {
+    /// A revision that does not parse.
+    pub(crate) fn bad_revision() -> Error {
         Error::bad_request("Invalid rev format")
     }
 
-    /// A body that is JSON, and no object.
-    pub fn no_object() -> Error {
+    /// A JSON body that is not an object.
+    pub(crate) fn no_object() -> Error {
         Error::bad_request("Request body must be a JSON object")
     }
 
-    /// JSON that does not read: where, and why.
-    pub fn invalid_json(position: usize, message: impl fmt::Display) -> Error {
+    /// Text that is not JSON, with the position and the parser's message.
+    pub(crate) fn invalid_json(position: usize, message: impl fmt::Display) -> Error {
         Error::bad_request(format!("invalid UTF-8 JSON at byte {position}: {message}"))
     }
 
     /// With one more header.
-    pub fn with_header(mut self, name: &'static str, value: impl Into<String>) -> Error {
+    pub(crate) fn with_header(mut self, name: &'static str, value: impl Into<String>) -> Error {
         self.headers.push((name, value.into()));
         self
     }
 
-    /// The body of the answer.
-    pub fn to_json(&self) -> serde_json::Value {
+    /// The JSON body of the error response.
+    pub(crate) fn to_json(&self) -> serde_json::Value {
         serde_json::json!({ "error": self.error, "reason": self.reason })
     }
 }
@@ -241,16 +241,16 @@ impl From<std::io::Error> for Error {
         };
         match error.kind() {
             std::io::ErrorKind::InvalidData => Error::bad_request(error.to_string()),
-            std::io::ErrorKind::TimedOut => Error::request_timeout("The request's body came too slowly."),
+            std::io::ErrorKind::TimedOut => Error::request_timeout("The request's body arrived too slowly."),
             std::io::ErrorKind::FileTooLarge => Error::too_large("the request entity is too large"),
-            _ => Error::bad_request(format!("The request's body broke off: {error}")),
+            _ => Error::bad_request(format!("The request's body could not be read: {error}")),
         }
     }
 }
 
 impl From<Error> for std::io::Error {
-    /// For whoever reads a body, who gets it back from the error, and whoever writes the rows of an answer, which can
-    /// only break off.
+    /// Carries the error through `Read` and `Write`. The reader of a body gets it back by downcasting; a writer of
+    /// rows can only close the connection.
     fn from(error: Error) -> std::io::Error {
         std::io::Error::other(error)
     }

@@ -1,23 +1,24 @@
-//! Names of databases: what HTTP calls `cars` is the collection `test.cars`, and `a/b` is `a.b`.
+//! Maps database names to collections: `cars` over HTTP is the collection `test.cars`, and `a/b` is `a.b`.
 //!
-//! The first slash splits. A database without one lies in `test`, the database that MongoDB's shell opens by default;
-//! CouchDB's system databases (`_users` and so on) lie in `admin`. MongoDB's names hold no dollar: `a$b` is `test.a＄b`.
+//! The first slash separates database and collection. A name without a slash belongs to `test`, the database that
+//! MongoDB's shell opens by default; CouchDB's system databases (`_users` and so on) belong to `admin`. MongoDB names
+//! cannot contain a dollar sign, so `a$b` is stored as `test.a＄b`.
 
 use crate::error::{Error, Result};
 use diwan_store::Namespace;
 
 /// CouchDB's system databases.
-pub const SYSTEM: [&str; 3] = ["_global_changes", "_replicator", "_users"];
+pub(crate) const SYSTEM: [&str; 3] = ["_global_changes", "_replicator", "_users"];
 
-/// Where databases without a slash lie.
+/// The MongoDB database of names without a slash.
 const DEFAULT: &str = "test";
-/// Where CouchDB's system databases lie.
+/// The MongoDB database of CouchDB's system databases.
 const ADMIN: &str = "admin";
-/// What stands for a dollar in a collection's name. CouchDB's names cannot hold it, so each name means one collection.
+/// Replaces the dollar sign in collection names. CouchDB names cannot contain it, so the mapping is injective.
 const DOLLAR: &str = "＄";
 
-/// The collection that a database's name means. A name that no collection can have means none.
-pub fn namespace(name: &str) -> Option<Namespace> {
+/// Returns the collection for a database name, or `None` if no collection can have that name.
+pub(crate) fn namespace(name: &str) -> Option<Namespace> {
     if name.contains(DOLLAR) {
         return None;
     }
@@ -30,8 +31,8 @@ pub fn namespace(name: &str) -> Option<Namespace> {
     Namespace::new(database, collection).ok()
 }
 
-/// The name of a collection over HTTP; `None` for what is not shown: MongoDB's own collections.
-pub fn database(namespace: &Namespace) -> Option<String> {
+/// Returns the HTTP name of a collection, or `None` for MongoDB's internal collections, which HTTP does not show.
+pub(crate) fn database(namespace: &Namespace) -> Option<String> {
     let Namespace { database, collection } = namespace;
     if collection.starts_with("system.") {
         return None;
@@ -44,8 +45,8 @@ pub fn database(namespace: &Namespace) -> Option<String> {
     Some(name.replace(DOLLAR, "$"))
 }
 
-/// Checks a name for a new database by CouchDB's rule.
-pub fn check_new(name: &str) -> Result<Namespace> {
+/// Checks the name of a new database against CouchDB's rule.
+pub(crate) fn check_new(name: &str) -> Result<Namespace> {
     let legal = SYSTEM.contains(&name)
         || (name.starts_with(|c: char| c.is_ascii_lowercase())
             && name.bytes().all(|byte| {
@@ -74,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_go_both_ways() {
+    fn namespace_and_database_are_inverse() {
         for (name, expected) in [
             ("cars", "test.cars"),
             ("a/b", "a.b"),
@@ -95,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn new_names_follow_couchdb() {
+    fn check_new_refuses_names_that_couchdb_refuses() {
         assert!(check_new("cars-2_a(b)+/c$").is_ok());
         for bad in ["Cars", "1cars", "_cars", "", "c.ars", "a b", "a/"] {
             let error = check_new(bad).unwrap_err();

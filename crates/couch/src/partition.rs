@@ -1,36 +1,35 @@
-//! Partitions of a database: documents whose ids begin with the partition's name and a colon.
+//! Partitions: the documents of a partitioned database whose ids begin with the partition's name and a colon.
 
 use crate::error::{Error, Result};
 use crate::http::Request;
 use diwan_store::Collection;
 use diwan_value::Value;
 
-/// The setting that says whether a database is partitioned.
-pub const SETTING: &str = "partitioned";
+/// The collection setting that marks a database as partitioned.
+pub(crate) const SETTING: &str = "partitioned";
 
-/// Whether a database is partitioned.
-pub fn is_partitioned(collection: &Collection) -> bool {
+pub(crate) fn is_partitioned(collection: &Collection) -> bool {
     collection.setting(SETTING).is_some_and(|value| value.as_value() == Value::Boolean(true))
 }
 
-/// The refusal of a design document, or an index, that is partitioned where the database is not.
-pub fn cannot_be_partitioned() -> Error {
+/// The error for a partitioned design document or index in a database that is not partitioned.
+pub(crate) fn cannot_be_partitioned() -> Error {
     let reason = "partitioned option cannot be true in a non-partitioned database.";
     Error::new(400, "invalid_design_doc", reason)
 }
 
-/// The refusal of a request about a partition of a database that has none.
-pub fn not_supported() -> Error {
+/// The error for a partition query on a database that is not partitioned.
+pub(crate) fn not_supported() -> Error {
     Error::query_parse_error("`partition` parameter is not supported on this db")
 }
 
-/// Whether a document of this id belongs to the partition.
-pub fn has(partition: &str, id: &str) -> bool {
+/// Whether the id belongs to the partition.
+pub(crate) fn has(partition: &str, id: &str) -> bool {
     id.strip_prefix(partition).is_some_and(|rest| rest.starts_with(':'))
 }
 
-/// The partition that a request's path names, in a database that must be partitioned.
-pub fn of(request: &Request) -> Result<String> {
+/// Returns the partition in the request's path, after checking that the database is partitioned.
+pub(crate) fn of(request: &Request) -> Result<String> {
     let collection = request.database()?;
     if !is_partitioned(&collection) {
         return Err(Error::bad_request("database is not partitioned"));
@@ -43,8 +42,8 @@ pub fn of(request: &Request) -> Result<String> {
     Ok(name.to_owned())
 }
 
-/// Refuses what is no partition's name.
-pub fn check(name: &str) -> Result<()> {
+/// Refuses an invalid partition name.
+pub(crate) fn check(name: &str) -> Result<()> {
     if name.is_empty() {
         return Err(Error::illegal_partition("Partition must not be empty"));
     }
@@ -62,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn partitions_are_prefixes_with_a_colon() {
+    fn has_and_check_follow_the_rules_for_partition_names() {
         assert!(has("a", "a:b") && !has("a", "ab:c") && !has("a", "a"));
         for bad in ["", "_x", "a:b"] {
             assert_eq!(check(bad).unwrap_err().error, "illegal_partition", "{bad}");

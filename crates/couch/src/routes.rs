@@ -1,39 +1,52 @@
 //! The table of all routes.
 //!
-//! A pattern is a path whose parts are literal, `{name}` for any one part, or `{name*}` for one or more to the end, with
-//! their slashes. Parts are compared unescaped. The first pattern that fits counts, so literal ones stand before those
-//! with placeholders. A path that fits with another method answers 405 and says which methods there are.
+//! A pattern is a path of segments. A segment is a literal, `{name}` for any one segment, or `{name*}` for one or
+//! more segments up to the end, joined by slashes. Segments are compared after percent-decoding. The first matching
+//! pattern wins, so literal patterns stand before patterns with placeholders. If the path matches but the method does
+//! not, the answer is 405 with the allowed methods.
+//!
+//! A trie such as `matchit`'s would not make this shorter: paths would have to be normalized first (`_design%2Fx` is
+//! two segments, `a%2Fb` is one, empty segments do not count) and the 405 answers depend on the order of this table.
 
 use crate::error::{Error, Result};
-use crate::handlers::*;
+use crate::handlers::administration::{active_tasks, cluster_setup, config, membership, node};
+use crate::handlers::databases::{
+    changes, compact, database, ensure_full_commit, partition, purge, revs_limit, security, shards,
+};
+use crate::handlers::design::{info, list, rewrite, show, update, view};
+use crate::handlers::documents::{all_docs, attachment, bulk_docs, bulk_get, document, local};
+use crate::handlers::queries::{aggregate, find, index};
+use crate::handlers::replication::{replicate, revs_diff, scheduler};
+use crate::handlers::server::{
+    all_dbs, db_updates, dbs_info, favicon, session, up, uuids, web_interface, welcome,
+};
 use crate::http::{Request, Response};
 use hyper::Method;
 use percent_encoding::percent_decode_str;
 use std::sync::LazyLock;
 
-/// Answers a request. The handler of a quick route may run in a task of the runtime; all others, on a thread that may
-/// block.
-pub type Handler = fn(&mut Request) -> Result<Response>;
+/// A handler. Those of quick routes may run in a task of the runtime; all others run on a thread that may block.
+pub(crate) type Handler = fn(&mut Request) -> Result<Response>;
 
-/// One route.
-pub struct Route {
-    /// The methods, as in `Allow`.
-    pub methods: &'static [&'static str],
-    /// The path.
-    pub pattern: &'static str,
-    /// Who answers.
-    pub handler: Handler,
-    /// Whether the answer is found in little time, without waiting for more than a short read or write of the store.
-    pub quick: bool,
+struct Route {
+    /// The methods that the row serves.
+    methods: &'static [&'static str],
+    /// The path pattern, see the module's documentation.
+    pattern: &'static str,
+    /// The function that answers.
+    handler: Handler,
+    /// Whether the handler is short: it does no more than a brief read or write of the store and never waits for the
+    /// disk.
+    quick: bool,
 }
 
 const fn route(methods: &'static [&'static str], pattern: &'static str, handler: Handler) -> Route {
     Route { methods, pattern, handler, quick: false }
 }
 
-/// A route whose handler neither streams, nor scans, nor waits for the disk to sync: what must be durable before the
-/// answer is sent it says by [`Response::after`]. Functions of design documents it calls only through
-/// [`blocking`](crate::http::blocking).
+/// A route whose handler neither streams, nor scans, nor waits for the disk to sync. A handler that needs a durable
+/// write names the commit with [`Response::after`], and the connection waits for it. It calls functions of design
+/// documents only through [`blocking`](crate::http::blocking).
 const fn quick(methods: &'static [&'static str], pattern: &'static str, handler: Handler) -> Route {
     Route { methods, pattern, handler, quick: true }
 }
@@ -44,17 +57,17 @@ const PUT: &[&str] = &["PUT"];
 const DELETE: &[&str] = &["DELETE"];
 const COPY: &[&str] = &["COPY"];
 const PATCH: &[&str] = &["PATCH"];
-/// Functions of design documents see the method and do as they like.
+/// Functions of design documents receive the method and decide themselves.
 const FUNCTION: &[&str] = &["DELETE", "GET", "HEAD", "PATCH", "POST", "PUT"];
-/// Lists only read.
+/// List functions only read.
 const LIST: &[&str] = &["GET", "HEAD", "OPTIONS", "POST"];
-/// What does the same whatever is asked of it.
+/// Rows that answer every method alike.
 const ANY: &[&str] = &["COPY", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"];
-/// All that can be asked of a document.
+/// All methods on a document.
 const DOCUMENT: &[&str] = &["COPY", "DELETE", "GET", "HEAD", "PUT"];
 
-/// Every route there is, in the order in which they are tried.
-pub const ROUTES: &[Route] = &[
+/// All routes, in matching order.
+const ROUTES: &[Route] = &[
     // The server.
     quick(GET, "/", welcome::get),
     quick(GET, "/_up", up::get),
@@ -113,7 +126,7 @@ pub const ROUTES: &[Route] = &[
     route(POST, "/{db}/_compact/{ddoc}", compact::post_design),
     route(POST, "/{db}/_view_cleanup", compact::view_cleanup),
     route(POST, "/{db}/_sync_shards", compact::sync_shards),
-    // Documents of a database, by their ids, as they change, by queries.
+    // Queries over a database: documents by id, the changes feed, Mango queries, indexes, partitions.
     route(GET, "/{db}/_all_docs", all_docs::get),
     route(POST, "/{db}/_all_docs", all_docs::post),
     route(POST, "/{db}/_all_docs/queries", all_docs::queries),
@@ -141,7 +154,7 @@ pub const ROUTES: &[Route] = &[
     route(POST, "/{db}/_partition/{partition}/_explain", find::explain_partition),
     route(GET, "/{db}/_partition/{partition}/_index", index::get_partition),
     route(POST, "/{db}/_partition/{partition}/_index", index::post_partition),
-    // Documents, many at once.
+    // Bulk reads and writes of documents.
     quick(POST, "/{db}", document::post),
     route(POST, "/{db}/_bulk_docs", bulk_docs::post),
     route(POST, "/{db}/_bulk_get", bulk_get::post),
@@ -166,7 +179,7 @@ pub const ROUTES: &[Route] = &[
     route(ANY, "/{db}/_design/{ddoc}/_view/{view}/{rest*}", view::unnamed),
     route(GET, "/{db}/_partition/{partition}/_design/{ddoc}/_view/{view}", view::get),
     route(POST, "/{db}/_partition/{partition}/_design/{ddoc}/_view/{view}", view::post),
-    route(GET, "/{db}/_design/{ddoc}/_info", design_info::get),
+    route(GET, "/{db}/_design/{ddoc}/_info", info::get),
     route(FUNCTION, "/{db}/_design/{ddoc}/_show", show::unnamed),
     route(FUNCTION, "/{db}/_design/{ddoc}/_show/{show}", show::call),
     route(FUNCTION, "/{db}/_design/{ddoc}/_show/{show}/{doc*}", show::call),
@@ -180,7 +193,7 @@ pub const ROUTES: &[Route] = &[
     route(FUNCTION, "/{db}/_design/{ddoc}/_rewrite", rewrite::call),
     route(FUNCTION, "/{db}/_design/{ddoc}/_rewrite/{path*}", rewrite::call),
     route(FUNCTION, "/{db}/_partition/{partition}/{rest*}", partition::missing),
-    // Documents and attachments. These come last: a document may be called anything.
+    // Documents and attachments. These stand last because a document may have almost any name.
     quick(GET, "/{db}/_design/{ddoc}", document::get),
     quick(PUT, "/{db}/_design/{ddoc}", document::put),
     route(POST, "/{db}/_design/{ddoc}", document::post_form),
@@ -200,9 +213,8 @@ pub const ROUTES: &[Route] = &[
     route(DELETE, "/{db}/{doc}/{name*}", attachment::delete),
 ];
 
-/// The methods that a path's refusal of another one tells of, where CouchDB tells of others than there are, or in
-/// another order.
-const TOLD: &[(&str, &str)] = &[
+/// The methods that a 405 answer lists, where CouchDB's list or its order differs from this table.
+const ALLOW_OVERRIDES: &[(&str, &str)] = &[
     ("/_uuids", "GET"),
     ("/_membership", "GET"),
     ("/_cluster_setup", "GET,POST"),
@@ -229,48 +241,48 @@ const TOLD: &[(&str, &str)] = &[
     ("/{db}/_design/{ddoc}/_list/{list}/{source}/{view}", "GET,POST,HEAD"),
 ];
 
-/// A route that fits a request.
-pub struct Found {
-    /// Who answers.
-    pub handler: Handler,
-    /// Whether it may do so in a task of the runtime.
-    pub quick: bool,
-    /// What the placeholders stand for.
-    pub params: Vec<(&'static str, String)>,
+/// The route of a request.
+pub(crate) struct Found {
+    /// The function that answers.
+    pub(crate) handler: Handler,
+    /// Whether the handler may run in a task of the runtime.
+    pub(crate) quick: bool,
+    /// The values of the pattern's placeholders, percent-decoded.
+    pub(crate) params: Vec<(&'static str, String)>,
 }
 
-/// One part of a pattern.
-enum Part {
+/// One segment of a pattern.
+enum Segment {
     Literal(&'static str),
-    /// Any one part of a path, and the parameter that it becomes.
+    /// Any one segment; its value becomes the parameter of this name.
     One(&'static str),
-    /// All parts to the end.
+    /// All remaining segments.
     Rest(&'static str),
 }
 
-/// The patterns of [`ROUTES`] in their parts, one for each route.
-static PATTERNS: LazyLock<Vec<Vec<Part>>> =
-    LazyLock::new(|| ROUTES.iter().map(|route| parts_of(route.pattern)).collect());
+/// The parsed patterns of [`ROUTES`], in the same order.
+static PATTERNS: LazyLock<Vec<Vec<Segment>>> =
+    LazyLock::new(|| ROUTES.iter().map(|route| parse_pattern(route.pattern)).collect());
 
-/// Finds the route of a request.
-pub fn find(method: &Method, path: &str) -> Result<Found> {
-    let parts = split(path)?;
-    if matches!(*method, Method::GET | Method::HEAD) && names_design_as_one_part(path) {
-        let db = parts.into_iter().next().unwrap_or_default();
+pub(crate) fn find(method: &Method, path: &str) -> Result<Found> {
+    let segments = split(path)?;
+    if matches!(*method, Method::GET | Method::HEAD) && names_design_as_one_segment(path) {
+        let db = segments.into_iter().next().unwrap_or_default();
         return Ok(Found { handler: document::redirect, quick: true, params: vec![("db", db)] });
     }
     let mut allowed: Vec<&str> = Vec::new();
     let mut first = None;
     for (route, pattern) in ROUTES.iter().zip(PATTERNS.iter()) {
-        if !fits(pattern, &parts) {
+        if !matches(pattern, &segments) {
             continue;
         }
-        // What is not a method of `_all_docs` is not one of a document called so either.
+        // The first matching pattern decides: a method that `_all_docs` does not support is not tried on a document
+        // of that name.
         if *first.get_or_insert(route.pattern) != route.pattern {
             continue;
         }
         if route.methods.contains(&method.as_str()) {
-            let params = params(pattern, parts);
+            let params = params(pattern, segments);
             return Ok(Found { handler: route.handler, quick: route.quick, params });
         }
         allowed
@@ -280,71 +292,74 @@ pub fn find(method: &Method, path: &str) -> Result<Found> {
         return Err(Error::missing());
     }
     allowed.sort_unstable();
-    let told = TOLD.iter().find(|told| first == Some(told.0)).map(|told| told.1.to_owned());
-    let list = told.unwrap_or_else(|| allowed.join(","));
+    let listed =
+        ALLOW_OVERRIDES.iter().find(|listed| first == Some(listed.0)).map(|listed| listed.1.to_owned());
+    let list = listed.unwrap_or_else(|| allowed.join(","));
     Err(Error::method_not_allowed(format!("Only {list} allowed")).with_header("allow", list))
 }
 
-/// Whether the part behind the database's is all of a design document's id.
-fn names_design_as_one_part(path: &str) -> bool {
-    let part = path.split('/').filter(|part| !part.is_empty()).nth(1).unwrap_or_default();
-    let begin = part.get(..document::DESIGN_PART.len());
+/// Whether the segment after the database is a design document's id written as one segment (`_design%2Fname`).
+fn names_design_as_one_segment(path: &str) -> bool {
+    let segment = path.split('/').filter(|segment| !segment.is_empty()).nth(1).unwrap_or_default();
+    let begin = segment.get(..document::DESIGN_PART.len());
     begin.is_some_and(|begin| begin.eq_ignore_ascii_case(document::DESIGN_PART))
 }
 
-/// The parts of a pattern.
-fn parts_of(pattern: &'static str) -> Vec<Part> {
-    let part = |part: &'static str| match part.strip_prefix('{').and_then(|name| name.strip_suffix('}')) {
-        None => Part::Literal(part),
-        Some(name) => name.strip_suffix('*').map_or(Part::One(name), Part::Rest),
-    };
-    pattern.split('/').filter(|part| !part.is_empty()).map(part).collect()
+/// Parses a pattern.
+fn parse_pattern(pattern: &'static str) -> Vec<Segment> {
+    let segment =
+        |segment: &'static str| match segment.strip_prefix('{').and_then(|name| name.strip_suffix('}')) {
+            None => Segment::Literal(segment),
+            Some(name) => name.strip_suffix('*').map_or(Segment::One(name), Segment::Rest),
+        };
+    pattern.split('/').filter(|segment| !segment.is_empty()).map(segment).collect()
 }
 
-/// The parts of a path, unescaped. Between two slashes, and behind the last, there is none.
+/// Splits a path into percent-decoded segments and drops empty ones.
 fn split(path: &str) -> Result<Vec<String>> {
-    let mut parts = Vec::new();
-    for part in path.split('/').filter(|part| !part.is_empty()) {
-        let decoded = percent_decode_str(part)
+    let mut segments = Vec::new();
+    for segment in path.split('/').filter(|segment| !segment.is_empty()) {
+        let decoded = percent_decode_str(segment)
             .decode_utf8()
-            .map_err(|_| Error::bad_request("The path is not UTF-8 when its escapes are undone"))?;
-        // A design or local document's id may come as two parts or as one.
+            .map_err(|_| Error::bad_request("The path is not UTF-8 after percent-decoding"))?;
+        // The id of a design or local document may be written as two segments or as one with an escaped slash.
         match decoded.split_once('/') {
-            Some((kind @ ("_design" | "_local" | "_partition"), rest)) if !parts.is_empty() => {
-                parts.push(kind.to_owned());
-                // A local document without a name is none, however its path is written.
+            Some((kind @ ("_design" | "_local" | "_partition"), rest)) if !segments.is_empty() => {
+                segments.push(kind.to_owned());
+                // A trailing slash after `_local` does not name a document, in either spelling.
                 if !(kind == "_local" && rest.is_empty()) {
-                    parts.push(rest.to_owned());
+                    segments.push(rest.to_owned());
                 }
             }
-            _ => parts.push(decoded.into_owned()),
+            _ => segments.push(decoded.into_owned()),
         }
     }
-    Ok(parts)
+    Ok(segments)
 }
 
-/// Whether a path is of a pattern.
-fn fits(pattern: &[Part], parts: &[String]) -> bool {
-    let is_open = matches!(pattern.last(), Some(Part::Rest(_)));
-    let is_long_enough = if is_open { parts.len() >= pattern.len() } else { parts.len() == pattern.len() };
+/// Whether a path matches a pattern.
+fn matches(pattern: &[Segment], segments: &[String]) -> bool {
+    let is_open = matches!(pattern.last(), Some(Segment::Rest(_)));
+    let is_long_enough =
+        if is_open { segments.len() >= pattern.len() } else { segments.len() == pattern.len() };
     is_long_enough
-        && pattern.iter().zip(parts).all(|(expected, part)| match expected {
-            Part::Literal(literal) => literal == part,
-            Part::One(_) | Part::Rest(_) => true,
+        && pattern.iter().zip(segments).all(|(expected, segment)| match expected {
+            Segment::Literal(literal) => literal == segment,
+            Segment::One(_) | Segment::Rest(_) => true,
         })
 }
 
-/// The parameters of a path that is of a pattern.
-fn params(pattern: &[Part], parts: Vec<String>) -> Vec<(&'static str, String)> {
+/// Extracts the parameters of a path that matches the pattern.
+fn params(pattern: &[Segment], segments: Vec<String>) -> Vec<(&'static str, String)> {
     let mut params = Vec::new();
-    let mut parts = parts.into_iter();
+    let mut segments = segments.into_iter();
     for expected in pattern {
-        let Some(part) = parts.next() else { break };
+        let Some(segment) = segments.next() else { break };
         match expected {
-            Part::Literal(_) => {}
-            Part::One(name) => params.push((*name, part)),
-            Part::Rest(name) => {
-                let rest = parts.by_ref().fold(part, |path, part| path + "/" + &part);
+            Segment::Literal(_) => {}
+            Segment::One(name) => params.push((*name, segment)),
+            Segment::Rest(name) => {
+                let rest = segments.by_ref().fold(segment, |path, segment| path + "/" + &segment);
                 params.push((*name, rest));
             }
         }
@@ -357,12 +372,12 @@ mod tests {
     use super::*;
 
     fn fit(pattern: &'static str, path: &str) -> Option<Vec<(&'static str, String)>> {
-        let (pattern, parts) = (parts_of(pattern), split(path).unwrap());
-        fits(&pattern, &parts).then(|| params(&pattern, parts))
+        let (pattern, segments) = (parse_pattern(pattern), split(path).unwrap());
+        matches(&pattern, &segments).then(|| params(&pattern, segments))
     }
 
     #[test]
-    fn patterns_fit_paths() {
+    fn patterns_match_decoded_segments() {
         assert_eq!(fit("/{db}", "/a%2Fb/").unwrap(), [("db", "a/b".to_owned())]);
         assert_eq!(fit("/", "/").unwrap(), []);
         assert_eq!(fit("/{db}/{doc}", "//a//b/").unwrap(), [("db", "a".to_owned()), ("doc", "b".to_owned())]);
@@ -374,10 +389,10 @@ mod tests {
     }
 
     #[test]
-    fn methods_are_told() {
+    fn wrong_methods_answer_405_with_the_allowed_ones() {
         let error = find(&Method::PATCH, "/_all_dbs").err().unwrap();
         assert_eq!((error.status, error.reason.as_ref()), (405, "Only GET,HEAD allowed"));
-        for (pattern, _) in TOLD {
+        for (pattern, _) in ALLOW_OVERRIDES {
             assert!(ROUTES.iter().any(|route| route.pattern == *pattern), "{pattern}");
         }
         assert!(find(&Method::GET, "/%ff").is_err());

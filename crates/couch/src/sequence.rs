@@ -1,35 +1,34 @@
-//! Sequences as clients see them: the number, a dash, and a mark of the database that it belongs to.
+//! Update sequences as clients see them: the number, a dash, and a mark of the database.
 //!
-//! Clients take them as opaque, but PouchDB reads the number in front. A sequence of a database that was deleted and
-//! made anew means nothing there, so the mark tells: what belongs to another database is read as 0.
+//! Clients treat them as opaque, but PouchDB parses the leading number. A sequence is meaningless after its database
+//! was deleted and created again; the mark detects this, and a sequence with another database's mark is read as 0.
 
 use crate::error::{Error, Result};
 use crate::uuids::push_hex;
 use diwan_store::Collection;
 use std::fmt::Write;
 
-/// A sequence as text.
-pub fn text(collection: &Collection, sequence: u64) -> String {
+/// Formats a sequence.
+pub(crate) fn text(collection: &Collection, sequence: u64) -> String {
     let mut out = String::with_capacity(24);
     write_text(&mut out, collection, sequence);
     out
 }
 
-/// Appends a sequence as text.
-pub fn write_text(out: &mut String, collection: &Collection, sequence: u64) {
+/// Appends a formatted sequence.
+fn write_text(out: &mut String, collection: &Collection, sequence: u64) {
     let _ = write!(out, "{sequence}-");
     push_hex(out, &collection.uuid()[..4]);
 }
 
-/// Writes the sequences of one database, many of them.
+/// Writes sequences of one database; formats the mark only once.
 #[derive(Clone, Copy, Debug)]
-pub struct SequenceWriter {
+pub(crate) struct SequenceWriter {
     mark: [u8; 9],
 }
 
 impl SequenceWriter {
-    /// For this database.
-    pub fn new(collection: &Collection) -> SequenceWriter {
+    pub(crate) fn new(collection: &Collection) -> SequenceWriter {
         let mut text = String::from("-");
         push_hex(&mut text, &collection.uuid()[..4]);
         let mut mark = [0; 9];
@@ -38,7 +37,7 @@ impl SequenceWriter {
     }
 
     /// Appends a sequence as a JSON string.
-    pub fn write(&self, out: &mut Vec<u8>, sequence: u64) {
+    pub(crate) fn write(&self, out: &mut Vec<u8>, sequence: u64) {
         out.push(b'"');
         out.extend_from_slice(itoa::Buffer::new().format(sequence).as_bytes());
         out.extend_from_slice(&self.mark);
@@ -46,18 +45,18 @@ impl SequenceWriter {
     }
 }
 
-/// Where a feed begins.
+/// Where a feed starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Since {
+pub(crate) enum Since {
     /// After this sequence.
     Sequence(u64),
-    /// After all there is.
+    /// After the last existing change.
     Now,
 }
 
-/// Reads a sequence as a client gives it: `now`, 0, what [`text`] wrote, or a sequence of CouchDB's. As in CouchDB, a
-/// number alone is no sequence; what belongs to another database is read as 0.
-pub fn parse(collection: &Collection, text: &str) -> Result<Since> {
+/// Parses a sequence given by a client: `now`, `0`, the output of [`text`], or a sequence of a CouchDB server. As in
+/// CouchDB, a number without a mark is malformed. A sequence of another database is read as 0.
+pub(crate) fn parse(collection: &Collection, text: &str) -> Result<Since> {
     match text {
         "now" => return Ok(Since::Now),
         "0" => return Ok(Since::Sequence(0)),
@@ -79,7 +78,7 @@ pub fn parse(collection: &Collection, text: &str) -> Result<Since> {
     }
     let is_other =
         number.is_some() && mark.len() == own.len() && mark.bytes().all(|byte| byte.is_ascii_hexdigit());
-    // CouchDB's marks are encoded terms, which begin so.
+    // CouchDB's marks are base64-encoded Erlang terms, which begin like this.
     let is_couchdbs = mark.starts_with("g1") || mark.starts_with("g2");
     if is_other || is_couchdbs { Ok(Since::Sequence(0)) } else { Err(malformed()) }
 }

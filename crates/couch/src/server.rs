@@ -1,9 +1,9 @@
-//! The face as a whole: what all requests share.
+//! State that all requests share, and the start and end of serving.
 
 use crate::config::Config;
-use crate::document::Validators;
+use crate::edit::Validators;
 use crate::error::{Error, Result};
-use crate::feed::{self, Hubs};
+use crate::feed::Hubs;
 use crate::http::{self, Inline, Workers};
 use crate::mango;
 use crate::replicator::Replicator;
@@ -19,49 +19,48 @@ use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
-/// The CouchDB face of a store.
+/// The CouchDB face of a store: the state shared by its requests.
 pub struct Couch {
     /// The store.
     pub store: Arc<Store>,
-    /// The settings.
-    pub config: Config,
-    /// New ids.
-    pub uuids: Uuids,
-    /// The server's identity, new at each start.
-    pub uuid: String,
-    /// When the face was opened.
-    pub started: Instant,
-    /// How many requests there were.
-    pub requests: AtomicU64,
-    /// Word of changes for feeds that wait.
-    pub feeds: Hubs,
-    /// Places for threads that read the store for such feeds.
-    pub feed_readers: Arc<Semaphore>,
-    /// Held by whoever counts documents that were purged.
-    pub purge_counts: Mutex<()>,
-    /// How far the indexes of each database follow its design documents.
-    pub followed_designs: mango::Followed,
-    /// Where functions of design documents run.
-    pub scripts: Arc<Sandbox>,
-    /// The indexes of views.
-    pub views: Arc<Views>,
-    /// What design documents say of edits.
+    pub(crate) config: Config,
+    /// Generates document ids.
+    pub(crate) uuids: Uuids,
+    /// The server's UUID, new at each start.
+    pub(crate) uuid: String,
+    /// When the face was created.
+    pub(crate) started: Instant,
+    /// The number of requests so far.
+    pub(crate) requests: AtomicU64,
+    /// Notifies waiting feeds of changes.
+    pub(crate) feeds: Hubs,
+    /// Limits the threads that read the store for waiting feeds.
+    pub(crate) feed_readers: Arc<Semaphore>,
+    /// Serializes updates of the counters of purged documents.
+    pub(crate) purge_counts: Mutex<()>,
+    /// How far each database's indexes have been synchronized with its design documents.
+    pub(crate) followed_designs: mango::Followed,
+    /// Runs the functions of design documents.
+    pub(crate) scripts: Arc<Sandbox>,
+    /// The view indexes.
+    pub(crate) views: Arc<Views>,
+    /// Caches the `validate_doc_update` functions of databases.
     pub(crate) validators: Validators,
-    /// The replications, once the face serves.
+    /// Runs replications; set by [`Couch::serve`].
     replicator: OnceLock<Arc<Replicator>>,
-    /// The header `Server`.
+    /// The value of the `Server` header.
     pub(crate) server_header: HeaderValue,
-    /// The workers that may run quick handlers.
+    /// Limits the runtime workers that run quick handlers.
     pub(crate) inline: Inline,
-    /// The threads for everything else.
+    /// Limits the blocking threads that run everything else.
     pub(crate) workers: Workers,
 }
 
 impl Couch {
-    /// A face over `store`.
+    /// Creates a face over `store`.
     pub fn new(store: Arc<Store>, config: Config) -> Arc<Couch> {
         let scripts = Sandbox::new(Limits::default());
-        // Clients look at how it begins.
+        // Some clients check that the header begins with `CouchDB/`.
         let server_header = format!("CouchDB/{} (Diwan/{})", crate::COUCHDB_VERSION, config.version);
         let server_header =
             HeaderValue::try_from(server_header).unwrap_or_else(|_| HeaderValue::from_static("CouchDB"));
@@ -73,7 +72,7 @@ impl Couch {
             started: Instant::now(),
             requests: AtomicU64::new(0),
             feeds: Hubs::default(),
-            feed_readers: Arc::new(Semaphore::new(feed::READERS)),
+            feed_readers: Arc::new(Semaphore::new(Workers::FEED_READERS)),
             purge_counts: Mutex::new(()),
             followed_designs: mango::Followed::default(),
             views: Views::new(scripts.clone()),
@@ -86,21 +85,21 @@ impl Couch {
         })
     }
 
-    /// How many threads the runtime must allow for blocking work.
+    /// How many blocking threads the runtime must allow.
     pub const BLOCKING_THREADS: usize = Workers::THREADS;
 
-    /// Accepts connections for ever, and looks after replications.
+    /// Starts the replicator and accepts connections until the task is dropped.
     pub async fn serve(self: Arc<Self>, listener: TcpListener) {
         self.replicator.get_or_init(|| Replicator::start(&self, Handle::current()));
         http::connection::serve(listener, self).await;
     }
 
-    /// The replications.
+    /// Returns the replicator.
     pub(crate) fn replicator(&self) -> Result<&Arc<Replicator>> {
         self.replicator.get().ok_or_else(|| Error::unavailable("The server is starting."))
     }
 
-    /// Ends what goes on beside requests. To be called from a thread that may block.
+    /// Stops background work: view builds, index builds and replications. Call it from a thread that may block.
     pub fn close(&self) {
         self.views.stop();
         self.followed_designs.stop();

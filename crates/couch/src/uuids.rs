@@ -1,62 +1,66 @@
-//! New document ids, as CouchDB's `sequential` algorithm makes them: 26 random hex digits and 6 that only rise, so that
-//! documents of one server lie side by side in the order in which they came.
+//! Generates document ids with CouchDB's `sequential` algorithm: 26 random hex digits and 6 increasing ones, so that
+//! documents created one after the other on a server are adjacent in key order.
+//!
+//! The `uuid` crate has no such algorithm, and CouchDB's random ids are 16 random bytes without the version bits of a
+//! standard UUID.
 
 use parking_lot::Mutex;
 
-/// Makes ids.
-pub struct Uuids {
-    state: Mutex<State>,
-    /// Where the ids of requests begin.
+/// Generates ids.
+pub(crate) struct Uuids {
+    sequential: Mutex<Sequential>,
+    /// Offset of the ids that [`Uuids::of_request`] derives from request numbers.
     requests: u64,
 }
 
-struct State {
+/// The state of the `sequential` algorithm.
+struct Sequential {
     prefix: [u8; 13],
     counter: u32,
 }
 
-/// The counter begins anew, with another prefix, before it takes a seventh digit.
+/// At this value the counter restarts with a new prefix, before it would exceed six digits.
 const END: u32 = 0xff_f000;
 
 impl Uuids {
-    /// A generator of its own.
-    pub fn new() -> Uuids {
+    /// Creates an independent generator.
+    pub(crate) fn new() -> Uuids {
         let mut requests = [0; 8];
         fill(&mut requests);
         Uuids {
-            state: Mutex::new(State { prefix: [0; 13], counter: END }),
+            sequential: Mutex::new(Sequential { prefix: [0; 13], counter: END }),
             requests: u64::from_be_bytes(requests),
         }
     }
 
-    /// The id of a request by its number: 10 hex digits, no two the same for long.
-    pub fn of_request(&self, number: u64) -> String {
-        // An odd factor takes numbers to numbers one to one, and spreads them.
+    /// Derives the id of a request from its number: 10 hex digits, unlikely to repeat soon.
+    pub(crate) fn of_request(&self, number: u64) -> String {
+        // Multiplying by an odd constant is a bijection modulo 2^64 that spreads consecutive numbers.
         let spread = self.requests.wrapping_add(number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut out = String::with_capacity(10);
         push_hex(&mut out, &spread.to_be_bytes()[..5]);
         out
     }
 
-    /// A new id: 32 hex digits.
-    pub fn next(&self) -> String {
-        let mut state = self.state.lock();
-        if state.counter >= END {
-            fill(&mut state.prefix);
-            state.counter = 0;
+    /// Returns a new document id of 32 hex digits.
+    pub(crate) fn next(&self) -> String {
+        let mut sequential = self.sequential.lock();
+        if sequential.counter >= END {
+            fill(&mut sequential.prefix);
+            sequential.counter = 0;
         }
         let mut step = [0; 2];
         fill(&mut step);
-        state.counter += 1 + u32::from(u16::from_be_bytes(step)) % 0xffe;
+        sequential.counter += 1 + u32::from(u16::from_be_bytes(step)) % 0xffe;
         let mut out = String::with_capacity(32);
-        push_hex(&mut out, &state.prefix);
-        push_hex(&mut out, &state.counter.to_be_bytes()[1..]);
+        push_hex(&mut out, &sequential.prefix);
+        push_hex(&mut out, &sequential.counter.to_be_bytes()[1..]);
         out
     }
 }
 
-/// 32 random hex digits.
-pub fn random() -> String {
+/// Returns 32 random hex digits.
+pub(crate) fn random() -> String {
     let mut bytes = [0; 16];
     fill(&mut bytes);
     let mut out = String::with_capacity(32);
@@ -64,8 +68,8 @@ pub fn random() -> String {
     out
 }
 
-/// Appends bytes as hex digits.
-pub fn push_hex(out: &mut String, bytes: &[u8]) {
+/// Appends bytes as lower-case hex digits.
+pub(crate) fn push_hex(out: &mut String, bytes: &[u8]) {
     const DIGITS: [char; 16] =
         ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
     for byte in bytes {
@@ -74,7 +78,8 @@ pub fn push_hex(out: &mut String, bytes: &[u8]) {
     }
 }
 
-/// Random bytes; without the system's source, what remains is the clock's.
+/// Fills a buffer with random bytes. If the operating system has none, the clock is used: ids need to be distinct,
+/// not secret.
 fn fill(bytes: &mut [u8]) {
     if getrandom::fill(bytes).is_err() {
         let nanos = std::time::SystemTime::now()
@@ -91,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_rise_and_have_32_digits() {
+    fn ids_increase_and_have_32_digits() {
         let uuids = Uuids::new();
         let ids: Vec<String> = (0..1000).map(|_| uuids.next()).collect();
         assert!(ids.iter().all(|id| id.len() == 32));

@@ -1,4 +1,4 @@
-//! What a show or update function answers, as a response.
+//! Converts the result of a show or update function into a response.
 
 use crate::error::{Error, Result};
 use crate::http::Response;
@@ -8,15 +8,15 @@ use hyper::StatusCode;
 use hyper::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName};
 use serde_json::Value;
 
-/// Headers that belong to the connection, not to a function.
+/// Headers that functions may not set because they belong to the connection.
 const RESERVED: [&str; 4] = ["connection", "content-length", "transfer-encoding", "server"];
 
-/// The response: `{code, headers, body | json | base64}`, with `status` if the function names none.
-pub fn answer(text: &str, status: u16) -> Result<Response> {
+/// Builds the response from `{code, headers, body | json | base64}`; `status` is used if the function sets no code.
+pub(crate) fn answer(text: &str, status: u16) -> Result<Response> {
     let refuse = |reason: String| Error::new(500, "external_response_error", reason);
     let parsed: Value = serde_json::from_str(text).map_err(|error| refuse(error.to_string()))?;
     let Value::Object(members) = parsed else {
-        return Err(refuse(format!("a function must answer an object, not {parsed}")));
+        return Err(refuse(format!("a function must return an object, not {parsed}")));
     };
     let mut response = Response::new(status, "application/json", Vec::new());
     let mut body = Vec::new();
@@ -25,7 +25,7 @@ pub fn answer(text: &str, status: u16) -> Result<Response> {
             ("code", Value::Number(code)) => {
                 let code =
                     code.as_u64().and_then(|code| StatusCode::from_u16(u16::try_from(code).ok()?).ok());
-                response.status = code.ok_or_else(|| refuse(format!("{value} is no status")))?;
+                response.status = code.ok_or_else(|| refuse(format!("{value} is not a status")))?;
             }
             ("json", value) => {
                 response = response.with_header(CONTENT_TYPE, "application/json");
@@ -39,7 +39,8 @@ pub fn answer(text: &str, status: u16) -> Result<Response> {
                 response = response.with_header(CONTENT_TYPE, "application/binary");
                 body = STANDARD.decode(text).map_err(|error| refuse(format!("base64: {error}")))?;
             }
-            // Headers come last, as they may name the type. The rest is for others.
+            // Headers are applied last because they may override the content type. `stop` concerns list functions
+            // only.
             ("headers" | "body" | "base64" | "stop", _) => {}
             (name, _) => {
                 return Err(refuse(format!("Invalid data from external server: {{{name:?},{value}}}")));
@@ -51,9 +52,9 @@ pub fn answer(text: &str, status: u16) -> Result<Response> {
     Ok(if members.contains_key("json") { response } else { sandboxed(response) })
 }
 
-/// What a function writes may be a page: a browser runs nothing of it in this server's name. A policy of the
-/// function's own counts beside that.
-pub fn sandboxed(response: Response) -> Response {
+/// Adds a sandbox policy: the answer may be an HTML page, and a browser must not run its scripts with this server's
+/// origin. A policy set by the function is kept in addition.
+pub(crate) fn sandboxed(response: Response) -> Response {
     let named = response.headers.iter().find(|(name, _)| name == CONTENT_SECURITY_POLICY);
     let policy = match named.and_then(|(_, value)| value.to_str().ok()) {
         Some(own) => format!("sandbox, {own}"),
@@ -62,8 +63,8 @@ pub fn sandboxed(response: Response) -> Response {
     response.with_header(CONTENT_SECURITY_POLICY, policy)
 }
 
-/// With the headers that a function names.
-pub fn with_headers(mut response: Response, headers: Option<&Value>) -> Response {
+/// Adds the headers that a function returned.
+pub(crate) fn with_headers(mut response: Response, headers: Option<&Value>) -> Response {
     for (name, value) in headers.and_then(Value::as_object).into_iter().flatten() {
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         if let Ok(name) = HeaderName::try_from(name.as_str())
@@ -81,7 +82,7 @@ mod tests {
     use crate::http::ResponseBody;
 
     #[test]
-    fn answers_become_responses() {
+    fn answer_converts_results_and_refuses_malformed_ones() {
         let response =
             answer(r#"{"code":202,"json":{"a":1},"headers":{"X-A":"b","Connection":"close"}}"#, 200).unwrap();
         assert_eq!(response.status.as_u16(), 202);

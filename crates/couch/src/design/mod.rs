@@ -1,12 +1,15 @@
-//! Design documents as handlers use them: read from the database, and their functions called with what a request is.
+//! Design documents: loading them, building the request object for their functions, filtering feeds, and writing view
+//! results.
 
 mod answer;
+mod filter;
 mod request_object;
 mod view;
 
-pub use answer::{answer, sandboxed, with_headers};
-pub use request_object::{REQUESTED_PATH, request_object};
-pub use view::{Reading, ViewDocuments, body_text, read_one_query, read_query, read_temporary_query};
+pub(crate) use answer::{answer, sandboxed, with_headers};
+pub(crate) use filter::ScriptFilter;
+pub(crate) use request_object::{REQUESTED_PATH, request_object};
+pub(crate) use view::{Reading, ViewDocuments, body_text, read_one_query, read_query, read_temporary_query};
 
 use crate::document::{parse_id, write_record};
 use crate::error::{Error, Result};
@@ -16,8 +19,8 @@ use diwan_script::Design;
 use diwan_store::Collection;
 use std::sync::Arc;
 
-/// The design document of that name, without `_design/`.
-pub fn load(collection: &Arc<Collection>, name: &str) -> Result<Design> {
+/// Loads a design document by its name without `_design/`.
+pub(crate) fn load(collection: &Arc<Collection>, name: &str) -> Result<Design> {
     let id = parse_id(&format!("_design/{name}"))?;
     let stored = collection.get(&id.key)?.ok_or_else(Error::missing)?;
     let mut text = Vec::new();
@@ -26,13 +29,13 @@ pub fn load(collection: &Arc<Collection>, name: &str) -> Result<Design> {
 }
 
 impl Request {
-    /// The design document that the path names.
-    pub fn design(&self, collection: &Arc<Collection>) -> Result<Design> {
+    /// Loads the design document that the path names.
+    pub(crate) fn design(&self, collection: &Arc<Collection>) -> Result<Design> {
         load(collection, self.param("ddoc"))
     }
 
-    /// The partition that the path names, if it names one.
-    pub fn view_partition(&self) -> Result<Option<String>> {
+    /// Returns the partition that the path names, if any.
+    pub(crate) fn view_partition(&self) -> Result<Option<String>> {
         if self.param("partition").is_empty() { Ok(None) } else { partition::of(self).map(Some) }
     }
 }

@@ -1,15 +1,16 @@
-//! What functions of design documents see of a request.
+//! The request object that functions of design documents receive.
 
+use crate::database;
 use crate::error::Result;
-use crate::handlers::{database, security};
 use crate::http::Request;
 use diwan_store::Collection;
 use hyper::header::COOKIE;
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value, json};
 
-/// The request as CouchDB hands it to functions: `doc_id` is the document that it is about, `body` its body as text.
-pub fn request_object(
+/// Formats the request as CouchDB passes it to functions. `doc_id` is the document in the path, `body` the request's
+/// body as text.
+pub(crate) fn request_object(
     request: &Request,
     collection: &Collection,
     doc_id: Option<&str>,
@@ -47,28 +48,28 @@ pub fn request_object(
         "form": form,
         "cookie": cookies(request),
         "userCtx": { "db": name, "name": null, "roles": ["_admin"] },
-        "secObj": serde_json::from_slice::<Value>(&security::text(collection)).unwrap_or_default()
+        "secObj": serde_json::from_slice::<Value>(&database::security(collection)).unwrap_or_default()
     });
     Ok(object.to_string())
 }
 
-/// The header that holds the path before it was rewritten.
-pub const REQUESTED_PATH: &str = "x-couchdb-requested-path";
+/// The header with the path before it was rewritten.
+pub(crate) const REQUESTED_PATH: &str = "x-couchdb-requested-path";
 
-/// The parts of a path, unescaped.
+/// Splits a path into percent-decoded segments.
 fn parts(path: &str) -> Vec<String> {
     let path = path.split('?').next().unwrap_or_default();
     let parts = path.split('/').filter(|part| !part.is_empty());
     parts.map(|part| percent_decode_str(part).decode_utf8_lossy().into_owned()).collect()
 }
 
-/// The cookies of a request.
+/// Parses the cookies of a request.
 fn cookies(request: &Request) -> Map<String, Value> {
     let pairs = request.header(COOKIE).unwrap_or_default().split(';').filter_map(|pair| pair.split_once('='));
     pairs.map(|(name, value)| (name.trim().to_owned(), value.trim().trim_matches('"').into())).collect()
 }
 
-/// What CouchDB reads as JSON comes so, everything else as text.
+/// Like CouchDB, parse the parameters that are JSON; all others are text.
 fn typed(name: &str, value: &str) -> Value {
     match name {
         "key" | "startkey" | "endkey" | "descending" => {
@@ -78,13 +79,13 @@ fn typed(name: &str, value: &str) -> Value {
     }
 }
 
-/// The fields of a form.
+/// Parses the fields of a form.
 fn pairs(text: &str) -> Map<String, Value> {
     let query = crate::http::Query::parse(text);
     query.iter().map(|(name, value)| (name.to_owned(), value.into())).collect()
 }
 
-/// `content-type` as functions know it: `Content-Type`.
+/// Capitalizes a header's name: functions look up `Content-Type`.
 fn header_name(name: &str) -> String {
     let mut upper = true;
     name.chars()
@@ -101,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_values_are_as_functions_know_them() {
+    fn request_object_values_match_couchdb() {
         assert_eq!(header_name("content-type"), "Content-Type");
         assert_eq!(typed("key", "[1]"), json!([1]));
         assert_eq!(typed("n", "1"), json!("1"));

@@ -1,4 +1,4 @@
-//! Answers of views: the parameters of a request, the rows as JSON, the documents beside them.
+//! Results of views: request parameters, rows as JSON, and included documents.
 
 use crate::document::{Rev, Show, parse_id, write_doc};
 use crate::error::{Error, Result};
@@ -12,8 +12,8 @@ use diwan_value::json::write_string;
 use std::io::Write;
 use std::sync::Arc;
 
-/// The query that a body's members make, and the URL's parameters, which count more.
-pub fn read_query(request: &Request, body: Option<&str>) -> Result<ViewQuery> {
+/// Builds a query from the body's members and the URL's parameters; the latter take precedence.
+pub(crate) fn read_query(request: &Request, body: Option<&str>) -> Result<ViewQuery> {
     let mut query = ViewQuery::default();
     if let Some(body) = body {
         query.set_body(body)?;
@@ -23,8 +23,8 @@ pub fn read_query(request: &Request, body: Option<&str>) -> Result<ViewQuery> {
     Ok(query)
 }
 
-/// One of several queries: what it says itself counts more than the URL, which is for all of them.
-pub fn read_one_query(request: &Request, members: &str) -> Result<ViewQuery> {
+/// Builds one of several queries. Its own members take precedence over the URL, which applies to all of them.
+pub(crate) fn read_one_query(request: &Request, members: &str) -> Result<ViewQuery> {
     let mut query = ViewQuery::default();
     add_url(&mut query, request)?;
     query.set_body(members)?;
@@ -32,8 +32,8 @@ pub fn read_one_query(request: &Request, members: &str) -> Result<ViewQuery> {
     Ok(query)
 }
 
-/// The query of a temporary view, whose functions stand in the body beside the parameters.
-pub fn read_temporary_query(request: &Request, body: &str) -> Result<ViewQuery> {
+/// Builds the query of a temporary view, whose body contains functions besides parameters.
+pub(crate) fn read_temporary_query(request: &Request, body: &str) -> Result<ViewQuery> {
     let mut query = ViewQuery::default();
     add_url(&mut query, request)?;
     query.set_body_but(body, TemporaryView::MEMBERS)?;
@@ -47,7 +47,7 @@ fn add_url(query: &mut ViewQuery, request: &Request) -> Result<()> {
     Ok(())
 }
 
-/// The partition of the path counts more than any that is named elsewhere.
+/// The partition in the path takes precedence over a `partition` parameter.
 fn add_partition(query: &mut ViewQuery, request: &Request) -> Result<()> {
     if let Some(partition) = request.view_partition()? {
         query.partition = Some(partition);
@@ -55,8 +55,8 @@ fn add_partition(query: &mut ViewQuery, request: &Request) -> Result<()> {
     Ok(())
 }
 
-/// Documents beside rows, with what the query asks of them.
-pub struct ViewDocuments;
+/// Writes the documents that rows include.
+pub(crate) struct ViewDocuments;
 
 impl Documents for ViewDocuments {
     fn write(
@@ -82,7 +82,7 @@ fn write_document(
     query: &ViewQuery,
     out: &mut Vec<u8>,
 ) -> Result<bool> {
-    // A row may name anything; what is no id names no document.
+    // A row may name any text; an invalid id names no document.
     let Ok(id) = parse_id(id) else { return Ok(false) };
     let found = match revision.map(Rev::parse).transpose()? {
         None => view.document(&id.key)?.filter(|found| !found.deleted),
@@ -100,28 +100,28 @@ fn write_document(
     Ok(true)
 }
 
-/// An answer of a view on its way: found when it is first asked for, then read chunk by chunk.
-pub struct Reading {
+/// A view result that is being written: computed on the first call, then read chunk by chunk.
+pub(crate) struct Reading {
     collection: Arc<Collection>,
     query: ViewQuery,
     answer: Option<Box<ViewAnswer>>,
-    /// Held while somebody else brings the index up to date.
+    /// Set while another task updates the index.
     waiting: Option<Waiting>,
-    /// How many rows were written.
+    /// How many rows have been written.
     rows: u64,
 }
 
-/// Finds the answer to a query, or nothing yet; `take` takes the view of the collection that it is to be read through.
-pub type Find<'a> =
-    &'a mut dyn FnMut(&ViewQuery, &mut dyn FnMut() -> Arc<ReadView>) -> Result<Option<Queried>>;
+/// Looks up the answer to a query; `None` if it is not available yet. The second argument takes the snapshot through
+/// which the answer is read.
+type Find<'a> = &'a mut dyn FnMut(&ViewQuery, &mut dyn FnMut() -> Arc<ReadView>) -> Result<Option<Queried>>;
 
 impl Reading {
-    /// Of an answer that is not found yet.
-    pub fn new(collection: Arc<Collection>, query: ViewQuery) -> Reading {
+    /// Creates a reading whose answer is not computed yet.
+    pub(crate) fn new(collection: Arc<Collection>, query: ViewQuery) -> Reading {
         Reading { collection, query, answer: None, waiting: None, rows: 0 }
     }
 
-    /// The answer, and the view to read it through; nothing if it cannot be found yet.
+    /// Returns the answer and the snapshot to read it through; `None` if the answer is not available yet.
     fn find(
         &mut self,
         out: &mut RowWriter,
@@ -142,8 +142,8 @@ impl Reading {
         Ok(Some((self.answer.insert(answer), out.view(&self.collection))))
     }
 
-    /// Writes the answer as CouchDB lays it out, a row a line, until the writer is full; without its last newline.
-    pub fn write(&mut self, out: &mut RowWriter, find: Find<'_>) -> Result<Flow> {
+    /// Writes rows in CouchDB's layout, one per line, until the buffer is full. Omits the final newline.
+    pub(crate) fn write(&mut self, out: &mut RowWriter, find: Find<'_>) -> Result<Flow> {
         let (collection, include_docs, rows) = (self.collection.clone(), self.query.include_docs, self.rows);
         let Some((answer, view)) = self.find(out, find)? else { return Ok(Flow::Later) };
         let mut writer = ViewWriter { out, collection: &collection, rows, include_docs };
@@ -156,8 +156,9 @@ impl Reading {
         Ok(Flow::Done)
     }
 
-    /// Shows the answer to another sink, which `sink` makes of the writer. Says whether there are more rows.
-    pub fn show(
+    /// Passes the rows to `show` instead of formatting them, for list functions. `show` returns whether there are
+    /// more rows.
+    pub(crate) fn show(
         &mut self,
         out: &mut RowWriter,
         find: Find<'_>,
@@ -168,12 +169,12 @@ impl Reading {
     }
 }
 
-/// Writes rows.
+/// Formats rows.
 struct ViewWriter<'a> {
     out: &'a mut RowWriter,
     collection: &'a Arc<Collection>,
     rows: u64,
-    /// The documents were asked for: a row without one says null.
+    /// Whether documents were requested: then a row without one has `"doc":null`.
     include_docs: bool,
 }
 
@@ -221,13 +222,13 @@ impl ViewSink for ViewWriter<'_> {
     }
 }
 
-/// The message of a reduction that did not shrink, as JSON: CouchDB tells it in place of the value.
+/// Returns the message of a failed reduction, which CouchDB reports in place of the value.
 fn overflow_of(value: &str) -> Option<&str> {
     value.strip_prefix(r#"{"reduce_overflow_error":"#)?.strip_suffix('}')
 }
 
-/// The text of a request's body; nothing if there is none.
-pub fn body_text(request: &mut Request) -> Result<Option<String>> {
+/// Reads the request's body as text; `None` if it is empty.
+pub(crate) fn body_text(request: &mut Request) -> Result<Option<String>> {
     let bytes = request.read_body()?;
     if bytes.is_empty() {
         return Ok(None);

@@ -1,6 +1,7 @@
-//! Attachments on their way in: inline, as stubs of what is there, or in the parts that follow.
+//! Parsing of `_attachments`: inline data, stubs of stored attachments, and attachments whose bytes follow in other
+//! parts of the request.
 //!
-//! Their bytes go into blobs as they are read; until the document's edit is committed an [`Attaching`] holds the blobs.
+//! Bytes are written to blobs as they are read. [`Attaching`] holds the blobs until the document's edit is committed.
 
 use crate::error::{Error, Result};
 use crate::http::multipart::{Multipart, file_name, parameter};
@@ -17,24 +18,24 @@ use std::io::{self, Read, Write};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The media type of what comes without one.
+/// The media type of attachments that state none.
 const UNKNOWN_TYPE: &str = "application/octet-stream";
 
-/// How much is read at once.
+/// How many bytes are copied at once.
 const PIECE: usize = 64 << 10;
 
-/// The attachments of a document after an edit, held until it is committed.
+/// The attachments of a document after an edit, protected from garbage collection until the edit is committed.
 #[derive(Default)]
-pub struct Attaching {
-    /// All of them.
-    pub list: Vec<Attachment>,
+pub(crate) struct Attaching {
+    /// All attachments.
+    pub(crate) list: Vec<Attachment>,
     staged: Vec<StagedBlob>,
     held: Vec<BlobHold>,
 }
 
 impl Attaching {
-    /// Keeps an attachment that a stored revision has.
-    pub fn keep(&mut self, collection: &Collection, attachment: Attachment) -> Result<()> {
+    /// Keeps an attachment of a stored revision.
+    pub(crate) fn keep(&mut self, collection: &Collection, attachment: Attachment) -> Result<()> {
         let hold = collection.hold_blob(attachment.blob)?.ok_or_else(|| missing_blob(&attachment))?;
         self.held.push(hold);
         self.list.push(attachment);
@@ -42,16 +43,16 @@ impl Attaching {
     }
 
     /// Adds an attachment whose bytes were just stored.
-    pub fn add(&mut self, name: &str, content_type: &str, revpos: u32, blob: StagedBlob) {
+    pub(crate) fn add(&mut self, name: &str, content_type: &str, revpos: u32, blob: StagedBlob) {
         self.list.push(blob.attachment(name, content_type, revpos));
         self.staged.push(blob);
     }
 }
 
-/// The parts of a request that follow the document's.
-pub type Parts<'a> = Multipart<&'a mut dyn Read>;
+/// The parts of a request after the document's.
+pub(crate) type Parts<'a> = Multipart<&'a mut dyn Read>;
 
-/// What a document says of one of its attachments.
+/// One member of `_attachments`, parsed.
 #[derive(Clone, Debug, PartialEq)]
 struct Described<'d> {
     name: &'d str,
@@ -59,9 +60,9 @@ struct Described<'d> {
     revpos: Option<u32>,
     digest: Option<[u8; 16]>,
     packed: bool,
-    /// How many bytes it has, if it says so.
+    /// The `length` member.
     length: Option<u64>,
-    /// How many bytes follow, if it says so.
+    /// The number of bytes that should follow, if stated.
     follows_length: Option<u64>,
     source: Source<'d>,
 }
@@ -73,20 +74,20 @@ enum Source<'d> {
     Inline(&'d str),
 }
 
-/// How a document's attachments are read.
-pub struct Incoming<'a> {
+/// Reads the attachments of one document.
+pub(crate) struct Incoming<'a> {
     /// The database.
-    pub collection: &'a Arc<Collection>,
-    /// The document's id, for messages.
-    pub id: &'a str,
-    /// The edit was made elsewhere: what it says of generations counts.
-    pub replicated: bool,
+    pub(crate) collection: &'a Arc<Collection>,
+    /// The document's id, for error messages.
+    pub(crate) id: &'a str,
+    /// With `new_edits=false` the generations stated in the document are kept.
+    pub(crate) replicated: bool,
 }
 
 impl Incoming<'_> {
-    /// Reads the member `_attachments`. `previous` finds the attachments of the revision that the edit follows, which
-    /// stubs stand for; `parts` are the parts of the request behind the document.
-    pub fn read(
+    /// Reads the `_attachments` member. `previous` returns the attachments of the parent revision, which stubs refer
+    /// to; `parts` are the parts of the request after the document.
+    pub(crate) fn read(
         &self,
         text: &[u8],
         previous: &dyn Fn() -> Result<Option<Vec<Attachment>>>,
@@ -96,9 +97,10 @@ impl Incoming<'_> {
         let described = list
             .as_doc()
             .iter()
-            // As in CouchDB, a member that is no object is passed over.
+            // Like CouchDB, ignore members that are not objects.
             .filter_map(|element| Some(describe(element.key_str(), element.value().as_doc()?)))
             .collect::<Result<Vec<_>>>()?;
+        // Parts follow in any order, so attachments are first assigned to slots.
         let mut slots: Vec<Option<Slot>> = Vec::with_capacity(described.len());
         let mut before = None;
         for attachment in &described {
@@ -122,6 +124,7 @@ impl Incoming<'_> {
                 Source::Follows => None,
             });
         }
+        // Slots that are still empty are filled from the parts that follow.
         self.read_parts(&described, &mut slots, parts)?;
         let mut attaching = Attaching::default();
         for (attachment, slot) in described.iter().zip(slots) {
@@ -136,7 +139,7 @@ impl Incoming<'_> {
                 }
                 None => {
                     let message =
-                        format!("The attachment {} is announced and does not follow", attachment.name);
+                        format!("The attachment {} was announced but does not follow", attachment.name);
                     return Err(Error::bad_request(message));
                 }
             }
@@ -144,7 +147,7 @@ impl Incoming<'_> {
         Ok(attaching)
     }
 
-    /// Takes the parts that follow: by their file names, else in the order in which they were announced.
+    /// Reads the parts that follow. A part is assigned by its file name, or else in the order of the announcements.
     fn read_parts(
         &self,
         described: &[Described<'_>],
@@ -181,7 +184,8 @@ impl Incoming<'_> {
         Ok(())
     }
 
-    /// Whether a stub stands for this attachment: of the same name, and of the same generation if it names one.
+    /// Whether a stub refers to this attachment: the names are equal, and so are the generations if the stub states
+    /// one.
     fn is_stub_of(&self, stub: &Described<'_>, known: &Attachment) -> bool {
         known.name == stub.name && stub.revpos.is_none_or(|revpos| revpos == known.revpos)
     }
@@ -200,9 +204,9 @@ enum Slot {
     Staged(StagedBlob),
 }
 
-/// Reads one member of `_attachments`.
+/// Parses one member of `_attachments`.
 fn describe<'d>(name: &'d str, doc: Doc<'d>) -> Result<Described<'d>> {
-    // As in CouchDB, one may have the empty name here, though no path names it.
+    // Like CouchDB, accept an empty name here, although no path can name such an attachment.
     if !name.is_empty() {
         check_name(name)?;
     }
@@ -243,14 +247,14 @@ fn packing(name: &str, doc: Doc<'_>) -> Result<bool> {
     }
 }
 
-/// Has an attachment that came packed told with the length that came: as in CouchDB, that is the length of one whose
-/// own length its sender did not name.
-pub fn forget_length(blob: &mut StagedBlob) {
+/// Sets the length of a compressed attachment to its compressed length, as CouchDB does if the sender did not state
+/// the uncompressed length.
+pub(crate) fn forget_length(blob: &mut StagedBlob) {
     blob.length = blob.encoded_length;
 }
 
-/// Refuses a name that no attachment may have.
-pub fn check_name(name: &str) -> Result<()> {
+/// Refuses an invalid attachment name.
+pub(crate) fn check_name(name: &str) -> Result<()> {
     if name.starts_with('_') {
         let message = format!("Attachment name '{name}' starts with prohibited character '_'");
         return Err(Error::bad_request(message));
@@ -261,12 +265,12 @@ pub fn check_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// The bytes of a digest `md5-…`.
+/// Parses a digest of the form `md5-…`.
 fn digest(text: &str) -> Option<[u8; 16]> {
     STANDARD.decode(text.strip_prefix("md5-")?).ok()?.try_into().ok()
 }
 
-/// The bytes that base64 stands for; spaces and ends of lines in it are passed over.
+/// Decodes base64, ignoring whitespace.
 fn decode(data: &str) -> Option<Vec<u8>> {
     STANDARD.decode(data).ok().or_else(|| {
         let dense: Vec<u8> = data.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
@@ -274,8 +278,9 @@ fn decode(data: &str) -> Option<Vec<u8>> {
     })
 }
 
-/// Stores what a reader gives; also how many bytes that were. `packed` says that they are a gzip stream already.
-pub fn stream(
+/// Stores the reader's bytes and returns the blob and the number of bytes read. `packed` means that the bytes are a
+/// gzip stream.
+pub(crate) fn stream(
     collection: &Arc<Collection>,
     content_type: &str,
     packed: bool,
@@ -306,7 +311,7 @@ fn copy(reader: &mut (impl Read + ?Sized), writer: &mut BlobWriter) -> Result<()
 }
 
 /// Opens the bytes of an attachment.
-pub fn open(
+pub(crate) fn open(
     collection: &Arc<Collection>,
     attachment: &Attachment,
     form: BlobForm,
@@ -319,9 +324,9 @@ fn missing_blob(attachment: &Attachment) -> Error {
     Error::from(StoreError::Damaged(format!("the blob of attachment '{}' is missing", attachment.name)))
 }
 
-/// The generation up to which somebody who has the revisions `since` knows the attachments of a revision with this
-/// path, if any.
-pub fn known_since(path: &[Revision], since: &[Revision]) -> Option<u32> {
+/// Returns the newest generation in `path` that a client with the revisions `since` has. The client knows the
+/// attachments up to that generation.
+pub(crate) fn known_since(path: &[Revision], since: &[Revision]) -> Option<u32> {
     if since.is_empty() {
         return None;
     }
@@ -343,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn descriptions_are_checked() {
+    fn describe_refuses_malformed_members() {
         for (json, reason) in [
             (r#"{"_a":{"data":""}}"#, "Attachment name '_a' starts with prohibited character '_'"),
             (r#"{"a":{}}"#, "Invalid attachment data for a"),
@@ -360,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_ends_where_paths_meet() {
+    fn known_since_returns_the_newest_common_generation() {
         let revision = |generation, byte| Revision { generation, hash: [byte; 16] };
         let path = [revision(3, 3), revision(2, 2), revision(1, 1)];
         assert_eq!(known_since(&path, &[]), None);

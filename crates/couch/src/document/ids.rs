@@ -1,39 +1,38 @@
-//! Document ids as text: in paths, in bodies, in answers.
+//! Document ids as text, in paths, bodies and answers.
 
 use crate::error::{Error, Result};
+use crate::partition;
 use diwan_store::{Collection, id_key};
 use diwan_value::Value;
 use diwan_value::json::{IdError, id_from_text, id_to_text, write_string};
 
-/// An id as the store knows it.
+/// A parsed document id.
 #[derive(Clone, Debug)]
-pub struct IdKey {
+pub(crate) struct IdKey {
     /// The key bytes of `_id`.
-    pub key: Vec<u8>,
+    pub(crate) key: Vec<u8>,
 }
 
-/// Reads an id from its text.
-pub fn parse_id(text: &str) -> Result<IdKey> {
+/// Parses an id.
+pub(crate) fn parse_id(text: &str) -> Result<IdKey> {
     let value = id_from_text(text).map_err(id_error)?;
     let key = id_key(value.as_value()).map_err(|error| Error::illegal_docid(error.to_string()))?;
     Ok(IdKey { key })
 }
 
-/// CouchDB's error for an id that is none.
-pub fn id_error(error: IdError) -> Error {
+/// Converts the error for an invalid id.
+pub(crate) fn id_error(error: IdError) -> Error {
     Error::illegal_docid(error.to_string())
 }
 
-/// The name of a local document, if the id is one's: what follows `_local/`.
-pub fn local_name(id: &str) -> Option<&str> {
+/// Returns the name of a local document, the text after `_local/`.
+pub(crate) fn local_name(id: &str) -> Option<&str> {
     id.strip_prefix("_local/").filter(|name| !name.is_empty())
 }
 
-/// Refuses an id that a database does not take: documents of a partitioned one begin with a partition's name.
-pub fn check_new(collection: &Collection, id: &str) -> Result<()> {
-    let partitioned =
-        collection.setting("partitioned").is_some_and(|value| value.as_value() == Value::Boolean(true));
-    if !partitioned || id.starts_with("_design/") {
+/// Refuses an id that is not allowed in the database: in a partitioned one it must begin with a partition name.
+pub(crate) fn check_new(collection: &Collection, id: &str) -> Result<()> {
+    if !partition::is_partitioned(collection) || id.starts_with("_design/") {
         return Ok(());
     }
     let Some((partition, rest)) = id.split_once(':') else {
@@ -52,9 +51,9 @@ pub fn check_new(collection: &Collection, id: &str) -> Result<()> {
 
 /// Appends an id as a JSON string.
 #[inline]
-pub fn write_id(out: &mut Vec<u8>, id: Value<'_>) {
+pub(crate) fn write_id(out: &mut Vec<u8>, id: Value<'_>) {
     match id {
-        // The usual ids are their own text: what could read as another id is 24 digits long or begins like one.
+        // Fast path: text that cannot be mistaken for another type of id needs no escaping.
         Value::String(text)
             if text.len() != 24 && !matches!(text.as_bytes().first(), None | Some(b'~' | b'_')) =>
         {
@@ -74,7 +73,7 @@ mod tests {
     use diwan_value::ObjectId;
 
     #[test]
-    fn ids_are_written_as_they_are_read() {
+    fn write_id_and_parse_id_are_inverse() {
         let oid = ObjectId::parse_hex("0123456789abcdef01234567").unwrap();
         for (value, expected) in [
             (Value::String("a\"b"), r#""a\"b""#),

@@ -5,34 +5,50 @@ use crate::error::{Error, Result};
 use crate::http::Query;
 use diwan_store::Revision;
 
-/// What is shown of a document beside its fields.
+/// What is shown of a document besides its fields.
 #[derive(Clone, Debug, Default)]
-pub struct Show {
-    /// The bytes of attachments, not only their descriptions.
-    pub attachments: bool,
-    /// The bytes follow in other parts of the answer.
-    pub follows: bool,
-    /// How attachments are packed.
-    pub att_encoding_info: bool,
-    /// Only attachments that are newer than these revisions are shown with their bytes.
-    pub atts_since: Vec<Revision>,
+pub(crate) struct Show {
+    /// The attachments' bytes as base64, and not only stubs.
+    pub(crate) attachments: bool,
+    /// The attachments' bytes follow in other parts of the answer.
+    pub(crate) follows: bool,
+    /// The encoding of compressed attachments.
+    pub(crate) att_encoding_info: bool,
+    /// With bytes, show only those of attachments that are newer than these revisions.
+    pub(crate) atts_since: Vec<Revision>,
     /// `_revisions`.
-    pub revs: bool,
+    pub(crate) revs: bool,
     /// `_revs_info`.
-    pub revs_info: bool,
+    pub(crate) revs_info: bool,
     /// `_conflicts`.
-    pub conflicts: bool,
+    pub(crate) conflicts: bool,
     /// `_deleted_conflicts`.
-    pub deleted_conflicts: bool,
+    pub(crate) deleted_conflicts: bool,
     /// `_local_seq`.
-    pub local_seq: bool,
-    /// Integers that JavaScript would round are digits like others: the client keeps them.
-    pub exact_integers: bool,
+    pub(crate) local_seq: bool,
+    /// Write integers beyond 2^53 as plain digits; the client keeps them exact.
+    pub(crate) exact_integers: bool,
 }
 
 impl Show {
-    /// The same without what belongs to the document as a whole: for one of its revisions.
-    pub fn of_revision(&self) -> Show {
+    /// Whether only the fields and descriptions of attachments are shown.
+    pub(crate) fn is_plain(&self) -> bool {
+        let asked = [
+            self.attachments,
+            self.follows,
+            self.att_encoding_info,
+            self.revs,
+            self.revs_info,
+            self.conflicts,
+            self.deleted_conflicts,
+            self.local_seq,
+            self.exact_integers,
+        ];
+        asked == [false; 9]
+    }
+
+    /// The same for a single revision: without the members that describe the whole document.
+    pub(crate) fn of_revision(&self) -> Show {
         Show {
             revs_info: false,
             conflicts: false,
@@ -43,31 +59,31 @@ impl Show {
     }
 }
 
-/// Which revisions `open_revs` asks for.
+/// The revisions that `open_revs` names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum OpenRevs {
+pub(crate) enum OpenRevs {
     /// All leaves.
     All,
-    /// These.
+    /// The listed revisions.
     List(Vec<Rev>),
 }
 
 /// The parameters of a request for a document.
 #[derive(Clone, Debug, Default)]
-pub struct DocOptions {
-    /// The revision asked for.
-    pub rev: Option<Rev>,
-    /// The revisions asked for.
-    pub open_revs: Option<OpenRevs>,
-    /// What they became later is answered in their place.
-    pub latest: bool,
+pub(crate) struct DocOptions {
+    /// The `rev` parameter.
+    pub(crate) rev: Option<Rev>,
+    /// The `open_revs` parameter.
+    pub(crate) open_revs: Option<OpenRevs>,
+    /// Answer with the leaves that descend from the named revisions.
+    pub(crate) latest: bool,
     /// What is shown.
-    pub show: Show,
+    pub(crate) show: Show,
 }
 
 impl DocOptions {
-    /// Reads the parameters.
-    pub fn parse(query: &Query) -> Result<DocOptions> {
+    /// Parses the parameters.
+    pub(crate) fn parse(query: &Query) -> Result<DocOptions> {
         let meta = query.is_set("meta");
         let atts_since = match query.json("atts_since")? {
             Some(list) => Some(parse_list(&list)?),
@@ -90,7 +106,7 @@ impl DocOptions {
             Some("all") => Some(OpenRevs::All),
             Some(_) => {
                 let list = query.json("open_revs")?.unwrap_or_default();
-                // An empty list asks for the document itself, as if it were not there.
+                // Like CouchDB, treat an empty list as an absent parameter.
                 Some(OpenRevs::List(parse_list(&list)?)).filter(|revs| *revs != OpenRevs::List(Vec::new()))
             }
         };
@@ -102,8 +118,8 @@ impl DocOptions {
         })
     }
 
-    /// Refuses the parameters that belong to one document, in a request for many.
-    pub fn parse_for_many(query: &Query) -> Result<DocOptions> {
+    /// Parses the parameters of a request for many documents and refuses those that only apply to one.
+    pub(crate) fn parse_for_many(query: &Query) -> Result<DocOptions> {
         for name in ["open_revs", "new_edits", "w", "rev", "atts_since"] {
             if query.get(name).is_some() {
                 return Err(Error::bad_request(format!("\"{name}\" query parameter is not acceptable")));
@@ -118,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parameters_are_read() {
+    fn doc_options_are_parsed() {
         let hash = "0".repeat(32);
         let text =
             format!("meta=true&revs=true&open_revs=[%221-{hash}%22,%222-x%22]&atts_since=[%221-{hash}%22]");

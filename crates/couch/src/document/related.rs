@@ -1,4 +1,5 @@
-//! A document and its attachments as `multipart/related`: the JSON in the first part, the stored bytes in the others.
+//! A document and its attachments as `multipart/related`: the first part is the JSON, the others are the stored
+//! bytes.
 
 use super::attachments;
 use crate::error::Result;
@@ -9,27 +10,27 @@ use diwan_store::blob::{Attachment, BlobForm};
 use std::io::Write;
 use std::sync::Arc;
 
-/// A document made ready.
-pub struct Related {
-    /// Its JSON, in which the attachments `follow`.
-    pub json: Vec<u8>,
-    /// The attachments that follow it.
-    pub following: Vec<Attachment>,
-    /// What parts the parts.
-    pub boundary: String,
+/// A document that is ready to be sent.
+pub(crate) struct Related {
+    /// The JSON, in which attachments are marked `follows`.
+    pub(crate) json: Vec<u8>,
+    /// The attachments that follow.
+    pub(crate) following: Vec<Attachment>,
+    /// The boundary between the parts.
+    pub(crate) boundary: String,
 }
 
 impl Related {
-    /// Its content type: plain JSON if nothing follows.
-    pub fn content_type(&self) -> String {
+    /// The content type: plain JSON if no attachment follows.
+    pub(crate) fn content_type(&self) -> String {
         match self.following.is_empty() {
             true => "application/json".to_owned(),
             false => format!("multipart/related; boundary=\"{}\"", self.boundary),
         }
     }
 
-    /// How many bytes [`send_related`] writes.
-    pub fn length(&self) -> u64 {
+    /// The number of bytes that [`send_related`] writes.
+    pub(crate) fn length(&self) -> u64 {
         if self.following.is_empty() {
             return self.json.len() as u64;
         }
@@ -42,7 +43,7 @@ impl Related {
         format!("--{}\r\nContent-Type: application/json\r\n\r\n", self.boundary)
     }
 
-    /// What stands before an attachment's bytes.
+    /// The delimiter and headers before an attachment's bytes.
     fn head(&self, attachment: &Attachment) -> String {
         format!(
             "\r\n--{}\r\nContent-Disposition: attachment; filename=\"{}\"\r\nContent-Type: {}\r\nContent-Length: {}{}\r\n\r\n",
@@ -59,8 +60,12 @@ impl Related {
     }
 }
 
-/// Writes a document and what follows it.
-pub fn send_related(out: &mut RowWriter, collection: &Arc<Collection>, related: &Related) -> Result<()> {
+/// Writes a document and its attachments.
+pub(crate) fn send_related(
+    out: &mut RowWriter,
+    collection: &Arc<Collection>,
+    related: &Related,
+) -> Result<()> {
     if related.following.is_empty() {
         out.write_all(&related.json)?;
         return Ok(());

@@ -4,18 +4,18 @@ use crate::error::{Error, Result};
 use diwan_store::Revision;
 use serde_json::Value;
 
-/// A revision that a client names.
+/// A revision named by a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Rev {
-    /// One that there may be here.
+pub(crate) enum Rev {
+    /// A revision that this store can contain.
     Own(Revision),
-    /// One that CouchDB would take, and that cannot be here: it is neither a hash nor a short text.
+    /// A revision that is valid in CouchDB but that this store cannot contain: it is neither a hash nor a short text.
     Foreign(String),
 }
 
 impl Rev {
-    /// Reads a revision: a number, a hyphen, some text.
-    pub fn parse(text: &str) -> Result<Rev> {
+    /// Parses a revision: a number, a hyphen, and text.
+    pub(crate) fn parse(text: &str) -> Result<Rev> {
         if let Some(revision) = Revision::parse(text) {
             return Ok(Rev::Own(revision));
         }
@@ -27,27 +27,27 @@ impl Rev {
         }
     }
 
-    /// The revision, if it can be here.
-    pub fn own(&self) -> Option<Revision> {
+    /// Returns the revision if this store can contain it.
+    pub(crate) fn own(&self) -> Option<Revision> {
         match self {
             Rev::Own(revision) => Some(*revision),
             Rev::Foreign(_) => None,
         }
     }
 
-    /// The generation as the client gave it.
-    pub fn generation(&self) -> u64 {
+    /// The generation that the text states.
+    pub(crate) fn generation(&self) -> u64 {
         match self {
             Rev::Own(revision) => revision.generation.into(),
             Rev::Foreign(text) => text.split('-').next().and_then(|number| number.parse().ok()).unwrap_or(0),
         }
     }
 
-    /// Appends its text.
-    pub fn push(&self, out: &mut Vec<u8>) {
+    /// Appends the text.
+    pub(crate) fn push(&self, out: &mut Vec<u8>) {
         match self {
             Rev::Own(revision) => push_rev(out, revision),
-            // What was parsed as a revision may hold anything behind the hyphen, quotes included.
+            // The text after the hyphen is arbitrary and may contain quotes.
             Rev::Foreign(text) => {
                 let quoted = Value::String(text.clone()).to_string();
                 out.extend_from_slice(&quoted.as_bytes()[1..quoted.len() - 1]);
@@ -56,21 +56,21 @@ impl Rev {
     }
 }
 
-/// Reads a list of revisions.
-pub fn parse_list(value: &Value) -> Result<Vec<Rev>> {
+/// Parses a JSON array of revisions.
+pub(crate) fn parse_list(value: &Value) -> Result<Vec<Rev>> {
     let Value::Array(list) = value else { return Err(Error::bad_request("Invalid list of revisions")) };
     list.iter().map(|rev| rev.as_str().ok_or_else(Error::bad_revision).and_then(Rev::parse)).collect()
 }
 
 /// Appends a revision's text.
 #[inline]
-pub fn push_rev(out: &mut Vec<u8>, revision: &Revision) {
+pub(crate) fn push_rev(out: &mut Vec<u8>, revision: &Revision) {
     revision.push(out);
 }
 
 /// Appends a revision as a JSON string.
 #[inline]
-pub fn write_rev(out: &mut Vec<u8>, revision: &Revision) {
+pub(crate) fn write_rev(out: &mut Vec<u8>, revision: &Revision) {
     out.push(b'"');
     push_rev(out, revision);
     out.push(b'"');
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn revisions_are_read_and_written() {
+    fn rev_parse_and_push_are_inverse() {
         for text in ["12-0123456789abcdef0123456789abcdef", "1-a", "2-foo", "3-longer than it may be", "0-7"]
         {
             let mut out = Vec::new();

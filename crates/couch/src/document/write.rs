@@ -1,7 +1,7 @@
-//! A document's JSON: `_id`, `_rev`, the fields, then what was asked for, attachments last.
+//! Formats documents as JSON: `_id`, `_rev`, the fields, then the requested metadata, attachments last.
 //!
-//! Lists of documents go through [`write_record`], which writes from the record's bytes and allocates nothing but what
-//! it appends to. [`write_doc`] does everything else; attachments' bytes pass through it in pieces.
+//! Lists use [`write_record`], which reads the record's bytes and allocates nothing besides the output buffer.
+//! [`write_doc`] handles all other cases and streams attachments in pieces.
 
 use super::attachments;
 use super::ids::write_id;
@@ -11,17 +11,19 @@ use crate::error::Result;
 use crate::http::RowWriter;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use diwan_query::{Gate, LARGE, Pass};
 use diwan_store::blob::{Attachment, BlobForm, Encoding};
 use diwan_store::{ReadView, Record, RevisedDocument, Revision, RevisionTree};
 use diwan_value::json::{Mode, push_hash, write_couch_members_as, write_string};
 use diwan_value::{Doc, Value};
 use std::io::{self, Read, Write};
 
-/// A target for JSON: short text is appended to a buffer, a long value is a reader that is read when it is sent.
-pub trait Output {
+/// A target for JSON. Text is appended to a buffer; a long value is given as a reader, which may be read later, when
+/// it is sent.
+pub(crate) trait Output {
     /// The buffer.
     fn buffer(&mut self) -> &mut Vec<u8>;
-    /// Appends all that a reader gives.
+    /// Appends everything that the reader yields.
     fn splice(&mut self, reader: impl Read + Send + 'static) -> io::Result<()>;
 }
 
@@ -46,6 +48,22 @@ impl Output for RowWriter {
     }
 }
 
+/// How many bytes are held by those who write large documents, each until it has been written.
+static LARGE_DOCUMENTS: Gate = Gate::new(64 << 20);
+
+/// Waits for leave to write a document, and makes room for it at once: a buffer that grows by itself may become twice as
+/// large as what it holds.
+#[inline]
+fn begin(out: &mut Vec<u8>, doc: Doc<'_>) -> Option<Pass<'static>> {
+    let bytes = doc.as_bytes().len();
+    if bytes < LARGE {
+        return None;
+    }
+    let pass = LARGE_DOCUMENTS.enter(2 * bytes);
+    out.reserve_exact(bytes + bytes / 16);
+    pass
+}
+
 /// Begins an object with `_id`, `_rev`, the fields and, for a deletion, `_deleted`. The caller closes it.
 #[inline]
 fn write_fields(
@@ -66,10 +84,11 @@ fn write_fields(
     }
 }
 
-/// Writes a stored document as lists show it, attachments as stubs.
+/// Writes a stored document as lists show it, with attachments as stubs.
 #[inline]
-pub fn write_record(out: &mut Vec<u8>, record: &Record<'_>) -> Result<()> {
+pub(crate) fn write_record(out: &mut Vec<u8>, record: &Record<'_>) -> Result<()> {
     let id = record.doc.get("_id").unwrap_or(Value::Null);
+    let _pass = begin(out, record.doc);
     write_fields(out, id, &record.revision(), false, record.doc, Mode::Exchange);
     if record.has_attachments() {
         write_stubs(out, &record.attachments()?);
@@ -78,8 +97,8 @@ pub fn write_record(out: &mut Vec<u8>, record: &Record<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Writes the member `_attachments` with descriptions alone.
-pub fn write_stubs(out: &mut Vec<u8>, attachments: &[Attachment]) {
+/// Writes the `_attachments` member with stubs.
+pub(crate) fn write_stubs(out: &mut Vec<u8>, attachments: &[Attachment]) {
     out.extend_from_slice(br#","_attachments":{"#);
     for (at, attachment) in attachments.iter().enumerate() {
         begin_attachment(out, at, attachment);
@@ -89,8 +108,8 @@ pub fn write_stubs(out: &mut Vec<u8>, attachments: &[Attachment]) {
     out.push(b'}');
 }
 
-/// Writes one revision of a document with what `show` asks for.
-pub fn write_doc(
+/// Writes one revision of a document with the parts that `show` selects.
+pub(crate) fn write_doc(
     out: &mut impl Output,
     view: &ReadView,
     id: &[u8],
@@ -99,8 +118,10 @@ pub fn write_doc(
 ) -> Result<()> {
     let buffer = out.buffer();
     let mode = if show.exact_integers { Mode::Relaxed } else { Mode::Exchange };
+    let pass = begin(buffer, doc.doc.as_doc());
     write_fields(buffer, doc.id(), &doc.revision, doc.deleted, doc.doc.as_doc(), mode);
-    // A first revision without branches is all there is: the tree need not be read.
+    drop(pass);
+    // A first revision without branches has no other revisions, so its tree need not be read.
     let is_alone = doc.revision.generation == 1 && !doc.has_branches;
     let wants_tree = show.revs
         || show.revs_info
@@ -112,7 +133,7 @@ pub fn write_doc(
         None => vec![doc.revision],
     };
     if show.revs {
-        // A lowered limit also applies to revisions that were stored before.
+        // A lowered revision limit also applies to revisions stored before.
         let limit = view.collection().revision_limit() as usize;
         write_revisions(buffer, &path[..path.len().min(limit.max(1))]);
     }
@@ -139,7 +160,7 @@ pub fn write_doc(
     Ok(())
 }
 
-/// The leaves beside the one shown.
+/// The leaves other than the shown revision.
 fn others(tree: &RevisionTree, doc: &RevisedDocument, deleted: bool) -> Vec<Revision> {
     tree.leaves()
         .iter()
@@ -245,13 +266,14 @@ fn write_length(out: &mut Vec<u8>, attachment: &Attachment, kind: &str) {
     let _ = write!(out, r#","length":{},"{kind}":true"#, attachment.length);
 }
 
-/// What a reader gives, as base64.
+/// Encodes a reader's bytes as base64.
 struct Base64<R> {
     inner: R,
     /// The bytes of the last read.
     bytes: Vec<u8>,
+    /// Their encoded text.
     text: Vec<u8>,
-    /// How much of the text was taken.
+    /// How much of the text has been returned.
     taken: usize,
     ended: bool,
 }
@@ -262,7 +284,7 @@ impl<R: Read> Base64<R> {
     }
 
     fn fill(&mut self) -> io::Result<()> {
-        // A multiple of three, so that the pieces need no padding.
+        // A multiple of three, so that only the last piece needs padding.
         const PIECE: usize = 24 << 10;
         self.bytes.clear();
         self.inner.by_ref().take(PIECE as u64).read_to_end(&mut self.bytes)?;

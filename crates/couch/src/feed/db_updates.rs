@@ -1,4 +1,4 @@
-//! `GET /_db_updates`: databases as they come, change and go.
+//! `GET /_db_updates`: the feed of created, changed and deleted databases.
 
 use super::parameters::{Kind, Patience};
 use crate::error::{Error, Result};
@@ -14,10 +14,10 @@ use std::sync::Arc;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
-/// How many events are read at a time.
+/// How many events are read at once.
 const BATCH: usize = 256;
 
-/// What a client asked.
+/// The parameters of the request.
 #[derive(Clone, Copy)]
 struct Asked {
     kind: Kind,
@@ -26,8 +26,8 @@ struct Asked {
     patience: Patience,
 }
 
-/// Answers a request for events.
-pub fn answer(request: &mut Request) -> Result<Response> {
+/// Answers `GET /_db_updates`.
+pub(crate) fn answer(request: &mut Request) -> Result<Response> {
     let couch = request.couch.clone();
     let query = &request.query;
     let kind = Kind::parse(query.get("feed"))?;
@@ -44,6 +44,7 @@ pub fn answer(request: &mut Request) -> Result<Response> {
         let descending = query.flag("descending")?;
         let last = couch.store.last_database_event();
         let mut events = couch.store.database_events(since, usize::MAX);
+        // Events that happened since `last` was read belong to the next request.
         events.retain(|event| event.sequence <= last);
         if descending {
             events.reverse();
@@ -53,6 +54,7 @@ pub fn answer(request: &mut Request) -> Result<Response> {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let is_cut = rows.len() > limit;
         rows.truncate(limit);
+        // If the limit cut rows off, the next request must start after the last row sent.
         let next = match (rows.last(), is_cut) {
             (Some((sequence, _)), true) => *sequence,
             (None, true) => since,
@@ -72,10 +74,11 @@ pub fn answer(request: &mut Request) -> Result<Response> {
     })
 }
 
-/// Sends events as they happen.
+/// Sends events to the channel until the client leaves, the limit is reached, or the feed times out.
 async fn follow(couch: Arc<Couch>, asked: Asked, sender: mpsc::Sender<io::Result<Bytes>>) {
     let Asked { kind, mut since, limit: mut left, patience } = asked;
     let news = Arc::new(Notify::new());
+    // Subscribe before the first read, so that no event is missed in between.
     let waker = news.clone();
     let _subscription = couch.store.on_database_event(Box::new(move || waker.notify_one()));
     let mut last_sent = Instant::now();
@@ -110,6 +113,7 @@ async fn follow(couch: Arc<Couch>, asked: Asked, sender: mpsc::Sender<io::Result
         if left == 0 || (kind == Kind::Longpoll && written > 0 && events.len() < BATCH) {
             break;
         }
+        // A full batch may not be all: read on before waiting.
         if events.len() == BATCH {
             continue;
         }
@@ -132,7 +136,7 @@ async fn follow(couch: Arc<Couch>, asked: Asked, sender: mpsc::Sender<io::Result
     let _ = sender.send(Ok(end.into())).await;
 }
 
-/// An event as a row; `None` for what is no database over HTTP.
+/// Formats an event; `None` for a collection that HTTP does not show.
 fn row(event: &DatabaseEvent) -> Option<serde_json::Value> {
     let kind = match event.kind {
         DatabaseEventKind::Created => "created",

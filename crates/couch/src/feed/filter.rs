@@ -1,40 +1,40 @@
-//! Which changes a feed tells.
+//! Which changes a feed reports.
 
 use super::row::Leaves;
+use crate::design::ScriptFilter;
 use crate::document;
 use crate::error::{Error, Result};
 use crate::http::Request;
 use crate::mango::{Fields, Selector, conflicts_of};
-use crate::script_filter::ScriptFilter;
 use diwan_store::{ChangeRow, Collection, ReadView, RevisedDocument};
 use diwan_value::Value as Bson;
 use serde_json::{Map, Value};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// A feed's filter.
-pub struct Filter {
+/// The filter of a feed.
+pub(crate) struct Filter {
     wanted: Wanted,
     all_leaves: bool,
 }
 
 /// What a filter lets through.
-pub enum Wanted {
-    /// Everything.
+pub(super) enum Wanted {
+    /// Every change.
     All,
-    /// These documents, by the key bytes of their ids.
+    /// Changes of these documents, given by the key bytes of their ids.
     Ids(HashSet<Vec<u8>>),
-    /// Design documents.
+    /// Changes of design documents.
     Design,
-    /// Documents that a selector finds, and which of their fields are shown.
+    /// Documents that match a selector; the second field is the list of fields to show.
     Selector(Selector, Option<Arc<Fields>>),
-    /// What a function of a design document says.
+    /// Documents that a function of a design document accepts.
     Script(ScriptFilter),
 }
 
 impl Filter {
-    /// Reads the filter that a request names.
-    pub fn read(
+    /// Parses the filter that a request names.
+    pub(crate) fn read(
         request: &Request,
         collection: &Arc<Collection>,
         body: Option<&Map<String, Value>>,
@@ -74,39 +74,40 @@ impl Filter {
         Ok(Filter { wanted, all_leaves })
     }
 
-    /// The fields that documents are shown with, where the filter says.
-    pub fn fields(&self) -> Option<Arc<Fields>> {
+    /// The fields to show, if the filter restricts them.
+    pub(crate) fn fields(&self) -> Option<Arc<Fields>> {
         match &self.wanted {
             Wanted::Selector(_, fields) => fields.clone(),
             _ => None,
         }
     }
 
-    /// Whether nearly every change is let through, so that asking for a few of them is enough.
-    pub fn is_open(&self) -> bool {
+    /// Whether the filter lets every change through, so that a limited feed needs to read no more rows than its
+    /// limit.
+    pub(crate) fn is_open(&self) -> bool {
         matches!(self.wanted, Wanted::All)
     }
 
-    /// Whether it is a function, which may fail.
-    pub fn is_script(&self) -> bool {
+    /// Whether the filter is a JavaScript function, which may throw.
+    pub(crate) fn is_script(&self) -> bool {
         matches!(self.wanted, Wanted::Script(_))
     }
 
-    /// Whether documents have to be read to say what is let through.
-    pub fn needs_documents(&self) -> bool {
+    /// Whether the filter needs the documents and not only their ids.
+    pub(crate) fn needs_documents(&self) -> bool {
         matches!(self.wanted, Wanted::Selector(..) | Wanted::Script(_))
     }
 
-    /// The key bytes of the only ids that are let through, if there are so few that they are looked up one by one.
-    pub fn ids(&self) -> Option<impl Iterator<Item = &[u8]>> {
+    /// The key bytes of the wanted ids, if the filter is a list of ids: the feed looks these up one by one.
+    pub(crate) fn ids(&self) -> Option<impl Iterator<Item = &[u8]>> {
         match &self.wanted {
             Wanted::Ids(ids) => Some(ids.iter().map(Vec::as_slice)),
             _ => None,
         }
     }
 
-    /// Whether a change is let through, and which of its leaves are named.
-    pub fn apply(&self, view: Option<&ReadView>, row: &ChangeRow) -> Result<Option<Leaves>> {
+    /// Returns the leaves to report for a change, or `None` if the filter rejects it.
+    pub(crate) fn apply(&self, view: Option<&ReadView>, row: &ChangeRow) -> Result<Option<Leaves>> {
         let all = || if self.all_leaves { Leaves::All } else { Leaves::Winner };
         Ok(match &self.wanted {
             Wanted::All => Some(all()),
@@ -126,7 +127,8 @@ impl Filter {
         })
     }
 
-    /// Asks of each leaf that would be named. One of several is asked about alone: it has no conflicts.
+    /// Applies the test to each leaf that the row would name. With `style=all_docs` every leaf is tested on its own,
+    /// without its conflicts.
     fn choose(
         &self,
         view: Option<&ReadView>,
@@ -135,7 +137,7 @@ impl Filter {
     ) -> Result<Option<Leaves>> {
         let Some(view) = view else { return Ok(None) };
         if !self.all_leaves || row.leaves.len() <= 1 {
-            // The document may have changed since: then the change to come will be told in its turn.
+            // The document may have changed after this row; its newer change is reported later.
             let Some(found) = view.document(&row.id)? else { return Ok(None) };
             return Ok(passes(view, &found, false)?.then_some(Leaves::Winner));
         }
@@ -156,7 +158,7 @@ fn read_ids(ids: Option<&Value>) -> Result<HashSet<Vec<u8>>> {
     let Some(Value::Array(ids)) = ids else { return Err(refuse()) };
     let mut out = HashSet::with_capacity(ids.len());
     for id in ids {
-        // What can be no document's id is no document's.
+        // Text that is not a valid id matches no document.
         if let Ok(id) = document::parse_id(id.as_str().ok_or_else(refuse)?) {
             out.insert(id.key);
         }

@@ -1,12 +1,12 @@
-//! What all waiting feeds of a database share: one reader of its newest changes.
+//! The reader of new changes that all waiting feeds of a database share.
 //!
-//! A hub is there while somebody waits. It is told of each write, reads what came since it last looked, once, and holds
-//! the newest rows for all: a feed that is not far behind takes them from here, one that is reads the log itself until
-//! it has caught up.
+//! A hub exists while at least one feed waits. It is notified of each write, reads the new changes once, and keeps
+//! the newest rows for all feeds. A feed that is up to date takes its rows from the hub; a feed that lags behind
+//! reads the log itself until it has caught up.
 //!
-//! A change that comes alone is read at once. Those that come one after the other are gathered, for longer the longer
-//! they have been coming: what they cost beside their writes, in every feed and at whoever reads it, is then one look's
-//! cost shared by many, and who waits for the last of them waits for a small part of the time that all have taken.
+//! A single change is read at once. Changes that arrive in quick succession are read in batches, and the delay grows
+//! with the length of the burst up to a limit. Each batch has a fixed cost in every feed and at every client;
+//! batching shares it among many changes, and the delay stays a small part of the burst's duration.
 
 use crate::error::Result;
 use diwan_kv::Direction;
@@ -20,45 +20,46 @@ use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-/// How many rows a hub holds, and of how many looks.
+/// How many rows a hub keeps, and how many batches.
 const ROWS: usize = 1024;
-const RUNS: usize = 64;
-/// How much of the time that changes have been coming already the next ones are gathered for…
+const BATCHES: usize = 64;
+/// During a burst, the delay before the next read is the burst's duration divided by this…
 const SHARE: u32 = 8;
-/// …but for so long at least, and at most.
+/// …but at least and at most this.
 const SHORTEST: Duration = Duration::from_millis(2);
 const LONGEST: Duration = Duration::from_millis(20);
 
 /// The newest changes of a database.
 #[derive(Clone)]
-pub struct Window {
-    /// The rows below are all changes after this sequence…
-    pub start: u64,
-    /// …up to this one.
-    pub end: u64,
-    /// In their order: what each look found.
-    runs: VecDeque<Arc<[ChangeRow]>>,
-    /// The database was deleted, or has another name now.
-    pub closed: bool,
+pub(crate) struct Window {
+    /// The rows are all changes after this sequence…
+    pub(crate) start: u64,
+    /// …up to and including this one.
+    pub(crate) end: u64,
+    /// The rows in order, one entry per batch.
+    batches: VecDeque<Arc<[ChangeRow]>>,
+    /// The database was deleted or renamed.
+    pub(crate) closed: bool,
 }
 
 impl Window {
-    /// The rows after a sequence that is not before the window.
-    pub fn after(&self, since: u64) -> impl Iterator<Item = &ChangeRow> {
-        let is_told = move |row: &ChangeRow| row.sequence <= since;
-        let first = self.runs.partition_point(|run| run.last().is_none_or(is_told));
-        self.runs.range(first..).flat_map(move |run| &run[run.partition_point(is_told)..])
+    /// Iterates over the rows after a sequence that is not before the window's start.
+    pub(crate) fn after(&self, since: u64) -> impl Iterator<Item = &ChangeRow> {
+        let is_before = move |row: &ChangeRow| row.sequence <= since;
+        let first = self.batches.partition_point(|batch| batch.last().is_none_or(is_before));
+        self.batches.range(first..).flat_map(move |batch| &batch[batch.partition_point(is_before)..])
     }
 
-    /// The window after `rows` have come, which reach to the sequence `end`.
+    /// Returns the window with `rows` appended, which are all changes up to the sequence `end`. The oldest batches
+    /// are dropped.
     fn extended(&self, rows: Vec<ChangeRow>, end: u64) -> Window {
         let mut window = Window { end, ..self.clone() };
         if !rows.is_empty() {
-            window.runs.push_back(rows.into());
+            window.batches.push_back(rows.into());
         }
-        let mut count: usize = window.runs.iter().map(|run| run.len()).sum();
-        while count > ROWS || window.runs.len() > RUNS {
-            let Some(dropped) = window.runs.pop_front() else { break };
+        let mut count: usize = window.batches.iter().map(|batch| batch.len()).sum();
+        while count > ROWS || window.batches.len() > BATCHES {
+            let Some(dropped) = window.batches.pop_front() else { break };
             count -= dropped.len();
             window.start = dropped.last().map_or(window.start, |row| row.sequence);
         }
@@ -66,8 +67,8 @@ impl Window {
     }
 }
 
-/// The hub of one database.
-pub struct Hub {
+/// The hub of one database. Dropping it stops the reader.
+pub(crate) struct Hub {
     name: Namespace,
     tip: watch::Sender<Arc<Window>>,
     reader: AbortHandle,
@@ -75,8 +76,8 @@ pub struct Hub {
 }
 
 impl Hub {
-    /// The window, and word of each new one.
-    pub fn subscribe(&self) -> watch::Receiver<Arc<Window>> {
+    /// Returns a receiver of the current and all later windows.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<Arc<Window>> {
         self.tip.subscribe()
     }
 }
@@ -87,19 +88,20 @@ impl Drop for Hub {
     }
 }
 
-/// The hubs of a server, by the databases' identifiers.
+/// All hubs, by the UUIDs of the databases.
 #[derive(Default)]
-pub struct Hubs {
+pub(crate) struct Hubs {
     hubs: Mutex<HashMap<[u8; 16], Weak<Hub>>>,
 }
 
 impl Hubs {
-    /// The hub of a database, which lives as long as somebody holds it. To be called within the runtime.
-    pub fn of(&self, collection: &Arc<Collection>) -> Arc<Hub> {
+    /// Returns the hub of a database, creating it if necessary. It lives as long as a caller holds it. Call within a
+    /// Tokio runtime.
+    pub(crate) fn of(&self, collection: &Arc<Collection>) -> Arc<Hub> {
         let mut hubs = self.hubs.lock();
         let name = collection.namespace();
         let known = hubs.get(&collection.uuid()).and_then(Weak::upgrade);
-        // One from before the collection was renamed is about to close.
+        // A hub under the collection's former name is about to close; do not reuse it.
         if let Some(hub) = known.filter(|hub| hub.name == name) {
             return hub;
         }
@@ -107,10 +109,14 @@ impl Hubs {
         let news = Arc::new(Notify::new());
         let waker = news.clone();
         let subscription = collection.on_change(Box::new(move || waker.notify_one()));
-        // Subscribed before it is read, so that nothing falls between.
+        // Subscribe before reading the sequence, so that no change is missed in between.
         let last = collection.last_sequence();
-        let (tip, _) =
-            watch::channel(Arc::new(Window { start: last, end: last, runs: VecDeque::new(), closed: false }));
+        let (tip, _) = watch::channel(Arc::new(Window {
+            start: last,
+            end: last,
+            batches: VecDeque::new(),
+            closed: false,
+        }));
         let reader = Handle::current().spawn(read(collection.clone(), name.clone(), news, tip.clone()));
         let hub = Arc::new(Hub { name, tip, reader: reader.abort_handle(), _subscription: subscription });
         hubs.insert(collection.uuid(), Arc::downgrade(&hub));
@@ -118,14 +124,14 @@ impl Hubs {
     }
 }
 
-/// Reads what comes, until the database is deleted or renamed, or the hub is dropped.
+/// Reads new changes into the window until the database is deleted or renamed, or the task is aborted.
 async fn read(
     collection: Arc<Collection>,
     name: Namespace,
     news: Arc<Notify>,
     tip: watch::Sender<Arc<Window>>,
 ) {
-    let mut stream = Stream::default();
+    let mut burst = Burst::default();
     loop {
         if collection.is_dropped() || collection.namespace() != name {
             tip.send_modify(|window| Arc::make_mut(window).closed = true);
@@ -136,48 +142,48 @@ async fn read(
             news.notified().await;
             continue;
         }
-        tokio::time::sleep_until(stream.next_look(Instant::now())).await;
+        tokio::time::sleep_until(burst.next_read(Instant::now())).await;
         let reader = collection.clone();
-        match tokio::task::spawn_blocking(move || look(&reader, &window)).await {
+        match tokio::task::spawn_blocking(move || read_batch(&reader, &window)).await {
             Ok(Ok(Some(window))) => drop(tip.send_replace(Arc::new(window))),
             Ok(Ok(None)) => news.notified().await,
             Ok(Err(error)) => {
                 tracing::warn!(%error, "the changes of a database cannot be read");
                 news.notified().await;
             }
-            // The server is closing.
+            // The runtime is shutting down.
             Err(_) => return,
         }
     }
 }
 
-/// Changes that come one after the other.
+/// Schedules the reads during a burst of changes.
 #[derive(Default)]
-struct Stream {
-    /// The first look at them, and the last with the pause after it.
-    looks: Option<(Instant, Instant, Duration)>,
+struct Burst {
+    /// The time of the burst's first read, the time of the last one, and the delay after the last one.
+    reads: Option<(Instant, Instant, Duration)>,
 }
 
-impl Stream {
-    /// When a change that is seen now is to be read: at once, unless it has come so soon after the last look that more
-    /// are likely.
-    fn next_look(&mut self, now: Instant) -> Instant {
-        let (first, at) = match self.looks {
+impl Burst {
+    /// Returns when to read a change that was noticed at `now`: immediately, unless it follows the last read so
+    /// closely that more changes are likely.
+    fn next_read(&mut self, now: Instant) -> Instant {
+        let (first, at) = match self.reads {
             Some((first, last, pause)) if now < last + 2 * pause => (first, now.max(last + pause)),
             _ => (now, now),
         };
         let pause = (at.duration_since(first) / SHARE).clamp(SHORTEST, LONGEST);
-        self.looks = Some((first, at, pause));
+        self.reads = Some((first, at, pause));
         at
     }
 }
 
-/// The window after what has come.
-fn look(collection: &Arc<Collection>, window: &Window) -> Result<Option<Window>> {
+/// Reads the changes after the window and returns the new window, or `None` if there are none.
+fn read_batch(collection: &Arc<Collection>, window: &Window) -> Result<Option<Window>> {
     let last = collection.last_sequence();
     let rows = collection.changes(window.end, ROWS, Direction::Forward)?;
     let more = rows.len() == ROWS;
-    // What was changed twice has left its older place: the end may be a sequence that no row has.
+    // A document that changed again has moved to its newer sequence, so `end` may be a sequence that no row has.
     let newest = rows.last().map_or(0, |row| row.sequence);
     let end = if more { newest } else { newest.max(last) };
     Ok((end > window.end).then(|| window.extended(rows, end)))
@@ -201,50 +207,50 @@ mod tests {
         sequences.into_iter().map(row).collect()
     }
 
-    fn told(window: &Window, since: u64) -> Vec<u64> {
+    fn after(window: &Window, since: u64) -> Vec<u64> {
         window.after(since).map(|row| row.sequence).collect()
     }
 
     #[test]
-    fn a_window_holds_the_newest_rows() {
-        let empty = Window { start: 4, end: 4, runs: VecDeque::new(), closed: false };
+    fn window_keeps_the_newest_rows_and_batches() {
+        let empty = Window { start: 4, end: 4, batches: VecDeque::new(), closed: false };
         let window = empty.extended(rows([5, 7, 8]), 9).extended(Vec::new(), 10).extended(rows([11]), 11);
         assert_eq!((window.start, window.end), (4, 11));
-        assert_eq!(told(&window, 4), [5, 7, 8, 11]);
-        assert_eq!(told(&window, 6), [7, 8, 11]);
-        assert_eq!(told(&window, 8), [11]);
-        assert_eq!(told(&window, 11), [0; 0]);
-        // Too many rows, and too many looks, cost the oldest.
+        assert_eq!(after(&window, 4), [5, 7, 8, 11]);
+        assert_eq!(after(&window, 6), [7, 8, 11]);
+        assert_eq!(after(&window, 8), [11]);
+        assert_eq!(after(&window, 11), [0; 0]);
+        // Both limits drop the oldest batches.
         let many = window.extended(rows(12..12 + ROWS as u64), 11 + ROWS as u64);
-        assert_eq!((many.start, told(&many, 11).len()), (11, ROWS));
-        let mut looked = empty;
-        for sequence in 5..5 + 2 * RUNS as u64 {
-            looked = looked.extended(rows([sequence]), sequence);
+        assert_eq!((many.start, after(&many, 11).len()), (11, ROWS));
+        let mut small = empty;
+        for sequence in 5..5 + 2 * BATCHES as u64 {
+            small = small.extended(rows([sequence]), sequence);
         }
-        assert_eq!(looked.start, 4 + RUNS as u64);
-        assert_eq!(told(&looked, looked.start).len(), RUNS);
+        assert_eq!(small.start, 4 + BATCHES as u64);
+        assert_eq!(after(&small, small.start).len(), BATCHES);
     }
 
     #[test]
-    fn changes_in_a_stream_are_gathered() {
+    fn bursts_are_batched_and_single_changes_read_at_once() {
         let begin = Instant::now();
-        let mut stream = Stream::default();
-        // Each is there as soon as the one before was read.
-        let (mut now, mut looks, mut longest) = (begin, 0, Duration::ZERO);
+        let mut burst = Burst::default();
+        // Every change arrives as soon as the one before it has been read.
+        let (mut now, mut reads, mut longest) = (begin, 0, Duration::ZERO);
         while now < begin + Duration::from_secs(1) {
-            let at = stream.next_look(now);
+            let at = burst.next_read(now);
             longest = longest.max(at - now);
             assert!(at - now <= SHORTEST.max((now - begin) / SHARE));
-            (now, looks) = (at, looks + 1);
+            (now, reads) = (at, reads + 1);
         }
         assert_eq!(longest, LONGEST);
-        assert!((50..100).contains(&looks), "{looks}");
-        // One that comes alone is read at once, and so is each of those that come slowly.
+        assert!((50..100).contains(&reads), "{reads}");
+        // A single change is read at once, and so is each change of a slow sequence.
         for _ in 0..100 {
             now += 2 * LONGEST;
-            assert_eq!(stream.next_look(now), now);
+            assert_eq!(burst.next_read(now), now);
             now += 2 * SHORTEST;
-            assert_eq!(stream.next_look(now), now);
+            assert_eq!(burst.next_read(now), now);
         }
     }
 }

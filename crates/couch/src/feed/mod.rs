@@ -1,8 +1,8 @@
-//! The changes of a database, as they were made and as they are being made.
+//! The changes feeds of a database.
 //!
-//! A feed that only tells what there is (`normal`) is written like any answer, a chunk at a time. One that waits
-//! (`longpoll`, `continuous`, `eventsource`) is a task without a thread: all feeds of a database hang on one [`hub`],
-//! which reads each new change once and hands the same rows to all of them.
+//! A `normal` feed reports the existing changes and is written like any streamed answer, a chunk at a time. A feed
+//! that waits for new changes (`longpoll`, `continuous`, `eventsource`) is a task without a thread. All waiting feeds
+//! of a database share one [`hub`], which reads each new change once and hands the same rows to all of them.
 
 mod db_updates;
 mod filter;
@@ -12,14 +12,13 @@ mod parameters;
 mod row;
 mod waiting;
 
-pub use db_updates::answer as answer_db_updates;
-pub use filter::Filter;
-pub use hub::Hubs;
-pub use parameters::{Kind, Parameters};
-pub use waiting::READERS;
+pub(crate) use db_updates::answer as answer_db_updates;
+pub(crate) use filter::Filter;
+pub(crate) use hub::Hubs;
+pub(crate) use parameters::{Kind, Parameters};
 
+use crate::database;
 use crate::error::Result;
-use crate::handlers::purge;
 use crate::http::{Request, Response};
 use crate::sequence::{self, SequenceWriter};
 use diwan_store::Collection;
@@ -27,31 +26,31 @@ use row::RowWriting;
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// A feed, with all that was asked of it.
-pub struct Feed {
+/// A feed with its parsed parameters.
+pub(crate) struct Feed {
     /// The database.
-    pub collection: Arc<Collection>,
-    /// What was asked.
-    pub parameters: Parameters,
-    /// Which changes are told.
-    pub filter: Filter,
-    /// How rows are written.
-    pub writing: RowWriting,
+    pub(crate) collection: Arc<Collection>,
+    /// The request's parameters.
+    pub(crate) parameters: Parameters,
+    /// The filter of the feed.
+    pub(crate) filter: Filter,
+    /// How rows are formatted.
+    pub(crate) writing: RowWriting,
 }
 
 impl Feed {
-    /// What tells an answer from a later one.
+    /// The `ETag` of the answer.
     fn tag(&self) -> String {
         let collection = &self.collection;
         let mut tag = sequence::text(collection, collection.last_sequence());
         // Writing to a string cannot fail.
-        let _ = write!(tag, "-{}", purge::count(collection));
+        let _ = write!(tag, "-{}", database::purged(collection));
         tag
     }
 }
 
-/// Answers a request for changes.
-pub fn answer(request: &mut Request) -> Result<Response> {
+/// Answers a request for `_changes`.
+pub(crate) fn answer(request: &mut Request) -> Result<Response> {
     let collection = request.database()?;
     let body = match request.method {
         hyper::Method::POST => {
@@ -71,14 +70,14 @@ pub fn answer(request: &mut Request) -> Result<Response> {
     let feed = Feed { collection, parameters, filter, writing };
     match feed.parameters.kind {
         Kind::Normal => {
-            // The tag is the database's: every change of it, or purge, may change the answer.
+            // The tag covers the whole database: any change or purge may alter the answer.
             let tag = feed.tag();
             match request.not_modified(&tag) {
                 Some(response) => Ok(response),
                 None => Ok(normal::answer(feed)?.with_etag(&tag)),
             }
         }
-        // It begins with what there is, and where there is something that is all.
+        // A descending longpoll feed reports what exists; it only waits if the database is empty.
         Kind::Longpoll if feed.parameters.descending && feed.collection.last_sequence() > 0 => {
             normal::answer(feed)
         }

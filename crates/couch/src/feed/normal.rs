@@ -1,4 +1,4 @@
-//! The feed that tells what there is, as the log is read.
+//! The `normal` feed: reports the existing changes while it reads the log.
 
 use super::Feed;
 use super::parameters::Patience;
@@ -10,14 +10,13 @@ use diwan_store::{ChangeRow, ReadView, Revision};
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-/// How many changes are read at a time.
+/// How many changes are read at once.
 const BATCH: usize = 512;
-/// The same where a chunk of the answer has few of them, as their documents are told too.
+/// The same with `include_docs`, where few rows fill a chunk.
 const DOCUMENTS: usize = 64;
-/// How many changes that are left are counted.
+/// The limit up to which the remaining changes are counted for `pending`.
 const MOST_COUNTED: u64 = 100_000;
 
-/// Answers with all changes at once.
 pub(super) fn answer(feed: Feed) -> Result<Response> {
     let mut writer = Writer::new(feed);
     Ok(Response::rows(move |out| writer.write(out)))
@@ -25,18 +24,21 @@ pub(super) fn answer(feed: Feed) -> Result<Response> {
 
 struct Writer {
     feed: Feed,
-    /// The last sequence of the feed: without it, a feed that is read slowly beside writes would never end.
+    /// The last sequence that the feed reports. Without it, a slow client of a busy database would never reach the
+    /// end.
     end: u64,
-    /// How far the log has been told, up or down.
+    /// The position in the log, ascending or descending.
     at: u64,
-    /// The rows not written yet of a feed of named documents.
+    /// The remaining rows of a feed with `_doc_ids`.
     found: Option<std::vec::IntoIter<ChangeRow>>,
+    /// Whether the opening of the JSON object has been written.
     begun: bool,
+    /// How many rows the limit still allows.
     left: u64,
     written: u64,
     /// The sequence of the last row.
     last: u64,
-    /// How often a client that waits for what a filter lets through is shown that the feed lives.
+    /// The heartbeat interval: a client whose filter rejects many changes is sent newlines meanwhile.
     beat: Option<Duration>,
     last_sent: Instant,
 }
@@ -59,7 +61,7 @@ impl Writer {
         Writer { feed, end, at, found, begun: false, left, written: 0, last, beat, last_sent: Instant::now() }
     }
 
-    /// Writes rows until the writer is full.
+    /// Writes rows until the buffer is full.
     fn write(&mut self, out: &mut RowWriter) -> Result<Flow> {
         if !std::mem::replace(&mut self.begun, true) {
             out.write_all(b"{\"results\":[\n")?;
@@ -79,13 +81,14 @@ impl Writer {
         Ok(Flow::Done)
     }
 
-    /// At the end, how many changes are left.
+    /// Returns the number of remaining changes when the feed is complete, `None` when the buffer is full.
     fn write_ascending(&mut self, out: &mut RowWriter) -> Result<Option<u64>> {
         while self.at < self.end && self.left > 0 {
             let batch = self.batch();
             let rows = self.feed.collection.changes(self.at, batch, Direction::Forward)?;
             let view = self.feed.needs_view().then(|| out.view(&self.feed.collection));
             for row in &rows {
+                // A change made after the feed started: everything up to `end` has been reported.
                 if row.sequence > self.end {
                     self.last = self.end;
                     return Ok(Some(0));
@@ -99,6 +102,7 @@ impl Writer {
                     return Ok(None);
                 }
             }
+            // The log is exhausted; sequences without a row may remain up to `end`.
             if rows.len() < batch && self.left > 0 {
                 self.at = self.end;
             }
@@ -133,7 +137,7 @@ impl Writer {
         Ok(Some(0))
     }
 
-    /// Looks a few documents up, instead of reading all changes.
+    /// Looks up the wanted documents one by one instead of reading the whole log.
     fn write_ids(&mut self, out: &mut RowWriter) -> Result<Option<u64>> {
         let view = out.view(&self.feed.collection);
         let mut rows = match self.found.take() {
@@ -174,7 +178,7 @@ impl Writer {
         Ok(rows)
     }
 
-    /// How many changes are read next.
+    /// How many changes to read next.
     fn batch(&self) -> usize {
         let most = if self.feed.parameters.include_docs { DOCUMENTS } else { BATCH };
         match self.feed.filter.is_open() {
@@ -202,13 +206,13 @@ impl Writer {
 }
 
 impl Feed {
-    /// Whether documents have to be read.
+    /// Whether rows need the documents.
     pub(super) fn needs_view(&self) -> bool {
         self.parameters.include_docs || self.filter.needs_documents()
     }
 }
 
-/// The last change of one document.
+/// Returns the change row of a document's current state.
 pub(super) fn current_row(view: &ReadView, id: &[u8]) -> Result<Option<ChangeRow>> {
     let Some(found) = view.document(id)? else { return Ok(None) };
     let leaves: Vec<Revision> = match found.has_branches {

@@ -1,4 +1,4 @@
-//! What is asked of a feed.
+//! The parameters of feeds.
 
 use crate::document::Show;
 use crate::error::{Error, Result};
@@ -9,27 +9,27 @@ use hyper::header::HeaderName;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-/// The longest time that a feed is silent, and the usual one.
-pub const LONGEST_SILENCE: Duration = Duration::from_secs(60);
-/// Heartbeats come no more often.
+/// The default and the largest value of `timeout` and `heartbeat`.
+pub(super) const LONGEST_SILENCE: Duration = Duration::from_secs(60);
+/// The shortest heartbeat interval.
 const SHORTEST_BEAT: Duration = Duration::from_millis(10);
 
-/// The kinds of feeds.
+/// The `feed` parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// What there is.
+pub(crate) enum Kind {
+    /// Existing changes only.
     Normal,
-    /// What there is, or the first that comes.
+    /// Existing changes, or else the first new one.
     Longpoll,
-    /// What there is and all that comes, a line each.
+    /// Existing and all new changes, one per line.
     Continuous,
-    /// The same, as browsers' `EventSource` reads it.
+    /// The same in the format of browsers' `EventSource`.
     EventSource,
 }
 
 impl Kind {
-    /// Reads a kind's name; absent it is the first.
-    pub fn parse(text: Option<&str>) -> Result<Kind> {
+    /// Parses the parameter; the default is `normal`.
+    pub(crate) fn parse(text: Option<&str>) -> Result<Kind> {
         match text {
             None | Some("normal") => Ok(Kind::Normal),
             Some("longpoll") => Ok(Kind::Longpoll),
@@ -42,18 +42,18 @@ impl Kind {
     }
 }
 
-/// What a feed does that has nothing to tell.
+/// What a feed does while there is nothing to report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Patience {
+pub(crate) enum Patience {
     /// Ends after this time.
     Timeout(Duration),
-    /// Shows each time that it lives.
+    /// Sends an empty line at this interval.
     Heartbeat(Duration),
 }
 
 impl Patience {
-    /// Reads `timeout` and `heartbeat`.
-    pub fn read(request: &Request) -> Result<Patience> {
+    /// Parses `timeout` and `heartbeat`.
+    pub(crate) fn read(request: &Request) -> Result<Patience> {
         let query = &request.query;
         let beat = match query.get("heartbeat") {
             None | Some("false") => None,
@@ -82,49 +82,48 @@ impl Patience {
         Ok(Patience::Timeout(timeout.min(LONGEST_SILENCE)))
     }
 
-    /// The time.
-    pub fn period(self) -> Duration {
+    pub(crate) fn period(self) -> Duration {
         match self {
             Patience::Timeout(period) | Patience::Heartbeat(period) => period,
         }
     }
 }
 
-/// What is asked of a feed.
+/// The parameters of a feed.
 #[derive(Clone, Debug)]
-pub struct Parameters {
-    /// Which kind it is.
-    pub kind: Kind,
-    /// After which change it begins.
-    pub since: Since,
-    /// How many rows it has at most.
-    pub limit: u64,
-    /// From the newest to the oldest.
-    pub descending: bool,
-    /// What it does in silence.
-    pub patience: Patience,
-    /// Whether rows have their documents.
-    pub include_docs: bool,
-    /// What is shown of them.
-    pub show: Show,
-    /// Whether rows name all leaves of a document, not only the winner.
-    pub all_leaves: bool,
-    /// Only each so-manieth row has its sequence.
-    pub sequence_interval: Option<NonZeroU64>,
+pub(crate) struct Parameters {
+    /// The kind of feed.
+    pub(crate) kind: Kind,
+    /// The feed starts after this change.
+    pub(crate) since: Since,
+    /// The largest number of rows.
+    pub(crate) limit: u64,
+    /// Reports the newest change first.
+    pub(crate) descending: bool,
+    /// What the feed does while there is nothing to report.
+    pub(crate) patience: Patience,
+    /// Whether rows contain their documents.
+    pub(crate) include_docs: bool,
+    /// What is shown of the documents.
+    pub(crate) show: Show,
+    /// Whether rows name all leaves of a document and not only the winner.
+    pub(crate) all_leaves: bool,
+    /// Only one in this many rows states its sequence.
+    sequence_interval: Option<NonZeroU64>,
 }
 
-/// How many rows a feed without a limit has at most, as CouchDB counts.
+/// The limit of a feed without one. As in CouchDB it also determines which rows state their sequence.
 const NO_LIMIT: u64 = 1_000_000_000_000_000;
 
 impl Parameters {
-    /// Whether a row has its sequence, before which there may be so many rows more. As in CouchDB, the rows are counted
-    /// from the limit down: which ones have a sequence depends on it.
-    pub fn has_sequence(&self, left: u64) -> bool {
+    /// Whether a row states its sequence, given how many rows the limit still allows. As in CouchDB the rows are
+    /// counted down from the limit.
+    pub(crate) fn has_sequence(&self, left: u64) -> bool {
         self.sequence_interval.is_none_or(|interval| left.is_multiple_of(interval.get()))
     }
 
-    /// Reads them.
-    pub fn read(request: &Request, collection: &Collection) -> Result<Parameters> {
+    /// Parses the parameters of a request.
+    pub(crate) fn read(request: &Request, collection: &Collection) -> Result<Parameters> {
         let query = &request.query;
         let kind = Kind::parse(query.get("feed"))?;
         let last_event = HeaderName::from_static("last-event-id");
@@ -135,7 +134,7 @@ impl Parameters {
         let descending = query.is_set("descending") || query.get("dir") == Some("rev");
         let since = match since {
             None => Since::Sequence(0),
-            // One that goes backwards begins at the end, and does not look at this.
+            // A descending feed always starts at the end and ignores the value.
             Some(_) if descending => Since::Now,
             Some(text) => sequence::parse(collection, text)?,
         };

@@ -1,39 +1,39 @@
-//! One row of a feed as JSON.
+//! Formats one row of a feed as JSON.
 
 use crate::document::{self, Output, Show};
 use crate::error::Result;
 use crate::mango::Fields;
 use crate::sequence::SequenceWriter;
-use diwan_store::{ChangeRow, ReadView, Revision};
+use diwan_store::{ChangeRow, ReadView, Record, Revision};
 use std::sync::Arc;
 
-/// Which of a document's leaves a row names.
+/// The leaves that a row names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Leaves {
-    /// The winner.
+pub(crate) enum Leaves {
+    /// The winning leaf.
     Winner,
-    /// All of them.
+    /// All leaves.
     All,
-    /// Those that a filter let through.
+    /// The leaves that a filter accepted.
     Chosen(Vec<Revision>),
 }
 
-/// How rows are written.
+/// How rows are formatted.
 #[derive(Clone)]
-pub struct RowWriting {
-    /// Writes sequences.
-    pub sequences: SequenceWriter,
-    /// Whether rows have their documents.
-    pub include_docs: bool,
-    /// What is shown of them.
-    pub show: Show,
-    /// Which fields of them; all if there is nothing.
-    pub fields: Option<Arc<Fields>>,
+pub(crate) struct RowWriting {
+    /// Formats sequences.
+    pub(crate) sequences: SequenceWriter,
+    /// Whether rows contain their documents.
+    pub(crate) include_docs: bool,
+    /// What is shown of the documents.
+    pub(crate) show: Show,
+    /// The fields that are shown of the documents; `None` for all.
+    pub(crate) fields: Option<Arc<Fields>>,
 }
 
 impl RowWriting {
-    /// Appends a row. `view` is needed for documents alone.
-    pub fn write(
+    /// Appends a row. `view` is only needed for documents.
+    pub(crate) fn write(
         &self,
         out: &mut impl Output,
         view: Option<&ReadView>,
@@ -68,6 +68,13 @@ impl RowWriting {
         }
         if let Some(view) = view.filter(|_| self.include_docs) {
             buffer.extend_from_slice(b",\"doc\":");
+            // Most documents are shown as they are stored.
+            let is_stored = !row.deleted && self.fields.is_none() && self.show.is_plain();
+            if is_stored && let Some(stored) = view.raw_document(&row.id)? {
+                document::write_record(buffer, &Record::parse(&stored)?)?;
+                buffer.push(b'}');
+                return Ok(());
+            }
             match (view.document(&row.id)?, &self.fields) {
                 (None, _) => buffer.extend_from_slice(b"null"),
                 (Some(found), None) => document::write_doc(out, view, &row.id, &found, &self.show)?,

@@ -1,8 +1,8 @@
-//! Feeds that wait for changes: a task each, without a thread.
+//! Feeds that wait for changes: one task each, without a thread.
 //!
-//! A task writes pieces into the channel that its connection empties: while a client is slow its task waits there, and
-//! when it has gone the channel is closed and the task ends. Rows that need no documents are written by the task itself
-//! from the hub's window; everything that reads the store is done by one of a few threads for all feeds.
+//! A task sends chunks into a channel that the connection drains. While the client is slow the task waits on the
+//! channel; when the client is gone the channel is closed and the task ends. The task itself formats rows that need
+//! no documents, from the hub's window. All reads of the store run on a few threads that the feeds share.
 
 use super::Feed;
 use super::hub::{Hub, Window};
@@ -20,16 +20,14 @@ use std::sync::Arc;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::Instant;
 
-/// How many threads read the store for feeds at the same time.
-pub const READERS: usize = 4;
-/// How many changes are read at a time.
+/// How many changes are read at once.
 const BATCH: usize = 512;
-/// How many bytes are gathered before they are sent.
+/// The size at which a chunk is sent.
 const CHUNK: usize = 32 << 10;
-/// How many pieces may wait for a slow client.
+/// How many chunks may wait for a slow client.
 const PIECES: usize = 2;
 
-/// Answers with a feed that waits.
+/// Starts the feed's task and returns its response.
 pub(super) fn answer(couch: &Arc<Couch>, feed: Feed) -> Result<Response> {
     let (sender, receiver) = mpsc::channel(PIECES);
     let hub = couch.feeds.of(&feed.collection);
@@ -38,7 +36,7 @@ pub(super) fn answer(couch: &Arc<Couch>, feed: Feed) -> Result<Response> {
     // The handler runs on a thread of the runtime.
     let runtime = tokio::runtime::Handle::current();
     let kind = feed.parameters.kind;
-    runtime.spawn(run(Arc::new(feed), hub, couch.feed_readers.clone(), sender, begun));
+    runtime.spawn(run_feed(Arc::new(feed), hub, couch.feed_readers.clone(), sender, begun));
     let response = Response::feed(receiver);
     Ok(match kind {
         Kind::EventSource => {
@@ -48,28 +46,28 @@ pub(super) fn answer(couch: &Arc<Couch>, feed: Feed) -> Result<Response> {
     })
 }
 
-/// Where a feed's pieces go.
+/// The sending end of the channel that the connection drains.
 type Sender = mpsc::Sender<io::Result<Bytes>>;
 
 /// How far a feed has come.
 #[derive(Clone, Copy)]
 struct Progress {
-    /// All changes up to here were looked at.
+    /// All changes up to this sequence have been processed.
     since: u64,
-    /// How many rows there may still be.
+    /// How many rows the limit still allows.
     left: u64,
-    /// How many there were.
+    /// How many rows have been written.
     written: u64,
 }
 
-/// A piece of a feed.
+/// A chunk of the feed and the progress after it.
 struct Piece {
     bytes: Vec<u8>,
     progress: Progress,
 }
 
-/// Where a feed begins. A function that fails does so with the first documents as a rule: as long as nothing has been
-/// told, its error can still be the answer, so the first piece is read before there is one.
+/// Produces the first chunk. A filter function that fails usually does so on the first documents. Before the head of
+/// the response is sent, the error can still be the answer, so with a filter function the first chunk is read here.
 fn begin(feed: &Feed, end: u64) -> Result<Piece> {
     let since = match feed.parameters.since {
         Since::Sequence(since) if !feed.parameters.descending => since,
@@ -92,10 +90,10 @@ fn begin(feed: &Feed, end: u64) -> Result<Piece> {
     Ok(piece)
 }
 
-async fn run(feed: Arc<Feed>, hub: Arc<Hub>, readers: Arc<Semaphore>, sender: Sender, begun: Piece) {
+async fn run_feed(feed: Arc<Feed>, hub: Arc<Hub>, readers: Arc<Semaphore>, sender: Sender, begun: Piece) {
     if let Err(error) = follow(&feed, &hub, &readers, &sender, begun).await {
-        // The head has been sent: to break the connection off is all that is left.
-        tracing::warn!(%error, namespace = %feed.collection.namespace(), "a feed broke off");
+        // The head has been sent, so all that is left is to close the connection.
+        tracing::warn!(%error, namespace = %feed.collection.namespace(), "a feed was aborted");
         let _ = sender.send(Err(io::Error::other(error))).await;
     }
 }
@@ -116,7 +114,7 @@ async fn follow(
         return Ok(());
     }
     let mut last_sent = Instant::now();
-    // What is known one by one is looked up one by one, the first time.
+    // Ids that are listed in the filter are looked up directly on the first pass.
     if feed.filter.ids().is_some() {
         let Some(piece) = read(feed, readers, progress, true, sender, &mut last_sent).await? else {
             return Ok(());
@@ -130,7 +128,7 @@ async fn follow(
         }
     }
     loop {
-        // All there is, piece by piece.
+        // Report everything that exists, chunk by chunk.
         loop {
             if progress.left == 0 || sender.is_closed() {
                 break;
@@ -139,6 +137,7 @@ async fn follow(
             if progress.since >= window.end {
                 break;
             }
+            // Without documents the hub's rows suffice; a feed that lags behind reads the log.
             let piece = match progress.since >= window.start && !feed.needs_view() {
                 true => from_window(feed, &window, progress)?,
                 false => match read(feed, readers, progress, false, sender, &mut last_sent).await? {
@@ -154,6 +153,7 @@ async fn follow(
                 last_sent = Instant::now();
             }
         }
+        // A longpoll feed ends with the first rows.
         let is_done = progress.left == 0 || (kind == Kind::Longpoll && progress.written > 0);
         if is_done || windows.borrow().closed {
             break;
@@ -169,7 +169,7 @@ async fn follow(
     Ok(())
 }
 
-/// Waits for a change. Says whether the feed goes on.
+/// Waits for a change. Returns whether the feed continues.
 async fn wait(
     feed: &Feed,
     windows: &mut watch::Receiver<Arc<Window>>,
@@ -204,7 +204,7 @@ async fn wait(
     }
 }
 
-/// Shows a client that its feed lives.
+/// Sends a heartbeat.
 async fn beat(feed: &Feed, sender: &Sender) -> Sent {
     let beat: &[u8] = match feed.parameters.kind {
         Kind::EventSource => b"event: heartbeat\ndata: \n\n",
@@ -213,10 +213,11 @@ async fn beat(feed: &Feed, sender: &Sender) -> Sent {
     send(sender, beat.to_vec()).await
 }
 
-/// What ends a feed.
+/// The end of a feed that timed out or reached its limit.
 fn last_piece(feed: &Feed, progress: Progress, windows: &watch::Receiver<Arc<Window>>) -> Vec<u8> {
     let mut out = Vec::new();
     let window = windows.borrow();
+    // A feed before the window counts sequences, an upper bound of its pending changes.
     let pending = match progress.since < window.start {
         true => window.end.saturating_sub(progress.since),
         false => window.after(progress.since).count() as u64,
@@ -232,7 +233,7 @@ fn last_piece(feed: &Feed, progress: Progress, windows: &watch::Receiver<Arc<Win
     out
 }
 
-/// The next piece from rows that are in memory.
+/// Formats the next chunk from the hub's rows.
 fn from_window(feed: &Feed, window: &Window, progress: Progress) -> Result<Piece> {
     let mut piece = Piece { bytes: Vec::new(), progress };
     for row in window.after(progress.since) {
@@ -245,8 +246,8 @@ fn from_window(feed: &Feed, window: &Window, progress: Progress) -> Result<Piece
     Ok(piece)
 }
 
-/// The next piece from the store, read by one of the few threads for it; nothing if the client goes away. A filter may
-/// take long over many changes and let none through: meanwhile the client has its heartbeats.
+/// Reads the next chunk on one of the shared threads; `None` if the client leaves. A filter may reject many changes
+/// in a row, so heartbeats are sent while it runs.
 async fn read(
     feed: &Arc<Feed>,
     readers: &Semaphore,
@@ -283,7 +284,7 @@ async fn read(
     }
 }
 
-/// The next changes of the log, fewer if `is_ended` says so.
+/// Reads the next changes of the log; stops early if `is_ended` returns true.
 fn read_log(feed: &Feed, progress: Progress, is_ended: &dyn Fn() -> bool) -> Result<Piece> {
     let mut piece = Piece { bytes: Vec::new(), progress };
     let end = feed.collection.last_sequence();
@@ -301,7 +302,7 @@ fn read_log(feed: &Feed, progress: Progress, is_ended: &dyn Fn() -> bool) -> Res
     Ok(piece)
 }
 
-/// The last changes of the only documents that are asked for.
+/// Reads the current changes of the ids in the filter.
 fn read_ids(feed: &Feed, progress: Progress) -> Result<Piece> {
     let mut piece = Piece { bytes: Vec::new(), progress };
     let end = feed.collection.last_sequence();
@@ -357,7 +358,7 @@ impl Piece {
     }
 }
 
-/// Whether somebody still takes pieces.
+/// An error means that the client is gone.
 type Sent = std::result::Result<(), mpsc::error::SendError<io::Result<Bytes>>>;
 
 async fn send(sender: &Sender, bytes: Vec<u8>) -> Sent {

@@ -1,43 +1,20 @@
-//! The handlers, a file for each endpoint or family of endpoints.
+//! The handlers, in folders by subject. An endpoint's file has the endpoint's name; the table in `routes.rs` leads to it.
+//!
+//! - `server`: the server as a whole, such as `/_all_dbs` and `/_uuids`.
+//! - `administration`: setup, nodes, settings and running tasks.
+//! - `databases`: `/{db}` and its settings, the changes feed, partitions, maintenance.
+//! - `documents`: documents and attachments, single, in lists and in bulk.
+//! - `queries`: `_find`, `_explain`, `_index` and `_aggregate`.
+//! - `design`: views, and the show, list, update and rewrite functions of design documents.
+//! - `replication`: `_replicate`, `_scheduler` and `_revs_diff`.
+//!
+//! `listing` holds what several listings of ids share.
 
-pub mod active_tasks;
-pub mod aggregate;
-pub mod all_dbs;
-pub mod all_docs;
-pub mod attachment;
-pub mod bulk_docs;
-pub mod bulk_get;
-pub mod changes;
-pub mod cluster_setup;
-pub mod compact;
-pub mod config;
-pub mod database;
-pub mod db_updates;
-pub mod dbs_info;
-pub mod design_info;
-pub mod document;
-pub mod ensure_full_commit;
-pub mod favicon;
-pub mod find;
-pub mod index;
-pub mod list;
-pub mod local;
-pub mod membership;
-pub mod node;
-pub mod partition;
-pub mod purge;
-pub mod replicate;
-pub mod revs_diff;
-pub mod revs_limit;
-pub mod rewrite;
-pub mod scheduler;
-pub mod security;
-pub mod session;
-pub mod shards;
-pub mod show;
-pub mod up;
-pub mod update;
-pub mod uuids;
-pub mod view;
-pub mod web_interface;
-pub mod welcome;
+pub(crate) mod administration;
+pub(crate) mod databases;
+pub(crate) mod design;
+pub(crate) mod documents;
+mod listing;
+pub(crate) mod queries;
+pub(crate) mod replication;
+pub(crate) mod server;

@@ -1,54 +1,74 @@
-//! A request's body, read synchronously from a blocking thread.
+//! Request bodies, read synchronously on a blocking thread.
 
 use crate::error::{Error, Result};
+use diwan_query::{Gate, LARGE, Pass};
 use http_body_util::BodyExt;
 use hyper::body::{Bytes, Incoming};
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, Write};
+use std::path::Path;
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::OwnedSemaphorePermit;
 
-/// How long a client may be silent in the middle of a body.
+/// How long a client may pause in the middle of a body.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How many bytes the long bodies that are read into memory take together, and how often the bytes of one are there: as
+/// they came, and as what they are parsed to.
+static LONG_BODIES: Gate = Gate::new(64 << 20);
+const COPIES: usize = 2;
+
+/// A long body in memory.
+struct Long {
+    bytes: Vec<u8>,
+    _pass: Option<Pass<'static>>,
+}
+
+impl AsRef<[u8]> for Long {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
 
 /// The body of a request.
 #[derive(Default)]
 pub enum Body {
-    /// There is none, or it was taken.
+    /// No body, or it has been taken.
     #[default]
     Empty,
-    /// It came as a whole.
+    /// A body that was received completely.
     Bytes(Bytes),
-    /// It comes as it is read.
+    /// A body that is received while it is read.
     Stream(Box<Stream>),
-    /// It is read from elsewhere in this server.
+    /// A body produced by a reader in this server: a spooled file, or a local replication.
     Reader(Box<dyn Read + Send>),
-    /// The same, compressed on the way, and not read yet.
+    /// A gzip body that has not been read yet.
     Packed(Box<Body>),
-    /// The same, as it is read.
+    /// A gzip body that is being read.
     Gzip(Box<flate2::read::MultiGzDecoder<Body>>),
-    /// It came in an encoding of this name, which nobody here can undo.
+    /// A body with an unsupported encoding of this name.
     Encoded(String, Box<Body>),
 }
 
-/// A body that is still coming.
+/// A body that is still being received.
 pub struct Stream {
     incoming: Incoming,
     runtime: Handle,
-    /// What has come and was not read yet.
+    /// Received bytes that have not been read yet.
     ready: Bytes,
-    /// The place of the thread that waits for it.
+    /// Limits how many threads wait for uploads.
     _place: OwnedSemaphorePermit,
 }
 
 impl Body {
-    /// A body that comes through the runtime's sockets. To be read from a thread that may block, and that has a place
-    /// among those that may wait for clients.
+    /// Wraps a body that is received from a socket. Read it on a thread that may block and that holds `place`, a
+    /// permit to wait for a client.
     pub fn stream(incoming: Incoming, runtime: Handle, place: OwnedSemaphorePermit) -> Body {
         Body::Stream(Box::new(Stream { incoming, runtime, ready: Bytes::new(), _place: place }))
     }
 
-    /// The same body, to be decompressed when it is read: not before, as that would already read.
+    /// Decompresses the body when it is read. Decompression does not start here because it would read from the
+    /// socket.
     pub fn gunzip(self) -> Body {
         match self {
             Body::Empty => Body::Empty,
@@ -56,7 +76,7 @@ impl Body {
         }
     }
 
-    /// The same body, which is refused when it is read.
+    /// Marks the body as having an unsupported encoding: reading it fails.
     pub fn encoded(self, name: &str) -> Body {
         match self {
             Body::Empty => Body::Empty,
@@ -64,7 +84,7 @@ impl Body {
         }
     }
 
-    /// The body as it was sent, for who keeps it compressed. To be called before it is read.
+    /// Returns the body as sent, for callers that store it compressed. Call it before reading.
     pub fn into_raw(self) -> Body {
         match self {
             Body::Packed(body) | Body::Encoded(_, body) => *body,
@@ -72,22 +92,14 @@ impl Body {
         }
     }
 
-    /// Whether nothing is there to read, as far as is known without reading.
-    pub fn is_empty(&self) -> bool {
-        match self {
-            Body::Empty => true,
-            Body::Bytes(bytes) => bytes.is_empty(),
-            _ => false,
-        }
-    }
-
-    /// Whether all of it is here as it is, so that reading it neither waits nor yields much more than was sent.
+    /// Whether the body is in memory and uncompressed, so that reading it neither waits nor expands it.
     pub fn is_whole(&self) -> bool {
         matches!(self, Body::Empty | Body::Bytes(_))
     }
 
-    /// All of it, at most `limit` bytes.
-    pub fn read_all(self, limit: usize) -> Result<Bytes> {
+    /// Reads the whole body, which may have at most `limit` bytes. A long body is first written to a file in the
+    /// directory, so that it needs no memory while the client sends. It is read into memory only with leave.
+    pub fn read_all(self, limit: usize, directory: Option<&Path>) -> Result<Bytes> {
         let too_large = || Error::too_large("the request entity is too large");
         match self {
             Body::Empty => Ok(Bytes::new()),
@@ -95,8 +107,29 @@ impl Body {
             Body::Bytes(_) => Err(too_large()),
             mut body => {
                 let mut out = Vec::new();
-                body.by_ref().take(limit as u64 + 1).read_to_end(&mut out)?;
-                if out.len() > limit { Err(too_large()) } else { Ok(out.into()) }
+                body.by_ref().take(LARGE.min(limit) as u64 + 1).read_to_end(&mut out)?;
+                if out.len() > limit {
+                    return Err(too_large());
+                }
+                if out.len() <= LARGE {
+                    return Ok(out.into());
+                }
+                let mut file = match directory {
+                    Some(directory) => tempfile::tempfile_in(directory)?,
+                    None => tempfile::tempfile()?,
+                };
+                file.write_all(&out)?;
+                let length =
+                    out.len() + io::copy(&mut body.take((limit + 1 - out.len()) as u64), &mut file)? as usize;
+                drop(out);
+                if length > limit {
+                    return Err(too_large());
+                }
+                file.rewind()?;
+                let _pass = LONG_BODIES.enter(COPIES * length);
+                let mut bytes = Vec::with_capacity(length);
+                file.read_to_end(&mut bytes)?;
+                Ok(Bytes::from_owner(Long { bytes, _pass }))
             }
         }
     }
@@ -123,7 +156,7 @@ impl Read for Body {
     }
 }
 
-/// What is told of a body that could not be decompressed, unless it broke off before.
+/// Converts a decompression error; errors of the underlying connection are kept.
 fn unpacking(error: io::Error) -> io::Error {
     let inner = error.get_ref();
     let is_other = error.kind() == io::ErrorKind::TimedOut
@@ -141,7 +174,7 @@ impl Read for Stream {
             match frame {
                 None => return Ok(0),
                 Some(Err(error)) => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, error)),
-                // Trailers carry nothing that is asked for.
+                // Ignore trailers.
                 Some(Ok(frame)) => self.ready = frame.into_data().unwrap_or_default(),
             }
         }
@@ -158,29 +191,32 @@ fn take(bytes: &mut Bytes, buffer: &mut [u8]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write;
 
     #[test]
-    fn bodies_are_bounded_and_decompressed() {
+    fn read_all_limits_and_decompresses_bodies() {
         let body = || Body::Bytes(Bytes::from_static(b"0123456789"));
-        assert_eq!(&body().read_all(10).unwrap()[..], b"0123456789");
-        assert_eq!(body().read_all(9).unwrap_err().status, 413);
+        assert_eq!(&body().read_all(10, None).unwrap()[..], b"0123456789");
+        assert_eq!(body().read_all(9, None).unwrap_err().status, 413);
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         encoder.write_all(&[7; 100_000]).unwrap();
         let packed = Bytes::from(encoder.finish().unwrap());
-        assert_eq!(Body::Bytes(packed.clone()).gunzip().read_all(100_000).unwrap().len(), 100_000);
-        assert_eq!(Body::Bytes(packed.clone()).gunzip().read_all(99_999).unwrap_err().status, 413);
+        assert_eq!(Body::Bytes(packed.clone()).gunzip().read_all(100_000, None).unwrap().len(), 100_000);
+        assert_eq!(Body::Bytes(packed.clone()).gunzip().read_all(99_999, None).unwrap_err().status, 413);
         for damaged in [&b"no gzip"[..], b"no gzip, but longer than the head of one", &packed[..50]] {
             let refused =
-                Body::Bytes(Bytes::copy_from_slice(damaged)).gunzip().read_all(200_000).unwrap_err();
+                Body::Bytes(Bytes::copy_from_slice(damaged)).gunzip().read_all(200_000, None).unwrap_err();
             let expected = (400, "Request body is not properly gzipped.");
             assert_eq!((refused.status, refused.reason.as_ref()), expected);
         }
-        let refused = body().encoded("br").read_all(100).unwrap_err();
+        let long: Vec<u8> = (0..3 * LARGE as u32).map(|n| n.wrapping_mul(2_654_435_761) as u8).collect();
+        let reader = || Body::Reader(Box::new(io::Cursor::new(long.clone())));
+        assert!(reader().read_all(long.len(), None).unwrap() == long);
+        assert_eq!(reader().read_all(long.len() - 1, None).unwrap_err().status, 413);
+        let refused = body().encoded("br").read_all(100, None).unwrap_err();
         assert_eq!(
             (refused.status, refused.reason.as_ref()),
             (415, "br is not a supported content encoding.")
         );
-        assert_eq!(body().encoded("br").into_raw().read_all(10).unwrap().len(), 10);
+        assert_eq!(body().encoded("br").into_raw().read_all(10, None).unwrap().len(), 10);
     }
 }

@@ -1,5 +1,8 @@
-//! The sockets: HTTP/1.1 and, for a client that begins with it, HTTP/2; quick requests are answered in place, the others on
-//! threads that may block, which none of them holds while it waits for its client.
+//! The HTTP listener: accepts connections (HTTP/1.1, or HTTP/2 with prior knowledge), parses requests and sends
+//! responses.
+//!
+//! Quick handlers run in the connection's task, all others on blocking threads. No thread is held while a request
+//! waits for its client.
 
 use super::paced::{Pace, Paced};
 use super::response::ResponseBody;
@@ -24,6 +27,7 @@ use std::convert::Infallible;
 use std::io::{Seek, SeekFrom, Write};
 use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -31,18 +35,18 @@ use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
-/// What tells requests from each other in an answer and in logs.
+/// Identifies a request in its answer and in logs.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-couch-request-id");
-/// How many milliseconds it took to receive a small body.
+/// States how many milliseconds it took to receive a small body.
 const BODY_TIME: HeaderName = HeaderName::from_static("x-couchdb-body-time");
 /// How long a client may take to send a request's head.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Bodies up to this length are read before a thread is taken for the request.
+/// Bodies up to this length are received before a thread is assigned to the request.
 const SMALL_BODY: u64 = 64 << 10;
-/// How long a small body may take.
+/// How long receiving a small body may take.
 const BODY_PATIENCE: Duration = Duration::from_secs(60);
 
-/// Accepts connections for ever.
+/// Accepts connections until the task is dropped.
 pub async fn serve(listener: TcpListener, couch: Arc<Couch>) {
     couch.inline.open(&Handle::current());
     let room = Arc::new(Semaphore::new(couch.config.max_connections));
@@ -56,7 +60,7 @@ pub async fn serve(listener: TcpListener, couch: Arc<Couch>) {
                 continue;
             }
         };
-        // Answers are small and come whole: waiting for more of them only delays them.
+        // Answers are small and written in one piece; Nagle's algorithm would only delay them.
         let _ = stream.set_nodelay(true);
         let couch = couch.clone();
         tokio::spawn(async move {
@@ -77,7 +81,7 @@ pub async fn serve(listener: TcpListener, couch: Arc<Couch>) {
     }
 }
 
-/// Answers one request, with what CouchDB tells of each.
+/// Answers one request and adds the headers that CouchDB sends with each answer.
 async fn answer(
     couch: Arc<Couch>,
     peer: IpAddr,
@@ -86,7 +90,7 @@ async fn answer(
     pace: Pace,
 ) -> hyper::Response<Outgoing> {
     let number = couch.requests.fetch_add(1, Ordering::Relaxed);
-    // A client that names its request finds it under that name.
+    // A client may choose the request's id.
     let id = match request.headers().get(REQUEST_ID) {
         Some(named) => Ok(named.clone()),
         None => HeaderValue::from_str(&couch.uuids.of_request(number)),
@@ -120,7 +124,7 @@ async fn respond(
     }
     let origin = head.headers.get(ORIGIN).cloned();
     let origin = origin.as_ref();
-    // There are no users yet, so nobody's name and password are right, as in CouchDB.
+    // There are no users yet, so no credentials are valid; CouchDB answers wrong ones like this.
     if head.headers.contains_key(AUTHORIZATION) {
         let error = Error::unauthorized("Name or password is incorrect.")
             .with_header("www-authenticate", "Basic realm=\"server\"");
@@ -134,7 +138,7 @@ async fn respond(
     let found = match routes::find(&head.method, &path) {
         Ok(found) => found,
         Err(error) => {
-            // A small body may still be on its way: closing on it would cost the client the answer.
+            // The client may still be sending a small body. Closing the connection now could lose the answer.
             let _ = receive(&couch, &head.headers, incoming, next, body_time).await;
             return finish(&couch, origin, error.into(), None);
         }
@@ -177,7 +181,7 @@ async fn respond(
     finish(&couch, origin, response, chunks)
 }
 
-/// The method that is meant, where something on the way lets only `POST` pass.
+/// Returns the method in `X-HTTP-Method-Override`, which clients use where a proxy only passes `POST`.
 fn overridden(method: Method, headers: &HeaderMap) -> Method {
     const METHODS: [&[u8]; 6] = [b"COPY", b"DELETE", b"GET", b"HEAD", b"PATCH", b"PUT"];
     let named = headers.get("x-http-method-override").map(|name| name.as_bytes());
@@ -185,7 +189,8 @@ fn overridden(method: Method, headers: &HeaderMap) -> Method {
     named.and_then(|name| Method::from_bytes(name).ok()).unwrap_or(method)
 }
 
-/// Takes a body that is small, or for which no thread is left, as a whole; another is read by its handler as it comes.
+/// Buffers a body that is small, or for which no upload thread is free. The handler reads any other body as it
+/// arrives.
 async fn receive(
     couch: &Couch,
     headers: &HeaderMap,
@@ -201,8 +206,8 @@ async fn receive(
         let collected = tokio::time::timeout(BODY_PATIENCE, incoming.collect()).await;
         *time = began.elapsed();
         let collected = collected
-            .map_err(|_| Error::request_timeout("The request's body came too slowly."))?
-            .map_err(|error| Error::bad_request(format!("The request's body broke off: {error}")))?;
+            .map_err(|_| Error::request_timeout("The request's body arrived too slowly."))?
+            .map_err(|error| Error::bad_request(format!("The request's body could not be read: {error}")))?;
         (Body::Bytes(collected.to_bytes()), true)
     } else if let Some(place) = couch.workers.upload() {
         (Body::stream(incoming, Handle::current(), place), false)
@@ -214,23 +219,23 @@ async fn receive(
         None => Ok(body),
         Some(name) if name == "identity" => Ok(body),
         Some(name) if name == "gzip" => Ok(body.gunzip()),
-        // The handler of an attachment looks at the header itself.
+        // Attachment handlers inspect the header themselves.
         Some(name) => Ok(body.encoded(&name)),
     }
 }
 
-/// Takes a body before its handler runs: so many others are coming that a thread for each would be too much. What is
-/// more than a little waits in a file.
+/// Buffers a body before its handler runs, because too many uploads are in progress to give each a thread. Larger
+/// bodies are spooled to a temporary file.
 async fn hold(couch: &Couch, mut incoming: Incoming) -> Result<Body, Error> {
     let mut bytes = Vec::new();
     let mut file: Option<std::fs::File> = None;
     let kept = |error| Error::internal(format!("The request's body cannot be kept: {error}"));
     loop {
         let frame = tokio::time::timeout(BODY_PATIENCE, incoming.frame()).await;
-        let frame = frame.map_err(|_| Error::request_timeout("The request's body came too slowly."))?;
+        let frame = frame.map_err(|_| Error::request_timeout("The request's body arrived too slowly."))?;
         let Some(frame) = frame else { break };
-        let frame =
-            frame.map_err(|error| Error::bad_request(format!("The request's body broke off: {error}")))?;
+        let frame = frame
+            .map_err(|error| Error::bad_request(format!("The request's body could not be read: {error}")))?;
         bytes.extend_from_slice(&frame.into_data().unwrap_or_default());
         if bytes.len() as u64 > SMALL_BODY {
             let write = || {
@@ -253,7 +258,7 @@ async fn hold(couch: &Couch, mut incoming: Incoming) -> Result<Body, Error> {
     Ok(Body::Reader(Box::new(file)))
 }
 
-/// Waits until a commit is on disk; syncs it in this task, if there is a place for what blocks and nobody else does.
+/// Waits until a commit is durable. Syncs in this task if a permit for blocking is free and no other sync is running.
 async fn durable(couch: &Couch, commit: CommitId) -> Result<(), Error> {
     let engine = couch.store.engine();
     if engine.durable() >= commit {
@@ -270,8 +275,9 @@ async fn durable(couch: &Couch, commit: CommitId) -> Result<(), Error> {
     Ok(())
 }
 
-/// Runs a quick handler here, if its body has come and there is a place; gives the request back if not.
-// It is moved once, by its only caller: a box would cost more.
+/// Runs a quick handler in this task if its body has been received and a worker is free; otherwise returns the
+/// request.
+// The only caller moves the request once; a box would cost more.
 #[allow(clippy::result_large_err)]
 fn run_in_place(
     couch: &Couch,
@@ -280,7 +286,7 @@ fn run_in_place(
 ) -> Result<(Response, bool), Request> {
     let place = if request.body.is_whole() { couch.inline.enter() } else { None };
     let Some(_place) = place else { return Err(request) };
-    // The connection, and with HTTP/2 its other requests, outlive a handler's fault, as where it has its own thread.
+    // A panicking handler must not take down the connection and, with HTTP/2, its other requests.
     let response = match catch_unwind(AssertUnwindSafe(|| handler(&mut request))) {
         Ok(response) => response.unwrap_or_else(Response::from),
         Err(_) => Error::internal(FAULT).into(),
@@ -288,54 +294,56 @@ fn run_in_place(
     Ok((response, request.method == hyper::Method::HEAD))
 }
 
-/// A response that is ready to be sent, as far as it has to be.
+/// A response whose head is ready.
 enum Begun {
-    /// It is all there.
+    /// The body is complete.
     Whole(Response),
-    /// What follows comes in its own time.
+    /// The body is a feed.
     Feed(Response, Feed),
-    /// The first chunk is there, the rest is written as the client takes it.
+    /// The first chunk is ready; the rest is written as the client reads.
     Rows(Response, Bytes, Streamed),
 }
 
-/// Runs a handler on a thread that may block.
+/// Runs a handler on a blocking thread.
 async fn run(couch: &Couch, handler: routes::Handler, mut request: Request) -> Begun {
     let is_head = request.method == hyper::Method::HEAD;
     let mut make = move || handler(&mut request).unwrap_or_else(Response::from);
-    match couch.workers.run(move || first_chunk(make(), is_head)).await {
+    let directory = couch.config.temporary.clone();
+    match couch.workers.run(move || first_chunk(make(), is_head, directory)).await {
         Ok(first) => first_rows(couch, first).await,
         Err(error) => Begun::Whole(error.into()),
     }
 }
 
-/// Begins a response that was made in place.
+/// Starts the response of a handler that ran in this task.
 async fn begin(couch: &Couch, make: impl FnOnce() -> Response + Send + 'static, is_head: bool) -> Begun {
     let response = make();
     if is_head || !matches!(response.body, ResponseBody::Rows(_)) {
-        return first_rows(couch, first_chunk(response, is_head)).await;
+        return first_rows(couch, first_chunk(response, is_head, None)).await;
     }
-    match couch.workers.run(move || first_chunk(response, is_head)).await {
+    let directory = couch.config.temporary.clone();
+    match couch.workers.run(move || first_chunk(response, is_head, directory)).await {
         Ok(first) => first_rows(couch, first).await,
         Err(error) => Begun::Whole(error.into()),
     }
 }
 
-/// What was written first of a response, or that nothing was yet.
+/// The result of writing a first chunk.
 enum First {
     Begun(Begun),
     Later(Response, Streamed),
 }
 
-/// Writes the first chunk of a response, on a thread that may block if it has rows: what fails with it is answered as an
-/// error. `HEAD` is answered without.
-fn first_chunk(mut response: Response, is_head: bool) -> First {
+/// Writes the first chunk of a response, so that an error in it can still become an error response. Call it on a
+/// blocking thread if the response has rows. `HEAD` requests get no body.
+fn first_chunk(mut response: Response, is_head: bool, directory: Option<PathBuf>) -> First {
     match std::mem::replace(&mut response.body, ResponseBody::Bytes(Bytes::new())) {
         ResponseBody::Bytes(bytes) => {
             response.body = ResponseBody::Bytes(bytes);
             First::Begun(Begun::Whole(response))
         }
         ResponseBody::Feed(rest) if !is_head => First::Begun(Begun::Feed(response, rest)),
-        ResponseBody::Rows(rows) if !is_head => first_row(response, Streamed::new(rows)),
+        ResponseBody::Rows(rows) if !is_head => first_row(response, Streamed::new(rows, directory)),
         body => {
             response.body = body;
             First::Begun(Begun::Whole(response))
@@ -361,7 +369,7 @@ fn first_row(response: Response, mut answer: Streamed) -> First {
     }
 }
 
-/// Waits until there is a first chunk.
+/// Retries until there is a first chunk.
 async fn first_rows(couch: &Couch, mut first: First) -> Begun {
     let mut moments = Moments::default();
     loop {
@@ -378,7 +386,7 @@ async fn first_rows(couch: &Couch, mut first: First) -> Begun {
     }
 }
 
-/// The response as hyper sends it.
+/// Converts a response for hyper.
 fn finish(
     couch: &Couch,
     origin: Option<&HeaderValue>,
@@ -393,7 +401,7 @@ fn finish(
     };
     let mut out = hyper::Response::new(body);
     *out.status_mut() = response.status;
-    // With room for what is added, by hyper too.
+    // Reserve room for the headers added below and by hyper.
     out.headers_mut().reserve(response.headers.len() + 5);
     for (name, value) in response.headers {
         out.headers_mut().append(name, value);

@@ -1,4 +1,4 @@
-//! Cross-origin requests: what a browser is told before it lets a page read an answer.
+//! CORS: the headers that allow a browser to give an answer to a page of another origin.
 
 use super::{Response, origin};
 use crate::config::Config;
@@ -13,7 +13,7 @@ const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, COPY, OPTIONS";
 const EXPOSED: &str = "accept-ranges, cache-control, content-length, content-range, content-type, etag, location, \
                        server, x-couchdb-body-time, x-couch-request-id, x-couch-update-newrev";
 
-/// The answer to a preflight, if this is one.
+/// Answers a preflight request; `None` for any other request.
 pub fn preflight(config: &Config, method: &Method, headers: &HeaderMap) -> Option<Response> {
     if method != Method::OPTIONS || !headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
         return None;
@@ -28,7 +28,7 @@ pub fn preflight(config: &Config, method: &Method, headers: &HeaderMap) -> Optio
     Some(name_origin(response, origin))
 }
 
-/// Lets the page read the answer, if it says its origin and that is allowed.
+/// Adds CORS headers if the request states an allowed origin.
 pub fn decorate(config: &Config, origin: Option<&HeaderValue>, response: Response) -> Response {
     match allowed(config, origin) {
         Some(origin) => name_origin(response, origin).with_header(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED),

@@ -1,24 +1,24 @@
-//! Quick handlers run in the task of their connection, without a thread of their own.
+//! Limits how many quick handlers run in the tasks of their connections.
 //!
-//! A thread switch costs more than most of these handlers do. They may still have to wait, for a lock or for the disk to
-//! read, and the runtime's workers also serve all other connections: so at least one worker is always left to them. Where
-//! no more may be taken, a handler runs on a thread that may block, like those that are not quick.
+//! Switching to another thread costs more than most of these handlers. But they may wait for a lock or a disk read,
+//! and the runtime's workers also serve all other connections, so at least one worker is always kept free. When the
+//! limit is reached, a quick handler runs on a blocking thread like any other.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-/// How many workers of the runtime run handlers.
+/// Counts the runtime workers that are running handlers.
 #[derive(Default)]
 pub struct Inline {
     busy: AtomicUsize,
     limit: AtomicUsize,
 }
 
-/// A worker that may run a handler.
+/// A permit to run a handler on a worker.
 pub struct Place<'a>(&'a Inline);
 
 impl Inline {
-    /// Takes all workers of this runtime but one. Before that, there are no places.
+    /// Sets the limit to all workers of the runtime but one. Until then no permits are given.
     pub fn open(&self, runtime: &Handle) {
         let workers = match runtime.runtime_flavor() {
             RuntimeFlavor::MultiThread => runtime.metrics().num_workers(),
@@ -27,7 +27,7 @@ impl Inline {
         self.limit.store(workers.saturating_sub(1), Ordering::Relaxed);
     }
 
-    /// A place, if one is free.
+    /// Returns a permit if one is free.
     pub fn enter(&self) -> Option<Place<'_>> {
         let place = Place(self);
         let before = self.busy.fetch_add(1, Ordering::Relaxed);
@@ -41,7 +41,7 @@ impl Drop for Place<'_> {
     }
 }
 
-/// Does what may take long. In a task of the runtime its worker hands everything else over first.
+/// Runs long work. In a task of the runtime, the worker first hands its other tasks to another thread.
 pub fn blocking<T>(work: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
@@ -55,7 +55,7 @@ mod tests {
     use tokio::runtime::Builder;
 
     #[test]
-    fn one_worker_is_left() {
+    fn enter_leaves_one_worker_free() {
         let inline = Inline::default();
         assert!(inline.enter().is_none());
         let runtime = Builder::new_multi_thread().worker_threads(3).build().unwrap();
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn blocking_is_right_everywhere() {
+    fn blocking_works_in_and_outside_runtimes() {
         assert_eq!(blocking(|| 1), 1);
         let runtime = Builder::new_multi_thread().worker_threads(1).build().unwrap();
         {

@@ -1,5 +1,5 @@
-//! HTTP as handlers see it: a request whose body is read like a file, and a response that is bytes, rows written as
-//! the client takes them, or a feed that waits without a thread.
+//! HTTP for handlers: a request whose body is read like a file, and a response that is bytes, rows written as the
+//! client reads them, or a feed that waits without a thread.
 
 mod body;
 pub mod connection;

@@ -1,40 +1,40 @@
-//! Bodies of several parts: read as they come, one part at a time, and the pieces that writers need.
+//! Multipart bodies: a streaming reader, and helpers for writers.
 //!
-//! The reader holds one buffer and finds the delimiter in it; a part's body is read through [`Read`] and may itself be
-//! multipart. What a client may make the reader hold is bounded: a part's headers by [`MAX_HEADERS`], the boundary by
-//! [`MAX_BOUNDARY`], the rest by the buffer.
+//! The reader keeps one buffer and searches the delimiter in it. A part's body is read through [`Read`] and may
+//! itself be multipart. Memory is bounded: by [`MAX_HEADERS`] for a part's headers, by [`MAX_BOUNDARY`] for the
+//! boundary, and by the buffer for everything else.
 
 use crate::uuids;
 use memchr::memmem::{self, Finder};
 use std::io::{self, Read};
 
-/// The most bytes of one part's headers.
+/// The largest size of one part's headers.
 const MAX_HEADERS: usize = 16 << 10;
-/// The most bytes of a boundary. The standard says 70; CouchDB's clients make longer ones in good faith.
+/// The longest boundary. The standard allows 70 bytes, but some CouchDB clients generate longer ones.
 const MAX_BOUNDARY: usize = 200;
-/// How much is read at once.
+/// How many bytes are read at once.
 const PIECE: usize = 64 << 10;
 
 /// Reads the parts of a body.
 pub struct Multipart<R> {
     inner: R,
-    /// Finds the delimiter: the end of a line, two hyphens, the boundary.
+    /// Searches the delimiter: a line end, two hyphens, the boundary.
     delimiter: Finder<'static>,
     buffer: Vec<u8>,
-    /// Where in the buffer begins what was not taken.
+    /// The position of the first unread byte in the buffer.
     at: usize,
-    /// Up to where the buffer was searched: there is no delimiter that begins before.
+    /// No delimiter begins before this position.
     clear: usize,
     state: State,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// In a part's body, or in what stands before the first part.
+    /// In a part's body, or in the preamble before the first part.
     Body,
-    /// A delimiter begins at `at`.
+    /// At a delimiter, which begins at `at`.
     Delimiter,
-    /// The last delimiter was read.
+    /// After the last delimiter.
     End,
 }
 
@@ -45,38 +45,38 @@ pub struct PartHeaders {
 }
 
 impl PartHeaders {
-    /// A header by its name in lower case.
+    /// Returns a header by its lower-case name.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.pairs.iter().find(|pair| pair.0 == name).map(|pair| pair.1.as_str())
     }
 
-    /// The media type without parameters, in lower case.
+    /// Returns the media type in lower case, without parameters.
     pub fn media_type(&self) -> Option<String> {
         Some(media_type(self.get("content-type")?))
     }
 }
 
 impl<R: Read> Multipart<R> {
-    /// Reads a body of this boundary.
+    /// Creates a reader for a body with this boundary.
     pub fn new(inner: R, boundary: &str) -> io::Result<Multipart<R>> {
         if boundary.is_empty() || boundary.len() > MAX_BOUNDARY {
             return Err(invalid("the boundary of a multipart body must have 1 to 200 bytes"));
         }
         let delimiter = [b"\r\n--", boundary.as_bytes()].concat();
-        // The first delimiter needs no line before it; with this one it looks like the others.
+        // The first delimiter may lack the preceding line end; adding one makes it look like the others.
         let buffer = b"\r\n".to_vec();
         let delimiter = Finder::new(&delimiter).into_owned();
         Ok(Multipart { inner, delimiter, buffer, at: 0, clear: 0, state: State::Body })
     }
 
-    /// Reads a body whose boundary stands in its content type.
+    /// Creates a reader for a body whose content type states the boundary.
     pub fn of_type(inner: R, content_type: &str) -> io::Result<Multipart<R>> {
         let boundary = parameter(content_type, "boundary")
             .ok_or_else(|| invalid("the content type of a multipart body names no boundary"))?;
         Multipart::new(inner, &boundary)
     }
 
-    /// Goes on to the next part, past what is left of this one; `None` after the last.
+    /// Skips the rest of the current part and returns the headers of the next one; `None` after the last.
     pub fn next_part(&mut self) -> io::Result<Option<PartHeaders>> {
         while self.state == State::Body {
             let length = self.readable()?;
@@ -86,7 +86,7 @@ impl<R: Read> Multipart<R> {
             return Ok(None);
         }
         self.at += self.delimiter.needle().len();
-        // Spaces may follow the boundary.
+        // The boundary may be followed by spaces and tabs.
         let mut end = 0;
         loop {
             match self.byte(end)? {
@@ -96,7 +96,7 @@ impl<R: Read> Multipart<R> {
                     return Ok(None);
                 }
                 Some(b'\r') if self.byte(end + 1)? == Some(b'\n') => break,
-                Some(_) => return Err(invalid("what follows a boundary is neither a part nor the end")),
+                Some(_) => return Err(invalid("a boundary is followed by neither a part nor the end")),
                 None => return Err(broken_off()),
             }
         }
@@ -107,14 +107,14 @@ impl<R: Read> Multipart<R> {
         Ok(Some(headers))
     }
 
-    /// All of the part's body, at most `limit` bytes; `None` if it is longer.
+    /// Reads the whole body of a part; `None` if it is longer than `limit`.
     pub fn read_part(&mut self, limit: usize) -> io::Result<Option<Vec<u8>>> {
         let mut out = Vec::new();
         self.by_ref().take(limit as u64 + 1).read_to_end(&mut out)?;
         Ok((out.len() <= limit).then_some(out))
     }
 
-    /// Reads the headers; the end of the line before them begins at `at`.
+    /// Reads the headers of a part. `at` is at the line end before them.
     fn headers(&mut self) -> io::Result<PartHeaders> {
         let mut searched = 0;
         let length = loop {
@@ -142,7 +142,7 @@ impl<R: Read> Multipart<R> {
         Ok(headers)
     }
 
-    /// The byte that lies `ahead` of what was taken.
+    /// Returns the byte `ahead` positions after the first unread one.
     fn byte(&mut self, ahead: usize) -> io::Result<Option<u8>> {
         while self.buffer.len() <= self.at + ahead {
             if !self.fill()? {
@@ -152,7 +152,7 @@ impl<R: Read> Multipart<R> {
         Ok(self.buffer.get(self.at + ahead).copied())
     }
 
-    /// How many bytes of the part's body lie in the buffer; none at its end.
+    /// Returns how many bytes of the part's body are in the buffer; 0 at its end.
     fn readable(&mut self) -> io::Result<usize> {
         let needle = self.delimiter.needle().len();
         loop {
@@ -169,7 +169,7 @@ impl<R: Read> Multipart<R> {
                 }
                 continue;
             }
-            // The beginning of a delimiter may be among the last bytes.
+            // The last bytes may be the beginning of a delimiter.
             self.clear = (self.buffer.len() + 1).saturating_sub(needle).max(self.at);
             if self.clear == self.at && !self.fill()? {
                 return Err(broken_off());
@@ -177,7 +177,7 @@ impl<R: Read> Multipart<R> {
         }
     }
 
-    /// Reads some more; whether there was more.
+    /// Reads more bytes; returns false at the end of the input.
     fn fill(&mut self) -> io::Result<bool> {
         self.buffer.drain(..self.at);
         self.clear = self.clear.saturating_sub(self.at);
@@ -191,7 +191,7 @@ impl<R: Read> Multipart<R> {
 }
 
 impl<R: Read> Read for Multipart<R> {
-    /// Reads of the part's body; nothing at its end.
+    /// Reads the current part's body; returns 0 at its end.
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let count = self.readable()?.min(out.len());
         out[..count].copy_from_slice(&self.buffer[self.at..self.at + count]);
@@ -208,12 +208,12 @@ fn broken_off() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "the multipart body ends before its last boundary")
 }
 
-/// A header's value up to its parameters, in lower case.
+/// Returns a header value's media type in lower case, without parameters.
 pub fn media_type(value: &str) -> String {
     value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// A parameter of a header's value, without its quotes.
+/// Returns a parameter of a header value, unquoted.
 pub fn parameter(value: &str, name: &str) -> Option<String> {
     let mut rest = value.split_once(';')?.1;
     loop {
@@ -233,7 +233,7 @@ pub fn parameter(value: &str, name: &str) -> Option<String> {
     }
 }
 
-/// The text up to the closing quote, and what follows it.
+/// Returns the text up to the closing quote, unescaped, and the rest.
 fn unquote(quoted: &str) -> (String, &str) {
     let mut text = String::new();
     let mut escaped = false;
@@ -251,12 +251,12 @@ fn unquote(quoted: &str) -> (String, &str) {
     (text, "")
 }
 
-/// A new boundary, which no content has by chance.
+/// Generates a boundary that does not occur in any content.
 pub fn boundary() -> String {
     uuids::random()
 }
 
-/// A file name as it may stand between the quotes of a header.
+/// Escapes a file name for a quoted header parameter.
 pub fn file_name(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for character in name.chars() {
@@ -270,7 +270,7 @@ pub fn file_name(name: &str) -> String {
     out
 }
 
-/// A header's value that cannot end its line.
+/// Removes control characters, which could end the header's line.
 pub fn header_value(value: &str) -> String {
     value.chars().filter(|character| !character.is_control()).collect()
 }
@@ -279,7 +279,7 @@ pub fn header_value(value: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Gives the bytes in pieces of `size`.
+    /// A reader that returns at most this many bytes at a time.
     struct Slow<'a>(&'a [u8], usize);
 
     impl Read for Slow<'_> {
@@ -302,12 +302,12 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_found_however_they_arrive() {
+    fn parts_are_found_with_any_read_size() {
         let body = b"before\r\n--x y\r\nContent-Type: application/json\r\nX-A:b \r\n\r\n{\"a\":\r\n--x }\r\n--x y \r\n\r\n\
                      \r\n--x y\r\n\r\n\r\n--x yz\r\n--x\r\n--x y--after";
         for size in [1, 2, 3, 7, 1000] {
             let found = parts(body, "x y", size);
-            // A line that only begins like the boundary's is refused: what follows the boundary is no end of line.
+            // A line that starts with the boundary but continues is refused: the delimiter must end its line.
             assert!(found.is_err(), "{size}");
         }
         let body = b"before\r\n--x y\r\nContent-Type: application/json\r\nX-A:b \r\n\r\n{\"a\":\r\n--x }\r\n--x y \r\n\r\n\
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn skipped_parts_and_nested_ones() {
+    fn parts_can_be_skipped_and_nested() {
         let body = b"--out\r\n\r\nskipped\r\n--out\r\nContent-Type: multipart/related; boundary=\"in\"\r\n\r\n--in\r\n\r\n1\r\n--in\r\n\
                      \r\n2\r\n--in--\r\n--out--";
         let mut outer = Multipart::of_type(&body[..], "multipart/mixed; charset=x; boundary=out").unwrap();
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_breaks_off_or_grows_is_refused() {
+    fn truncated_and_oversized_bodies_are_refused() {
         let whole = b"--b\r\nA: b\r\n\r\nbody\r\n--b--";
         for cut in 0..whole.len() - 2 {
             assert!(parts(&whole[..cut], "b", 5).is_err(), "{cut}");
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_of_headers_are_read() {
+    fn header_parameters_are_parsed_and_escaped() {
         let value = r#"attachment; filename="a;\"b=c" ; Size=3;x="#;
         assert_eq!(parameter(value, "filename").as_deref(), Some("a;\"b=c"));
         assert_eq!(parameter(value, "size").as_deref(), Some("3"));

@@ -1,22 +1,24 @@
-//! Who may ask: a page of a foreign site must not reach a server on the loopback through the browser of its user.
+//! Protection against other sites: a web page must not use the browser of its visitor to reach a server on the
+//! loopback interface.
 //!
-//! A browser that was led here by a rebound DNS name sends that name in `Host`; a page of another site sends its own in
-//! `Origin`. Both are refused unless they are of this machine, advertised, or allowed by `--cors-origin`.
+//! After DNS rebinding a browser sends the attacker's host name in `Host`; a page of another site sends its origin in
+//! `Origin`. Both are refused unless they name this machine, the advertised host, or an origin allowed by
+//! `--cors-origin`.
 
 use crate::config::Config;
 use crate::error::{Error, Result};
 use hyper::header::{HOST, HeaderMap, ORIGIN};
 use std::net::IpAddr;
 
-/// Refuses a request that a foreign page may have sent.
+/// Refuses a request that a page of another site may have sent.
 pub fn check(config: &Config, headers: &HeaderMap, authority: Option<&str>) -> Result<()> {
     let host = headers.get(HOST).map(|value| value.to_str().unwrap_or("?")).or(authority);
     if let Some(host) = host
         && !is_own(config, host)
     {
         return Err(Error::forbidden(format!(
-            "This server listens for this machine alone and is not known as '{host}': ask for it as localhost, or \
-             name it with --advertise"
+            "The server only accepts local requests, and '{host}' is not one of its names: use localhost, or add \
+the name with --advertise"
         )));
     }
     if let Some(origin) = headers.get(ORIGIN) {
@@ -31,12 +33,12 @@ pub fn check(config: &Config, headers: &HeaderMap, authority: Option<&str>) -> R
     Ok(())
 }
 
-/// Whether an origin may read the answers.
+/// Whether pages of this origin may read answers.
 pub fn is_allowed(config: &Config, origin: &str) -> bool {
     config.cors_origins.iter().any(|allowed| allowed == "*" || allowed.eq_ignore_ascii_case(origin))
 }
 
-/// Whether `host[:port]` is a name of this machine's loopback, or the advertised one.
+/// Whether `host[:port]` names the loopback interface or the advertised host.
 fn is_own(config: &Config, host: &str) -> bool {
     let name = match host.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or(rest),
@@ -65,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_hosts_and_origins_are_refused() {
+    fn check_refuses_foreign_hosts_and_origins() {
         let config = Config {
             cors_origins: vec!["https://app.example".to_owned()],
             advertise: Some("db.example:27017".to_owned()),

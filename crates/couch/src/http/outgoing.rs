@@ -1,4 +1,4 @@
-//! A body on its way to a socket: a response's to a client, or a request's to a peer.
+//! Bodies sent to a socket: of a response to a client, or of a request to a peer.
 
 use super::paced::Pace;
 use hyper::body::{Body as HttpBody, Bytes, Frame, SizeHint};
@@ -7,25 +7,25 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::sync::mpsc;
 
-/// A body, whole or as it is written.
+/// A body, complete or streamed.
 pub enum Outgoing {
-    /// There is nothing, or nothing more.
+    /// No body, or nothing left of it.
     Empty,
-    /// It is there.
+    /// A complete body.
     Whole(Bytes),
-    /// It is being written.
+    /// A body that is still being written.
     Chunks(Chunks),
 }
 
-/// A body that is still being written.
+/// A streamed body.
 pub struct Chunks {
-    /// What is there already.
+    /// The first chunk, if it is ready.
     pub first: Option<Bytes>,
-    /// What comes.
+    /// The following chunks.
     pub rest: mpsc::Receiver<io::Result<Bytes>>,
-    /// How long all of it is, if that is known.
+    /// The total length, if known.
     pub length: Option<u64>,
-    /// Whether the other side takes more.
+    /// Whether the receiver is reading.
     pub pace: Pace,
 }
 

@@ -1,7 +1,7 @@
-//! A socket that knows whether its client reads.
+//! A socket wrapper that notices when the client does not read.
 //!
-//! While the socket takes nothing, answers that are still being written are not asked for more, so that what waits for a
-//! client is a chunk or two. A client that takes nothing for long is disconnected.
+//! While the socket's send buffer is full, streamed answers are not polled for more chunks, so at most a few chunks
+//! wait in memory. A client that reads nothing for too long is disconnected.
 
 use parking_lot::Mutex;
 use std::io;
@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// Whether a connection's client reads. Shared by a connection and its answers.
+/// Whether a connection's client reads. Shared between the connection and its answers.
 #[derive(Clone, Default)]
 pub struct Pace {
     shared: Arc<Shared>,
@@ -21,14 +21,14 @@ pub struct Pace {
 
 #[derive(Default)]
 struct Shared {
-    /// The socket takes nothing.
+    /// The send buffer is full.
     is_full: AtomicBool,
-    /// Who wants to write more.
+    /// Tasks to wake when the client reads again.
     waiting: Mutex<Vec<Waker>>,
 }
 
 impl Pace {
-    /// Completes at once unless the socket is full; then the task is woken when it is no more.
+    /// Is ready unless the send buffer is full; then the task is woken when there is room.
     pub fn poll_ready(&self, context: &Context<'_>) -> Poll<()> {
         if !self.shared.is_full.load(Ordering::Acquire) {
             return Poll::Ready(());
@@ -52,32 +52,32 @@ impl Pace {
     }
 }
 
-/// The socket.
+/// The wrapped socket.
 pub struct Paced<S> {
     socket: S,
     pace: Pace,
     patience: Duration,
-    /// When the client is given up, while the socket is full.
+    /// While the send buffer is full: when the client is disconnected.
     given_up: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> Paced<S> {
-    /// Over a new connection, whose client may take nothing for so long.
+    /// Wraps a socket whose client may stop reading for at most `patience`.
     pub fn new(socket: S, patience: Duration) -> Paced<S> {
         Paced { socket, pace: Pace::default(), patience, given_up: None }
     }
 
-    /// The socket below.
+    /// The wrapped socket.
     pub fn inner(&self) -> &S {
         &self.socket
     }
 
-    /// To be asked before an answer is written further.
+    /// Returns the pace, to be polled before an answer writes more.
     pub fn pace(&self) -> Pace {
         self.pace.clone()
     }
 
-    /// Notes what became of an attempt to write.
+    /// Records the result of an attempt to write.
     fn note(
         &mut self,
         context: &mut Context<'_>,
@@ -94,9 +94,10 @@ impl<S> Paced<S> {
         }
         let given_up = self.given_up.get_or_insert_with(|| Box::pin(sleep(self.patience)));
         match given_up.as_mut().poll(context) {
-            Poll::Ready(()) => {
-                Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client takes no answer")))
-            }
+            Poll::Ready(()) => Poll::Ready(Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                "the client does not read the answer",
+            ))),
             Poll::Pending => Poll::Pending,
         }
     }
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_socket_holds_answers_back_until_the_client_reads() {
+    fn pace_is_pending_while_the_client_does_not_read() {
         runtime().block_on(async {
             let (own, mut client) = tokio::io::duplex(10);
             let mut socket = Paced::new(own, Duration::from_secs(3600));
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_takes_nothing_is_given_up() {
+    fn a_client_that_reads_nothing_is_disconnected() {
         runtime().block_on(async {
             let (own, _client) = tokio::io::duplex(10);
             let mut socket = Paced::new(own, Duration::from_millis(5));

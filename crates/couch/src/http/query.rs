@@ -1,10 +1,10 @@
-//! The parameters after the question mark.
+//! The query string of a request.
 
 use crate::error::{Error, Result};
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
-/// Names and values in their order; of a name that comes twice the last counts.
+/// The parameters in order. If a name occurs twice, the last value is used.
 #[derive(Clone, Debug, Default)]
 pub struct Query {
     pairs: Vec<(String, String)>,
@@ -12,10 +12,10 @@ pub struct Query {
 }
 
 impl Query {
-    /// Reads a query string.
+    /// Parses a query string.
     pub fn parse(text: &str) -> Query {
         let pairs = text
-            // As in CouchDB, a semicolon parts them, too.
+            // Like CouchDB, accept semicolons as separators.
             .split(['&', ';'])
             .filter(|part| !part.is_empty())
             .map(|part| {
@@ -26,38 +26,38 @@ impl Query {
         Query { pairs, text: text.to_owned() }
     }
 
-    /// The query string as it came.
+    /// The query string as sent.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Gives a parameter another value.
+    /// Sets a parameter, replacing all values of the same name.
     pub fn set(&mut self, name: &str, value: &str) {
         self.pairs.retain(|pair| pair.0 != name);
         self.pairs.push((name.to_owned(), value.to_owned()));
     }
 
-    /// All parameters.
+    /// Iterates over all parameters.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.pairs.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// The text of a parameter.
+    /// Returns a parameter's text.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.pairs.iter().rev().find(|pair| pair.0 == name).map(|pair| pair.1.as_str())
     }
 
-    /// Whether a parameter is `true`, where CouchDB takes any other value for none.
+    /// Whether a parameter is `true`. For these parameters CouchDB ignores all other values.
     pub fn is_set(&self, name: &str) -> bool {
         self.get(name) == Some("true")
     }
 
-    /// A parameter that is `true` or `false`; absent it is false.
+    /// Parses a boolean parameter, false by default.
     pub fn flag(&self, name: &str) -> Result<bool> {
         self.flag_or(name, false)
     }
 
-    /// The same with another default.
+    /// Parses a boolean parameter with another default.
     pub fn flag_or(&self, name: &str, default: bool) -> Result<bool> {
         match self.get(name) {
             None => Ok(default),
@@ -67,13 +67,13 @@ impl Query {
         }
     }
 
-    /// A parameter that is a whole number from 0.
+    /// Parses a non-negative integer.
     pub fn number(&self, name: &str) -> Result<Option<u64>> {
         let Some(text) = self.get(name) else { return Ok(None) };
         whole(text, &format!("\"{text}\"")).map(Some)
     }
 
-    /// A parameter that is JSON.
+    /// Parses a JSON parameter.
     pub fn json(&self, name: &str) -> Result<Option<Value>> {
         let Some(text) = self.get(name) else { return Ok(None) };
         let value = serde_json::from_str(text).map_err(|_| Error::bad_request("invalid UTF-8 JSON"))?;
@@ -81,7 +81,7 @@ impl Query {
     }
 }
 
-/// A whole number from 0; one that is too large is the greatest. `shown` is how an error shows it.
+/// Parses a non-negative integer, saturating at the maximum. `shown` is the value in an error message.
 pub fn whole(text: &str, shown: &str) -> Result<u64> {
     match text.parse::<i128>() {
         Ok(number) if number >= 0 => Ok(u64::try_from(number).unwrap_or(u64::MAX)),
@@ -90,7 +90,7 @@ pub fn whole(text: &str, shown: &str) -> Result<u64> {
     }
 }
 
-/// A part of a URL without its escapes; `+` is a space.
+/// Percent-decodes a part of a URL; `+` is a space.
 fn decode(text: &str) -> String {
     let spaced = text.replace('+', " ");
     percent_decode_str(&spaced).decode_utf8_lossy().into_owned()
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parameters_are_read() {
+    fn query_parameters_are_parsed() {
         let query = Query::parse("a=1&b=%22x%20y%22&c;limit=-1&flag=true;a=2&d=x+y");
         assert_eq!((query.get("a"), query.get("c"), query.get("d")), (Some("2"), Some(""), Some("x y")));
         assert_eq!(query.json("b").unwrap(), Some(Value::String("x y".into())));

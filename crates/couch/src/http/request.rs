@@ -1,4 +1,4 @@
-//! A request on its way to its handler.
+//! The request that handlers receive.
 
 use super::{Body, Query, Response};
 use crate::error::{Error, Result};
@@ -8,22 +8,22 @@ use hyper::{Method, body::Bytes};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// The header by which a replicator says that its target keeps integers of any size.
+/// The header with which a replicator states that its target stores integers of any size.
 pub const EXACT_INTEGERS: &str = "x-diwan-exact-integers";
 
-/// A request: its row of the table is known, its body is not read yet.
+/// A routed request, whose body has not been read yet.
 pub struct Request {
-    /// The face that serves it.
+    /// The server's state.
     pub couch: Arc<Couch>,
-    /// Who sent it: the other end of its connection, be that a proxy.
+    /// The address of the connection's other end, which may be a proxy.
     pub peer: IpAddr,
     /// The method.
     pub method: Method,
-    /// The path as it was sent, without the query.
+    /// The path as sent, without the query.
     pub path: String,
-    /// What the placeholders of the row's pattern stand for, unescaped.
+    /// The values of the route's placeholders, percent-decoded.
     pub params: Vec<(&'static str, String)>,
-    /// The parameters.
+    /// The parsed query string.
     pub query: Query,
     /// The headers.
     pub headers: HeaderMap,
@@ -32,35 +32,28 @@ pub struct Request {
 }
 
 impl Request {
-    /// What a placeholder of the pattern stands for.
+    /// Returns the value of a placeholder, or an empty string.
     pub fn param(&self, name: &str) -> &str {
         self.params.iter().find(|pair| pair.0 == name).map_or("", |pair| pair.1.as_str())
     }
 
-    /// A header as text.
+    /// Returns a header as text.
     pub fn header(&self, name: HeaderName) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
-    /// A header that has no constant.
+    /// Returns a header that has no constant.
     pub fn named_header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
-    /// The content type without its parameters, in lower case.
+    /// Returns the content type in lower case, without parameters.
     pub fn content_type(&self) -> Option<String> {
         let text = self.header(hyper::header::CONTENT_TYPE)?;
         Some(text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
     }
 
-    /// Whether the client would take this type, by its `Accept`.
-    pub fn accepts(&self, kind: &str) -> bool {
-        let Some(accept) = self.header(hyper::header::ACCEPT) else { return false };
-        accept.split(',').any(|part| part.split(';').next().unwrap_or_default().trim() == kind)
-    }
-
-    /// Whether the client would take this type, by CouchDB's rule: one that says nothing takes everything, and so does
-    /// one that says `*/*`.
+    /// Whether the client accepts this type, by CouchDB's rule: a missing `Accept` and `*/*` accept everything.
     pub fn takes(&self, kind: &str) -> bool {
         let Some(accept) = self.header(hyper::header::ACCEPT) else { return true };
         let family = kind.split('/').next().unwrap_or_default();
@@ -80,7 +73,7 @@ impl Request {
         taken
     }
 
-    /// The answer to who has this already, by its tag, if the request says so.
+    /// Returns a 304 response if the client already has the answer with this `ETag`.
     pub fn not_modified(&self, tag: &str) -> Option<Response> {
         let known = self.header(IF_NONE_MATCH)?;
         let has_it = known
@@ -95,7 +88,8 @@ impl Request {
         })
     }
 
-    /// Whether the client keeps integers of any size as they are: CouchDB's replicator does, and whoever says so.
+    /// Whether the client stores integers of any size exactly: CouchDB's replicator, or a client that sends
+    /// [`EXACT_INTEGERS`].
     pub fn keeps_integers(&self) -> bool {
         self.named_header(EXACT_INTEGERS).is_some()
             || self
@@ -103,28 +97,29 @@ impl Request {
                 .is_some_and(|agent| agent.starts_with("CouchDB-Replicator"))
     }
 
-    /// The body, to be read once.
+    /// Takes the body, which can be read once.
     pub fn take_body(&mut self) -> Body {
         std::mem::take(&mut self.body)
     }
 
-    /// The whole body, bounded by what one request may hold in memory.
+    /// Reads the whole body, up to the limit for requests in memory.
     pub fn read_body(&mut self) -> Result<Bytes> {
         let limit = self.couch.config.max_request_bytes;
-        self.take_body().read_all(limit)
+        let directory = self.couch.config.temporary.clone();
+        self.take_body().read_all(limit, directory.as_deref())
     }
 
-    /// The whole body as JSON; an empty one is an error as CouchDB has it.
+    /// Reads the body as JSON. As in CouchDB, an empty body is an error.
     pub fn read_json(&mut self) -> Result<serde_json::Value> {
         parse_json(&self.read_body()?)
     }
 
-    /// The same, for a body that must be an object.
+    /// Reads the body as a JSON object.
     pub fn read_object(&mut self) -> Result<serde_json::Map<String, serde_json::Value>> {
         object(self.read_json()?)
     }
 
-    /// The same, for a body that need not be there.
+    /// Reads the body as a JSON object; `None` if it is empty.
     pub fn read_object_if_any(&mut self) -> Result<Option<serde_json::Map<String, serde_json::Value>>> {
         let bytes = self.read_body()?;
         if bytes.iter().all(u8::is_ascii_whitespace) {
@@ -133,7 +128,7 @@ impl Request {
         parse_json(&bytes).and_then(object).map(Some)
     }
 
-    /// Refuses a body that is not declared to be JSON, as CouchDB does.
+    /// Like CouchDB, refuses a body whose content type is not JSON.
     pub fn require_json(&self) -> Result<()> {
         match self.content_type().as_deref() {
             Some("application/json") => Ok(()),
@@ -156,7 +151,7 @@ fn object(value: serde_json::Value) -> Result<serde_json::Map<String, serde_json
     }
 }
 
-/// Refuses a body that begins as another JSON value than an object. What is wrong with other text is told by its reader.
+/// Refuses a body that starts like a JSON value other than an object. Other errors are left to the parser.
 pub fn begins_as_object(text: &[u8]) -> Result<()> {
     match text.iter().find(|byte| !byte.is_ascii_whitespace()) {
         Some(b'[' | b'"' | b'-' | b'0'..=b'9' | b't' | b'f' | b'n') => Err(Error::no_object()),
@@ -164,7 +159,7 @@ pub fn begins_as_object(text: &[u8]) -> Result<()> {
     }
 }
 
-/// The byte offset of a line and column, both from 1.
+/// Converts a line and a column, both starting at 1, to a byte offset.
 fn position_of(bytes: &[u8], line: usize, column: usize) -> usize {
     let start: usize =
         bytes.split(|&byte| byte == b'\n').take(line.saturating_sub(1)).map(|line| line.len() + 1).sum();

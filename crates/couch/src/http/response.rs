@@ -1,4 +1,4 @@
-//! What a handler answers.
+//! The response that handlers return.
 
 use super::streamed::{Flow, RowWriter, Rows};
 use crate::error::{Error, Result};
@@ -9,7 +9,7 @@ use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, HeaderValue};
 use std::io;
 use tokio::sync::mpsc;
 
-/// The chunks of a feed, from whoever writes them; an error breaks the connection off.
+/// The chunks of a feed; an error closes the connection.
 pub type Feed = mpsc::Receiver<io::Result<Bytes>>;
 
 /// A response.
@@ -20,22 +20,22 @@ pub struct Response {
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// The body.
     pub body: ResponseBody,
-    /// The commit that must be durable before anything of this is sent.
+    /// The commit that must be durable before the response is sent.
     pub after: Option<CommitId>,
 }
 
 /// The body of a response.
 pub enum ResponseBody {
-    /// All of it.
+    /// A complete body.
     Bytes(Bytes),
-    /// Written as it is read.
+    /// Rows, written as the client reads.
     Rows(Rows),
-    /// Comes in its own time.
+    /// Chunks from a task that waits for events.
     Feed(Feed),
 }
 
 impl Response {
-    /// A response of this type.
+    /// Creates a response with a complete body.
     pub fn new(status: u16, content_type: &'static str, body: impl Into<Bytes>) -> Response {
         let mut response = Response {
             status: StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
@@ -47,12 +47,12 @@ impl Response {
         response
     }
 
-    /// A JSON value, with the newline that CouchDB ends it with.
+    /// Creates a JSON response, ending in a newline like CouchDB's.
     pub fn json(status: u16, value: &serde_json::Value) -> Response {
         Response::json_text(status, value.to_string().into_bytes())
     }
 
-    /// JSON that is written already, without its last newline.
+    /// Creates a response from JSON text without the final newline.
     pub fn json_text(status: u16, mut text: Vec<u8>) -> Response {
         text.push(b'\n');
         let mut response = Response::new(status, "application/json", text);
@@ -60,12 +60,12 @@ impl Response {
         response
     }
 
-    /// `{"ok":true}`.
+    /// Creates the response `{"ok":true}`.
     pub fn ok(status: u16) -> Response {
         Response::json_text(status, br#"{"ok":true}"#.to_vec())
     }
 
-    /// JSON whose rows are written as they are read, a chunk at a time: `rows` is called until it says that all is done,
+    /// Creates a JSON response whose rows are written a chunk at a time. `rows` is called until it reports the end,
     /// and returns whenever the writer is full. See [`Rows`].
     pub fn rows(rows: impl FnMut(&mut RowWriter) -> Result<Flow> + Send + 'static) -> Response {
         let mut response = Response::json_text(200, Vec::new());
@@ -73,14 +73,14 @@ impl Response {
         response
     }
 
-    /// JSON that comes in its own time.
+    /// Creates a JSON response whose chunks come from a feed.
     pub fn feed(feed: Feed) -> Response {
         let mut response = Response::json_text(200, Vec::new());
         response.body = ResponseBody::Feed(feed);
         response
     }
 
-    /// With one more header; a value that no header can have is left out.
+    /// Sets a header; an invalid value is dropped.
     pub fn with_header(mut self, name: HeaderName, value: impl AsRef<str>) -> Response {
         if let Ok(value) = HeaderValue::from_str(value.as_ref()) {
             self.headers.retain(|pair| pair.0 != name || name == hyper::header::SET_COOKIE);
@@ -89,19 +89,19 @@ impl Response {
         self
     }
 
-    /// To be sent once this commit is durable; whoever sends it waits, or answers why it never will be.
+    /// Delays the response until this commit is durable. If it never becomes durable, an error is sent instead.
     pub fn after(mut self, commit: Option<CommitId>) -> Response {
         self.after = commit;
         self
     }
 
-    /// With another status.
+    /// Sets the status.
     pub fn with_status(mut self, status: StatusCode) -> Response {
         self.status = status;
         self
     }
 
-    /// With an `ETag` of this text, quoted.
+    /// Sets the `ETag` header, quoted.
     pub fn with_etag(self, tag: &str) -> Response {
         self.with_header(ETAG, format!("\"{tag}\""))
     }

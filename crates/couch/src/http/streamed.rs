@@ -1,61 +1,65 @@
-//! Answers that are written a chunk at a time, at the pace of their clients.
+//! Responses that are written a chunk at a time, at the speed of their clients.
 //!
-//! Whoever writes the rows is asked for a chunk when the client has taken the one before, on any thread, and gives the
-//! thread back with the chunk. Between two chunks it keeps a position and nothing of the store: a view of the store that
-//! it needs, it asks the writer for, which lets it go when the client reads slowly or when it has grown old. So an
-//! answer that is read swiftly shows one state of the store, and one that is not goes on in the state of then.
+//! The function that writes the rows is called for a chunk when the client has received the previous one, on any
+//! thread. Between two chunks it keeps only its position and no resources of the store. If it needs a snapshot, it
+//! asks the writer for one; the writer drops the snapshot when the client reads slowly or the snapshot gets old. So
+//! an answer that is read quickly shows one state of the store, and a slow one continues in a newer state.
 
 use super::Response;
 use super::workers::Workers;
 use crate::error::{Error, Result};
+use diwan_query::{LARGE, MemoryPool, Reservation};
 use diwan_store::{Collection, ReadView};
 use hyper::body::Bytes;
 use std::collections::VecDeque;
-use std::io::{self, Read, Write};
+use std::io::{self, Cursor, Read, Seek, Write};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-/// Writes rows until the writer is full, or to the end. What fails before anything has been sent is answered as an error;
-/// later the answer is broken off. Between two calls nothing of the store may be held.
+/// Writes rows until the writer is full or there are no more. An error before the first chunk becomes an error
+/// response; a later one closes the connection. The function must not hold resources of the store between calls.
 pub type Rows = Box<dyn FnMut(&mut RowWriter) -> Result<Flow> + Send>;
 
 /// Whether there are more rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// There may be.
+    /// There may be more.
     More,
-    /// There are, but not yet: to be asked for in a moment.
+    /// There are more, but not yet: call again after a pause.
     Later,
-    /// There are none.
+    /// There are no more.
     Done,
 }
 
-/// How many bytes are gathered before they are sent.
+/// The size at which a chunk is sent.
 const CHUNK: usize = 32 << 10;
 /// How many chunks may wait for a slow client.
 pub(super) const CHUNKS: usize = 2;
-/// How long a thread waits for a client that reads, so that it need not be found anew for each chunk; and how long it
-/// writes for one client before it is another's turn.
+/// How long a thread waits for a client to receive a chunk before it is returned to the pool; and how long it serves
+/// one client in a row.
 const AT_PACE: Duration = Duration::from_millis(1);
 const TURN: Duration = Duration::from_millis(10);
-/// How long a view is kept for a client that does not read, and how long at all.
+/// How long a snapshot is kept for a client that does not read, and its maximum age.
 const HELD: Duration = Duration::from_secs(1);
 const VIEW_AGE: Duration = Duration::from_secs(10);
-/// How long to wait where rows come later: first, and at most.
+/// The first and the longest pause when rows are not available yet.
 const MOMENT: Duration = Duration::from_millis(5);
 const LONG_MOMENT: Duration = Duration::from_millis(500);
 
-/// Where the rows of an answer go.
+/// Collects the rows of an answer.
 #[derive(Default)]
 pub struct RowWriter {
     buffer: Vec<u8>,
-    /// What comes before the buffer.
+    /// Completed pieces that precede the buffer.
     before: VecDeque<Piece>,
-    /// What there is is to be sent at once.
+    /// Send the buffer even though it is small.
     urgent: bool,
+    /// Where files can be made for what is too long to wait in memory.
+    directory: Option<PathBuf>,
     view: Option<(Arc<ReadView>, Instant)>,
     head: Option<Head>,
     scarce: Option<Scarce>,
@@ -63,37 +67,87 @@ pub struct RowWriter {
 
 /// Changes the head of an answer.
 type Head = Box<dyn FnOnce(Response) -> Response + Send>;
-/// Whether others wait for what an answer holds.
+/// Whether other requests wait for a resource that this answer holds.
 type Scarce = Box<dyn Fn() -> bool + Send>;
 
 enum Piece {
     Text(Vec<u8>),
+    /// A text that is too long to be sent at once, and what it holds of the memory that all operations share.
+    Long {
+        text: Cursor<Vec<u8>>,
+        _reservation: Reservation,
+    },
     Reader(Box<dyn Read + Send>),
 }
 
+/// A piece of this text: a long one in memory if there is enough of it, else in a file.
+fn piece(text: Vec<u8>, directory: Option<&Path>) -> io::Result<Piece> {
+    if text.len() < LARGE {
+        return Ok(Piece::Text(text));
+    }
+    let mut reservation = MemoryPool::shared().exact_reservation();
+    match directory {
+        Some(directory) if !reservation.cover(text.capacity()) => in_file(&text, directory),
+        _ => Ok(Piece::Long { text: Cursor::new(text), _reservation: reservation }),
+    }
+}
+
+fn in_file(text: &[u8], directory: &Path) -> io::Result<Piece> {
+    let mut file = tempfile::tempfile_in(directory)?;
+    file.write_all(text)?;
+    file.rewind()?;
+    Ok(Piece::Reader(Box::new(file)))
+}
+
 impl RowWriter {
-    /// The buffer, for who appends to it directly.
+    /// The buffer, for direct appends.
     pub fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.buffer
     }
 
-    /// Whether enough was gathered to be sent.
+    /// Whether enough has been written for a chunk.
     pub fn is_full(&self) -> bool {
         self.buffer.len() >= CHUNK || self.urgent || !self.before.is_empty()
     }
 
-    /// Has what there is sent, however little it is.
+    /// Sends what has been written, however small.
     pub fn send_now(&mut self) {
         self.urgent = true;
     }
 
-    /// Appends all that a reader gives, which is read as the client takes it.
+    /// Appends everything that a reader yields; it is read as the client receives it.
     pub fn splice(&mut self, reader: impl Read + Send + 'static) {
         self.before.push_back(Piece::Text(std::mem::take(&mut self.buffer)));
         self.before.push_back(Piece::Reader(Box::new(reader)));
     }
 
-    /// A state of the collection: that of the last call, unless the client was slow meanwhile. Not to be kept.
+    /// Moves a long text to where it is sent from in parts.
+    fn set_aside(&mut self) -> io::Result<()> {
+        if self.buffer.len() >= LARGE {
+            let text = std::mem::take(&mut self.buffer);
+            self.before.push_back(piece(text, self.directory.as_deref())?);
+        }
+        Ok(())
+    }
+
+    /// Moves long texts to files, for a client that does not read.
+    fn spill(&mut self) -> io::Result<()> {
+        let Some(directory) = &self.directory else { return Ok(()) };
+        for piece in &mut self.before {
+            if let Piece::Long { text, .. } = piece {
+                let rest = text.get_ref().get(text.position() as usize..).unwrap_or_default();
+                *piece = in_file(rest, directory)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn holds_long_text(&self) -> bool {
+        self.before.iter().any(|piece| matches!(piece, Piece::Long { .. }))
+    }
+
+    /// Returns a snapshot of the collection: the one of the last call unless it was dropped. Do not keep it between
+    /// calls.
     pub fn view(&mut self, collection: &Arc<Collection>) -> Arc<ReadView> {
         match &self.view {
             Some((view, taken))
@@ -105,20 +159,20 @@ impl RowWriter {
         }
     }
 
-    /// The collection as of now. Not to be kept.
+    /// Takes a new snapshot of the collection. Do not keep it between calls.
     pub fn new_view(&mut self, collection: &Arc<Collection>) -> Arc<ReadView> {
         let view = Arc::new(collection.view());
         self.view = Some((view.clone(), Instant::now()));
         view
     }
 
-    /// Has the head of the answer changed, if nothing was sent yet.
+    /// Changes the head of the answer, if it has not been sent yet.
     pub fn change_head(&mut self, head: impl FnOnce(Response) -> Response + Send + 'static) {
         self.head = Some(Box::new(head));
     }
 
-    /// Says how to find out whether others wait for what this answer holds: then it is broken off if its client does not
-    /// read.
+    /// Declares that this answer holds a scarce resource. If `is_wanted` returns true and the client does not read,
+    /// the answer is aborted.
     pub fn holds_scarce(&mut self, is_wanted: impl Fn() -> bool + Send + 'static) {
         self.scarce = Some(Box::new(is_wanted));
     }
@@ -137,26 +191,26 @@ impl Write for RowWriter {
 
 /// An answer that is being written.
 pub struct Streamed {
-    /// Gone after the last row.
+    /// `None` after the last row.
     rows: Option<Rows>,
     out: RowWriter,
 }
 
-/// What comes next of an answer.
+/// The next piece of an answer.
 pub enum Next {
     Chunk(Bytes),
-    /// Nothing yet.
+    /// Not available yet.
     Later,
     End,
 }
 
 impl Streamed {
-    /// An answer of these rows.
-    pub fn new(rows: Rows) -> Streamed {
-        Streamed { rows: Some(rows), out: RowWriter::default() }
+    /// Creates the answer of these rows. Long rows may be moved to files in this directory.
+    pub fn new(rows: Rows, directory: Option<PathBuf>) -> Streamed {
+        Streamed { rows: Some(rows), out: RowWriter { directory, ..RowWriter::default() } }
     }
 
-    /// Writes the next chunk. To be called from a thread that may block.
+    /// Produces the next chunk. Call it on a thread that may block.
     pub fn next(&mut self) -> Result<Next> {
         let mut chunk = Vec::new();
         loop {
@@ -177,16 +231,23 @@ impl Streamed {
                 Flow::Later => self.out.urgent = true,
                 Flow::Done => self.rows = None,
             }
+            self.out.set_aside()?;
         }
     }
 
-    /// Moves what was written into the chunk; says whether that is full.
+    /// Moves written data into the chunk; returns whether the chunk is full.
     fn drain(&mut self, chunk: &mut Vec<u8>) -> io::Result<bool> {
         while chunk.len() < CHUNK {
             match self.out.before.front_mut() {
                 Some(Piece::Text(text)) => {
                     append(chunk, text);
                     self.out.before.pop_front();
+                }
+                Some(Piece::Long { text, .. }) => {
+                    let wanted = (CHUNK - chunk.len()) as u64;
+                    if Read::by_ref(text).take(wanted).read_to_end(chunk)? == 0 {
+                        self.out.before.pop_front();
+                    }
                 }
                 Some(Piece::Reader(reader)) => {
                     chunk.reserve(CHUNK - chunk.len());
@@ -204,12 +265,12 @@ impl Streamed {
         Ok(chunk.len() >= CHUNK)
     }
 
-    /// Whether nothing follows.
+    /// Whether the answer is complete.
     pub fn is_done(&self) -> bool {
         self.rows.is_none() && self.out.before.is_empty() && self.out.buffer.is_empty()
     }
 
-    /// The head of the answer as the rows would have it.
+    /// Applies the change that the rows requested to the head.
     pub fn head(&mut self, response: Response) -> Response {
         match self.out.head.take() {
             Some(head) => head(response),
@@ -217,7 +278,7 @@ impl Streamed {
         }
     }
 
-    /// Writes chunks as long as the client takes them, for one turn.
+    /// Sends chunks while the client receives them, for at most one turn.
     fn fill(&mut self, sender: &Sender) -> Filled {
         let begun = Instant::now();
         while begun.elapsed() < TURN {
@@ -238,7 +299,7 @@ impl Streamed {
                 Ok(Next::Later) => return Filled::Later,
                 Ok(Next::End) => return Filled::Over,
                 Err(error) => {
-                    tracing::warn!(%error, "a response broke off");
+                    tracing::warn!(%error, "a response was aborted");
                     permit.send(Err(io::Error::other(error)));
                     return Filled::Over;
                 }
@@ -256,34 +317,34 @@ fn append(chunk: &mut Vec<u8>, text: &mut Vec<u8>) {
     }
 }
 
-/// Why no more is written for now.
+/// Why [`Streamed::fill`] stopped.
 enum Filled {
-    /// The client has not taken what there is, or it is another's turn.
+    /// The client has not received the last chunks, or the turn is over.
     Full,
-    /// There is no more yet.
+    /// More rows are not available yet.
     Later,
-    /// There is no more, or nobody to take it.
+    /// The answer is complete, or the client is gone.
     Over,
 }
 
-/// Where chunks go; an error breaks the connection off.
+/// The channel of chunks; an error closes the connection.
 type Sender = mpsc::Sender<io::Result<Bytes>>;
 
-/// Waits between attempts to get rows that come later.
+/// Growing pauses between attempts to get rows that are not available yet.
 #[derive(Default)]
 pub struct Moments {
     last: Option<Duration>,
 }
 
 impl Moments {
-    /// The next wait, longer than the one before.
+    /// The next pause, longer than the last.
     pub fn next(&mut self) -> Duration {
         let next = self.last.map_or(MOMENT, |last| (last * 2).min(LONG_MOMENT));
         *self.last.insert(next)
     }
 }
 
-/// Writes an answer to its end, a chunk whenever the client has taken one, with a thread only for that long.
+/// Writes an answer to its end, using a thread only while chunks are being written.
 pub async fn pump(workers: &Workers, mut answer: Streamed, sender: Sender) {
     let mut moments = Moments::default();
     loop {
@@ -294,13 +355,23 @@ pub async fn pump(workers: &Workers, mut answer: Streamed, sender: Sender) {
                 Ok(Err(_)) => return,
                 Err(_) if answer.out.scarce.as_ref().is_some_and(|is_wanted| is_wanted()) => {
                     drop(answer);
-                    tracing::info!("a response was broken off: its client does not read, and others wait");
-                    return abort(&sender, "others wait, and the client does not read").await;
+                    tracing::info!(
+                        "a response was aborted: its client does not read, and other requests wait"
+                    );
+                    return abort(&sender, "other requests wait, and the client does not read").await;
                 }
-                // No state of the store is held for a client that does not read.
+                // Release the snapshot while the client does not read.
                 Err(_) if !is_slow => {
                     answer.out.view = None;
                     is_slow = true;
+                    if answer.out.holds_long_text() {
+                        let spilled = workers.run_stream(move || answer.out.spill().map(|()| answer));
+                        match spilled.await {
+                            Ok(Ok(back)) => answer = back,
+                            Ok(Err(error)) => return abort(&sender, &error.to_string()).await,
+                            Err(error) => return abort(&sender, &error.reason).await,
+                        }
+                    }
                 }
                 Err(_) => {}
             }
@@ -327,20 +398,20 @@ pub async fn pump(workers: &Workers, mut answer: Streamed, sender: Sender) {
 }
 
 async fn abort(sender: &Sender, reason: &str) {
-    // Nobody may be there any more.
+    // The client may be gone.
     let _ = sender.send(Err(io::Error::other(reason.to_owned()))).await;
 }
 
-/// An answer, read where it is written.
+/// A reader over an answer's rows, for use within the server.
 pub struct RowReader {
     answer: Streamed,
     ready: Bytes,
 }
 
 impl RowReader {
-    /// Reads the answer of these rows.
+    /// Creates a reader of these rows.
     pub fn new(rows: Rows) -> RowReader {
-        RowReader { answer: Streamed::new(rows), ready: Bytes::new() }
+        RowReader { answer: Streamed::new(rows, None), ready: Bytes::new() }
     }
 }
 
@@ -358,5 +429,50 @@ impl Read for RowReader {
         let count = self.ready.len().min(buffer.len());
         buffer[..count].copy_from_slice(&self.ready.split_to(count));
         Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_rows_are_sent_in_parts_from_memory_or_a_file() {
+        let text: Vec<u8> = (0..3 * LARGE as u32 + 5).map(|n| n.wrapping_mul(2_654_435_761) as u8).collect();
+        let directory = tempfile::tempdir().unwrap();
+        for (directory, spilled_at) in [
+            (None, None),
+            (Some(directory.path().to_path_buf()), None),
+            (Some(directory.path().into()), Some(7)),
+        ] {
+            let row = text.clone();
+            let mut rows = 0;
+            let mut answer = Streamed::new(
+                Box::new(move |out| {
+                    rows += 1;
+                    out.write_all(&row)?;
+                    out.write_all(b"end")?;
+                    Ok(if rows == 2 { Flow::Done } else { Flow::More })
+                }),
+                directory,
+            );
+            let mut sent = Vec::new();
+            for number in 0.. {
+                if Some(number) == spilled_at {
+                    assert!(answer.out.holds_long_text());
+                    answer.out.spill().unwrap();
+                    assert!(!answer.out.holds_long_text());
+                }
+                match answer.next().unwrap() {
+                    Next::Chunk(chunk) => {
+                        assert!(chunk.len() <= CHUNK);
+                        sent.extend_from_slice(&chunk);
+                    }
+                    Next::Later => panic!("nothing is waited for"),
+                    Next::End => break,
+                }
+            }
+            assert!(sent == [&text, &b"end"[..], &text, b"end"].concat());
+        }
     }
 }

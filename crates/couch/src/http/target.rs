@@ -1,9 +1,9 @@
-//! A socket that takes what people type into a request's target.
+//! A socket wrapper that escapes characters which people type in URLs.
 //!
-//! `curl 'http://localhost:5984/db/_all_docs?startkey="a"'` sends its quotes as they are. CouchDB takes them, hyper refuses
-//! the request before anybody sees it. So they are escaped on their way from the socket, in the first line of a request
-//! and nowhere else: the line is known by where it begins, which is at the connection's begin or behind a request whose
-//! body has come as a whole. Once a body was read as it came, nothing is known any more, and nothing is touched.
+//! `curl 'http://localhost:5984/db/_all_docs?startkey="a"'` sends the quotes unescaped. CouchDB accepts them, but
+//! hyper refuses the request. This wrapper escapes them in the request line only. It knows where a request line
+//! begins: at the start of the connection, and after a request whose body was received completely. After a body that
+//! was streamed, the position is unknown and nothing is changed.
 
 use std::io;
 use std::pin::Pin;
@@ -12,31 +12,31 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Whether what comes next begins a request. Shared by a connection and its requests.
+/// Whether the next bytes begin a request. Shared between a connection and its requests.
 pub type Next = Arc<AtomicBool>;
 
-/// The socket.
+/// The wrapped socket.
 pub struct Lenient<S> {
     socket: S,
     next: Next,
-    /// Whether the end of a line that was begun is still to come.
+    /// Whether a request line has begun but not ended.
     in_line: bool,
-    /// Escaped bytes for which the reader had no room.
+    /// Escaped bytes that did not fit into the caller's buffer.
     left: Vec<u8>,
 }
 
 impl<S> Lenient<S> {
-    /// Over a new connection.
+    /// Wraps a new connection.
     pub fn new(socket: S) -> Lenient<S> {
         Lenient { socket, next: Arc::new(AtomicBool::new(true)), in_line: false, left: Vec::new() }
     }
 
-    /// To be set when a request has come as a whole.
+    /// Returns the flag, to be set when a request has been received completely.
     pub fn next(&self) -> Next {
         self.next.clone()
     }
 
-    /// The bytes to hand on in place of those that came, if they differ.
+    /// Returns the escaped bytes; `None` if nothing needs escaping.
     fn escape(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
         if bytes.is_empty() {
             return None;
@@ -63,13 +63,13 @@ impl<S> Lenient<S> {
     }
 }
 
-/// Whether a line begins with a method and a path. HTTP/2 does not.
+/// Whether the bytes begin with a method and a path. An HTTP/2 preface does not.
 fn is_request_line(bytes: &[u8]) -> bool {
     let method = bytes.iter().take_while(|byte| byte.is_ascii_uppercase()).count();
     method > 0 && bytes[method..].starts_with(b" /")
 }
 
-/// What hyper does not take in a query, or in a path.
+/// Whether hyper refuses the byte in a path or query.
 fn is_escaped(byte: u8) -> bool {
     matches!(byte, b'"' | b'<' | b'>' | b'`')
 }
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quotes_in_the_first_line_are_escaped() {
+    fn escape_changes_only_request_lines() {
         let mut socket = Lenient::new(());
         let next = socket.next();
         let mut escape = |text: &str| {
@@ -143,11 +143,11 @@ mod tests {
         let request = "GET /db?key=\"a\" HTTP/1.1\r\nIf-None-Match: \"x\"\r\n\r\n";
         let escaped = "GET /db?key=%22a%22 HTTP/1.1\r\nIf-None-Match: \"x\"\r\n\r\n";
         assert_eq!(escape(request), escaped);
-        // Not before the request has come, and only what looks like one.
+        // Not before the request is complete, and only text that looks like a request line.
         assert_eq!(escape(request), request);
         next.store(true, Ordering::Relaxed);
         assert_eq!(escape("{\"a\":\"GET /\"}"), "{\"a\":\"GET /\"}");
-        // A line that comes in pieces.
+        // A request line that arrives in pieces.
         next.store(true, Ordering::Relaxed);
         assert_eq!(escape("POST /db?a=<\""), "POST /db?a=%3C%22");
         assert_eq!(escape("\"> HTTP/1.1\r\n\""), "%22%3E HTTP/1.1\r\n\"");

@@ -1,42 +1,41 @@
-//! The threads that may block: so many for requests, so many for what goes on beside them.
+//! Limits for blocking threads: separate numbers for requests, streams, uploads and background work.
 //!
-//! A request has a thread while its handler computes or reads the store, and while it writes a chunk of its answer; never
-//! while it waits for its client. What finds no free place waits as a task, in the order in which it came.
+//! A request has a thread while its handler runs and while a chunk of its answer is written, never while it waits for
+//! its client. When no permit is free, work waits as a task, in order of arrival.
 
 use crate::error::Error;
-use crate::feed;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
 
-/// How many requests are worked on at once.
+/// How many handlers run at once.
 const REQUESTS: usize = 128;
-/// How many answers are written on at once, beyond their first chunks: so few that many long answers do
-/// not keep those waiting who ask for little.
+/// How many streamed answers are written at once after their first chunks. The number is small so that many long
+/// answers do not delay short requests.
 const STREAMS: usize = 16;
-/// How many handlers at once read a long body while it comes; others begin when theirs has come.
+/// How many handlers read a long body at once while it arrives. Other uploads are buffered first.
 const UPLOADS: usize = 32;
-/// How many functions show lists at once, each with a thread and a context of its own.
+/// How many list functions run at once, each with a thread and a JavaScript context.
 const LISTS: usize = 32;
-/// How many temporary views are made at once, each by all cores.
+/// How many temporary views are computed at once, each on all cores.
 const MAPPERS: usize = 2;
-/// How many jobs run at once that no request waits for.
+/// How many background jobs run at once.
 const BACKGROUND: usize = 8;
-/// How long after a refusal somebody still waits, as requests try again.
+/// How long after a refusal a list function is considered to be waiting: its request retries.
 const WANTED: Duration = Duration::from_secs(2);
-/// What is told when a handler panics.
-pub const FAULT: &str = "The request met a fault of the server, which is logged.";
+/// The error reason when a handler panics.
+pub const FAULT: &str = "The request failed because of an internal error, which is logged.";
 
-/// The places of the threads.
+/// The permits.
 pub struct Workers {
     requests: Arc<Semaphore>,
     streams: Arc<Semaphore>,
     uploads: Arc<Semaphore>,
     lists: Arc<Semaphore>,
     mappers: Arc<Semaphore>,
-    /// When a list was last refused a place.
+    /// When a list function was last refused a permit.
     list_refused: Mutex<Option<Instant>>,
     background: Arc<Semaphore>,
 }
@@ -57,10 +56,12 @@ impl Default for Workers {
 }
 
 impl Workers {
-    /// How many threads that is at most, with some to spare for those that are about to end.
-    pub const THREADS: usize = REQUESTS + STREAMS + BACKGROUND + feed::READERS + 16;
+    /// How many threads read the store for waiting feeds at once.
+    pub const FEED_READERS: usize = 4;
+    /// The number of threads that the runtime must allow, with spares for threads that are about to end.
+    pub const THREADS: usize = REQUESTS + STREAMS + BACKGROUND + Workers::FEED_READERS + 16;
 
-    /// Works on a request, when a thread is free.
+    /// Runs a handler when a thread is free.
     pub async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -68,7 +69,7 @@ impl Workers {
         run_at(&self.requests, work).await
     }
 
-    /// Writes on an answer that was begun, when a thread is free for that.
+    /// Continues a streamed answer when a thread is free for that.
     pub async fn run_stream<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -76,12 +77,12 @@ impl Workers {
         run_at(&self.streams, work).await
     }
 
-    /// A place for a handler that reads its body while it comes, if one is free.
+    /// Returns a permit to read a body while it arrives, if one is free.
     pub fn upload(&self) -> Option<OwnedSemaphorePermit> {
         self.uploads.clone().try_acquire_owned().ok()
     }
 
-    /// A place for a function that shows a list, if one is free.
+    /// Returns a permit to run a list function, if one is free.
     pub fn list(&self) -> Option<OwnedSemaphorePermit> {
         let place = self.lists.clone().try_acquire_owned().ok();
         if place.is_none() {
@@ -90,21 +91,21 @@ impl Workers {
         place
     }
 
-    /// A place for making a temporary view, if one is free.
+    /// Returns a permit to compute a temporary view, if one is free.
     pub fn mapper(&self) -> Option<OwnedSemaphorePermit> {
         self.mappers.clone().try_acquire_owned().ok()
     }
 
-    /// Whether others wait for the place of a list.
+    /// Whether list functions are waiting for a permit.
     pub fn lists_are_wanted(&self) -> bool {
         self.list_refused.lock().is_some_and(|refused| refused.elapsed() < WANTED)
     }
 
-    /// Does what no request waits for, soon. To be called on a thread of the runtime.
+    /// Runs background work when a thread is free. Call it within the runtime.
     pub fn beside(&self, work: impl FnOnce() + Send + 'static) {
         let places = self.background.clone();
         tokio::spawn(async move {
-            // A closed semaphore is the end of the server.
+            // The semaphore is closed when the server shuts down.
             let Ok(place) = places.acquire_owned().await else { return };
             let done = spawn_blocking(move || {
                 let _place = place;
@@ -116,7 +117,7 @@ impl Workers {
     }
 }
 
-/// Does work on a thread, when one of these places is free.
+/// Runs work on a blocking thread when a permit is free.
 async fn run_at<T: Send + 'static>(
     places: &Arc<Semaphore>,
     work: impl FnOnce() -> T + Send + 'static,
@@ -124,7 +125,7 @@ async fn run_at<T: Send + 'static>(
     let closing = || Error::internal("The server is closing.");
     let place = places.clone().acquire_owned().await.map_err(|_| closing())?;
     let work = move || {
-        // The place is free when the thread is, also where the client has gone meanwhile.
+        // Release the permit when the thread is done, even if the client has left.
         let _place = place;
         work()
     };

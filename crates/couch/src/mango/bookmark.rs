@@ -1,4 +1,4 @@
-//! Bookmarks: where a page of a query ended, as text that clients hand back.
+//! Bookmarks: the position after a page of results, as opaque text that clients send back.
 
 use crate::error::{Error, Result};
 use base64::Engine;
@@ -6,14 +6,14 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use diwan_store::ops::Position;
 use serde_json::{Value, json};
 
-/// What stands for no bookmark.
-pub const NONE: &str = "nil";
+/// The bookmark that means "from the start".
+pub(super) const NONE: &str = "nil";
 
-/// How long a bookmark may be: no key of an index is longer.
+/// The largest accepted bookmark; index keys are shorter.
 const MAX_TEXT: usize = 256 * 1024;
 
-/// A position as text.
-pub fn write(position: &Position) -> String {
+/// Encodes a position.
+pub(super) fn write(position: &Position) -> String {
     let value = match position {
         Position::Scan { index, key } => json!({ "i": index, "k": URL_SAFE_NO_PAD.encode(key) }),
         Position::Sorted(key) => json!({ "s": URL_SAFE_NO_PAD.encode(key) }),
@@ -22,8 +22,8 @@ pub fn write(position: &Position) -> String {
     URL_SAFE_NO_PAD.encode(value.to_string())
 }
 
-/// Reads what [`write()`] wrote.
-pub fn read(text: &str) -> Result<Position> {
+/// Decodes a position encoded by [`write()`].
+pub(super) fn read(text: &str) -> Result<Position> {
     let refuse = || {
         let shown: String = text.chars().take(100).collect();
         Error::new(400, "invalid_bookmark", format!("Invalid bookmark value: {}", Value::String(shown)))
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bookmarks_come_back() {
+    fn bookmark_read_and_write_are_inverse() {
         for position in [
             Position::Scan { index: None, key: vec![1, 2, 255] },
             Position::Scan { index: Some("a_1".to_owned()), key: Vec::new() },

@@ -1,11 +1,12 @@
-//! Indexes as CouchDB keeps them: views of design documents whose language is `query`.
+//! Mango indexes as CouchDB stores them: views in design documents whose language is `query`.
 //!
-//! The documents say which indexes there are: whoever writes one, over HTTP, by replication or as a MongoDB client, makes
-//! and drops indexes thereby. A view's `map` holds the fields and the selector of its index.
+//! These documents are authoritative. Whoever writes one, over HTTP, by replication or as a MongoDB client, thereby
+//! creates and drops indexes. The `map` member of a view holds the index's fields and selector.
 
 use super::indexes::shown_name;
 use super::request::IndexRequest;
-use crate::document::{Attaching, Draft, edit_one};
+use crate::document::Attaching;
+use crate::edit::{Draft, edit_one};
 use crate::error::{Error, Result};
 use crate::server::Couch;
 use diwan_script::design_documents;
@@ -14,12 +15,12 @@ use diwan_value::key::Direction as Order;
 use diwan_value::{ArrayBuilder, Doc, DocBuf, DocBuilder, Value, doc};
 use std::sync::Arc;
 
-/// The language of such design documents.
+/// The `language` of such design documents.
 const LANGUAGE: &str = "query";
 
-/// The indexes that a database's design documents define, each with its names. What cannot be read is passed over: a
-/// design document may hold anything.
-pub fn defined(collection: &Arc<Collection>) -> Result<Vec<IndexRequest>> {
+/// Returns the indexes that a database's design documents define. Malformed definitions are logged and skipped,
+/// because a design document may contain anything.
+pub(super) fn defined(collection: &Arc<Collection>) -> Result<Vec<IndexRequest>> {
     let mut all = Vec::new();
     design_documents(&collection.view(), &mut |record| all.extend(indexes_of(record.doc)))?;
     Ok(all)
@@ -37,14 +38,14 @@ fn indexes_of(design: Doc<'_>) -> Vec<IndexRequest> {
             let request = request_of(id, view.key_str(), map, partitioned);
             let read = IndexRequest::read(request.as_doc());
             read.inspect_err(|error| {
-                tracing::warn!(%error, id, view = view.key_str(), "a design document defines no index");
+                tracing::warn!(%error, id, view = view.key_str(), "an index definition in a design document is invalid");
             })
             .ok()
         })
         .collect()
 }
 
-/// What `POST _index` would be sent for the same index.
+/// Builds the body with which `POST _index` would create the same index.
 fn request_of(id: &str, name: &str, map: Doc<'_>, partitioned: Option<Value<'_>>) -> DocBuf {
     let mut index = DocBuilder::new();
     match map.get("fields") {
@@ -73,7 +74,7 @@ fn request_of(id: &str, name: &str, map: Doc<'_>, partitioned: Option<Value<'_>>
     request.finish()
 }
 
-/// The view that defines an index.
+/// Builds the view that defines an index.
 fn view_of(request: &IndexRequest) -> DocBuf {
     let mut fields = DocBuilder::new();
     for part in request.fields.parts() {
@@ -90,16 +91,16 @@ fn view_of(request: &IndexRequest) -> DocBuf {
     }
 }
 
-/// A design document as it is to become.
-pub struct Edit {
+/// A pending change of a design document.
+pub(super) struct Edit {
     found: Option<RevisedDocument>,
     id: String,
-    /// `None` deletes it.
+    /// The new body; `None` deletes the document.
     body: Option<DocBuf>,
 }
 
-/// A design document with an index more. It is made if there is none.
-pub fn with_index(
+/// Adds an index to a design document, which is created if necessary.
+pub(super) fn with_index(
     collection: &Arc<Collection>,
     id: &str,
     name: &str,
@@ -135,9 +136,9 @@ pub fn with_index(
     Ok(Edit { found, id: id.to_owned(), body: Some(body.finish()) })
 }
 
-/// A design document without one of its indexes; nothing if it does not define it. With its last one it goes, unless
-/// it has something else.
-pub fn without_index(collection: &Arc<Collection>, id: &str, name: &str) -> Result<Option<Edit>> {
+/// Removes an index from a design document; `None` if it does not define the index. The document is deleted if
+/// nothing else remains in it.
+pub(super) fn without_index(collection: &Arc<Collection>, id: &str, name: &str) -> Result<Option<Edit>> {
     let Some(found) = find(collection, id)? else { return Ok(None) };
     let old = found.doc.as_doc();
     let views = old.get_doc("views").filter(|views| views.contains_key(name));
@@ -166,8 +167,8 @@ fn without(doc: Doc<'_>, names: &[&str]) -> DocBuilder {
 }
 
 impl Edit {
-    /// Stores it. Refused if somebody has changed the document in between.
-    pub fn write(self, couch: &Couch, collection: &Arc<Collection>) -> Result<()> {
+    /// Stores the change. Fails with a conflict if the document has changed since it was read.
+    pub(super) fn write(self, couch: &Couch, collection: &Arc<Collection>) -> Result<()> {
         let Edit { found, id, body } = self;
         let base = found.as_ref().map_or(Base::New, |found| Base::Leaf(found.revision));
         let deleted = body.is_none();

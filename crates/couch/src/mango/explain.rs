@@ -1,10 +1,10 @@
-//! How a query would be answered.
+//! `_explain`: describes how a query would be answered, in CouchDB's format.
 
+use super::find::choose;
 use super::follow::follow;
 use super::indexes::{self, Listed, as_json, required_fields};
 use super::normalize::normalized;
 use super::request::{FindRequest, selector_of};
-use super::run::choose;
 use crate::error::Result;
 use crate::http::{Request, Response};
 use crate::partition;
@@ -14,8 +14,8 @@ use diwan_value::{Doc, DocBuf, DocBuilder, Value, key};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
 
-/// Explains a query; `within` is the partition of the request's path.
-pub fn explain(request: &mut Request, within: Option<String>) -> Result<Response> {
+/// Explains a query; `within` is the partition in the path.
+pub(crate) fn explain(request: &mut Request, within: Option<String>) -> Result<Response> {
     let collection = request.database()?;
     let body = super::read_body(request)?;
     let asked = FindRequest::read(body, within)?;
@@ -23,7 +23,7 @@ pub fn explain(request: &mut Request, within: Option<String>) -> Result<Response
     let chosen = choose(&asked, &request.couch, &collection, None)?;
     let plan = collection.plan_query(&chosen.query)?;
     let all = indexes::list(&request.couch, &collection);
-    // The names that the client asked by come before others of the same index.
+    // Prefer the names that the query used over other names of the same index.
     let winner = chosen.index.as_ref().or_else(|| {
         let name = plan.index_name()?;
         all.iter().find(|listed| listed.index == name)
@@ -42,6 +42,7 @@ pub fn explain(request: &mut Request, within: Option<String>) -> Result<Response
     let is_partitioned = partition::is_partitioned(&collection);
     let required = required_fields(selector.as_doc());
     let read = read_fields(selector.as_doc(), &fields);
+    // An index covers the query if it contains all fields that the query reads.
     let covers = |listed: &Listed| read.as_ref().is_some_and(|read| listed.has_all(read));
     let special = winner.is_some().then(|| {
         json!({
@@ -54,6 +55,7 @@ pub fn explain(request: &mut Request, within: Option<String>) -> Result<Response
             }
         })
     });
+    // CouchDB names a reason for each index that was not chosen.
     let others = all
         .iter()
         .filter(|listed| {
@@ -80,6 +82,7 @@ pub fn explain(request: &mut Request, within: Option<String>) -> Result<Response
     let candidates: Vec<Json> = special.into_iter().chain(others).collect();
     let covering = winner.is_some_and(covers);
     let sort_doc = asked.sort.as_ref().map(sort_as_document);
+    // A sort only appears in the plan if the index does not provide the order.
     let shape = Shape {
         sort: sort_doc.as_ref().map(DocBuf::as_doc).filter(|_| !plan.sorted),
         skip: asked.skip,
@@ -130,13 +133,13 @@ pub fn explain(request: &mut Request, within: Option<String>) -> Result<Response
             "conflicts": asked.conflicts
         },
         "covering": covering,
-        // Not in CouchDB: the plan in the words that MongoDB's clients get.
+        // Not part of CouchDB's answer: the plan as MongoDB's `explain` shows it.
         "winning_plan": as_json(explain_plan(&plan, selector.as_doc(), &shape, None).as_doc())
     });
     Ok(Response::json(200, &reply))
 }
 
-/// The fields that are looked at, of a normalized selector and of a list of those that are shown; `None` for all.
+/// Returns the fields that a query reads: those of its normalized selector and its list of fields. `None` means all.
 fn read_fields(selector: Doc<'_>, shown: &Json) -> Option<BTreeSet<String>> {
     fn add(selector: Doc<'_>, all: &mut BTreeSet<String>) {
         for element in selector.iter() {

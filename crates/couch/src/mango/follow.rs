@@ -1,8 +1,8 @@
-//! Keeping the store's indexes as design documents say.
+//! Synchronizes the store's indexes with the design documents.
 //!
-//! Whoever changes a design document, over HTTP, by replication or as a MongoDB client, makes and drops indexes thereby:
-//! soon after a request that wrote one, and else when somebody asks for an index. A MongoDB client that drops an index
-//! changes its design document in the same way.
+//! Changing a design document, over HTTP, by replication or as a MongoDB client, creates and drops indexes: shortly
+//! after the request that wrote it, or else when a request next needs an index. A MongoDB client that drops an index
+//! changes the design document in turn.
 
 use super::design;
 use super::indexes::{Definition, Listed};
@@ -21,50 +21,50 @@ use parking_lot::{Mutex, ReentrantMutex};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Of how many databases it is remembered that their indexes are as design documents say.
+/// For how many databases the state of synchronization is cached.
 const REMEMBERED: usize = 1024;
 
-/// How far the indexes of each database follow its design documents.
+/// The state of synchronization between design documents and indexes, for each database.
 #[derive(Default)]
-pub struct Followed {
+pub(crate) struct Followed {
     known: Mutex<HashMap<[u8; 16], Arc<Following>>>,
-    /// What is being built.
+    /// The index builds in progress.
     builds: Tasks,
-    /// Ends what is being built when the server closes.
+    /// Aborts index builds when the server closes.
     ended: Interrupt,
 }
 
 #[derive(Default)]
 struct Following {
-    /// Held by whoever changes indexes or what is noted of them, also while one is built. Such a one may write a design
-    /// document that an index has to give way to.
+    /// Held while indexes or their recorded names change, including during a build. Reentrant, because the holder may
+    /// write a design document, which may in turn drop an index that cannot hold it.
     changing: ReentrantMutex<()>,
     seen: Mutex<Option<Seen>>,
 }
 
-/// What was there when design documents had been followed.
+/// The state of a database when it was last synchronized.
 struct Seen {
     /// The [design version](Collection::design_version).
     designs: u64,
-    /// The store's indexes that they need.
+    /// The store's names of the defined indexes.
     indexes: Vec<String>,
-    /// Those that they define and that cannot be made.
+    /// The defined indexes that could not be built.
     unmade: Vec<Listed>,
 }
 
 impl Followed {
-    /// Ends what is being built, and everything that would be later.
-    pub fn stop(&self) {
+    /// Aborts all current and future index builds.
+    pub(crate) fn stop(&self) {
         self.ended.kill();
     }
 
-    /// The indexes that are being built.
-    pub fn tasks(&self) -> Vec<Task> {
+    /// Lists the index builds in progress.
+    pub(crate) fn tasks(&self) -> Vec<Task> {
         self.builds.list()
     }
 
-    /// The indexes that design documents of a database define and that could not be made when they were followed last.
-    pub fn unmade(&self, collection: &Collection) -> Vec<Listed> {
+    /// Lists the indexes that design documents define but that could not be built at the last synchronization.
+    pub(crate) fn unmade(&self, collection: &Collection) -> Vec<Listed> {
         let following = self.of(collection);
         let seen = following.seen.lock();
         let seen = seen.as_ref().filter(|seen| seen.designs == collection.design_version());
@@ -90,8 +90,8 @@ impl Following {
     }
 }
 
-/// Makes the indexes that design documents define and drops those that none defines any more.
-pub fn follow(couch: &Couch, collection: &Arc<Collection>) -> Result<()> {
+/// Builds the indexes that design documents define and drops those that none defines any more.
+pub(crate) fn follow(couch: &Couch, collection: &Arc<Collection>) -> Result<()> {
     let following = couch.followed_designs.of(collection);
     if following.is_current(collection) {
         return Ok(());
@@ -102,18 +102,18 @@ pub fn follow(couch: &Couch, collection: &Arc<Collection>) -> Result<()> {
     })
 }
 
-/// The same soon, for who has just written a design document.
-pub fn follow_soon(couch: &Arc<Couch>, collection: &Arc<Collection>) {
+/// Synchronizes in the background, after a design document was written.
+pub(crate) fn follow_soon(couch: &Arc<Couch>, collection: &Arc<Collection>) {
     let (own, collection) = (couch.clone(), collection.clone());
     couch.workers.beside(move || {
         if let Err(error) = follow(&own, &collection) {
-            tracing::warn!(%error, "the indexes of design documents were not made");
+            tracing::warn!(%error, "the indexes of design documents were not built");
         }
     });
 }
 
-/// The same soon if it is needed, for who does not wait for an index to be built.
-pub fn keep_following(couch: &Arc<Couch>, collection: &Arc<Collection>) {
+/// Synchronizes in the background if necessary, for a query that does not wait for index builds.
+pub(super) fn keep_following(couch: &Arc<Couch>, collection: &Arc<Collection>) {
     let following = couch.followed_designs.of(collection);
     if !following.is_current(collection) && !following.changing.is_locked() {
         follow_soon(couch, collection);
@@ -127,6 +127,7 @@ fn follow_locked(couch: &Couch, collection: &Arc<Collection>, following: &Follow
     let designs = collection.design_version();
     let noted = Names::noted(collection);
     let mut names = Names::existing(collection);
+    // An index whose name was noted but that is gone was dropped by a MongoDB client: remove its definition.
     for dropped in noted.iter().filter(|noted| !names.contains(noted)) {
         if let Some(edit) = design::without_index(collection, &dropped.ddoc, &dropped.name)? {
             edit.write(couch, collection)?;
@@ -140,10 +141,10 @@ fn follow_locked(couch: &Couch, collection: &Arc<Collection>, following: &Follow
         let wanted = Wanted::of(request, collection);
         match wanted.ensure(couch, collection, &mut names) {
             Ok(_) => defined.push(wanted),
-            // The document stays, for who can use it; it may have come from another server.
+            // Keep the document: it may have come from another server that can use it.
             Err(error) => {
                 let Wanted { ddoc, name, partitioned, .. } = wanted;
-                tracing::warn!(%error, ddoc, name, "the index of a design document cannot be made");
+                tracing::warn!(%error, ddoc, name, "an index of a design document cannot be built");
                 unmade.push(Listed {
                     ddoc: Some(ddoc),
                     name,
@@ -157,8 +158,9 @@ fn follow_locked(couch: &Couch, collection: &Arc<Collection>, following: &Follow
     }
     names.retain(|names| defined.iter().any(|wanted| wanted.is_called(names)));
     if names != noted {
-        // A stop between the two leaves an index without names, which is harmless. Names of no index would be
-        // taken out of a design document that perhaps defines another one of that name by now.
+        // A crash between the two calls leaves an unnamed index, which is harmless. In the other order it would leave
+        // names without an index, and the next synchronization would remove them from a design document that may
+        // define another index of that name by then.
         Names::note(collection, &names)?;
         drop_unnamed(collection, &names, &before)?;
     }
@@ -167,8 +169,9 @@ fn follow_locked(couch: &Couch, collection: &Arc<Collection>, following: &Follow
     Ok(())
 }
 
-/// Makes an index, and writes it into its design document. Says whether there was the same one, and its names.
-pub fn create(
+/// Creates an index and adds it to its design document. Returns whether the same index existed already, and its two
+/// names.
+pub(crate) fn create(
     couch: &Couch,
     collection: &Arc<Collection>,
     request: &IndexRequest,
@@ -180,7 +183,7 @@ pub fn create(
     let mut names = before.clone();
     let wanted = Wanted::of(request, collection);
     let edit = design::with_index(collection, &wanted.ddoc, &wanted.name, request)?;
-    // What cannot be built is no document either.
+    // Build first: an index that cannot be built is not added to the document.
     if wanted.ensure(couch, collection, &mut names)? {
         return Ok((true, wanted.ddoc, wanted.name));
     }
@@ -194,9 +197,14 @@ pub fn create(
     Ok((false, wanted.ddoc, wanted.name))
 }
 
-/// Takes an index out of its design document, or all of its indexes, and drops each with its last name. Says whether
-/// there was one.
-pub fn remove(couch: &Couch, collection: &Arc<Collection>, ddoc: &str, name: Option<&str>) -> Result<bool> {
+/// Removes one index or all indexes from a design document. An index of the store is dropped with its last name.
+/// Returns whether any was found.
+pub(crate) fn remove(
+    couch: &Couch,
+    collection: &Arc<Collection>,
+    ddoc: &str,
+    name: Option<&str>,
+) -> Result<bool> {
     let ddoc = if ddoc.starts_with("_design/") { ddoc.to_owned() } else { format!("_design/{ddoc}") };
     let following = couch.followed_designs.of(collection);
     let _changing = following.changing.lock();
@@ -218,8 +226,12 @@ pub fn remove(couch: &Couch, collection: &Arc<Collection>, ddoc: &str, name: Opt
     Ok(found)
 }
 
-/// Drops the indexes of design documents that cannot hold one of these documents. CouchDB's can hold all.
-pub fn give_way(couch: &Couch, collection: &Arc<Collection>, docs: &[Doc<'_>]) -> Result<()> {
+/// Drops Mango indexes that cannot hold one of these documents. CouchDB's indexes can hold any document.
+pub(crate) fn drop_unfit_indexes(
+    couch: &Couch,
+    collection: &Arc<Collection>,
+    docs: &[Doc<'_>],
+) -> Result<()> {
     let following = couch.followed_designs.of(collection);
     let _changing = following.changing.lock();
     let schema = collection.schema();
@@ -231,13 +243,13 @@ pub fn give_way(couch: &Couch, collection: &Arc<Collection>, docs: &[Doc<'_>]) -
     let (left, gone): (Vec<Names>, Vec<Names>) =
         before.into_iter().partition(|names| !names.own || holds(names));
     for Names { ddoc, name, .. } in &gone {
-        tracing::warn!(ddoc, name, "an index gives way to a document with several arrays");
+        tracing::warn!(ddoc, name, "an index was dropped because it cannot hold a document");
     }
     Names::note(collection, &left)?;
     drop_unnamed(collection, &left, &gone)
 }
 
-/// An index that is to be there.
+/// An index that should exist.
 struct Wanted<'a> {
     ddoc: String,
     name: String,
@@ -248,8 +260,8 @@ struct Wanted<'a> {
 impl<'a> Wanted<'a> {
     fn of(request: &'a IndexRequest, collection: &Collection) -> Wanted<'a> {
         let partitioned = request.partitioned.unwrap_or_else(|| partition::is_partitioned(collection));
-        // Names that nobody gave are made of all that was asked, so that the same request has the same names, and two
-        // indexes of which one is named otherwise have design documents of their own.
+        // Generated names are a hash of the whole request. So the same request always gets the same names, and
+        // requests that differ in a given name get separate design documents.
         let hash = || {
             let mut asked = DocBuilder::new();
             asked.append("index", request.definition.as_doc()).append("partitioned", partitioned);
@@ -269,7 +281,7 @@ impl<'a> Wanted<'a> {
         names.ddoc == self.ddoc && names.name == self.name
     }
 
-    /// Sees to it that the store has such an index, and that it has these names. Says whether all was so already.
+    /// Ensures that the store has such an index under these names. Returns whether both existed already.
     fn ensure(&self, couch: &Couch, collection: &Arc<Collection>, names: &mut Vec<Names>) -> Result<bool> {
         if self.partitioned && !partition::is_partitioned(collection) {
             return Err(partition::cannot_be_partitioned());
@@ -277,7 +289,7 @@ impl<'a> Wanted<'a> {
         if let [only] = self.request.fields.parts()
             && only.path.as_str() == "_id"
         {
-            return Err(Error::bad_request("Documents are in the order of `_id` without an index"));
+            return Err(Error::bad_request("Sorting by `_id` needs no index"));
         }
         let mut key = DocBuilder::new();
         for part in self.request.fields.parts() {
@@ -287,6 +299,7 @@ impl<'a> Wanted<'a> {
         let partial = self.request.partial.as_ref().map(|selector| as_filter(selector.as_doc()));
 
         let schema = collection.schema();
+        // Reuse an existing index if it is equivalent, also one that a MongoDB client created.
         let same = schema.indexes.iter().find(|index| {
             let spec = &index.spec;
             let plain = !spec.unique && !spec.sparse && !spec.hidden && spec.expire_after_seconds.is_none();
@@ -296,6 +309,7 @@ impl<'a> Wanted<'a> {
                 && spec.collation.is_none()
                 && spec.to_doc().get_doc("partialFilterExpression").map(Doc::to_owned) == partial
         });
+        // The names may belong to an index with another definition; they then move to this one.
         let before = names.iter().position(|names| self.is_called(names));
         let (index, own) = match same {
             Some(index) => {
@@ -332,7 +346,7 @@ impl<'a> Wanted<'a> {
         Ok(false)
     }
 
-    /// The name of a new index of the store: the view's, if no other index has it.
+    /// Chooses the name of a new index in the store: the view's name unless another index has it.
     fn free_name(&self, taken: impl Fn(&str) -> bool) -> String {
         let qualified = format!("{}/{}", self.ddoc.trim_start_matches("_design/"), self.name);
         let numbered = (2..).map(|number| format!("{qualified} {number}"));
@@ -341,7 +355,7 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// Drops the indexes that were made for design documents and have lost their last name.
+/// Drops the indexes that were created for design documents and have lost their last name.
 fn drop_unnamed(collection: &Collection, left: &[Names], before: &[Names]) -> Result<()> {
     for gone in before.iter().filter(|before| before.own) {
         if !left.iter().any(|names| names.index == gone.index) {

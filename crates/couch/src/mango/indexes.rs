@@ -1,7 +1,7 @@
-//! Indexes for queries: the store's own, with the names that CouchDB gives them.
+//! Mango indexes: the store's indexes under the names that CouchDB gives them.
 //!
-//! CouchDB keeps an index as a view of a design document, so it has two names; [`Names`] remembers them. Indexes that
-//! MongoDB clients made have no design document.
+//! CouchDB stores an index as a view of a design document, so it has two names; [`Names`] records them. Indexes
+//! created by MongoDB clients have no design document.
 
 use super::names::Names;
 use super::request::IndexRequest;
@@ -15,35 +15,35 @@ use diwan_value::{Doc, DocBuf, Value, json};
 use serde_json::json;
 use std::collections::BTreeSet;
 
-/// What an index consists of.
+/// The fields and the selector of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Definition {
-    /// The fields, as documents over HTTP have them, and whether they descend.
-    pub fields: Vec<(String, bool)>,
-    /// The selector of the documents that have entries.
-    pub partial: Option<DocBuf>,
+pub(crate) struct Definition {
+    /// The fields, named as over HTTP, and whether each is descending.
+    pub(crate) fields: Vec<(String, bool)>,
+    /// The selector of the indexed documents.
+    pub(crate) partial: Option<DocBuf>,
 }
 
-/// An index as it is listed.
+/// An index as `GET _index` lists it.
 #[derive(Clone, Debug)]
-pub struct Listed {
-    /// The design document's id; `None` for one that a MongoDB client made.
-    pub ddoc: Option<String>,
+pub(crate) struct Listed {
+    /// The design document's id; `None` for an index created by a MongoDB client.
+    pub(crate) ddoc: Option<String>,
     /// The name in the design document.
-    pub name: String,
-    /// Whether it is for queries within partitions.
-    pub partitioned: bool,
-    /// What it consists of.
-    pub definition: Definition,
-    /// The store's name of it.
-    pub index: String,
-    /// Why a design document defines it and it is not there. Then it has no name in the store.
-    pub failure: Option<String>,
+    pub(crate) name: String,
+    /// Whether the index serves queries within partitions.
+    pub(crate) partitioned: bool,
+    /// The fields and the selector.
+    pub(crate) definition: Definition,
+    /// The index's name in the store.
+    pub(crate) index: String,
+    /// Why the index could not be built. Then it has no name in the store.
+    pub(crate) failure: Option<String>,
 }
 
 impl Listed {
-    /// The form in which it is shown.
-    pub fn to_json(&self) -> serde_json::Value {
+    /// The JSON form.
+    pub(crate) fn to_json(&self) -> serde_json::Value {
         let mut out = json!({
             "ddoc": self.ddoc,
             "name": self.name,
@@ -57,20 +57,20 @@ impl Listed {
         out
     }
 
-    /// Whether it is there, and each document that can match has all fields of the index.
-    pub fn is_usable(&self, required: &BTreeSet<String>) -> bool {
+    /// Whether the index exists and every document that can match has all of its fields.
+    pub(crate) fn is_usable(&self, required: &BTreeSet<String>) -> bool {
         let is_required = |field: &str| field == "_id" || field == "_rev" || required.contains(field);
         self.failure.is_none() && self.definition.fields.iter().all(|(field, _)| is_required(field))
     }
 
-    /// Whether it holds all of these fields.
-    pub fn has_all(&self, fields: &BTreeSet<String>) -> bool {
+    /// Whether the index contains all of these fields.
+    pub(crate) fn has_all(&self, fields: &BTreeSet<String>) -> bool {
         fields
             .iter()
             .all(|field| field == "_id" || self.definition.fields.iter().any(|(own, _)| own == field))
     }
 
-    /// Whether it is named so in a query.
+    /// Whether a query's `use_index` refers to this index.
     fn is_called(&self, ddoc: &str, name: Option<&str>) -> bool {
         match &self.ddoc {
             Some(own) => {
@@ -95,8 +95,8 @@ impl Definition {
         out
     }
 
-    /// Of an index that is asked for.
-    pub fn asked(request: &IndexRequest) -> Definition {
+    /// Returns the definition in a request.
+    pub(crate) fn asked(request: &IndexRequest) -> Definition {
         let fields = request.fields.parts().iter();
         let fields = fields.map(|part| (shown_name(part.path.as_str()), part.direction == Order::Descending));
         Definition { fields: fields.collect(), partial: request.partial.clone() }
@@ -115,27 +115,27 @@ impl Definition {
             }
         }
         let partial = spec.to_doc().get_doc("partialFilterExpression");
-        // A filter of MongoDB's is shown as it is: it is read by people.
+        // A filter written by a MongoDB client is shown unchanged.
         let partial = partial.map(|filter| filter.get_doc("$mango").unwrap_or(filter).to_owned());
         Some(Definition { fields, partial })
     }
 
-    /// The filter of its documents, for a query that insists on it.
-    pub fn partial_filter(&self) -> Result<Option<Filter>> {
+    /// Returns the filter of the indexed documents; a query that uses the index must imply it.
+    pub(crate) fn partial_filter(&self) -> Result<Option<Filter>> {
         let Some(partial) = &self.partial else { return Ok(None) };
         Ok(Some(Selector::parse(Value::Document(partial.as_doc()))?.stored()))
     }
 }
 
-/// A document as JSON of the server's own answers.
-pub fn as_json(doc: Doc<'_>) -> serde_json::Value {
+/// Converts a document to JSON for answers that the server composes.
+pub(super) fn as_json(doc: Doc<'_>) -> serde_json::Value {
     let mut text = Vec::new();
     json::write_document(&mut text, doc, json::Mode::Exchange);
     serde_json::from_slice(&text).unwrap_or_default()
 }
 
-/// A stored field's name over HTTP.
-pub fn shown_name(path: &str) -> String {
+/// Converts a stored field's name to its name over HTTP.
+pub(super) fn shown_name(path: &str) -> String {
     if json::is_metadata_member(path.split('.').next().unwrap_or_default()) {
         format!("${path}")
     } else {
@@ -143,8 +143,8 @@ pub fn shown_name(path: &str) -> String {
     }
 }
 
-/// The special index that all documents are in.
-pub fn special() -> serde_json::Value {
+/// The built-in index on `_id`.
+pub(crate) fn special() -> serde_json::Value {
     json!({
         "ddoc": null,
         "name": "_all_docs",
@@ -153,8 +153,8 @@ pub fn special() -> serde_json::Value {
     })
 }
 
-/// All indexes but the special one, in the order of their names; with them those that design documents define in vain.
-pub fn list(couch: &Couch, collection: &Collection) -> Vec<Listed> {
+/// Lists all indexes except the built-in one, sorted by name, including those that could not be built.
+pub(crate) fn list(couch: &Couch, collection: &Collection) -> Vec<Listed> {
     let schema = collection.schema();
     let names = Names::existing(collection);
     let mut all = couch.followed_designs.unmade(collection);
@@ -187,15 +187,15 @@ pub fn list(couch: &Couch, collection: &Collection) -> Vec<Listed> {
     all
 }
 
-/// Those that a query names so.
-pub fn called(couch: &Couch, collection: &Collection, ddoc: &str, name: Option<&str>) -> Vec<Listed> {
+/// Lists the indexes that a query's `use_index` refers to.
+pub(super) fn called(couch: &Couch, collection: &Collection, ddoc: &str, name: Option<&str>) -> Vec<Listed> {
     let mut all = list(couch, collection);
     all.retain(|listed| listed.is_called(ddoc, name));
     all
 }
 
-/// The fields that each document must have to match a selector.
-pub fn required_fields(selector: Doc<'_>) -> BTreeSet<String> {
+/// Returns the fields that every matching document must have.
+pub(super) fn required_fields(selector: Doc<'_>) -> BTreeSet<String> {
     required_under("", selector)
 }
 
@@ -217,7 +217,7 @@ fn required_under(prefix: &str, selector: Doc<'_>) -> BTreeSet<String> {
                 let common = branches(value).into_iter().reduce(|a, b| a.intersection(&b).cloned().collect());
                 all.extend(common.unwrap_or_default());
             }
-            // The field of a renamed member begins with a dollar too.
+            // `$_name` is a renamed field and not an operator.
             (name, _) if name.starts_with('$') && !name.starts_with("$_") => {}
             (_, Value::Document(inner)) => {
                 let is_operator = inner
@@ -244,7 +244,7 @@ mod tests {
     use diwan_value::json::Limits;
 
     #[test]
-    fn selectors_require_fields() {
+    fn required_fields_follow_the_operators() {
         for (text, expected) in [
             (r#"{"a":1,"b":{"c":{"$gt":1}}}"#, vec!["a", "b.c"]),
             (r#"{"$and":[{"a":1},{"b":{"$exists":false}}]}"#, vec!["a"]),

@@ -1,30 +1,30 @@
-//! Which of the store's indexes stand for which views of design documents.
+//! Which of the store's indexes represent which views of design documents.
 
 use crate::error::Result;
 use diwan_store::Collection;
 use diwan_value::{ArrayBuilder, Value, doc};
 
-/// The setting that holds the names.
+/// The collection setting that holds the names.
 const SETTING: &str = "mango_indexes";
 
-/// A remembered pair of names. Two such pairs may stand for one index of the store.
+/// The names of an index. Several of these may refer to one index of the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Names {
+pub(super) struct Names {
     /// The design document's id.
-    pub ddoc: String,
+    pub(crate) ddoc: String,
     /// The view's name.
-    pub name: String,
-    /// The store's name of the index.
-    pub index: String,
-    /// Whether it is for queries within partitions.
-    pub partitioned: bool,
-    /// The store's index was made for these names, or others like them: it goes with the last of them.
-    pub own: bool,
+    pub(crate) name: String,
+    /// The index's name in the store.
+    pub(crate) index: String,
+    /// Whether the index serves queries within partitions.
+    pub(crate) partitioned: bool,
+    /// The index was created for design documents, so it is dropped with its last name.
+    pub(crate) own: bool,
 }
 
 impl Names {
-    /// All names as they were noted, also of indexes that a MongoDB client has dropped since.
-    pub fn noted(collection: &Collection) -> Vec<Names> {
+    /// Returns the recorded names, including those of indexes that a MongoDB client has dropped since.
+    pub(super) fn noted(collection: &Collection) -> Vec<Names> {
         let Some(setting) = collection.setting(SETTING) else { return Vec::new() };
         let Value::Array(list) = setting.as_value() else { return Vec::new() };
         list.iter()
@@ -41,16 +41,16 @@ impl Names {
             .collect()
     }
 
-    /// The names of indexes that are there.
-    pub fn existing(collection: &Collection) -> Vec<Names> {
+    /// Returns the recorded names of existing indexes.
+    pub(super) fn existing(collection: &Collection) -> Vec<Names> {
         let schema = collection.schema();
         let mut names = Names::noted(collection);
         names.retain(|names| schema.indexes.iter().any(|index| index.spec.name == names.index));
         names
     }
 
-    /// Notes these in place of all others.
-    pub fn note(collection: &Collection, names: &[Names]) -> Result<()> {
+    /// Replaces the recorded names.
+    pub(super) fn note(collection: &Collection, names: &[Names]) -> Result<()> {
         let mut list = ArrayBuilder::new();
         for names in names {
             list.push(doc! {

@@ -1,10 +1,10 @@
-//! Selectors as CouchDB keeps and shows them: every condition with its operator, fields with their whole paths, several
-//! conditions in a list, negations as far down as they go.
+//! Selectors in CouchDB's normal form: every condition has an explicit operator, fields are full paths, several
+//! conditions form a list, and negations are pushed down as far as possible.
 
 use diwan_value::{ArrayBuilder, Doc, DocBuf, DocBuilder, Value, doc};
 
-/// The selector in that form. It asks for the same.
-pub fn normalized(selector: Doc<'_>) -> DocBuf {
+/// Returns the equivalent selector in normal form.
+pub(super) fn normalized(selector: Doc<'_>) -> DocBuf {
     if selector.is_empty() {
         DocBuf::new()
     } else {
@@ -12,17 +12,17 @@ pub fn normalized(selector: Doc<'_>) -> DocBuf {
     }
 }
 
-/// Where in a selector a condition stands.
+/// The position of a condition in a selector.
 #[derive(Clone, Copy)]
 struct Place<'p> {
-    /// The fields above it.
+    /// The path of the enclosing fields.
     path: &'p str,
-    /// It is asked of an array's elements or an object's keys, where negations stay where they are.
+    /// Inside `$elemMatch` and the like, negations are not pushed down.
     inner: bool,
 }
 
 impl Place<'_> {
-    /// What is asked of the value here; with `negated`, that it be not so.
+    /// Normalizes the conditions on the value at this position, negated if `negated`.
     fn asked(self, value: Value<'_>, negated: bool) -> DocBuf {
         match value {
             Value::Document(doc) if !doc.is_empty() => self.members(doc, negated),
@@ -42,7 +42,7 @@ impl Place<'_> {
     }
 
     fn member(self, name: &str, value: Value<'_>, negated: bool) -> DocBuf {
-        // The field of a renamed member begins with a dollar too.
+        // `$_name` is a renamed field and not an operator.
         if !name.starts_with('$') || name.starts_with("$_") {
             let path = match self.path {
                 "" => name.to_owned(),
@@ -73,7 +73,7 @@ impl Place<'_> {
         }
     }
 
-    /// An operator that asks something of the value itself.
+    /// Normalizes an operator on the value itself.
     fn operator(self, name: &str, value: Value<'_>, negated: bool) -> DocBuf {
         let opposite = match (name, value) {
             _ if !negated => return self.condition(name, value),
@@ -121,7 +121,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn selectors_are_normalized_as_couchdb_does() {
+    fn normalized_selectors_match_couchdb() {
         for (text, expected) in [
             ("{}", json!({})),
             (r#"{"a":1}"#, json!({"a": {"$eq": 1}})),

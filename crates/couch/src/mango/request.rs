@@ -1,4 +1,4 @@
-//! The bodies of queries and of requests for indexes, with CouchDB's words for what is wrong with them.
+//! Parses the bodies of queries and of index requests. The error texts are CouchDB's.
 
 use super::bookmark;
 use super::normalize::normalized;
@@ -12,9 +12,9 @@ use diwan_store::ops::Position;
 use diwan_value::json::{self, Limits, Mode};
 use diwan_value::{Doc, DocBuf, Value, doc};
 
-/// How many documents a query answers with if it does not say.
-pub const DEFAULT_LIMIT: u64 = 25;
-/// How much of a value an error shows.
+/// The default limit of a query.
+const DEFAULT_LIMIT: u64 = 25;
+/// How many bytes of a value an error message shows.
 const SHOWN: usize = 200;
 
 /// The members that a query may have.
@@ -37,54 +37,54 @@ const FIND_MEMBERS: [&str; 16] = [
     "w",
 ];
 
-/// A query.
-pub struct FindRequest {
+/// A parsed query.
+pub(super) struct FindRequest {
     /// The whole body.
-    pub body: DocBuf,
+    pub(crate) body: DocBuf,
     /// The selector.
-    pub selector: Selector,
-    /// A design document's name (without `_design/`) and perhaps an index in it.
-    pub use_index: Option<(String, Option<String>)>,
-    /// The bookmark as it was given.
-    pub bookmark_text: Option<String>,
-    /// Where the page before ended.
-    pub bookmark: Option<Position>,
-    /// How many documents come at most.
-    pub limit: u64,
-    /// How many are passed over.
-    pub skip: u64,
-    /// The order.
-    pub sort: Option<Sort>,
-    /// What is shown of each document.
-    pub fields: Option<Fields>,
-    /// The partition that it is restricted to.
-    pub partition: Option<String>,
-    /// Whether documents tell of their conflicts.
-    pub conflicts: bool,
-    /// Whether the answer tells what it took.
-    pub execution_stats: bool,
-    /// Whether another index than the one asked for will do.
-    pub allow_fallback: bool,
+    pub(crate) selector: Selector,
+    /// The design document's name without `_design/`, and optionally an index in it.
+    pub(crate) use_index: Option<(String, Option<String>)>,
+    /// The bookmark as given.
+    pub(crate) bookmark_text: Option<String>,
+    /// The position where the previous page ended.
+    pub(crate) bookmark: Option<Position>,
+    /// The largest number of documents to return.
+    pub(crate) limit: u64,
+    /// The number of documents to skip.
+    pub(crate) skip: u64,
+    /// The sort order.
+    pub(crate) sort: Option<Sort>,
+    /// The fields to return of each document; `None` for all.
+    pub(crate) fields: Option<Fields>,
+    /// The partition that the query is restricted to.
+    pub(crate) partition: Option<String>,
+    /// Whether documents are returned with their `_conflicts`.
+    pub(crate) conflicts: bool,
+    /// Whether the answer contains statistics.
+    pub(crate) execution_stats: bool,
+    /// Whether another index may be used if `use_index` cannot be.
+    pub(crate) allow_fallback: bool,
 }
 
-/// An index to be made.
-pub struct IndexRequest {
-    /// The member `index`.
-    pub definition: DocBuf,
+/// A parsed request for an index.
+pub(crate) struct IndexRequest {
+    /// The `index` member.
+    pub(crate) definition: DocBuf,
     /// The fields, as a sort.
-    pub fields: Sort,
-    /// Which documents have entries: a normalized selector.
-    pub partial: Option<DocBuf>,
-    /// The design document's id, if it was given.
-    pub ddoc: Option<String>,
-    /// The name, if it was given.
-    pub name: Option<String>,
-    /// Whether it is for queries within partitions.
-    pub partitioned: Option<bool>,
+    pub(crate) fields: Sort,
+    /// The selector of the indexed documents, in normal form.
+    pub(crate) partial: Option<DocBuf>,
+    /// The design document's id, if given.
+    pub(crate) ddoc: Option<String>,
+    /// The index's name, if given.
+    pub(crate) name: Option<String>,
+    /// Whether the index serves queries within partitions.
+    pub(crate) partitioned: Option<bool>,
 }
 
-/// The body of a request as a document.
-pub fn read_body(request: &mut Request) -> Result<DocBuf> {
+/// Reads a request's body as a document.
+pub(crate) fn read_body(request: &mut Request) -> Result<DocBuf> {
     request.require_json()?;
     let bytes = request.read_body()?;
     begins_as_object(&bytes)?;
@@ -92,14 +92,14 @@ pub fn read_body(request: &mut Request) -> Result<DocBuf> {
         .map_err(|error| Error::invalid_json(error.position, error.message))
 }
 
-/// The selector of a body.
-pub fn selector_of(body: Doc<'_>) -> Result<Value<'_>> {
+/// Returns the selector of a body.
+pub(super) fn selector_of(body: Doc<'_>) -> Result<Value<'_>> {
     body.get("selector").ok_or_else(|| missing("selector"))
 }
 
 impl FindRequest {
-    /// Reads a query. `within` is the partition of the request's path.
-    pub fn read(body: DocBuf, within: Option<String>) -> Result<FindRequest> {
+    /// Parses a query. `within` is the partition in the path.
+    pub(super) fn read(body: DocBuf, within: Option<String>) -> Result<FindRequest> {
         let doc = body.as_doc();
         let selector = Selector::parse(selector_of(doc)?)?;
         let partition = match (doc.get("partition"), within) {
@@ -113,6 +113,7 @@ impl FindRequest {
             }
             (Some(_), _) => return Err(Error::illegal_partition("Partition must be a string")),
         };
+        // Members without an effect here are validated nevertheless, as in CouchDB.
         positive(doc, "r")?;
         for name in ["update", "stable"] {
             flag(doc, name, false)?;
@@ -154,8 +155,8 @@ impl FindRequest {
 }
 
 impl IndexRequest {
-    /// Reads a request for an index.
-    pub fn read(body: Doc<'_>) -> Result<IndexRequest> {
+    /// Parses a request for an index.
+    pub(crate) fn read(body: Doc<'_>) -> Result<IndexRequest> {
         let index = body.get("index").ok_or_else(|| missing("index"))?;
         let kind = match body.get("type") {
             None => "json",
@@ -179,7 +180,7 @@ impl IndexRequest {
         only(body, &["index", "type", "name", "ddoc", "w", "partitioned"])?;
         match kind {
             "json" => {}
-            // There is no service for full text here, which is CouchDB's answer where none runs.
+            // Diwan has no full-text search; this is CouchDB's answer when its search service is not running.
             "text" | "nouveau" => {
                 return Err(Error::new(503, "required index service unavailable", kind.to_owned()));
             }
@@ -201,7 +202,7 @@ impl IndexRequest {
                     return Err(Error::new(
                         400,
                         "invalid_index",
-                        "A partial_filter_selector can only ask for fields that documents contain.",
+                        "A partial_filter_selector can only refer to fields of the documents.",
                     ));
                 }
                 selector.as_doc().map(normalized)
@@ -217,8 +218,8 @@ impl IndexRequest {
     }
 }
 
-/// The design documents that a bulk delete names.
-pub fn bulk_delete_names(body: Doc<'_>) -> Result<Vec<String>> {
+/// Parses the design document names in a bulk delete.
+pub(crate) fn bulk_delete_names(body: Doc<'_>) -> Result<Vec<String>> {
     let docids = body.get("docids").ok_or_else(|| missing("docids"))?;
     positive(body, "w")?;
     only(body, &["docids", "w"])?;
@@ -233,7 +234,7 @@ fn missing(name: &str) -> Error {
     Error::new(400, "missing_required_key", format!("Missing required key: {name}"))
 }
 
-/// An error that shows a value.
+/// Builds an error that quotes a value.
 fn about(error: &'static str, before: &str, value: Value<'_>, after: &str) -> Error {
     let mut text = Vec::new();
     json::write_value(&mut text, value, Mode::Exchange);
@@ -284,7 +285,7 @@ fn positive(doc: Doc<'_>, name: &str) -> Result<()> {
     }
 }
 
-/// `ddoc`, `ddoc/name`, `[ddoc]` or `[ddoc, name]`, with or without `_design/`.
+/// Parses `ddoc`, `ddoc/name`, `[ddoc]` or `[ddoc, name]`, with or without `_design/`.
 fn use_index(value: Option<Value<'_>>) -> Result<Option<(String, Option<String>)>> {
     let Some(value) = value else { return Ok(None) };
     let refuse = || about("invalid_index_name", "Invalid index name: ", value, "");
@@ -309,8 +310,8 @@ fn use_index(value: Option<Value<'_>>) -> Result<Option<(String, Option<String>)
     }
 }
 
-/// A filter as the store's commands take it, for a selector.
-pub fn as_filter(selector: Doc<'_>) -> DocBuf {
+/// Wraps a selector as a filter of the store's commands.
+pub(super) fn as_filter(selector: Doc<'_>) -> DocBuf {
     doc! { "$mango": selector }
 }
 
@@ -323,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn queries_are_read() {
+    fn find_request_is_parsed() {
         let query = find(
             r#"{"selector":{"a":1},"limit":3,"skip":1,"sort":["a"],"fields":["a"],"use_index":"_design/d/n","update":true}"#,
         )
@@ -337,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_in_couchdbs_words() {
+    fn malformed_queries_are_refused_with_couchdbs_errors() {
         for (text, error, reason) in [
             ("{}", "missing_required_key", "Missing required key: selector"),
             (r#"{"selector":7}"#, "invalid_selector_json", "Selector must be a JSON object, not: 7"),
@@ -372,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn indexes_are_read() {
+    fn index_request_is_parsed() {
         let read = |text: &str| {
             let body = json::parse_document(text.as_bytes(), Limits::default()).unwrap();
             IndexRequest::read(body.as_doc())

@@ -1,4 +1,4 @@
-//! Selectors and lists of fields, asked of documents as HTTP shows them.
+//! Selectors and lists of fields, applied to documents as HTTP shows them.
 
 use crate::document::{self, Output, Show};
 use crate::error::{Error, Result};
@@ -11,12 +11,12 @@ use diwan_value::json::{self, Limits, Mode};
 use diwan_value::{ArrayBuilder, Doc, DocBuf, DocBuilder, Value};
 use std::sync::Arc;
 
-/// What queries take for documents are never design documents.
+/// The prefix of design documents, which queries exclude.
 const DESIGN: &str = "_design/";
 
-/// A selector.
+/// A parsed selector.
 #[derive(Clone)]
-pub struct Selector {
+pub(crate) struct Selector {
     parsed: mango::Selector,
 }
 
@@ -28,30 +28,30 @@ impl From<mango::Error> for Error {
 
 impl Selector {
     /// Parses a selector.
-    pub fn parse(selector: Value<'_>) -> Result<Selector> {
+    pub(crate) fn parse(selector: Value<'_>) -> Result<Selector> {
         Ok(Selector { parsed: mango::Selector::parse_value(selector)? })
     }
 
-    /// The same of JSON.
-    pub fn read(selector: &serde_json::Value) -> Result<Selector> {
+    /// Parses a selector from JSON.
+    pub(crate) fn read(selector: &serde_json::Value) -> Result<Selector> {
         let text = selector.to_string();
         let value = json::parse_value(text.as_bytes(), Limits::default())
             .map_err(|error| Error::bad_request(error.to_string()))?;
         Selector::parse(value.as_value())
     }
 
-    /// What of it stored documents can be asked.
-    pub fn stored(&self) -> Filter {
+    /// The part of the selector that can be evaluated on stored documents.
+    pub(crate) fn stored(&self) -> Filter {
         self.parsed.stored()
     }
 
-    /// Whether it asks for more than stored documents have.
-    pub fn names_metadata(&self) -> bool {
+    /// Whether the selector refers to metadata that stored documents do not contain.
+    pub(crate) fn names_metadata(&self) -> bool {
         self.parsed.names_metadata()
     }
 
-    /// Whether a document matches. What it conflicts with is asked for only where there may be something.
-    pub fn matches_document(
+    /// Whether a document matches. `conflicts` is only called if the document has branches.
+    pub(crate) fn matches_document(
         &self,
         found: &RevisedDocument,
         conflicts: impl FnOnce() -> Result<Vec<String>>,
@@ -64,27 +64,27 @@ impl Selector {
     }
 }
 
-/// The revisions that a document's winner conflicts with.
-pub fn conflicts_of(view: &ReadView, id: &[u8]) -> Result<Vec<String>> {
+/// Returns the revisions in conflict with the winner.
+pub(crate) fn conflicts_of(view: &ReadView, id: &[u8]) -> Result<Vec<String>> {
     let tree = view.tree(id)?;
     Ok(tree.iter().flat_map(|tree| tree.conflicts()).map(|revision| revision.to_string()).collect())
 }
 
-/// A filter that leaves design documents out.
-pub fn no_design_documents() -> Result<Filter> {
+/// A filter that excludes design documents.
+pub(super) fn no_design_documents() -> Result<Filter> {
     let begins = diwan_value::doc! { "$beginsWith": DESIGN };
     let selector = diwan_value::doc! { "_id": diwan_value::doc! { "$not": begins } };
     Ok(mango::Selector::parse(selector.as_doc())?.stored())
 }
 
 /// A filter for the documents of a partition.
-pub fn in_partition(partition: &str) -> Result<Filter> {
+pub(super) fn in_partition(partition: &str) -> Result<Filter> {
     let begins = diwan_value::doc! { "$beginsWith": format!("{partition}:") };
     let selector = diwan_value::doc! { "_id": begins };
     Ok(mango::Selector::parse(selector.as_doc())?.stored())
 }
 
-/// The document with what is known of it beside its fields, under the names that selectors and lists of fields look for.
+/// Adds the metadata to the document, under the names that selectors and lists of fields use.
 fn with_metadata(found: &RevisedDocument, conflicts: &[String]) -> DocBuf {
     let mut out = DocBuilder::new();
     out.append_all(found.doc.as_doc());
@@ -115,38 +115,38 @@ fn with_metadata(found: &RevisedDocument, conflicts: &[String]) -> DocBuf {
     out.finish()
 }
 
-/// Which fields of documents are shown.
+/// The fields of documents to return.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fields {
+pub(crate) struct Fields {
     parsed: mango::Fields,
 }
 
 impl Fields {
-    /// Parses a list of fields; `None` if whole documents are wanted.
-    pub fn parse(fields: Value<'_>) -> Result<Option<Fields>> {
+    /// Parses a list of fields; `None` means whole documents.
+    pub(crate) fn parse(fields: Value<'_>) -> Result<Option<Fields>> {
         Ok(mango::Fields::parse(fields)?.map(|parsed| Fields { parsed }))
     }
 
-    /// The same of JSON.
-    pub fn read(fields: &serde_json::Value) -> Result<Option<Arc<Fields>>> {
+    /// Parses a list of fields from JSON.
+    pub(crate) fn read(fields: &serde_json::Value) -> Result<Option<Arc<Fields>>> {
         let text = fields.to_string();
         let value = json::parse_value(text.as_bytes(), Limits::default())
             .map_err(|error| Error::bad_request(error.to_string()))?;
         Ok(Fields::parse(value.as_value())?.map(Arc::new))
     }
 
-    /// Whether they are all among those that the store holds.
-    pub fn are_stored(&self) -> bool {
+    /// Whether stored documents contain all of the fields.
+    pub(crate) fn are_stored(&self) -> bool {
         !self.parsed.names_metadata()
     }
 
     /// Appends these fields of a stored document.
-    pub fn write_stored(&self, out: &mut Vec<u8>, doc: Doc<'_>) {
+    pub(crate) fn write_stored(&self, out: &mut Vec<u8>, doc: Doc<'_>) {
         write_projected(out, self.parsed.project(doc).as_doc());
     }
 
-    /// Appends these fields of a document.
-    pub fn write(
+    /// Appends these fields of a document, including metadata.
+    pub(crate) fn write(
         &self,
         out: &mut Vec<u8>,
         view: &ReadView,
@@ -166,7 +166,7 @@ impl Fields {
     }
 }
 
-/// Appends a document of chosen fields, with the names that they have over HTTP.
+/// Appends a projected document with the field names of HTTP.
 fn write_projected(out: &mut Vec<u8>, doc: Doc<'_>) {
     out.push(b'{');
     for (at, element) in doc.iter().enumerate() {
@@ -191,8 +191,8 @@ fn write_projected(out: &mut Vec<u8>, doc: Doc<'_>) {
     out.push(b'}');
 }
 
-/// Appends a document as queries answer it.
-pub fn write_found(
+/// Appends a document of a query's answer.
+pub(super) fn write_found(
     out: &mut impl Output,
     view: &ReadView,
     found: &RevisedDocument,
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_is_seen_by_selectors_and_fields() {
+    fn selectors_and_fields_can_use_metadata() {
         let live = found(doc! { "_id": "a", "n": 1, "__v": 0 }, false);
         let gone = found(doc! { "_id": "a" }, true);
         let selector = |json: serde_json::Value| Selector::read(&json).unwrap();
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn design_documents_and_partitions_are_told_by_their_ids() {
+    fn id_filters_match_design_documents_and_partitions() {
         let filter = no_design_documents().unwrap();
         let one = |id: Value<'_>| doc! { "_id": id };
         assert!(!filter.matches(one(Value::String("_design/x")).as_doc()).unwrap());

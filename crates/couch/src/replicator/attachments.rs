@@ -1,5 +1,5 @@
-//! Documents with large attachments: sent as `multipart/related`, each attachment read from the source while it is
-//! written to the target, so that none is ever held.
+//! Copies documents with large attachments as `multipart/related`. Each attachment is read from the source while it
+//! is written to the target, so none is held in memory.
 
 use super::failure::Failure;
 use super::members::Members;
@@ -13,42 +13,42 @@ use std::collections::VecDeque;
 use std::io::{self, Cursor, Read};
 use std::sync::Arc;
 
-/// What ends the parts of a body. Lengths are stated, so it may occur in them.
+/// The boundary between the parts. Lengths are stated, so the text may also occur in the parts.
 const BOUNDARY: &str = "3b6c1f0e7a944d58b2d0c5e8f1a7d263";
 
-/// How a write ended.
-pub enum Sent {
-    /// The target has it.
+/// The outcome of a copy.
+pub(super) enum Sent {
+    /// The target has stored the revision.
     Written,
-    /// The target does not take it.
+    /// The target refused the revision.
     Refused(Refused),
-    /// The source did not find it.
+    /// The source does not have the revision.
     Gone,
-    /// One of its attachments cannot be asked for by itself: no path leads to the empty name.
+    /// An attachment has the empty name, so no path can fetch it separately.
     Unnamed,
 }
 
-/// The list of attachments in a document's text, if there are any.
-pub fn list(text: &[u8]) -> Option<Map<String, Value>> {
+/// Returns the `_attachments` member of a document's text, unless it is empty.
+pub(super) fn list(text: &[u8]) -> Option<Map<String, Value>> {
     memchr::memmem::find(text, b"\"_attachments\"")?;
     let list = Members::parse(text).ok()?.value("_attachments")?;
     list.as_object().filter(|list| !list.is_empty()).cloned()
 }
 
-/// Whether the source keeps one of them compressed: within a document it would come without that, and the target would
-/// compress it anew, perhaps to other bytes of another digest.
-pub fn has_packed(list: &Map<String, Value>) -> bool {
+/// Whether the source stores an attachment compressed. If it were fetched within the document, it would be
+/// decompressed; the target would compress it again, possibly to different bytes with another digest.
+pub(super) fn has_packed(list: &Map<String, Value>) -> bool {
     list.values().any(|entry| entry.get("encoding").is_some())
 }
 
-/// How many bytes the attachments have.
-pub fn total(list: &Map<String, Value>) -> u64 {
+/// The sum of the attachments' lengths.
+pub(super) fn total(list: &Map<String, Value>) -> u64 {
     list.values().map(|entry| entry.get("length").and_then(Value::as_u64).unwrap_or(u64::MAX / 1024)).sum()
 }
 
-/// Copies one revision with its attachments, `encoded` as the source keeps them if the target understands that. Those
-/// that the target has by a revision in `ancestors` are not sent.
-pub fn copy(
+/// Copies one revision with its attachments, compressed as at the source if `encoded`. Attachments that the target
+/// has in one of the revisions `ancestors` are sent as stubs.
+pub(super) fn copy(
     source: &Arc<Database>,
     target: &Database,
     id: &str,
@@ -72,15 +72,15 @@ pub fn copy(
     let mut attempt = Attempt { known, encoded };
     loop {
         match attempt.put(source, target, id, rev, &document) {
-            // The target lacks what an ancestor of this revision had: all are sent.
+            // The target lacks an attachment of the ancestor: send all of them.
             Ok(Sent::Refused(refused)) if refused.error == "missing_stub" && attempt.known.is_some() => {
                 attempt.known = None;
             }
-            // It lacks what it said it has: it may have changed between two requests.
+            // The target lacks what it just claimed to have; it may have changed between two requests.
             Ok(Sent::Refused(Refused { error, reason, .. })) if error == "missing_stub" => {
                 return Err(Failure::passing(error, format!("PUT {}{path}: {reason}", target.uri())));
             }
-            // The source does not give the compressed form that it has: the plain one is sent.
+            // The source cannot deliver the compressed form: send the plain one.
             Err(failure) if failure.error == "attachment_read_failed" && attempt.encoded => {
                 attempt.encoded = false
             }
@@ -89,7 +89,7 @@ pub fn copy(
     }
 }
 
-/// The generation of the newest revision that is known to the target and lies on this one's way.
+/// Returns the generation of the newest of `ancestors` that this revision descends from.
 fn newest_ancestor(document: &Members, ancestors: &[String]) -> Option<u64> {
     let revisions = document.value("_revisions")?;
     let start = revisions.get("start")?.as_u64()?;
@@ -105,8 +105,11 @@ fn newest_ancestor(document: &Members, ancestors: &[String]) -> Option<u64> {
         .max()
 }
 
+/// How one attempt sends the document.
 struct Attempt {
+    /// Attachments up to this generation are sent as stubs.
     known: Option<u64>,
+    /// Whether compressed attachments are sent compressed.
     encoded: bool,
 }
 
@@ -173,9 +176,10 @@ impl Attempt {
             }
             head.push_str("\r\n");
             length += head.len() as u64 + bytes;
-            files.push_back(Part::Text(head.into_bytes()));
+            // The total length must be known in advance, so headers are formatted now and bytes fetched later.
+            files.push_back(RelatedPart::Text(head.into_bytes()));
             let path = format!("{}/{}?rev={}", doc_path(id), escape(name), escape(rev));
-            files.push_back(Part::File { path, length: bytes, gzip });
+            files.push_back(RelatedPart::File { path, length: bytes, gzip });
             sent.set(name, &Value::Object(entry));
         }
         let mut document = document.clone();
@@ -184,9 +188,9 @@ impl Attempt {
         first.extend_from_slice(&document.to_text());
         let last = format!("\r\n--{BOUNDARY}--").into_bytes();
         length += (first.len() + last.len()) as u64;
-        related.parts.push_back(Part::Text(first));
+        related.parts.push_back(RelatedPart::Text(first));
         related.parts.append(&mut files);
-        related.parts.push_back(Part::Text(last));
+        related.parts.push_back(RelatedPart::Text(last));
         let payload = Payload::Stream {
             content_type: format!("multipart/related; boundary=\"{BOUNDARY}\""),
             length,
@@ -203,7 +207,7 @@ impl Attempt {
                 let status = answer.status;
                 let (error, reason) = answer.describe();
                 let error = match status {
-                    // Some other time there is room: the checkpoint must not pass the document.
+                    // There may be room later, so the checkpoint must not pass this document.
                     507 => return Err(Failure::new(NO_STORAGE, reason)),
                     405 => "method_not_allowed".to_owned(),
                     409 => "conflict".to_owned(),
@@ -213,8 +217,8 @@ impl Attempt {
                 };
                 refused(error, reason)
             }
-            // A function of the target's design documents may say so of one document; who may not read the database
-            // either is told so of all.
+            // A validation function of the target may refuse a single document like this. If the credentials are
+            // wrong, the request for the database's information fails too.
             Err(failure) if failure.error == "unauthorized" => {
                 target.info()?;
                 refused(failure.error, failure.reason)
@@ -224,14 +228,14 @@ impl Attempt {
     }
 }
 
-/// A body of several parts, each opened when it is its turn.
+/// A multipart body whose parts are opened one after the other.
 struct Related {
-    parts: VecDeque<Part>,
+    parts: VecDeque<RelatedPart>,
     current: Box<dyn Read + Send>,
     source: Arc<Database>,
 }
 
-enum Part {
+enum RelatedPart {
     Text(Vec<u8>),
     File { path: String, length: u64, gzip: bool },
 }
@@ -245,8 +249,8 @@ impl Read for Related {
             }
             match self.parts.pop_front() {
                 None => return Ok(0),
-                Some(Part::Text(text)) => self.current = Box::new(Cursor::new(text)),
-                Some(Part::File { path, length, gzip }) => {
+                Some(RelatedPart::Text(text)) => self.current = Box::new(Cursor::new(text)),
+                Some(RelatedPart::File { path, length, gzip }) => {
                     self.current = Box::new(open(&self.source, path, length, gzip)?)
                 }
             }
@@ -262,12 +266,15 @@ fn open(source: &Database, path: String, length: u64, gzip: bool) -> io::Result<
     let answer = source.demand(call).map_err(io::Error::other)?;
     let packed = answer.headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding == "gzip");
     if packed != gzip {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "the attachment came in another encoding"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "the attachment has another encoding than requested",
+        ));
     }
     Ok(Exact { reader: answer.body, left: length })
 }
 
-/// A body that must have exactly the length that was promised.
+/// Fails unless the body has exactly the stated length.
 struct Exact {
     reader: Box<dyn Read + Send>,
     left: u64,
@@ -291,7 +298,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ancestors_must_lie_on_the_way() {
+    fn newest_ancestor_ignores_other_branches() {
         let document = Members::parse(br#"{"_revisions":{"start":3,"ids":["c","b","a"]}}"#).unwrap();
         let newest = |revs: &[&str]| {
             newest_ancestor(&document, &revs.iter().map(|rev| (*rev).to_owned()).collect::<Vec<_>>())
@@ -302,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_are_held_to() {
+    fn exact_refuses_other_lengths_and_total_sums_them() {
         let read = |text: &'static [u8], left| {
             let mut out = Vec::new();
             Exact { reader: Box::new(text), left }.read_to_end(&mut out).map(|_| out)

@@ -1,4 +1,4 @@
-//! Reads what changed at the source: all there is, or for ever.
+//! Reads the source's changes feed, once or continuously.
 
 use super::checkpoint::is_other_instance;
 use super::failure::Failure;
@@ -9,30 +9,31 @@ use serde_json::{Map, Value, json};
 use std::io::{BufRead, BufReader, Read};
 use std::time::Duration;
 
-/// How often a feed that has nothing to tell must show that it lives, of the silence that is borne.
+/// How many heartbeats are requested within the allowed silence.
 const BEATS: u128 = 3;
 /// The longest line of a feed.
 const LINE: u64 = 64 << 20;
-/// How many rows are handed on together at most.
+/// The largest number of rows that are passed on together.
 const TOGETHER: usize = 1024;
 
 /// A changed document.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Row {
+pub(super) struct Row {
     /// The source's sequence.
-    pub seq: Value,
-    /// The document.
-    pub id: String,
-    /// Its leaf revisions, or the winning one.
-    pub revs: Vec<String>,
+    pub(crate) seq: Value,
+    /// The document's id.
+    pub(crate) id: String,
+    /// All leaf revisions, or only the winner.
+    pub(crate) revs: Vec<String>,
 }
 
-/// Where the rows go that are there at the same time. `false` when no more are wanted.
-pub type Push<'a> = &'a mut dyn FnMut(Vec<Row>) -> bool;
+/// Receives rows that are available together; returns false if no more are wanted.
+type Push<'a> = &'a mut dyn FnMut(Vec<Row>) -> bool;
 
-/// Reads the changes after `since`: the last sequence, when there are no more. A continuous feed has no end but failure.
-/// That the source is another `instance` when it is asked again is one: sequences of the one mean nothing in the other.
-pub fn read(
+/// Reads the changes after `since` and returns the last sequence. A continuous feed only ends with a failure. Before
+/// each repeated request the source must still be the same `instance`, because the sequences of another one mean
+/// something else.
+pub(super) fn read(
     source: &Database,
     spec: &Spec,
     since: Value,
@@ -49,7 +50,7 @@ pub fn read(
             let reason = "instance_start_time on source database has changed since last checkpoint.";
             return Err(Failure::passing("checkpoint_commit_failure", reason));
         }
-        // Each piece of progress makes the patience new.
+        // Any progress resets the number of retries.
         let before = since.clone();
         let result = source.patiently(|| {
             let before = since.clone();
@@ -64,13 +65,13 @@ pub fn read(
             _ => {}
         }
         if spec.continuous && since == before {
-            // A feed that ended without a word is asked for again, but not in a spin.
+            // The peer ended the feed without a row. Pause before requesting it again.
             source.pause()?;
         }
     }
 }
 
-/// One request: the last sequence if it came to its end.
+/// Makes one request; returns the last sequence if the feed was complete.
 fn read_once(
     source: &Database,
     spec: &Spec,
@@ -81,7 +82,7 @@ fn read_once(
     if spec.continuous { follow(source, answer, since, push) } else { list(source, answer, since, push) }
 }
 
-/// The request for the changes after `since`.
+/// Builds the request for the changes after `since`.
 fn call(spec: &Spec, since: &Value) -> Call {
     let style = if spec.winning_revs_only { "main_only" } else { "all_docs" };
     let feed = if spec.continuous { "continuous" } else { "normal" };
@@ -102,17 +103,17 @@ fn call(spec: &Spec, since: &Value) -> Call {
             Call::get(path)
         }
     };
-    // Compressed, a line might wait for the next.
+    // Compression would delay the lines of a continuous feed.
     call.gzip = !spec.continuous;
     call
 }
 
-/// A changed document's id, and the document unless it was deleted.
-pub type Written = (String, Option<Map<String, Value>>);
+/// A changed document's id, and its body unless it was deleted.
+pub(super) type Written = (String, Option<Map<String, Value>>);
 
-/// Reads whole documents as they change, until the feed breaks off, `take` returns false, or the job ends. `take` is
-/// called without a document from time to time while nothing changes.
-pub fn follow_documents(
+/// Reads documents as they change, until the feed ends, `take` returns false, or the job is stopped. While nothing
+/// changes, each heartbeat calls `take` with `None`.
+pub(super) fn follow_documents(
     source: &Database,
     since: &mut Value,
     beat: Duration,
@@ -147,7 +148,7 @@ pub fn follow_documents(
     Ok(())
 }
 
-/// The lines of a feed, without what ends them. A heartbeat is an empty one.
+/// The lines of a feed, without line ends. A heartbeat is an empty line.
 struct Lines<'a> {
     source: &'a Database,
     reader: BufReader<Box<dyn Read + Send>>,
@@ -159,7 +160,7 @@ impl Lines<'_> {
         Lines { source, reader: BufReader::with_capacity(32 << 10, answer.body), line: Vec::new() }
     }
 
-    /// The next one; `None` at the end of the feed. One that is not ended is none: the feed broke off in it.
+    /// Returns the next line; `None` at the end of the feed. An incomplete last line is an error.
     fn next(&mut self) -> Result<Option<&[u8]>, Failure> {
         self.line.clear();
         let read = (&mut self.reader).take(LINE).read_until(b'\n', &mut self.line);
@@ -167,19 +168,19 @@ impl Lines<'_> {
             return Ok(None);
         }
         if self.line.last() != Some(&b'\n') {
-            let reason = format!("{}: the feed broke off", self.source.uri());
+            let reason = format!("{}: the feed ended within a line", self.source.uri());
             return Err(Failure::passing("connection_closed", reason));
         }
         Ok(Some(self.line.trim_ascii()))
     }
 
-    /// Whether the next one need not be waited for.
+    /// Whether a complete line is buffered.
     fn is_next_there(&self) -> bool {
         memchr::memchr(b'\n', self.reader.buffer()).is_some()
     }
 }
 
-/// Reads `{"results":[…],"last_seq":…}`.
+/// Parses a `normal` feed: `{"results":[…],"last_seq":…}`.
 fn list(
     source: &Database,
     answer: Answer,
@@ -205,7 +206,7 @@ fn list(
     }
 }
 
-/// Reads a line for each change, until the feed breaks off or says where it ended.
+/// Parses a `continuous` feed, one row per line, until it ends.
 fn follow(
     source: &Database,
     answer: Answer,
@@ -221,9 +222,10 @@ fn follow(
             Some([]) => {}
             Some(text) => match row(source, text)? {
                 Some(row) => rows.push(row),
-                // The peer ends the feed, by its own limit of time or because the database is gone.
+                // The peer ended the feed because of its timeout or because the database was deleted.
                 None => ended = true,
             },
+            // Pass rows on as soon as the next line would have to be waited for.
         }
         if (ended || rows.len() == TOGETHER || !lines.is_next_there())
             && let Some(last) = rows.last()
@@ -238,7 +240,7 @@ fn follow(
     Ok(None)
 }
 
-/// A row as text; `None` for what is no row, such as the end of a feed.
+/// Parses a row; `None` for another object, such as the last line of a feed.
 fn row(source: &Database, text: &[u8]) -> Result<Option<Row>, Failure> {
     let value: Value = serde_json::from_slice(text)
         .map_err(|error| Failure::new("invalid_json", format!("{}: _changes: {error}", source.uri())))?;

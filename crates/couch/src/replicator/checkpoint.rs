@@ -1,7 +1,7 @@
-//! How far a replication came, noted at both ends: a local document with the same history of sessions in each.
+//! Checkpoints: a local document with the same history of sessions in the source and in the target.
 //!
-//! The next run begins after the newest session that both ends know. An end that lost its note, or was restored from an
-//! older copy, makes it begin earlier, never later.
+//! The next run starts after the newest session that both documents contain. If one document was lost or restored
+//! from a backup, the run starts earlier, never later.
 
 use super::failure::Failure;
 use super::progress::{Counts, Progress};
@@ -12,33 +12,33 @@ use serde_json::{Map, Value, json};
 
 /// How many sessions are kept.
 const SESSIONS: usize = 50;
-/// The version of how ids are made; CouchDB's current one.
+/// The version of CouchDB's algorithm for replication ids.
 const ID_VERSION: u64 = 4;
 
-/// The notes of one replication.
-pub struct Checkpoints {
+/// The checkpoint documents of one replication.
+pub(super) struct Checkpoints {
     id: String,
     enabled: bool,
     by_ids: bool,
     session: String,
     started: String,
-    /// Where this session began.
-    pub start: Value,
+    /// The sequence where this session began.
+    pub(crate) start: Value,
     committed: Value,
     history: Vec<Value>,
-    /// The revision of the note at the source and at the target.
+    /// The revisions of the source's and the target's document.
     revs: [Option<String>; 2],
     instances: [Option<Value>; 2],
-    /// What the note at the source says.
+    /// The content of the source's document.
     latest: Map<String, Value>,
 }
 
-/// What the ends are called in messages.
+/// The names of the databases in messages.
 const ENDS: [&str; 2] = ["source", "target"];
 
 impl Checkpoints {
-    /// Reads the notes of both ends and finds where to begin.
-    pub fn load(
+    /// Reads both documents and determines where to start.
+    pub(super) fn load(
         ends: [&Database; 2],
         id: &str,
         session: String,
@@ -72,20 +72,20 @@ impl Checkpoints {
         })
     }
 
-    /// Begins elsewhere than the notes say.
-    pub fn start_at(&mut self, start: Value) {
+    /// Overrides the start.
+    pub(super) fn start_at(&mut self, start: Value) {
         self.start = start.clone();
         self.committed = start;
     }
 
-    /// When the ends say they were created; one that was deleted and made anew is found out by that.
-    pub fn set_instances(&mut self, source: Option<Value>, target: Option<Value>) {
+    /// Records when the databases were created, to detect that one is deleted and created again.
+    pub(super) fn set_instances(&mut self, source: Option<Value>, target: Option<Value>) {
         self.instances = [source, target];
     }
 
-    /// Fails if an end is not the database any more that it was. One that cannot be asked is not looked at: whoever
-    /// needs it meets that.
-    pub fn check_instances(&self, ends: [&Database; 2]) -> Result<(), Failure> {
+    /// Fails if a database is no longer the same. A database that does not respond is skipped: the next request that
+    /// needs it reports the failure.
+    pub(super) fn check_instances(&self, ends: [&Database; 2]) -> Result<(), Failure> {
         for (end, database) in ends.into_iter().enumerate() {
             if let Ok(Some(instance)) = database.instance() {
                 self.check_instance(end, &instance)?;
@@ -104,18 +104,18 @@ impl Checkpoints {
         }
     }
 
-    /// The counts that the last session of the history ended with.
-    pub fn counts(&self) -> Counts {
+    /// The counters at the end of the last session.
+    pub(super) fn counts(&self) -> Counts {
         self.history.first().and_then(Value::as_object).map(Counts::from_history).unwrap_or_default()
     }
 
-    /// The sequence up to which both ends are noted to agree.
-    pub fn committed(&self) -> &Value {
+    /// The sequence of the last checkpoint.
+    pub(super) fn committed(&self) -> &Value {
         &self.committed
     }
 
-    /// Notes that all up to `through` is on the target's disk.
-    pub fn save(
+    /// Writes a checkpoint: all changes up to `through` are durable in the target.
+    pub(super) fn save(
         &mut self,
         ends: [&Database; 2],
         through: &Value,
@@ -123,6 +123,7 @@ impl Checkpoints {
     ) -> Result<(), Failure> {
         if !self.enabled || *through == self.committed {
             return Ok(());
+            // The commit makes the target durable before the checkpoint says so.
         }
         for (end, database) in ends.into_iter().enumerate() {
             self.check_instance(end, &database.ensure_full_commit()?)?;
@@ -169,8 +170,8 @@ impl Checkpoints {
         if let LocalWrite::Written(rev) = database.put_local(&self.id, &body)? {
             return Ok(rev);
         }
-        // Either this very note was written and the answer was lost, or source and target are one database; anything
-        // else is another replicator with the same id.
+        // On a conflict, either the same document was written and the response lost, or source and target are the
+        // same database. Otherwise another replicator uses the same id.
         if let Some(mut there) = database.local(&self.id)? {
             let rev = there.remove("_rev");
             there.remove("_id");
@@ -186,13 +187,13 @@ impl Checkpoints {
         ))
     }
 
-    /// What a client of `_replicate` is answered. `began` is what was counted before.
-    pub fn result(&self, through: &Value, progress: &Progress, began: Counts) -> Map<String, Value> {
+    /// Builds the answer to `_replicate`. `began` are the counters at the start of the run.
+    pub(super) fn result(&self, through: &Value, progress: &Progress, began: Counts) -> Map<String, Value> {
         if !self.enabled {
             return Map::from_iter([("use_checkpoints".to_owned(), json!(false))]);
         }
         let mut result = self.latest.clone();
-        // Changes that the filter kept back are none.
+        // A run that read only rejected changes counts as one without changes.
         if *through == self.start || progress.counts() == began {
             result.insert("no_changes".into(), json!(true));
         }
@@ -200,13 +201,13 @@ impl Checkpoints {
     }
 }
 
-/// Whether a database says that it is another one than before. Old servers say 0 of every database.
-pub fn is_other_instance(before: &Value, now: &Value) -> bool {
+/// Whether a database states another creation time than before. Old servers state 0 for every database.
+pub(super) fn is_other_instance(before: &Value, now: &Value) -> bool {
     let is_known = |instance: &Value| !instance.is_null() && text_of(instance) != "0";
     is_known(before) && is_known(now) && before != now
 }
 
-/// The newest sequence that both notes know, and the sessions up to it.
+/// Returns the newest sequence that both documents contain, and the sessions up to it.
 fn common(source: &Map<String, Value>, target: &Map<String, Value>) -> (Value, Vec<Value>) {
     let history = |note: &Map<String, Value>| -> Vec<Value> {
         note.get("history").and_then(Value::as_array).cloned().unwrap_or_default()
@@ -232,7 +233,7 @@ fn common(source: &Map<String, Value>, target: &Map<String, Value>) -> (Value, V
     (json!(0), Vec::new())
 }
 
-/// The time as HTTP writes it.
+/// The current time in HTTP's format.
 fn now() -> String {
     DateTimePrinter::new().timestamp_to_rfc9110_string(&Timestamp::now()).unwrap_or_default()
 }
@@ -254,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn other_instances_are_told_where_both_are_known() {
+    fn is_other_instance_compares_known_times_only() {
         let other = |before: Value, now: Value| is_other_instance(&before, &now);
         assert!(other(json!("5"), json!("6")) && other(json!(5), json!(6)));
         assert!(!other(json!("5"), json!("5")));
@@ -264,13 +265,13 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_common_session_is_found() {
+    fn common_returns_the_newest_common_session() {
         let find = |source: &[(&str, u64)], target: &[(&str, u64)]| common(&note(source), &note(target));
         assert_eq!(find(&[], &[]), (json!(0), vec![]));
         assert_eq!(find(&[("a", 5)], &[]).0, json!(0));
         let (seq, history) = find(&[("b", 9), ("a", 5)], &[("b", 9), ("a", 5)]);
         assert_eq!((seq, history.len()), (json!(9), 2));
-        // The target was not noted the last time, or the source.
+        // The last checkpoint is missing in the target, or in the source.
         assert_eq!(find(&[("c", 12), ("b", 9), ("a", 5)], &[("b", 9), ("a", 5)]).0, json!(9));
         assert_eq!(find(&[("b", 9), ("a", 5)], &[("c", 12), ("b", 9), ("a", 5)]).0, json!(9));
         assert_eq!(find(&[("x", 9), ("a", 5)], &[("y", 12), ("z", 9), ("a", 5)]).0, json!(5));

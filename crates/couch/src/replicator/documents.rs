@@ -1,8 +1,8 @@
-//! The documents of `_replicator` databases: each asks for a replication as long as it is there.
+//! Documents of `_replicator` databases, each of which defines a replication.
 //!
-//! A thread for each such database follows its changes, whoever wrote them, and starts, replaces and ends jobs. A
-//! replication that is done, or a document that asks for none, is noted in the document itself, and stays noted until
-//! the note is taken out.
+//! One thread per database follows its changes, from whichever client, and starts, replaces and cancels jobs. When a
+//! replication completes, or a document is invalid, the state is written into the document. A document with such a
+//! state is ignored until the state is removed.
 
 use super::Replicator;
 use super::changes;
@@ -23,25 +23,26 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What the names of such databases end with, unless it is the whole name.
+/// The suffix of replicator databases other than [`MAIN`].
 const SUFFIX: &str = "/_replicator";
-/// The one that is there by default.
+/// The default replicator database.
 const MAIN: &str = "_replicator";
-/// How often it is looked for other such databases.
+/// How often the server looks for new replicator databases.
 const SEARCH: Duration = Duration::from_secs(5);
-/// How often a note is tried when others write the document too.
+/// How often writing a state is retried after conflicts.
 const ATTEMPTS: usize = 20;
-/// How long a feed may be silent.
+/// The heartbeat interval of the feed.
 const BEAT: Duration = Duration::from_secs(10);
 
-/// Whether a database holds replications.
-pub fn is_replicator(name: &str) -> bool {
+/// Whether a database contains replication documents.
+pub(crate) fn is_replicator(name: &str) -> bool {
     name == MAIN || name.ends_with(SUFFIX)
 }
 
-/// Refuses a document that is no replication, as CouchDB does when one is written over HTTP.
-pub fn check_document(id: &str, text: &[u8]) -> Result<()> {
+/// Refuses an invalid replication document, as CouchDB does for writes over HTTP.
+pub(crate) fn check_document(id: &str, text: &[u8]) -> Result<()> {
     let body: Map<String, Value> = serde_json::from_slice(text).unwrap_or_default();
+    // A failed document may be invalid: it must be possible to write the failure into it.
     if id.starts_with("_design/") || body.get("_replication_state") == Some(&json!("failed")) {
         return Ok(());
     }
@@ -88,39 +89,40 @@ pub fn check_document(id: &str, text: &[u8]) -> Result<()> {
     if wrong("query_params", Value::is_object) {
         return refuse("The `query_params' field must be an object.".into());
     }
+    // The parser checks the remaining members.
     match Spec::parse(&body) {
         Ok(_) => Ok(()),
         Err(failure) => refuse(failure.reason),
     }
 }
 
-/// All documents that are known.
+/// The replication documents of all replicator databases.
 #[derive(Default)]
-pub struct Documents {
+pub(super) struct Documents {
     known: Mutex<BTreeMap<DocumentKey, Known>>,
-    /// The databases that are followed.
+    /// The databases that a thread follows.
     watched: Mutex<HashMap<String, ()>>,
     searched: Mutex<Option<Instant>>,
 }
 
-/// A document.
+/// A replication document.
 struct Known {
     seen: Timestamp,
     source: Option<String>,
     target: Option<String>,
-    state: State,
+    state: DocumentState,
 }
 
-enum State {
-    /// It has a job.
+enum DocumentState {
+    /// The document has a job.
     Active(Arc<Job>),
-    /// What it says itself: that it is done, or failed, or nothing yet.
+    /// The document has none: its replication is over, or it has not been processed yet.
     Over { state: String, time: Option<String>, info: Value, id: Option<String> },
 }
 
 impl Documents {
-    /// The documents of a database, by their ids.
-    pub fn describe(&self, database: &str) -> Vec<Value> {
+    /// Describes the documents of a database, sorted by id.
+    pub(super) fn describe(&self, database: &str) -> Vec<Value> {
         let known = self.known.lock();
         known
             .iter()
@@ -129,14 +131,14 @@ impl Documents {
             .collect()
     }
 
-    /// One document.
-    pub fn describe_one(&self, key: &DocumentKey) -> Option<Value> {
+    /// Describes one document.
+    fn describe_one(&self, key: &DocumentKey) -> Option<Value> {
         self.known.lock().get(key).map(|known| known.describe(key))
     }
 }
 
 impl Known {
-    /// What a document says itself, and whether it says that its replication is over.
+    /// Reads the state in a document; the flag tells whether its replication is over.
     fn read(body: &Map<String, Value>, spec: Option<&Spec>) -> (Known, bool) {
         let text = |name: &str| body.get(name).and_then(Value::as_str).map(str::to_owned);
         let noted = text("_replication_state");
@@ -145,7 +147,7 @@ impl Known {
             Some("failed") => (json!({ "error": text("_replication_state_reason") }), true),
             _ => (Value::Null, false),
         };
-        let state = State::Over {
+        let state = DocumentState::Over {
             state: noted.filter(|_| is_over).unwrap_or_else(|| "initializing".to_owned()),
             time: text("_replication_state_time"),
             info,
@@ -159,14 +161,14 @@ impl Known {
 
     fn describe(&self, key: &DocumentKey) -> Value {
         let (id, state, info, errors, updated) = match &self.state {
-            State::Active(job) => (
+            DocumentState::Active(job) => (
                 Some(job.id.clone()),
                 job.state_name().to_owned(),
                 job.info(),
                 job.error_count(),
                 iso(job.updated()),
             ),
-            State::Over { state, time, info, id } => {
+            DocumentState::Over { state, time, info, id } => {
                 (id.clone(), state.clone(), info.clone(), 0, time.clone().unwrap_or_else(|| iso(self.seen)))
             }
         };
@@ -183,13 +185,13 @@ impl Known {
             "error_count": errors,
             "start_time": iso(self.seen),
             "last_updated": updated,
-            "node": crate::handlers::membership::NODE,
+            "node": crate::NODE,
         })
     }
 }
 
 impl Replicator {
-    /// Follows each `_replicator` database that there is and is not followed yet.
+    /// Starts a thread for each replicator database that has none.
     pub(super) fn watch_documents(self: &Arc<Self>) {
         let mut names = vec![MAIN.to_owned()];
         {
@@ -197,9 +199,9 @@ impl Replicator {
             if searched.is_none_or(|at| at.elapsed() >= SEARCH) {
                 *searched = Some(Instant::now());
                 let Some(couch) = self.couch.upgrade() else { return };
-                names.extend(
-                    couch.databases().into_iter().map(|pair| pair.0).filter(|name| name.ends_with(SUFFIX)),
-                );
+                let found = couch.store.collection_names(|name| name.collection.ends_with(MAIN));
+                let found = found.iter().filter_map(names::database);
+                names.extend(found.filter(|name| name.ends_with(SUFFIX)));
             }
         }
         for name in names {
@@ -217,13 +219,13 @@ impl Replicator {
                 replicator.documents.watched.lock().remove(&database);
             });
             if let Err(error) = spawned {
-                tracing::error!(%error, "the documents of a `_replicator` database are not followed");
+                tracing::error!(%error, "the thread for a `_replicator` database cannot be started");
                 self.documents.watched.lock().remove(&name);
             }
         }
     }
 
-    /// The identity of a database, if it is there.
+    /// Returns the UUID of a database, if it exists.
     fn instance(&self, name: &str) -> Option<[u8; 16]> {
         match self.couch.upgrade()?.store.entry(&names::namespace(name)?) {
             Some(Entry::Collection(collection)) => Some(collection.uuid()),
@@ -239,6 +241,7 @@ impl Replicator {
         let mut since = json!(0);
         while self.instance(database) == Some(instance) && !self.closing.is_stopped() {
             let result = changes::follow_documents(&source, &mut since, BEAT, &mut |row| {
+                // A dropped and recreated database is a new one with a thread of its own.
                 let gone = self.instance(database) != Some(instance);
                 if let (false, Some((id, document))) = (gone, row) {
                     self.document_changed(DocumentKey { database: database.to_owned(), id }, document);
@@ -248,7 +251,7 @@ impl Replicator {
             if let Err(failure) = result
                 && !self.closing.is_stopped()
             {
-                tracing::debug!(%failure, database, "the feed of replications broke off");
+                tracing::debug!(%failure, database, "the feed of replication documents ended");
             }
             if source.pause().is_err() {
                 return;
@@ -256,7 +259,7 @@ impl Replicator {
         }
     }
 
-    /// Ends what the documents of a dropped database asked for.
+    /// Cancels the jobs of a dropped database's documents.
     fn drop_documents(&self, database: &str) {
         if self.closing.is_stopped() {
             return;
@@ -270,13 +273,13 @@ impl Replicator {
 
     fn document_gone(&self, key: &DocumentKey) {
         let known = self.documents.known.lock().remove(key);
-        if let Some(Known { state: State::Active(job), .. }) = known {
+        if let Some(Known { state: DocumentState::Active(job), .. }) = known {
             job.remove();
             self.forget(&job);
         }
     }
 
-    /// Looks at a document that was written; `None` for one that was deleted.
+    /// Processes a changed document; `None` if it was deleted.
     fn document_changed(self: &Arc<Self>, key: DocumentKey, document: Option<Map<String, Value>>) {
         if key.id.starts_with("_design/") {
             return;
@@ -296,7 +299,8 @@ impl Replicator {
                 return self.note_failed(&key, &failure.reason);
             }
         };
-        if let Some(Known { state: State::Active(job), .. }) = self.documents.known.lock().get(&key)
+        // An edit that leaves the replication as it is does not restart the job.
+        if let Some(Known { state: DocumentState::Active(job), .. }) = self.documents.known.lock().get(&key)
             && job.spec == spec
         {
             return;
@@ -314,17 +318,17 @@ impl Replicator {
                 format!("Replication `{}` specified by document `{}` already started, {by}", job.id, key.id);
             return self.note_failed(&key, &reason);
         }
-        known.state = State::Active(job);
+        known.state = DocumentState::Active(job);
         self.documents.known.lock().insert(key, known);
     }
 
-    /// One document of a database of replications.
-    pub fn document(&self, database: &str, id: &str) -> Option<Value> {
+    /// Describes one document.
+    pub(crate) fn document(&self, database: &str, id: &str) -> Option<Value> {
         let key = DocumentKey { database: database.to_owned(), id: id.to_owned() };
         self.documents.describe_one(&key).or_else(|| self.describe_new(&key))
     }
 
-    /// A document that was written, but not looked at yet.
+    /// Describes a document that has not been processed yet.
     fn describe_new(&self, key: &DocumentKey) -> Option<Value> {
         if key.id.starts_with('_') {
             return None;
@@ -337,13 +341,13 @@ impl Replicator {
         Some(Known::read(&body, Spec::parse(&body).ok().as_ref()).0.describe(key))
     }
 
-    /// The database in which a document lies.
+    /// Opens the database of a document.
     fn database(&self, key: &DocumentKey) -> std::result::Result<Database, Failure> {
         let stop = self.closing.clone();
         Ok(Database::new(Box::new(self.local(&key.database, stop.clone())?), 0, stop))
     }
 
-    /// Notes in a document that its replication is done.
+    /// Writes into a document that its replication completed.
     pub(super) fn note_completed(&self, key: &DocumentKey, job: &Job) {
         let stats = Value::Object(job.final_stats());
         self.note_state(key, |members| {
@@ -354,13 +358,13 @@ impl Replicator {
         });
     }
 
-    /// Notes in a document that it asks for nothing that can be done.
+    /// Writes into a document that it is invalid.
     fn note_failed(&self, key: &DocumentKey, reason: &str) {
         tracing::warn!(
             database = key.database,
             document = key.id,
             reason,
-            "a document asks for no replication"
+            "a replication document is invalid"
         );
         self.note_state(key, |members| {
             members.set("_replication_state", &json!("failed"));
@@ -373,7 +377,7 @@ impl Replicator {
     fn note_state(&self, key: &DocumentKey, change: impl Fn(&mut Members)) {
         let result = self.try_note(key, change);
         if let Err(failure) = result {
-            tracing::warn!(database = key.database, document = key.id, %failure, "the state of a replication is not noted");
+            tracing::warn!(database = key.database, document = key.id, %failure, "the state of a replication cannot be written to its document");
         }
     }
 
@@ -398,7 +402,7 @@ impl Replicator {
                 return Err(Failure::new(error, reason));
             }
         }
-        Err(Failure::new("conflict", "others write the document all the time"))
+        Err(Failure::new("conflict", "the document changes too often"))
     }
 }
 
@@ -407,7 +411,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn documents_are_checked_as_couchdb_does() {
+    fn check_document_refuses_what_couchdb_refuses() {
         let check = |body: Value| check_document("d", body.to_string().as_bytes());
         assert!(check(json!({ "source": "a", "target": { "url": "http://h/b" }, "more": 1 })).is_ok());
         for (body, reason) in [

@@ -1,4 +1,4 @@
-//! Where a replication reads or writes: a database of this server by its name, or one behind a URL.
+//! Replication endpoints: a database of this server given by name, or a remote one given by URL.
 
 use super::failure::Failure;
 use base64::Engine;
@@ -8,35 +8,35 @@ use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// One end of a replication.
+/// The source or the target of a replication.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Endpoint {
+pub(crate) enum Endpoint {
     /// A database of this server.
     Local(String),
-    /// A database behind HTTP.
+    /// A remote database.
     Remote(Address),
 }
 
-/// A URL of a database, and what is sent with each request.
+/// The URL of a database, with credentials and headers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Address {
-    /// Whether the connection is encrypted.
-    pub secure: bool,
-    /// The name to log in with.
-    pub user: Option<String>,
-    /// Its password.
+pub(crate) struct Address {
+    /// Whether the scheme is `https`.
+    pub(crate) secure: bool,
+    /// The user name.
+    pub(crate) user: Option<String>,
+    /// The password.
     password: String,
-    /// The host, and the port if the URL has one.
+    /// The host, with the port if the URL states one.
     host: String,
-    /// The path to the database, escaped, with a slash at its end.
+    /// The escaped path of the database, ending in a slash.
     path: String,
-    /// Headers of each request, by their names in lower case.
-    pub headers: BTreeMap<String, String>,
+    /// Headers for each request, with lower-case names.
+    pub(crate) headers: BTreeMap<String, String>,
 }
 
 impl Endpoint {
-    /// Reads the member `field` of a replication: a string, or an object with a `url`.
-    pub fn parse(value: Option<&Value>, field: &str) -> Result<Endpoint, Failure> {
+    /// Parses the member `field` of a replication: a string, or an object with a `url`.
+    pub(crate) fn parse(value: Option<&Value>, field: &str) -> Result<Endpoint, Failure> {
         match value {
             Some(Value::String(text)) => Endpoint::from_text(text, field),
             Some(Value::Object(object)) => {
@@ -97,16 +97,16 @@ impl Endpoint {
         Ok(Endpoint::Remote(address))
     }
 
-    /// How it is named in messages, without a password.
-    pub fn shown(&self) -> String {
+    /// The endpoint for messages, without the password.
+    pub(crate) fn shown(&self) -> String {
         match self {
             Endpoint::Local(name) => name.clone(),
             Endpoint::Remote(address) => address.shown(),
         }
     }
 
-    /// What tells it from other endpoints, whatever the password.
-    pub fn identity(&self) -> Value {
+    /// Identifies the endpoint for the replication's id. The password does not count.
+    pub(crate) fn identity(&self) -> Value {
         match self {
             Endpoint::Local(name) => json!(["local", name]),
             Endpoint::Remote(address) => {
@@ -134,7 +134,8 @@ impl Address {
                 .ok_or_else(|| bad(format!("The header `{name}` in `{field}.headers` must be a string.")))?;
             self.headers.insert(name.to_ascii_lowercase(), value.to_owned());
         }
-        // Credentials in a header are those of the URL in another place: a new password is no other replication.
+        // Convert basic authentication in a header to credentials, so that a changed password does not make it
+        // another replication.
         if self.user.is_none()
             && let Some((user, password)) = self.headers.get("authorization").and_then(|value| basic(value))
         {
@@ -165,19 +166,19 @@ impl Address {
         Ok(())
     }
 
-    /// The URL of what lies under the database.
-    pub fn target(&self, path: &str) -> String {
+    /// Returns the URL of a path below the database.
+    pub(crate) fn target(&self, path: &str) -> String {
         format!("{}://{}{}{path}", self.scheme(), self.host, self.path)
     }
 
-    /// The value of the header `Authorization`.
-    pub fn authorization(&self) -> Option<String> {
+    /// Returns the value of the `Authorization` header.
+    pub(crate) fn authorization(&self) -> Option<String> {
         let user = self.user.as_ref()?;
         Some(format!("Basic {}", STANDARD.encode(format!("{user}:{}", self.password))))
     }
 
-    /// The URL without the password.
-    pub fn shown(&self) -> String {
+    /// The URL for messages, without the password.
+    pub(crate) fn shown(&self) -> String {
         let login = self.user.as_ref().map_or_else(String::new, |user| format!("{user}:*****@"));
         format!("{}://{login}{}{}", self.scheme(), self.host, self.path)
     }
@@ -187,7 +188,7 @@ impl Address {
     }
 }
 
-/// The name and password of basic authentication.
+/// Parses the user and password of basic authentication.
 fn basic(value: &str) -> Option<(String, String)> {
     let decoded = STANDARD.decode(value.strip_prefix("Basic ")?.trim()).ok()?;
     let (user, password) = std::str::from_utf8(&decoded).ok()?.split_once(':')?;
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_and_names_are_read() {
+    fn endpoints_are_parsed_from_urls_and_names() {
         assert_eq!(parse(&json!("a%2Fb")).unwrap(), Endpoint::Local("a/b".to_owned()));
         let address = remote(&json!("https://us%40er:p%3Aw@host:6984/a%2Fb"));
         assert_eq!(address.shown(), "https://us@er:*****@host:6984/a%2Fb/");
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn passwords_and_default_ports_do_not_tell_endpoints_apart() {
+    fn identity_ignores_passwords_and_default_ports() {
         let identity = |value: Value| parse(&value).unwrap().identity();
         let plain = identity(json!("http://u:one@host:5984/db"));
         assert_eq!(plain, identity(json!("http://u:two@HOST/db/")));

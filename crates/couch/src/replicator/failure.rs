@@ -1,4 +1,4 @@
-//! Why a replication ends before its time, in CouchDB's words.
+//! Errors of replications, with CouchDB's names.
 
 use crate::error::{Error, NO_STORAGE};
 use std::fmt;
@@ -6,61 +6,61 @@ use std::time::Duration;
 
 /// An error of a replication.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub(crate) struct Failure {
     /// CouchDB's name of the error.
-    pub error: String,
-    /// What happened.
-    pub reason: String,
-    /// Whether trying the same once more may help.
-    pub kind: Kind,
+    pub(crate) error: String,
+    /// The reason.
+    pub(crate) reason: String,
+    /// Whether a retry may succeed.
+    pub(crate) kind: Kind,
 }
 
-/// What can be done about a failure.
+/// Whether and when a retry may succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// The same request may do better in a moment.
+pub(crate) enum Kind {
+    /// The same request may succeed soon.
     Passing,
-    /// The same, but not before a pause that the peer asked for.
+    /// The same request may succeed after a pause that the peer requested.
     Pause(Duration),
-    /// The request will not do better; the job as a whole may, later.
+    /// The request will fail again; the whole job may succeed later.
     Lasting,
-    /// Nobody wants the result any more.
+    /// The job was cancelled or interrupted.
     Stopped,
 }
 
 impl Failure {
-    /// One that the request will meet again.
-    pub fn new(error: impl Into<String>, reason: impl Into<String>) -> Failure {
+    /// A lasting failure.
+    pub(crate) fn new(error: impl Into<String>, reason: impl Into<String>) -> Failure {
         Failure { error: error.into(), reason: reason.into(), kind: Kind::Lasting }
     }
 
-    /// One that may be over soon.
-    pub fn passing(error: impl Into<String>, reason: impl Into<String>) -> Failure {
+    /// A passing failure.
+    pub(crate) fn passing(error: impl Into<String>, reason: impl Into<String>) -> Failure {
         Failure { kind: Kind::Passing, ..Failure::new(error, reason) }
     }
 
-    /// There is no database there.
-    pub fn no_database(uri: &str) -> Failure {
+    /// The database does not exist.
+    pub(crate) fn no_database(uri: &str) -> Failure {
         Failure::new("db_not_found", format!("could not open {uri}"))
     }
 
-    /// The peer wants to know who asks.
-    pub fn unauthorized(uri: &str) -> Failure {
+    /// The peer requires other credentials.
+    pub(crate) fn unauthorized(uri: &str) -> Failure {
         Failure::new("unauthorized", format!("unauthorized to access or create database {uri}"))
     }
 
     /// The job was stopped.
-    pub fn stopped() -> Failure {
+    pub(crate) fn stopped() -> Failure {
         Failure { kind: Kind::Stopped, ..Failure::new("shutdown", "the replication was stopped") }
     }
 
-    /// Whether the same request may do better.
-    pub fn is_passing(&self) -> bool {
+    /// Whether a retry of the request may succeed.
+    pub(crate) fn is_passing(&self) -> bool {
         matches!(self.kind, Kind::Passing | Kind::Pause(_))
     }
 
-    /// As a client of `_replicate` gets it.
-    pub fn into_error(self) -> Error {
+    /// Converts the failure to the error of a `_replicate` request.
+    pub(crate) fn into_error(self) -> Error {
         let status = match self.error.as_str() {
             "db_not_found" | "not_found" => 404,
             "unauthorized" => 401,

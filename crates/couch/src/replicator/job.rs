@@ -1,4 +1,4 @@
-//! A replication as the scheduler knows it: waiting, running, or waiting to be tried again.
+//! A job of the scheduler: pending, running, or waiting for a retry.
 
 use super::failure::{Failure, Kind};
 use super::progress::Progress;
@@ -13,69 +13,69 @@ use std::time::{Duration, Instant};
 
 /// How many events are kept.
 const EVENTS: usize = 20;
-/// The pause after the first failure; it doubles.
+/// The pause after the first failure. It doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
-/// A run that lasted this long was healthy: the next failure counts as the first.
+/// After a run of this length the count of failures starts again.
 const HEALTHY: Duration = Duration::from_secs(120);
 
-/// A document of a `_replicator` database.
+/// Identifies a document of a `_replicator` database.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct DocumentKey {
-    /// The database, as HTTP names it.
-    pub database: String,
-    /// The id.
-    pub id: String,
+pub(crate) struct DocumentKey {
+    /// The database's HTTP name.
+    pub(crate) database: String,
+    /// The document's id.
+    pub(crate) id: String,
 }
 
-/// A replication.
-pub struct Job {
-    /// The id of the job: that of the checkpoints and what distinguishes jobs with the same ones.
-    pub id: String,
-    /// The id of the checkpoints.
-    pub base: String,
-    /// What is replicated.
-    pub spec: Spec,
-    /// The document that asks for it; none for one from `_replicate`.
-    pub document: Option<DocumentKey>,
-    /// When it was asked for.
-    pub added: Timestamp,
-    /// What it did so far, in all its runs.
-    pub progress: Arc<Progress>,
-    state: Mutex<State>,
+/// A replication job.
+pub(crate) struct Job {
+    /// The job's id: the base id and the options that distinguish jobs with the same checkpoints.
+    pub(crate) id: String,
+    /// The base id, which identifies the checkpoints.
+    pub(crate) base: String,
+    /// What is replicated, and how.
+    pub(crate) spec: Spec,
+    /// The document that defines the job; `None` for one from `_replicate`.
+    pub(crate) document: Option<DocumentKey>,
+    /// When the job was created.
+    added: Timestamp,
+    /// The counters and positions over all runs.
+    pub(crate) progress: Arc<Progress>,
+    state: Mutex<JobState>,
     changed: Condvar,
 }
 
-struct State {
+struct JobState {
     phase: Phase,
     events: VecDeque<Event>,
-    /// The end of the current run.
+    /// Stops the current run.
     stop: Stop,
     errors: u32,
-    /// Not before then is it tried again.
+    /// The earliest time of the next run.
     due: Instant,
     began: Option<Instant>,
     updated: Timestamp,
 }
 
-/// Where a job is.
+/// The phase of a job.
 #[derive(Clone, Debug)]
-pub enum Phase {
-    /// It waits for its turn.
+pub(crate) enum Phase {
+    /// Waiting to run.
     Pending,
-    /// It runs; `ready` once both ends are open.
+    /// Running.
     Running {
-        /// Whether both ends are open.
+        /// Whether source and target have been opened.
         ready: bool,
     },
-    /// It failed and will be tried again.
+    /// Failed, with a retry scheduled.
     Crashing(Failure),
-    /// It is done: the answer.
+    /// Completed, with the answer to `_replicate`.
     Completed(Map<String, Value>),
-    /// It will not be tried again.
+    /// Failed, without a retry.
     Failed(Failure),
-    /// Nobody wants it any more.
+    /// Cancelled.
     Removed,
 }
 
@@ -85,18 +85,18 @@ struct Event {
     reason: Option<String>,
 }
 
-/// What becomes of a job after a run.
+/// What the scheduler does with a job after a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum After {
-    /// It stays with the scheduler.
+pub(crate) enum After {
+    /// Keep it.
     Stays,
-    /// It is over.
+    /// Remove it.
     Over,
 }
 
 impl Job {
-    /// A job that waits for its turn.
-    pub fn new(base: String, spec: Spec, document: Option<DocumentKey>) -> Arc<Job> {
+    /// Creates a pending job.
+    pub(crate) fn new(base: String, spec: Spec, document: Option<DocumentKey>) -> Arc<Job> {
         let now = Timestamp::now();
         Arc::new(Job {
             id: base.clone() + &spec.extension(),
@@ -105,7 +105,7 @@ impl Job {
             document,
             added: now,
             progress: Arc::default(),
-            state: Mutex::new(State {
+            state: Mutex::new(JobState {
                 phase: Phase::Pending,
                 events: VecDeque::from([Event { time: now, kind: "added", reason: None }]),
                 stop: Stop::default(),
@@ -118,25 +118,25 @@ impl Job {
         })
     }
 
-    /// Where it is.
-    pub fn phase(&self) -> Phase {
+    /// The current phase.
+    pub(crate) fn phase(&self) -> Phase {
         self.state.lock().phase.clone()
     }
 
-    /// When it may begin, if it waits.
-    pub fn due(&self) -> Option<Instant> {
+    /// When the job may start, if it is waiting.
+    pub(crate) fn due(&self) -> Option<Instant> {
         let state = self.state.lock();
         matches!(state.phase, Phase::Pending | Phase::Crashing(_)).then_some(state.due)
     }
 
-    /// Since when it runs, if it does.
-    pub fn running_since(&self) -> Option<Instant> {
+    /// When the current run began.
+    pub(crate) fn running_since(&self) -> Option<Instant> {
         let state = self.state.lock();
         if matches!(state.phase, Phase::Running { .. }) { state.began } else { None }
     }
 
-    /// Begins a run: what ends it. `None` if the job is not waiting.
-    pub fn begin(&self) -> Option<Stop> {
+    /// Begins a run and returns what stops it; `None` if the job is not waiting.
+    pub(crate) fn begin(&self) -> Option<Stop> {
         let mut state = self.state.lock();
         if !matches!(state.phase, Phase::Pending | Phase::Crashing(_)) {
             return None;
@@ -149,8 +149,8 @@ impl Job {
         Some(stop)
     }
 
-    /// Both ends are open.
-    pub fn ready(&self) {
+    /// Records that source and target have been opened.
+    pub(crate) fn ready(&self) {
         let mut state = self.state.lock();
         if let Phase::Running { ready } = &mut state.phase {
             *ready = true;
@@ -160,10 +160,10 @@ impl Job {
     }
 
     /// Ends a run.
-    pub fn end(&self, result: Result<Map<String, Value>, Failure>) -> After {
+    pub(crate) fn end(&self, result: Result<Map<String, Value>, Failure>) -> After {
         let mut state = self.state.lock();
         let Phase::Running { ready } = state.phase else {
-            // It was removed meanwhile.
+            // The job was cancelled during the run.
             return After::Over;
         };
         match result {
@@ -180,7 +180,8 @@ impl Job {
             }
             Err(failure) => {
                 let reason = failure.to_string();
-                // A client that waits is told; a replication that did run once goes on when it can.
+                // A one-time request from `_replicate` gets the error. A continuous one is retried if it had been
+                // running.
                 let over =
                     self.document.is_none() && (!self.spec.continuous || (!ready && state.errors == 0));
                 if over {
@@ -200,13 +201,13 @@ impl Job {
         }
     }
 
-    /// Ends the current run; the job waits for its next turn.
-    pub fn interrupt(&self) {
+    /// Stops the current run; the job will run again.
+    pub(crate) fn interrupt(&self) {
         self.state.lock().stop.stop();
     }
 
-    /// Ends the job for ever.
-    pub fn remove(&self) {
+    /// Cancels the job.
+    pub(crate) fn remove(&self) {
         let mut state = self.state.lock();
         state.stop.stop();
         if !matches!(state.phase, Phase::Completed(_) | Phase::Failed(_)) {
@@ -216,8 +217,8 @@ impl Job {
         self.changed.notify_all();
     }
 
-    /// Waits until the phase is what is waited for, or the job is over; nothing if that takes longer than `patience`.
-    pub fn wait(&self, patience: Duration, mut enough: impl FnMut(&Phase) -> bool) -> Option<Phase> {
+    /// Waits until `enough` accepts the phase or the job is over; `None` after `patience`.
+    pub(crate) fn wait(&self, patience: Duration, mut enough: impl FnMut(&Phase) -> bool) -> Option<Phase> {
         let end = Instant::now() + patience;
         let mut state = self.state.lock();
         while !enough(&state.phase)
@@ -232,7 +233,7 @@ impl Job {
 
     fn note(
         &self,
-        mut state: parking_lot::MutexGuard<'_, State>,
+        mut state: parking_lot::MutexGuard<'_, JobState>,
         kind: &'static str,
         reason: Option<String>,
     ) {
@@ -244,8 +245,8 @@ impl Job {
         self.changed.notify_all();
     }
 
-    /// CouchDB's name of where it is.
-    pub fn state_name(&self) -> &'static str {
+    /// CouchDB's name of the phase.
+    pub(crate) fn state_name(&self) -> &'static str {
         match self.phase() {
             Phase::Pending => "pending",
             Phase::Running { .. } => "running",
@@ -255,8 +256,8 @@ impl Job {
         }
     }
 
-    /// What there is to tell of it: its progress, or its failure.
-    pub fn info(&self) -> Value {
+    /// The `info` member in descriptions: the progress or the failure.
+    pub(crate) fn info(&self) -> Value {
         match self.phase() {
             Phase::Crashing(failure) | Phase::Failed(failure) => json!({ "error": failure.to_string() }),
             Phase::Completed(_) => Value::Object(self.final_stats()),
@@ -264,8 +265,8 @@ impl Job {
         }
     }
 
-    /// What is noted in the document at the end.
-    pub fn final_stats(&self) -> Map<String, Value> {
+    /// The statistics that are written into the replication document.
+    pub(crate) fn final_stats(&self) -> Map<String, Value> {
         let mut stats = self.progress.describe();
         stats.remove("source_seq");
         stats.remove("through_seq");
@@ -273,18 +274,18 @@ impl Job {
         stats
     }
 
-    /// How often it failed since it was healthy.
-    pub fn error_count(&self) -> u32 {
+    /// The number of failures since the last healthy run.
+    pub(crate) fn error_count(&self) -> u32 {
         self.state.lock().errors
     }
 
-    /// When its state changed last.
-    pub fn updated(&self) -> Timestamp {
+    /// When the phase last changed.
+    pub(crate) fn updated(&self) -> Timestamp {
         self.state.lock().updated
     }
 
-    /// As `_scheduler/jobs` tells it.
-    pub fn describe(&self) -> Value {
+    /// The description for `_scheduler/jobs`.
+    pub(crate) fn describe(&self) -> Value {
         let events: Vec<Value> = self
             .state
             .lock()
@@ -305,7 +306,7 @@ impl Job {
             "source": self.spec.source.shown(),
             "target": self.spec.target.shown(),
             "user": null,
-            "node": crate::handlers::membership::NODE,
+            "node": crate::NODE,
             "pid": null,
             "state": self.state_name(),
             "info": self.info(),
@@ -314,8 +315,8 @@ impl Job {
         })
     }
 
-    /// As `_active_tasks` tells it, while it runs.
-    pub fn task(&self) -> Option<Value> {
+    /// The description for `_active_tasks`; `None` if the job is not running.
+    pub(crate) fn task(&self) -> Option<Value> {
         let (began, updated) = {
             let state = self.state.lock();
             if !matches!(state.phase, Phase::Running { .. }) {
@@ -335,7 +336,7 @@ impl Job {
             "continuous": self.spec.continuous,
             "checkpoint_interval": self.spec.checkpoint_interval.as_millis() as u64,
             "user": null,
-            "node": crate::handlers::membership::NODE,
+            "node": crate::NODE,
             "pid": null,
             "started_on": began.as_second(),
             "updated_on": updated.as_second(),
@@ -347,8 +348,8 @@ impl Job {
     }
 }
 
-/// A time as CouchDB writes it, to the second.
-pub fn iso(time: Timestamp) -> String {
+/// Formats a time like CouchDB, with seconds.
+pub(super) fn iso(time: Timestamp) -> String {
     Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
 }
 
@@ -364,9 +365,9 @@ mod tests {
     }
 
     #[test]
-    fn failures_are_told_or_tried_again() {
+    fn failed_jobs_end_or_are_retried() {
         let failure = || Err(Failure::new("db_not_found", "could not open a"));
-        // From `_replicate`: told, unless it ran before.
+        // Jobs from `_replicate` end, unless both databases had been opened.
         for continuous in [false, true] {
             let job = job(continuous, false);
             job.begin().unwrap();
@@ -377,7 +378,7 @@ mod tests {
         once.begin().unwrap();
         once.ready();
         assert_eq!(once.end(failure()), After::Stays);
-        // From a document: tried again, after ever longer pauses.
+        // Jobs of documents are retried after growing pauses.
         let job = job(false, true);
         let mut last = Duration::ZERO;
         for _ in 0..4 {
@@ -395,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_removed_job_stays_removed() {
+    fn a_cancelled_job_stays_cancelled() {
         let job = job(true, false);
         let stop = job.begin().unwrap();
         job.remove();

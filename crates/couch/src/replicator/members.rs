@@ -1,44 +1,43 @@
-//! Objects of JSON whose members stay as they were written: a document on its way keeps the order of its fields and the
-//! text of its numbers.
+//! JSON objects whose members keep their order and text, so that replicated documents are not reformatted.
 
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::fmt;
 
-/// The members of an object, in their order.
+/// The members of an object, in order.
 #[derive(Clone, Debug, Default)]
-pub struct Members {
+pub(super) struct Members {
     list: Vec<(String, Box<RawValue>)>,
 }
 
 impl Members {
-    /// Reads the text of an object.
-    pub fn parse(text: &[u8]) -> serde_json::Result<Members> {
+    /// Parses an object.
+    pub(super) fn parse(text: &[u8]) -> serde_json::Result<Members> {
         serde_json::from_slice(text)
     }
 
-    /// The text of a member.
-    pub fn get(&self, name: &str) -> Option<&str> {
+    /// Returns the text of a member.
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.list.iter().find(|member| member.0 == name).map(|member| member.1.get())
     }
 
-    /// A member that is a string.
-    pub fn string(&self, name: &str) -> Option<String> {
+    /// Returns a string member.
+    pub(super) fn string(&self, name: &str) -> Option<String> {
         serde_json::from_str(self.get(name)?).ok()
     }
 
-    /// A member that is of any type.
-    pub fn value(&self, name: &str) -> Option<serde_json::Value> {
+    /// Returns a member of any type.
+    pub(super) fn value(&self, name: &str) -> Option<serde_json::Value> {
         serde_json::from_str(self.get(name)?).ok()
     }
 
-    /// Replaces a member, or adds it at the end.
-    pub fn set(&mut self, name: &str, value: &serde_json::Value) {
+    /// Replaces a member or appends it.
+    pub(super) fn set(&mut self, name: &str, value: &serde_json::Value) {
         self.set_text(name, value.to_string().as_bytes());
     }
 
-    /// Replaces a member, or adds it at the end, by its text; what is not JSON changes nothing.
-    pub fn set_text(&mut self, name: &str, text: &[u8]) {
+    /// Replaces a member or appends it, given as text. Text that is not JSON is ignored.
+    pub(super) fn set_text(&mut self, name: &str, text: &[u8]) {
         if let Ok(value) = serde_json::from_slice::<Box<RawValue>>(text) {
             match self.list.iter_mut().find(|member| member.0 == name) {
                 Some(member) => member.1 = value,
@@ -47,18 +46,18 @@ impl Members {
         }
     }
 
-    /// The names, in their order.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
+    /// Iterates over the names.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.list.iter().map(|member| member.0.as_str())
     }
 
     /// Removes a member.
-    pub fn remove(&mut self, name: &str) {
+    pub(super) fn remove(&mut self, name: &str) {
         self.list.retain(|member| member.0 != name);
     }
 
-    /// The text of the object.
-    pub fn to_text(&self) -> Vec<u8> {
+    /// Formats the object.
+    pub(super) fn to_text(&self) -> Vec<u8> {
         let mut out = vec![b'{'];
         for (name, value) in &self.list {
             if out.len() > 1 {

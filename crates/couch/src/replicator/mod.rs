@@ -1,9 +1,9 @@
-//! Replication: documents and their histories flow from one database to another, once or for ever.
+//! The replicator: copies documents with their histories from one database to another, once or continuously.
 //!
-//! A replication comes from `POST /_replicate` or from a document of a `_replicator` database. The [`Replicator`] keeps
-//! the jobs and starts each on a thread of its own when it is due; a [`run`] speaks CouchDB's protocol with both ends
-//! through [`peer`]s. What fails is tried again after ever longer pauses. Nothing but the documents outlives the server:
-//! after a restart their replications begin again, at the checkpoints that lie in the databases themselves.
+//! Replications are defined by `POST /_replicate` or by documents in `_replicator` databases. The [`Replicator`]
+//! schedules the jobs and runs each on a thread; a [`run`] speaks CouchDB's replication protocol with source and
+//! target through [`peer`]s. Failed jobs are retried after growing pauses. Only the documents survive a restart of
+//! the server; their replications then continue from the checkpoints stored in the databases.
 
 mod attachments;
 mod changes;
@@ -21,7 +21,7 @@ mod spec;
 mod stop;
 mod transfer;
 
-pub use documents::{check_document, is_replicator};
+pub(crate) use documents::{check_document, is_replicator};
 
 use crate::error::{Error, Result};
 use crate::server::Couch;
@@ -43,21 +43,21 @@ use std::time::{Duration, Instant};
 use stop::Stop;
 use tokio::runtime::Handle;
 
-/// How many jobs run at once; the others wait for their turn.
+/// How many jobs run at once; more wait.
 const MOST_JOBS: usize = 200;
-/// How long a continuous job runs at least before it makes room for one that waits.
+/// How long a continuous job runs before it is interrupted in favour of a waiting one.
 const TURN: Duration = Duration::from_secs(60);
-/// The scheduler looks around at least this often.
+/// The scheduler runs at least this often.
 const TICK: Duration = Duration::from_secs(1);
-/// How long jobs may take to end when the server closes.
+/// How long closing waits for jobs to end.
 const CLOSING: Duration = Duration::from_secs(5);
 
 /// All replications of a server.
-pub struct Replicator {
+pub(crate) struct Replicator {
     couch: Weak<Couch>,
     runtime: Handle,
     http: Arc<Http>,
-    /// What tells this server from others in the ids of replications.
+    /// This server's identity in replication ids.
     server: Mutex<Option<String>>,
     jobs: Mutex<Jobs>,
     changed: Condvar,
@@ -69,34 +69,34 @@ pub struct Replicator {
 #[derive(Default)]
 struct Jobs {
     by_id: BTreeMap<String, Arc<Job>>,
-    /// How many threads of jobs there are.
+    /// The number of running job threads.
     threads: usize,
 }
 
-/// How long a thread waits for what becomes of a job before it is given back.
+/// How long [`Replicator::outcome`] occupies its thread.
 const MOMENT: Duration = Duration::from_millis(20);
 
-/// What is begun by a request to `_replicate`.
-pub enum Asked {
-    /// Nothing more: it is done.
+/// The result of a `_replicate` request.
+pub(crate) enum Asked {
+    /// The request is complete.
     Done(Outcome),
-    /// A job: see [`Replicator::outcome`].
+    /// A job has started: poll [`Replicator::outcome`].
     Job(Arc<Job>),
 }
 
-/// What became of a request to `_replicate`.
-pub enum Outcome {
-    /// It is done: the answer.
+/// The outcome of a `_replicate` request.
+pub(crate) enum Outcome {
+    /// The replication completed, with this answer.
     Finished(Map<String, Value>),
-    /// It goes on, under this id.
+    /// The continuous replication with this id is running.
     Started(String),
-    /// It was ended.
+    /// The replication with this id was cancelled.
     Cancelled(String),
 }
 
 impl Replicator {
-    /// Begins to look after replications, on threads of its own.
-    pub fn start(couch: &Arc<Couch>, runtime: Handle) -> Arc<Replicator> {
+    /// Creates the replicator and starts its scheduler thread.
+    pub(crate) fn start(couch: &Arc<Couch>, runtime: Handle) -> Arc<Replicator> {
         let replicator = Arc::new(Replicator {
             couch: Arc::downgrade(couch),
             http: Http::new(runtime.clone()),
@@ -111,13 +111,13 @@ impl Replicator {
         let spawned =
             std::thread::Builder::new().name("replicator".to_owned()).spawn(move || scheduler.schedule());
         if let Err(error) = spawned {
-            tracing::error!(%error, "replications cannot run: no thread for them");
+            tracing::error!(%error, "the replicator's thread cannot be started");
         }
         replicator
     }
 
-    /// Ends all jobs and waits a moment for their threads. Those of documents begin again when the server does.
-    pub fn close(&self) {
+    /// Stops all jobs and waits briefly for their threads. Jobs of documents start again with the server.
+    pub(crate) fn close(&self) {
         let mut jobs = self.jobs.lock();
         self.closing.stop();
         for job in jobs.by_id.values() {
@@ -135,8 +135,8 @@ impl Replicator {
         }
     }
 
-    /// Does what the body of `_replicate` asks for, or begins to.
-    pub fn replicate(&self, object: &Map<String, Value>) -> Result<Asked> {
+    /// Starts or cancels the replication in the body of `_replicate`.
+    pub(crate) fn replicate(&self, object: &Map<String, Value>) -> Result<Asked> {
         let spec = match Wanted::parse(object).map_err(Failure::into_error)? {
             Wanted::Run(spec) => *spec,
             Wanted::Cancel(id) => return self.cancel(&id).map(Asked::Done),
@@ -149,22 +149,22 @@ impl Replicator {
         Ok(Asked::Job(self.add(Job::new(base, spec, None))?))
     }
 
-    /// What there is to answer of a job that was asked for; nothing yet if that takes more than a moment.
-    pub fn outcome(&self, job: &Arc<Job>) -> Result<Option<Outcome>> {
+    /// Returns the outcome of a job; `None` if there is none after a short wait.
+    pub(crate) fn outcome(&self, job: &Arc<Job>) -> Result<Option<Outcome>> {
         let continuous = job.spec.continuous;
         let phase = job.wait(MOMENT, |phase| match phase {
             Phase::Running { ready } => continuous && *ready,
             phase => matches!(phase, Phase::Crashing(_)),
         });
         let Some(phase) = phase else { return Ok(None) };
-        // Its thread may not have come to that yet, and who is answered must not see it any more.
+        // The job's thread may not have removed it yet; the client must not see it after the answer.
         if matches!(phase, Phase::Completed(_) | Phase::Failed(_)) {
             self.forget(job);
         }
         match phase {
             Phase::Completed(answer) => Ok(Some(Outcome::Finished(answer))),
             Phase::Failed(failure) => Err(failure.into_error()),
-            // One that a document asks for is tried again; who asks for it here need not wait for that.
+            // The scheduler retries a job that a document defines; this request does not wait for that.
             Phase::Crashing(failure) if !continuous => Err(failure.into_error()),
             Phase::Removed if self.closing.is_stopped() => Err(Error::unavailable("The server is closing.")),
             Phase::Removed => Err(Error::new(500, "cancelled", "The replication was cancelled.")),
@@ -174,7 +174,7 @@ impl Replicator {
 
     fn cancel(&self, id: &str) -> Result<Outcome> {
         let mut jobs = self.jobs.lock();
-        // What a document asks for ends with the document.
+        // A job that a document defines is only cancelled with the document.
         if jobs.by_id.get(id).is_none_or(|job| job.document.is_some()) {
             return Err(Error::missing());
         }
@@ -184,24 +184,24 @@ impl Replicator {
         Ok(Outcome::Cancelled(id.to_owned()))
     }
 
-    /// All jobs, by their ids.
-    pub fn jobs(&self) -> Vec<Value> {
+    /// Describes all jobs, sorted by id.
+    pub(crate) fn jobs(&self) -> Vec<Value> {
         self.list().iter().map(|job| job.describe()).collect()
     }
 
-    /// One job.
-    pub fn job(&self, id: &str) -> Option<Value> {
+    /// Describes one job.
+    pub(crate) fn job(&self, id: &str) -> Option<Value> {
         let id = id.replace(' ', "+");
         self.jobs.lock().by_id.get(&id).cloned().map(|job| job.describe())
     }
 
-    /// The jobs that run, for `_active_tasks`.
-    pub fn tasks(&self) -> Vec<Value> {
+    /// Describes the running jobs for `_active_tasks`.
+    pub(crate) fn tasks(&self) -> Vec<Value> {
         self.list().iter().filter_map(|job| job.task()).collect()
     }
 
-    /// The documents of a `_replicator` database, by their ids.
-    pub fn documents(&self, database: &str) -> Vec<Value> {
+    /// Describes the documents of a replicator database, sorted by id.
+    pub(crate) fn documents(&self, database: &str) -> Vec<Value> {
         self.documents.describe(database)
     }
 
@@ -209,7 +209,7 @@ impl Replicator {
         self.jobs.lock().by_id.values().cloned().collect()
     }
 
-    /// Adds a job; one that is the same and there already is taken in its place.
+    /// Adds a job, or returns an equivalent existing one.
     fn add(&self, job: Arc<Job>) -> Result<Arc<Job>> {
         if self.closing.is_stopped() {
             return Err(Error::unavailable("The server is closing."));
@@ -219,7 +219,7 @@ impl Replicator {
             if other.document.is_some() || other.spec == job.spec {
                 return Ok(other.clone());
             }
-            // The same databases with other options: the new ones count.
+            // The same replication with other options replaces the old job.
             other.remove();
         }
         jobs.by_id.insert(job.id.clone(), job.clone());
@@ -228,7 +228,7 @@ impl Replicator {
         Ok(job)
     }
 
-    /// Removes a job that is this very one.
+    /// Removes this job, but not another one with the same id.
     fn forget(&self, job: &Arc<Job>) {
         let mut jobs = self.jobs.lock();
         if jobs.by_id.get(&job.id).is_some_and(|there| Arc::ptr_eq(there, job)) {
@@ -236,7 +236,7 @@ impl Replicator {
         }
     }
 
-    /// The identity of this server, which its `_replicator` database has.
+    /// Returns this server's identity, the UUID of its `_replicator` database.
     fn server(&self) -> Result<String> {
         let mut server = self.server.lock();
         if let Some(id) = &*server {
@@ -244,11 +244,11 @@ impl Replicator {
         }
         let couch = self.couch.upgrade().ok_or_else(|| Error::unavailable("The server is closing."))?;
         let mut id = String::with_capacity(32);
-        push_hex(&mut id, &couch.database("_replicator")?.uuid());
+        push_hex(&mut id, &couch.find_database("_replicator")?.uuid());
         Ok(server.insert(id).clone())
     }
 
-    /// Starts what is due, until the server closes.
+    /// The scheduler's loop: starts jobs that are due, until the server closes.
     fn schedule(self: Arc<Self>) {
         while !self.closing.is_stopped() {
             self.watch_documents();
@@ -272,7 +272,7 @@ impl Replicator {
                     let replicator = self.clone();
                     let thread = std::thread::Builder::new().name("replication".to_owned());
                     let task = job.clone();
-                    if let Err(error) = thread.spawn(move || replicator.run(&task, stop)) {
+                    if let Err(error) = thread.spawn(move || replicator.run_job(&task, stop)) {
                         jobs.threads -= 1;
                         job.end(Err(Failure::passing("internal_server_error", error.to_string())));
                     }
@@ -285,7 +285,7 @@ impl Replicator {
     }
 
     /// Runs a job once.
-    fn run(self: &Arc<Self>, job: &Arc<Job>, stop: Stop) {
+    fn run_job(self: &Arc<Self>, job: &Arc<Job>, stop: Stop) {
         tracing::info!(
             id = job.id,
             source = job.spec.source.shown(),
@@ -300,17 +300,20 @@ impl Replicator {
             started: &|| job.ready(),
         };
         let result = catch_unwind(AssertUnwindSafe(|| {
-            run::run(&task, &|end, settings| self.open(&job.spec, end, settings))
+            run::run_replication(&task, &|end, settings| self.open(&job.spec, end, settings))
         }))
         .unwrap_or_else(|_| {
-            Err(Failure::new("internal_server_error", "the replication met a fault, which is logged"))
+            Err(Failure::new(
+                "internal_server_error",
+                "the replication failed because of an internal error, which is logged",
+            ))
         });
         match &result {
             Ok(_) => tracing::info!(id = job.id, "replication is done"),
             Err(failure) if failure.kind == Kind::Stopped => {
                 tracing::info!(id = job.id, "replication is stopped")
             }
-            Err(failure) => tracing::warn!(id = job.id, %failure, "replication ended before its time"),
+            Err(failure) => tracing::warn!(id = job.id, %failure, "replication failed"),
         }
         let completed = result.is_ok();
         if job.end(result) == After::Over {
@@ -323,7 +326,7 @@ impl Replicator {
         self.changed.notify_all();
     }
 
-    /// Opens one end of a replication.
+    /// Opens the source or the target of a replication.
     fn open(&self, spec: &Spec, end: End, settings: Settings) -> std::result::Result<Database, Failure> {
         let endpoint = match end {
             End::Source => &spec.source,
@@ -346,7 +349,7 @@ impl Replicator {
     }
 }
 
-/// Lets the continuous job that runs longest make room for one that waits.
+/// Interrupts the continuous job that has been running longest, in favour of a waiting one.
 fn make_room(jobs: &Jobs, now: Instant) {
     let oldest = jobs
         .by_id

@@ -1,52 +1,53 @@
-//! What a run has done so far: counted by its threads, read by whoever asks.
+//! The counters and positions of a replication, updated by its threads and read by monitoring requests.
 
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The counts and positions of a run.
+/// The counters and positions.
 #[derive(Debug, Default)]
-pub struct Progress {
+pub(crate) struct Progress {
     counts: [AtomicU64; 7],
     positions: Mutex<Positions>,
 }
 
-/// Where a run is.
+/// The positions of a replication.
 #[derive(Clone, Debug, Default)]
-pub struct Positions {
-    /// The newest sequence that was read from the source.
-    pub source: Value,
-    /// All up to this one is done.
-    pub through: Value,
-    /// All up to this one is noted to be.
-    pub checkpointed: Value,
-    /// How many changes there are that were not read yet, if the source tells.
-    pub pending: Option<u64>,
+pub(crate) struct Positions {
+    /// The last sequence read from the source.
+    pub(crate) source: Value,
+    /// All changes up to this sequence are copied.
+    pub(crate) through: Value,
+    /// The sequence of the last checkpoint.
+    pub(crate) checkpointed: Value,
+    /// How many changes are left to read, if the source reports it.
+    pub(crate) pending: Option<u64>,
 }
 
-/// What is counted.
+/// The counters.
 #[derive(Clone, Copy, Debug)]
-pub enum Count {
-    /// Revisions that the target was asked about.
+pub(crate) enum Count {
+    /// Revisions checked with `_revs_diff`.
     Checked,
-    /// Those that it lacked.
+    /// Revisions that the target lacked.
     Missing,
     /// Revisions read from the source.
     Read,
-    /// Revisions that the target took.
+    /// Revisions that the target stored.
     Written,
     /// Revisions that the target refused.
     Failures,
-    /// Revisions asked for many at once.
+    /// Revisions requested with `_bulk_get`.
     BulkAttempts,
-    /// Those of them that came.
+    /// Revisions received from `_bulk_get`.
     BulkDocs,
 }
 
-/// The counts at one moment, by the names of histories.
+/// The counters at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts([u64; 7]);
+pub(crate) struct Counts([u64; 7]);
 
+/// The names of the counters in checkpoints.
 const HISTORY: [&str; 7] = [
     "missing_checked",
     "missing_found",
@@ -56,6 +57,7 @@ const HISTORY: [&str; 7] = [
     "bulk_get_attempts",
     "bulk_get_docs",
 ];
+/// The names of the counters in monitoring requests.
 const TASK: [&str; 7] = [
     "revisions_checked",
     "missing_revisions_found",
@@ -67,30 +69,30 @@ const TASK: [&str; 7] = [
 ];
 
 impl Progress {
-    /// Counts.
-    pub fn add(&self, what: Count, number: u64) {
+    /// Increases a counter.
+    pub(crate) fn add(&self, what: Count, number: u64) {
         self.counts[what as usize].fetch_add(number, Ordering::Relaxed);
     }
 
-    /// All counts.
-    pub fn counts(&self) -> Counts {
+    /// Returns all counters.
+    pub(crate) fn counts(&self) -> Counts {
         Counts(std::array::from_fn(|at| self.counts[at].load(Ordering::Relaxed)))
     }
 
-    /// Goes on from counts that were noted, where they are greater: a replication counts over all its sessions.
-    pub fn carry(&self, noted: Counts) {
+    /// Raises the counters to those of a checkpoint: a replication counts over all its sessions.
+    pub(crate) fn carry(&self, noted: Counts) {
         for (count, noted) in self.counts.iter().zip(noted.0) {
             count.fetch_max(noted, Ordering::Relaxed);
         }
     }
 
-    /// Changes the positions.
-    pub fn update(&self, change: impl FnOnce(&mut Positions)) {
+    /// Updates the positions.
+    pub(crate) fn update(&self, change: impl FnOnce(&mut Positions)) {
         change(&mut self.positions.lock());
     }
 
-    /// As `_scheduler` and `_active_tasks` tell it.
-    pub fn describe(&self) -> Map<String, Value> {
+    /// Formats everything for `_scheduler` and `_active_tasks`.
+    pub(crate) fn describe(&self) -> Map<String, Value> {
         let mut out = self.counts().named(&TASK);
         let positions = self.positions.lock().clone();
         out.insert("source_seq".into(), positions.source);
@@ -102,13 +104,13 @@ impl Progress {
 }
 
 impl Counts {
-    /// What a session in the history of checkpoints tells.
-    pub fn from_history(entry: &Map<String, Value>) -> Counts {
+    /// Reads the counters of a session in a checkpoint.
+    pub(crate) fn from_history(entry: &Map<String, Value>) -> Counts {
         Counts(HISTORY.map(|name| entry.get(name).and_then(Value::as_u64).unwrap_or(0)))
     }
 
-    /// As the history of checkpoints tells it.
-    pub fn history(&self) -> Map<String, Value> {
+    /// Formats the counters for a session in a checkpoint.
+    pub(crate) fn history(&self) -> Map<String, Value> {
         self.named(&HISTORY)
     }
 

@@ -1,4 +1,4 @@
-//! CouchDB's replication protocol: what is asked of a database, and what its answers mean.
+//! The client side of CouchDB's replication protocol: the requests to a database and the meaning of the answers.
 
 use super::failure::{Failure, Kind};
 use super::members::Members;
@@ -17,109 +17,109 @@ use std::io::{self, Read};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// What is escaped in a part of a path or query.
+/// Characters that are escaped in a segment of a path or in a query.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-/// The first pause before a request is tried again; it doubles.
+/// The pause before the first retry. It doubles with each further one.
 const PAUSE: Duration = Duration::from_millis(250);
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// The largest element of an answer: a document with its small attachments.
 const ELEMENT: usize = 128 << 20;
-/// How much of an answer is read at once.
+/// How many bytes of an answer are read at once.
 const PIECE: usize = 64 << 10;
 
-/// Escapes a part of a path or of a query.
-pub fn escape(text: &str) -> String {
+/// Escapes a path segment or a query value.
+pub(super) fn escape(text: &str) -> String {
     utf8_percent_encode(text, ESCAPED).to_string()
 }
 
-/// The path of a document. CouchDB answers a design document with an escaped slash by a redirect.
-pub fn doc_path(id: &str) -> String {
+/// The path of a document. The slash of a design document is not escaped because CouchDB would redirect.
+pub(super) fn doc_path(id: &str) -> String {
     match id.strip_prefix("_design/") {
         Some(name) => format!("_design/{}", escape(name)),
         None => escape(id),
     }
 }
 
-/// Errors of single documents that a later attempt may not meet. The others are the target's last word on a document.
+/// Errors of single documents that a retry may avoid. All others are final.
 const PASSING: [&str; 5] =
     ["internal_server_error", "timeout", "service_unavailable", "too_many_requests", NO_STORAGE];
 
-/// A database and how patient we are with it.
-pub struct Database {
+/// A database with retries.
+pub(super) struct Database {
     peer: Box<dyn Peer>,
     retries: u32,
     stop: Stop,
     takes_encoded: AtomicBool,
-    /// Whether documents go to somebody who keeps integers of any size.
+    /// Whether to request integers beyond 2^53 as plain digits.
     exact_integers: bool,
 }
 
-/// A document's revision as it was fetched.
-pub struct Fetched {
-    /// The id.
-    pub id: String,
-    /// The text of the document, with `_revisions`; or the revision that was not given, if it was named.
-    pub document: Result<Vec<u8>, Option<String>>,
+/// A revision fetched from the source.
+pub(super) struct Fetched {
+    /// The document's id.
+    pub(crate) id: String,
+    /// The document's text with `_revisions`; or the missing revision, if the answer names it.
+    pub(crate) document: Result<Vec<u8>, Option<String>>,
 }
 
-/// A revision that was not written.
+/// A revision that the target refused.
 #[derive(Clone, Debug)]
-pub struct Refused {
-    /// The revision, if it was named.
-    pub rev: Option<String>,
-    /// The peer's name of the error.
-    pub error: String,
+pub(super) struct Refused {
+    /// The revision, if the answer names it.
+    pub(crate) rev: Option<String>,
+    /// The peer's error name.
+    pub(crate) error: String,
     /// The peer's reason.
-    pub reason: String,
+    pub(crate) reason: String,
 }
 
-/// What the target lacks of one document.
+/// What the target lacks of a document.
 #[derive(Clone, Debug, Default)]
-pub struct Missing {
-    /// The revisions.
-    pub revs: Vec<String>,
-    /// Revisions it has that may be ancestors of those.
-    pub ancestors: Vec<String>,
+pub(super) struct Missing {
+    /// The missing revisions.
+    pub(crate) revs: Vec<String>,
+    /// Stored revisions that may be ancestors of those.
+    pub(crate) ancestors: Vec<String>,
 }
 
-/// How a write of a local document ended.
-pub enum LocalWrite {
-    /// With this revision.
+/// The outcome of writing a local document.
+pub(super) enum LocalWrite {
+    /// Written, with this revision.
     Written(String),
-    /// Somebody else has written it.
+    /// Another client wrote the document first.
     Conflict,
 }
 
 impl Database {
-    /// A database behind a peer.
-    pub fn new(peer: Box<dyn Peer>, retries: u32, stop: Stop) -> Database {
+    /// Creates a database on a peer.
+    pub(super) fn new(peer: Box<dyn Peer>, retries: u32, stop: Stop) -> Database {
         Database { peer, retries, stop, takes_encoded: AtomicBool::new(false), exact_integers: false }
     }
 
-    /// The same, for a target that keeps integers of any size: it is not given those of this server's types in a form
-    /// for JavaScript.
-    pub fn with_exact_integers(self, exact_integers: bool) -> Database {
+    /// Requests exact integers, for a target that stores integers of any size. Otherwise large integers of this
+    /// server are sent in a form that is safe for JavaScript.
+    pub(super) fn with_exact_integers(self, exact_integers: bool) -> Database {
         Database { exact_integers, ..self }
     }
 
-    /// How it is named in messages.
-    pub fn uri(&self) -> &str {
+    /// The database's name for messages.
+    pub(super) fn uri(&self) -> &str {
         self.peer.uri()
     }
 
-    /// Waits a little.
-    pub fn pause(&self) -> Result<(), Failure> {
+    /// Waits briefly.
+    pub(super) fn pause(&self) -> Result<(), Failure> {
         self.stop.sleep(PAUSE)
     }
 
-    /// Tries until it works, the failure is no passing one, or it was tried often enough.
-    pub fn patiently<T>(&self, mut attempt: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
+    /// Retries until success, a lasting failure, or the limit of retries.
+    pub(super) fn patiently<T>(&self, mut attempt: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
         let mut pause = PAUSE;
         for _ in 0..self.retries {
             match attempt() {
                 Err(failure) if failure.is_passing() => {
-                    tracing::debug!(%failure, peer = self.uri(), "a request of a replication is tried again");
+                    tracing::debug!(%failure, peer = self.uri(), "a replication request is retried");
                     let asked = match failure.kind {
                         Kind::Pause(asked) => asked.max(pause),
                         _ => pause,
@@ -133,8 +133,8 @@ impl Database {
         attempt()
     }
 
-    /// Sends once. What the peer cannot do now, and what it does not let us do, is a failure; other statuses are not.
-    pub fn send(&self, mut call: Call) -> Result<Answer, Failure> {
+    /// Sends a request once. A 401 or a retryable status is a failure; the caller handles other statuses.
+    pub(super) fn send(&self, mut call: Call) -> Result<Answer, Failure> {
         if self.exact_integers {
             call.headers.push((HeaderName::from_static(EXACT_INTEGERS), "true"));
         }
@@ -152,8 +152,8 @@ impl Database {
         Err(Failure { kind, ..Failure::new(error, format!("{what}: {reason}")) })
     }
 
-    /// Sends, and takes nothing but success.
-    pub fn demand(&self, call: Call) -> Result<Answer, Failure> {
+    /// Sends a request that must succeed.
+    pub(super) fn demand(&self, call: Call) -> Result<Answer, Failure> {
         let what =
             format!("{} {}{}", call.method, self.uri(), call.path.split('?').next().unwrap_or_default());
         let answer = self.send(call)?;
@@ -172,8 +172,8 @@ impl Database {
         answer.json().map_err(|error| self.broken(&error))
     }
 
-    /// An answer that could not be read to its end.
-    pub fn broken(&self, error: &io::Error) -> Failure {
+    /// Converts an error in reading an answer.
+    pub(super) fn broken(&self, error: &io::Error) -> Failure {
         if self.stop.is_stopped() {
             return Failure::stopped();
         }
@@ -185,8 +185,8 @@ impl Database {
         }
     }
 
-    /// Opens the database: what it tells of itself.
-    pub fn info(&self) -> Result<Map<String, Value>, Failure> {
+    /// Opens the database and returns its information.
+    pub(super) fn info(&self) -> Result<Map<String, Value>, Failure> {
         self.patiently(|| {
             let answer = self.send(Call::get(""))?;
             match answer.status {
@@ -204,14 +204,14 @@ impl Database {
         })
     }
 
-    /// Whether the server that was asked for [`Database::info`] takes attachments in the compressed form in which
-    /// another keeps them. Others than CouchDB and Diwan would take that form for the content.
-    pub fn takes_encoded(&self) -> bool {
+    /// Whether the server accepts attachments in another server's compressed form. Known after [`Database::info`].
+    /// Servers other than CouchDB and Diwan would take the compressed bytes for the content.
+    pub(super) fn takes_encoded(&self) -> bool {
         self.takes_encoded.load(Ordering::Relaxed)
     }
 
-    /// Creates the database; one that is there already is as good.
-    pub fn create(&self, params: &Map<String, Value>) -> Result<(), Failure> {
+    /// Creates the database, if it does not exist.
+    pub(super) fn create(&self, params: &Map<String, Value>) -> Result<(), Failure> {
         let mut path = String::new();
         for (name, value) in params {
             path.push(if path.is_empty() { '?' } else { '&' });
@@ -230,9 +230,9 @@ impl Database {
         })
     }
 
-    /// The text of a filter function. One that the database does not have is refused: its changes could not be read.
-    /// Filters that are not functions have no text.
-    pub fn filter_code(&self, name: &str) -> Result<Option<String>, Failure> {
+    /// Returns the code of a filter function. Fails if it does not exist, because the changes could not be read.
+    /// Built-in filters have no code.
+    pub(super) fn filter_code(&self, name: &str) -> Result<Option<String>, Failure> {
         let Some((design, function)) = name.split_once('/') else { return Ok(None) };
         self.patiently(|| {
             let answer = self.send(Call::get(format!("_design/{}", escape(design))))?;
@@ -257,8 +257,8 @@ impl Database {
         })
     }
 
-    /// A local document, if there is one.
-    pub fn local(&self, id: &str) -> Result<Option<Map<String, Value>>, Failure> {
+    /// Returns a local document, if it exists.
+    pub(super) fn local(&self, id: &str) -> Result<Option<Map<String, Value>>, Failure> {
         self.patiently(|| {
             let answer = self.send(Call::get(format!("_local/{}", escape(id))))?;
             if answer.status == 404 {
@@ -276,7 +276,7 @@ impl Database {
     }
 
     /// Writes a local document.
-    pub fn put_local(&self, id: &str, body: &Map<String, Value>) -> Result<LocalWrite, Failure> {
+    pub(super) fn put_local(&self, id: &str, body: &Map<String, Value>) -> Result<LocalWrite, Failure> {
         let text = Bytes::from(Value::Object(body.clone()).to_string());
         self.patiently(|| {
             let path = format!("_local/{}", escape(id));
@@ -294,32 +294,38 @@ impl Database {
         })
     }
 
-    /// What tells the database from another of its name, asked for once.
-    pub fn instance(&self) -> Result<Option<Value>, Failure> {
+    /// Returns the creation time that distinguishes the database from others of its name, without retries.
+    pub(super) fn instance(&self) -> Result<Option<Value>, Failure> {
         let answer = self.demand(Call::get(""))?;
         Ok(self.json(answer)?.get("instance_start_time").cloned())
     }
 
-    /// Waits until all that was written is on the peer's disk; when the peer says the database was created.
-    pub fn ensure_full_commit(&self) -> Result<Value, Failure> {
+    /// Waits until all writes are durable in the peer; returns the database's creation time.
+    pub(super) fn ensure_full_commit(&self) -> Result<Value, Failure> {
         self.patiently(|| {
             let answer = self.demand(Call::post("_ensure_full_commit", "{}"))?;
             Ok(self.json(answer)?.get("instance_start_time").cloned().unwrap_or_default())
         })
     }
 
-    /// How many changes there are after a sequence, where the peer tells.
-    pub fn pending(&self, since: &Value) -> Option<u64> {
+    /// Returns how many changes follow a sequence, if the peer reports it.
+    pub(super) fn pending(&self, since: &Value) -> Option<u64> {
         let path = format!("_changes?limit=0&since={}", escape(&text_of(since)));
         let answer = self.demand(Call::get(path)).ok()?;
         answer.json().ok()?.get("pending")?.as_u64()
     }
 
-    /// What the database lacks of these documents' revisions.
-    pub fn revs_diff(&self, wanted: &HashMap<&str, Vec<&str>>) -> Result<HashMap<String, Missing>, Failure> {
+    /// Returns which of these revisions the database lacks.
+    pub(super) fn revs_diff(
+        &self,
+        wanted: &HashMap<&str, Vec<&str>>,
+    ) -> Result<HashMap<String, Missing>, Failure> {
         let answer = self.demand(Call::post("_revs_diff", json!(wanted).to_string()))?;
         let Value::Object(object) = self.json(answer)? else {
-            return Err(Failure::new("invalid_json", format!("{}: _revs_diff gave no object", self.uri())));
+            return Err(Failure::new(
+                "invalid_json",
+                format!("{}: _revs_diff returned no object", self.uri()),
+            ));
         };
         let list = |value: Option<&Value>| -> Vec<String> {
             let items = value.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -334,15 +340,15 @@ impl Database {
             .collect())
     }
 
-    /// Fetches revisions, all with one request. `None` when the peer does not know such requests.
-    pub fn bulk_get(
+    /// Fetches revisions with one request; `None` if the peer does not support `_bulk_get`.
+    pub(super) fn bulk_get(
         &self,
         wanted: &[(String, String)],
         attachments: bool,
         mut take: impl FnMut(Fetched) -> Result<(), Failure>,
     ) -> Result<Option<()>, Failure> {
         let docs: Vec<Value> = wanted.iter().map(|(id, rev)| json!({ "id": id, "rev": rev })).collect();
-        // With attachments as stubs it is told which of them are kept compressed.
+        // The stubs state which attachments are compressed.
         let path = format!(
             "_bulk_get?revs=true&latest=true&attachments={attachments}&att_encoding_info={}",
             !attachments
@@ -351,7 +357,7 @@ impl Database {
         match answer.status {
             200 => {}
             400 | 404 | 405 | 415 | 501 => {
-                // A database that is gone has its own failure.
+                // A missing database is reported as such.
                 self.info()?;
                 return Ok(None);
             }
@@ -379,9 +385,9 @@ impl Database {
         Ok(Some(()))
     }
 
-    /// Fetches revisions of one document. That it is refused, other than as missing, is a failure: what the source has
-    /// must not be passed over.
-    pub fn open_revs(
+    /// Fetches revisions of one document. Any error but a missing document is a failure, because no revision of the
+    /// source may be skipped.
+    pub(super) fn open_revs(
         &self,
         id: &str,
         revs: &[String],
@@ -408,8 +414,8 @@ impl Database {
         Ok(())
     }
 
-    /// An answer that is a success; another one is a failure of the request as it is.
-    pub fn successful(&self, answer: Answer, path: &str) -> Result<Answer, Failure> {
+    /// Fails unless the answer is successful.
+    pub(super) fn successful(&self, answer: Answer, path: &str) -> Result<Answer, Failure> {
         if answer.is_success() {
             return Ok(answer);
         }
@@ -418,8 +424,8 @@ impl Database {
         Err(Failure::new(error, format!("{}{path}: {status} {reason}", self.uri())))
     }
 
-    /// A revision with its attachments within it, unless that is too long.
-    pub fn inline(&self, id: &str, rev: &str) -> Result<Option<Vec<u8>>, Failure> {
+    /// Fetches a revision with its attachments inline; `None` if it is too long.
+    pub(super) fn inline(&self, id: &str, rev: &str) -> Result<Option<Vec<u8>>, Failure> {
         let path = doc_path(id);
         let call = Call::get(format!("{path}?rev={}&revs=true&attachments=true", escape(rev)));
         let answer = self.send(call)?;
@@ -431,9 +437,9 @@ impl Database {
         }
     }
 
-    /// Writes revisions as they are; those that were refused. `None` when the peer finds them too large together.
-    /// `relaxed` is who makes sure of the disk later.
-    pub fn bulk_docs(&self, docs: &[Vec<u8>], relaxed: bool) -> Result<Option<Vec<Refused>>, Failure> {
+    /// Writes replicated revisions and returns the refused ones; `None` if the request is too large or one document
+    /// of several is malformed. With `relaxed`, the caller ensures durability later.
+    pub(super) fn bulk_docs(&self, docs: &[Vec<u8>], relaxed: bool) -> Result<Option<Vec<Refused>>, Failure> {
         let length = docs.iter().map(|doc| doc.len() + 1).sum::<usize>() + 32;
         let mut body = Vec::with_capacity(length);
         body.extend_from_slice(br#"{"new_edits":false,"docs":["#);
@@ -448,7 +454,7 @@ impl Database {
         let answer = self.send(call)?;
         match answer.status {
             413 => return Ok(None),
-            // One document of the list that cannot be read spoils the list.
+            // One malformed document makes the peer refuse the whole list.
             400 | 417 if docs.len() > 1 => return Ok(None),
             400 | 417 => {
                 let (error, reason) = answer.describe();
@@ -465,9 +471,10 @@ impl Database {
             }
         }
         let Value::Array(rows) = self.json(answer)? else {
-            return Err(Failure::new("invalid_json", format!("{}: _bulk_docs gave no list", self.uri())));
+            return Err(Failure::new("invalid_json", format!("{}: _bulk_docs returned no list", self.uri())));
         };
         let refusals: Vec<&Value> = rows.iter().filter(|row| row.get("error").is_some()).collect();
+        // A refusal that may pass fails the batch, so that it is retried and no checkpoint passes it.
         if let Some(row) = refusals.iter().find(|row| may_pass(row)) {
             let Refused { rev, error, reason } = refused(row);
             let id = row.get("id").and_then(Value::as_str).unwrap_or_default();
@@ -478,8 +485,8 @@ impl Database {
         Ok(Some(refusals.into_iter().map(refused).collect()))
     }
 
-    /// The elements of an array in an answer, one at a time; the members beside it.
-    pub fn elements(
+    /// Passes the elements of an array in an answer to `take`, one at a time; returns the other members.
+    pub(super) fn elements(
         &self,
         answer: Answer,
         array: &str,
@@ -500,7 +507,7 @@ impl Database {
             }
         }
         let others = splitter.finish().map_err(|_| {
-            Failure::passing("connection_closed", format!("{}: the answer broke off", self.uri()))
+            Failure::passing("connection_closed", format!("{}: the answer is incomplete", self.uri()))
         })?;
         serde_json::from_slice(&others).map_err(|error| self.no_json(&error))
     }
@@ -510,7 +517,7 @@ impl Database {
     }
 }
 
-/// Whether a document that was refused so may be taken later.
+/// Whether a refused document may be accepted later.
 fn may_pass(row: &Value) -> bool {
     let status = row.get("status").and_then(Value::as_u64).unwrap_or(0);
     let error = row.get("error").and_then(Value::as_str).unwrap_or_default();
@@ -526,8 +533,8 @@ fn refused(value: &Value) -> Refused {
     }
 }
 
-/// A parameter's value: strings as they are, the rest as JSON.
-pub fn text_of(value: &Value) -> String {
+/// Formats a parameter's value: a string as it is, others as JSON.
+pub(super) fn text_of(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),

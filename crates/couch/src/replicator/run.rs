@@ -1,8 +1,9 @@
-//! One run of a replication: a thread that reads changes, some that copy, and the one that notes how far they came.
+//! One run of a replication: a thread that reads changes, threads that copy documents, and the calling thread, which
+//! writes checkpoints.
 //!
-//! Changes wait in a bounded queue; each copying thread takes as many as there are, up to a batch. Batches end in any
-//! order, and what is noted is always the end of the first unbroken row of finished ones. A second copying thread is
-//! started only when the first cannot keep up, so that an idle replication holds three threads.
+//! Changes wait in a bounded queue; each worker takes up to a batch of them. Batches finish in any order, and a
+//! checkpoint covers the changes before the first unfinished batch. Further workers are started only when the first
+//! cannot keep up, so an idle replication has three threads.
 
 use super::changes::{self, Row};
 use super::checkpoint::Checkpoints;
@@ -20,59 +21,59 @@ use std::sync::Arc;
 use std::thread::Scope;
 use std::time::{Duration, Instant};
 
-/// How often a request is tried again while the ends are opened: a client waits for the outcome.
+/// How often requests are retried while the databases are opened, because a client may be waiting.
 const OPENING_RETRIES: u32 = 2;
-/// After how many intervals of checkpoints without progress it is asked whether the ends are still the same databases.
+/// After how many checkpoint intervals without progress the run checks that the databases are still the same.
 const IDLE_INTERVALS: u32 = 12;
 /// How long the last checkpoint of a stopped run may wait for a peer.
 const LAST_PATIENCE: Duration = Duration::from_secs(3);
 
-/// Opens a database of the run: which end, how patient, and until when.
-pub type Open<'a> = &'a (dyn Fn(End, Settings) -> Result<Database, Failure> + Sync);
+/// Opens one of the databases.
+type Open<'a> = &'a (dyn Fn(End, Settings) -> Result<Database, Failure> + Sync);
 
-/// One end of a replication.
+/// One of the databases of a replication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// Where is read.
+pub(super) enum End {
+    /// The database to read from.
     Source,
-    /// Where is written.
+    /// The database to write to.
     Target,
 }
 
-/// How patient a database of a run is.
+/// The limits for accessing a database.
 #[derive(Clone, Debug)]
-pub struct Settings {
-    /// How long the peer may be silent.
-    pub silence: Duration,
-    /// How often a request is tried again.
-    pub retries: u32,
-    /// What ends every wait.
-    pub stop: Stop,
+pub(super) struct Settings {
+    /// The longest silence of the peer.
+    pub(crate) silence: Duration,
+    /// How often a request is retried.
+    pub(crate) retries: u32,
+    /// Stops every wait.
+    pub(crate) stop: Stop,
 }
 
-/// What a run needs to know.
-pub struct Task<'a> {
-    /// What is replicated.
-    pub spec: &'a Spec,
-    /// The id of the checkpoints, but for what the source's filter adds to it.
-    pub id: &'a str,
-    /// Where is counted.
-    pub progress: Arc<Progress>,
-    /// The end of the job.
-    pub stop: Stop,
-    /// Called once both ends are open and the changes are about to be read.
-    pub started: &'a (dyn Fn() + Sync),
+/// The parameters of a run.
+pub(super) struct Task<'a> {
+    /// What is replicated, and how.
+    pub(crate) spec: &'a Spec,
+    /// The id of the checkpoints, not including the code of a filter function.
+    pub(crate) id: &'a str,
+    /// The counters and positions to update.
+    pub(crate) progress: Arc<Progress>,
+    /// Stops the run.
+    pub(crate) stop: Stop,
+    /// Called when both databases are open, before changes are read.
+    pub(crate) started: &'a (dyn Fn() + Sync),
 }
 
-/// Runs a replication to its end: the answer to `_replicate`.
-pub fn run(task: &Task<'_>, open: Open<'_>) -> Result<Map<String, Value>, Failure> {
+/// Runs a replication to its end and returns the answer to `_replicate`.
+pub(super) fn run_replication(task: &Task<'_>, open: Open<'_>) -> Result<Map<String, Value>, Failure> {
     let Task { spec, progress, stop, .. } = task;
     let settings = |retries, stop: &Stop| Settings { silence: spec.silence, retries, stop: stop.clone() };
     let opening = settings(spec.retries.min(OPENING_RETRIES), stop);
     let source = open(End::Source, opening.clone())?;
     let target = open(End::Target, opening)?;
     let source_info = source.info()?;
-    // A function that was edited lets other documents pass: what was noted of the one before is not true of it.
+    // An edited filter function selects other documents, so old checkpoints do not apply.
     let id = match &spec.choice {
         Choice::Filter(name) => source.filter_code(name)?.map(|code| Spec::filtered_id(task.id, &code)),
         _ => None,
@@ -99,6 +100,7 @@ pub fn run(task: &Task<'_>, open: Open<'_>) -> Result<Map<String, Value>, Failur
         positions.checkpointed = start.clone();
         positions.pending = pending;
     });
+    // The workers have their own signal: any failure of the run stops them, not only the end of the job.
     let working = Stop::default();
     let transfer = Transfer::new(
         Arc::new(
@@ -128,12 +130,13 @@ pub fn run(task: &Task<'_>, open: Open<'_>) -> Result<Map<String, Value>, Failur
         if let Err(failure) = started {
             flow.fail(failure);
         }
+        // This thread writes the checkpoints while the others read and copy.
         result = flow.note(&source, &target, &mut checkpoints, progress);
         if let Err(failure) = &result {
             flow.fail(failure.clone());
         }
         working.stop();
-        // Ends the reader too, should it still wait for the source.
+        // Stop the reader too, which may still be waiting for the source.
         if result.is_err() {
             stop.stop();
         }
@@ -141,7 +144,7 @@ pub fn run(task: &Task<'_>, open: Open<'_>) -> Result<Map<String, Value>, Failur
     let through = flow.queue.into_inner().through;
     let noted = match &result {
         Ok(()) => checkpoints.save([&source, &target], &through, progress),
-        // What was done until now need not be looked at again.
+        // Save a last checkpoint so that the next run does not repeat the work.
         Err(_) => {
             let last =
                 Settings { silence: spec.silence.min(LAST_PATIENCE), retries: 0, stop: Stop::default() };
@@ -169,29 +172,30 @@ fn spawn<'scope>(
         .map_err(|error| Failure::passing("internal_server_error", format!("cannot start a thread: {error}")))
 }
 
-/// What the threads of a run share.
+/// The state that the threads of a run share.
 struct Flow<'a> {
     spec: &'a Spec,
     transfer: Transfer,
     queue: Mutex<Queue>,
-    /// There is something to copy, or will never be.
+    /// Signals that there are changes to copy, or that there will be no more.
     filled: Condvar,
-    /// There is room for more.
+    /// Signals that the queue has room.
     emptied: Condvar,
-    /// All is done, or the run has failed.
+    /// Signals that the run is complete or has failed.
     over: Condvar,
 }
 
+/// The queue of changes and the state of the batches.
 #[derive(Default)]
 struct Queue {
     rows: VecDeque<Row>,
-    /// The source has no more; its last sequence.
+    /// The last sequence, after the source has reported all changes.
     ended: Option<Value>,
     failure: Option<Failure>,
-    /// The batches that are being copied, and those finished behind one that is not.
+    /// The batches being copied, and finished ones after an unfinished one.
     batches: BTreeMap<u64, Batch>,
     next: u64,
-    /// All up to here is done.
+    /// All changes up to this sequence are copied.
     through: Value,
     idle: usize,
     workers: usize,
@@ -203,7 +207,7 @@ struct Batch {
 }
 
 impl Queue {
-    /// Notes the end of a batch, and of the row of finished ones.
+    /// Marks a batch as finished and advances `through` past the finished batches at the front.
     fn finish(&mut self, number: u64) {
         if let Some(batch) = self.batches.get_mut(&number) {
             batch.done = true;
@@ -226,13 +230,13 @@ impl Queue {
     }
 }
 
-/// Ends the run when the thread that holds it panics, so that no other waits for it for ever.
+/// Fails the run when its thread panics, so that other threads do not wait forever.
 struct Fuse<'a, 'b>(&'a Flow<'b>);
 
 impl Drop for Fuse<'_, '_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.fail(Failure::passing("internal_server_error", "a thread of the replication met a fault"));
+            self.0.fail(Failure::passing("internal_server_error", "a thread of the replication panicked"));
         }
     }
 }
@@ -247,7 +251,7 @@ impl Flow<'_> {
         }
     }
 
-    /// Reads the changes into the queue.
+    /// The reader's thread: puts the changes into the queue.
     fn read(&self, feed: &Database, since: Value, instance: Option<&Value>) {
         let _fuse = Fuse(self);
         let room = self.spec.batch * (self.spec.workers + 1);
@@ -288,7 +292,7 @@ impl Flow<'_> {
         }
     }
 
-    /// Copies what is in the queue.
+    /// A worker's thread: copies the changes in the queue.
     fn work<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) {
         let _fuse = Fuse(self);
         loop {
@@ -307,6 +311,7 @@ impl Flow<'_> {
             queue.next += 1;
             let last = rows.last().map(|row| row.seq.clone()).unwrap_or_default();
             queue.batches.insert(number, Batch { last, done: false });
+            // Start another worker only if no existing one is free.
             let is_more = !queue.rows.is_empty();
             let help = is_more && queue.idle == 0 && queue.workers < self.spec.workers;
             if help {
@@ -317,7 +322,7 @@ impl Flow<'_> {
             if is_more {
                 self.filled.notify_one();
             }
-            // Without another thread the work goes on with those there are.
+            // If no thread can be started, the existing workers do the work.
             if help && spawn(scope, "replication worker", || self.work(scope)).is_err() {
                 self.queue.lock().workers -= 1;
             }
@@ -336,7 +341,7 @@ impl Flow<'_> {
         }
     }
 
-    /// Notes from time to time how far the others came, until they are done.
+    /// Writes checkpoints at intervals until all changes are copied.
     fn note(
         &self,
         source: &Database,
@@ -370,7 +375,7 @@ impl Flow<'_> {
                 });
                 idle = 0;
             } else {
-                // With nothing to note, nobody would see that an end was deleted and made anew.
+                // Without checkpoints the run would not notice that a database was deleted and created again.
                 idle += 1;
                 if idle % IDLE_INTERVALS == 0 {
                     checkpoints.check_instances([source, target])?;
@@ -387,7 +392,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn only_an_unbroken_row_of_batches_counts() {
+    fn through_stops_at_the_first_unfinished_batch() {
         let mut queue = Queue { through: json!(0), ..Queue::default() };
         for number in 0..4 {
             queue.batches.insert(number, Batch { last: json!(number + 1), done: false });

@@ -1,4 +1,4 @@
-//! What is to be replicated, and how: the body of `_replicate` or a document of `_replicator`.
+//! Parses replications: the body of `_replicate` or a document of `_replicator`.
 
 use super::endpoint::Endpoint;
 use super::failure::Failure;
@@ -9,61 +9,61 @@ use std::time::Duration;
 
 /// A replication.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Spec {
-    /// Where it reads.
-    pub source: Endpoint,
-    /// Where it writes.
-    pub target: Endpoint,
-    /// Whether it goes on for ever.
-    pub continuous: bool,
-    /// Whether it creates the target.
-    pub create_target: bool,
-    /// The parameters of the creation.
-    pub create_target_params: Map<String, Value>,
-    /// Which documents.
-    pub choice: Choice,
-    /// The parameters of the filter.
-    pub query_params: Map<String, Value>,
-    /// Where it begins, whatever checkpoints say.
-    pub since_seq: Option<Value>,
-    /// Only winning revisions, no conflicts.
-    pub winning_revs_only: bool,
-    /// Whether many revisions are asked for at once.
-    pub use_bulk_get: bool,
-    /// Whether it notes how far it came.
-    pub use_checkpoints: bool,
-    /// How often it does.
-    pub checkpoint_interval: Duration,
-    /// How many threads copy.
-    pub workers: usize,
-    /// How many changes one of them takes at once.
-    pub batch: usize,
-    /// How long a peer may be silent.
-    pub silence: Duration,
-    /// How often a request is tried again.
-    pub retries: u32,
+pub(crate) struct Spec {
+    /// The source.
+    pub(crate) source: Endpoint,
+    /// The target.
+    pub(crate) target: Endpoint,
+    /// Whether the replication is continuous.
+    pub(crate) continuous: bool,
+    /// Whether to create the target.
+    pub(crate) create_target: bool,
+    /// The parameters for creating the target.
+    pub(crate) create_target_params: Map<String, Value>,
+    /// Which documents to replicate.
+    pub(crate) choice: Choice,
+    /// The parameters of the filter function.
+    pub(crate) query_params: Map<String, Value>,
+    /// The start sequence, overriding checkpoints.
+    pub(crate) since_seq: Option<Value>,
+    /// Replicate only winning revisions, without conflicts.
+    pub(crate) winning_revs_only: bool,
+    /// Whether to use `_bulk_get`.
+    pub(crate) use_bulk_get: bool,
+    /// Whether to write checkpoints.
+    pub(crate) use_checkpoints: bool,
+    /// The interval between checkpoints.
+    pub(crate) checkpoint_interval: Duration,
+    /// The largest number of workers.
+    pub(crate) workers: usize,
+    /// How many changes a worker takes at once.
+    pub(crate) batch: usize,
+    /// The longest silence of a peer.
+    pub(crate) silence: Duration,
+    /// How often a request is retried.
+    pub(crate) retries: u32,
 }
 
-/// Which documents are replicated.
+/// Which documents to replicate.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Choice {
-    /// All.
+pub(crate) enum Choice {
+    /// All documents.
     All,
-    /// Those with these ids.
+    /// The documents with these ids.
     Ids(Vec<String>),
-    /// Those that match a selector.
+    /// The documents that match a selector.
     Selector(Value),
-    /// Those that a filter function of the source lets pass.
+    /// The documents that a filter function of the source accepts.
     Filter(String),
 }
 
-/// A request to end a replication.
-pub enum Wanted {
-    /// It is to run.
+/// A parsed `_replicate` request.
+pub(super) enum Wanted {
+    /// Start this replication.
     Run(Box<Spec>),
-    /// The one with this id is to end.
+    /// Cancel the replication with this id.
     Cancel(String),
-    /// The one that is the same is to end.
+    /// Cancel the equivalent replication.
     CancelSame(Box<Spec>),
 }
 
@@ -72,8 +72,8 @@ fn bad(reason: impl Into<String>) -> Failure {
 }
 
 impl Wanted {
-    /// Reads the body of `_replicate`.
-    pub fn parse(object: &Map<String, Value>) -> Result<Wanted, Failure> {
+    /// Parses the body of `_replicate`.
+    pub(super) fn parse(object: &Map<String, Value>) -> Result<Wanted, Failure> {
         let cancel = flag(object, "cancel", false)?;
         let id = ["_local_id", "replication_id", "id"].iter().find_map(|name| object.get(*name));
         match (cancel, id) {
@@ -86,8 +86,8 @@ impl Wanted {
 }
 
 impl Spec {
-    /// Reads a replication. Members that are none of its options are left alone.
-    pub fn parse(object: &Map<String, Value>) -> Result<Spec, Failure> {
+    /// Parses a replication. Unknown members are ignored.
+    pub(crate) fn parse(object: &Map<String, Value>) -> Result<Spec, Failure> {
         for name in ["proxy", "source_proxy", "target_proxy"] {
             if object.get(name).is_some_and(|value| !value.is_null() && value != "") {
                 return Err(bad(format!("`{name}` is not supported: this server connects without a proxy")));
@@ -99,7 +99,7 @@ impl Spec {
             number(object, name, default, least, most).map(Duration::from_millis)
         };
         let connections = number(object, "http_connections", 20, 1, 1000)? as usize;
-        // One connection reads the changes.
+        // One of the connections is used for the changes feed.
         let most = connections.saturating_sub(1).max(1);
         Ok(Spec {
             source,
@@ -121,8 +121,8 @@ impl Spec {
         })
     }
 
-    /// What tells this replication from others: the same on each start of the server.
-    pub fn base_id(&self, server: &str) -> String {
+    /// Derives the base id, which is the same after a restart of the server.
+    pub(crate) fn base_id(&self, server: &str) -> String {
         let mut parts = vec![json!(server), self.source.identity(), self.target.identity()];
         match &self.choice {
             Choice::All => {}
@@ -139,15 +139,15 @@ impl Spec {
         id
     }
 
-    /// The id of the checkpoints where a function of the source chooses the documents.
-    pub fn filtered_id(base: &str, code: &str) -> String {
+    /// Derives the checkpoint id for a filter function with this code.
+    pub(crate) fn filtered_id(base: &str, code: &str) -> String {
         let mut id = String::with_capacity(32);
         push_hex(&mut id, &blake3::hash(format!("{base} {}", code.trim()).as_bytes()).as_bytes()[..16]);
         id
     }
 
-    /// What follows the id of the checkpoints in the id of the job.
-    pub fn extension(&self) -> String {
+    /// The suffix that extends the base id to the job's id.
+    pub(crate) fn extension(&self) -> String {
         let mut out = String::new();
         for (name, set) in [("+continuous", self.continuous), ("+create_target", self.create_target)] {
             if set {
@@ -203,7 +203,7 @@ fn member(object: &Map<String, Value>, name: &str, kind: &str) -> Result<Map<Str
     }
 }
 
-/// A whole number, also as text; what lies outside the bounds is taken to them.
+/// Parses a number, also as text, and clamps it to the bounds.
 fn number(
     object: &Map<String, Value>,
     name: &str,
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_the_same_for_the_same_replication() {
+    fn base_id_depends_on_endpoints_and_choice_only() {
         let id = |value: Value| parse(value).unwrap().base_id("server");
         let plain = id(json!({ "source": "a", "target": "b" }));
         assert_eq!(plain.len(), 32);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_options_are_told() {
+    fn invalid_options_are_refused() {
         for (extra, reason) in [
             (json!({ "continuous": 1 }), "parameter `continuous` must be a boolean"),
             (json!({ "doc_ids": "x" }), "parameter `doc_ids` must be an array"),

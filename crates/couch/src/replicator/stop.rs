@@ -1,4 +1,4 @@
-//! The end of a job, as everything that waits for something hears of it.
+//! Cancellation: stops all waits of a job.
 
 use super::failure::Failure;
 use std::sync::Arc;
@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
-/// Tells those who wait that they need not wait longer. Clones are of the same end.
+/// A stop signal. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct Stop {
+pub(crate) struct Stop {
     inner: Arc<Inner>,
 }
 
@@ -19,19 +19,19 @@ struct Inner {
 }
 
 impl Stop {
-    /// Ends the wait of all, for ever.
-    pub fn stop(&self) {
+    /// Stops all current and future waits.
+    pub(crate) fn stop(&self) {
         self.inner.stopped.store(true, Ordering::SeqCst);
         self.inner.notify.notify_waiters();
     }
 
-    /// Whether it was stopped.
-    pub fn is_stopped(&self) -> bool {
+    /// Whether the signal was given.
+    pub(crate) fn is_stopped(&self) -> bool {
         self.inner.stopped.load(Ordering::SeqCst)
     }
 
-    /// Waits, unless it is stopped.
-    pub fn sleep(&self, duration: Duration) -> Result<(), Failure> {
+    /// Sleeps; fails as soon as the signal is given.
+    pub(crate) fn sleep(&self, duration: Duration) -> Result<(), Failure> {
         const STEP: Duration = Duration::from_millis(50);
         let end = Instant::now() + duration;
         while !self.is_stopped() {
@@ -44,11 +44,11 @@ impl Stop {
         Err(Failure::stopped())
     }
 
-    /// Completes when it is stopped.
-    pub async fn stopped(&self) {
+    /// Completes when the signal is given.
+    pub(crate) async fn stopped(&self) {
         let notified = self.inner.notify.notified();
         tokio::pin!(notified);
-        // Registered before the flag is looked at: a stop in between is not missed.
+        // Register before checking the flag, so that a stop in between is not missed.
         notified.as_mut().enable();
         if !self.is_stopped() {
             notified.await;
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waiters_are_woken_before_and_after() {
+    fn stopped_completes_for_early_and_late_waiters() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let stop = Stop::default();
         let other = stop.clone();

@@ -1,4 +1,4 @@
-//! Copies what the target lacks of some changed documents.
+//! Copies the revisions that the target lacks, for a batch of changed documents.
 
 use super::attachments::{self, Sent};
 use super::changes::Row;
@@ -11,38 +11,38 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How many bytes of documents are sent with one request.
+/// How many bytes of documents are sent in one request.
 const SEND_BYTES: usize = 2 << 20;
-/// How many documents are.
+/// How many documents are sent in one request.
 const SEND_DOCS: usize = 500;
-/// Attachments of one document up to this many bytes travel within it, unless they are kept compressed.
+/// Attachments of up to this many bytes per document are sent inline, unless they are compressed.
 const SMALL: u64 = 64 << 10;
-/// The longest text of a document with large attachments, for peers that take them in no other way.
+/// The longest document with inline attachments, for peers that do not accept `multipart/related`.
 const INLINE: usize = 48 << 20;
-/// How many bytes of small attachments are asked for with one request.
+/// How many bytes of small attachments are fetched with one request.
 const SMALL_BYTES: u64 = 4 << 20;
-/// How long the list of revisions in a URL may be.
+/// The longest list of revisions in a URL.
 const REVS_BYTES: usize = 4 << 10;
 
-/// What the threads of a run copy with.
-pub struct Transfer {
-    /// Where is read.
-    pub source: Arc<Database>,
-    /// Where is written.
-    pub target: Arc<Database>,
-    /// What is counted.
-    pub progress: Arc<Progress>,
-    /// Whether the target takes attachments compressed.
+/// The state that the workers of a run share.
+pub(super) struct Transfer {
+    /// The source.
+    pub(crate) source: Arc<Database>,
+    /// The target.
+    pub(crate) target: Arc<Database>,
+    /// The counters.
+    pub(crate) progress: Arc<Progress>,
+    /// Whether the target accepts compressed attachments.
     takes_encoded: bool,
-    /// Whether checkpoints make sure that what was written is on disk, so that writes need not wait for it.
+    /// Whether checkpoints ensure durability, so that writes need not wait for it.
     relaxed: bool,
-    /// Whether the source knows requests for many revisions.
+    /// Whether the source supports `_bulk_get`.
     bulk_get: AtomicBool,
 }
 
 impl Transfer {
-    /// Nothing is copied yet.
-    pub fn new(
+    /// Creates the state of a run.
+    pub(super) fn new(
         source: Arc<Database>,
         target: Arc<Database>,
         spec: &Spec,
@@ -59,8 +59,8 @@ impl Transfer {
         }
     }
 
-    /// Copies what is missing of these. When this returns, the target has all that it takes.
-    pub fn copy(&self, rows: &[Row]) -> Result<(), Failure> {
+    /// Copies what the target lacks of these documents. On return the target has stored everything that it accepts.
+    pub(super) fn copy(&self, rows: &[Row]) -> Result<(), Failure> {
         let mut counted = false;
         self.target.patiently(|| {
             let result = self.attempt(rows, counted);
@@ -69,7 +69,7 @@ impl Transfer {
         })
     }
 
-    /// What a former attempt wrote is not missing any more.
+    /// Makes one attempt. Revisions that an earlier attempt wrote are no longer missing.
     fn attempt(&self, rows: &[Row], counted: bool) -> Result<(), Failure> {
         let mut wanted: HashMap<&str, Vec<&str>> = HashMap::new();
         for row in rows {
@@ -94,6 +94,7 @@ impl Transfer {
             failures: 0,
         };
         let mut pairs = Vec::new();
+        // A document may have several rows in the batch; fetch its revisions once.
         let mut seen = HashSet::new();
         for row in rows {
             if let Some(lacks) = missing.get(&row.id)
@@ -106,28 +107,28 @@ impl Transfer {
         match &result {
             Ok(()) => self.progress.add(Count::Failures, run.failures),
             Err(failure) if failure.kind == Kind::Stopped => {}
-            // One that cannot be read now does not keep those that were read from the target.
+            // Write what was read, even if other documents could not be.
             Err(_) => drop(run.flush()),
         }
         result
     }
 }
 
-/// One attempt at some rows.
+/// One attempt to copy a batch.
 struct Run<'a> {
     transfer: &'a Transfer,
     missing: &'a HashMap<String, Missing>,
     docs: Vec<Vec<u8>>,
     bytes: usize,
-    /// Revisions whose small attachments are still to be asked for.
+    /// Documents whose small attachments are still to be fetched.
     small: Vec<(String, String)>,
     small_bytes: u64,
-    /// How many the target refused.
+    /// How many revisions the target refused.
     failures: u64,
 }
 
 impl Run<'_> {
-    /// Reads and writes all of these.
+    /// Reads and writes these revisions.
     fn gather(&mut self, pairs: Vec<(String, String)>) -> Result<(), Failure> {
         let Transfer { source, progress, bulk_get, .. } = self.transfer;
         if bulk_get.load(Ordering::Relaxed) {
@@ -148,7 +149,7 @@ impl Run<'_> {
                 bulk_get.store(false, Ordering::Relaxed);
                 self.one_by_one(&pairs)?;
             } else {
-                // A request of its own may find what the other did not give.
+                // A separate request may find revisions that `_bulk_get` did not return.
                 let again: Vec<_> =
                     pairs.iter().filter(|pair| lacking[pair.0.as_str()] > 0).cloned().collect();
                 self.one_by_one(&again)?;
@@ -160,7 +161,7 @@ impl Run<'_> {
         self.flush()
     }
 
-    /// Takes a document that was read.
+    /// Handles a document that was read.
     fn take(&mut self, id: String, text: Vec<u8>) -> Result<(), Failure> {
         match attachments::list(&text) {
             None => self.keep(text),
@@ -180,7 +181,7 @@ impl Run<'_> {
         }
     }
 
-    /// A document that is complete.
+    /// Queues a complete document for writing.
     fn keep(&mut self, text: Vec<u8>) -> Result<(), Failure> {
         self.transfer.progress.add(Count::Read, 1);
         self.bytes += text.len();
@@ -188,7 +189,7 @@ impl Run<'_> {
         if self.bytes >= SEND_BYTES || self.docs.len() >= SEND_DOCS { self.flush() } else { Ok(()) }
     }
 
-    /// Reads with a request for each document.
+    /// Fetches each document with its own request.
     fn one_by_one(&mut self, pairs: &[(String, String)]) -> Result<(), Failure> {
         for same in pairs.chunk_by(|a, b| a.0 == b.0) {
             let id = &same[0].0;
@@ -220,8 +221,8 @@ impl Run<'_> {
         self.check_gone(id, &lacking)
     }
 
-    /// Makes sure that the source knows nothing more of revisions that it did not give: a purge took them. What it
-    /// knows and does not find it may find later.
+    /// Checks that revisions which the source did not return are unknown to it, for instance after a purge. A
+    /// revision that it knows but did not return may be found later.
     fn check_gone(&self, id: &str, revs: &[String]) -> Result<(), Failure> {
         if revs.is_empty() {
             return Ok(());
@@ -231,7 +232,12 @@ impl Run<'_> {
         let unknown = source.revs_diff(&asked)?.remove(id).unwrap_or_default().revs;
         match revs.iter().find(|rev| !unknown.contains(rev)) {
             None => {
-                tracing::debug!(source = source.uri(), id, ?revs, "a replication's document is gone");
+                tracing::debug!(
+                    source = source.uri(),
+                    id,
+                    ?revs,
+                    "a revision no longer exists at the source"
+                );
                 Ok(())
             }
             Some(rev) => {
@@ -241,7 +247,7 @@ impl Run<'_> {
         }
     }
 
-    /// Reads documents together with their small attachments.
+    /// Fetches documents with their small attachments inline.
     fn fetch_small(&mut self) -> Result<(), Failure> {
         let pairs = std::mem::take(&mut self.small);
         self.small_bytes = 0;
@@ -250,6 +256,7 @@ impl Run<'_> {
         }
         let source = self.transfer.source.clone();
         let mut streamed = Vec::new();
+        // Documents that come back with stubs are streamed instead: some peers ignore `attachments=true`.
         if self.transfer.bulk_get.load(Ordering::Relaxed) {
             let rev_of: HashMap<&str, &str> =
                 pairs.iter().map(|(id, rev)| (id.as_str(), rev.as_str())).collect();
@@ -272,6 +279,7 @@ impl Run<'_> {
                     }
                 }
             })?;
+            // The peer may omit documents from its answer.
             streamed.extend(pairs.iter().filter(|pair| !answered.contains(&pair.0)).cloned());
             if done.is_none() {
                 streamed = pairs;
@@ -285,7 +293,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Copies a document whose attachments are not held in memory.
+    /// Copies a document and streams its attachments.
     fn stream(&mut self, id: &str, rev: &str) -> Result<(), Failure> {
         let Transfer { source, target, progress, takes_encoded, .. } = self.transfer;
         let ancestors = self.missing.get(id).map(|missing| missing.ancestors.as_slice()).unwrap_or_default();
@@ -294,7 +302,7 @@ impl Run<'_> {
                 progress.add(Count::Read, 1);
                 progress.add(Count::Written, 1);
             }
-            // Some peers take no parts, or none of another's edits.
+            // Some peers do not accept `multipart/related`, or not with replicated edits.
             Sent::Refused(why)
                 if ["bad_content_type", "conflict", "method_not_allowed"].contains(&why.error.as_str()) =>
             {
@@ -317,7 +325,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Takes a document with its attachments within it; `why` is told of one that is too large for that.
+    /// Fetches a document with inline attachments; if it is too large, logs `why` it was not copied otherwise.
     fn keep_inline(&mut self, id: &str, rev: &str, why: &Refused) -> Result<(), Failure> {
         match self.transfer.source.inline(id, rev)? {
             Some(text) if text.len() <= INLINE => self.keep(text),
@@ -329,14 +337,14 @@ impl Run<'_> {
         }
     }
 
-    /// Writes what was gathered.
+    /// Writes the queued documents.
     fn flush(&mut self) -> Result<(), Failure> {
         let docs = std::mem::take(&mut self.docs);
         self.bytes = 0;
         if docs.is_empty() { Ok(()) } else { self.write(&docs) }
     }
 
-    /// What is too large together is written in halves.
+    /// Writes documents; a list that is too large is split in halves.
     fn write(&mut self, docs: &[Vec<u8>]) -> Result<(), Failure> {
         match self.transfer.target.bulk_docs(docs, self.transfer.relaxed)? {
             Some(refused) => {
@@ -373,7 +381,7 @@ impl Run<'_> {
             ?rev,
             error,
             reason,
-            "a replication's write was refused"
+            "the target refused a revision"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Attachments: by themselves, inline, as stubs, in parts.
+//! Attachments: standalone, inline, as stubs, and in `multipart/related`.
 
 use crate::setup::{database, rev};
 use base64::Engine;
@@ -10,7 +10,7 @@ use std::io::Write;
 const PLAIN: (&str, &str) = ("Content-Type", "image/png");
 
 #[test]
-fn an_attachment_is_stored_read_replaced_and_deleted() {
+fn attachments_are_stored_read_replaced_and_deleted() {
     let (_server, mut http) = database();
     let made = http.send("PUT", "/db/d/dir%2Fa%20b.png", &[PLAIN], b"0123456789");
     assert_eq!((made.status, rev(&made).starts_with("1-")), (201, true));
@@ -61,14 +61,14 @@ fn an_attachment_is_stored_read_replaced_and_deleted() {
 }
 
 #[test]
-fn ranges_are_answered() {
+fn range_requests_return_partial_content() {
     let (_server, mut http) = database();
     http.send("PUT", "/db/d/a", &[PLAIN], b"0123456789");
     let part = http.send("GET", "/db/d/a", &[("Range", "bytes=2-4")], b"");
     assert_eq!((part.status, part.body.as_slice()), (206, &b"234"[..]));
     assert_eq!(part.header("content-range"), Some("bytes 2-4/10"));
     assert_eq!(http.send("GET", "/db/d/a", &[("Range", "bytes=-3")], b"").body, b"789");
-    // Who has some of other bytes gets all.
+    // If `If-Range` does not match, the whole attachment is sent.
     let tag = part.header("etag").unwrap().to_owned();
     for (condition, status) in [(tag.as_str(), 206), ("\"other\"", 200)] {
         let rest = http.send("GET", "/db/d/a", &[("Range", "bytes=2-4"), ("If-Range", condition)], b"");
@@ -85,7 +85,7 @@ fn ranges_are_answered() {
 }
 
 #[test]
-fn text_is_stored_packed_and_given_as_asked() {
+fn text_attachments_are_stored_compressed() {
     let (_server, mut http) = database();
     let text = "many words ".repeat(10_000);
     let first =
@@ -100,12 +100,12 @@ fn text_is_stored_packed_and_given_as_asked() {
     let stub = http.get("/db/d?att_encoding_info=true").json()["_attachments"]["t"].clone();
     assert_eq!((stub["length"].as_u64(), stub["encoding"].as_str()), (Some(text.len() as u64), Some("gzip")));
     assert_eq!(stub["encoded_length"].as_u64(), Some(packed.body.len() as u64));
-    // What is sent packed is stored as it is.
+    // A compressed upload is stored unchanged.
     let sent = [("Content-Type", "image/png"), ("Content-Encoding", "gzip")];
     assert_eq!(http.send("PUT", &format!("/db/d/u?rev={first}"), &sent, &packed.body).status, 201);
     let unpacked = http.get("/db/d/u");
     assert_eq!((unpacked.text() == text, unpacked.header("content-length")), (true, None));
-    // As in CouchDB, nobody has said how long it is.
+    // As in CouchDB, its uncompressed length is unknown.
     let stub = http.get("/db/d?att_encoding_info=true").json()["_attachments"]["u"].clone();
     assert_eq!(
         (stub["length"].as_u64(), stub["encoded_length"].as_u64()),
@@ -118,9 +118,9 @@ fn text_is_stored_packed_and_given_as_asked() {
     assert_eq!(damaged.status, 400);
 }
 
-/// A replication hands packed bytes on as they are, whoever packed them, also those of small attachments.
+/// Replication passes compressed bytes on unchanged, including those of small attachments.
 #[test]
-fn packed_attachments_keep_their_digests() {
+fn compressed_attachments_keep_their_digests_in_replication() {
     let (_server, mut http) = database();
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::none());
     encoder.write_all(b"some words of a client that packs badly").unwrap();
@@ -146,7 +146,7 @@ fn packed_attachments_keep_their_digests() {
 }
 
 #[test]
-fn sizes_count_attachments() {
+fn database_sizes_include_attachments() {
     let (_server, mut http) = database();
     let before = http.get("/db").json()["sizes"]["external"].as_u64().unwrap();
     rev(&http.send("PUT", "/db/d/a", &[PLAIN], &[7; 100_000]));
@@ -156,7 +156,7 @@ fn sizes_count_attachments() {
 }
 
 #[test]
-fn inline_attachments_and_stubs() {
+fn inline_attachments_and_stubs_are_stored() {
     let (_server, mut http) = database();
     let inline = json!({"_attachments": {
         "a.bin": {"content_type": "image/png", "data": "aGVsbG8="},
@@ -187,7 +187,7 @@ fn inline_attachments_and_stubs() {
     assert_eq!(bad.2, "Invalid attachment data for x");
     let follows = http.put("/db/new", &json!({"_attachments": {"x": {"follows": true, "length": 1}}}));
     assert_eq!(follows.status, 400);
-    // Only what came after a revision is sent with its bytes.
+    // `atts_since` limits the bytes to newer attachments.
     let since = http.get(&format!("/db/d?atts_since=[%22{first}%22]")).json()["_attachments"].clone();
     assert_eq!((since["b.txt"]["stub"].as_bool(), since["c"]["data"].as_str()), (Some(true), Some("Yw==")));
     let copy = http.send("COPY", "/db/d", &[("Destination", "e")], b"");
@@ -206,7 +206,7 @@ fn related(boundary: &str, doc: &str, parts: &[(&str, &[u8])]) -> Vec<u8> {
 }
 
 #[test]
-fn documents_travel_in_parts_both_ways() {
+fn multipart_documents_are_stored_and_returned() {
     let (_server, mut http) = database();
     let doc = r#"{"x":1,"_attachments":{
         "z":{"content_type":"image/png","follows":true,"length":5},
@@ -219,7 +219,7 @@ fn documents_travel_in_parts_both_ways() {
         doc,
         &[("Content-Disposition: attachment; filename=\"z\"\r\n", b"first"), ("", b"two")],
     );
-    // Without file names the parts follow in the order in which the document names them.
+    // Without file names, parts are assigned in the order of the announcements.
     let put = http.send("PUT", "/db/d", &sent, &body);
     assert_eq!(put.status, 201, "{}", put.text());
     assert_eq!((http.get("/db/d/z").body, http.get("/db/d/a").body), (b"first".to_vec(), b"two".to_vec()));
@@ -235,7 +235,7 @@ fn documents_travel_in_parts_both_ways() {
     assert_eq!(chunked.status, 201);
     assert_eq!(http.get("/db/f/z").body, b"first");
     for (parts, reason) in [
-        (&[("", &b"first"[..])][..], "The attachment a is announced and does not follow"),
+        (&[("", &b"first"[..])][..], "The attachment a was announced but does not follow"),
         (&[("", &b"longer than"[..]), ("", &b"two"[..])][..], "attachment longer than expected"),
         (&[("", &b"x"[..]), ("", &b"two"[..])][..], "attachment shorter than expected"),
     ] {
@@ -259,7 +259,7 @@ fn documents_travel_in_parts_both_ways() {
 }
 
 #[test]
-fn large_attachments_pass_through() {
+fn large_attachments_are_streamed() {
     let (_server, mut http) = database();
     let bytes: Vec<u8> = (0..20_000_003u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     let put = http.send_chunked("PUT", "/db/d/large", &[PLAIN], bytes.chunks(100_000));
@@ -272,7 +272,7 @@ fn large_attachments_pass_through() {
     assert_eq!(data, Some(bytes.len().div_ceil(3) * 4));
 }
 
-/// A form as a browser sends it: the fields' names, a file's name and its bytes.
+/// A form as a browser sends it: field name, file name and content.
 fn form(fields: &[(&str, Option<&str>, &str)]) -> Vec<u8> {
     let mut body = String::new();
     for (name, file, text) in fields {
@@ -284,7 +284,7 @@ fn form(fields: &[(&str, Option<&str>, &str)]) -> Vec<u8> {
 }
 
 #[test]
-fn forms_of_web_pages_bring_attachments() {
+fn form_uploads_become_attachments() {
     let (_server, mut http) = database();
     let first = rev(&http.put("/db/d", &json!({"n": 1, "_attachments": {"old": {"data": "aGk="}}})));
     let headers =
@@ -317,9 +317,9 @@ fn forms_of_web_pages_bring_attachments() {
     assert_eq!(reason(&plain, &mut http), (415, "Content-Type must be multipart/form-data".to_owned()));
 }
 
-/// PouchDB compares digests, which are those of the packed bytes.
+/// PouchDB compares digests, which are those of the compressed bytes.
 #[test]
-fn digests_of_packed_attachments_are_couchdbs() {
+fn digests_of_compressed_attachments_match_couchdb() {
     let (_server, mut http) = database();
     http.send("PUT", "/db/d/t", &[("Content-Type", "text/plain")], b"hello, world");
     let stub = http.get("/db/d?att_encoding_info=true").json()["_attachments"]["t"].clone();
@@ -331,7 +331,7 @@ fn digests_of_packed_attachments_are_couchdbs() {
 }
 
 #[test]
-fn attachments_that_are_no_objects_are_left_out() {
+fn attachments_that_are_not_objects_are_ignored() {
     let (_server, mut http) = database();
     let doc = json!({"_attachments": {"a": 1, "b": {"data": "aGk="}, "c": "x"}});
     assert_eq!(http.put("/db/d", &doc).status, 201);

@@ -1,4 +1,4 @@
-//! Many documents at once.
+//! Bulk reads and writes.
 
 use crate::setup::{database, graft, hash, made, rev};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 const JSON: (&str, &str) = ("Content-Type", "application/json");
 
 #[test]
-fn each_document_is_stored_or_refused_for_itself() {
+fn bulk_docs_stores_or_refuses_each_document() {
     let (_server, mut http) = database();
     let first = rev(&http.put("/db/a", &json!({"n": 0})));
     let docs = json!({"docs": [
@@ -37,7 +37,7 @@ fn each_document_is_stored_or_refused_for_itself() {
 }
 
 #[test]
-fn a_malformed_request_changes_nothing() {
+fn malformed_bulk_docs_store_nothing() {
     let (_server, mut http) = database();
     for (body, error, reason) in [
         (r#"{"docs":[{"_id":"a"},{"_bad":1}]}"#, "doc_validation", "Bad special document member: _bad"),
@@ -80,20 +80,20 @@ fn a_malformed_request_changes_nothing() {
 }
 
 #[test]
-fn new_edits_may_stand_behind_the_documents() {
+fn new_edits_may_follow_the_documents() {
     let (_server, mut http) = database();
     let doc = format!(r#"{{"_id":"a","_rev":"{}","n":1}}"#, made(2, 'b'));
     let body = format!(r#"{{"docs":[{doc}],"new_edits":false}}"#);
     let reply = http.send("POST", "/db/_bulk_docs", &[JSON], body.as_bytes());
     assert_eq!((reply.status, reply.json()), (201, json!([])));
     assert_eq!(http.get("/db/a").json()["_rev"], made(2, 'b'));
-    // The second time it is known, which is no error.
+    // The second time the revisions are stored already, which is not an error.
     assert_eq!(http.send("POST", "/db/_bulk_docs", &[JSON], body.as_bytes()).json(), json!([]));
 }
 
 // HTTP-26 HTTP-16
 #[test]
-fn long_requests_are_stored_as_they_come() {
+fn long_bulk_docs_are_stored_while_received() {
     let (_server, mut http) = database();
     let filler = "x".repeat(1000);
     let count = 50_000;
@@ -129,7 +129,7 @@ fn long_requests_are_stored_as_they_come() {
 }
 
 #[test]
-fn bulk_get_answers_in_order_and_one_by_one() {
+fn bulk_get_answers_each_request_in_order() {
     let (_server, mut http) = database();
     let first = rev(&http.put("/db/a", &json!({"n": 1})));
     let second = rev(&http.put("/db/a", &json!({"_rev": first, "n": 2})));
@@ -176,7 +176,7 @@ fn bulk_get_answers_in_order_and_one_by_one() {
 }
 
 #[test]
-fn nothing_is_all_or_nothing() {
+fn all_or_nothing_is_refused() {
     let (_server, mut client) = database();
     let first = rev(&client.put("/db/b", &json!({})));
     let docs = json!([{"_id": "a"}, {"_id": "b", "_rev": first}]);

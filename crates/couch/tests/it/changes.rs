@@ -1,4 +1,4 @@
-//! Feeds: what there is, and what comes.
+//! Changes feeds: existing changes, and new ones.
 
 use crate::setup::{Lines, database, graft, made, rev};
 use diwan_testkit::HttpClient;
@@ -14,7 +14,7 @@ fn ids(reply: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn changes_are_told_once_a_document() {
+fn normal_feeds_report_each_document_once() {
     let (_server, mut client) = database();
     let first = put(&mut client, "a");
     put(&mut client, "b");
@@ -40,7 +40,7 @@ fn changes_are_told_once_a_document() {
     assert_eq!(ids(&client.get("/db/_changes?descending=true&feed=longpoll").json()), ["b", "a", "c"]);
     let reply = client.get("/db/_changes?include_docs=true").json();
     assert_eq!(reply["results"][2]["doc"], json!({"_id": "b", "_rev": gone, "_deleted": true}));
-    // Rows are counted down from the limit, which is even where there is none.
+    // `seq_interval` counts rows down from the limit; the default limit is even.
     for (query, expected) in [
         ("seq_interval=2", vec![true, false, true]),
         ("seq_interval=2&limit=3", vec![false, true, false]),
@@ -52,7 +52,7 @@ fn changes_are_told_once_a_document() {
             reply["results"].as_array().unwrap().iter().map(|row| row["seq"].is_string()).collect();
         assert_eq!(with_seq, expected, "{query}");
     }
-    // A sequence of another database means nothing here.
+    // A sequence of another database is read as 0.
     for since in ["0", "99-00000000", "%2299-00000000%22", "23-g1AAAAE7eJzLYWBg4Mhg", "g2wAAAAB"] {
         assert_eq!(ids(&client.get(&format!("/db/_changes?since={since}")).json()).len(), 3, "{since}");
     }
@@ -79,7 +79,7 @@ fn changes_are_told_once_a_document() {
 }
 
 #[test]
-fn filters_choose_changes() {
+fn builtin_filters_select_changes() {
     let (_server, mut client) = database();
     for id in ["a", "b", "_design/d"] {
         put(&mut client, id);
@@ -109,7 +109,7 @@ fn filters_choose_changes() {
 }
 
 #[test]
-fn all_leaves_are_named_where_asked() {
+fn style_all_docs_names_all_leaves() {
     let (_server, mut client) = database();
     graft(&mut client, "a", 1, "1", json!({}));
     graft(&mut client, "a", 1, "2", json!({}));
@@ -119,7 +119,7 @@ fn all_leaves_are_named_where_asked() {
 }
 
 #[test]
-fn feeds_wait_for_changes() {
+fn waiting_feeds_report_new_changes() {
     let (server, mut client) = database();
     put(&mut client, "old");
     let mut continuous = Lines::open(&server, "/db/_changes?feed=continuous&since=now&heartbeat=50");
@@ -146,7 +146,7 @@ fn feeds_wait_for_changes() {
     assert_eq!((limited.json()["id"].clone(), limited.json()["pending"].clone()), (json!("old"), json!(1)));
     assert!(limited.is_at_end());
 
-    // A filter's feed is not woken for nothing, and a database that goes ends its feeds.
+    // A filtered feed ignores other changes, and deleting the database ends its feeds.
     let mut filtered =
         Lines::open(&server, "/db/_changes?feed=continuous&since=now&filter=_design&heartbeat=1000");
     put(&mut client, "plain");
@@ -157,7 +157,7 @@ fn feeds_wait_for_changes() {
 }
 
 #[test]
-fn a_feed_ends_when_its_database_is_renamed() {
+fn renaming_a_database_ends_its_feeds() {
     let (server, mut client) = database();
     let mut feed = Lines::open(&server, "/db/_changes?feed=continuous&heartbeat=60000");
     put(&mut client, "a");
@@ -171,7 +171,7 @@ fn a_feed_ends_when_its_database_is_renamed() {
 }
 
 #[test]
-fn many_feeds_see_every_change_in_order() {
+fn many_feeds_report_every_change_in_order() {
     let (server, mut client) = database();
     let mut feeds: Vec<Lines> =
         (0..50).map(|_| Lines::open(&server, "/db/_changes?feed=continuous&heartbeat=1000")).collect();
@@ -186,7 +186,7 @@ fn many_feeds_see_every_change_in_order() {
 }
 
 #[test]
-fn databases_that_come_and_go_are_told() {
+fn db_updates_reports_created_and_deleted_databases() {
     let (server, mut client) = database();
     let since = client.get("/_db_updates").json()["last_seq"].as_str().unwrap().to_owned();
     let mut feed = Lines::open(&server, "/_db_updates?feed=continuous&since=now&heartbeat=1000");
@@ -204,7 +204,7 @@ fn databases_that_come_and_go_are_told() {
 }
 
 #[test]
-fn what_is_told_at_once_has_a_tag() {
+fn normal_feeds_have_an_etag() {
     let (_server, mut client) = database();
     put(&mut client, "a");
     let tag = client.get("/db/_changes").header("etag").unwrap().to_owned();

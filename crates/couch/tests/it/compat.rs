@@ -1,4 +1,4 @@
-//! Differences from CouchDB that `COMPATIBILITY.md` lists, where no other test shows them.
+//! The differences from CouchDB in `COMPATIBILITY.md` that no other test covers.
 
 use crate::setup::{database, graft, made, rev};
 use diwan_store::ops::{Delete, Update};
@@ -8,7 +8,7 @@ use diwan_value::{DocBuf, ObjectId, Value as Bson, doc};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// A collection as MongoDB's clients name it.
+/// Returns the collection with this MongoDB name.
 fn collection(server: &TestCouch, database: &str, name: &str) -> Arc<Collection> {
     server.store().collection_or_create(&Namespace::new(database, name).unwrap()).unwrap()
 }
@@ -24,7 +24,7 @@ fn bulk(client: &mut HttpClient, docs: &Value) {
 
 // HTTP-1
 #[test]
-fn collections_are_databases() {
+fn collections_appear_as_databases() {
     let (server, mut http) = database();
     insert(&collection(&server, "shop", "Orders.old"), &doc! { "_id": "a" });
     insert(&collection(&server, "test", "Cars"), &doc! { "_id": "a" });
@@ -39,7 +39,7 @@ fn collections_are_databases() {
 
 // HTTP-2
 #[test]
-fn ids_of_other_types_are_text() {
+fn ids_of_other_types_become_text() {
     let (server, mut http) = database();
     let db = collection(&server, "test", "db");
     let hex = "65a1b2c3d4e5f60718293a4b";
@@ -61,7 +61,7 @@ fn ids_of_other_types_are_text() {
 
 // HTTP-3
 #[test]
-fn values_that_json_has_not_are_extended_json() {
+fn bson_values_are_extended_json() {
     let (_server, mut http) = database();
     let sent = r#"{"big":9007199254740993,"huge":123456789012345678901234567890,"when":{"$date":"2024-05-06T07:08:09Z"},"whole":1.0}"#;
     assert_eq!(http.send("PUT", "/db/d", &[], sent.as_bytes()).status, 201);
@@ -85,7 +85,7 @@ fn values_that_json_has_not_are_extended_json() {
 
 // HTTP-4
 #[test]
-fn fields_with_an_underscore_have_a_dollar() {
+fn underscore_fields_get_a_dollar_prefix() {
     let (server, mut http) = database();
     let db = collection(&server, "test", "db");
     insert(&db, &doc! { "_id": "m", "_class": "Car" });
@@ -98,7 +98,7 @@ fn fields_with_an_underscore_have_a_dollar() {
 
 // HTTP-5
 #[test]
-fn short_revisions_order_apart_from_hashes() {
+fn short_revisions_sort_apart_from_hashes() {
     let (_server, mut http) = database();
     let docs = json!([{"_id": "d", "_rev": "1-a"}, {"_id": "d", "_rev": made(1, '6')}, {"_id": "d", "_rev": made(1, '7')}]);
     http.post("/db/_bulk_docs", &json!({ "new_edits": false, "docs": docs }));
@@ -108,7 +108,7 @@ fn short_revisions_order_apart_from_hashes() {
 
 // HTTP-6
 #[test]
-fn revisions_are_not_couchdbs() {
+fn revision_hashes_differ_from_couchdb() {
     let (_server, mut http) = database();
     let first = rev(&http.put("/db/d", &json!({})));
     assert_ne!(first, "1-967a00dff5e02add41819138abb3284d");
@@ -117,7 +117,7 @@ fn revisions_are_not_couchdbs() {
 
 // HTTP-7 HTTP-8
 #[test]
-fn what_mongodb_clients_change() {
+fn mongodb_writes_drop_old_bodies_and_delete_all_leaves() {
     let (server, mut http) = database();
     let db = collection(&server, "test", "db");
     let first = rev(&http.put("/db/d", &json!({ "n": 1 })));
@@ -147,7 +147,7 @@ fn names(found: &Value) -> Vec<&str> {
 
 // HTTP-10 HTTP-12
 #[test]
-fn queries_sort_strings_as_bytes_and_by_any_field() {
+fn queries_sort_by_any_field_in_byte_order() {
     let (_server, mut http) = database();
     bulk(&mut http, &json!([{"name": "a"}, {"name": "B"}, {"name": "é"}, {"name": "z"}]));
     let query = json!({ "selector": { "name": { "$gt": null } }, "sort": ["name"] });
@@ -165,7 +165,7 @@ fn queries_sort_strings_as_bytes_and_by_any_field() {
 
 // HTTP-11 HTTP-13
 #[test]
-fn indexes_of_queries_are_the_collections() {
+fn mango_indexes_are_collection_indexes() {
     let (server, mut http) = database();
     let index = json!({ "index": { "fields": ["a"] }, "ddoc": "d", "name": "n" });
     assert_eq!(http.post("/db/_index", &index).json()["id"], "_design/d");
@@ -191,7 +191,7 @@ fn indexes_of_queries_are_the_collections() {
 
 // HTTP-14
 #[test]
-fn there_is_no_full_text() {
+fn text_indexes_are_refused() {
     let (_server, mut http) = database();
     for kind in ["text", "nouveau"] {
         let index = json!({ "index": {}, "type": kind });
@@ -210,7 +210,7 @@ fn there_is_no_full_text() {
 
 // HTTP-15
 #[test]
-fn changes_count_what_is_left_to_a_bound() {
+fn changes_with_limit_zero_report_pending() {
     let (_server, mut http) = database();
     bulk(&mut http, &json!([{"_id": "a"}, {"_id": "b"}]));
     let none = http.get("/db/_changes?limit=0").json();
@@ -220,7 +220,7 @@ fn changes_count_what_is_left_to_a_bound() {
 
 // HTTP-17
 #[test]
-fn temporary_views_are_answered() {
+fn temporary_views_are_supported() {
     let (_server, mut http) = database();
     bulk(&mut http, &json!([{"_id": "a"}, {"_id": "b"}]));
     let view = json!({ "map": "function (doc) { emit(doc._id, 1); }" });
@@ -233,7 +233,7 @@ fn temporary_views_are_answered() {
 
 // HTTP-18 HTTP-19 HTTP-20 HTTP-22 HTTP-23 HTTP-24 HTTP-25
 #[test]
-fn the_server_is_alone_and_knows_nobody() {
+fn server_is_a_single_node_without_users() {
     let (_server, mut http) = database();
     http.put("/db/d", &json!({ "text": "x".repeat(100) }));
     let sizes = http.get("/db").json()["sizes"].take();

@@ -1,4 +1,4 @@
-//! Single documents: their life, their revisions, what is told of them.
+//! Single documents: edits, revisions, conflicts, `ETag`s.
 
 use crate::setup::{database, graft, hash, made, rev};
 use diwan_testkit::{HttpClient, TestCouch};
@@ -9,7 +9,7 @@ fn refusal(status: u16, error: &str, reason: &str) -> (u16, String, String) {
 }
 
 #[test]
-fn a_document_lives_dies_and_lives_again() {
+fn documents_are_created_updated_deleted_and_recreated() {
     let (_server, mut http) = database();
     let made = http.put("/db/a%2Fb", &json!({"x": 1, "nested": {"y": [1, 2.5, null]}}));
     let first = rev(&made);
@@ -49,7 +49,7 @@ fn a_document_lives_dies_and_lives_again() {
 }
 
 #[test]
-fn a_deleted_document_is_made_anew_and_not_edited() {
+fn deleted_documents_can_be_recreated_but_not_edited() {
     let (_server, mut http) = database();
     let first = rev(&http.put("/db/d", &json!({"x": 1})));
     let deleted = rev(&http.send("DELETE", &format!("/db/d?rev={first}"), &[], b""));
@@ -60,7 +60,7 @@ fn a_deleted_document_is_made_anew_and_not_edited() {
 }
 
 #[test]
-fn the_same_edit_gives_the_same_revision_everywhere() {
+fn equal_edits_get_equal_revisions() {
     let revs: Vec<String> = (0..2)
         .map(|_| {
             let (_server, mut http) = database();
@@ -72,7 +72,7 @@ fn the_same_edit_gives_the_same_revision_everywhere() {
 }
 
 #[test]
-fn revisions_of_another_make_are_kept() {
+fn revisions_of_other_servers_are_kept() {
     let (_server, mut http) = database();
     let docs = json!([{"_id": "d", "_rev": "1-a", "n": 1}, {"_id": "d", "_rev": "1-b", "n": 2},
         {"_id": "e", "_revisions": {"start": 3, "ids": ["foo", "x", "1"]}}]);
@@ -86,7 +86,7 @@ fn revisions_of_another_make_are_kept() {
     let asked = json!({"d": ["1-a", "1-b", "1-c"], "e": ["2-x", "3-foo"]});
     let missing = http.post("/db/_revs_diff", &asked).json();
     assert_eq!(missing, json!({"d": {"missing": ["1-c"]}}));
-    // What is newer than all that is here, and what is not only that.
+    // Revisions newer than all stored ones, and a list with older ones too.
     let newer = json!({"missing": ["4-y", "5-z"], "possible_ancestors": ["3-foo"]});
     for (asked, told) in [(json!(["4-y", "5-z"]), &newer), (json!(["4-y", "2-x", "5-z"]), &newer)] {
         assert_eq!(http.post("/db/_revs_diff", &json!({"e": asked})).json()["e"], *told);
@@ -114,7 +114,7 @@ fn revisions_of_another_make_are_kept() {
 }
 
 #[test]
-fn the_id_of_the_url_counts() {
+fn id_in_the_path_overrides_the_body() {
     let (_server, mut http) = database();
     assert_eq!(http.put("/db/d", &json!({"_id": "other", "n": 1})).json()["id"], "d");
     assert_eq!(http.get("/db/d").json()["_id"], "d");
@@ -122,7 +122,7 @@ fn the_id_of_the_url_counts() {
 }
 
 #[test]
-fn posted_documents_get_ids() {
+fn posted_documents_get_generated_ids() {
     let (_server, mut http) = database();
     let made = http.post("/db", &json!({"x": 1}));
     assert_eq!((made.status, made.json()["id"].as_str().map(str::len)), (201, Some(32)));
@@ -138,7 +138,7 @@ fn posted_documents_get_ids() {
 }
 
 #[test]
-fn tags_save_answers() {
+fn matching_etags_are_answered_with_304() {
     let (_server, mut http) = database();
     let first = rev(&http.put("/db/d", &json!({})));
     let tag = format!("\"{first}\"");
@@ -162,7 +162,7 @@ fn tags_save_answers() {
 }
 
 #[test]
-fn conflicts_are_kept_shown_and_resolved() {
+fn conflicts_are_stored_shown_and_resolved() {
     let (_server, mut http) = database();
     graft(&mut http, "c", 2, "ba", json!({"n": 1}));
     graft(&mut http, "c", 2, "ca", json!({"n": 2}));
@@ -189,14 +189,14 @@ fn conflicts_are_kept_shown_and_resolved() {
     assert_eq!(http.get(&latest).json().as_array().unwrap().len(), 3);
     assert_eq!(http.get("/db/none?open_revs=all").status, 404);
     assert_eq!(http.get("/db/none?open_revs=[%221-x%22]").json(), json!([{"missing": "1-x"}]));
-    // The loser is deleted, and the winner stays.
+    // Delete the losing revision; the winner remains.
     assert_eq!(http.send("DELETE", &format!("/db/c?rev={}", made(2, 'b')), &[], b"").status, 200);
     let doc = http.get("/db/c?conflicts=true").json();
     assert_eq!((doc["_rev"].as_str(), doc.get("_conflicts")), (Some(made(2, 'c').as_str()), None));
 }
 
 #[test]
-fn edits_made_elsewhere_keep_their_revisions() {
+fn replicated_edits_keep_their_revisions() {
     let (_server, mut http) = database();
     let path = json!({"_revisions": {"start": 3, "ids": [hash('c'), hash('b'), hash('a')]}});
     let put = http.put("/db/d?new_edits=false", &path);
@@ -226,7 +226,7 @@ fn edits_made_elsewhere_keep_their_revisions() {
 }
 
 #[test]
-fn copies_are_documents_of_their_own() {
+fn copy_creates_an_independent_document() {
     let (_server, mut http) = database();
     http.put("/db/d", &json!({"x": 1}));
     let copy = http.send("COPY", "/db/d", &[("Destination", "e%2Ff")], b"");
@@ -245,7 +245,7 @@ fn copies_are_documents_of_their_own() {
 }
 
 #[test]
-fn bad_documents_are_refused() {
+fn invalid_documents_are_refused() {
     let (_server, mut http) = database();
     for (path, body, expected) in [
         (
@@ -279,7 +279,7 @@ fn bad_documents_are_refused() {
 }
 
 #[test]
-fn design_documents_have_their_paths() {
+fn escaped_design_document_paths_are_redirected() {
     let (_server, mut http) = database();
     assert_eq!(http.put("/db/_design/d", &json!({"views": {}})).json()["id"], "_design/d");
     for (path, target) in [
@@ -292,14 +292,14 @@ fn design_documents_have_their_paths() {
         assert_eq!((led.body.len(), led.header("content-type")), (0, None));
     }
     assert_eq!(http.get("/none/_design%2Fd").status, 404);
-    // Only to read it.
+    // Only reads are redirected.
     let old = http.get("/db/_design/d").json()["_rev"].as_str().unwrap().to_owned();
     assert_eq!(http.put("/db/_design%2Fd", &json!({"_rev": old, "views": {}})).status, 201);
     assert_eq!(http.get("/db/_design/none").status, 404);
 }
 
 #[test]
-fn design_documents_refuse_edits() {
+fn validation_functions_refuse_edits() {
     let (_server, mut http) = database();
     let function = "function (doc, old, user, security) {
         if (doc.bad) throw {forbidden: 'not so'};
@@ -331,7 +331,7 @@ fn design_documents_refuse_edits() {
 }
 
 #[test]
-fn what_was_acknowledged_is_there_after_a_restart() {
+fn acknowledged_writes_survive_a_restart() {
     let server = TestCouch::on_disk();
     let mut http = server.client();
     http.put("/db", &json!({}));
@@ -349,7 +349,7 @@ fn what_was_acknowledged_is_there_after_a_restart() {
 }
 
 #[test]
-fn what_people_type_into_urls_is_taken() {
+fn unescaped_quotes_in_urls_are_accepted() {
     let (server, mut http) = database();
     http.put("/db/a", &json!({"x": "\"<GET />\""}));
     http.put("/db/b", &json!({}));
@@ -357,7 +357,7 @@ fn what_people_type_into_urls_is_taken() {
         assert_eq!(http.get("/db/_all_docs?startkey=\"b\"").json()["offset"], 1);
         let keys = http.get("/db/_all_docs?keys=[\"a\",\"<`>\"]").json();
         assert_eq!(keys["rows"][1], json!({"key": "<`>", "error": "not_found"}));
-        // Bodies and other headers stay as they are.
+        // Bodies and other headers are not changed.
         let posted = http.post("/db/_all_docs?limit=\"", &json!({}));
         assert_eq!(posted.status, 400);
         let text = b"GET /\"<>` HTTP/1.1\r\n\r\n".repeat(20_000);
@@ -365,13 +365,13 @@ fn what_people_type_into_urls_is_taken() {
         let put = http.send("PUT", &format!("/db/b/text?rev={current}"), &[], &text);
         assert_eq!(put.status, 201);
         assert_eq!(http.get("/db/b/text").body, text);
-        // What was read as it came is the end of that on a connection.
+        // After a streamed body the connection no longer accepts unescaped quotes.
         http = server.client();
     }
 }
 
 #[test]
-fn post_may_stand_for_another_method() {
+fn method_override_header_is_supported() {
     let (_server, mut http) = database();
     let stands_for =
         |method: &'static str| [("X-HTTP-Method-Override", method), ("Content-Type", "application/json")];
@@ -386,7 +386,7 @@ fn post_may_stand_for_another_method() {
 }
 
 #[test]
-fn passwords_are_not_kept_in_the_clear() {
+fn user_documents_with_passwords_are_refused() {
     let (_server, mut http) = database();
     let user =
         json!({"_id": "org.couchdb.user:a", "name": "a", "type": "user", "roles": [], "password": "p"});
@@ -398,7 +398,7 @@ fn passwords_are_not_kept_in_the_clear() {
 }
 
 #[test]
-fn tags_are_of_what_is_shown() {
+fn etags_cover_what_is_shown() {
     let (_server, mut http) = database();
     let first = rev(&http.put("/db/a:b", &json!({})));
     for query in ["", "?conflicts=true", "?conflicts=true&deleted_conflicts=true"] {
@@ -420,7 +420,7 @@ fn tags_are_of_what_is_shown() {
 
 // HTTP-9
 #[test]
-fn a_batch_is_written_at_once_and_does_not_tell_of_conflicts() {
+fn batch_ok_writes_at_once_and_hides_conflicts() {
     let (_server, mut http) = database();
     for _ in 0..2 {
         let later = http.put("/db/a?batch=ok", &json!({"n": 1}));
@@ -434,7 +434,7 @@ fn a_batch_is_written_at_once_and_does_not_tell_of_conflicts() {
 }
 
 #[test]
-fn revisions_are_shown_up_to_the_limit() {
+fn revs_are_shown_up_to_the_limit() {
     let (_server, mut http) = database();
     let mut last = rev(&http.put("/db/a", &json!({})));
     for _ in 0..4 {

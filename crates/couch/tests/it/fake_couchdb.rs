@@ -1,5 +1,5 @@
-//! A peer that answers as CouchDB 3.5 does, as far as its replicator and ours speak with it: one database, the shapes of
-//! its answers as they were recorded. A test may answer any request in its place.
+//! A fake CouchDB 3.5 peer for replication tests. It has one database, supports what CouchDB's replicator and Diwan's
+//! use, and formats answers as recorded from CouchDB. A test may replace the answer to any request.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -10,11 +10,11 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 
-/// A request as it came.
+/// A received request.
 #[derive(Clone, Debug)]
 pub struct Asked {
     pub method: String,
-    /// The path behind the database, as it was escaped, without the query.
+    /// The escaped path below the database, without the query.
     pub path: String,
     pub query: String,
     pub headers: BTreeMap<String, String>,
@@ -32,24 +32,24 @@ impl Asked {
     }
 }
 
-/// What is answered: a status, headers, a body. A status of 0 closes the connection.
+/// An answer: status, headers, body. Status 0 closes the connection.
 pub type Told = (u16, Vec<(&'static str, String)>, Vec<u8>);
 
-/// JSON with this status.
+/// Formats a JSON answer.
 pub fn told(status: u16, body: &Value) -> Told {
     (status, vec![("Content-Type", "application/json".into())], body.to_string().into_bytes())
 }
 
-/// Answers in the peer's place, or leaves it to the peer.
+/// Replaces an answer; `None` keeps the default.
 pub type Hook = Box<dyn FnMut(&Asked) -> Option<Told> + Send>;
 
-/// A revision that is a leaf.
+/// A leaf revision.
 #[derive(Clone, Debug)]
 pub struct Leaf {
     pub fields: Map<String, Value>,
     pub start: u64,
     pub ids: Vec<String>,
-    /// Name, type, generation, bytes.
+    /// Name, content type, generation, bytes.
     pub attachments: Vec<(String, String, u64, Vec<u8>)>,
 }
 
@@ -60,7 +60,7 @@ impl Leaf {
 }
 
 #[derive(Default)]
-pub struct State {
+pub struct FakeDatabase {
     pub instance: u64,
     pub docs: BTreeMap<String, Vec<Leaf>>,
     pub locals: BTreeMap<String, Value>,
@@ -70,17 +70,17 @@ pub struct State {
     hook: Option<Hook>,
 }
 
-/// The peer.
+/// The fake peer.
 pub struct FakeCouchDb {
     address: SocketAddr,
-    pub state: Arc<Mutex<State>>,
+    pub state: Arc<Mutex<FakeDatabase>>,
 }
 
 impl FakeCouchDb {
     pub fn start() -> FakeCouchDb {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let address = listener.local_addr().unwrap();
-        let state = Arc::new(Mutex::new(State { instance: 1_700_000_000, ..State::default() }));
+        let state = Arc::new(Mutex::new(FakeDatabase { instance: 1_700_000_000, ..FakeDatabase::default() }));
         let shared = state.clone();
         // The threads end with the process.
         std::thread::spawn(move || {
@@ -92,27 +92,27 @@ impl FakeCouchDb {
         FakeCouchDb { address, state }
     }
 
-    /// The database's URL.
+    /// The URL of the database.
     pub fn url(&self) -> String {
         format!("http://{}/db", self.address)
     }
 
-    /// The URL with a name and a password in it.
+    /// The URL of the database with credentials.
     pub fn secret_url(&self) -> String {
         format!("http://me:secret@{}/db", self.address)
     }
 
-    /// Answers in the peer's place from now on.
+    /// Replaces answers from now on.
     pub fn hook(&self, hook: impl FnMut(&Asked) -> Option<Told> + Send + 'static) {
         self.state.lock().hook = Some(Box::new(hook));
     }
 
-    /// Leaves all answers to the peer again.
+    /// Restores the default answers.
     pub fn unhook(&self) {
         self.state.lock().hook = None;
     }
 
-    /// Stores a revision of this generation whose hash is a digit 32 times.
+    /// Stores a revision whose hash is one digit repeated 32 times.
     pub fn put(&self, id: &str, generation: u64, digit: char, fields: Value) {
         let ids = vec![digit.to_string().repeat(32)];
         let fields = fields.as_object().cloned().unwrap_or_default();
@@ -120,32 +120,32 @@ impl FakeCouchDb {
         self.state.lock().store(id, leaf);
     }
 
-    /// Gives a document an attachment.
+    /// Adds an attachment to a document.
     pub fn attach(&self, id: &str, name: &str, kind: &str, revpos: u64, bytes: &[u8]) {
         let mut state = self.state.lock();
         let leaf = &mut state.docs.get_mut(id).unwrap()[0];
         leaf.attachments.push((name.into(), kind.into(), revpos, bytes.to_vec()));
     }
 
-    /// Deletes the database and makes it again.
+    /// Deletes and recreates the database.
     pub fn recreate(&self) {
         let mut state = self.state.lock();
         state.instance += 1;
         (state.docs, state.locals, state.order) = Default::default();
     }
 
-    /// The ids that are there.
+    /// The ids of all documents.
     pub fn ids(&self) -> Vec<String> {
         self.state.lock().docs.keys().cloned().collect()
     }
 
-    /// The only checkpoint.
+    /// The only checkpoint document.
     pub fn checkpoint(&self) -> Value {
         self.state.lock().locals.values().next().cloned().unwrap_or_default()
     }
 }
 
-impl State {
+impl FakeDatabase {
     fn store(&mut self, id: &str, leaf: Leaf) {
         self.order.retain(|other| other != id);
         self.order.push(id.to_owned());
@@ -184,7 +184,7 @@ impl State {
                 200,
                 &json!({
                     "instance_start_time": self.instance.to_string(), "db_name": "db", "purge_seq": "0-x",
-                    "update_seq": State::seq(self.order.len()), "doc_count": self.docs.len(),
+                    "update_seq": FakeDatabase::seq(self.order.len()), "doc_count": self.docs.len(),
                 }),
             ),
             ("POST", "_ensure_full_commit") => {
@@ -236,7 +236,7 @@ impl State {
                 }
                 _ => self.locals.get(path).map_or_else(missing, |doc| told(200, doc)),
             },
-            // As CouchDB does.
+            // CouchDB redirects an escaped slash in a design document's path.
             ("GET", path) if path.to_ascii_lowercase().starts_with("_design%2f") => {
                 let query = if asked.query.is_empty() { String::new() } else { format!("?{}", asked.query) };
                 let host = &asked.headers["host"];
@@ -259,10 +259,10 @@ impl State {
             .map(|(at, id)| {
                 let revs: Vec<Value> =
                     self.docs[id].iter().map(|leaf| json!({ "rev": leaf.rev() })).collect();
-                json!({ "seq": State::seq(at + 1), "id": id, "changes": revs })
+                json!({ "seq": FakeDatabase::seq(at + 1), "id": id, "changes": revs })
             })
             .collect();
-        let last = State::seq(self.order.len());
+        let last = FakeDatabase::seq(self.order.len());
         if asked.param("feed").as_deref() == Some("continuous") {
             let end = json!({ "last_seq": last, "pending": 0 });
             let lines: Vec<String> = rows.iter().chain([&end]).map(|row| format!("{row}\n")).collect();
@@ -276,7 +276,7 @@ impl State {
         self.docs.get(id)?.iter().find(|leaf| leaf.rev() == rev)
     }
 
-    /// A document, some of its revisions, or an attachment.
+    /// Answers for a document, some of its revisions, or an attachment.
     fn document(&self, asked: &Asked, path: &str) -> Option<Told> {
         let parts: Vec<String> = path.split('/').map(decode).collect();
         let (id, name) = match parts.as_slice() {
@@ -320,7 +320,7 @@ impl State {
 }
 
 impl Leaf {
-    /// The revision and those before it.
+    /// The revision and its ancestors.
     fn path(&self) -> Vec<String> {
         self.ids.iter().enumerate().map(|(at, id)| format!("{}-{id}", self.start - at as u64)).collect()
     }
@@ -344,7 +344,7 @@ fn decode(text: &str) -> String {
     String::from_utf8(out).unwrap()
 }
 
-fn serve(stream: TcpStream, state: &Mutex<State>) {
+fn serve(stream: TcpStream, state: &Mutex<FakeDatabase>) {
     let mut reader = BufReader::new(stream);
     while let Ok(Some(asked)) = read(&mut reader) {
         let (status, headers, body) = {

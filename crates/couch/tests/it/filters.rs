@@ -1,4 +1,4 @@
-//! Feeds that functions of design documents filter.
+//! Feeds with filter functions.
 
 use crate::setup::{Lines, database, graft, made, rev};
 use diwan_testkit::HttpClient;
@@ -9,7 +9,7 @@ fn ids(reply: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn functions_of_design_documents_filter() {
+fn filter_functions_select_changes() {
     let (_server, mut client) = database();
     let design = json!({
         "filters": {
@@ -31,7 +31,7 @@ fn functions_of_design_documents_filter() {
 }
 
 #[test]
-fn filters_of_replications_are_there() {
+fn replications_require_an_existing_filter() {
     let (_server, mut client) = database();
     client.put("/db/_design/d", &json!({ "filters": { "all": "function () { return true; }" } }));
     for (filter, reason) in [
@@ -56,7 +56,7 @@ fn filters_of_replications_are_there() {
 }
 
 #[test]
-fn conflicts_are_seen_where_the_winner_is_asked_about() {
+fn filters_see_conflicts_of_winners_only() {
     let (_server, mut client) = database();
     let filter = "function (doc) { return !!doc._conflicts; }";
     client.put("/db/_design/f", &json!({ "filters": { "torn": filter } }));
@@ -66,10 +66,10 @@ fn conflicts_are_seen_where_the_winner_is_asked_about() {
     let exists = json!({ "selector": { "_conflicts": { "$exists": true } } });
     assert_eq!(ids(&client.get("/db/_changes?filter=f/torn").json()), ["torn"]);
     assert_eq!(ids(&client.post("/db/_changes?filter=_selector", &exists).json()), ["torn"]);
-    // A leaf by itself has none.
+    // With `style=all_docs` each leaf is tested alone, without conflicts.
     assert_eq!(ids(&client.get("/db/_changes?filter=f/torn&style=all_docs").json()), [""; 0]);
     assert_eq!(ids(&client.post("/db/_changes?filter=_selector&style=all_docs", &exists).json()), [""; 0]);
-    // Queries see them if they ask for them.
+    // Queries see conflicts if they request them.
     assert_eq!(client.post("/db/_find", &exists).json()["docs"], json!([]));
     let mut asked = exists;
     (asked["conflicts"], asked["fields"]) = (json!(true), json!(["_id", "_conflicts"]));
@@ -78,7 +78,7 @@ fn conflicts_are_seen_where_the_winner_is_asked_about() {
 }
 
 #[test]
-fn a_replication_begins_anew_when_its_filter_was_edited() {
+fn editing_a_filter_restarts_the_replication() {
     let (_server, mut client) = database();
     client.put("/copy", &json!({}));
     let mut design = json!({ "filters": { "few": "function (doc, req) { return doc.n < req.query.end; }" } });
@@ -103,7 +103,7 @@ fn a_replication_begins_anew_when_its_filter_was_edited() {
 }
 
 #[test]
-fn filters_that_fail_are_told_as_errors() {
+fn failing_filters_are_reported_as_errors() {
     let (_server, mut client) = database();
     client.put("/db/a", &json!({ "n": 1 }));
     let filters = json!({ "no": "function (doc) { throw({ forbidden: 'not you' }); }", "bad": "function (" });
@@ -117,7 +117,7 @@ fn filters_that_fail_are_told_as_errors() {
 }
 
 #[test]
-fn a_filter_that_fails_before_anything_is_told_is_an_error_of_every_feed() {
+fn early_filter_failures_are_error_responses_in_every_feed() {
     let (server, mut client) = database();
     let picky = "function (doc) { if (doc.bad) throw { forbidden: 'not you' }; return doc.n > 1; }";
     let map = "function (doc) { if (doc.bad) throw new TypeError('no'); emit(doc.n); }";
@@ -137,7 +137,7 @@ fn a_filter_that_fails_before_anything_is_told_is_an_error_of_every_feed() {
         );
     }
 
-    // What has begun is broken off where it is, without the end that a feed has.
+    // After the first row the connection is closed, without the end of the feed.
     let mut waiting = Lines::open(&server, "/db/_changes?filter=f/picky&feed=continuous&since=now");
     client.put("/db/c", &json!({ "n": 2 }));
     assert_eq!(waiting.json()["id"], "c");
@@ -149,12 +149,12 @@ fn a_filter_that_fails_before_anything_is_told_is_an_error_of_every_feed() {
     assert!(poll.is_at_end());
 }
 
-/// A filter that takes a tenth of a second for each document and lets only the one called `last` through.
+/// A filter that takes a tenth of a second per document and only accepts the one called `last`.
 const SLOW: &str = "function (doc) { var begun = Date.now(); while (Date.now() - begun < 100); \
                     return doc._id == 'last'; }";
 
 #[test]
-fn a_feed_whose_filter_is_slow_shows_that_it_lives() {
+fn slow_filters_do_not_delay_heartbeats() {
     let (server, mut client) = database();
     client.put("/db/_design/f", &json!({ "filters": { "slow": SLOW } }));
     for n in 0..20 {
@@ -174,12 +174,12 @@ fn a_feed_whose_filter_is_slow_shows_that_it_lives() {
 }
 
 #[test]
-fn nobody_filters_for_a_client_that_went_away() {
+fn filtering_stops_when_the_client_leaves() {
     let (server, mut client) = database();
     client.put("/db/_design/f", &json!({ "filters": { "slow": SLOW } }));
     let docs: Vec<Value> = (0..400).map(|n| json!({ "_id": format!("{n:03}") })).collect();
     client.post("/db/_bulk_docs", &json!({ "docs": docs }));
-    // More than may read at the same time; each would filter for most of a minute.
+    // More feeds than threads for them; each would filter for most of a minute.
     let path = "/db/_changes?filter=f/slow&feed=continuous&heartbeat=50";
     let gone: Vec<Lines> = (0..6).map(|_| Lines::open(&server, path)).collect();
     drop(gone);
@@ -189,7 +189,7 @@ fn nobody_filters_for_a_client_that_went_away() {
 }
 
 #[test]
-fn filtered_feeds_tell_what_comes_while_they_wait() {
+fn filtered_feeds_report_new_changes() {
     let (server, mut client) = database();
     let design = json!({
         "filters": { "even": "function (doc) { return doc.n % 2 == 0; }" },

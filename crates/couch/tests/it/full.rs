@@ -1,4 +1,4 @@
-//! An almost full disk, as CouchDB's clients see it.
+//! The errors that CouchDB clients get when the disk is almost full.
 
 use crate::setup::rev;
 use diwan_kv::{FaultEngine, MemoryEngine};
@@ -15,7 +15,7 @@ fn assert_full(reply: &HttpReply, reason: &str) {
 const FULL: &str = "database_dir is too full";
 
 #[test]
-fn a_full_disk_is_status_507_to_growth_and_nothing_to_deletions() {
+fn full_disk_refuses_writes_with_507_but_allows_deletions() {
     let engine = Arc::new(FaultEngine::new(MemoryEngine::new()));
     let server = TestCouch::on_engine(engine.clone());
     let mut client = server.client().with_header("Accept", "application/json");
@@ -50,7 +50,7 @@ fn a_full_disk_is_status_507_to_growth_and_nothing_to_deletions() {
 }
 
 #[test]
-fn a_replication_into_a_full_disk_fails_and_later_copies_what_it_could_not() {
+fn replication_into_a_full_disk_resumes_later() {
     let source = TestCouch::in_memory();
     let mut at_source = source.client();
     assert_eq!(at_source.put("/db", &json!({})).status, 201);

@@ -1,4 +1,4 @@
-//! Shows, lists, updates, rewrites and validations: the functions of design documents over HTTP.
+//! Functions of design documents over HTTP: show, list, update, rewrite, validation.
 
 use crate::setup::{database, rev};
 use diwan_testkit::HttpClient;
@@ -10,7 +10,7 @@ fn design(client: &mut HttpClient, name: &str, fields: &Value) {
 }
 
 #[test]
-fn shows_make_responses() {
+fn show_functions_build_responses() {
     let (server, mut client) = database();
     let shows = json!({"shows": {
         "name": "function (doc, req) { return doc ? 'Just ' + doc.name : {code: 404, body: 'No ' + req.id}; }",
@@ -72,7 +72,7 @@ fn shows_make_responses() {
 }
 
 #[test]
-fn updates_store_what_they_return() {
+fn update_functions_store_documents() {
     let (_server, mut client) = database();
     let updates = json!({"updates": {
         "bump": "function (doc, req) { if (!doc) return [{_id: req.id || req.uuid, n: 0}, 'new']; doc.n++; return [doc, {code: 302, body: 'bumped'}]; }",
@@ -102,7 +102,7 @@ fn updates_store_what_they_return() {
 }
 
 #[test]
-fn lists_show_rows() {
+fn list_functions_format_rows() {
     let (_server, mut client) = database();
     let fields = json!({
         "views": {"n": {"map": "function (doc) { emit(doc.n, null); }", "reduce": "_count"}},
@@ -150,7 +150,7 @@ fn lists_show_rows() {
 }
 
 #[test]
-fn rewrites_lead_elsewhere_in_the_database() {
+fn rewrite_rules_and_functions_redirect_requests() {
     let (_server, mut client) = database();
     let fields = json!({
         "rewrites": [
@@ -210,7 +210,7 @@ fn rewrites_lead_elsewhere_in_the_database() {
 }
 
 #[test]
-fn validations_see_both_documents() {
+fn validation_functions_get_old_and_new_document() {
     let (_server, mut client) = database();
     let function = "function (doc, old, user, security) { if (old && old.fixed && !doc._deleted) throw {forbidden: 'fixed ' + old._rev}; if (doc.who) throw {unauthorized: user.roles[0] + security.x}; }";
     client.put("/db/_security", &json!({"x": "!"}));
@@ -230,7 +230,7 @@ fn validations_see_both_documents() {
 }
 
 #[test]
-fn functions_see_the_security_object_that_clients_see() {
+fn functions_get_the_security_object() {
     let (_server, mut client) = database();
     let validate = "function (doc, old, user, security) { if (doc.who !== security.admins.roles[0]) throw {forbidden: security.admins.roles[0]}; }";
     let fields = json!({
@@ -249,7 +249,7 @@ fn functions_see_the_security_object_that_clients_see() {
 }
 
 #[test]
-fn what_functions_write_is_in_a_sandbox() {
+fn function_output_has_a_sandbox_policy() {
     let (_server, mut client) = database();
     let fields = json!({
         "views": {"v": {"map": "function (doc) { emit(doc._id, null); }"}},

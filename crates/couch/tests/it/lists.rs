@@ -1,4 +1,4 @@
-//! Lists of documents by their ids, databases and their settings, partitions.
+//! Listings of documents by id, database settings, partitions.
 
 use crate::setup::{database, graft, made, rev};
 use diwan_testkit::HttpClient;
@@ -14,7 +14,7 @@ fn fill(client: &mut HttpClient, names: &[&str]) {
 }
 
 #[test]
-fn ranges_of_ids_are_listed() {
+fn all_docs_lists_ranges_of_ids() {
     let (_server, mut client) = database();
     fill(&mut client, &["a", "b", "c", "d", "_design/x", "65a1b2c3d4e5f60718293a4b"]);
     for (query, expected) in [
@@ -56,7 +56,7 @@ fn ranges_of_ids_are_listed() {
 }
 
 #[test]
-fn keys_are_answered_one_by_one() {
+fn all_docs_answers_each_key() {
     let (_server, mut client) = database();
     fill(&mut client, &["a", "b"]);
     let gone = rev(&client.put("/db/gone", &json!({})));
@@ -83,7 +83,7 @@ fn keys_are_answered_one_by_one() {
 }
 
 #[test]
-fn documents_in_lists_tell_of_their_conflicts() {
+fn all_docs_can_include_conflicts() {
     let (_server, mut client) = database();
     graft(&mut client, "a", 1, "1", json!({"v": 1}));
     graft(&mut client, "a", 1, "2", json!({"v": 2}));
@@ -97,7 +97,7 @@ fn documents_in_lists_tell_of_their_conflicts() {
 }
 
 #[test]
-fn settings_of_a_database_are_kept() {
+fn database_settings_are_stored() {
     let (_server, mut client) = database();
     assert_eq!(client.get("/db/_revs_limit").text(), "1000\n");
     assert_eq!(client.put("/db/_revs_limit", &json!(7)).json(), json!({"ok": true}));
@@ -117,7 +117,7 @@ fn settings_of_a_database_are_kept() {
 }
 
 #[test]
-fn purged_documents_are_gone() {
+fn purge_removes_documents() {
     let (_server, mut client) = database();
     let first = rev(&client.put("/db/a", &json!({})));
     let reply = client.post("/db/_purge", &json!({"a": [first, made(9, '9')], "b": [made(1, '1')]}));
@@ -137,7 +137,7 @@ fn purged_documents_are_gone() {
 }
 
 #[test]
-fn partitions_are_databases_of_their_own() {
+fn partitions_restrict_lists_and_queries() {
     let (_server, mut client) = database();
     assert_eq!(client.put("/parts?partitioned=true", &json!({})).status, 201);
     for id in ["p:1", "p:2", "pp:1", "q:1"] {
@@ -151,7 +151,7 @@ fn partitions_are_databases_of_their_own() {
     assert_eq!(ids(&client.get("/parts/_all_docs?partition=p").json()), ["p:1", "p:2"]);
     let listed = client.get("/parts/_partition/p/_all_docs?descending=true&startkey=%22p:1%22").json();
     assert_eq!(ids(&listed), ["p:1"]);
-    // As in CouchDB, keys are not held to the partition.
+    // As in CouchDB, `keys` may name documents outside the partition.
     let keys = json!({"keys": ["q:1", "p:2", "none"], "descending": true});
     assert_eq!(ids(&client.post("/parts/_partition/p/_all_docs", &keys).json()), ["?", "p:2", "q:1"]);
     let before = client.get("/parts/_partition/q").json()["sizes"]["active"].as_u64().unwrap();
@@ -196,7 +196,7 @@ fn partitions_are_databases_of_their_own() {
 
 // HTTP-21
 #[test]
-fn update_operators_change_a_document() {
+fn patch_applies_update_operators() {
     let (_server, mut client) = database();
     let first = rev(&client.put("/db/a", &json!({"n": 1, "tags": ["x"]})));
     let second = client.json("PATCH", "/db/a", &json!({"$inc": {"n": 1}, "$push": {"tags": "y"}}));

@@ -4,7 +4,7 @@ use crate::setup::database;
 use serde_json::{Value, json};
 
 #[test]
-fn local_documents_count_their_revisions() {
+fn local_documents_have_counters_as_revisions() {
     let (_server, mut http) = database();
     let put = http.put("/db/_local/a", &json!({"n": 1}));
     assert_eq!((put.status, put.json()), (201, json!({"ok": true, "id": "_local/a", "rev": "0-1"})));
@@ -30,19 +30,19 @@ fn local_documents_count_their_revisions() {
 }
 
 #[test]
-fn local_documents_have_tags() {
+fn local_documents_have_content_etags() {
     let (_server, mut http) = database();
     http.put("/db/_local/a", &json!({"n": 1}));
     let tag = http.send("HEAD", "/db/_local/a", &[], b"").header("etag").expect("a tag").to_owned();
     assert_eq!(http.send("GET", "/db/_local/a", &[("If-None-Match", &tag)], b"").status, 304);
-    // The same revision of another document.
+    // The same revision with other content.
     http.send("DELETE", "/db/_local/a", &[], b"");
     http.put("/db/_local/a", &json!({"n": 2}));
     assert_eq!(http.send("GET", "/db/_local/a", &[("If-None-Match", &tag)], b"").status, 200);
 }
 
 #[test]
-fn local_documents_are_listed() {
+fn local_docs_lists_local_documents() {
     let (_server, mut http) = database();
     for name in ["a", "b", "c"] {
         http.put(&format!("/db/_local/{name}"), &json!({"name": name}));

@@ -1,4 +1,4 @@
-//! The CouchDB face over a socket.
+//! Tests of the CouchDB face through a socket.
 
 mod attachments;
 mod bulk;

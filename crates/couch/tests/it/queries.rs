@@ -1,4 +1,4 @@
-//! Queries, their indexes, and pipelines.
+//! Mango queries and indexes, and aggregation pipelines.
 
 use crate::setup::{database, rev};
 use diwan_query::Interrupt;
@@ -27,7 +27,7 @@ fn numbers(reply: &Value) -> Vec<i64> {
 }
 
 #[test]
-fn strings_that_begin_alike_are_sorted_by_what_follows() {
+fn strings_with_equal_prefixes_are_sorted_fully() {
     let (_server, mut client) = database();
     for (id, place, n) in [("aaa", "AUS", 1), ("abc", "AND", 2), ("b", "A", 3), ("c", "B", 0)] {
         client.put(&format!("/db/{id}"), &json!({"place": place, "n": n}));
@@ -43,7 +43,7 @@ fn strings_that_begin_alike_are_sorted_by_what_follows() {
 }
 
 #[test]
-fn sorts_have_couchdb_order_of_types() {
+fn queries_sort_types_like_couchdb() {
     let (_server, mut client) = database();
     let values = [
         json!(null),
@@ -81,7 +81,7 @@ fn sorts_have_couchdb_order_of_types() {
 }
 
 #[test]
-fn an_index_ascends_however_it_was_declared() {
+fn descending_indexes_serve_ascending_sorts() {
     let (_server, mut client) = database();
     fill(&mut client);
     client.post("/db/_index", &json!({"index": {"fields": [{"n": "desc"}]}}));
@@ -94,7 +94,7 @@ fn an_index_ascends_however_it_was_declared() {
     let descending = json!({"selector": selector, "sort": [{"n": "desc"}]});
     assert_eq!(numbers(&find(&mut client, &descending)), [39, 38, 37]);
     assert_eq!(client.post("/db/_explain", &descending).json()["mrargs"]["direction"], "rev");
-    // Pages of it go on in the same way.
+    // Pages continue in the same order.
     let first = find(&mut client, &json!({"selector": selector, "limit": 2}));
     let second = find(&mut client, &json!({"selector": selector, "limit": 2, "bookmark": first["bookmark"]}));
     assert_eq!((numbers(&first), numbers(&second)), (vec![37, 38], vec![39]));
@@ -103,7 +103,7 @@ fn an_index_ascends_however_it_was_declared() {
 const NO_INDEX: &str = "No matching index found, create an index to optimize query time.";
 
 #[test]
-fn queries_find_with_and_without_an_index() {
+fn queries_return_the_same_with_and_without_index() {
     let (_server, mut client) = database();
     fill(&mut client);
     let everything = find(&mut client, &json!({"selector": {}}));
@@ -124,11 +124,11 @@ fn queries_find_with_and_without_an_index() {
     let fields =
         json!({"selector": {"n": 7}, "fields": ["deep.x", "_id", "nope"], "use_index": ["i", "by-n"]});
     assert_eq!(find(&mut client, &fields)["docs"], json!([{"deep": {"x": -7}, "_id": "d07"}]));
-    // Without the field of the sort a document is not found.
+    // Documents without the sort field are not found.
     client.put("/db/without", &json!({"group": 1}));
     let sorted = find(&mut client, &json!({"selector": {"group": 1}, "sort": ["n"]}));
     assert_eq!(numbers(&sorted), [1, 5, 9, 13, 17, 21, 25, 29, 33, 37]);
-    // A list of no conditions finds nothing by itself.
+    // A lone empty list of conditions matches nothing.
     for list in ["$and", "$or", "$nor"] {
         assert_eq!(find(&mut client, &json!({"selector": {list: []}}))["docs"], json!([]));
         let beside = find(&mut client, &json!({"selector": {list: [], "n": 5}}));
@@ -174,7 +174,7 @@ fn bookmarks_continue_pages() {
 }
 
 #[test]
-fn indexes_are_listed_and_deleted() {
+fn indexes_can_be_listed_and_deleted() {
     let (server, mut client) = database();
     fill(&mut client);
     let special =
@@ -183,7 +183,7 @@ fn indexes_are_listed_and_deleted() {
     let partial = json!({"fields": [{"n": "desc"}], "partial_filter_selector": {"group": {"$gt": 2}}});
     let made = client.post("/db/_index", &json!({"index": partial, "ddoc": "p", "name": "big"}));
     assert_eq!(made.status, 200, "{}", made.text());
-    // An index of a MongoDB client, and another name for the same one.
+    // An index of a MongoDB client, and a second name for the same index.
     let collection = collection(&server);
     let spec = diwan_value::doc! { "key": diwan_value::doc! { "group": 1 }, "name": "group_1" };
     let spec = diwan_store::IndexSpec::parse(spec.as_doc(), None).unwrap();
@@ -219,7 +219,7 @@ fn indexes_are_listed_and_deleted() {
 }
 
 #[test]
-fn queries_are_explained_and_refused() {
+fn explain_describes_and_refuses_queries() {
     let (_server, mut client) = database();
     fill(&mut client);
     client.post("/db/_index", &json!({"index": {"fields": ["n"]}, "ddoc": "i", "name": "by-n"}));
@@ -244,7 +244,7 @@ fn queries_are_explained_and_refused() {
 }
 
 #[test]
-fn pipelines_are_answered() {
+fn aggregate_runs_pipelines() {
     let (_server, mut client) = database();
     fill(&mut client);
     let stages = json!([
@@ -270,7 +270,7 @@ fn pipelines_are_answered() {
     }
 }
 
-/// The names of the database's indexes, as `_index` lists them.
+/// Returns the names of the database's indexes.
 fn listed(client: &mut HttpClient, database: &str) -> Vec<String> {
     let list = client.get(&format!("/{database}/_index")).json();
     let indexes = list["indexes"].as_array().unwrap().iter().skip(1);
@@ -280,7 +280,7 @@ fn listed(client: &mut HttpClient, database: &str) -> Vec<String> {
 }
 
 #[test]
-fn indexes_are_design_documents() {
+fn indexes_are_stored_in_design_documents() {
     let (server, mut client) = database();
     let partial = json!({ "n": { "$gt": 2 } });
     let index = json!({ "fields": ["a.b", { "$_c": "asc" }], "partial_filter_selector": partial });
@@ -299,20 +299,20 @@ fn indexes_are_design_documents() {
     assert_eq!(again["result"], "exists");
     client.post("/db/_index", &json!({ "index": { "fields": ["x"] }, "ddoc": "d", "name": "m" }));
     assert_eq!(listed(&mut client, "db"), ["_design/d m", "_design/d n"]);
-    // It is replicated, and makes the indexes there.
+    // Replicating the document creates its indexes in the target.
     let body = json!({ "source": "db", "target": "copy", "create_target": true });
     assert_eq!(client.post("/_replicate", &body).json()["ok"], true);
     assert_eq!(listed(&mut client, "copy"), ["_design/d m", "_design/d n"]);
     let namespace = Namespace::new("test", "copy").unwrap();
     let copy = server.store().collection(&namespace).unwrap().unwrap();
     assert_eq!(copy.schema().indexes.len(), 3);
-    // An index that goes leaves the document to the others; the last one takes it along.
+    // Deleting an index keeps the document for the others; deleting the last one deletes the document.
     assert_eq!(client.send("DELETE", "/copy/_index/d/json/m", &[], b"").status, 200);
     assert_eq!(client.get("/copy/_design/d").json()["views"], json!({ "n": view }));
     assert_eq!(client.send("DELETE", "/copy/_index/_design/d/json/n", &[], b"").status, 200);
     assert_eq!(client.get("/copy/_design/d").refusal().2, "deleted");
     assert_eq!(copy.schema().indexes.len(), 1);
-    // Who deletes the document drops its indexes.
+    // Deleting the document drops its indexes.
     let rev = client.get("/db/_design/d").json()["_rev"].as_str().unwrap().to_owned();
     client.send("DELETE", &format!("/db/_design/d?rev={rev}"), &[], b"");
     assert_eq!(listed(&mut client, "db"), [""; 0]);
@@ -321,7 +321,7 @@ fn indexes_are_design_documents() {
 }
 
 #[test]
-fn design_documents_that_are_written_make_indexes() {
+fn writing_a_design_document_creates_its_indexes() {
     let (server, mut client) = database();
     fill(&mut client);
     let view = |field: &str| json!({ "map": { "fields": { field: "asc" } }, "reduce": "_count" });
@@ -329,11 +329,11 @@ fn design_documents_that_are_written_make_indexes() {
         json!({ "language": "query", "views": { "v": view("n"), "odd": { "map": { "fields": 7 } } } });
     let put = client.put("/db/_design/d", &design);
     assert_eq!(put.status, 201, "{}", put.text());
-    // It is made without being asked for.
+    // The index is built without a request for it.
     let collection = collection(&server);
     let begun = std::time::Instant::now();
     while collection.schema().indexes.len() < 2 {
-        assert!(begun.elapsed().as_secs() < 20, "no index was made");
+        assert!(begun.elapsed().as_secs() < 60, "no index was made");
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     assert_eq!(listed(&mut client, "db"), ["_design/d v"]);
@@ -357,13 +357,13 @@ fn design_documents_that_are_written_make_indexes() {
     assert_eq!(collection.schema().indexes.len(), 2);
 }
 
-/// The collection `db`.
+/// Returns the collection of the database `db`.
 fn collection(server: &TestCouch) -> Arc<Collection> {
     server.store().collection(&Namespace::new("test", "db").unwrap()).unwrap().unwrap()
 }
 
 #[test]
-fn an_index_that_is_dropped_elsewhere_leaves_its_design_document() {
+fn dropping_an_index_in_mongodb_updates_the_design_document() {
     let (server, mut client) = database();
     for name in ["m", "n"] {
         client.post("/db/_index", &json!({ "index": { "fields": [name] }, "ddoc": "d", "name": name }));
@@ -373,14 +373,14 @@ fn an_index_that_is_dropped_elsewhere_leaves_its_design_document() {
     assert_eq!(listed(&mut client, "db"), ["_design/d n"]);
     let design = client.get("/db/_design/d").json();
     assert_eq!(design["views"].as_object().unwrap().keys().collect::<Vec<_>>(), ["n"]);
-    // A document that has become one of views in JavaScript keeps its views, whatever they are called.
+    // A document changed to JavaScript keeps its views, whatever their names.
     let views = json!({ "n": { "map": "function (doc) { emit(1); }" } });
     let design = json!({ "_rev": design["_rev"], "views": views });
     collection.remove_indexes(|index| index.spec.name == "n").unwrap();
     assert_eq!(client.put("/db/_design/d", &design).status, 201);
     assert_eq!(listed(&mut client, "db"), [""; 0]);
     assert_eq!(client.get("/db/_design/d").json()["views"], views);
-    // An index that a MongoDB client made serves a design document, and stays when that goes.
+    // An index that a MongoDB client created can serve a design document, and stays when the document is deleted.
     let spec = doc! { "key": { "x": 1 }, "name": "theirs" };
     let spec = IndexSpec::parse(spec.as_doc(), None).unwrap();
     collection.create_indexes(vec![spec], &Interrupt::new(), &BuildProgress::default()).unwrap();
@@ -393,7 +393,7 @@ fn an_index_that_is_dropped_elsewhere_leaves_its_design_document() {
 }
 
 #[test]
-fn design_documents_that_come_otherwise_are_followed_by_whoever_asks() {
+fn design_documents_by_other_paths_are_synchronized_on_demand() {
     let (server, mut client) = database();
     fill(&mut client);
     let collection = collection(&server);
@@ -405,7 +405,7 @@ fn design_documents_that_come_otherwise_are_followed_by_whoever_asks() {
     let found = find(&mut client, &query);
     assert_eq!((numbers(&found), found.get("warning")), (vec![3], None));
     assert_eq!(collection.schema().indexes.len(), 2);
-    // A purge leaves nothing of the document, nor of its indexes.
+    // A purge removes the document and its indexes.
     let design = client.get("/db/_design/d").json();
     client.post("/db/_purge", &json!({ "_design/d": [design["_rev"]] }));
     assert_eq!(listed(&mut client, "db"), [""; 0]);
@@ -413,7 +413,7 @@ fn design_documents_that_come_otherwise_are_followed_by_whoever_asks() {
 }
 
 #[test]
-fn design_documents_say_whether_indexes_are_of_partitions() {
+fn design_documents_state_whether_indexes_are_partitioned() {
     let (_server, mut client) = database();
     assert_eq!(client.send("PUT", "/parts?partitioned=true", &[], b"").status, 201);
     let mut index = |ddoc: &str, name: &str, partitioned: Option<bool>| {
@@ -435,7 +435,7 @@ fn design_documents_say_whether_indexes_are_of_partitions() {
     assert_eq!(partitioned, [&Value::Null, &json!(true), &json!(false), &json!(false)]);
     assert_eq!(client.get("/parts/_design/d").json().get("options"), None);
     assert_eq!(client.get("/parts/_design/g").json()["options"], json!({ "partitioned": false }));
-    // What the document says beside its indexes stays.
+    // Other members of the document are kept.
     for name in ["m", "n"] {
         assert_eq!(client.send("DELETE", &format!("/parts/_index/g/json/{name}"), &[], b"").status, 200);
     }
@@ -444,14 +444,14 @@ fn design_documents_say_whether_indexes_are_of_partitions() {
 }
 
 #[test]
-fn indexes_survive_a_restart() {
+fn index_definitions_survive_a_restart() {
     let server = TestCouch::on_disk();
     let mut client = server.client().with_header("Accept", "application/json");
     client.put("/db", &json!({}));
     fill(&mut client);
     client.post("/db/_index", &json!({ "index": { "fields": ["n"] }, "ddoc": "d", "name": "n" }));
     client.post("/db/_index", &json!({ "index": { "fields": ["group"] }, "ddoc": "d", "name": "g" }));
-    // One goes, one comes without anybody who follows them before the end.
+    // One definition is removed and one added, and the server stops before it synchronizes them.
     let collection_before = collection(&server);
     collection_before.remove_indexes(|index| index.spec.name == "g").unwrap();
     let design = doc! { "_id": "_design/e", "language": "query", "views": { "v": { "map": { "fields": { "m": "asc" } } } } };
@@ -469,7 +469,7 @@ fn indexes_survive_a_restart() {
 }
 
 #[test]
-fn indexes_give_way_to_documents_that_they_cannot_hold() {
+fn indexes_that_cannot_hold_a_document_are_dropped() {
     let (server, mut client) = database();
     let index = json!({ "index": { "fields": ["a", "b"] }, "ddoc": "d", "name": "n" });
     let doc = json!({ "a": [1, 2], "b": [3] });
@@ -484,16 +484,16 @@ fn indexes_give_way_to_documents_that_they_cannot_hold() {
     let bulk = json!({ "docs": [{ "_id": "x", "a": [1, 2], "b": [3] }, { "_id": "y" }] });
     let rows = client.post("/db/_bulk_docs", &bulk).json();
     assert_eq!((&rows[0]["ok"], &rows[1]["ok"]), (&json!(true), &json!(true)));
-    // The index that can hold it stays, and so does the design document.
+    // The index that can hold the document stays, and so does the design document.
     let list = client.get("/db/_index").json();
     assert_eq!((&list["indexes"][1]["name"], list["indexes"][1].get("error")), (&json!("m"), None));
     assert!(list["indexes"][2]["name"] == "n" && list["indexes"][2]["error"].is_string());
     assert!(client.get("/db/_design/d").json()["views"]["n"].is_object());
     assert_eq!(find(&mut client, &json!({ "selector": { "b": [3] } }))["docs"][0]["_id"], "x");
-    // A number that names an element and a field in one array is no reason to refuse a document either.
+    // A number that is both an array index and a field name does not refuse the document either.
     client.post("/db/_index", &json!({ "index": { "fields": ["e.1"] }, "ddoc": "e", "name": "e" }));
     assert_eq!(client.put("/db/e", &json!({ "e": [{ "1": 3 }, 7] })).status, 201);
-    // One that a MongoDB client made is his.
+    // An index of a MongoDB client is never dropped.
     let spec = doc! { "key": { "c": 1, "d": 1 }, "name": "theirs" };
     let spec = IndexSpec::parse(spec.as_doc(), None).unwrap();
     let collection = collection(&server);
@@ -503,13 +503,13 @@ fn indexes_give_way_to_documents_that_they_cannot_hold() {
 }
 
 #[test]
-fn an_index_that_cannot_be_built_is_listed_with_the_reason() {
+fn indexes_that_cannot_be_built_are_listed_with_the_reason() {
     let (_server, mut client) = database();
     client.put("/db/x", &json!({ "a": [1, 2], "b": [3] }));
     let view = |fields: Value| json!({ "map": { "fields": fields }, "reduce": "_count" });
     let design = json!({ "_id": "_design/d", "language": "query", "views": {
         "bad": view(json!({ "a": "asc", "b": "asc" })), "good": view(json!({ "b": "asc" })) } });
-    // As it comes by replication.
+    // As replication would write it.
     let design = json!({ "docs": [design] });
     assert_eq!(client.post("/db/_bulk_docs", &design).status, 201);
     let list = client.get("/db/_index").json();
@@ -538,7 +538,7 @@ fn an_index_that_cannot_be_built_is_listed_with_the_reason() {
     assert_eq!((refused.0, refused.1.as_str()), (400, "invalid_index"));
     assert!(refused.2.ends_with(&reason), "{}", refused.2);
 
-    // It goes as any other does.
+    // It can be deleted like any other index.
     assert_eq!(client.send("DELETE", "/db/_index/d/json/bad", &[], b"").status, 200);
     assert_eq!(client.get("/db/_index").json()["total_rows"], 2);
     assert_eq!(client.send("DELETE", "/db/_index/d/json/bad", &[], b"").status, 404);
@@ -546,7 +546,7 @@ fn an_index_that_cannot_be_built_is_listed_with_the_reason() {
 }
 
 #[test]
-fn explanations_tell_whether_the_index_has_all() {
+fn explain_reports_covering_indexes() {
     let (_server, mut client) = database();
     client.post("/db/_index", &json!({ "index": { "fields": ["a", "b"] }, "ddoc": "d", "name": "n" }));
     let mut explained = |body: Value| {
@@ -568,7 +568,7 @@ fn explanations_tell_whether_the_index_has_all() {
 }
 
 #[test]
-fn the_order_of_ids_needs_no_index() {
+fn sorting_by_id_needs_no_index() {
     let (_server, mut client) = database();
     fill(&mut client);
     let index = json!({"index": {"fields": ["_id"]}, "name": "n", "ddoc": "i"});
@@ -580,7 +580,7 @@ fn the_order_of_ids_needs_no_index() {
 }
 
 #[test]
-fn names_of_indexes_are_made_of_all_that_was_asked() {
+fn generated_index_names_hash_the_whole_request() {
     let (_server, mut client) = database();
     let mut make = |members: Value| {
         let mut body = json!({"index": {"fields": ["a"]}});
@@ -599,7 +599,7 @@ fn names_of_indexes_are_made_of_all_that_was_asked() {
 }
 
 #[test]
-fn selectors_of_indexes_are_kept_normalized() {
+fn partial_filter_selectors_are_normalized() {
     let (_server, mut client) = database();
     client.put("/db/x", &json!({"a": 1, "b": {"c": 2}, "list": [81]}));
     client.put("/db/y", &json!({"a": 1, "b": {"c": 3}, "list": [90]}));
@@ -618,7 +618,7 @@ fn selectors_of_indexes_are_kept_normalized() {
     assert_eq!(listed["indexes"][1]["def"]["partial_filter_selector"], normalized);
     let query = json!({"selector": {"a": 1}, "use_index": ["d", "n"], "fields": ["_id"]});
     assert_eq!(client.post("/db/_find", &query).json()["docs"], json!([{"_id": "x"}]));
-    // The same again, also as its own document has it.
+    // The same index again, with the normalized selector.
     assert_eq!(
         client.post("/db/_index", &json!({"index": index, "ddoc": "d", "name": "n"})).json()["result"],
         "exists"
@@ -626,7 +626,7 @@ fn selectors_of_indexes_are_kept_normalized() {
 }
 
 #[test]
-fn paths_beside_indexes_are_missing() {
+fn unknown_paths_below_index_are_missing() {
     let (_server, mut client) = database();
     for (method, path, status) in [
         ("GET", "/db/_index/x", 404),

@@ -1,10 +1,10 @@
-//! Requests that CouchDB refuses, with its words, and those that it only seems to have to.
+//! Refused requests, with CouchDB's errors, and odd requests that CouchDB accepts.
 
 use crate::setup::database;
 use serde_json::json;
 
 #[test]
-fn types_of_content() {
+fn wrong_content_types_and_encodings_are_refused() {
     let (_server, mut http) = database();
     let plain = [("Content-Type", "text/plain")];
     for path in ["/db/_changes", "/db/_ensure_full_commit"] {
@@ -31,11 +31,11 @@ fn types_of_content() {
         (refused.0, refused.2.as_str()),
         (415, "Only gzip and identity content-encodings are supported")
     );
-    assert_eq!(http.send("GET", "/db", &packed, b"").status, 200, "nothing is packed");
+    assert_eq!(http.send("GET", "/db", &packed, b"").status, 200, "an empty body has no encoding");
 }
 
 #[test]
-fn parameters_of_a_creation() {
+fn parameters_of_database_creation_are_checked() {
     let (_server, mut http) = database();
     let count = |name: &str| format!("The `{name}` value should be a positive integer.");
     let placement = "The `placement` value should be in a format `zone:n`.".to_owned();
@@ -58,7 +58,7 @@ fn parameters_of_a_creation() {
 }
 
 #[test]
-fn bounds_that_are_no_strings_lie_before_all_ids() {
+fn non_string_keys_sort_before_all_ids() {
     let (_server, mut http) = database();
     for id in ["a", "b"] {
         http.put(&format!("/db/{id}"), &json!({}));
@@ -81,7 +81,7 @@ fn bounds_that_are_no_strings_lie_before_all_ids() {
 }
 
 #[test]
-fn what_is_not_below_indexes() {
+fn unknown_index_paths_answer_like_couchdb() {
     let (_server, mut http) = database();
     for (method, path, status) in [
         ("GET", "/db/_index/foo", 404),
@@ -98,7 +98,7 @@ fn what_is_not_below_indexes() {
 }
 
 #[test]
-fn methods_are_told_in_couchdbs_words() {
+fn wrong_methods_answer_405_like_couchdb() {
     let (_server, mut http) = database();
     for (method, path, allowed) in [
         ("POST", "/", "GET,HEAD"),
@@ -126,7 +126,7 @@ fn methods_are_told_in_couchdbs_words() {
 }
 
 #[test]
-fn changes_take_odd_flags_for_none() {
+fn malformed_flags_are_ignored() {
     let (_server, mut http) = database();
     http.put("/db/a", &json!({}));
     for query in ["include_docs=1", "include_docs=TRUE", "conflicts=x", "descending=", "attachments=yes"] {
@@ -144,7 +144,7 @@ fn changes_take_odd_flags_for_none() {
 }
 
 #[test]
-fn bodies_that_are_no_objects() {
+fn bodies_that_are_not_objects_are_refused() {
     let (_server, mut http) = database();
     let paths =
         ["_bulk_docs", "_bulk_get", "_find", "_explain", "_index", "_all_docs", "_revs_diff", "_purge"];
@@ -162,7 +162,7 @@ fn bodies_that_are_no_objects() {
 const JSON: [(&str, &str); 1] = [("Content-Type", "application/json")];
 
 #[test]
-fn listings_check_parameters_as_views_do() {
+fn listings_check_view_parameters() {
     let (_server, mut http) = database();
     let design = json!({ "views": { "v": { "map": "function (doc) { emit(doc._id); }" } } });
     http.put("/db/_design/d", &design);
@@ -198,7 +198,7 @@ fn listings_check_parameters_as_views_do() {
 }
 
 #[test]
-fn names_of_databases_that_are_too_long() {
+fn too_long_database_names_are_refused() {
     let (_server, mut http) = database();
     let name = "a".repeat(239);
     let refused = http.put(&format!("/{name}"), &json!({})).refusal();

@@ -1,15 +1,16 @@
-//! Replication with a peer that answers as CouchDB does, and what CouchDB's replicator asks of this server.
+//! Replication with a fake CouchDB peer, and requests that CouchDB's replicator sends.
 
 use crate::fake_couchdb::{Asked, FakeCouchDb, Told, told};
 use crate::setup::{database, hash, made};
-use diwan_store::Namespace;
+use diwan_store::{Collection, Edit, Namespace, WriteOptions, id_key};
 use diwan_testkit::{HttpClient, TestCouch};
+use diwan_value::{Doc, DocBuf, Value as BsonValue, doc};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Runs a replication that is tried once.
+/// Runs a replication without retries.
 fn replicate(http: &mut HttpClient, source: &str, target: &str, options: Value) -> Value {
     let mut body = json!({ "source": source, "target": target, "retries_per_request": 0 });
     body.as_object_mut().unwrap().extend(options.as_object().unwrap().clone());
@@ -20,7 +21,7 @@ fn pull(http: &mut HttpClient, fake: &FakeCouchDb, options: Value) -> Value {
     replicate(http, &fake.url(), "db", options)
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 fn until(what: &str, mut check: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(60);
     while !check() {
@@ -29,7 +30,7 @@ fn until(what: &str, mut check: impl FnMut() -> bool) {
     }
 }
 
-/// The number of the sequence that the peer's checkpoint names. How rows are put together is not known beforehand.
+/// Returns the number in the checkpoint's sequence. How changes are batched varies.
 fn noted(fake: &FakeCouchDb) -> u64 {
     let seq = fake.checkpoint()["source_last_seq"].as_str().unwrap_or("0").to_owned();
     seq.split('-').next().unwrap().parse().unwrap()
@@ -40,7 +41,7 @@ fn is_there(http: &mut HttpClient, id: &str) -> bool {
 }
 
 #[test]
-fn design_documents_of_couchdb_arrive() {
+fn design_documents_are_pulled_from_couchdb() {
     for bulk in [true, false] {
         let (_server, mut http) = database();
         let fake = FakeCouchDb::start();
@@ -60,7 +61,7 @@ fn design_documents_of_couchdb_arrive() {
 }
 
 #[test]
-fn redirects_are_followed_and_credentials_stay_at_home() {
+fn redirects_are_followed_without_leaking_credentials() {
     for status in [301, 302, 303, 307, 308] {
         let (_server, mut http) = database();
         let (fake, other) = (FakeCouchDb::start(), FakeCouchDb::start());
@@ -70,7 +71,7 @@ fn redirects_are_followed_and_credentials_stay_at_home() {
         }
         let (home, away) = (fake.url(), other.url());
         fake.hook(move |asked| match asked.path.as_str() {
-            // One document is elsewhere, and an attachment behind another path of the same server.
+            // One document is on another server, and an attachment at another path of the same server.
             "a" if !asked.query.contains("hop") => {
                 Some((status, vec![("Location", format!("{home}/a?{}&hop=1", asked.query))], vec![]))
             }
@@ -85,7 +86,7 @@ fn redirects_are_followed_and_credentials_stay_at_home() {
         let asked = other.state.lock().asked.clone();
         assert!(asked.len() == 1 && !has_secret(&asked[0]), "{asked:?}");
     }
-    // What goes in circles ends.
+    // Redirect loops end.
     let (_server, mut http) = database();
     let fake = FakeCouchDb::start();
     let home = fake.url();
@@ -93,7 +94,7 @@ fn redirects_are_followed_and_credentials_stay_at_home() {
     assert_eq!(pull(&mut http, &fake, json!({}))["error"], "too_many_redirects");
 }
 
-/// Answers every request for a document's text or attachments, whichever way it is asked for.
+/// Replaces the answer to every request for a document or its attachments.
 fn fails(id: &'static str, answer: impl Fn() -> Told + Send + 'static) -> impl FnMut(&Asked) -> Option<Told> {
     move |asked| {
         if asked.method == "GET" && (asked.path == id || asked.path.starts_with(&format!("{id}/"))) {
@@ -117,9 +118,9 @@ fn fails(id: &'static str, answer: impl Fn() -> Told + Send + 'static) -> impl F
 }
 
 #[test]
-fn no_checkpoint_passes_a_document_that_could_not_be_read() {
+fn checkpoints_do_not_pass_unreadable_documents() {
     let error = |status| move || told(status, &json!({ "error": "x", "reason": "y" }));
-    // 0 closes the connection.
+    // Status 0 closes the connection.
     for what in [500, 503, 429, 408, 403, 400, 0] {
         for bulk in [true, false] {
             let (_server, mut http) = database();
@@ -131,7 +132,7 @@ fn no_checkpoint_passes_a_document_that_could_not_be_read() {
             let options = json!({ "use_bulk_get": bulk, "worker_batch_size": 1, "worker_processes": 1 });
             let failed = pull(&mut http, &fake, options.clone());
             assert!(failed["error"].is_string(), "{what} {bulk} {failed}");
-            // Those before it are there, and that is what is noted.
+            // The documents before it are copied, and the checkpoint says so.
             assert!(is_there(&mut http, "a") && is_there(&mut http, "b") && !is_there(&mut http, "bad"));
             assert_eq!(fake.checkpoint()["source_last_seq"], "2-g1AAAACLeJzLYWBg", "{what} {bulk}");
             fake.unhook();
@@ -144,7 +145,7 @@ fn no_checkpoint_passes_a_document_that_could_not_be_read() {
 }
 
 #[test]
-fn what_was_read_beside_a_failure_is_written() {
+fn documents_read_before_a_failure_are_written() {
     let (_server, mut http) = database();
     let fake = FakeCouchDb::start();
     for number in 0..100 {
@@ -154,7 +155,7 @@ fn what_was_read_beside_a_failure_is_written() {
     assert!(pull(&mut http, &fake, json!({}))["error"].is_string());
     assert_eq!(http.get("/db").json()["doc_count"], 99);
     assert!(noted(&fake) <= 70, "{}", fake.checkpoint());
-    // A job that goes on waits until the document can be read.
+    // A continuous job waits until the document can be read.
     let body = json!({ "source": fake.url(), "target": "db", "retries_per_request": 3, "continuous": true });
     let id = http.post("/_replicate", &body).json()["_local_id"].as_str().unwrap().to_owned();
     let tries = Arc::new(AtomicUsize::new(0));
@@ -170,12 +171,12 @@ fn what_was_read_beside_a_failure_is_written() {
 }
 
 #[test]
-fn a_purged_document_is_passed() {
+fn purged_documents_are_skipped() {
     let (_server, mut http) = database();
     let fake = FakeCouchDb::start();
     fake.put("a", 1, 'a', json!({}));
     fake.put("gone", 1, 'b', json!({}));
-    // It goes between the changes and the documents.
+    // The document is purged after the changes were read.
     fake.hook(|asked| match asked.path.as_str() {
         "_changes" if !asked.query.contains("limit=0") => {
             let rows = ["a", "gone"].iter().zip(['a', 'b']).enumerate().map(|(at, (id, digit))| {
@@ -195,7 +196,7 @@ fn a_purged_document_is_passed() {
         (&json!(true), &json!("2-g1AAAACLeJzLYWBg")),
         "{done}"
     );
-    // One that the source knows and does not find is not.
+    // A revision that the source knows but does not return is not skipped.
     fake.recreate();
     fake.put("hidden", 1, 'c', json!({}));
     fake.hook(|asked| match asked.path.as_str() {
@@ -210,7 +211,7 @@ fn a_purged_document_is_passed() {
 }
 
 #[test]
-fn refusals_for_good_are_passed_and_those_for_now_are_not() {
+fn permanent_refusals_are_skipped_and_temporary_ones_retried() {
     let (_server, mut http) = database();
     let fake = FakeCouchDb::start();
     let docs: Vec<Value> = (0..1000).map(|n| json!({ "_id": format!("d{n:04}"), "n": n })).collect();
@@ -239,7 +240,7 @@ fn refusals_for_good_are_passed_and_those_for_now_are_not() {
     assert_eq!(session["doc_write_failures"], 10, "{done}");
     assert!(session["docs_written"].as_u64().unwrap() >= 990, "{done}");
     assert_eq!(stored.lock().locals.len(), 1);
-    // A request that is refused as a whole says nothing of the documents.
+    // If the whole request is refused, no document counts as refused.
     http.put("/db/one", &json!({ "n": 1 }));
     for (status, error) in [(403, "forbidden"), (404, "not_found"), (409, "conflict"), (500, "x")] {
         fake.hook(move |asked| {
@@ -254,7 +255,7 @@ fn refusals_for_good_are_passed_and_those_for_now_are_not() {
 }
 
 #[test]
-fn counts_go_on_where_the_last_session_ended() {
+fn counters_continue_from_the_last_session() {
     let (_server, mut http) = database();
     let fake = FakeCouchDb::start();
     let mut expected = Vec::new();
@@ -273,7 +274,7 @@ fn counts_go_on_where_the_last_session_ended() {
 }
 
 #[test]
-fn a_database_says_when_it_was_created() {
+fn instance_start_time_distinguishes_recreated_databases() {
     let server = TestCouch::on_disk();
     let mut http = server.client();
     let created = |http: &mut HttpClient| {
@@ -297,12 +298,12 @@ fn a_database_says_when_it_was_created() {
 }
 
 #[test]
-fn databases_made_anew_are_noticed() {
+fn recreated_databases_restart_the_replication() {
     let (server, mut http) = database();
     let fake = FakeCouchDb::start();
     fake.put("old", 1, 'a', json!({}));
     let body = |source: &str, target: &str| json!({ "source": source, "target": target, "continuous": true, "checkpoint_interval": 100, "retries_per_request": 1 });
-    // The source, which then has fewer changes than were read.
+    // The source is recreated, with fewer changes than were read.
     for number in 0..5 {
         fake.put(&format!("d{number}"), 1, 'a', json!({}));
     }
@@ -311,13 +312,13 @@ fn databases_made_anew_are_noticed() {
     fake.recreate();
     fake.put("new", 1, 'b', json!({}));
     until("the new one is read", || is_there(&mut http, "new"));
-    // The target, while nothing changes at the source.
+    // The target is recreated while the source does not change.
     assert!(server.store().drop_collection(&Namespace::new("test", "db").unwrap()).unwrap());
     assert_eq!(server.client().put("/db", &json!({})).status, 201);
     until("it is filled again", || is_there(&mut http, "new"));
     let cancel = json!({ "cancel": true, "replication_id": pulling });
     assert_eq!(http.post("/_replicate", &cancel).status, 200);
-    // A peer as the target.
+    // A remote target is recreated.
     http.post("/_replicate", &body("db", &fake.url()));
     http.put("/db/mine", &json!({ "n": 1 }));
     until("it is sent", || fake.ids().contains(&"mine".to_owned()));
@@ -326,7 +327,7 @@ fn databases_made_anew_are_noticed() {
 }
 
 #[test]
-fn attachments_stay_as_they_are() {
+fn replicated_attachments_are_unchanged() {
     let (_server, mut http) = database();
     let fake = FakeCouchDb::start();
     let large = vec![9; 100_000];
@@ -344,7 +345,7 @@ fn attachments_stay_as_they_are() {
         let list = http.get(&format!("/db/{id}")).json()["_attachments"].take();
         assert_eq!((&list[""]["length"], &list[""]["revpos"]), (&json!(length), &json!(2)), "{list}");
         assert_eq!((&list["zero"]["revpos"], &list["one"]["revpos"]), (&json!(0), &json!(1)));
-        // The bytes of one of generation 0 are given, too.
+        // Attachments with generation 0 are returned too.
         let whole = http.get(&format!("/db/{id}?attachments=true")).json();
         assert!(
             whole["_attachments"]["zero"]["data"].is_string()
@@ -352,7 +353,7 @@ fn attachments_stay_as_they_are() {
         );
     }
     assert_eq!(http.get("/db/zero").json()["_attachments"]["zero"]["revpos"], 0);
-    // An edit here keeps it.
+    // A local edit keeps the attachment.
     let mut doc = http.get("/db/zero").json();
     doc["n"] = json!(1);
     let edited = http.put("/db/zero", &doc);
@@ -362,7 +363,7 @@ fn attachments_stay_as_they_are() {
 
 // HTTP-3 HTTP-4 HTTP-5
 #[test]
-fn one_document_that_is_refused_spoils_no_list() {
+fn a_refused_document_does_not_fail_its_batch() {
     let (_server, mut http) = database();
     let mut deep = json!(1);
     for _ in 0..120 {
@@ -397,7 +398,7 @@ fn one_document_that_is_refused_spoils_no_list() {
     assert_eq!(told[3], (&json!("long"), &json!(format!("1-{long}")), "bad_request"));
     assert_eq!(told[4], (&json!("longer"), &json!(format!("2-{long}")), "bad_request"));
     assert_eq!(told[5].2, "illegal_docid");
-    // `~true` would read as the id of another type, and was taken for that.
+    // `~true` looks like the id of a boolean.
     let ids: Vec<Value> = http.get("/db/_all_docs").json()["rows"]
         .as_array()
         .unwrap()
@@ -408,7 +409,7 @@ fn one_document_that_is_refused_spoils_no_list() {
     for id in ["~", "~x", "~true", "~%22a%22"] {
         assert_eq!(http.get(&format!("/db/{id}")).json()["_rev"], made(1, 'a'), "{id}");
     }
-    // Edits made here are answered one by one, too.
+    // Local edits also get one result per document.
     let reply =
         http.post("/db/_bulk_docs", &json!({ "docs": [{ "_id": "b" }, { "_id": "c", "$class": 1 }] }));
     let rows = reply.json();
@@ -416,7 +417,7 @@ fn one_document_that_is_refused_spoils_no_list() {
         (reply.status, &rows[0]["error"], &rows[1]["ok"]),
         (201, &json!("doc_validation"), &json!(true))
     );
-    // What is no JSON, and what CouchDB refuses itself, changes nothing.
+    // Malformed JSON, and documents that CouchDB refuses too, store nothing.
     let json = [("Content-Type", "application/json")];
     for body in [
         r#"{"new_edits":false,"docs":[{"_id":"d","_rev":"1-a"},{"_id":"e","_rev":"1-a","$x":1,}]}"#,
@@ -430,7 +431,7 @@ fn one_document_that_is_refused_spoils_no_list() {
 }
 
 #[test]
-fn a_thousand_documents_with_ten_refused() {
+fn ten_refused_documents_of_a_thousand_are_skipped() {
     let (_server, mut http) = database();
     let docs: Vec<Value> = (0..1000)
         .map(|n| {
@@ -447,7 +448,7 @@ fn a_thousand_documents_with_ten_refused() {
 }
 
 #[test]
-fn a_long_branch_beside_a_conflict_is_told_up_to_the_limit() {
+fn long_branches_with_a_conflict_are_shown_up_to_the_limit() {
     let (_server, mut http) = database();
     let name = |number: u64| format!("{number:032x}");
     let branch = |from: u64, to: u64, tip: u64| -> Vec<String> {
@@ -465,7 +466,7 @@ fn a_long_branch_beside_a_conflict_is_told_up_to_the_limit() {
 }
 
 #[test]
-fn integers_keep_their_digits_between_servers() {
+fn large_integers_are_exact_in_replication() {
     let (_server, mut http) = database();
     let fake = FakeCouchDb::start();
     let number = 9_007_199_254_740_993_u64;
@@ -473,7 +474,7 @@ fn integers_keep_their_digits_between_servers() {
     let theirs = fake.state.lock().docs["theirs"][0].fields.clone();
     assert_eq!(pull(&mut http, &fake, json!({}))["ok"], true);
     http.put("/db/ours", &json!({ "n": { "$numberLong": number.to_string() } }));
-    // To CouchDB by our replicator, and to its own.
+    // To CouchDB, by Diwan's replicator and by CouchDB's.
     fake.recreate();
     assert_eq!(replicate(&mut http, "db", &fake.url(), json!({}))["ok"], true);
     assert_eq!(fake.state.lock().docs["theirs"][0].fields, theirs);
@@ -486,13 +487,13 @@ fn integers_keep_their_digits_between_servers() {
     let list = format!("/db/theirs?revs=true&open_revs=[%22{}%22]", rev.as_str().unwrap());
     let accept = [agent[0], ("Accept", "application/json")];
     assert_eq!(http.send("GET", &list, &accept, b"").json()[0]["ok"]["list"], theirs["list"]);
-    // Others might round it.
+    // Other clients might round the number.
     assert_eq!(http.get("/db/theirs").json()["n"], json!({ "$numberLong": number.to_string() }));
 }
 
 // HTTP-3
 #[test]
-fn what_was_written_elsewhere_keeps_its_text() {
+fn replicated_extended_json_keeps_its_text() {
     let (_server, mut http) = database();
     let json = [("Content-Type", "application/json")];
     for (id, field) in [
@@ -506,10 +507,83 @@ fn what_was_written_elsewhere_keeps_its_text() {
         let body = format!(r#"{{"new_edits":false,"docs":[{doc}]}}"#);
         assert_eq!(http.send("POST", "/db/_bulk_docs", &json, body.as_bytes()).json(), json!([]));
         assert_eq!(http.get(&format!("/db/{id}")).text().trim_end(), doc);
-        // An edit made here is read as what it means.
+        // A local edit parses it.
         let edited = format!(r#"{{"_rev":"{}","f":{field}}}"#, made(1, 'a'));
         assert_eq!(http.send("PUT", &format!("/db/{id}"), &json, edited.as_bytes()).status, 201);
     }
     assert_eq!(http.get("/db/offset").json()["f"], json!({ "$date": "2024-05-06T05:08:09Z" }));
     assert_eq!(http.get("/db/millis").json()["f"], json!({ "$date": "1970-01-01T00:00:00.005Z" }));
+}
+
+/// Writes as MongoDB's face does: makes `edit` of the documents with these numbers.
+fn edit(collection: &Collection, numbers: &[i32], edit: impl Fn(&str) -> Edit) {
+    let names: Vec<String> = numbers.iter().map(|number| format!("d{number:02}")).collect();
+    let ids: Vec<Vec<u8>> = names.iter().map(|name| id_key(BsonValue::String(name)).unwrap()).collect();
+    collection.edit(&ids, WriteOptions::default(), |at, _| Ok(edit(&names[at]))).unwrap();
+}
+
+fn put(n: i32) -> impl Fn(&str) -> Edit {
+    move |name| Edit::Put(doc! { "_id": name, "n": n })
+}
+
+#[test]
+fn a_first_replication_of_what_mongodb_clients_wrote_is_complete() {
+    let (server, mut http) = database();
+    let name = Namespace::new("test", "source").unwrap();
+    let source = server.store().collection_or_create(&name).unwrap();
+    let docs: Vec<DocBuf> = (0..20).map(|n| doc! { "_id": format!("d{n:02}"), "n": 0 }).collect();
+    let docs: Vec<Doc<'_>> = docs.iter().map(DocBuf::as_doc).collect();
+    source.insert(&docs, true, WriteOptions::default()).unwrap();
+    let all: Vec<i32> = (0..20).collect();
+    edit(&source, &all, put(1));
+    edit(&source, &all, put(2));
+    edit(&source, &all[5..10], |_| Edit::Delete);
+    edit(&source, &all[..5], put(3));
+    let forget = || assert!(source.expire_tombstones(u64::MAX / 2, &|| false).unwrap());
+    forget();
+    assert_eq!((source.keeps_history(), source.count(), source.deleted_count()), (false, 15, 0));
+
+    let first = replicate(&mut http, "source", "db", json!({}));
+    assert_eq!((&first["ok"], &first["history"][0]["docs_written"]), (&json!(true), &json!(15)), "{first}");
+    assert!(source.keeps_history());
+    for (number, generation) in [(0, "4-"), (19, "3-")] {
+        let there = http.get(&format!("/source/d{number:02}")).json();
+        let here = http.get(&format!("/db/d{number:02}")).json();
+        assert_eq!(here, there);
+        assert!(here["_rev"].as_str().unwrap().starts_with(generation), "{here}");
+    }
+    assert_eq!(http.get("/db/d07").json()["reason"], "missing");
+
+    // Deletions and changes after the checkpoint are sent, and make no conflicts.
+    edit(&source, &[0, 1], |_| Edit::Delete);
+    edit(&source, &[2, 3], put(4));
+    assert_eq!(source.deleted_count(), 2);
+    let second = replicate(&mut http, "source", "db", json!({}));
+    // The counts include those of the first session.
+    assert_eq!(second["history"][0]["docs_written"], 15 + 4, "{second}");
+    assert_eq!(http.get("/db/d00").json()["reason"], "deleted");
+    assert_eq!(http.get("/db/d02?conflicts=true").json(), http.get("/source/d02").json());
+    assert_eq!(http.get("/db").json()["doc_count"], 13);
+}
+
+#[test]
+fn counts_of_a_database_do_not_make_it_keep_history_and_its_documents_do() {
+    let server = TestCouch::in_memory();
+    let mut http = server.client();
+    for (path, touches) in [
+        ("/_all_dbs", false),
+        ("/_dbs_info", false),
+        ("/_db_updates", false),
+        ("/db/_changes", true),
+        ("/db/_all_docs", true),
+        ("/db/x", true),
+        ("/db", true),
+        ("/db/_local_docs", true),
+    ] {
+        let name = Namespace::new("test", "db").unwrap();
+        let collection = server.store().collection_or_create(&name).unwrap();
+        http.get(path);
+        assert_eq!(collection.keeps_history(), touches, "{path}");
+        server.store().drop_collection(&name).unwrap();
+    }
 }

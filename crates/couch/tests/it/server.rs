@@ -1,10 +1,10 @@
-//! The server as a whole.
+//! Endpoints of the server as a whole.
 
 use crate::setup::database;
 use serde_json::{Value, json};
 
 #[test]
-fn a_single_node_is_set_up() {
+fn cluster_setup_reports_a_single_node() {
     let (_server, mut http) = database();
     assert_eq!(http.get("/_cluster_setup").json(), json!({ "state": "single_node_enabled" }));
     let mut setup = |body: Value| {
@@ -18,7 +18,7 @@ fn a_single_node_is_set_up() {
         201
     );
     let admin = json!({ "action": "enable_single_node", "username": "a", "password": "b" });
-    assert_eq!(setup(admin).0, 501, "nobody's password would be remembered");
+    assert_eq!(setup(admin).0, 501, "passwords cannot be stored");
     assert_eq!(setup(json!({ "action": "enable_single_node", "port": 80 })).0, 403);
     assert_eq!(setup(with("finish_cluster")), (400, "Cluster is already finished".to_owned()));
     for action in ["add_node", "remove_node", "receive_cookie"] {
@@ -33,7 +33,7 @@ fn a_single_node_is_set_up() {
 }
 
 #[test]
-fn databases_are_listed() {
+fn all_dbs_lists_databases() {
     let (_server, mut http) = database();
     for name in ["a", "b", "c"] {
         http.put(&format!("/{name}"), &json!({}));
@@ -66,7 +66,7 @@ fn databases_are_listed() {
 }
 
 #[test]
-fn every_answer_has_an_id() {
+fn answers_have_a_request_id() {
     let (_server, mut http) = database();
     http.put("/db/d", &json!({}));
     let mut ids = std::collections::HashSet::new();
@@ -88,7 +88,7 @@ fn every_answer_has_an_id() {
 }
 
 #[test]
-fn a_store_that_takes_no_writes_is_not_up() {
+fn up_reports_a_store_that_refuses_writes() {
     let (server, mut http) = database();
     let up = http.get("/_up");
     assert_eq!((up.status, &up.json()["status"]), (200, &json!("ok")));
@@ -96,12 +96,12 @@ fn a_store_that_takes_no_writes_is_not_up() {
     let up = http.get("/_up");
     assert_eq!((up.status, &up.json()["status"]), (404, &json!("read_only")));
     assert!(up.json()["reason"].is_string());
-    // Its own end would close the store once more.
+    // Dropping the server normally would close the store again.
     std::mem::forget(server);
 }
 
 #[test]
-fn the_server_names_itself_and_takes_names_of_requests() {
+fn answers_name_the_server_and_the_clients_request_id() {
     let (_server, mut http) = database();
     let reply = http.send("GET", "/", &[("X-Couch-Request-ID", "mine-7")], b"");
     assert_eq!(reply.header("x-couch-request-id"), Some("mine-7"));
@@ -109,7 +109,7 @@ fn the_server_names_itself_and_takes_names_of_requests() {
 }
 
 #[test]
-fn the_list_of_databases_has_a_tag() {
+fn all_dbs_has_an_etag() {
     let (_server, mut http) = database();
     let tag = http.get("/_all_dbs").header("etag").unwrap().to_owned();
     let known = [("If-None-Match", tag.as_str())];
@@ -120,10 +120,10 @@ fn the_list_of_databases_has_a_tag() {
 }
 
 #[test]
-fn paths_of_the_server_that_are_not_there() {
+fn unknown_server_paths_are_missing() {
     let (_server, mut http) = database();
     for (method, path, status, reason) in [
-        // CouchDB 1 had these; they are names of databases since.
+        // Endpoints of CouchDB 1, which are names of databases since.
         ("GET", "/_config", 404, "Database does not exist."),
         ("GET", "/_config/uuids", 404, "Database does not exist."),
         ("GET", "/_stats", 404, "Database does not exist."),

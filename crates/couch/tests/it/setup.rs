@@ -1,4 +1,4 @@
-//! A server with one database, and words for what tests ask of it.
+//! A server with one database, and helpers for common requests.
 
 use diwan_testkit::{HttpClient, HttpReply, TestCouch};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// A server in memory, a connection to it, and a database called `db`.
+/// Starts a server in memory, connects to it, and creates a database called `db`.
 pub fn database() -> (TestCouch, HttpClient) {
     let server = TestCouch::in_memory();
     let mut client = server.client().with_header("Accept", "application/json");
@@ -14,23 +14,23 @@ pub fn database() -> (TestCouch, HttpClient) {
     (server, client)
 }
 
-/// The member `rev` of an answer to a write, which must have succeeded.
+/// Returns the `rev` of a successful write.
 pub fn rev(reply: &HttpReply) -> String {
     assert!(reply.status < 300, "{} {}", reply.status, reply.text());
     reply.json()["rev"].as_str().expect("a revision").to_owned()
 }
 
-/// A revision of this generation whose hash is one digit 32 times.
+/// Formats a revision whose hash is one digit repeated 32 times.
 pub fn made(generation: u32, digit: char) -> String {
     format!("{generation}-{}", hash(digit))
 }
 
-/// One digit 32 times.
+/// Repeats a digit 32 times.
 pub fn hash(digit: char) -> String {
     digit.to_string().repeat(32)
 }
 
-/// Stores a revision that was made elsewhere, with the revisions before it.
+/// Stores a replicated revision with its ancestors.
 pub fn graft(client: &mut HttpClient, id: &str, start: u32, digits: &str, mut fields: Value) {
     fields["_id"] = id.into();
     fields["_revisions"] = json!({"start": start, "ids": digits.chars().map(hash).collect::<Vec<_>>()});
@@ -38,30 +38,30 @@ pub fn graft(client: &mut HttpClient, id: &str, start: u32, digits: &str, mut fi
     assert_eq!((reply.status, reply.json()), (201, json!([])));
 }
 
-/// A feed that waits, line by line.
+/// The lines of a waiting feed.
 pub struct Lines {
     reader: BufReader<TcpStream>,
 }
 
 impl Lines {
-    /// Asks, and reads the head.
+    /// Sends the request and reads the head.
     pub fn open(server: &TestCouch, path: &str) -> Lines {
         let mut stream = TcpStream::connect(server.address()).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").unwrap();
         let mut lines = Lines { reader: BufReader::new(stream) };
         while !lines.raw().is_empty() {}
         lines
     }
 
-    /// The next line; none at the end.
+    /// Reads the next line; `None` at the end.
     pub fn raw(&mut self) -> String {
         let mut line = String::new();
         self.reader.read_line(&mut line).unwrap();
         line.trim_end().to_owned()
     }
 
-    /// The next line that is no heartbeat.
+    /// Reads the next line that is not a heartbeat.
     pub fn next(&mut self) -> String {
         loop {
             let line = self.raw();
@@ -71,12 +71,12 @@ impl Lines {
         }
     }
 
-    /// The same, read.
+    /// Reads the next row.
     pub fn json(&mut self) -> Value {
         serde_json::from_str(&self.next()).unwrap()
     }
 
-    /// Whether nothing more comes.
+    /// Whether the feed has ended.
     pub fn is_at_end(&mut self) -> bool {
         self.reader.fill_buf().unwrap().is_empty()
     }

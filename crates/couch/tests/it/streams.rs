@@ -1,4 +1,4 @@
-//! Answers that are longer than what is sent at once, clients that do not read them, and bodies that come slowly.
+//! Answers longer than a chunk, clients that do not read, and slow uploads.
 
 use crate::setup::database;
 use diwan_couch::Config;
@@ -12,15 +12,15 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpSocket;
 
-/// More than there are threads for requests.
+/// More than the number of threads for requests.
 const MANY: usize = 200;
 
-/// The collection of the database `db`.
+/// Returns the collection of the database `db`.
 fn collection(server: &TestCouch) -> Arc<Collection> {
     server.store().collection_or_create(&Namespace::new("test", "db").unwrap()).unwrap()
 }
 
-/// Inserts documents with ids of two types and a text of so many bytes.
+/// Inserts documents with ids of two types and a text of this length.
 fn fill(server: &TestCouch, count: i32, bytes: usize) {
     let text = "x".repeat(bytes);
     let docs: Vec<DocBuf> = (0..count)
@@ -60,7 +60,7 @@ fn rows(client: &mut HttpClient, path: &str) -> Vec<Value> {
     reply.json()["rows"].as_array().unwrap_or_else(|| panic!("{path}")).clone()
 }
 
-/// The rows in pages so small that each is sent at once.
+/// Returns the rows in pages, each of which fits into one chunk.
 fn paged(client: &mut HttpClient, path: &str) -> Vec<Value> {
     let mut all = Vec::new();
     loop {
@@ -73,7 +73,7 @@ fn paged(client: &mut HttpClient, path: &str) -> Vec<Value> {
 }
 
 #[test]
-fn answers_of_many_chunks_are_whole() {
+fn long_answers_are_complete() {
     let (server, mut client) = database();
     fill(&server, 3000, 100);
     put_design(&mut client);
@@ -130,7 +130,7 @@ fn answers_of_many_chunks_are_whole() {
 }
 
 #[test]
-fn changes_of_many_chunks_are_whole() {
+fn long_changes_feeds_are_complete() {
     let (server, mut client) = database();
     fill(&server, 3000, 100);
     let seqs = |reply: &Value| -> Vec<String> {
@@ -160,7 +160,7 @@ fn changes_of_many_chunks_are_whole() {
 }
 
 #[test]
-fn attachments_longer_than_a_chunk_are_whole_in_every_form() {
+fn long_attachments_are_complete_in_every_form() {
     let (_server, mut client) = database();
     let bytes: Vec<u8> = (0..300_001u32).map(|n| (n * 7 % 251) as u8).collect();
     let reply = client.send("PUT", "/db/doc/a", &[("Content-Type", "image/png")], &bytes);
@@ -195,7 +195,7 @@ fn base64(bytes: &[u8]) -> String {
     out
 }
 
-/// Asks, and reads nothing. The socket takes little.
+/// Sends a request through a socket with a small receive buffer and reads nothing.
 fn ask(address: SocketAddr, request: &str) -> TcpStream {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
     let stream = runtime.block_on(async {
@@ -218,7 +218,7 @@ fn post(path: &str, body: &str) -> String {
     format!("POST {path} HTTP/1.1\r\n{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len())
 }
 
-/// What everybody else asks for, on connections of their own.
+/// Checks that other clients are answered, on separate connections.
 fn others_are_answered(server: &TestCouch, beside: &str) {
     for path in
         ["/_up", "/db/d0000001", "/db/_all_docs?limit=1", "/db/_design/d/_view/all?limit=1", "/_all_dbs"]
@@ -230,7 +230,7 @@ fn others_are_answered(server: &TestCouch, beside: &str) {
 }
 
 #[test]
-fn clients_that_do_not_read_hold_up_nobody() {
+fn clients_that_do_not_read_do_not_block_others() {
     let (server, mut client) = database();
     fill(&server, 4000, 2000);
     put_design(&mut client);
@@ -253,7 +253,7 @@ fn clients_that_do_not_read_hold_up_nobody() {
         let stalled: Vec<TcpStream> = (0..MANY).map(|_| ask(server.address(), &request)).collect();
         let name = request.lines().next().unwrap();
         others_are_answered(&server, name);
-        // One of those who wait for a list to end gets its own, as the others do not read theirs.
+        // A waiting list request gets its turn because lists for clients that do not read are aborted.
         if name.contains("_list") {
             let list = client.get("/db/_design/d/_list/rows/all?limit=1");
             assert!(list.text().ends_with("end"), "{}", list.text());
@@ -264,14 +264,14 @@ fn clients_that_do_not_read_hold_up_nobody() {
 
 // HTTP-27
 #[test]
-fn a_client_that_reads_late_gets_the_rows_that_are_there_by_then() {
+fn slow_readers_see_newer_rows() {
     let (server, mut client) = database();
     fill(&server, 4000, 2000);
     let mut slow = ask(server.address(), &get("/db/_all_docs?include_docs=true").replace("1.1", "1.0"));
     let mut begin = [0; 1000];
     slow.read_exact(&mut begin).unwrap();
-    // Longer than a state of the store is held for it.
-    std::thread::sleep(Duration::from_millis(1500));
+    // Longer than a snapshot is kept.
+    std::thread::sleep(Duration::from_millis(3000));
     let reply = client.get("/db/d0003998").json();
     let gone =
         client.send("DELETE", &format!("/db/d0003998?rev={}", reply["_rev"].as_str().unwrap()), &[], b"");
@@ -289,20 +289,20 @@ fn a_client_that_reads_late_gets_the_rows_that_are_there_by_then() {
 }
 
 #[test]
-fn a_client_that_takes_nothing_is_disconnected() {
+fn a_client_that_reads_nothing_is_disconnected() {
     let server =
         TestCouch::with_config(Config { write_timeout: Duration::from_millis(300), ..Config::default() });
     assert_eq!(server.client().put("/db", &json!({})).status, 201);
     fill(&server, 4000, 2000);
     let mut slow = ask(server.address(), &get("/db/_all_docs?include_docs=true"));
-    std::thread::sleep(Duration::from_millis(1500));
+    std::thread::sleep(Duration::from_millis(3000));
     let mut answer = Vec::new();
     let read = slow.read_to_end(&mut answer);
     assert!(read.is_err() || !answer.ends_with(b"\r\n0\r\n\r\n"), "{}", answer.len());
 }
 
 #[test]
-fn bodies_that_come_slowly_hold_up_nobody() {
+fn slow_uploads_do_not_block_others() {
     let (server, mut client) = database();
     fill(&server, 10, 10);
     put_design(&mut client);
@@ -316,7 +316,7 @@ fn bodies_that_come_slowly_hold_up_nobody() {
     let bytes = vec![1; 1 << 20];
     assert_eq!(client.send("PUT", "/db/file/a", &[("Content-Type", "image/png")], &bytes).status, 201);
     assert!(client.get("/db/file/a").body == bytes);
-    // The first is read by its handler as it comes, the last before its handler runs.
+    // The handlers read the first uploads as they arrive; the last ones are buffered first.
     for stream in [slow.remove(0), slow.remove(MANY - 2)] {
         (&stream).write_all(rest.as_bytes()).unwrap();
         let mut head = [0; 12];

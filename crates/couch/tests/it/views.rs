@@ -1,4 +1,4 @@
-//! Views over HTTP: stored, temporary, reduced, within partitions.
+//! Views over HTTP: stored, temporary, reduced, and within partitions.
 
 use crate::setup::{database, graft, rev};
 use diwan_testkit::HttpClient;
@@ -32,7 +32,7 @@ fn keys(reply: &Value) -> Vec<i64> {
 }
 
 #[test]
-fn rows_are_chosen_by_parameters() {
+fn view_parameters_select_rows() {
     let (_server, mut client) = database();
     fill(&mut client);
     for (path, expected) in [
@@ -59,7 +59,7 @@ fn rows_are_chosen_by_parameters() {
     assert!(page["update_seq"].is_string());
     let posted = client.post(&format!("{VIEW}/n?descending=true"), &json!({"limit": 2}));
     assert_eq!(keys(&posted.json()), [9, 8]);
-    // The URL counts more than the body, but less than one of several queries.
+    // The URL overrides the body, but not single queries.
     let posted = client.post(&format!("{VIEW}/n?limit=1"), &json!({"limit": 2, "skip": 3}));
     assert_eq!(keys(&posted.json()), [3]);
     let both = client.post(&format!("{VIEW}/n/queries?limit=1"), &json!({"queries": [{"limit": 2}, {}]}));
@@ -82,7 +82,7 @@ fn rows_are_chosen_by_parameters() {
 }
 
 #[test]
-fn wrong_queries_are_refused() {
+fn invalid_view_queries_are_refused() {
     let (_server, mut client) = database();
     fill(&mut client);
     for (path, error) in [
@@ -125,7 +125,7 @@ fn wrong_queries_are_refused() {
 }
 
 #[test]
-fn reductions_are_told() {
+fn views_are_reduced() {
     let (_server, mut client) = database();
     fill(&mut client);
     let value = |client: &mut HttpClient, path: &str| view(client, path)["rows"].clone();
@@ -142,13 +142,13 @@ fn reductions_are_told() {
     assert_eq!(view(&mut client, "pair?reduce=false")["total_rows"], 10);
     let grown = value(&mut client, "grow");
     assert_eq!((&grown[0]["key"], &grown[0]["error"]), (&Value::Null, &json!("reduce_overflow_error")));
-    // What throws counts for nothing: a document has no rows, a reduction no value.
+    // A function that throws contributes nothing: a map no rows, a reduction no value.
     assert_eq!(value(&mut client, "fail"), json!([{"key": null, "value": null}]));
     assert_eq!(view(&mut client, "fail?reduce=false")["total_rows"], 9);
 }
 
 #[test]
-fn temporary_views_are_kept_by_nobody() {
+fn temporary_views_are_not_stored() {
     let (_server, mut client) = database();
     fill(&mut client);
     let map = "function (doc) { if ('n' in doc) emit(doc.n % 2, doc.n); }";
@@ -176,7 +176,7 @@ fn temporary_views_are_kept_by_nobody() {
 }
 
 #[test]
-fn views_of_partitions() {
+fn views_are_queried_by_partition() {
     let (_server, mut client) = database();
     assert_eq!(client.put("/parts?partitioned=true", &json!({})).status, 201);
     let map = "function (doc) { emit(doc.n, doc._id); }";
@@ -213,7 +213,7 @@ fn views_of_partitions() {
 }
 
 #[test]
-fn large_integers_are_summed() {
+fn sum_adds_large_integers() {
     let (_server, mut client) = database();
     let map = "function (doc) { emit(null, doc.n); }";
     let view = |reduce: &str| json!({ "map": map, "reduce": reduce });
@@ -229,7 +229,7 @@ fn large_integers_are_summed() {
 }
 
 #[test]
-fn whole_numbers_beyond_those_of_javascript_are_keys_among_the_others() {
+fn integers_beyond_javascript_are_sorted_keys() {
     let (_server, mut client) = database();
     let map = "function (doc) { emit(doc.n); emit(['in', doc.n]); }";
     client.put("/db/_design/d", &json!({ "views": { "v": { "map": map } } }));
@@ -251,7 +251,7 @@ fn whole_numbers_beyond_those_of_javascript_are_keys_among_the_others() {
 }
 
 #[test]
-fn an_index_tells_of_itself() {
+fn design_info_describes_the_index() {
     let (_server, mut client) = database();
     fill(&mut client);
     let info = |client: &mut HttpClient| client.get("/db/_design/d/_info").json()["view_index"].clone();
@@ -265,7 +265,7 @@ fn an_index_tells_of_itself() {
 }
 
 #[test]
-fn paths_beside_views_are_told() {
+fn paths_without_a_view_answer_405() {
     let (_server, mut client) = database();
     fill(&mut client);
     for (method, path, allowed) in [

@@ -1,4 +1,4 @@
-//! A database of this server: its requests go to the handlers without a socket.
+//! A database of this server: calls the handlers directly, without a socket.
 
 use super::{Answer, Call, Chunks, Payload, Peer};
 use crate::error::Error;
@@ -16,8 +16,8 @@ use std::sync::{Arc, Weak};
 use tokio::runtime::Handle;
 
 /// A database of this server.
-pub struct Local {
-    /// The face is gone once the server closes.
+pub(crate) struct Local {
+    /// Weak, so that a replication does not keep a closed server alive.
     couch: Weak<Couch>,
     runtime: Handle,
     stop: Stop,
@@ -26,8 +26,8 @@ pub struct Local {
 }
 
 impl Local {
-    /// The database of that name.
-    pub fn new(couch: &Arc<Couch>, runtime: Handle, name: &str, stop: Stop) -> Local {
+    /// Creates a peer for the database of this name.
+    pub(crate) fn new(couch: &Arc<Couch>, runtime: Handle, name: &str, stop: Stop) -> Local {
         let path = format!("/{}", utf8_percent_encode(name, NON_ALPHANUMERIC));
         Local { couch: Arc::downgrade(couch), runtime, stop, name: name.to_owned(), path }
     }
@@ -44,7 +44,7 @@ impl Peer for Local {
         }
         let couch = self.couch.upgrade().ok_or_else(Failure::stopped)?;
         let server = couch.server_header.clone();
-        // Feeds are written by tasks, which the handlers spawn.
+        // Handlers of feeds spawn tasks, so they need the runtime.
         let _entered = self.runtime.enter();
         let (path, query) = match call.path.split_once('?') {
             Some((path, query)) => (path, query),
@@ -87,6 +87,7 @@ impl Peer for Local {
                     body,
                 };
                 let response = (found.handler)(&mut request).unwrap_or_else(Response::from);
+                // The connection would wait for durability after the handler; here the replication's thread does.
                 let after = response.after.filter(|_| !call.relaxed);
                 match after.map(|commit| request.couch.store.engine().wait_durable(commit)) {
                     Some(Err(error)) => Error::from(error).into(),

@@ -1,13 +1,13 @@
-//! A database that a replication reads or writes: on this server, or behind HTTP.
+//! The databases that a replication reads and writes: local or remote.
 //!
-//! Both are spoken to in the same protocol. [`Local`] hands a request to the handler of its route on the same thread,
-//! without a socket; [`Remote`] sends it. What is asked and how the answers read is said once, in the protocol.
+//! Both are accessed by the same requests. [`Local`] calls the handler of the route on the current thread, without a
+//! socket; [`Remote`] sends the request over HTTP. The `protocol` module defines the requests and parses the answers.
 
 mod local;
 mod remote;
 
-pub use local::Local;
-pub use remote::{Http, Remote, kind_of};
+pub(super) use local::Local;
+pub(super) use remote::{Http, Remote, kind_of};
 
 use super::failure::Failure;
 use super::stop::Stop;
@@ -19,51 +19,51 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
-/// A database of either kind.
-pub trait Peer: Send + Sync {
-    /// How it is named in messages: without a password.
+/// A database, local or remote.
+pub(super) trait Peer: Send + Sync {
+    /// The database's name for messages, without a password.
     fn uri(&self) -> &str;
 
-    /// Sends a request and waits for the head of its answer. An answer of any status is not a failure here.
+    /// Sends a request and waits for the head of the answer. Any status counts as an answer, not as a failure.
     fn send(&self, call: Call) -> Result<Answer, Failure>;
 }
 
-/// A request about a database.
-pub struct Call {
+/// A request to a database.
+pub(super) struct Call {
     /// The method.
-    pub method: Method,
-    /// What follows the database's name and a slash, escaped, with the query.
-    pub path: String,
-    /// Headers beside the usual ones.
-    pub headers: Vec<(header::HeaderName, &'static str)>,
+    pub(crate) method: Method,
+    /// The escaped path below the database, with the query.
+    pub(crate) path: String,
+    /// Additional headers.
+    pub(crate) headers: Vec<(header::HeaderName, &'static str)>,
     /// The body.
-    pub payload: Payload,
-    /// Whether the body of the answer is compressed on the way if the peer can; not for feeds that wait.
-    pub gzip: bool,
-    /// Whether a database of this server answers before what it has written is on disk.
-    pub relaxed: bool,
+    pub(crate) payload: Payload,
+    /// Whether the answer may be compressed in transit. False for continuous feeds.
+    pub(crate) gzip: bool,
+    /// Whether a local database may answer before the write is durable.
+    pub(crate) relaxed: bool,
 }
 
 /// The body of a request.
-pub enum Payload {
-    /// There is none.
+pub(super) enum Payload {
+    /// No body.
     Empty,
-    /// JSON.
+    /// JSON text.
     Json(Bytes),
-    /// What is read while it is sent.
+    /// A body that is read while it is sent.
     Stream {
-        /// Its type.
+        /// The content type.
         content_type: String,
-        /// How long it is.
+        /// The length in bytes.
         length: u64,
-        /// Where it comes from.
+        /// The source of the bytes.
         reader: Box<dyn Read + Send>,
     },
 }
 
 impl Call {
-    /// A request without a body.
-    pub fn new(method: Method, path: impl Into<String>) -> Call {
+    /// Creates a request without a body.
+    pub(super) fn new(method: Method, path: impl Into<String>) -> Call {
         Call {
             method,
             path: path.into(),
@@ -74,38 +74,38 @@ impl Call {
         }
     }
 
-    /// A GET.
-    pub fn get(path: impl Into<String>) -> Call {
+    /// Creates a `GET` request.
+    pub(super) fn get(path: impl Into<String>) -> Call {
         Call::new(Method::GET, path)
     }
 
-    /// A POST of JSON.
-    pub fn post(path: impl Into<String>, body: impl Into<Bytes>) -> Call {
+    /// Creates a `POST` request with JSON.
+    pub(super) fn post(path: impl Into<String>, body: impl Into<Bytes>) -> Call {
         Call { payload: Payload::Json(body.into()), ..Call::new(Method::POST, path) }
     }
 }
 
 /// The answer to a request.
-pub struct Answer {
+pub(super) struct Answer {
     /// The status.
-    pub status: u16,
+    pub(crate) status: u16,
     /// The headers.
-    pub headers: HeaderMap,
-    /// The body, which may still be coming. Reading fails when the job is stopped.
-    pub body: Box<dyn Read + Send>,
+    pub(crate) headers: HeaderMap,
+    /// The body, which may still be arriving. Reading fails when the job is stopped.
+    pub(crate) body: Box<dyn Read + Send>,
 }
 
-/// The largest answer that is read as a whole.
+/// The largest answer that is read into memory.
 const WHOLE: u64 = 64 << 20;
 
 impl Answer {
-    /// Whether all went well.
-    pub fn is_success(&self) -> bool {
+    /// Whether the status is 2xx.
+    pub(super) fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
     }
 
-    /// All of the body.
-    pub fn bytes(self) -> io::Result<Vec<u8>> {
+    /// Reads the whole body.
+    pub(super) fn bytes(self) -> io::Result<Vec<u8>> {
         let mut out = Vec::new();
         self.body.take(WHOLE + 1).read_to_end(&mut out)?;
         if out.len() as u64 > WHOLE {
@@ -114,14 +114,14 @@ impl Answer {
         Ok(out)
     }
 
-    /// The body as JSON.
-    pub fn json(self) -> io::Result<serde_json::Value> {
+    /// Reads the body as JSON.
+    pub(super) fn json(self) -> io::Result<serde_json::Value> {
         serde_json::from_slice(&self.bytes()?)
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
     }
 
-    /// What the body says of an error, in the peer's words.
-    pub fn describe(self) -> (String, String) {
+    /// Returns the `error` and `reason` of an error answer.
+    pub(super) fn describe(self) -> (String, String) {
         let status = self.status;
         let value = self.json().unwrap_or_default();
         let text = |name: &str| value.get(name).and_then(|text| text.as_str()).map(str::to_owned);
@@ -132,7 +132,7 @@ impl Answer {
     }
 }
 
-/// Reads the chunks of a body from a thread that may block.
+/// Reads the chunks of a body on a blocking thread.
 struct Chunks<S> {
     runtime: Handle,
     stop: Stop,
@@ -140,9 +140,9 @@ struct Chunks<S> {
     ready: Bytes,
 }
 
-/// Where chunks come from; `None` after the last.
+/// A source of chunks.
 trait Source {
-    /// The next one.
+    /// Returns the next chunk; `None` after the last.
     fn next(&mut self) -> impl Future<Output = io::Result<Option<Bytes>>>;
 }
 
@@ -164,7 +164,7 @@ impl<S: Source> Read for Chunks<S> {
                 }
             });
             match next {
-                // Readers of the standard library would try again for ever.
+                // `Interrupted` would make the standard library's readers retry forever.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {
                     return Err(io::Error::new(io::ErrorKind::ConnectionAborted, Failure::stopped()));
                 }
@@ -179,11 +179,11 @@ impl<S: Source> Read for Chunks<S> {
     }
 }
 
-/// How long peers may be silent, and who may end the wait.
+/// How long to wait for a peer.
 #[derive(Clone, Debug)]
-pub struct Patience {
+pub(super) struct Patience {
     /// The longest silence.
-    pub silence: Duration,
-    /// The end of the job.
-    pub stop: Stop,
+    pub(crate) silence: Duration,
+    /// Stops the wait when the job ends.
+    pub(crate) stop: Stop,
 }

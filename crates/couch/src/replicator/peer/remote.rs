@@ -1,7 +1,7 @@
-//! A database behind `http://` or `https://`.
+//! A remote database, accessed over `http://` or `https://`.
 //!
-//! Requests are sent by the server's runtime, and their threads wait for them: with a limit on every silence, and not
-//! longer than the job lasts. Redirects are followed, with the credentials to the same origin alone.
+//! Requests are sent by the server's runtime while the job's thread waits, with a limit on silence and until the job
+//! is stopped. Redirects are followed; credentials are only sent to the original origin.
 
 use super::{Answer, Call, Chunks, Patience, Payload, Peer, Source};
 use crate::http::{self, Outgoing};
@@ -27,28 +27,28 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
-/// How many chunks of a request may wait to be sent.
+/// How many chunks of a request may be queued.
 const CHUNKS: usize = 4;
-/// How long a chunk of a streamed request is.
+/// The size of a chunk of a streamed request.
 const CHUNK: usize = 64 << 10;
-/// How long an idle connection is kept.
+/// How long an idle connection is kept open.
 const IDLE: Duration = Duration::from_secs(20);
-/// How many redirects of one request are followed.
+/// How many redirects are followed.
 const MOST_REDIRECTS: usize = 10;
-/// The longest pause that a peer may ask for.
+/// The longest pause that a peer may request with `Retry-After`.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// The connections to all remote servers.
-pub struct Http {
+/// The HTTP clients for all remote peers.
+pub(crate) struct Http {
     runtime: Handle,
     plain: Client<HttpConnector, Outgoing>,
-    /// Made when the first `https://` is met: the authorities are read then.
+    /// Created at the first `https://` request, because loading the root certificates takes time.
     secure: Mutex<Option<Client<HttpsConnector<HttpConnector>, Outgoing>>>,
 }
 
 impl Http {
-    /// No connections yet.
-    pub fn new(runtime: Handle) -> Arc<Http> {
+    /// Creates the clients, without connections.
+    pub(crate) fn new(runtime: Handle) -> Arc<Http> {
         let plain = Http::builder().build(connector());
         Arc::new(Http { runtime, plain, secure: Mutex::new(None) })
     }
@@ -59,7 +59,7 @@ impl Http {
         builder
     }
 
-    /// The client for `https://`. Trusted are Mozilla's authorities and those that this system trusts.
+    /// Returns the client for `https://`. It trusts Mozilla's and this system's root certificates.
     fn secure(&self) -> Result<Client<HttpsConnector<HttpConnector>, Outgoing>, Failure> {
         let mut made = self.secure.lock();
         if let Some(client) = &*made {
@@ -93,21 +93,21 @@ fn connector() -> HttpConnector {
     connector
 }
 
-/// A database behind HTTP.
-pub struct Remote {
+/// A remote database.
+pub(crate) struct Remote {
     http: Arc<Http>,
     address: Address,
     shown: String,
-    /// Headers of every request.
+    /// The headers of every request.
     headers: HeaderMap,
-    /// Those that nobody but the address's own origin may see.
+    /// Headers that are only sent to the address's own origin.
     secrets: HeaderMap,
     patience: Patience,
 }
 
 impl Remote {
-    /// The database at `address`.
-    pub fn new(http: Arc<Http>, address: Address, patience: Patience) -> Result<Remote, Failure> {
+    /// Creates a peer for the database at `address`.
+    pub(crate) fn new(http: Arc<Http>, address: Address, patience: Patience) -> Result<Remote, Failure> {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         headers.insert(USER_AGENT, HeaderValue::from_static("Diwan-Replicator"));
@@ -126,7 +126,7 @@ impl Remote {
         Ok(Remote { http, address, shown, headers, secrets, patience })
     }
 
-    /// Waits for what the runtime does, within the patience.
+    /// Waits for a future on the runtime, within the allowed silence.
     fn wait<T>(&self, what: &str, future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
         self.http.runtime.block_on(async {
             tokio::select! {
@@ -139,7 +139,7 @@ impl Remote {
         })
     }
 
-    /// What went wrong between the client and the peer.
+    /// Converts a connection error, with the innermost cause as the reason.
     fn broken(&self, what: &str, error: &ClientError) -> Failure {
         let mut reason = error.to_string();
         let mut source = error.source();
@@ -188,7 +188,7 @@ impl Peer for Remote {
             let Some(next) = redirect(&uri, &response) else { return Ok(self.answer(response, gzip)) };
             uri = next;
             payload = match &again {
-                // As browsers do, what was posted is not sent to where its result is shown.
+                // As in browsers, a 303 redirect becomes a `GET` without the body.
                 _ if response.status() == StatusCode::SEE_OTHER => {
                     method = Method::GET;
                     Payload::Empty
@@ -209,7 +209,7 @@ impl Peer for Remote {
 }
 
 impl Remote {
-    /// Sends a request to one place.
+    /// Sends a request to one URL.
     fn request(
         &self,
         what: &str,
@@ -251,7 +251,8 @@ impl Remote {
             sent.abort();
         }
         match (pumped, response) {
-            // The peer may answer before it has read all, for instance that it will not take it.
+            // The peer may refuse an upload before it has read all of it; its answer is more useful than the send
+            // error.
             (_, Ok(response)) if !response.status().is_success() => Ok(response),
             (Err(error), _) => Err(error),
             (Ok(()), response) => response,
@@ -259,7 +260,7 @@ impl Remote {
     }
 }
 
-/// Where an answer sends the request, if it does.
+/// Returns the target of a redirect.
 fn redirect(from: &Uri, response: &Response<Incoming>) -> Option<Uri> {
     if !matches!(response.status().as_u16(), 301..=303 | 307 | 308) {
         return None;
@@ -267,7 +268,7 @@ fn redirect(from: &Uri, response: &Response<Incoming>) -> Option<Uri> {
     resolve(from, response.headers().get(LOCATION)?.to_str().ok()?)
 }
 
-/// The URL that a reference in an answer from `base` stands for.
+/// Resolves a relative reference in an answer from `base`.
 fn resolve(base: &Uri, reference: &str) -> Option<Uri> {
     let reference = reference.split('#').next().unwrap_or_default();
     let (scheme, authority) = (base.scheme_str()?, base.authority()?);
@@ -283,20 +284,20 @@ fn resolve(base: &Uri, reference: &str) -> Option<Uri> {
     (matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some()).then_some(uri)
 }
 
-/// Whether two URLs are of one server.
+/// Whether two URLs have the same origin.
 fn is_same_origin(one: &Uri, other: &Uri) -> bool {
     let port = |uri: &Uri| uri.port_u16().unwrap_or(if uri.scheme_str() == Some("https") { 443 } else { 80 });
     let host = |uri: &Uri| uri.host().unwrap_or_default().to_ascii_lowercase();
     one.scheme_str() == other.scheme_str() && host(one) == host(other) && port(one) == port(other)
 }
 
-/// A URL without what may be secret in it.
+/// The URL for messages, without its query.
 fn shown(uri: &Uri) -> String {
     format!("{}://{}{}", uri.scheme_str().unwrap_or_default(), uri.host().unwrap_or_default(), uri.path())
 }
 
 impl Remote {
-    /// Reads the body of a request and hands it to the connection.
+    /// Reads a request's body and sends it to the connection.
     fn pump(
         &self,
         sender: mpsc::Sender<io::Result<Bytes>>,
@@ -313,7 +314,7 @@ impl Remote {
                 Err(error) => Err(error),
             };
             let failed = piece.as_ref().err().map(ToString::to_string);
-            // The answer tells why nobody reads any more.
+            // If the connection is closed, the answer tells why.
             let taken = self.wait("sending", async { Ok(sender.send(piece).await.is_ok()) })?;
             if let Some(reason) = failed {
                 return Err(Failure::passing("attachment_read_failed", reason));
@@ -339,8 +340,8 @@ impl Remote {
     }
 }
 
-/// What a status that is no success means for the request that met it.
-pub fn kind_of(status: u16, headers: &HeaderMap) -> Kind {
+/// Classifies a status for retries.
+pub(crate) fn kind_of(status: u16, headers: &HeaderMap) -> Kind {
     match status {
         429 | 503 => {
             let seconds = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
@@ -349,14 +350,14 @@ pub fn kind_of(status: u16, headers: &HeaderMap) -> Kind {
                 None => Kind::Passing,
             }
         }
-        // What a peer has not built it will not build meanwhile.
+        // A missing feature will not appear before a retry.
         501 | 505 => Kind::Lasting,
         408 | 500..=599 => Kind::Passing,
         _ => Kind::Lasting,
     }
 }
 
-/// A body that may not be silent for too long.
+/// Limits the silence between the chunks of a body.
 struct Silent {
     incoming: Incoming,
     limit: Duration,
@@ -381,13 +382,13 @@ impl Source for Silent {
     }
 }
 
-/// A body and its type.
+/// A request's body with its type.
 struct Prepared {
     body: Outgoing,
     content_type: Option<HeaderValue>,
 }
 
-/// What is read while a request is sent, and where it goes.
+/// The reader of a streamed body and the channel to send it to.
 type Streamed = (mpsc::Sender<io::Result<Bytes>>, Box<dyn Read + Send>);
 
 impl Prepared {
@@ -418,7 +419,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn references_are_resolved_and_origins_compared() {
+    fn redirects_are_resolved_and_origins_compared() {
         let base: Uri = "http://host:5984/db/_design%2Fd?rev=1-a".parse().unwrap();
         for (reference, expected) in [
             ("http://other/x?y=1#z", Some("http://other/x?y=1")),
