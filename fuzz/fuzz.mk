@@ -1,12 +1,12 @@
 # Fuzzing on the stable toolchain: libFuzzer with LLVM's coverage pass.
 #
-#   make fuzz FUZZ_SECONDS=90               all targets, which share the time
+#   make fuzz FUZZ_SECONDS=90               all targets, with the time divided among them
 #   make fuzz-key_encoding FUZZ_SECONDS=600 one target
 #
-# The targets read what comes from outside: bson_reader and wire (MongoDB's messages), json and multipart (bodies over HTTP,
-# ids and revisions included); what was parsed: filter and mango; and what is written: key_encoding, collation (keys of views),
-# revision_tree (against a simple model). A target is a file fuzz/fuzz_targets/NAME.rs with its [[bin]] in fuzz/Cargo.toml. What a target learns stays in
-# fuzz/corpus/NAME; an input that breaks it is left in fuzz/artifacts/NAME and runs again when the binary is given it.
+# Targets for outside input: bson_reader and wire (MongoDB messages), json and multipart (HTTP bodies,
+# including ids and revisions). For parsed queries: filter and mango. For stored data: key_encoding, collation (keys of views),
+# revision_tree (against a simple model). A target is a file fuzz/fuzz_targets/NAME.rs and its [[bin]] in fuzz/Cargo.toml. Its corpus is
+# fuzz/corpus/NAME. An input that fails is saved in fuzz/artifacts/NAME; give it to the target's binary to run it again.
 
 FUZZ_SECONDS ?= 90
 FUZZ_DIR := $(dir $(lastword $(MAKEFILE_LIST)))
@@ -41,4 +41,4 @@ $(addprefix fuzz-,$(FUZZ_TARGETS)): fuzz-%: fuzz-build
 		-artifact_prefix=$(FUZZ_DIR)artifacts/$*/ -max_total_time=$(FUZZ_SECONDS) -max_len=4096 \
 		-timeout=10 -rss_limit_mb=2048 -use_value_profile=1 -print_final_stats=1 > $$log 2>&1; \
 	then echo "fuzz $*: $$(sed -n 's/^stat::number_of_executed_units: *//p' $$log) runs without a failure"; \
-	else tail -n 60 $$log; echo "fuzz $*: FAILED, whole log in $$log"; exit 1; fi
+	else tail -n 60 $$log; echo "fuzz $*: FAILED, complete log in $$log"; exit 1; fi

@@ -1,7 +1,7 @@
-//! Bytes from outside as a document: validation, iteration, comparison, keys, Extended JSON.
+//! Arbitrary bytes as a document: validation, iteration, comparison, keys, Extended JSON.
 //!
-//! Bytes that pass validation must be read completely and come back unchanged from every other form. Bytes that do
-//! not may be read as anything, but never panic.
+//! A validated document must be readable to its end, and a round trip through every other form must not change it. Reading
+//! invalid bytes may give any result but must not panic.
 
 #![no_main]
 
@@ -11,7 +11,7 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
     read(data);
-    // A random length is nearly always wrong: give the bytes the right one.
+    // A random length is almost always wrong, so the input gets the right one.
     if let Ok(length) = u32::try_from(data.len() + 5) {
         let mut framed = length.to_le_bytes().to_vec();
         framed.extend_from_slice(data);
@@ -34,7 +34,7 @@ fn read(data: &[u8]) {
     check_json(value);
 }
 
-/// Reads everything there is to read.
+/// Reads every element.
 fn walk(value: Value<'_>) {
     assert!(compare(value, value).is_eq());
     let json = extjson::value_to_json(value, Mode::Relaxed);
@@ -57,7 +57,7 @@ fn check_key(value: Value<'_>) {
 
 fn check_json(value: Value<'_>) {
     let json = extjson::value_to_json(value, Mode::Canonical);
-    // Names that are type wrappers, and a regular expression's options, do not come back as they were.
+    // Field names that are type wrappers, and options of regular expressions, change in a round trip.
     let ambiguous = contains_dollar_name(value) || json.contains("$regularExpression");
     match extjson::parse_value(&json) {
         Ok(back) if !ambiguous => assert!(compare(value, back.as_value()).is_eq(), "{json}"),

@@ -1,5 +1,5 @@
-//! Keys of views: any text that is JSON has a key of its own length, keys of two texts order alike however they are
-//! nested, and damaged bytes have no length that lies outside of them.
+//! View keys: every JSON text has a key whose length can be read back, two keys have the same order when they are
+//! nested, and damaged bytes never give a length beyond their end.
 
 #![no_main]
 
@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
     for order in [Order::Unicode, Order::Raw] {
-        // As a key from a damaged index.
+        // The input as a key from a damaged index.
         assert!(collate::key_length(data, order).is_none_or(|length| length <= data.len()));
         for level in [0, 1, 2, usize::MAX] {
             assert!(collate::group_prefix(data, level, order).len() <= data.len());
@@ -22,7 +22,7 @@ fuzz_target!(|data: &[u8]| {
             assert_eq!(collate::key_length(&followed, order), Some(key.len()));
         }
         assert!(a == b || !a.starts_with(&b) && !b.starts_with(&a));
-        // Inside of arrays and objects they order as they do alone.
+        // Inside arrays and objects the order is the same as for the plain values.
         for (front, back) in [("[", "]"), ("[0,", ",1]"), ("{\"a\":", "}"), ("[[", "],null]")] {
             let within = |text: &str| collate::key(&format!("{front}{text}{back}"), order);
             if let (Some(within_a), Some(within_b)) = (within(one), within(other)) {

@@ -1,7 +1,7 @@
-//! Filters from outside: parsing and matching never panic, and what a filter is written as means the same.
+//! Filters from clients: parsing and matching never panic, and a serialized filter has the same meaning.
 //!
-//! The input is the filter as Extended JSON, a NUL, and a document as Extended JSON; JSON lets the fuzzer find the
-//! operators' names. Without a NUL the filter is matched against itself.
+//! The input is the filter as Extended JSON, a NUL, and a document as Extended JSON. The fuzzer finds the operators' names
+//! more easily in JSON. Without a NUL the filter is matched against itself.
 
 #![no_main]
 
@@ -26,7 +26,7 @@ fuzz_target!(|data: &[u8]| {
     if has_chance(&filter) {
         return;
     }
-    // Conditions are tried in another order, so another one may take too long.
+    // The serialized filter tests its conditions in another order, so another condition may exceed the time limit.
     let Ok(position) = filter.matches_with_position(document) else { return };
     assert_eq!(position.matched, matched, "both ways of matching agree");
     if !matched {
@@ -38,7 +38,7 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!(matched_again, matched, "{written:?} means the same");
 });
 
-/// Whether a filter's answer may differ from one time to the next.
+/// Whether a filter may give different answers for the same document.
 fn has_chance(filter: &Filter) -> bool {
     let written = format!("{:?}", filter.to_doc());
     ["$sampleRate", "$rand", "$$NOW"].iter().any(|name| written.contains(name))

@@ -1,7 +1,7 @@
-//! JSON from outside: reading never panics and gives valid BSON within its limits, and what is written reads back.
+//! JSON from clients: reading never panics and gives valid BSON within its limits, and written JSON can be read back.
 //!
-//! The input is a text of JSON. It is read as a document, as Extended JSON, as a document of CouchDB's and as an id, and
-//! split as the body of a bulk request in pieces whose length is its first byte's.
+//! The input is a JSON text. The target reads it as a document, as Extended JSON, as a CouchDB document and as an id, and
+//! splits it as the body of a bulk request, in pieces of the length given by its first byte.
 
 #![no_main]
 
@@ -15,11 +15,11 @@ const LIMITS: Limits = Limits { depth: 100, bytes: 64 * 1024 };
 fuzz_target!(|data: &[u8]| {
     if let Ok(doc) = json::parse_document(data, LIMITS) {
         let doc = doc.as_doc();
-        Doc::validate(doc.as_bytes()).expect("what is read is valid");
+        Doc::validate(doc.as_bytes()).expect("parsed JSON is valid BSON");
         let mut text = Vec::new();
         json::write_document(&mut text, doc, Mode::Exchange);
-        // A wrapper inside what only looked like one becomes one when it is read again.
-        let again = json::parse_document(&text, LIMITS).expect("what is written is read");
+        // A wrapper inside an object that only looked like a wrapper becomes one when it is read again.
+        let again = json::parse_document(&text, LIMITS).expect("written JSON can be parsed");
         assert_eq!(compare_docs(doc, again.as_doc(), None), Ordering::Equal);
         if let Some(kept) = json::keep_types(doc, again.as_doc()) {
             Doc::validate(kept.as_doc().as_bytes()).expect("types are kept in a valid document");
@@ -40,11 +40,11 @@ fuzz_target!(|data: &[u8]| {
     }
     for dialect in [Dialect::Plain, Dialect::Replicated] {
         let Ok(document) = json::parse_couch(data, LIMITS, dialect) else { continue };
-        Doc::validate(document.body.as_doc().as_bytes()).expect("what is read is valid");
+        Doc::validate(document.body.as_doc().as_bytes()).expect("parsed JSON is valid BSON");
         let mut text = b"{".to_vec();
         json::write_couch_members(&mut text, document.body.as_doc());
         text.push(b'}');
-        let again = json::parse_couch(&text, LIMITS, dialect).expect("what is written is read");
+        let again = json::parse_couch(&text, LIMITS, dialect).expect("written JSON can be parsed");
         assert_eq!(compare_docs(document.body.as_doc(), again.body.as_doc(), None), Ordering::Equal);
     }
     if let Ok(text) = std::str::from_utf8(data)
@@ -57,7 +57,7 @@ fuzz_target!(|data: &[u8]| {
     split(data);
 });
 
-/// Splits a body in pieces and as a whole: both give the same.
+/// Splits a body in pieces and as a whole; both must give the same elements.
 fn split(data: &[u8]) {
     let Some((&length, body)) = data.split_first() else { return };
     let parts = |length: usize| {

@@ -1,4 +1,4 @@
-//! Key bytes: `memcmp` orders them as the values compare, no key is a prefix of another's, values come back exactly.
+//! Key bytes: `memcmp` orders them as the values compare, no key is a prefix of another, and decoding returns the exact values.
 
 #![no_main]
 
@@ -11,7 +11,7 @@ use libfuzzer_sys::fuzz_target;
 use std::cmp::Ordering;
 
 fuzz_target!(|data: &[u8]| {
-    // As a key from a damaged store.
+    // The input as a key from a damaged store.
     for direction in [Direction::Ascending, Direction::Descending] {
         let (front, back) = data.split_at(data.len() / 2);
         let _ = key::decode(data, &[], &[direction]);
@@ -24,7 +24,7 @@ fuzz_target!(|data: &[u8]| {
 fn values(input: &mut Unstructured<'_>) -> Result<()> {
     let directions = [direction(input)?, direction(input)?];
     let a = [value(input, 3)?, value(input, 3)?];
-    // Half of the time the first parts are the same: else the second ones hardly matter.
+    // Half of the keys have equal first parts; otherwise the second parts would rarely matter.
     let first = if input.arbitrary()? { a[0].clone() } else { value(input, 3)? };
     let b = [first, value(input, 3)?];
     let (a_key, a_types) = encode(&a, directions);

@@ -1,8 +1,8 @@
-//! Selectors of CouchDB's: parsing and matching never panic, every way of matching agrees, and a selector as it is
-//! written again means the same.
+//! CouchDB selectors: parsing and matching never panic, all matchers agree, and a serialized selector has the same
+//! meaning.
 //!
-//! The input is a selector, a NUL and a document, both as JSON; without a NUL the selector is matched against itself.
-//! What it is is also read as a sort and as a list of fields.
+//! The input is a selector, a NUL and a document, both as JSON. Without a NUL the selector is matched against itself.
+//! The target also reads the selector as a sort and as a list of fields.
 
 #![no_main]
 

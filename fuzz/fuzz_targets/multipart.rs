@@ -1,13 +1,13 @@
-//! Bodies of several parts: reading one never panics, gives no more than came, and does not depend on how it arrives;
-//! what is written in parts is read back.
+//! Multipart bodies: reading one never panics, returns no more bytes than received, and does not depend on the sizes of received
+//! pieces. A written body can be read back.
 
 #![no_main]
 
-use diwan_couch::http::multipart::Multipart;
+use diwan_couch::Multipart;
 use libfuzzer_sys::fuzz_target;
 use std::io::{self, Read};
 
-/// Gives the bytes in pieces of `size`.
+/// A reader that returns the bytes in pieces of `size`.
 struct Slow<'a>(&'a [u8], usize);
 
 impl Read for Slow<'_> {
@@ -19,7 +19,7 @@ impl Read for Slow<'_> {
     }
 }
 
-/// The parts, and whether the body ended as it should.
+/// The parts, and whether the body ended correctly.
 fn read(body: &[u8], size: usize) -> (Vec<Vec<u8>>, bool) {
     let mut parts = Vec::new();
     let Ok(mut reader) = Multipart::new(Slow(body, size), "b") else { return (parts, false) };
@@ -42,7 +42,7 @@ fuzz_target!(|data: &[u8]| {
     for size in [1, 3, 64] {
         assert_eq!(read(data, size), whole);
     }
-    // The same bytes as the content of parts, where none of them ends one early.
+    // The same bytes as the content of parts, if they do not contain the end of a part.
     let contents: Vec<&[u8]> = data.split(|&byte| byte == 0).collect();
     if contents.iter().any(|content| content.windows(3).any(|window| window == b"--b")) {
         return;

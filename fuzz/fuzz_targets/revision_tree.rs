@@ -1,5 +1,5 @@
-//! Trees of revisions: histories merged in any order and in any pieces come to the leaves of a simple model, what is
-//! stored of a tree reads back, and damaged bytes are refused without a panic.
+//! Revision trees: histories merged in any order and in any pieces give the leaves of a simple model, a stored tree can be
+//! read back, and damaged bytes are refused without a panic.
 
 #![no_main]
 
@@ -17,7 +17,7 @@ fuzz_target!(|data: &[u8]| {
     let _ = histories(&mut Unstructured::new(data));
 });
 
-/// A revision of a world in which each has one parent, told by its name, and is a deletion or not by its name too.
+/// A revision whose name determines its single parent and whether it is a deletion.
 #[derive(Clone, Copy)]
 struct Name(u32, u8);
 
@@ -34,29 +34,29 @@ impl Name {
         (self.0 > 1).then(|| Name(self.0 - 1, self.1 / 2))
     }
 
-    /// The revision and the newest before it, `length` in all at most.
+    /// The revision and its newest ancestors, at most `length` in total.
     fn path(self, length: usize) -> Vec<Name> {
         std::iter::successors(Some(self), |name| name.parent()).take(length).collect()
     }
 }
 
 fn histories(input: &mut Unstructured<'_>) -> Result<()> {
-    let mut told = Vec::new();
-    while told.len() < 64 && !input.is_empty() {
+    let mut paths = Vec::new();
+    while paths.len() < 64 && !input.is_empty() {
         let name = Name(input.int_in_range(1..=12)?, input.int_in_range(0..=63)?);
-        told.push(name.path(input.int_in_range(1..=12)?));
+        paths.push(name.path(input.int_in_range(1..=12)?));
     }
     let mut tree = RevisionTree::new();
     let mut backwards = RevisionTree::new();
-    for (one, two) in told.iter().zip(told.iter().rev()) {
+    for (one, two) in paths.iter().zip(paths.iter().rev()) {
         merge(&mut tree, one);
         merge(&mut backwards, two);
         stored(&tree);
     }
     let parents: BTreeSet<Revision> =
-        told.iter().flat_map(|path| path[1..].iter().map(|name| name.revision())).collect();
+        paths.iter().flat_map(|path| path[1..].iter().map(|name| name.revision())).collect();
     let mut expected: Vec<(bool, Revision)> =
-        told.iter().map(|path| (!path[0].is_deleted(), path[0].revision())).collect();
+        paths.iter().map(|path| (!path[0].is_deleted(), path[0].revision())).collect();
     expected.retain(|(_, revision)| !parents.contains(revision));
     expected.sort_unstable();
     expected.dedup();
@@ -66,7 +66,7 @@ fn histories(input: &mut Unstructured<'_>) -> Result<()> {
     };
     assert_eq!(leaves(&tree), expected);
     assert_eq!(leaves(&backwards), expected);
-    let limit = told.len() as u32 % 7 + 1;
+    let limit = paths.len() as u32 % 7 + 1;
     tree.stem(limit);
     assert_eq!(leaves(&tree), expected);
     stored(&tree);
@@ -81,14 +81,14 @@ fn merge(tree: &mut RevisionTree, path: &[Name]) {
     tree.merge(path[0].revision(), path[0].is_deleted(), &ancestors);
 }
 
-/// What is stored of a tree gives its leaves and their paths back.
+/// Checks that the stored form of a tree gives back its leaves and their paths.
 fn stored(tree: &RevisionTree) {
     let Some(winner) = tree.winner() else { return };
     let ancestors: Vec<[u8; 16]> =
         tree.path(&winner.revision)[1..].iter().map(|revision| revision.hash).collect();
     let mut again = RevisionTree::of_path(winner, &ancestors);
     if let Some(bytes) = tree.encode_branches() {
-        again.add_branches(&bytes).expect("what was written reads back");
+        again.add_branches(&bytes).expect("stored branches can be read back");
     }
     assert_eq!(again.leaves(), tree.leaves());
     for leaf in tree.leaves() {

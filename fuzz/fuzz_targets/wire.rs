@@ -1,6 +1,6 @@
-//! Messages from outside: reading one never panics, and what is read lies within its bytes.
+//! Messages from clients: reading one never panics, and all its parts lie within its bytes.
 //!
-//! The input is a message without its length, which is put right, so that the fuzzer gets past the header.
+//! The input is a message. Its length field is corrected, so that the fuzzer gets past the header.
 
 #![no_main]
 
@@ -12,9 +12,9 @@ fuzz_target!(|data: &[u8]| {
     bytes.extend_from_slice(data);
     let mut scratch = Vec::new();
     if let Ok(incoming) = wire::read(&bytes, &mut scratch) {
-        // Formatting walks every document that was read.
+        // Formatting reads every document of the message.
         assert!(!format!("{incoming:?}").is_empty());
     }
-    // And with the length as the client gave it.
+    // The same input with its original length.
     let _ = wire::read(data, &mut scratch);
 });

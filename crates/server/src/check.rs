@@ -1,4 +1,4 @@
-//! `diwan check`: verify everything that a directory holds, beside no server, and say what was found.
+//! `diwan check`: verifies all data of a directory that no server has open, and reports the findings.
 
 use crate::cli::CheckArguments;
 use diwan_kv::FjallEngine;
@@ -8,16 +8,16 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// Something is wrong with the data.
+/// Exit code: the check has findings.
 const FINDINGS: u8 = 1;
-/// The directory cannot be read.
+/// Exit code: the directory cannot be read.
 const UNREADABLE: u8 = 2;
 
-/// Checks the directory: 0 if all is well, 1 if something was found, 2 if it cannot be read.
+/// Checks the directory. The exit code is 0 without findings, 1 with findings, 2 if the directory cannot be read.
 pub fn run(arguments: &CheckArguments) -> ExitCode {
     match examine(&arguments.data) {
         Ok(report) => {
-            // Whoever asked may have stopped reading; the exit code still tells.
+            // The reader of the output may have closed it; the exit code still reports the result.
             let _ = show(&report);
             if report.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FINDINGS) }
         }
@@ -33,12 +33,12 @@ fn examine(directory: &Path) -> Result<CheckReport, String> {
     let mut entries = std::fs::read_dir(directory)
         .map_err(|error| format!("cannot read the data directory {shown}: {error}"))?;
     if entries.next().is_none() {
-        return Err(format!("the directory {shown} is empty: nothing was ever stored there"));
+        return Err(format!("the directory {shown} is empty: it contains no store"));
     }
     let options = diwan_kv::Options { settle_in_background: false, ..diwan_kv::Options::default() };
     let engine = FjallEngine::open(directory, &options).map_err(|error| match error {
         diwan_kv::Error::Locked(_) => format!(
-            "a server has the data directory {shown} open: stop it first, or ask it to validate its collections"
+            "a server has the data directory {shown} open: stop it first, or use its `validate` command"
         ),
         error => format!("cannot open the data directory {shown}: {error}"),
     })?;
@@ -48,7 +48,7 @@ fn examine(directory: &Path) -> Result<CheckReport, String> {
     report.map_err(|error| format!("the check of {shown} ended early: {error}"))
 }
 
-/// One line on a terminal that tells how far the check is.
+/// The progress of the check, as one line on a terminal.
 struct Display {
     is_terminal: bool,
     shown_at: Instant,

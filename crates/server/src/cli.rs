@@ -4,16 +4,16 @@ use crate::settings::Settings;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
-/// A document database: MongoDB's protocol over an embedded store.
+/// Diwan is a document database: MongoDB's wire protocol and CouchDB's HTTP over one embedded store.
 #[derive(Debug, Parser)]
-#[command(name = "diwan", version, about, long_about = None, propagate_version = true, arg_required_else_help = true)]
+#[command(name = "diwan", version, long_about = None, propagate_version = true, arg_required_else_help = true)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What the program does.
+/// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Serve the documents of a directory (or of memory) until SIGTERM or SIGINT
@@ -28,10 +28,27 @@ pub enum Command {
     Check(CheckArguments),
 }
 
-/// What `diwan check` is told.
+/// The arguments of `diwan check`.
 #[derive(Args, Debug)]
 pub struct CheckArguments {
     /// The directory of the documents; no server may have it open
     #[arg(long, value_name = "DIR", env = "DIWAN_DATA", default_value = "diwan-data")]
     pub data: PathBuf,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn help_begins_with_what_the_program_is() {
+        for help in [Cli::command().render_help(), Cli::command().render_long_help()] {
+            let help = help.to_string();
+            assert!(
+                help.starts_with("Diwan is a document database: MongoDB's wire protocol and CouchDB's"),
+                "{help}"
+            );
+        }
+    }
 }

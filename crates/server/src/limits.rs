@@ -1,12 +1,12 @@
-//! How many files and sockets the process may have open.
+//! The limit of open files and sockets of the process.
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-/// What is kept back for the store's files.
+/// File descriptors reserved for the store's files.
 const RESERVED: u64 = 512;
 
-/// Raises the limit of open files as far as the system lets it, and says how many connections fit for each of so many
-/// faces: those of one leave room for those of the other.
+/// Raises the limit of open files as far as the system allows, and returns how many connections each of `faces` faces may
+/// have, so that the connections of one face leave room for those of the other.
 pub fn connections(wanted: usize, faces: usize) -> usize {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current < limit.maximum || limit.maximum.is_none() {

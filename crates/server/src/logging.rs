@@ -1,11 +1,11 @@
-//! Structured logs on standard error, and their last lines for MongoDB's `getLog`.
+//! Structured logs on standard error. The last lines are also kept for MongoDB's `getLog`.
 
 use crate::settings::LogFormat;
 use std::io::{self, IsTerminal, Write};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Begins to log.
+/// Installs the log subscriber.
 pub fn start(filter: &str, format: LogFormat) -> Result<(), String> {
     let filter = EnvFilter::try_new(filter).map_err(|error| format!("--log: {error}"))?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(Lines);
@@ -13,14 +13,14 @@ pub fn start(filter: &str, format: LogFormat) -> Result<(), String> {
         LogFormat::Text => builder.with_ansi(io::stderr().is_terminal()).init(),
         LogFormat::Json => builder.json().init(),
     }
-    // There is one already only where a test has started another server.
+    // A logger is already installed only if a test has started another server.
     if log::set_logger(&Errors).is_ok() {
         log::set_max_level(log::LevelFilter::Error);
     }
     Ok(())
 }
 
-/// Passes on the errors of the storage engine's own threads: the system's reason for them stands nowhere else.
+/// Forwards the errors of the storage engine's own threads, which report the operating system's reason nowhere else.
 struct Errors;
 
 impl log::Log for Errors {
@@ -37,7 +37,7 @@ impl log::Log for Errors {
     fn flush(&self) {}
 }
 
-/// Writes each line to standard error and to the memory of the last lines.
+/// Writes each line to standard error and to the buffer for `getLog`.
 struct Lines;
 
 impl<'a> MakeWriter<'a> for Lines {
@@ -48,7 +48,7 @@ impl<'a> MakeWriter<'a> for Lines {
     }
 }
 
-/// One line: the subscriber writes it in one piece.
+/// The writer of one line. The subscriber writes a line with one call.
 struct Line;
 
 impl Write for Line {

@@ -4,12 +4,17 @@ mod check;
 mod cli;
 mod limits;
 mod logging;
+mod memory;
 mod serve;
 mod settings;
 
 use clap::Parser;
 use cli::{Cli, Command};
 use std::process::ExitCode;
+
+/// Gives memory back that many threads have used, which the C library's allocator keeps for each of them.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {

@@ -1,4 +1,4 @@
-//! `diwan serve`: open the store, listen, say where, run until told to stop, close cleanly.
+//! `diwan serve`: opens the store, listens, prints the addresses, runs until a signal, and closes cleanly.
 
 use crate::settings::Resolved;
 use crate::{limits, logging};
@@ -15,24 +15,24 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::{Handle, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// How long running commands may go on after the signal to stop.
+/// How long running commands may continue after the signal to stop.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Connections that wait to be accepted.
+/// The most connections that wait to be accepted.
 const BACKLOG: u32 = 4096;
 
 /// Runs the server until SIGTERM or SIGINT.
 pub fn run(settings: Resolved) -> Result<(), String> {
     logging::start(&settings.log, settings.log_format)?;
     let engine = open(&settings)?;
-    // A face has threads of its own, so that what its clients do never keeps the other's clients waiting.
+    // Each face has its own threads, so that the clients of one never block the clients of the other.
     let mongo = threads("mongo", Server::BLOCKING_THREADS)?;
     let http = threads("http", Couch::BLOCKING_THREADS)?;
     let store = Store::open(engine).map_err(|error| match &settings.data {
         Some(directory) => {
             let shown = directory.display();
             format!(
-                "cannot open the store in {shown}: {error}. `diwan check --data {shown}` tells what is wrong"
+                "cannot open the store in {shown}: {error}. `diwan check --data {shown}` reports the damage"
             )
         }
         None => format!("cannot open the store: {error}"),
@@ -44,7 +44,7 @@ pub fn run(settings: Resolved) -> Result<(), String> {
     served.and(closed)
 }
 
-/// The threads of a face.
+/// The runtime of a face.
 fn threads(face: &str, blocking: usize) -> Result<Runtime, String> {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -55,8 +55,8 @@ fn threads(face: &str, blocking: usize) -> Result<Runtime, String> {
         .map_err(|error| format!("cannot start threads: {error}"))
 }
 
-/// How many threads serve sockets and answer quick requests: so many that those who wait for a lock or for the disk to
-/// read leave no processor idle.
+/// The number of threads for sockets and quick requests. There are more than processors, because some of them wait for a
+/// lock or for a disk read.
 fn workers() -> usize {
     2 * std::thread::available_parallelism().map_or(2, usize::from)
 }
@@ -77,7 +77,7 @@ fn open(settings: &Resolved) -> Result<Arc<dyn Engine>, String> {
             path.display()
         )),
         Err(diwan_kv::Error::LostWrites(lost)) => Err(format!(
-            "{}. Restore a backup, or start with --accept-loss to go on without what is missing",
+            "{}. Restore a backup, or start with --accept-loss to continue without the missing writes",
             diwan_kv::Error::LostWrites(lost)
         )),
         Err(error) => Err(format!("cannot open the data directory {}: {error}", directory.display())),
@@ -87,24 +87,25 @@ fn open(settings: &Resolved) -> Result<Arc<dyn Engine>, String> {
 async fn serve(settings: &Resolved, store: Arc<Store>, http: &Handle) -> Result<(), String> {
     let mongo_listener = listen(settings.listen, "--listen")?;
     let address = mongo_listener.local_addr().map_err(|error| error.to_string())?;
-    let server = Server::new(store.clone(), options(settings, address));
+    let connections = limits::connections(settings.max_connections, faces(settings));
+    let server = Server::new(store.clone(), options(settings, address, connections));
     let mut http_address = None;
     let mut face = None;
     if let Some(wanted) = settings.http {
         let listener = {
-            // The socket belongs to the threads of its face.
+            // The socket must be registered with its face's runtime.
             let _entered = http.enter();
             listen(wanted, "--http")?
         };
         http_address = Some(listener.local_addr().map_err(|error| error.to_string())?);
-        let couch = Couch::new(store.clone(), http_config(settings, server.clone(), store));
+        let couch = Couch::new(store.clone(), http_config(settings, connections, server.clone(), store));
         face = Some(couch.clone());
         http.spawn(couch.serve(listener));
     }
     let mut terminate = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| error.to_string())?;
     let accepting = tokio::spawn(server.clone().serve(mongo_listener));
-    // Whoever started the server may have closed its output; that is no reason to stop.
+    // The standard output may be closed; the server runs anyway.
     let _ = greet(settings, address, http_address);
     tokio::select! {
         _ = terminate.recv() => tracing::info!("SIGTERM: closing"),
@@ -112,7 +113,7 @@ async fn serve(settings: &Resolved, store: Arc<Store>, http: &Handle) -> Result<
     }
     accepting.abort();
     if let Some(couch) = face {
-        // Its threads still need the store and the runtime.
+        // Closing waits for threads that need the store and the runtime, so it runs on a blocking thread.
         let _ = tokio::task::spawn_blocking(move || couch.close()).await;
     }
     server.drain(PATIENCE).await;
@@ -120,7 +121,7 @@ async fn serve(settings: &Resolved, store: Arc<Store>, http: &Handle) -> Result<
     Ok(())
 }
 
-fn options(settings: &Resolved, address: SocketAddr) -> Options {
+fn options(settings: &Resolved, address: SocketAddr, max_connections: usize) -> Options {
     let mut parsed = DocBuilder::new();
     parsed.begin_document("net").append("bindIp", address.ip().to_string());
     parsed.append("port", i32::from(address.port())).end();
@@ -132,22 +133,27 @@ fn options(settings: &Resolved, address: SocketAddr) -> Options {
         set_name: settings.set_name.clone(),
         advertise: settings.advertise.clone(),
         durability: settings.durability,
-        max_connections: limits::connections(settings.max_connections, faces(settings)),
+        max_connections,
         arguments: std::env::args().collect(),
         settings: parsed.finish(),
         storage_engine: if settings.data.is_some() { "diwan" } else { "ephemeralForTest" },
         persistent: settings.data.is_some(),
-        // Beside the documents, so that what outgrows memory does not fill a small temporary file system.
+        // Temporary files are beside the data, because a temporary file system may be small.
         temporary: Some(settings.data.clone().unwrap_or_else(std::env::temp_dir)),
     }
 }
 
-fn http_config(settings: &Resolved, server: Arc<Server>, store: Arc<Store>) -> Config {
+fn http_config(
+    settings: &Resolved,
+    max_connections: usize,
+    server: Arc<Server>,
+    store: Arc<Store>,
+) -> Config {
     Config {
         cors_origins: settings.cors_origins.clone(),
         advertise: settings.advertise.clone(),
         version: env!("CARGO_PKG_VERSION"),
-        max_connections: limits::connections(settings.max_connections, faces(settings)),
+        max_connections,
         temporary: Some(settings.data.clone().unwrap_or_else(std::env::temp_dir)),
         extra: Box::new(move |path| match path {
             "/healthz" => Some((200, "ok\n".to_owned())),
@@ -163,16 +169,16 @@ fn http_config(settings: &Resolved, server: Arc<Server>, store: Arc<Store>) -> C
     }
 }
 
-/// How many faces share the files that the process may open.
+/// How many faces share the file descriptors of the process.
 fn faces(settings: &Resolved) -> usize {
     1 + usize::from(settings.http.is_some())
 }
 
-/// Listens at `address`, with room for many that connect at once.
+/// Listens at `address`, with a long queue for clients that connect at once.
 fn listen(address: SocketAddr, flag: &str) -> Result<TcpListener, String> {
     let attempt = || {
         let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-        // A port that the last run has just left can be taken at once.
+        // A restarted server can use the port of the previous process at once.
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
         socket.listen(BACKLOG)
@@ -185,7 +191,7 @@ fn listen(address: SocketAddr, flag: &str) -> Result<TcpListener, String> {
     })
 }
 
-/// Says on standard output where the server can be reached.
+/// Prints the addresses of the server to standard output.
 fn greet(settings: &Resolved, address: SocketAddr, http: Option<SocketAddr>) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "Diwan {}", env!("CARGO_PKG_VERSION"))?;

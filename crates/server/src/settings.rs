@@ -1,5 +1,6 @@
-//! Settings: flags go before environment variables, these before the configuration file, this before the defaults.
+//! Settings: flags override environment variables, which override the configuration file, which overrides the defaults.
 
+use crate::memory;
 use clap::{Args, ValueEnum};
 use diwan_mongo::{Durability, Topology};
 use serde::Deserialize;
@@ -8,7 +9,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// The settings of `diwan serve` as they are given: each may be missing.
+/// The settings of `diwan serve` as given; each may be missing.
 #[derive(Args, Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Settings {
@@ -16,59 +17,60 @@ pub struct Settings {
     #[arg(long, value_name = "FILE", env = "DIWAN_CONFIG")]
     #[serde(skip)]
     config: Option<PathBuf>,
-    /// The directory of the documents; made if it is missing [default: diwan-data]
+    /// The directory of the documents; created if it is missing [default: diwan-data]
     #[arg(long, value_name = "DIR", env = "DIWAN_DATA")]
     data: Option<PathBuf>,
-    /// Keep everything in memory: nothing survives the process
+    /// Keep all data in memory; it is lost when the server stops
     #[arg(long, env = "DIWAN_MEMORY", num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     memory: Option<bool>,
-    /// Where MongoDB drivers connect; port 0 takes a free one [default: 127.0.0.1:27017]
+    /// The address for MongoDB drivers; port 0 chooses a free port [default: 127.0.0.1:27017]
     #[arg(long, value_name = "ADDR:PORT", env = "DIWAN_LISTEN")]
     listen: Option<SocketAddr>,
-    /// Where CouchDB's clients connect, and /healthz, /readyz, /metrics are; "off" for nowhere [default: 127.0.0.1:5984]
+    /// The address for CouchDB clients, /healthz, /readyz and /metrics; "off" disables it [default: 127.0.0.1:5984]
     #[arg(long, value_name = "ADDR:PORT", env = "DIWAN_HTTP")]
     http: Option<HttpAddress>,
-    /// Let pages of this origin, such as `https://app.example`, use the HTTP port; may be given several times, "*" for all
+    /// Allow web pages of this origin, such as `https://app.example`, to use the HTTP port; repeatable, "*" for all
     #[arg(long, value_name = "ORIGIN", env = "DIWAN_CORS_ORIGIN", value_delimiter = ',')]
     cors_origin: Option<Vec<String>>,
     /// When an acknowledged write is on disk [default: write-concern]
     #[arg(long, value_enum, env = "DIWAN_DURABILITY")]
     durability: Option<DurabilityName>,
-    /// What the server tells drivers that it is [default: replicaset]
+    /// The kind of server that drivers see [default: replicaset]
     #[arg(long, value_enum, env = "DIWAN_TOPOLOGY")]
     topology: Option<TopologyName>,
     /// The name of the replica set that drivers see [default: rs0]
     #[arg(long, value_name = "NAME", env = "DIWAN_SET_NAME")]
     set_name: Option<String>,
-    /// The host:port under which drivers reach this server [default: the address at which each arrived]
+    /// The host:port under which drivers reach this server [default: the address that each client connected to]
     #[arg(long, value_name = "HOST:PORT", env = "DIWAN_ADVERTISE")]
     advertise: Option<String>,
-    /// Memory that keeps documents and blocks of the store for reading, such as 1GiB [default: 256MiB]
+    /// Memory that keeps documents and blocks of the store for reading, such as 1GiB; "auto" for a quarter of what the
+    /// process may use, and at least 64MiB [default: auto]
     #[arg(long, value_name = "SIZE", env = "DIWAN_CACHE_SIZE")]
-    cache_size: Option<Size>,
-    /// What stays free on the disk of the documents, such as 2GB: before less is left, writes that need room are refused, and
-    /// deletions go on; 0 to refuse nothing [default: 500MB or 2 % of the file system, whichever is less]
+    cache_size: Option<CacheSize>,
+    /// Free space to keep on the disk of the documents, such as 2GB: writes that would leave less are refused, deletions are
+    /// not; 0 disables the limit [default: 500MB or 2 % of the file system, whichever is less]
     #[arg(long, value_name = "SIZE", env = "DIWAN_DISK_RESERVE")]
     disk_reserve: Option<Size>,
-    /// How many MongoDB connections there may be at once [default: 65536]
+    /// The most MongoDB connections at a time [default: 65536]
     #[arg(long, value_name = "COUNT", env = "DIWAN_MAX_CONNECTIONS")]
     max_connections: Option<usize>,
-    /// Open a store whose journal lost acknowledged writes, and go on without them
+    /// Open a store whose journal lost acknowledged writes, without those writes
     #[arg(long, env = "DIWAN_ACCEPT_LOSS", num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     accept_loss: Option<bool>,
-    /// What is logged: error, warn, info, debug, trace, or a filter like "info,diwan_mongo=debug" [default: info]
+    /// The log level: error, warn, info, debug, trace, or a filter like "info,diwan_mongo=debug" [default: info]
     #[arg(long, value_name = "FILTER", env = "DIWAN_LOG")]
     log: Option<String>,
-    /// How log lines look [default: text]
+    /// The format of log lines [default: text]
     #[arg(long, value_enum, env = "DIWAN_LOG_FORMAT")]
     log_format: Option<LogFormat>,
 }
 
-/// Where the HTTP listener is.
+/// The address of the HTTP listener, if any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum HttpAddress {
-    /// Nowhere.
+    /// No HTTP listener.
     Off,
     /// At an address.
     At(SocketAddr),
@@ -127,13 +129,56 @@ impl TryFrom<String> for Size {
     }
 }
 
+/// `--cache-size`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub enum CacheSize {
+    /// As much as suits the machine.
+    Auto,
+    /// So many bytes.
+    Bytes(u64),
+}
+
+/// The least that the cache has by itself.
+const LEAST_CACHE: u64 = 64 << 20;
+
+impl CacheSize {
+    /// The bytes, where the process may use so much memory.
+    fn bytes(self, usable: impl FnOnce() -> u64) -> u64 {
+        match self {
+            CacheSize::Auto => (usable() / 4).max(LEAST_CACHE),
+            CacheSize::Bytes(bytes) => bytes,
+        }
+    }
+}
+
+impl FromStr for CacheSize {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<CacheSize, String> {
+        if text == "auto" {
+            return Ok(CacheSize::Auto);
+        }
+        let size: Size = text.parse().map_err(|error| format!("{error}, or \"auto\""))?;
+        Ok(CacheSize::Bytes(size.0))
+    }
+}
+
+impl TryFrom<String> for CacheSize {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<CacheSize, String> {
+        text.parse()
+    }
+}
+
 /// `--durability`.
 #[derive(Clone, Copy, Debug, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum DurabilityName {
-    /// As the write concern says; a write that states none is fsynced before it is acknowledged
+    /// As the write concern says; a write without one is fsynced before it is acknowledged
     WriteConcern,
-    /// Always before it is acknowledged, even with w: 1
+    /// Every write is fsynced before it is acknowledged, even with w: 1
     Always,
 }
 
@@ -166,36 +211,36 @@ pub enum LogFormat {
 pub struct Resolved {
     /// The directory of the documents; `None` for memory.
     pub data: Option<PathBuf>,
-    /// Where MongoDB drivers connect.
+    /// The address for MongoDB drivers.
     pub listen: SocketAddr,
-    /// Where HTTP is served.
+    /// The address for HTTP clients.
     pub http: Option<SocketAddr>,
     /// The origins whose pages may use the HTTP port.
     pub cors_origins: Vec<String>,
     /// When an acknowledged write is on disk.
     pub durability: Durability,
-    /// What the server tells drivers that it is.
+    /// The kind of server that drivers see.
     pub topology: Topology,
     /// The replica set's name.
     pub set_name: String,
-    /// Under which name drivers reach the server.
+    /// The name under which drivers reach the server.
     pub advertise: Option<String>,
     /// Bytes for the store's cache.
     pub cache_size: u64,
     /// Bytes that stay free on the disk; `None` for the default.
     pub disk_reserve: Option<u64>,
-    /// How many connections there may be.
+    /// The most connections at a time.
     pub max_connections: usize,
-    /// Whether to go on after a loss.
+    /// Whether to open a store that lost writes.
     pub accept_loss: bool,
-    /// What is logged.
+    /// The log filter.
     pub log: String,
-    /// How log lines look.
+    /// The format of log lines.
     pub log_format: LogFormat,
 }
 
 impl Settings {
-    /// Reads the configuration file, fills in the defaults, and refuses what is not safe.
+    /// Reads the configuration file, adds the defaults, and refuses unsafe settings.
     pub fn resolve(mut self: Box<Settings>) -> Result<Resolved, String> {
         if let Some(path) = self.config.take() {
             let text = fs::read_to_string(&path)
@@ -218,11 +263,12 @@ impl Settings {
                 ));
             }
         }
-        let memory = self.memory.unwrap_or(false);
-        if memory && self.data.is_some() {
+        let in_memory = self.memory.unwrap_or(false);
+        if in_memory && self.data.is_some() {
             return Err("--memory and --data exclude each other".to_owned());
         }
-        let data = if memory { None } else { Some(self.data.unwrap_or_else(|| PathBuf::from("diwan-data"))) };
+        let data =
+            if in_memory { None } else { Some(self.data.unwrap_or_else(|| PathBuf::from("diwan-data"))) };
         let durability = match self.durability {
             Some(DurabilityName::Always) => Durability::Always,
             _ => Durability::WriteConcern,
@@ -241,7 +287,7 @@ impl Settings {
             topology,
             set_name: self.set_name.unwrap_or_else(|| "rs0".to_owned()),
             advertise: self.advertise,
-            cache_size: self.cache_size.map_or(256 << 20, |size| size.0),
+            cache_size: self.cache_size.unwrap_or(CacheSize::Auto).bytes(memory::usable),
             disk_reserve: self.disk_reserve.map(|size| size.0),
             max_connections: self.max_connections.unwrap_or(65_536),
             accept_loss: self.accept_loss.unwrap_or(false),
@@ -250,7 +296,7 @@ impl Settings {
         })
     }
 
-    /// Takes from `file` what is not set.
+    /// Takes missing settings from `file`.
     fn or(&mut self, file: Settings) {
         macro_rules! fill {
             ($($field:ident),*) => { $(self.$field = self.$field.take().or(file.$field);)* };
@@ -265,7 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_have_units() {
+    fn size_parses_numbers_with_units() {
         let size = |text: &str| text.parse::<Size>().map(|size| size.0);
         assert_eq!(size("512MiB"), Ok(512 << 20));
         assert_eq!(size("2 GB"), Ok(2_000_000_000));
@@ -274,7 +320,16 @@ mod tests {
     }
 
     #[test]
-    fn flags_go_before_the_file() {
+    fn auto_cache_size_is_a_quarter_of_the_memory() {
+        let bytes = |text: &str, usable| text.parse::<CacheSize>().unwrap().bytes(|| usable);
+        assert_eq!(bytes("auto", 8 << 30), 2 << 30);
+        assert_eq!(bytes("auto", 100 << 20), 64 << 20);
+        assert_eq!(bytes("16MiB", 8 << 30), 16 << 20);
+        assert!("most".parse::<CacheSize>().is_err());
+    }
+
+    #[test]
+    fn flags_override_the_configuration_file() {
         let mut flags = Settings { set_name: Some("flag".into()), ..Settings::default() };
         flags.or(toml::from_str("set-name = 'file'\nlog = 'debug'\nhttp = 'off'").unwrap());
         let resolved = Box::new(flags).resolve().unwrap();
@@ -285,12 +340,12 @@ mod tests {
     }
 
     #[test]
-    fn unknown_settings_are_refused() {
+    fn configuration_file_refuses_unknown_settings() {
         assert!(toml::from_str::<Settings>("colour = 'blue'").is_err());
     }
 
     #[test]
-    fn only_loopback_is_listened_on() {
+    fn resolve_refuses_addresses_other_than_loopback() {
         let open = Settings { listen: Some("0.0.0.0:27017".parse().unwrap()), ..Settings::default() };
         assert!(Box::new(open).resolve().unwrap_err().contains("Users come first"));
     }

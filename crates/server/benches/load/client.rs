@@ -1,4 +1,4 @@
-//! Clients of one connection each, cheap enough to run beside the server that they load.
+//! Clients with one connection each, cheap enough to share the machine with the server under load.
 
 use diwan_value::{Doc, DocBuf, Value};
 use std::error::Error;
@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// A header of MongoDB's protocol, and the flags and the kind of section behind it.
+/// The size of a header of MongoDB's protocol, and of the flags and the section kind behind it.
 const PREFIX: usize = 21;
 
 pub type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -26,7 +26,7 @@ impl Client {
         Ok(Client { stream, buffer: vec![0; 16 << 10], filled: 0 })
     }
 
-    /// Runs a command of MongoDB's; an error in the reply is one.
+    /// Runs a MongoDB command. An error in the reply is an error.
     pub async fn run(&mut self, command: &DocBuf) -> Outcome<()> {
         let body = command.as_doc().as_bytes();
         let mut message = Vec::with_capacity(PREFIX + body.len());
@@ -44,7 +44,7 @@ impl Client {
         Ok(())
     }
 
-    /// Sends a request over HTTP; anything but success is an error.
+    /// Sends an HTTP request. Any status other than success is an error.
     pub async fn request(&mut self, request: &str) -> Outcome<()> {
         self.stream.write_all(request.as_bytes()).await?;
         let length = self.receive(http_length).await?;
@@ -55,7 +55,7 @@ impl Client {
         Ok(())
     }
 
-    /// Reads one reply, whose length the bytes that have come tell; the reply is then at the buffer's beginning.
+    /// Reads one reply into the beginning of the buffer. `length` finds its length from the received bytes.
     async fn receive(&mut self, length: impl Fn(&[u8]) -> Option<usize>) -> io::Result<usize> {
         self.filled = 0;
         loop {
@@ -75,7 +75,7 @@ impl Client {
     }
 }
 
-/// The length of a response, once its head is there.
+/// The length of a response, once its head has arrived.
 fn http_length(bytes: &[u8]) -> Option<usize> {
     let text = std::str::from_utf8(bytes).ok()?;
     let (head, _) = text.split_once("\r\n\r\n")?;

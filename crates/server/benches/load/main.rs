@@ -1,11 +1,11 @@
-//! What small requests cost the program `diwan`, run as a process of its own: operations a second, the server's CPU time
-//! for each, how long they take. The clients speak the protocols over bare sockets, all in one thread, so that they
-//! take little from the server they share the machine with; what they take is told, too.
+//! Measures the cost of small requests to the program `diwan`, which runs as a separate process: operations per second,
+//! the server's CPU time per operation, and latencies. The clients speak the protocols over plain sockets, all in one
+//! thread, so that they take little CPU time from the server. Their own CPU time is reported too.
 //!
 //! `cargo bench -p diwan-server --bench load [-- [--seconds N] [--rounds N] [--binary FILE]… [WORKLOAD…]]`
 //!
-//! Several binaries are measured alternately, each round on a fresh directory; the best round is told. Workloads are chosen by parts of their
-//! names.
+//! Several binaries are measured alternately, each round on a new directory. The best round is reported. Workloads are
+//! chosen by parts of their names.
 
 mod client;
 mod report;
@@ -36,7 +36,7 @@ impl Settings {
                 "--seconds" => settings.seconds = value()?.parse()?,
                 "--rounds" => settings.rounds = value()?.parse()?,
                 "--binary" => settings.binaries.push(value()?.into()),
-                // What `cargo bench` adds.
+                // `cargo bench` adds this argument.
                 "--bench" => {}
                 name => wanted.push(name.to_owned()),
             }

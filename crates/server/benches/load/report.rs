@@ -1,10 +1,10 @@
-//! What was measured of one workload.
+//! The results of one workload.
 
 use std::time::Duration;
 
 /// The figures of one run.
 pub struct Report {
-    /// How long each operation took, ascending.
+    /// The durations of operations, ascending.
     pub took: Vec<Duration>,
     pub wall: Duration,
     pub server: Duration,
@@ -23,13 +23,13 @@ impl Report {
         self.took.len() as f64 / self.wall.as_secs_f64()
     }
 
-    /// How long the operation took that only this part of all exceeded.
+    /// The duration that only this share of the operations exceeded.
     fn quantile(&self, part: f64) -> Duration {
         let at = ((1.0 - part) * self.took.len() as f64) as usize;
         self.took.get(at.min(self.took.len().saturating_sub(1))).copied().unwrap_or_default()
     }
 
-    /// The run of the greatest rate: what disturbs a run makes it slower, never faster.
+    /// The run with the greatest rate: a disturbance makes a run slower, never faster.
     pub fn best(reports: Vec<Report>) -> Option<Report> {
         reports.into_iter().max_by(|a, b| a.rate().total_cmp(&b.rate()))
     }

@@ -1,4 +1,4 @@
-//! The program under load.
+//! The server process under load.
 
 use std::error::Error;
 use std::io::{BufRead, BufReader};
@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// A running server on a directory of its own, killed when it is dropped.
+/// A running server on a new directory. Dropping it kills the server.
 pub struct Server {
     process: Child,
     pub mongo: SocketAddr,
@@ -19,7 +19,7 @@ pub struct Server {
 impl Server {
     /// Starts the program and waits until it listens.
     pub fn start(binary: &Path) -> Result<Server, Box<dyn Error>> {
-        // Not in the temporary directory of the system, which may be memory: syncs shall cost what they cost.
+        // The system's temporary directory may be in memory, where syncs cost nothing.
         let directory = tempfile::tempdir_in(std::env::current_dir()?)?;
         let mut command = Command::new(binary);
         command.args(["serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data"]);
@@ -40,7 +40,7 @@ impl Server {
         Ok(Server { process, mongo, http, _directory: directory })
     }
 
-    /// The CPU time that the server has used.
+    /// The CPU time of the server.
     pub fn cpu(&self) -> Duration {
         cpu(&format!("/proc/{}/stat", self.process.id()))
     }
@@ -53,16 +53,16 @@ impl Drop for Server {
     }
 }
 
-/// The CPU time that this process has used.
+/// The CPU time of this process.
 pub fn own_cpu() -> Duration {
     cpu("/proc/self/stat")
 }
 
-/// User's and system's time in a process's `stat`; nothing where there is no such file.
+/// User and system time from a process's `stat`; none if there is no such file.
 fn cpu(stat: &str) -> Duration {
     const TICK: Duration = Duration::from_millis(10);
     let text = std::fs::read_to_string(stat).unwrap_or_default();
-    // The name, in parentheses, may contain anything.
+    // The process name, in parentheses, may contain any characters.
     let fields = text.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
     let ticks: u32 = fields.skip(11).take(2).filter_map(|field| field.parse::<u32>().ok()).sum();
     TICK * ticks

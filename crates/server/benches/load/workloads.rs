@@ -1,4 +1,4 @@
-//! What is asked of the server.
+//! The requests to the server.
 
 use crate::client::{Client, Outcome};
 use crate::report::Report;
@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tokio::task::{JoinSet, LocalSet};
 
-/// One kind of load: some clients that do the same thing, perhaps beside something big.
+/// One kind of load: clients that send the same kind of small request, optionally beside a big request.
 pub struct Workload {
     pub name: &'static str,
     clients: usize,
@@ -32,7 +32,7 @@ enum Operation {
     Get,
 }
 
-/// A request that works on [`MANY`] documents of a collection while the small ones go on.
+/// A request that works on [`MANY`] documents of a collection, concurrently with the small requests.
 #[derive(Clone, Copy)]
 enum Big {
     DeleteMany(&'static str),
@@ -40,11 +40,11 @@ enum Big {
     CreateIndex(&'static str),
 }
 
-/// How many documents there are to find, update and delete one by one.
+/// The number of documents for single finds, updates and deletions.
 const FEW: i64 = 100_000;
-/// How many documents there are for the big requests.
+/// The number of documents for the big requests.
 const MANY: i64 = 300_000;
-/// How long tables may settle after loading.
+/// How long tables may take to settle after loading.
 const SETTLING: Duration = Duration::from_secs(3);
 
 const fn alone(name: &'static str, clients: usize, operation: Operation) -> Workload {
@@ -79,7 +79,7 @@ pub const WORKLOADS: [Workload; 21] = [
     updates_beside("update beside createIndex elsewhere", Big::CreateIndex("many")),
 ];
 
-/// What the clients of a workload share.
+/// The shared state of a workload's clients.
 struct Load {
     operation: Operation,
     next: Cell<i64>,
@@ -88,11 +88,11 @@ struct Load {
 }
 
 impl Load {
-    /// The number of the next operation; nothing when the time is over.
+    /// The number of the next operation; none when the time is over.
     fn next(&self) -> Option<i64> {
         let number = self.next.replace(self.next.get() + 1);
         let over = self.end.get().is_some_and(|end| Instant::now() >= end);
-        // Documents can be deleted once.
+        // Each document can be deleted only once.
         (!over && (number < FEW || !matches!(self.operation, Operation::Delete))).then_some(number)
     }
 
@@ -107,7 +107,7 @@ impl Load {
 }
 
 impl Workload {
-    /// Loads the server for so long, or until the big request is answered.
+    /// Runs the load for the given time, or until the big request is answered.
     pub async fn run(&self, server: &Server, stretch: Duration) -> Outcome<Report> {
         self.prepare(server).await?;
         let address = match self.operation {
@@ -149,7 +149,7 @@ impl Workload {
         Ok(())
     }
 
-    /// Stores what the workload needs.
+    /// Stores the documents of the workload.
     async fn prepare(&self, server: &Server) -> Outcome<()> {
         let mut client = Client::connect(server.mongo).await?;
         match self.operation {
@@ -179,7 +179,7 @@ impl Workload {
 
 impl Operation {
     async fn run(self, client: &mut Client, number: i64) -> Outcome<()> {
-        // Some other document each time, and each once before any comes again.
+        // A different document each time; each occurs once before any is repeated.
         let id = number.wrapping_mul(7919).rem_euclid(FEW);
         match self {
             Operation::Ping => client.run(&doc! { "ping": 1, "$db": "admin" }).await,
@@ -240,7 +240,7 @@ fn write(command: &str, collection: &str, list: &str, statement: DocBuf) -> DocB
     doc! { command: collection, list: [statement], "writeConcern": concern, "$db": "test" }
 }
 
-/// An insert of some documents, acknowledged before they are synced or after.
+/// An insert of documents, acknowledged before or after they are synced.
 fn insert(collection: &str, numbers: Range<i64>, synced: bool) -> DocBuf {
     let mut documents = ArrayBuilder::new();
     for number in numbers {
