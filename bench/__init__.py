@@ -1,7 +1,7 @@
 """Measures Diwan beside other document stores: workloads, targets, reports. Run as `python -m bench` from the repository's root."""
 
-# MySQL's client brings a libssl that fits no other libcrypto: where Python's has been loaded, Python's libssl has to be, too. It also needs
-# thread-local storage that is laid out when it is loaded, of which numpy leaves too little. So these two come first.
+# These two imports come first. MySQL's client contains a libssl that works only with its own libcrypto: if Python's libcrypto is loaded, Python's
+# libssl must be loaded too. The client also needs static thread-local storage when it is loaded, and numpy would leave too little.
 import ssl  # noqa: F401  isort: skip
 
 import _mysql_connector  # noqa: F401

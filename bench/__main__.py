@@ -1,4 +1,4 @@
-"""`python -m bench`. Client processes load this module again, so it loads nothing that they do not need."""
+"""`python -m bench`. Client processes import this module again, so it imports nothing that they do not need."""
 
 import sys
 

@@ -1,6 +1,6 @@
-# The bench. The commonest options of `python -m bench run` are variables of the same names; all others go into OPTIONS:
+# The bench. The most common options of `python -m bench run` are variables of the same names. Put all others into OPTIONS:
 #   make bench SCALE=0.1 EXPERIMENTS="persons washers" TARGETS=diwan,postgres OPTIONS="--slices 3 --mysql-uri mysql://…"
-#   make bench RESUME=bench/runs/<date>-<machine>      goes on with an interrupted run, with its settings
+#   make bench RESUME=bench/runs/<date>-<machine>      continues an interrupted run with its settings
 #   make bench-profile WORKLOAD=persons OPERATION="count Q1" DATA_SET=flat
 
 PYTHON ?= python3
@@ -18,13 +18,13 @@ BENCH_OPTIONS = $(call bench_option,SCALE,scale) $(call bench_option,TARGETS,tar
 bench: $(BENCH_READY) bench-program ## Measure EXPERIMENTS (all) at SCALE (1) on TARGETS (all): a report under bench/runs/.
 	$(BENCH_PYTHON) -m bench run $(EXPERIMENTS) $(call bench_option,RESUME,resume) $(BENCH_OPTIONS)
 
-bench-persons: ## Experiment P alone, in the same way.
+bench-persons: ## Measure experiment P only.
 	$(MAKE) bench EXPERIMENTS=persons
 
-bench-washers: ## Experiment W alone.
+bench-washers: ## Measure experiment W only.
 	$(MAKE) bench EXPERIMENTS=washers
 
-bench-profile: $(BENCH_READY) target/fast/diwan target/tools/bin/inferno-flamegraph ## Flame graphs of Diwan's server under WORKLOAD (and OPERATION).
+bench-profile: $(BENCH_READY) target/fast/diwan target/tools/bin/inferno-flamegraph ## Draw flame graphs of Diwan's server during WORKLOAD (and OPERATION).
 	$(BENCH_PYTHON) -m bench profile $(WORKLOAD) --diwan-program target/fast/diwan $(call bench_option,OPERATION,operation) \
 		$(call bench_option,DATA_SET,data-set) $(call bench_option,SCALE,scale) $(call bench_option,TARGETS,targets) \
 		$(call bench_option,ROUNDS,rounds) $(OPTIONS)
@@ -32,12 +32,12 @@ bench-profile: $(BENCH_READY) target/fast/diwan target/tools/bin/inferno-flamegr
 target/tools/bin/inferno-flamegraph:
 	$(CARGO) install --quiet --locked --root target/tools inferno@$(INFERNO)
 
-# Neither a given server nor a run without Diwan needs the program.
+# A run with a given Diwan (DIWAN_URI) or without Diwan does not need the program.
 BENCH_TARGETS = $(or $(TARGETS),diwan)
 bench-program:
 	$(if $(DIWAN_URI),,$(if $(findstring diwan,$(BENCH_TARGETS)),$(CARGO) build --release --bin diwan))
 
-test-bench: target/fast/diwan $(BENCH_READY) ## The bench's own tests: every adapter, every experiment at the smallest scale.
+test-bench: target/fast/diwan $(BENCH_READY) ## Test the bench: every client, every experiment at the smallest scale.
 	$(BENCH_PYTHON) -m pytest -q bench/tests
 
 $(BENCH_READY): bench/requirements.txt

@@ -1,5 +1,5 @@
-"""The command line: `python -m bench run [EXPERIMENT …]` measures, `report DIRECTORY` writes a run's report again, `profile EXPERIMENT`
-draws flame graphs of Diwan's server under it.
+"""The command line: `python -m bench run [EXPERIMENT …]` measures, `report DIRECTORY` writes the report of a run again, `profile EXPERIMENT`
+draws flame graphs of Diwan's server during an experiment.
 """
 
 import argparse
@@ -18,47 +18,47 @@ from bench.workloads import EXPERIMENTS
 ROOT = Path(__file__).resolve().parent
 DIWAN = ["diwan", "diwan-http"]
 
-# Where things are on this machine; the rest of the options are a run's settings, which stand in its results and hold when it goes on.
+# Options that name places on this machine. All other options are settings of the run: its results contain them, and a resumed run uses them again.
 PLACES = ("command", "experiments", "experiment", "resume", "diwan_program", "diwan_uri", "inferno", "temporary", "runs")
 COLUMNS = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
 
 
 def parsers() -> tuple[argparse.ArgumentParser, argparse.ArgumentParser]:
-    """The options, all of them and those of `run`; the Makefile's variables of the same names become them."""
-    main = argparse.ArgumentParser(prog="python -m bench", description="Measures Diwan beside other databases.")
+    """The parser of all commands and the parser of `run`. bench.mk passes its variables as options of the same names."""
+    main = argparse.ArgumentParser(prog="python -m bench", description="Measures Diwan and other databases side by side.")
     commands = main.add_subparsers(dest="command", required=True)
-    run = commands.add_parser("run", help="measures experiments, all of them if none is named")
+    run = commands.add_parser("run", help="measure the named experiments, or all")
     run.add_argument("experiments", nargs="*", metavar="EXPERIMENT", help=", ".join(EXPERIMENTS))
-    run.add_argument("--resume", type=Path, metavar="DIRECTORY", help="goes on with an interrupted run, with its settings")
+    run.add_argument("--resume", type=Path, metavar="DIRECTORY", help="continue an interrupted run with its settings")
     real = [name for name, target in TARGETS.items() if target.kind != "null"]
     _add_settings(run, real, real)
     for option, purpose in _addresses().items():
         run.add_argument(f"--{option.replace('_', '-')}", help=purpose)
-    again = commands.add_parser("report", help="writes the report of a run's results again")
+    again = commands.add_parser("report", help="write the report of a run again")
     again.add_argument("directory", type=Path)
-    again.add_argument("--publish", type=Path, metavar="FILE", help="also as this Markdown file, with its plots in a directory beside it")
-    graphs = commands.add_parser("profile", help="draws flame graphs of Diwan's server under an experiment")
+    again.add_argument("--publish", type=Path, metavar="FILE", help="also write this Markdown file, with its plots in a directory beside it")
+    graphs = commands.add_parser("profile", help="draw flame graphs of Diwan's server during an experiment")
     graphs.add_argument("experiment", choices=EXPERIMENTS)
-    graphs.add_argument("--operation", default="", help="only those whose names contain this text")
-    graphs.add_argument("--data-set", default="", help="only those whose names contain this text")
-    graphs.add_argument("--inferno", type=Path, default=ROOT.parent / "target/tools/bin", help="where inferno's programs are")
+    graphs.add_argument("--operation", default="", help="only operations whose names contain this text")
+    graphs.add_argument("--data-set", default="", help="only data sets whose names contain this text")
+    graphs.add_argument("--inferno", type=Path, default=ROOT.parent / "target/tools/bin", help="the directory of inferno's programs")
     _add_settings(graphs, DIWAN, DIWAN[:1])
     graphs.set_defaults(scale=0.1)
     return main, run
 
 
 def _add_settings(parser, names: list[str], default: list[str]) -> None:
-    parser.add_argument("--scale", type=scale, default=1.0, help="times the published numbers of documents")
-    parser.add_argument("--targets", type=list_of(names), default=default, help=f"by commas, of {', '.join(names)}")
-    parser.add_argument("--rounds", type=positive, help="how often each read is measured: 3 times, at a scale below 0.1 once")
-    parser.add_argument("--clients", type=positive, help="client processes of concurrent inserts: 16, at a scale below 0.1 only 4")
+    parser.add_argument("--scale", type=scale, default=1.0, help="factor for the published numbers of documents")
+    parser.add_argument("--targets", type=list_of(names), default=default, help=f"comma-separated, from {', '.join(names)}")
+    parser.add_argument("--rounds", type=positive, help="how often each read is measured (default 3, below a scale of 0.1: 1)")
+    parser.add_argument("--clients", type=positive, help="client processes for concurrent inserts (default 16, below a scale of 0.1: 4)")
     for experiment in EXPERIMENTS.values():
         experiment.add_arguments(parser.add_argument_group(f"{experiment.name} ({experiment.title})"))
     places = parser.add_argument_group("places and systems")
-    places.add_argument("--temporary", type=Path, default=ROOT / "tmp", help="where servers keep data: a real disk, or fsync means nothing")
-    places.add_argument("--runs", type=Path, default=ROOT / "runs", help="where the directory with the results is made")
+    places.add_argument("--temporary", type=Path, default=ROOT / "tmp", help="where servers keep data; on a real disk, otherwise fsync measures nothing")
+    places.add_argument("--runs", type=Path, default=ROOT / "runs", help="where the directory of the results is created")
     places.add_argument("--diwan-program", type=Path, default=ROOT.parent / "target/release/diwan")
-    places.add_argument("--diwan-uri", help="a running Diwan instead of one started here")
+    places.add_argument("--diwan-uri", help="use a running Diwan instead of starting one")
 
 
 def _addresses() -> dict[str, str]:
@@ -67,7 +67,7 @@ def _addresses() -> dict[str, str]:
 
 
 def _parse(arguments: list[str]) -> tuple[argparse.Namespace, dict[str, set[str]]]:
-    """The options, and what an interrupted run that is to go on has done; what it was told holds unless it is told otherwise."""
+    """The options, and the finished targets of a run to be resumed. A resumed run keeps its settings unless options override them."""
     main, run = parsers()
     options, done = main.parse_args(arguments), {}
     if options.command != "run":
@@ -83,7 +83,7 @@ def _parse(arguments: list[str]) -> tuple[argparse.Namespace, dict[str, set[str]
     options.experiments = options.experiments or list(EXPERIMENTS)
     unknown = [name for name in options.experiments if name not in EXPERIMENTS]
     if unknown:
-        main.error(f"no such experiment: {', '.join(unknown)} (there are {', '.join(EXPERIMENTS)})")
+        main.error(f"unknown experiment: {', '.join(unknown)} (known: {', '.join(EXPERIMENTS)})")
     return options, done
 
 
@@ -106,7 +106,7 @@ def _measure(options, done: dict[str, set[str]], console: Console) -> int:
             for name in options.experiments:
                 EXPERIMENTS[name](options, targets, recorder, temporary).run(progress, done)
     except KeyboardInterrupt:
-        console.print(f"interrupted: the report holds what was measured; --resume {directory} goes on")
+        console.print(f"interrupted: the report contains the results so far; --resume {directory} continues the run")
     finally:
         recorder.close()
     console.print(f"report: {report.write(directory)}")
@@ -114,11 +114,11 @@ def _measure(options, done: dict[str, set[str]], console: Console) -> int:
 
 
 def _failures(directory: Path, console: Console) -> int:
-    """Shows what failed; the exit code."""
+    """Prints the failures; returns the exit code."""
     failures = [record for record in results.read(directory) if record["record"] == "failure"]
     for failure in failures:
-        told = " · ".join(str(failure[key]) for key in ("target", "workload", "operation", "error"))
-        console.print(f"FAILED {told[:400]}", style="red", markup=False)
+        text = " · ".join(str(failure[key]) for key in ("target", "workload", "operation", "error"))
+        console.print(f"FAILED {text[:400]}", style="red", markup=False)
     return 1 if failures else 0
 
 
@@ -143,12 +143,12 @@ def _profile(options, console: Console) -> int:
     for what, graph, samples in graphs:
         console.print(f"{what}: {graph} ({samples:,} samples)", markup=False, soft_wrap=True)
     if not graphs:
-        console.print("no operation of that name used the server's processor for long enough to be seen", style="red")
+        console.print("no operation of that name used enough CPU time for a sample", style="red")
     return _failures(directory, console) or (0 if graphs else 1)
 
 
 def main() -> int:
-    """Runs one command; the exit code tells whether all targets that took part came through."""
+    """Runs one command. The exit code is 1 if a participating target failed."""
     options, done = _parse(sys.argv[1:])
     console = Console()
     if options.command == "report":

@@ -1,14 +1,14 @@
-"""What workloads say of their data and ask of it, in terms that every system can be told in its own way."""
+"""How workloads describe their tables and queries, independently of any system; each client translates the descriptions."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-# A document's id: 12 bytes are an ObjectId where there is one, a string or a number stay what they are.
+# A document's id: 12 bytes become an ObjectId if the system has this type; strings and numbers are stored unchanged.
 Key = bytes | str | int
-Row = tuple[Key, dict]  # the id, which every system gets alike, and the document without it
+Row = tuple[Key, dict]  # the id, the same for every system, and the document without it
 
-# The kinds of fields. A relational system makes columns of them; the others need not know.
+# The kinds of fields. Relational systems create columns from them; other systems ignore them.
 TEXT, INTEGER, FLOAT, DATE, NESTED = "text", "integer", "float", "date", "nested"
 
 
@@ -19,10 +19,10 @@ class Table:
     name: str
     fields: tuple[tuple[str, str], ...]
     key: type = bytes
-    database: str = ""  # a database of this name, apart from the bench's own, for workloads that make many
+    database: str = ""  # the name of a separate database, for workloads that create many databases
 
     def kind(self, field: str) -> str:
-        """What a field holds."""
+        """The kind of a field."""
         return dict(self.fields)[field]
 
 
@@ -37,19 +37,20 @@ COMPARISONS: dict[str, Callable[[object, object], bool]] = {
 
 @dataclass(frozen=True)
 class Query:
-    """Conditions that all must hold: (operator, field, operand).
+    """A search: all conditions must hold. A condition is (operator, field, operand).
 
-    Operators: those of `COMPARISONS`, `exists` (no operand), and `any`: one of the operand's values, or a list with one of them.
+    Operators are those of `COMPARISONS`, `exists` (no operand), and `any`: the field is one of the operand's values, or a list that
+    contains one of them.
     """
 
     name: str
     conditions: tuple[tuple[str, str, object], ...] = ()
-    fields: tuple[str, ...] = ()  # which fields are wanted; none named: all
+    fields: tuple[str, ...] = ()  # the fields to return; empty: all
     order: str | None = None  # a field, ascending
     limit: int | None = None
 
     def matches(self, document: dict) -> bool:
-        """Whether a document is found, by MongoDB's rules."""
+        """Whether a document matches, by MongoDB's rules."""
         return all(self._holds(document, *condition) for condition in self.conditions)
 
     @staticmethod
@@ -68,7 +69,7 @@ ALL = Query("all")
 
 
 def plain(value):
-    """A value as JSON's types: dates become texts of one width, which sort as the dates do."""
+    """A value converted to JSON types: dates become texts of one width, which sort as the dates do."""
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%dT%H:%M:%S.") + f"{value.microsecond // 1000:03d}Z"
     if isinstance(value, dict):

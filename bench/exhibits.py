@@ -6,9 +6,9 @@ a chart or a table for each.
 
 from dataclasses import dataclass, field
 
-SIZE = "size"  # in the place of an operation: bytes on disk, of the `size` records
+SIZE = "size"  # used as an operation's name: bytes on disk, from the `size` records
 
-# Units of published figures: what one is in seconds of the whole, or `RATE` documents a second, or bytes of the whole.
+# Units of published figures: one unit in seconds for all documents, or `RATE` (documents per second), or one unit in bytes for all documents.
 SECONDS = {"µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0}
 BYTES = {"bytes": 1.0, "MB": 1e6, "GB": 1e9}
 RATE = "a second"
@@ -16,10 +16,10 @@ RATE = "a second"
 
 @dataclass(frozen=True)
 class Published:
-    """One published table. `figures`: system as published → number of documents → figure, in `unit`, for all of them together.
+    """One published table. `figures` maps published system → number of documents → figure in `unit`, for all these documents together.
 
-    `today` names the target here that a published system stands beside; the others are shown alone. Both are shown for each
-    document (so that any scale can stand beside any other) and as ratios: published to `reference`, today's to Diwan.
+    `today` maps a published system to the target that the report compares it with; other systems are shown alone. The report shows both per
+    document (so that different scales can be compared) and as ratios: published figures to `reference`, today's to Diwan.
     """
 
     source: str  # "table II: insert, one instance"
@@ -35,7 +35,7 @@ class Published:
 
 @dataclass(frozen=True)
 class Chart:
-    """What every chart says of itself; `caption` says which published one it redraws, if any."""
+    """The attributes of every chart. `caption` names the published chart that it redraws, if any."""
 
     title: str
     operation: str = ""
@@ -46,15 +46,15 @@ class Chart:
 
 @dataclass(frozen=True)
 class BySize(Chart):
-    """Lines: number of documents against the operation's whole time (or, of `SIZE`, bytes), a line a system."""
+    """Lines: number of documents against the operation's total time (for `SIZE`: bytes), one line for each system."""
 
 
 @dataclass(frozen=True)
 class Bars(Chart):
-    """Bars at the largest size: each of `operations`, a bar a system.
+    """Bars at the largest size: one group for each of `operations`, one bar for each system.
 
-    `measure` is a sample's field divided by its operations (`wall_seconds`, `server_cpu_seconds`, `client_cpu_seconds`) or a field that
-    is shown as it is: a latency's (`p50_us`, `p99_us`, `p999_us`, `max_us`) or a figure's (`value`).
+    `measure` is a field of a sample, divided by its operations (`wall_seconds`, `server_cpu_seconds`, `client_cpu_seconds`), or a field
+    shown unchanged: of a latency record (`p50_us`, `p99_us`, `p999_us`, `max_us`) or of a figure (`value`).
     """
 
     operations: tuple[str, ...] = ()
@@ -63,14 +63,14 @@ class Bars(Chart):
 
 @dataclass(frozen=True)
 class OverTime(Chart):
-    """Of the operation's timelines at the largest size: `measure` of each slot (`p50_us`, `p99_us`, `max_us` or `count`)."""
+    """The operation's timelines at the largest size: `measure` of each time slot (`p50_us`, `p99_us`, `max_us` or `count`)."""
 
     measure: str = "max_us"
 
 
 @dataclass(frozen=True)
 class Quotient(Chart):
-    """Bars of wall time in the data sets of shape `over` divided by that in those of shape `shape`: the price of what `over` adds."""
+    """Bars: wall time in the data sets of shape `over` divided by wall time in those of shape `shape`, the price of what `over` adds."""
 
     over: str = ""
     operations: tuple[str, ...] = ()

@@ -1,10 +1,10 @@
-"""How long single requests take: distributions, the same over time, and client processes that make the requests.
+"""Times single requests: distributions of durations, distributions over time, and the client processes that send the requests.
 
-A mean hides a stall, so the benches that ask about stalls keep every request: counted by its duration in steps of 100 ns, which
-costs a client a dictionary's increment, exact in memory, and written down as an HdrHistogram (nanoseconds, three digits).
+A mean hides a stall, so workloads about stalls record every request. `Latencies` counts durations in steps of 100 ns, which
+costs a client one increment in a dictionary. The result file contains them as an HdrHistogram (nanoseconds, three digits).
 
-A client that waits for one answer before it sends the next request does not send those that a stall would have held up. Where
-requests are due at a rate, `Latencies.corrected` adds them, as HdrHistogram's correction for coordinated omission does.
+A client that waits for each answer does not send the requests that a stall would have delayed. If
+requests are due at a fixed rate, `Latencies.corrected` adds them, like HdrHistogram's correction for coordinated omission.
 """
 
 import gc
@@ -20,9 +20,9 @@ from bench.measure import Contestant, Sample, begin_client_process, client_conte
 from bench.targets import Client
 from bench.targets.base import Unsupported
 
-STEPS = 10_000_000  # of 100 ns, a second
-_PENDING = object()  # in the place of what a process has not returned yet
-LONGEST = 3600 * 1_000_000_000  # what the written histogram can tell, in nanoseconds
+STEPS = 10_000_000  # steps of 100 ns in a second
+_PENDING = object()  # stands for the result of a process that has not ended
+LONGEST = 3600 * 1_000_000_000  # the longest duration in the written histogram, in nanoseconds
 READY_LIMIT = 120.0
 LEAVE_LIMIT = 10.0
 
@@ -34,7 +34,7 @@ class Latencies:
         self._counts: dict[int, int] = defaultdict(int)
 
     def record(self, seconds: float) -> None:
-        """One operation that took so long."""
+        """Records the duration of one operation."""
         self._counts[int(seconds * STEPS)] += 1
 
     def timed(self, operation: Callable, *arguments):
@@ -45,12 +45,12 @@ class Latencies:
         return result
 
     def merge(self, other: "Latencies") -> None:
-        """Adds what another recorded."""
+        """Adds the durations of another `Latencies`."""
         for steps, count in other._counts.items():
             self._counts[steps] += count
 
     def corrected(self, interval: float) -> "Latencies":
-        """These, and the requests that were due every `interval` seconds while a longer one kept the client waiting."""
+        """These durations, plus those of the requests that were due every `interval` seconds while the client waited for a longer one."""
         step = max(1, round(interval * STEPS))
         whole = Latencies()
         for steps, count in self._counts.items():
@@ -60,31 +60,31 @@ class Latencies:
 
     @property
     def count(self) -> int:
-        """How many were recorded."""
+        """The number of recorded operations."""
         return sum(self._counts.values())
 
     def above(self, seconds: float) -> int:
-        """How many took longer."""
+        """The number of operations that took longer."""
         return sum(count for steps, count in self._counts.items() if steps > seconds * STEPS)
 
     def microseconds(self, *percentiles: float) -> list[float | None]:
-        """The durations at or below which these percentages of the operations ended; 100 is the longest. None of none."""
+        """The durations that these percentages of the operations did not exceed; 100 is the longest. None if there are no operations."""
         total, ordered = self.count, sorted(self._counts.items())
         if not total:
             return [None] * len(percentiles)
-        told = []
+        durations = []
         for percentile in percentiles:
-            # The smallest value that at least this share does not exceed; the tolerance keeps 99.9 % of 1,000 at the 999th.
+            # The smallest duration that at least this share does not exceed. The tolerance makes 99.9 % of 1,000 the 999th value.
             wanted, seen = max(1.0, percentile / 100 * total - 1e-6), 0
             for steps, count in ordered:
                 seen += count
                 if seen >= wanted:
                     break
-            told.append(steps * 1_000_000 / STEPS)
-        return told
+            durations.append(steps * 1_000_000 / STEPS)
+        return durations
 
     def fields(self) -> dict:
-        """For a record: percentiles, the longest and how many; `hdr` is the whole distribution, base64 of HdrHistogram's V2."""
+        """The fields of a record: percentiles, longest and count; `hdr` is the complete distribution as HdrHistogram V2 in base64."""
         p50, p99, p999, longest = self.microseconds(50, 99, 99.9, 100)
         return {"count": self.count, "p50_us": p50, "p99_us": p99, "p999_us": p999, "max_us": longest, "hdr": self._encoded()}
 
@@ -96,15 +96,15 @@ class Latencies:
 
 
 class Timeline:
-    """The durations of one kind of operation by slots of the time since a common start; an operation is in the slot it ended in."""
+    """The durations of one kind of operation in time slots since a common start. An operation belongs to the slot in which it ended."""
 
     def __init__(self, slot_seconds: float, start: float) -> None:
         self.slot_seconds = slot_seconds
-        self._start = start  # of time.perf_counter, which on one machine is one clock for all processes
+        self._start = start  # a value of time.perf_counter, which is one clock for all processes of a machine
         self._slots: dict[int, Latencies] = defaultdict(Latencies)
 
     def record(self, seconds: float, ended: float) -> None:
-        """One operation that took so long and ended at that time."""
+        """Records the duration and the end time of one operation."""
         self._slots[int((ended - self._start) / self.slot_seconds)].record(seconds)
 
     def timed(self, operation: Callable, *arguments):
@@ -116,7 +116,7 @@ class Timeline:
         return result
 
     def merge(self, other: "Timeline") -> None:
-        """Adds what another of the same start and slots recorded."""
+        """Adds the durations of another timeline with the same start and slots."""
         for number, latencies in other._slots.items():
             self._slots[number].merge(latencies)
 
@@ -128,7 +128,7 @@ class Timeline:
         return every
 
     def fields(self) -> dict:
-        """For a record: lists with one element a slot, those without an operation included, since they are the stalls."""
+        """The fields of a record: lists with one element per slot, including slots without an operation, because these are the stalls."""
         slots = [self._slots.get(number, Latencies()) for number in range(max(self._slots, default=-1) + 1)]
         columns = list(zip(*(latencies.microseconds(50, 99, 100) for latencies in slots))) or [()] * 3
         counts = {"slot_seconds": self.slot_seconds, "count": [latencies.count for latencies in slots]}
@@ -137,10 +137,10 @@ class Timeline:
 
 @dataclass(frozen=True)
 class Role:
-    """What `processes` client processes do, each with its own connection. The functions are picklable and take a `Station`.
+    """A function that `processes` client processes run, each with its own connection. `work` and `prepare` are picklable and take a `Station`.
 
-    `work` runs until its work is done or `Station.going` is false, and returns what the workload wants to know; `prepare` runs
-    before the clock starts. An attendant goes on until the others have ended, and is told to stop then.
+    `work` runs until it is finished or `Station.going` is false, and returns a result for the workload. `prepare` runs
+    before the clock starts. A role with `attendant` runs until the other roles have ended, and is then stopped.
     """
 
     name: str
@@ -152,7 +152,7 @@ class Role:
 
 
 class Station:
-    """A client process' place: its connection, which of its role's processes it is, when to stop, and its records."""
+    """The context of a client process: its connection, its number among the processes of its role, the stop signal, and its timelines."""
 
     def __init__(self, client: Client, connect: Callable[[], Client], role: Role, number: int, signals) -> None:
         self.client = client
@@ -165,11 +165,11 @@ class Station:
 
     @property
     def going(self) -> bool:
-        """Whether the role is to go on."""
+        """Whether the role should continue."""
         return not self._signals.stopped.value
 
     def share(self, items: list) -> list:
-        """This process' part of what its role's processes do together."""
+        """This process' share of the items of its role."""
         return items[self.number :: self.role.processes]
 
     def timed(self, name: str, operation: Callable, *arguments):
@@ -180,7 +180,7 @@ class Station:
         return timeline.timed(operation, *arguments)
 
     def paced(self, per_second: float) -> Iterator[int]:
-        """Numbers from 0 on, one each time a request is due, at once after a longer one, until it is time to stop."""
+        """Yields 0, 1, … whenever a request is due, without a delay after a late one, until the role should stop."""
         interval, due, number = 1 / per_second, time.perf_counter(), 0
         while self.going:
             yield number
@@ -192,7 +192,7 @@ class Station:
 
 
 class _Signals:
-    """What the processes share: bytes of memory, since a semaphore asked before each request would cost as much as some answers."""
+    """Values in memory shared by all processes. A semaphore checked before each request would cost as much as some answers."""
 
     def __init__(self, context, slot_seconds: float) -> None:
         self.slot_seconds = slot_seconds
@@ -201,22 +201,22 @@ class _Signals:
 
 
 @dataclass
-class Told:
-    """What client processes came back with: timelines by operation, what each role's processes returned, and the stretch."""
+class ClientResults:
+    """The results of client processes: timelines by operation, return values by role, wall time and CPU times."""
 
     timelines: dict[str, Timeline] = field(default_factory=dict)
     returned: dict[str, list] = field(default_factory=dict)  # in the order of the role's processes
-    meanwhile: object = None  # what `meanwhile` returned
+    meanwhile: object = None  # the return value of `meanwhile`
     wall_seconds: float = 0.0
     client_cpu_seconds: float = 0.0
     server_cpu_seconds: float | None = None
 
     def latencies(self, operation: str) -> Latencies:
-        """All of one operation; none is recorded of one that never ended."""
+        """All durations of one operation; empty if it never finished."""
         return self.timelines[operation].whole() if operation in self.timelines else Latencies()
 
     def sample(self, *operations: str) -> Sample:
-        """The stretch as a sample of all operations, or of these alone, whose part of the CPU time nobody can tell."""
+        """A sample of all operations, or of some of them. For some of them the CPU time is unknown."""
         done = sum(self.latencies(operation).count for operation in operations or self.timelines)
         if operations and set(operations) != set(self.timelines):
             return Sample(done, self.wall_seconds, None, None)
@@ -232,7 +232,7 @@ def _client_process(connect: Callable[[], Client], role: Role, number: int, sign
         if role.prepare:
             role.prepare(station)
         gc.collect()
-        gc.freeze()  # what is loaded by now need not be looked through in the middle of a request
+        gc.freeze()  # no garbage collection of existing objects during a request
         ready.release()
         go.wait()
         cpu, start = time.process_time(), time.perf_counter()
@@ -240,13 +240,13 @@ def _client_process(connect: Callable[[], Client], role: Role, number: int, sign
         end, cpu = time.perf_counter(), time.process_time() - cpu
         results.put((role.name, number, station.timelines, returned, start, end, cpu))
     except Exception as failure:
-        # A driver's exception need not survive pickling; its text does.
-        told = RuntimeError(f"a client of the role {role.name!r} failed: {type(failure).__name__}: {failure}")
+        # An exception of a driver may not be picklable; its text is.
+        failed = RuntimeError(f"a client of the role {role.name!r} failed: {type(failure).__name__}: {failure}")
         ready.release()
         take_leave(client)
-        results.put(failure if isinstance(failure, Unsupported) else told)
+        results.put(failure if isinstance(failure, Unsupported) else failed)
     else:
-        take_leave(client)  # the work is told; a server that was killed under the connection cannot hear it
+        take_leave(client)  # the result is already sent; a failure here, on a killed server, is ignored
 
 
 def run_clients(
@@ -256,12 +256,12 @@ def run_clients(
     meanwhile: Callable[["Watch"], object] | None = None,
     slot_seconds: float = 0.5,
     limit: float = 7200.0,
-) -> Told:
-    """Runs the roles' client processes together, started before the clock, and gathers what they recorded and returned.
+) -> ClientResults:
+    """Runs the client processes of all roles together and collects their results. The processes start before the clock.
 
-    They are told to stop after `seconds`, or when `meanwhile` (run here, in this process, with a `Watch`) returns; with both, when both have
-    passed; with neither they end by themselves. Roles have different names; one that fails stops all. Processes, not threads:
-    Python's threads take turns.
+    The processes stop after `seconds`, or when `meanwhile` returns. If both are given, they stop after the later of the two; if none is
+    given, they end by themselves. `meanwhile` runs in this process, with a `Watch`. Roles have different names. If one fails, all stop.
+    The function uses processes because Python's threads run one at a time.
     """
     context = client_context()
     ready, go, results = context.Semaphore(0), context.Event(), context.Queue()
@@ -271,29 +271,29 @@ def run_clients(
         for role in roles
         for number in range(role.processes)
     ]
-    told = Told(returned={role.name: [_PENDING] * role.processes for role in roles})
+    outcome = ClientResults(returned={role.name: [_PENDING] * role.processes for role in roles})
     try:
         for worker in workers:
             worker.start()
         for _ in workers:
             if not ready.acquire(timeout=READY_LIMIT):
-                raise RuntimeError(f"a client process did not get ready within {READY_LIMIT:.0f} s")
+                raise RuntimeError(f"a client process was not ready within {READY_LIMIT:.0f} s")
         server = contestant.server_cpu()
         began = signals.start.value = time.perf_counter()
         go.set()
         if meanwhile:
-            told.meanwhile = meanwhile(Watch(workers, results, told, roles))
+            outcome.meanwhile = meanwhile(Watch(workers, results, outcome, roles))
         if seconds is not None:
-            _gather(workers, results, told, roles, began + seconds)
+            _gather(workers, results, outcome, roles, began + seconds)
         if meanwhile is None and seconds is None:
-            _gather(workers, results, told, [role for role in roles if not role.attendant], time.perf_counter() + limit)
+            _gather(workers, results, outcome, [role for role in roles if not role.attendant], time.perf_counter() + limit)
         signals.stopped.value = 1
-        _gather(workers, results, told, roles, time.perf_counter() + limit)
-        if not _ended(told, roles):
+        _gather(workers, results, outcome, roles, time.perf_counter() + limit)
+        if not _ended(outcome, roles):
             raise RuntimeError("client processes did not end in time")
         now = contestant.server_cpu()
-        told.server_cpu_seconds = None if now is None or server is None else now - server
-        return told
+        outcome.server_cpu_seconds = None if now is None or server is None else now - server
+        return outcome
     finally:
         signals.stopped.value = 1
         begun = [worker for worker in workers if worker.pid is not None]
@@ -304,32 +304,32 @@ def run_clients(
 
 
 class Watch:
-    """What has come of the client processes so far, for work beside them that would wait for them in vain."""
+    """The results of client processes so far, so that work in the main process does not wait for processes that have ended."""
 
-    def __init__(self, workers: list, results, told: Told, roles: list[Role]) -> None:
-        self._sources = workers, results, told, roles
-        self._told = told
+    def __init__(self, workers: list, results, outcome: ClientResults, roles: list[Role]) -> None:
+        self._sources = workers, results, outcome, roles
+        self._outcome = outcome
 
     def ended(self, role: str) -> list:
-        """What those of the role's processes returned that have ended; a process that failed is an error."""
+        """The return values of the role's processes that have ended. A failed process raises an error."""
         _gather(*self._sources, time.perf_counter() + 0.001)
-        return [one for one in self._told.returned[role] if one is not _PENDING]
+        return [one for one in self._outcome.returned[role] if one is not _PENDING]
 
 
-def _ended(told: Told, roles: list[Role]) -> bool:
-    return not any(one is _PENDING for role in roles for one in told.returned[role.name])
+def _ended(outcome: ClientResults, roles: list[Role]) -> bool:
+    return not any(one is _PENDING for role in roles for one in outcome.returned[role.name])
 
 
 def _await_end(workers: list) -> None:
-    """Lets processes that are told to stop take their leave: a store that processes share would keep the locks of a killed one."""
+    """Waits for stopped processes to end by themselves; a killed one would leave its locks in a store that processes share."""
     end = time.monotonic() + LEAVE_LIMIT
     for worker in workers:
         worker.join(max(0.0, end - time.monotonic()))
 
 
-def _gather(workers: list, results, told: Told, roles: list[Role], until: float) -> None:
-    """Takes what processes send until those of the roles have ended or the time has come."""
-    while not _ended(told, roles) and (rest := until - time.perf_counter()) > 0:
+def _gather(workers: list, results, outcome: ClientResults, roles: list[Role], until: float) -> None:
+    """Takes results until all processes of the roles have ended or the time `until` is reached."""
+    while not _ended(outcome, roles) and (rest := until - time.perf_counter()) > 0:
         try:
             result = results.get(timeout=min(rest, 1.0))
         except queue.Empty:
@@ -339,15 +339,15 @@ def _gather(workers: list, results, told: Told, roles: list[Role], until: float)
             continue
         if isinstance(result, Exception):
             raise result
-        _take(told, *result)
+        _take(outcome, *result)
 
 
-def _take(told: Told, role: str, number: int, timelines: dict, returned, start: float, end: float, cpu: float) -> None:
+def _take(outcome: ClientResults, role: str, number: int, timelines: dict, returned, start: float, end: float, cpu: float) -> None:
     for operation, timeline in timelines.items():
-        if operation in told.timelines:
-            told.timelines[operation].merge(timeline)
+        if operation in outcome.timelines:
+            outcome.timelines[operation].merge(timeline)
         else:
-            told.timelines[operation] = timeline
-    told.returned[role][number] = returned
-    told.wall_seconds = max(told.wall_seconds, end - start)
-    told.client_cpu_seconds += cpu
+            outcome.timelines[operation] = timeline
+    outcome.returned[role][number] = returned
+    outcome.wall_seconds = max(outcome.wall_seconds, end - start)
+    outcome.client_cpu_seconds += cpu

@@ -1,4 +1,4 @@
-"""What a run ran on: processor, memory, kernel, and the versions of the client libraries."""
+"""Describes the machine of a run: processor, memory, kernel, and the versions of the client libraries."""
 
 import datetime
 import os
@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 
-# The libraries that speak to the servers; their own cost is in every wall time.
+# The client libraries. Their own cost is part of every wall time.
 CLIENTS = ("pymongo", "couchdb", "couchbase", "psycopg", "mysql-connector-python", "pymssql", "redis", "hiredis")
 
 
@@ -17,11 +17,11 @@ def _versions() -> Iterator[tuple[str, str]]:
         try:
             yield name, version(name)
         except PackageNotFoundError:
-            continue  # the targets that need it say so
+            continue  # a target that needs it reports that it is missing
 
 
 def describe() -> dict:
-    """The machine and the client libraries, as they stand in the results."""
+    """The fields about machine and client libraries in a `run` record."""
     fields = dict(
         (key.strip(), value.strip())
         for key, _, value in (line.partition(":") for line in Path("/proc/cpuinfo").read_text().splitlines())
@@ -32,7 +32,7 @@ def describe() -> dict:
         "cores": len(os.sched_getaffinity(0)),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "kernel": platform.release(),
-        # What else ran: a busy machine spoils even CPU times, since cores share caches and execution units.
+        # Other work on the machine falsifies even CPU times, because cores share caches and execution units.
         "load_before": os.getloadavg()[0],
         "python": platform.python_version(),
         "clients": dict(_versions()),
@@ -41,5 +41,5 @@ def describe() -> dict:
 
 
 def label() -> str:
-    """A short name of the machine for a run's directory; says nothing of whose machine it is."""
+    """A short, anonymous name of the machine for a run's directory."""
     return f"{platform.machine()}-{len(os.sched_getaffinity(0))}cores"

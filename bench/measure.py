@@ -1,7 +1,7 @@
-"""Measuring: one stretch of operations, its wall time, the server's own CPU time, the client's; and targets taking turns.
+"""Measures a series of operations: wall time, the server's CPU time, the client's CPU time. Targets take turns.
 
-Invariants: generating data, connecting and starting client processes stand outside every measured stretch; targets alternate
-(A B C A B C), so that a machine that slows down slows all of them; a target that fails leaves the line-up, the run goes on.
+Invariants: data generation, connecting and the start of client processes are outside every measurement. Targets alternate
+(A B C A B C), so that a machine that becomes slower affects all of them. A target that fails leaves the line-up, and the run continues.
 """
 
 import gc
@@ -22,38 +22,38 @@ from bench.targets import Client, NotGiven, Target
 from bench.targets.base import Unsupported
 
 
-BRIEF = 0.1  # scales below are for a look
-BRIEF_REQUESTS = 1_000  # of a kind, one by one, are enough for a look
-BRIEF_LEAST = 1_000  # documents are worth a look
-IDLE = 0.04  # a server that uses less than this part of a core is at rest
+BRIEF = 0.1  # a run at a smaller scale is a smoke run
+BRIEF_REQUESTS = 1_000  # most requests of a kind sent one by one in a smoke run
+BRIEF_LEAST = 1_000  # documents; a smoke run leaves out smaller data sets if it has larger ones
+IDLE = 0.04  # a server that uses less than this fraction of a core is idle
 
 
 @dataclass
 class Sample:
-    """One measured stretch. In-process targets have no server: their engine's time is in the client's."""
+    """One measurement. In-process targets have no server; their engine's time is part of the client's."""
 
     operations: int
     wall_seconds: float
     client_cpu_seconds: float | None
     server_cpu_seconds: float | None
-    rows: int | None = None  # what each operation returned, where that is to be checked
+    rows: int | None = None  # rows returned by each operation, if they are checked
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How long to wait and repeat for the sake of exactness."""
+    """How long to wait and repeat for precise figures."""
 
-    quiet: float = 2.0  # how many seconds of standing still are rest
-    least: float = 0.2  # how long an operation that is below the clocks is repeated
+    quiet: float = 2.0  # seconds without a change that count as rest
+    least: float = 0.2  # seconds for which a short operation is repeated, because clocks are too coarse for it
 
     @classmethod
     def at(cls, scale: float) -> "Pace":
-        """A toy run's figures are toys too: they need not wait for a background task that wakes every second or two."""
+        """The pace for a scale. A very small run need not wait for background tasks that run every second or two."""
         return cls(min(2.0, max(0.2, 20 * scale)), min(0.2, max(0.02, 2 * scale)))
 
 
 class Contestant:
-    """A started target with its connection, and a directory where more of its files may go."""
+    """A started target with its connection, and a directory for more of its files."""
 
     def __init__(self, target: Target, durability: str, directory: Path | None = None, pace: Pace = Pace()) -> None:
         self.target = target
@@ -64,12 +64,12 @@ class Contestant:
         self.empty_disk = process.disk_bytes(target.data) if target.data else None
 
     def reconnect(self) -> None:
-        """A new connection, after the server was started again."""
+        """Opens a new connection after a restart of the server."""
         self.connect: Callable[[], Client] = self.target.connector(self.durability)
         self.client = self.connect()
 
     def server_cpu(self) -> float | None:
-        """CPU seconds that the server has used since it started."""
+        """CPU seconds that the server has used since its start."""
         return process.cpu_seconds(self.target.pid) if self.target.pid else None
 
 
@@ -78,7 +78,7 @@ def _difference(after: float | None, before: float | None) -> float | None:
 
 
 def stretch(contestant: Contestant, operations: int, work: Callable[[], int | None]) -> Sample:
-    """Measures `work`, which does `operations` operations and returns what is to be checked."""
+    """Measures `work`, which does `operations` operations and returns the number of rows to be checked."""
     gc.collect()
     gc.disable()
     try:
@@ -92,7 +92,7 @@ def stretch(contestant: Contestant, operations: int, work: Callable[[], int | No
 
 
 def repeated(contestant: Contestant, work: Callable[[], int]) -> Sample:
-    """Measures an operation, over and over for the pace's least time; a query over few documents is below the clocks."""
+    """Measures an operation, repeated for the pace's least time, because a query over few documents is too short for the clocks."""
     done = 0
 
     def loop() -> int:
@@ -130,13 +130,13 @@ def _client_process(connect: Callable[[], Client], work: Callable, share: list, 
 
 
 def begin_client_process() -> None:
-    """Interrupts at the terminal are the first process' to handle; what a process was forked with is not garbage to be looked through."""
+    """Ignores interrupts, which the main process handles, and excludes the memory inherited by the fork from garbage collection."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.freeze()
 
 
 def take_leave(client: Client | None) -> None:
-    """Closes a connection that has failed or is done. Processes are not just ended: a store that they share would keep their locks."""
+    """Closes a connection, ignoring errors. Without it, an ended process would leave its locks in a store that processes share."""
     try:
         if client:
             client.close()
@@ -145,7 +145,7 @@ def take_leave(client: Client | None) -> None:
 
 
 def client_context():
-    """Where client processes come from: a process that has loaded all they need, and forks."""
+    """The context for client processes: a fork server that has loaded all modules they need."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["bench.workloads"])
     return context
@@ -154,7 +154,7 @@ def client_context():
 def concurrent(contestant: Contestant, clients: int, rows: list, work: Callable, limit: float = 3600.0) -> Sample:
     """Measures `work(client, share, warming)` in as many processes as clients, each with its share of the rows.
 
-    Processes, not threads: Python's threads take turns, and would measure that. `work` must be picklable.
+    It uses processes because Python's threads run one at a time. `work` must be picklable.
     """
     context = client_context()
     ready, go, results = context.Semaphore(0), context.Event(), context.Queue()
@@ -171,18 +171,18 @@ def concurrent(contestant: Contestant, clients: int, rows: list, work: Callable,
             worker.start()
         for _ in workers:
             if not ready.acquire(timeout=120):
-                raise RuntimeError("a client process did not get ready within 120 s")
+                raise RuntimeError("a client process was not ready within 120 s")
         server = contestant.server_cpu()
         go.set()
-        told = [results.get(timeout=limit) for _ in workers]
+        outcomes = [results.get(timeout=limit) for _ in workers]
         server = _difference(contestant.server_cpu(), server)
-        failures = [failure for _, _, _, failure in told if failure]
+        failures = [failure for _, _, _, failure in outcomes if failure]
         if failures and isinstance(failures[0], Unsupported):
             raise failures[0]
         if failures:
             raise RuntimeError(f"{len(failures)} of {clients} clients failed: {failures[0]}")
-        wall = max(end for _, end, _, _ in told) - min(start for start, _, _, _ in told)
-        return Sample(len(rows), wall, sum(cpu for _, _, cpu, _ in told), server)
+        wall = max(end for _, end, _, _ in outcomes) - min(start for start, _, _, _ in outcomes)
+        return Sample(len(rows), wall, sum(cpu for _, _, cpu, _ in outcomes), server)
     finally:
         for worker in workers:
             worker.terminate()
@@ -190,7 +190,7 @@ def concurrent(contestant: Contestant, clients: int, rows: list, work: Callable,
 
 
 def settle(contestant: Contestant, limit: float = 120.0) -> int | None:
-    """Waits until the data directory keeps its size and the server is idle; returns the bytes beyond the empty directory's."""
+    """Waits until the data directory keeps its size and the server is idle. Returns its bytes minus those of the empty system."""
     data = contestant.target.data
     if data is None:
         return None
@@ -206,7 +206,7 @@ def settle(contestant: Contestant, limit: float = 120.0) -> int | None:
 
 
 def sizes(contestant: Contestant, table: Table) -> dict:
-    """The fields of a size's record: at rest, after the maintenance that the system offers, and by the system's own word."""
+    """The fields of a `size` record: bytes at rest, after the system's maintenance, and as the system reports them."""
     resting = settle(contestant)
     done = contestant.client.maintain(table)
     return {
@@ -222,10 +222,10 @@ Fields = dict | list[dict] | None
 
 @dataclass
 class Stage:
-    """One step of a workload, done by all targets in turn, `rounds` times.
+    """One step of a workload, run by all targets in turn, `rounds` times.
 
-    `run` returns the fields of its record, or a list of them for several records; fields `record` and `operation` among them
-    stand before the stage's own. A target that does not offer a stage is recorded so and goes on, unless others build on the stage.
+    `run` returns the fields of its record, or a list of such fields for several records. Fields `record` and `operation` among them
+    override the stage's own. A target that does not support a stage gets an `unsupported` record and continues, unless later stages depend on it.
     """
 
     operation: str
@@ -233,7 +233,7 @@ class Stage:
     run: Callable[[Contestant, int], Fields]
     record: str = "sample"
     null: bool = False  # whether the null servers take part
-    founding: bool = False  # whether the stages after it build on it; on what prepares they always do
+    founding: bool = False  # whether later stages depend on it; they always depend on a stage that prepares
 
     def __post_init__(self) -> None:
         self.founding = self.founding or self.record == "prepared"
@@ -259,7 +259,7 @@ class LineUp:
         self._unoffered: set[tuple[str, str]] = set()
 
     def __enter__(self) -> "LineUp":
-        # All that is there by now, the data above all, need not be looked through before each stretch.
+        # Excludes existing objects, above all the data, from garbage collection before each measurement.
         gc.collect()
         gc.freeze()
         try:
@@ -313,7 +313,7 @@ class LineUp:
         self._stop(target)
 
     def run(self, stages: list[Stage], advance: Callable[[str], None]) -> None:
-        """All stages, all rounds, the targets in turn; `advance` is told after each step."""
+        """Runs all rounds of all stages, with targets in turn. Calls `advance` after each step."""
         for stage in stages:
             for number in range(stage.rounds):
                 for target in self._targets:
@@ -339,8 +339,8 @@ class LineUp:
             del self._contestants[target.name]
             self._fail(target, stage.operation, failure)
 
-    def _write(self, stage: Stage, number: int, target: Target, told: Fields) -> None:
-        for fields in told if isinstance(told, list) else [told or {}]:
+    def _write(self, stage: Stage, number: int, target: Target, returned: Fields) -> None:
+        for fields in returned if isinstance(returned, list) else [returned or {}]:
             record = {"record": stage.record, "operation": stage.operation, **fields}
             if record["operation"] != stage.operation:
                 record["stage"] = stage.operation
@@ -363,36 +363,36 @@ class LineUp:
 
 @dataclass
 class DataSet:
-    """What a line-up is measured on. `make` generates it: what its records say of it, and its stages."""
+    """A data set of an experiment. `make` generates it and returns the fields of its records and its stages."""
 
     name: str
     durability: str
     make: Callable[[], tuple[dict, list[Stage]]]
-    replicated: bool = False  # whether a stage will have the targets followed by a replica
+    replicated: bool = False  # whether a stage starts a replica of the targets
 
 
 class Experiment:
-    """Data sets, one after another, each on a line-up of its own; what the command line runs and the report shows.
+    """A named list of data sets, each measured with a line-up of its own. The command line runs experiments and the report shows them.
 
-    A subclass in `bench/workloads/` fills in the attributes below, of which only `name` and `title` are needed, and `data_sets`; a row
-    in `bench/workloads/__init__.py` makes it known. Common options: `scale` (1: the published sizes), and those behind `rounds` and `clients`.
+    A subclass in `bench/workloads/` defines `data_sets` and the attributes below, of which only `name` and `title` are required. A row
+    in `bench/workloads/__init__.py` registers it. Common options are `scale` (1: the published sizes), `rounds` and `clients`.
 
-    A data set's `about` has `workload` (the experiment's name), `shape` (any short text: the variant) and `size` (the number of
-    documents), which with the durability identify it in the report. Records that the report shows, by what a stage returns:
+    A data set's `about` contains `workload` (the experiment's name), `shape` (a short text that names the variant) and `size` (the number of
+    documents). Together with the durability they identify the data set in the report. The report shows these records, with these fields:
 
-    - `sample`: the fields of a `Sample`; with those of a `Latencies` beside them, also its percentiles.
-    - `latency`: the fields of a `Latencies`, for operations that are not measured as a stretch.
-    - `timeline`: the fields of a `Timeline`, and `events`, if any: a list of (seconds, text).
-    - `size`: what `sizes` returns.
-    - `figure`: `value` and `unit`, a figure of any other kind (documents lost, seconds until it serves again).
+    - `sample`: the fields of a `Sample`, optionally with those of a `Latencies` for its percentiles.
+    - `latency`: the fields of a `Latencies`, for operations without a sample.
+    - `timeline`: the fields of a `Timeline`, and optionally `events`: a list of (seconds, text).
+    - `size`: the fields that `sizes` returns.
+    - `figure`: `value` and `unit`, for any other figure (lost documents, seconds until the server answers again).
 
-    Operations whose name begins with one of `whole` are shown in milliseconds as a whole, the others in microseconds each.
+    Operations whose name begins with one of `whole` are shown as a total in milliseconds, other operations in microseconds per operation.
     """
 
     name: str
     title: str
-    about: str = ""  # Markdown: what is measured, and how
-    notes: str = ""  # Markdown: what is not comparable, with what was published or between systems
+    about: str = ""  # Markdown: a description of the measurements
+    notes: str = ""  # Markdown: differences that limit comparisons, with published figures or between systems
     published: tuple[Published, ...] = ()
     charts: tuple[Chart, ...] = ()
     whole: tuple[str, ...] = ()
@@ -405,7 +405,7 @@ class Experiment:
 
     @classmethod
     def add_arguments(cls, parser) -> None:
-        """Options of its own, on an argparse group; none may have the name of another experiment's."""
+        """Adds the experiment's own options to an argparse group. Their names must differ from those of other experiments."""
 
     def data_sets(self) -> list[DataSet]:
         """The data sets that the options ask for."""
@@ -413,7 +413,7 @@ class Experiment:
 
     @property
     def brief(self) -> bool:
-        """Whether the scale is so small that the run is a look at everything: then all is measured once unless options say otherwise."""
+        """Whether the scale is so small that this is a smoke run: everything is measured once unless options say otherwise."""
         return self.options.scale < BRIEF
 
     @property
@@ -423,7 +423,7 @@ class Experiment:
 
     @property
     def clients(self) -> int:
-        """How many client processes insert at once; to start many for few documents would take longer than all else."""
+        """The number of client processes for concurrent inserts. Starting many processes for few documents would take too long."""
         return self.options.clients or (4 if self.brief else 16)
 
     def scaled(self, size: int, least: int = 1) -> int:
@@ -431,21 +431,21 @@ class Experiment:
         return max(least, round(size * self.options.scale))
 
     def scaled_sizes(self, sizes: Iterable[int], least: int = 1) -> list[int]:
-        """Several published numbers of documents at the run's scale. A brief run leaves out sets that only start the servers anew."""
+        """Several published numbers of documents at the run's scale. A smoke run leaves out small sets, which mainly restart the servers."""
         scaled = sorted({self.scaled(size, least) for size in sizes})
         telling = [size for size in scaled if size >= BRIEF_LEAST]
         return (telling or scaled[-1:]) if self.brief else scaled
 
     def singly(self, size: int, least: int = 1) -> int:
-        """The same for requests that are sent one by one, of which a brief run's first thousand tell as much as all."""
+        """The same for requests sent one by one, which a smoke run limits to a thousand."""
         return self.one_by_one(self.scaled(size, least))
 
     def one_by_one(self, requests: int) -> int:
-        """How many of so many requests are sent one by one."""
+        """The number of requests sent one by one, limited in a smoke run."""
         return min(requests, BRIEF_REQUESTS) if self.brief else requests
 
     def run(self, progress, done: dict[str, set[str]]) -> None:
-        """All data sets; `progress` is a rich display, `done` tells by data set which targets an earlier run has measured."""
+        """Runs all data sets. `progress` is a rich display. `done` contains, by data set, the targets that an earlier run has measured."""
         data_sets = self.data_sets()
         overall = progress.add_task(self.name, total=len(data_sets))
         for data in data_sets:
@@ -472,14 +472,14 @@ class Experiment:
                 line_up.run(stages, lambda step: progress.update(task, advance=1, description=f"{name} · {step}"))
             self._recorder.complete(name, [target.name for target in targets])
         except Exception as failure:
-            # No target's fault, and not complete; the other data sets are still worth having.
+            # The failure concerns the data set and not a target. The data set stays incomplete, and the others continue.
             fields = {"workload": self.name, "shape": data.name, "durability": data.durability, "target": "–", "operation": "data set"}
             self._recorder.write("failure", **fields, error=f"{type(failure).__name__}: {failure}", trace=traceback.format_exc()[-2000:])
         progress.remove_task(task)
 
 
 def checked(sample: Sample, expected: int | None) -> dict:
-    """A sample's fields; a wrong number of rows is a failure, not a fast answer."""
+    """A sample's fields. A wrong number of rows is an error."""
     if expected is not None and sample.rows != expected:
-        raise AssertionError(f"returned {sample.rows} rows where {expected} are right")
+        raise AssertionError(f"returned {sample.rows} rows, expected {expected}")
     return asdict(sample)

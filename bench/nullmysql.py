@@ -1,4 +1,4 @@
-"""A server that speaks MySQL's protocol, answers every statement at once and does nothing; see `nullserver`."""
+"""A null server with MySQL's protocol, which answers every statement at once; see `nullserver`."""
 
 import struct
 import sys
@@ -9,8 +9,8 @@ OK, EOF, HANDSHAKE = 0x00, 0xFE, 10
 QUIT = 0x01
 LONGLONG, VAR_STRING = 8, 253
 UTF8MB4 = 45
-LONGEST = 0xFFFFFF  # a packet of this length goes on in the next
-# Long passwords and columns, a database named at connecting, protocol 4.1, transactions, 4.1 passwords, named ways of authentication.
+LONGEST = 0xFFFFFF  # a packet of this length continues in the next one
+# Capabilities: long passwords and columns, a database name at connect, protocol 4.1, transactions, 4.1 passwords, authentication plugins.
 CAPABILITIES = 0x1 | 0x4 | 0x8 | 0x200 | 0x2000 | 0x8000 | 0x80000
 AUTOCOMMIT = 2
 
@@ -20,7 +20,7 @@ def _packet(number: int, body: bytes) -> bytes:
 
 
 def _counted(text: bytes) -> bytes:
-    """A text below 251 bytes with its length before it."""
+    """A text of fewer than 251 bytes, with a length prefix."""
     return bytes([len(text)]) + text
 
 
@@ -29,7 +29,7 @@ def _ok(number: int, rows: int) -> bytes:
 
 
 class MySQLProtocol:
-    """Answers a select of `doc` with one document, of a count with 1, of other columns with texts, all else as a write of one row."""
+    """Answers a select of `doc` with one document, a count with 1, other selects with texts, and the rest as a write of one row."""
 
     WELCOME = _packet(
         0,
@@ -43,14 +43,14 @@ class MySQLProtocol:
         + b"mysql_native_password\0",
     )
     DOCUMENT = b'{"name":"abcdefghij","salary":20000,"age":40,"telephone":"0123456789"}'
-    TEXT = b"1234567890"  # JSON too, for columns that hold it
+    TEXT = b"1234567890"  # valid JSON too, for JSON columns
 
     def __init__(self, _port: int) -> None:
         self._greeted = False
         self._results: dict[bytes, bytes] = {}
 
     def answer(self, buffer: bytearray) -> bytes:
-        """Takes whole packets off the front of the buffer; returns the replies."""
+        """Removes complete packets from the front of the buffer; returns the replies."""
         replies = b""
         while len(buffer) >= 4:
             length = int.from_bytes(buffer[:3], "little")
@@ -88,7 +88,7 @@ class MySQLProtocol:
 
 
 def main() -> None:
-    """Started as `nullmysql PROTOCOL PORT`, like the others."""
+    """Runs `nullmysql PROTOCOL PORT`, like the other null servers."""
     serve(MySQLProtocol, int(sys.argv[2]))
 
 

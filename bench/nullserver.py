@@ -1,7 +1,7 @@
-"""A server that answers every request at once and does nothing: what remains of a loop against it is the client's own cost.
+"""A null server: it answers every request at once and does nothing. A client loop with it measures the client's own cost.
 
-One thread and one poll loop, as a real server's cheapest path would be. It answers MongoDB's wire protocol (OP_MSG, and the
-OP_QUERY greeting), CouchDB's or PostgreSQL's, well enough for the bench's own clients.
+It has one thread and one poll loop, like the cheapest path of a real server. It supports MongoDB's wire protocol (OP_MSG, and the
+OP_QUERY greeting), CouchDB's and PostgreSQL's, as far as the bench's clients need them.
 """
 
 import os
@@ -18,7 +18,7 @@ PERSON = {"_id": bson.ObjectId(b"\0" * 12), "name": "abcdefghij", "salary": 2000
 
 
 class MongoProtocol:
-    """Answers writes and counts with n: 1, find and aggregate with one person, all else with a primary's greeting."""
+    """Answers writes and counts with n: 1, find and aggregate with one person, and other commands with a primary's greeting."""
 
     def __init__(self, port: int) -> None:
         address = f"127.0.0.1:{port}"
@@ -48,7 +48,7 @@ class MongoProtocol:
         }
 
     def answer(self, buffer: bytearray) -> bytes:
-        """Takes whole messages off the front of the buffer; returns the replies."""
+        """Removes complete messages from the front of the buffer; returns the replies."""
         replies = b""
         while len(buffer) >= 16:
             length, request, _, code = struct.unpack_from("<iiii", buffer)
@@ -62,7 +62,7 @@ class MongoProtocol:
         if code == OP_QUERY:
             head, body = struct.pack("<iqii", 8, 0, 0, 1), self._greeting
         else:
-            # Past header, flags, section kind, document length and the first element's type stands the command's name.
+            # The command's name follows header, flags, section kind, document length and the type of the first element.
             name = bytes(message[26 : message.index(0, 26)])
             head, body = b"\0\0\0\0\0", self._answers.get(name, self._greeting)
         answer_code = OP_REPLY if code == OP_QUERY else OP_MSG
@@ -74,7 +74,7 @@ def _packet(kind: bytes, body: bytes = b"") -> bytes:
 
 
 class PostgresProtocol:
-    """Answers selects with one jsonb row, all else as a write of one row."""
+    """Answers selects with one jsonb row, and other statements as a write of one row."""
 
     READY = _packet(b"Z", b"I")
     COLUMN = _packet(b"T", struct.pack("!h", 1) + b"doc\0" + struct.pack("!ihihih", 0, 0, 3802, -1, -1, 0))
@@ -90,7 +90,7 @@ class PostgresProtocol:
         + READY
     )
 
-    # What a statement is, by its first word, and how its end is told.
+    # The command tag that ends the reply, by the first word of the statement.
     TAGS = {b"select": b"SELECT 1\0", b"insert": b"INSERT 0 1\0", b"update": b"UPDATE 1\0", b"delete": b"DELETE 1\0"}
 
     def __init__(self, _port: int) -> None:
@@ -98,7 +98,7 @@ class PostgresProtocol:
         self._verb = b""
 
     def answer(self, buffer: bytearray) -> bytes:
-        """Takes whole messages off the front of the buffer; returns the replies."""
+        """Removes complete messages from the front of the buffer; returns the replies."""
         replies = b""
         while len(buffer) >= 5:
             startup = buffer[0] == 0  # the first message has no type byte and is shorter than 2^24
@@ -130,7 +130,7 @@ class PostgresProtocol:
 
 
 class HttpProtocol:
-    """Answers GET and searches with one person, `_bulk_docs` with nothing to complain of, all else as a write of one document."""
+    """Answers GET and searches with one person, `_bulk_docs` with success, and other requests as a write of one document."""
 
     REVISION = b"1-00000000000000000000000000000000"
     WRITTEN = b'{"ok":true,"id":"0","rev":"' + REVISION + b'"}'
@@ -139,7 +139,7 @@ class HttpProtocol:
         b'"telephone":"0123456789","version":"0","couchdb":"Welcome"}'
     )
     ROWS = b'{"total_rows":1,"offset":0,"rows":[{"id":"0","key":"0","value":{"rev":"' + REVISION + b'"},"doc":' + PERSON + b"}]}"
-    # What paths that end so are answered, by method.
+    # Replies for paths with these endings, by method.
     ANSWERS = {
         (b"GET", b"_all_docs"): ROWS,
         (b"GET", b"_index"): b'{"total_rows":0,"indexes":[]}',
@@ -157,7 +157,7 @@ class HttpProtocol:
         self._present = b'HTTP/1.1 200 OK\r\nETag: "' + self.REVISION + b'"\r\nContent-Length: 0\r\n\r\n'
 
     def answer(self, buffer: bytearray) -> bytes:
-        """Takes whole requests off the front of the buffer; returns the responses."""
+        """Removes complete requests from the front of the buffer; returns the responses."""
         replies = b""
         while (end := buffer.find(b"\r\n\r\n")) >= 0:
             head = bytes(buffer[:end])
@@ -186,7 +186,7 @@ PROTOCOLS = {"http": HttpProtocol, "mongo": MongoProtocol, "postgres": PostgresP
 
 
 def serve(protocol: type, port: int) -> None:
-    """Serves connections until the process ends, or the one that started it has."""
+    """Serves connections until this process or its parent ends."""
     parent = os.getppid()
     selector = selectors.DefaultSelector()
     listening = socket.create_server(("127.0.0.1", port), backlog=128)
@@ -200,7 +200,7 @@ def serve(protocol: type, port: int) -> None:
                 connection, _ = listening.accept()
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 selector.register(connection, selectors.EVENT_READ, (protocol(port), bytearray()))
-                connection.sendall(getattr(protocol, "WELCOME", b""))  # where the server speaks first
+                connection.sendall(getattr(protocol, "WELCOME", b""))  # for protocols in which the server speaks first
                 continue
             connection, (state, buffer) = key.fileobj, key.data
             try:
@@ -212,13 +212,13 @@ def serve(protocol: type, port: int) -> None:
                         connection.sendall(replies)
                     continue
             except OSError:
-                pass  # the client went away: close our side too
+                pass  # the client closed the connection; close this side too
             selector.unregister(connection)
             connection.close()
 
 
 def main() -> None:
-    """Started as `nullserver PROTOCOL PORT`."""
+    """Runs `nullserver PROTOCOL PORT`."""
     serve(PROTOCOLS[sys.argv[1]], int(sys.argv[2]))
 
 

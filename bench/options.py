@@ -1,18 +1,18 @@
-"""Types of the command line's options, for the frame's own and those of experiments."""
+"""Types of command-line options, for common options and options of experiments."""
 
 import argparse
 from collections.abc import Callable, Iterable
 
 
 def list_of(allowed: Iterable[str]) -> Callable[[str], list[str]]:
-    """Names by commas, each of them one of the allowed."""
+    """A parser of comma-separated names from the allowed ones."""
     allowed = tuple(allowed)
 
     def parse(text: str) -> list[str]:
         names = [name.strip() for name in text.split(",") if name.strip()]
         unknown = [name for name in names if name not in allowed]
         if unknown or not names:
-            raise argparse.ArgumentTypeError(f"{', '.join(unknown) or 'nothing'}: choose from {', '.join(allowed)}")
+            raise argparse.ArgumentTypeError(f"{', '.join(unknown) or 'an empty list'}: choose from {', '.join(allowed)}")
         return names
 
     return parse
@@ -27,7 +27,7 @@ def positive(text: str) -> int:
 
 
 def scale(text: str) -> float:
-    """A factor that sizes are multiplied with."""
+    """A factor for the published numbers of documents."""
     number = float(text)
     if not 0 < number <= 100:
         raise argparse.ArgumentTypeError("must be above 0 and at most 100")
@@ -35,5 +35,5 @@ def scale(text: str) -> float:
 
 
 def sizes_of(text: str) -> list[int]:
-    """Numbers of documents by commas."""
+    """Comma-separated numbers of documents."""
     return [positive(size) for size in text.split(",") if size.strip()]

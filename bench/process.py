@@ -1,7 +1,7 @@
-"""What the kernel knows about a server: CPU time, memory and disk blocks of a process and its descendants.
+"""Reads from the kernel: CPU time, memory and disk blocks of a process and its descendants.
 
-CPU time comes from each process' CPU clock (nanoseconds, ended threads included). Children that have ended and were waited
-for are in their parent's statistics, in clock ticks: PostgreSQL's parallel workers are seen only there.
+CPU time comes from the CPU clock of each process (nanoseconds, including ended threads). Children that have ended and were waited
+for appear in their parent's statistics, in clock ticks. PostgreSQL's parallel workers appear only there.
 """
 
 import os
@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 TICK = 1 / os.sysconf("SC_CLK_TCK")
-BLOCK = 512  # the unit of st_blocks, whatever the file system's own block is
+BLOCK = 512  # the unit of st_blocks, independent of the file system's block size
 
 
 def family(pid: int) -> list[int]:
@@ -21,16 +21,16 @@ def family(pid: int) -> list[int]:
             try:
                 found.extend(int(child) for child in task.read_text().split())
             except OSError:
-                continue  # the thread ended between the listing and the reading
+                continue  # the thread ended between listing and reading
     return found
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time that the process, its descendants and its ended children have used so far."""
+    """User and system time of the process, its descendants and its ended children so far."""
     total = 0.0
     for member in family(pid):
         try:
-            # The clock id clock_getcpuclockid(3) gives for a process.
+            # The clock id that clock_getcpuclockid(3) returns for a process.
             total += time.clock_gettime((~member << 3) | 2)
             after_name = Path(f"/proc/{member}/stat").read_text().rpartition(")")[2].split()
         except OSError:
@@ -47,10 +47,14 @@ def _kilobytes(path: str, field: str) -> int:
 
 
 def peak_memory(pid: int) -> int:
-    """Bytes of peak resident memory of one process; of several, their present proportional memory (shared pages counted once)."""
+    """Peak resident memory of a single process in bytes; for several processes, their present proportional memory (shared pages counted once)."""
     members = family(pid)
     if len(members) == 1:
         return _kilobytes(f"/proc/{pid}/status", "VmHWM")
+    return _proportional_memory(members)
+
+
+def _proportional_memory(members: list[int]) -> int:
     total = 0
     for member in members:
         try:
@@ -58,6 +62,14 @@ def peak_memory(pid: int) -> int:
         except OSError:
             continue
     return total
+
+
+def resident_memory(pid: int) -> int:
+    """Bytes of present resident memory of one process; of several, their proportional memory (shared pages counted once)."""
+    members = family(pid)
+    if len(members) == 1:
+        return _kilobytes(f"/proc/{pid}/status", "VmRSS")
+    return _proportional_memory(members)
 
 
 def disk_bytes(directory: Path) -> int:
@@ -68,19 +80,19 @@ def disk_bytes(directory: Path) -> int:
             try:
                 total += os.lstat(os.path.join(base, name)).st_blocks * BLOCK
             except OSError:
-                continue  # deleted by a compaction while we look
+                continue  # deleted by a compaction during the walk
     return total
 
 
 def free_port() -> int:
-    """A TCP port of the loopback interface that nobody listens on now."""
+    """A TCP port of the loopback interface that is free at this moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
 
 
 def wait_for_port(port: int, alive, limit: float = 30.0) -> None:
-    """Returns once something accepts connections on the loopback port; `alive()` false or `limit` seconds passed is an error."""
+    """Returns when a process accepts connections on the loopback port. It is an error if `alive()` is false or `limit` seconds pass."""
     end = time.monotonic() + limit
     while time.monotonic() < end:
         try:
@@ -94,7 +106,7 @@ def wait_for_port(port: int, alive, limit: float = 30.0) -> None:
 
 
 def listener(host: str, port: int) -> int | None:
-    """The process on this machine that listens on a loopback port; none for another host or an invisible process."""
+    """The process on this machine that listens on a loopback port; None for another host or an invisible process."""
     try:
         if not socket.gethostbyname(host).startswith("127."):
             return None

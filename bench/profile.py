@@ -1,7 +1,7 @@
-"""Flame graphs of Diwan's server: perf samples it while a workload's stages run, and each operation gets a graph of its own.
+"""Flame graphs of Diwan's server: perf samples the server while a workload's stages run. Each operation gets its own graph.
 
-Stacks are unwound from copies of them, so a program needs symbols but no frame pointers: any build that is not stripped will do. A
-stage that kills the server is sampled until then. Samples are taken where the server has a processor; its waits are not in the graph.
+Stacks are unwound from copies of the stack memory, so a program needs symbols but no frame pointers: any build that is not stripped works. A
+stage that kills the server is sampled until the kill. perf samples only running threads; the graph does not show waiting.
 """
 
 import os
@@ -21,20 +21,20 @@ from bench.results import Recorder
 from bench.targets import NotGiven, Target, debian
 from bench.targets.base import Unsupported
 
-RATE = 499  # samples a second and core; a prime, so that nothing that goes by the clock keeps step with it
-COPIED = 32_768  # bytes of the stack that go with a sample
+RATE = 499  # samples per second and core; a prime, so that periodic work does not run in step with it
+COPIED = 32_768  # bytes of stack memory copied with a sample
 ATTACHED_SECONDS = 30.0
-REPEATED = 2.0  # seconds that a short operation is repeated for: some thousand samples
+REPEATED = 2.0  # seconds for which a short operation is repeated: about a thousand samples
 COLLAPSE, DRAW = "inferno-collapse-perf", "inferno-flamegraph"
-PREPARING = ("prepared", "size")  # records of stages that nobody asks a graph of, unless by name
+PREPARING = ("prepared", "size")  # records of stages that get a graph only if named
 
 
 class Unusable(Exception):
-    """What a profile needs is not there, or not permitted; the text says what would help."""
+    """A tool or permission for profiling is missing. The message says what would help."""
 
 
 def perf() -> str:
-    """The program, which may sample other processes here."""
+    """The name of perf, installed if necessary and allowed to sample other processes."""
     if not shutil.which("perf"):
         try:
             debian.install("linux-perf")
@@ -44,14 +44,14 @@ def perf() -> str:
     if tried.returncode:
         said = tried.stderr.decode(errors="replace").strip() or f"exit code {tried.returncode}"
         raise Unusable(
-            f"perf may not sample here. It needs root, CAP_PERFMON or `sysctl kernel.perf_event_paranoid=1`, and in a container the "
-            f"system call perf_event_open. It says: {said[:300]}"
+            f"perf is not allowed to sample. It needs root, CAP_PERFMON or `sysctl kernel.perf_event_paranoid=1`, and in a container the "
+            f"system call perf_event_open. Its message: {said[:300]}"
         )
     return "perf"
 
 
 def inferno(directory: Path) -> Path:
-    """Where the programs are that fold stacks and draw graphs."""
+    """The directory of the programs that fold stacks and draw graphs, after a check that they exist."""
     missing = [name for name in (COLLAPSE, DRAW) if not (directory / name).is_file()]
     if missing:
         raise Unusable(f"{' and '.join(missing)} are not in {directory}: `make target/tools/bin/{DRAW}` builds them")
@@ -60,7 +60,7 @@ def inferno(directory: Path) -> Path:
 
 @contextmanager
 def sampled(pid: int, data: Path) -> Iterator[None]:
-    """Samples a process and its descendants to be into a file, from when perf has taken hold of it until the end of the context."""
+    """Samples a process and its future descendants into a file, from the moment perf is attached to the end of the context."""
     command, answer = os.pipe(), os.pipe()
     options = ["--delay", "-1", "--control", f"fd:{command[0]},{answer[1]}", "--call-graph", f"dwarf,{COPIED}"]
     child = subprocess.Popen(
@@ -68,12 +68,12 @@ def sampled(pid: int, data: Path) -> Iterator[None]:
         pass_fds=(command[0], answer[1]),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        start_new_session=True,  # an interrupt at the terminal is ours to handle
+        start_new_session=True,  # this process handles interrupts from the terminal
     )
     os.close(command[0])
     os.close(answer[1])
     try:
-        # It answers once it samples; the pipe's end without an answer is the end of perf.
+        # perf answers when it samples. If the pipe is closed without an answer, perf has ended.
         os.write(command[1], b"enable\n")
         ready, _, _ = select.select([answer[0]], [], [], ATTACHED_SECONDS)
         attached = bool(ready and os.read(answer[0], 16))
@@ -86,20 +86,20 @@ def sampled(pid: int, data: Path) -> Iterator[None]:
         os.close(command[1])
         os.close(answer[0])
     if not attached:
-        raise RuntimeError(f"perf does not sample: {said[-300:]}")
+        raise RuntimeError(f"perf takes no samples: {said[-300:]}")
 
 
 def folded(data: Path, tools: Path) -> Counter[str]:
-    """The stacks of a file of samples, outermost function first, by how often each was seen."""
-    # Without the periods, which would weigh samples by the clock's or the processor's units, each counts as one. The copies of
-    # programs that perf keeps in the home directory are passed by: it does not unwind stacks through some of them.
+    """The stacks in a file of samples, outermost function first, with their counts."""
+    # Periods are left out so that each sample counts as one; they would weigh samples in units of the clock or the processor. The build-id
+    # directory does not exist, so perf ignores its copies of programs in the home directory, through some of which it cannot unwind stacks.
     command = ["perf", "--buildid-dir", str(data.with_suffix(".none")), "script", "--no-inline", "-i", str(data)]
     shown = ["-F", "comm,pid,tid,time,event,ip,sym,dso"]
     script = subprocess.Popen([*command, *shown], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     done = subprocess.run([tools / COLLAPSE, "--quiet", "--kernel"], stdin=script.stdout, capture_output=True, text=True)
     script.stdout.close()
     if script.wait() or done.returncode:
-        raise RuntimeError(f"samples that cannot be read: {done.stderr.strip()[-300:]}")
+        raise RuntimeError(f"the samples cannot be read: {done.stderr.strip()[-300:]}")
     stacks: Counter[str] = Counter()
     for line in done.stdout.splitlines():
         stack, _, count = line.rpartition(" ")
@@ -108,7 +108,7 @@ def folded(data: Path, tools: Path) -> Counter[str]:
 
 
 class Profile:
-    """One experiment's stages on Diwan alone, and the graphs of those that were asked for."""
+    """Runs an experiment's stages on Diwan only, and draws the requested graphs."""
 
     def __init__(self, experiment: Experiment, targets: list[Target], recorder: Recorder, temporary: Path, tools: Path) -> None:
         self._experiment = experiment
@@ -119,7 +119,7 @@ class Profile:
         self._stacks: dict[tuple[str, str, str], Counter[str]] = {}  # by data set, target and operation
 
     def run(self, progress, data_set: str, operation: str) -> list[tuple[str, Path, int]]:
-        """Samples the data sets and operations whose names contain the texts; what each graph shows, its file and its samples."""
+        """Samples the data sets and operations whose names contain the texts. Returns title, file and number of samples of each graph."""
         for data in self._experiment.data_sets():
             if data_set.lower() not in data.name.lower():
                 continue
@@ -137,7 +137,7 @@ class Profile:
         return [self._draw(names, stacks) for names, stacks in self._stacks.items() if stacks]
 
     def _chosen(self, data: str, stages: list[Stage], operation: str) -> list[Stage]:
-        """The stages as far as the last that is to be sampled."""
+        """The stages up to the last one to be sampled."""
         if operation:
             wanted = [operation.lower() in stage.operation.lower() for stage in stages]
         else:
@@ -160,7 +160,7 @@ class Profile:
         return replace(stage, run=run)
 
     def _draw(self, names: tuple[str, str, str], stacks: Counter[str]) -> tuple[str, Path, int]:
-        """The graph, and beside it the folded stacks, which can be searched and counted."""
+        """Writes the graph, and beside it the folded stacks as text."""
         data, target, operation = names
         name = re.sub(r"[^a-z0-9]+", "-", " ".join((self._experiment.name, *names)).lower()).strip("-")
         graph = self._recorder.directory / f"{name}.svg"

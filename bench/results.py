@@ -1,9 +1,9 @@
-"""A run's directory and its results: JSON lines, one record each, written as they come so that an interrupted run keeps them.
+"""A run's directory and its results: one JSON record per line, written at once so that an interrupted run keeps them.
 
-Records: `run` (machine and settings), `target` (version, durability, or why it is absent), `start`, `sample` (one measured
-stretch of one operation), `size`, `latency`, `timeline`, `figure`, `memory`, `unsupported`, `failure`, and `complete`: a data set
-that is measured, with its targets. What stands between two of these belongs to one data set, so a run that goes on after an
-interruption drops what follows the last one, and measures that data set again.
+Kinds of records: `run` (machine and settings), `target` (version, durability, or why it is absent), `start`, `sample` (one measured
+period of one operation), `size`, `latency`, `timeline`, `figure`, `memory`, `unsupported`, `failure`, and `complete` (a finished data set
+with its targets). The records between two `complete` records belong to one data set. A resumed run therefore drops the records after the
+last `complete` record and measures that data set again.
 """
 
 import datetime
@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 def new_directory(root: Path, label: str) -> Path:
-    """`<date>-<machine>` below root, numbered from the second of a day on."""
+    """Creates `<date>-<machine>` below root; further runs of a day get a number."""
     day = datetime.date.today().isoformat()
     number = 1
     while True:
@@ -33,24 +33,24 @@ class Recorder:
         self._file = open(directory / "results.jsonl", "a", encoding="utf-8")
 
     def write(self, record: str, **fields) -> None:
-        """One record, on disk before this returns to the workload."""
+        """Writes one record and flushes it before the workload continues."""
         self._file.write(json.dumps({"record": record, "at": round(time.time(), 3), **fields}) + "\n")
         self._file.flush()
 
     def complete(self, name: str, targets: list[str]) -> None:
-        """Says that a data set is measured; the targets that failed or were not there count too."""
+        """Records that a data set is finished. `targets` includes those that failed or were not available."""
         self.write("complete", name=name, targets=targets)
 
     def close(self) -> None:
-        """Ends the run's file."""
+        """Closes the run's file."""
         self._file.close()
 
 
 def resume(directory: Path) -> tuple[dict, dict[str, set[str]]]:
-    """Drops what an interrupted run measured of its last data set; returns its first `run` record, and the targets done by data set."""
+    """Drops the records of an interrupted run's unfinished data set. Returns its first `run` record, and the finished targets by data set."""
     records = read(directory)
     if not records or records[0]["record"] != "run":
-        raise ValueError(f"{directory} holds no run that could go on")
+        raise ValueError(f"{directory} contains no run that can be resumed")
     ends = [number for number, record in enumerate(records) if record["record"] == "complete"]
     kept = records[: ends[-1] + 1 if ends else 1]
     file = directory / "results.jsonl"
@@ -65,7 +65,7 @@ def resume(directory: Path) -> tuple[dict, dict[str, set[str]]]:
 
 
 def read(directory: Path) -> list[dict]:
-    """All records of a run; a last line cut by an interruption is left out."""
+    """All records of a run, without a last line that an interruption truncated."""
     records = []
     for line in (directory / "results.jsonl").read_text(encoding="utf-8").splitlines():
         try:

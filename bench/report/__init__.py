@@ -1,6 +1,6 @@
-"""From a run's records to its report: `report.md` with its plots beside it, and `report.html` with its plots within it.
+"""Makes the report of a run from its records: `report.md` with separate plots, and `report.html` with embedded plots.
 
-What an experiment says and shows of itself it declares (`bench.measure.Experiment`); the tables are the same for all.
+Each experiment declares its text and charts (`bench.measure.Experiment`). The tables are the same for all experiments.
 """
 
 import re
@@ -16,7 +16,7 @@ from bench.workloads import EXPERIMENTS
 
 
 def write(directory: Path, publish: Path | None = None) -> Path:
-    """Writes the reports beside `results.jsonl`, and the Markdown one also as `publish`; returns the page's path."""
+    """Writes the reports beside `results.jsonl`, and a shortened Markdown report to `publish`. Returns the path of the HTML page."""
     figures = Figures(results.read(directory))
     plots = directory / "plots"
     shutil.rmtree(plots, ignore_errors=True)
@@ -26,17 +26,18 @@ def write(directory: Path, publish: Path | None = None) -> Path:
     html = directory / "report.html"
     html.write_text(page(text, directory), encoding="utf-8")
     if publish:
-        _publish(text, plots, publish)
+        _publish(text, figures, plots, publish)
     return html
 
 
-def _publish(text: str, plots: Path, file: Path) -> None:
-    """The report as a document among others: what a reader would have to unfold is left to the page, and the plots are beside it."""
+def _publish(text: str, figures: Figures, plots: Path, file: Path) -> None:
+    """Writes the report as a document of the repository: without folded tables, with its plots in a directory, and how to make it again."""
     beside = file.with_suffix("")
     shutil.rmtree(beside, ignore_errors=True)
     shutil.copytree(plots, beside)
     shorter = re.sub(r"<details>.*?</details>\n\n", "", text, flags=re.DOTALL)
-    file.write_text(shorter.replace(f"]({plots.name}/", f"]({beside.name}/"), encoding="utf-8")
+    title, rest = shorter.replace(f"]({plots.name}/", f"]({beside.name}/").split("\n", 1)
+    file.write_text("\n".join([title, "", *general.commands_part(figures, file), rest.lstrip("\n")]), encoding="utf-8")
 
 
 def _markdown(figures: Figures, title: str, plots: Path) -> str:

@@ -1,7 +1,7 @@
-"""A run's records by data set, operation and target, and the figures that the report's parts take from them.
+"""Groups a run's records by data set, operation and target, and computes the figures of the report.
 
-A figure is the median of an operation's samples. "Less null" is the wall time of an operation less that of the same client loop
-against a server that does nothing.
+A figure is the median of an operation's samples. "Less null" is the wall time of an operation minus the wall time of the same client loop
+with a server that does nothing.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,7 +15,7 @@ MEASURED = ("sample", "latency", "timeline", "figure", "size", "unsupported")
 
 
 class Set(NamedTuple):
-    """What identifies a data set, in the order that a report lists them."""
+    """The key of a data set. Its order is the order of the report."""
 
     workload: str
     durability: str
@@ -24,12 +24,12 @@ class Set(NamedTuple):
 
     @classmethod
     def of(cls, record: dict) -> "Set":
-        """The data set that a record belongs to."""
+        """The key of a record's data set."""
         return cls(record.get("workload", ""), record.get("durability", ""), str(record.get("shape", "")), record.get("size", 0))
 
     @property
     def label(self) -> str:
-        """As a heading or a cell shows it."""
+        """The key as text for headings and table cells."""
         return f"{self.shape} · {self.size:,} · {self.durability}"
 
 
@@ -38,7 +38,7 @@ class Figures:
 
     def __init__(self, records: list[dict]) -> None:
         self.records = records
-        self.kinds: dict[str, str] = {}  # of the targets, in the order that they were given
+        self.kinds: dict[str, str] = {}  # by target, in the order of the command line
         self.baselines: dict[str, str] = {}
         self._found: dict[str, dict[Set, dict[str, dict[str, list[dict]]]]] = {kind: {} for kind in MEASURED}
         for record in records:
@@ -47,17 +47,17 @@ class Figures:
                 if record.get("baseline"):
                     self.baselines[record["target"]] = record["baseline"]
             if record["record"] in MEASURED:
-                # Sizes are found under one name, whatever the stage that told them was called.
+                # Size records are stored under one name, independent of their stage's name.
                 operation = SIZE if record["record"] == "size" else record["operation"]
                 by_target = self._found[record["record"]].setdefault(Set.of(record), {}).setdefault(operation, {})
                 by_target.setdefault(record["target"], []).append(record)
 
     def of(self, kind: str, workload: str | None = None) -> list[dict]:
-        """All records of a kind, of one experiment if it is named."""
+        """All records of a kind, or those of one experiment."""
         return [one for one in self.records if one["record"] == kind and workload in (None, one.get("workload"))]
 
     def workloads(self) -> list[str]:
-        """The experiments that have been begun, in their order."""
+        """The experiments with records, in their order."""
         return list(dict.fromkeys(one["workload"] for one in self.records if one.get("workload")))
 
     def sets(self, workload: str, kind: str, shape: str | None = None, durability: str | None = None) -> list[Set]:
@@ -66,21 +66,21 @@ class Figures:
         return sorted(one for one in chosen if shape in (None, one.shape) and durability in (None, one.durability))
 
     def found(self, kind: str, key: Set) -> dict[str, dict[str, list[dict]]]:
-        """Operation → target → records of a kind, in the order that they were measured."""
+        """Operation → target → records of a kind, in the order of measurement."""
         return self._found[kind].get(key, {})
 
     def real(self, names: Iterable[str]) -> list[str]:
-        """The targets among these that are not null servers, in the run's order."""
+        """The targets among `names` that are not null servers, in the run's order."""
         names = set(names)
         return [name for name, kind in self.kinds.items() if name in names and kind != "null"]
 
     def seconds(self, key: Set, operation: str, target: str, field: str = WALL) -> list[float]:
-        """A field of each sample divided by its operations; empty if it was not measured."""
+        """A field of each sample divided by the sample's operations; empty if there are no samples."""
         samples = self.found("sample", key).get(operation, {}).get(target, [])
         return [sample[field] / sample["operations"] for sample in samples if sample[field] is not None and sample["operations"]]
 
     def typical(self, key: Set, operation: str, target: str, field: str = WALL) -> float | None:
-        """The median of `seconds`; of a field that stands for itself, the median of it."""
+        """The median of `seconds`; for a field that is not a time, the median of its values."""
         if field in (WALL, SERVER, CLIENT):
             values = self.seconds(key, operation, target, field)
         else:
@@ -92,16 +92,16 @@ class Figures:
             yield from self.found(kind, key).get(operation, {}).get(target, [])
 
     def less_null(self, key: Set, operation: str, target: str) -> float | None:
-        """Wall time less the null server's."""
+        """Wall time minus the null server's wall time."""
         mine = self.typical(key, operation, target)
         null = self.typical(key, operation, self.baselines.get(target, ""))
         return None if mine is None or null is None else mine - null
 
     def bytes(self, key: Set, target: str) -> float | None:
-        """What a data set takes on disk: after maintenance, or what the system itself says where the directory is not ours to see."""
-        told = []
+        """The bytes of a data set on disk after maintenance, or as the system reports them if its directory is not accessible."""
+        sizes = []
         for record in self.found("size", key).get(SIZE, {}).get(target, []):
             kept = record["maintained_bytes"] if record["maintained_bytes"] is not None else record["table_bytes"]
             if kept is not None:
-                told.append(kept)
-        return median(told) if told else None
+                sizes.append(kept)
+        return median(sizes) if sizes else None

@@ -1,26 +1,45 @@
-"""The report's parts on the run itself: what ran, on what, and what failed."""
+"""The parts of the report about the run itself: machine, settings, systems, failures."""
+
+from pathlib import Path
 
 from bench.report.figures import Figures
 from bench.report.text import NONE, table
 
-BUSY = 0.5  # a load average of more before the run began means that something else was running
+BUSY = 0.5  # a higher load average before the run means that other programs were running
 
 
 def run_part(figures: Figures) -> list[str]:
-    """The machine and the settings, a paragraph for each time that the run began or went on."""
+    """Machine and settings: one paragraph for the start of the run and for each time it was resumed."""
     lines = []
     for run in figures.of("run"):
         machine, settings = run["machine"], run["settings"]
         clients = ", ".join(f"{name} {version}" for name, version in machine["clients"].items())
-        told = ", ".join(f"{name.replace('_', ' ')} {_shown(value)}" for name, value in settings.items() if value is not None)
+        shown = ", ".join(f"{name.replace('_', ' ')} {_shown(value)}" for name, value in settings.items() if value is not None)
         lines += [
             f"{machine['processor']}, {machine['cores']} cores, {machine['memory_bytes'] / 2**30:.0f} GiB, Linux {machine['kernel']},",
-            f"Python {machine['python']}, {clients}. Started {machine['started']}. Settings: {told}.",
+            f"Python {machine['python']}, {clients}. Started {machine['started']}. Settings: {shown}.",
             "",
         ]
         if machine["load_before"] > BUSY:
-            lines += [f"**The machine was busy when this began (load {machine['load_before']:.1f}): figures are not to be trusted.**", ""]
+            lines += [f"**The machine was busy at the start (load {machine['load_before']:.1f}): the figures are not reliable.**", ""]
     return lines
+
+
+def commands_part(figures: Figures, file: Path) -> list[str]:
+    """The commands that measure again and write this report: one `make bench` for each different list of experiments and settings."""
+    runs = []
+    for run in figures.of("run"):
+        options = [f"--{name.replace('_', '-')} {_option(value)}" for name, value in run["settings"].items() if value is not None]
+        command = f'make bench EXPERIMENTS="{" ".join(run["experiments"])}" OPTIONS="{" ".join(options)}"'
+        if command not in runs:
+            runs.append(command)
+    again = f".venv/bin/python -m bench report bench/runs/NAME --publish {file}"
+    note = "Raw results are not kept in the repository. To measure again and to write this report from the new run:"
+    return [note, "", "```sh", *runs, again, "```", ""]
+
+
+def _option(value) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _shown(value) -> str:
@@ -29,20 +48,22 @@ def _shown(value) -> str:
 
 READING = """## How to read this
 
-- Systems take turns within a data set (A B C A B C), each started afresh for it on an empty directory. A figure is the median of its
-  samples, the spread is lowest to highest. Every answer is checked; a wrong one is a failure. Scale 1: the published numbers of documents.
-- **Relaxed** durability: acknowledged before the disk has it; **synced**: after. What that means to each system stands with the systems.
-- "Less null" takes away what the Python client costs with a server that does nothing; that server costs a loop of Python itself, so
-  the difference is a little too small, and can be negative where server and client overlap. Queries have no null: take the client's CPU
-  away.
-- Server CPU is the server's own processes alone, as the kernel counts them. An in-process library has no server: its engine's time is
-  in the client's CPU. It is the floor, not a peer.
-- Absolute times are of their day and machine; compare the ratios of systems measured side by side.
+- Systems take turns within a data set (A B C A B C). For each data set each system is started anew on an empty directory. A figure is
+  the median of its samples; the spread is lowest to highest. Every answer is checked, and a wrong one is a failure. Scale 1 means the
+  published numbers of documents.
+- **Relaxed** durability: a write is acknowledged before it is on disk. **Synced**: after. The table of systems says what each mode means
+  for each system.
+- "Less null" is wall time minus the wall time of the same client with a null server, which does nothing. The null server itself runs a
+  Python loop, so the difference is slightly too small. It can be negative if server and client overlap. Queries have no null server; subtract the client's CPU
+  time instead.
+- Server CPU is the time of the server's own processes, as the kernel counts it. An in-process library has no server: its engine's time is
+  part of the client's CPU time. It is a lower bound, not a competitor.
+- Absolute times depend on the day and the machine. Compare ratios of systems measured side by side.
 """
 
 
 def systems_part(figures: Figures) -> list[str]:
-    """Every system that was asked for, also those that were not there."""
+    """Every requested system, including those that were not available."""
     latest: dict[tuple, dict] = {}
     for record in figures.of("target"):
         key = record["target"], record["durability"]
@@ -51,13 +72,13 @@ def systems_part(figures: Figures) -> list[str]:
     order = list(figures.kinds)
     rows = []
     for (name, durability), record in sorted(latest.items(), key=lambda item: (order.index(item[0][0]), item[0][1])):
-        told = (record.get("version", NONE), f"{durability}: {record['means']}", record.get("settings", NONE), record["status"])
-        rows.append((name, record["kind"], *told))
+        details = (record.get("version", NONE), f"{durability}: {record['means']}", record.get("settings", NONE), record["status"])
+        rows.append((name, record["kind"], *details))
     return ["## Systems", "", *table(("system", "kind", "version", "durability", "settings", "status"), rows)]
 
 
 def failures_part(figures: Figures) -> list[str]:
-    """What failed, and in which data set; the run went on without it."""
+    """The failures, with their data sets. The run continued without the failed system."""
     rows = [
         (
             record.get("workload", NONE),

@@ -1,4 +1,4 @@
-"""Tables of what an experiment measured: every figure, latencies, sizes, resources."""
+"""Tables of an experiment's measurements: all figures, latencies, sizes, resources."""
 
 from statistics import median
 
@@ -10,7 +10,7 @@ PERCENTILES = ("p50_us", "p99_us", "p999_us", "max_us")
 
 
 def operations_part(figures: Figures, workload: str) -> list[str]:
-    """A folded table for each data set: each operation of each system, null servers and what is unsupported included."""
+    """A folded table for each data set: every operation of every system, including null servers and unsupported operations."""
     lines = []
     for key in figures.sets(workload, "sample"):
         lines += folded(f"Every figure: {key.label}", _operations(figures, key))
@@ -50,42 +50,42 @@ def _operation(figures: Figures, key: Set, operation: str, target: str) -> tuple
 
 
 def latencies_part(figures: Figures, workload: str) -> list[str]:
-    """Percentiles, of latency records and of samples that have them."""
+    """Percentiles of latency records, and of samples that contain them."""
     rows = []
     for kind in ("sample", "latency"):
         for key in figures.sets(workload, kind):
             for operation, by_target in figures.found(kind, key).items():
                 for target in figures.kinds:
-                    told = [record for record in by_target.get(target, []) if record.get("p50_us") is not None]
-                    if told:
-                        rows.append((key.label, operation, target, *_percentiles(told)))
+                    records = [record for record in by_target.get(target, []) if record.get("p50_us") is not None]
+                    if records:
+                        rows.append((key.label, operation, target, *_percentiles(records)))
     head = ("data set", "operation", "system", "requests", "p50", "p99", "p99.9", "longest")
     return ["### Latencies", "", *table(head, rows)] if rows else []
 
 
-def _percentiles(told: list[dict]) -> list[str]:
-    """How many requests, and of several rounds the median percentile, but the longest of all."""
-    times = [(max if name == "max_us" else median)([record[name] for record in told]) for name in PERCENTILES]
-    return [f"{sum(record['count'] for record in told):,}", *(duration(time / 1e6) for time in times)]
+def _percentiles(records: list[dict]) -> list[str]:
+    """The number of requests, the medians of the rounds' percentiles, and the longest request of all rounds."""
+    times = [(max if name == "max_us" else median)([record[name] for record in records]) for name in PERCENTILES]
+    return [f"{sum(record['count'] for record in records):,}", *(duration(time / 1e6) for time in times)]
 
 
 def figures_part(figures: Figures, workload: str) -> list[str]:
-    """Figures of other kinds, and what is unsupported where there is no sample beside which it could stand."""
+    """Other kinds of figures, and unsupported operations that appear in no table of samples."""
     rows = []
     for key in figures.sets(workload, "figure"):
         for operation, by_target in figures.found("figure", key).items():
             for target in figures.kinds:
-                told = by_target.get(target, [])
-                if told:
-                    values = [record["value"] for record in told]
+                records = by_target.get(target, [])
+                if records:
+                    values = [record["value"] for record in records]
                     spread = f"{number(min(values))} – {number(max(values))}" if len(values) > 1 else NONE
-                    rows.append((key.label, operation, target, number(median(values)), told[0]["unit"], spread))
+                    rows.append((key.label, operation, target, number(median(values)), records[0]["unit"], spread))
     for key in figures.sets(workload, "unsupported"):
         for operation, by_target in figures.found("unsupported", key).items():
             if operation not in figures.found("sample", key):
-                for target, told in by_target.items():
-                    rows.append((key.label, operation, target, NONE, f"unsupported: {told[0]['reason']}", NONE))
-    head = ("data set", "what", "system", "figure", "unit", "spread")
+                for target, records in by_target.items():
+                    rows.append((key.label, operation, target, NONE, f"unsupported: {records[0]['reason']}", NONE))
+    head = ("data set", "measurement", "system", "figure", "unit", "spread")
     return ["### Other figures", "", *table(head, rows)] if rows else []
 
 
@@ -94,8 +94,8 @@ def sizes_part(figures: Figures, workload: str) -> list[str]:
     rows = []
     for key in figures.sets(workload, "size"):
         diwan = figures.bytes(key, "diwan")
-        for target, told in figures.found("size", key).get(SIZE, {}).items():
-            kept, record = figures.bytes(key, target), told[-1]
+        for target, records in figures.found("size", key).get(SIZE, {}).items():
+            kept, record = figures.bytes(key, target), records[-1]
             rows.append(
                 (
                     key.label,
@@ -113,16 +113,16 @@ def sizes_part(figures: Figures, workload: str) -> list[str]:
     return [
         "### Size on disk",
         "",
-        "Blocks allocated in the data directory beyond those of the empty system, logs included, once size and CPU stood still; then",
-        "again after the maintenance that the system offers. A log of fixed size weighs on small sets. Beside it what the system says",
-        "of the table and its indexes alone.",
+        "Blocks allocated in the data directory, minus those of the empty system, including logs: at rest, when size and CPU time no longer",
+        "changed, and again after the system's own maintenance. A log of fixed size dominates small sets. The next column is the size of",
+        "the table and its indexes as the system reports it.",
         "",
         *table(head, rows),
     ]
 
 
 def resources_part(figures: Figures, workload: str) -> list[str]:
-    """Start and memory, over all data sets of the experiment."""
+    """Start time and memory over all data sets of the experiment."""
     starts: dict[str, list[dict]] = {}
     peaks: dict[str, list[float]] = {}
     for record in figures.of("start", workload):
@@ -140,16 +140,16 @@ def resources_part(figures: Figures, workload: str) -> list[str]:
             rows.append((target, duration(median(ready) if ready else None), megabytes(median(idle) if idle else None), megabytes(peak)))
     if not rows:
         return []
-    told = [
-        "Ready: from starting the program on an empty directory to a connection. Peak resident memory of a server of one process over",
-        "all data sets; of one of several processes their proportional memory at the end of one.",
+    note = [
+        "Ready: the time from the start of the program on an empty directory to the first connection. Peak: for a server with one process",
+        "its peak resident memory over all data sets; for several processes their proportional memory at the end of a data set.",
         "",
     ]
-    return folded("Start and memory", [*told, *table(("system", "ready", "idle (MB)", "peak (MB)"), rows)])
+    return folded("Start and memory", [*note, *table(("system", "ready", "idle (MB)", "peak (MB)"), rows)])
 
 
 def growth_part(figures: Figures, workload: str, whole: tuple[str, ...]) -> list[str]:
-    """How the whole time grows between neighbouring sizes of one shape; what is linear grows as the size does."""
+    """The growth factor of the total time between neighbouring sizes of one shape. A linear cost grows like the size."""
     rows = []
     keys = figures.sets(workload, "sample")
     for smaller, larger in zip(keys, keys[1:]):
@@ -162,4 +162,4 @@ def growth_part(figures: Figures, workload: str, whole: tuple[str, ...]) -> list
                     factor = many / few * (1 if whole and operation.startswith(whole) else larger.size / smaller.size)
                     step = f"{smaller.size:,} → {larger.size:,}"
                     rows.append((f"{larger.shape} · {larger.durability}", operation, target, step, number(factor)))
-    return folded("Growth of the whole wall time between sizes", table(("data set", "operation", "system", "documents", "factor"), rows))
+    return folded("Growth of the total wall time between sizes", table(("data set", "operation", "system", "documents", "factor"), rows))

@@ -1,4 +1,4 @@
-"""A Markdown report as one HTML page that needs nothing beside it: the plots are within it."""
+"""Converts a Markdown report to a self-contained HTML page with embedded plots."""
 
 import base64
 import re
@@ -21,7 +21,7 @@ PLOT = re.compile(r"<p><strong>([^<]*)</strong></p>\s*<p>(<img [^>]*>)</p>")
 
 
 def page(markdown: str, directory: Path) -> str:
-    """The page of a report whose plots are named relative to a directory."""
+    """The HTML page of a report. Its plots are named relative to `directory`."""
     html = MarkdownIt("commonmark", {"html": True}).enable("table").render(markdown)
     headings = []
 

@@ -1,4 +1,4 @@
-"""Draws charts as SVG, a file each. Text stays text, so that the files are small and can be searched."""
+"""Draws charts as SVG files. Text remains text, so that the files are small and searchable."""
 
 import io
 import re
@@ -15,7 +15,7 @@ from bench.exhibits import BYTES, SECONDS, SIZE, Bars, BySize, Chart, OverTime, 
 from bench.report.figures import CLIENT, SERVER, WALL, Figures, Set  # noqa: E402
 
 matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "bench", "font.size": 9})
-matplotlib.rcParams.update({"font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans"]})  # a text names all of these
+matplotlib.rcParams.update({"font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans"]})  # every SVG text lists these fonts
 matplotlib.rcParams.update({"axes.spines.top": False, "axes.spines.right": False})
 
 MARKERS = "osD^vP*X<>hp"
@@ -37,7 +37,7 @@ class Plotter:
         self._looks = _looks(figures.kinds)
 
     def draw(self, charts: Iterable[Chart]) -> list[tuple[str, Path]]:
-        """Title and file of every chart that the run has figures for."""
+        """Title and file of every chart for which the run has figures."""
         drawn = []
         for chart in charts:
             for title, figure in self._figures_of(chart):
@@ -94,8 +94,8 @@ class Plotter:
 
     def _whole_of(self, chart: Chart, key: Set, target: str) -> float | None:
         if chart.operation == SIZE:
-            told = self._figures.bytes(key, target)
-            return told / 1e6 if told else None
+            size = self._figures.bytes(key, target)
+            return size / 1e6 if size else None
         each = self._figures.typical(key, chart.operation, target)
         if each is None or (self._whole and chart.operation.startswith(self._whole)):
             return each
@@ -127,7 +127,7 @@ class Plotter:
 
     def _unit(self, key: Set, operations: tuple[str, ...]) -> str:
         found = self._figures.found("figure", key)
-        return next((told[0]["unit"] for operation in operations for told in found.get(operation, {}).values()), "")
+        return next((records[0]["unit"] for operation in operations for records in found.get(operation, {}).values()), "")
 
     def _quotients(self, chart: Quotient, keys: list[Set]):
         key = keys[-1]
@@ -192,7 +192,7 @@ class Plotter:
 
 
 def _logarithmic(axes) -> None:
-    """A logarithmic axis upwards, with plain numbers at it."""
+    """Makes the vertical axis logarithmic, with plain numbers as labels."""
     axes.set_yscale("log")
     low, high = axes.dataLim.intervaly
     narrow = low > 0 and high < 1_000 * low
@@ -202,7 +202,7 @@ def _logarithmic(axes) -> None:
 
 
 def _svg(figure) -> str:
-    """The figure in half the letters: comments and white space left out, coordinates to a hundredth of a point."""
+    """The figure as SVG of about half the size: without comments and white space, coordinates rounded to a hundredth of a point."""
     drawn = io.StringIO()
     figure.savefig(drawn, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     shorter = re.sub(r"\s*<!--.*?-->|(?<=\n) +| +(?=\n)", "", drawn.getvalue(), flags=re.DOTALL)
@@ -210,7 +210,7 @@ def _svg(figure) -> str:
 
 
 def _looks(kinds: dict[str, str]) -> dict[str, dict]:
-    """Colour and marker of every target, the same in all charts of a report; Diwan's stand out, libraries' lines are broken."""
+    """Colour and marker of every target, the same in all charts of a report. Diwan is highlighted; lines of libraries are dashed."""
     looks = {}
     for number, (target, kind) in enumerate(kinds.items()):
         colour = DIWAN.get(target, PEERS[number % len(PEERS)])

@@ -1,4 +1,4 @@
-"""Ratios: every system over Diwan, and published figures beside today's."""
+"""Ratios of every system to Diwan, and published figures beside today's."""
 
 import math
 
@@ -17,7 +17,7 @@ def _title(measure: str) -> str:
 
 
 def ratio_part(figures: Figures, workload: str) -> list[str]:
-    """A table for each measure: operations down, systems across, Diwan is 1; what is above 1 costs more than Diwan."""
+    """A table for each measure, with operations as rows and systems as columns. Diwan is 1; a figure above 1 costs more than Diwan."""
     keys = figures.sets(workload, "sample")
     largest = {key[:3]: key for key in keys}  # sorted by size, so the last of each stays
     lines = []
@@ -44,7 +44,7 @@ def _ratios(figures: Figures, keys: list[Set], value: Value) -> tuple[list[str],
 
 
 def published_part(figures: Figures, workload: str, published: tuple[Published, ...], whole: tuple[str, ...]) -> list[str]:
-    """Each published table beside what this run measured of the same."""
+    """Each published table beside the same measurements of this run."""
     lines = []
     for one in published:
         kind = "size" if one.operation == SIZE else "sample"
@@ -69,9 +69,9 @@ def _beside(figures: Figures, one: Published, keys: list[Set], whole: bool) -> l
             target = one.today.get(system)
             now = _today(figures, one, key, target, whole) if target else None
             shown.add((key, target))
-            told = f"{one.figures[system][size]:,} {one.unit}"
+            published = f"{one.figures[system][size]:,} {one.unit}"
             cells = (show(each), _quotient(each, then.get(one.reference)), target or NONE, f"{key.size:,}" if now else NONE)
-            rows.append((f"{size:,}", system, told, *cells, show(now), _quotient(now, diwan), _quotient(each, now)))
+            rows.append((f"{size:,}", system, published, *cells, show(now), _quotient(now, diwan), _quotient(each, now)))
         for target in _measured(figures, one, key):
             if (key, target) not in shown:
                 shown.add((key, target))
@@ -101,7 +101,7 @@ def _measured(figures: Figures, one: Published, key: Set) -> list[str]:
 
 def _today(figures: Figures, one: Published, key: Set, target: str, whole: bool) -> float | None:
     if one.operation == SIZE:
-        told = figures.bytes(key, target)
-        return None if told is None else told / key.size
-    told = figures.typical(key, one.operation, target)
-    return told / key.size if told is not None and whole else told
+        total = figures.bytes(key, target)
+        return None if total is None else total / key.size
+    each = figures.typical(key, one.operation, target)
+    return each / key.size if each is not None and whole else each

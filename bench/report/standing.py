@@ -1,4 +1,4 @@
-"""Where Diwan stands: every comparison with the servers of the run, and those in which it does not lead, or hardly."""
+"""Compares Diwan with the other servers of the run, and lists the comparisons in which it does not lead or leads only narrowly."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from bench.report.figures import SERVER, Figures, Set
 from bench.report.text import NONE, duration, folded, megabytes, number, table
 
 DIWAN, FACES = "diwan", ("diwan", "diwan-http")
-CLOSE = 1.2  # a peer within this factor of Diwan is named
+CLOSE = 1.2  # a peer within this factor of Diwan is listed
 ON_DISK = "bytes on disk"
 BEHIND, NEAR, FIRST = "behind", "close", "first"
 
@@ -16,7 +16,7 @@ Value = Callable[[Set, str, str], float | None]
 
 
 def measures(figures: Figures) -> dict[str, Value]:
-    """What an operation costs, by the names that tables have for it."""
+    """The measures of an operation's cost, by their names in tables."""
 
     def wall(key: Set, operation: str, target: str) -> float | None:
         less = figures.less_null(key, operation, target)
@@ -26,7 +26,7 @@ def measures(figures: Figures) -> dict[str, Value]:
 
 
 class Comparison(NamedTuple):
-    """One face of Diwan beside the best of the servers that can be compared with it."""
+    """One face of Diwan and the best comparable server."""
 
     key: Set
     operation: str
@@ -43,18 +43,18 @@ class Comparison(NamedTuple):
 
     @property
     def quotient(self) -> float | None:
-        """The peer's share of what Diwan needs; none where a wall time is no more than the client's own."""
+        """The peer's cost divided by Diwan's; None if a wall time does not exceed the client's own."""
         return self.best / self.mine if self.mine > 0 and self.best > 0 else None
 
     def row(self) -> tuple[str, ...]:
         """A table's row."""
         show = (lambda value: f"{megabytes(value)} MB") if self.measure == ON_DISK else duration
-        told = (show(self.mine), f"{self.peer} {show(self.best)}", NONE if self.quotient is None else number(self.quotient))
-        return self.place, self.key.label, self.operation, self.measure, self.face, *told
+        cells = (show(self.mine), f"{self.peer} {show(self.best)}", NONE if self.quotient is None else number(self.quotient))
+        return self.place, self.key.label, self.operation, self.measure, self.face, *cells
 
 
 def comparisons(figures: Figures, workload: str) -> list[Comparison]:
-    """All that the run allows, in the order of its data sets. Where neither wall time is above the client's own, nobody leads."""
+    """All comparisons that the run allows, in the order of its data sets, without those in which neither wall time exceeds the client's own."""
     return [one for one in _all(figures, workload) if one.mine > 0 or one.best > 0]
 
 
@@ -70,59 +70,59 @@ def _all(figures: Figures, workload: str) -> Iterator[Comparison]:
 def _faces(figures: Figures, key: Set, operation: str, measure: str, value: Value) -> Iterator[Comparison]:
     for face in FACES:
         mine = value(key, operation, face)
-        told = [(value(key, operation, peer), peer) for peer in _peers(figures, face)]
-        told = [(figure, peer) for figure, peer in told if figure is not None]
-        if mine is not None and told:
-            yield Comparison(key, operation, measure, face, mine, *min(told))
+        costs = [(value(key, operation, peer), peer) for peer in _peers(figures, face)]
+        costs = [(figure, peer) for figure, peer in costs if figure is not None]
+        if mine is not None and costs:
+            yield Comparison(key, operation, measure, face, mine, *min(costs))
 
 
 def _peers(figures: Figures, face: str) -> list[str]:
-    """MongoDB's face stands against every server, the HTTP face against those that speak HTTP."""
+    """The MongoDB face is compared with every server, the HTTP face with servers that speak HTTP."""
     servers = [name for name, kind in figures.kinds.items() if kind == "server" and name not in FACES]
     if face == DIWAN:
         return servers
     return [name for name in servers if figures.baselines.get(name) == figures.baselines.get(face)]
 
 
-def _largest(told: list[Comparison]) -> set[Set]:
-    return set({one.key[:3]: one.key for one in sorted(told)}.values())
+def _largest(compared: list[Comparison]) -> set[Set]:
+    return set({one.key[:3]: one.key for one in sorted(compared)}.values())
 
 
-def _tally(told: list[Comparison]) -> tuple[int, int, int, int]:
-    places = [one.place for one in told]
-    return len(told), len(told) - places.count(BEHIND), places.count(NEAR), places.count(BEHIND)
+def _tally(compared: list[Comparison]) -> tuple[int, int, int, int]:
+    places = [one.place for one in compared]
+    return len(compared), len(compared) - places.count(BEHIND), places.count(NEAR), places.count(BEHIND)
 
 
 HEAD = ("", "data set", "operation", "measure", "face", "Diwan", "best peer", "peer ÷ Diwan")
 
 
 def standing_part(figures: Figures, workload: str) -> list[str]:
-    """The rows where a server is ahead of Diwan or close behind; those of the smaller sizes are folded."""
-    told = comparisons(figures, workload)
-    if not told:
+    """The rows in which a server is ahead of Diwan or close behind. Rows of smaller sizes are folded."""
+    compared = comparisons(figures, workload)
+    if not compared:
         return []
-    largest = _largest(told)
-    large, small = ([one for one in told if (one.key in largest) == wanted] for wanted in (True, False))
+    largest = _largest(compared)
+    large, small = ([one for one in compared if (one.key in largest) == wanted] for wanted in (True, False))
     total, leads, close, _ = _tally(large)
-    said = f"Of {total} comparisons with the servers of this run Diwan leads {leads}, {close} of them by less than a fifth."
+    said = f"Diwan leads in {leads} of {total} comparisons with the servers of this run, in {close} of them by less than a fifth."
     total, leads, close, _ = _tally(small)
-    less = f"Smaller sizes: of {total} comparisons Diwan leads {leads}, {close} of them by less than a fifth"
+    less = f"Smaller sizes: Diwan leads in {leads} of {total} comparisons, in {close} of them by less than a fifth"
     return ["### Where Diwan does not lead", "", said, "", *_rows(large), *folded(less, _rows(small))]
 
 
-def _rows(told: list[Comparison]) -> list[str]:
-    # A stable order: those behind first, each kind as the data sets and operations stand.
-    rows = [one.row() for place in (BEHIND, NEAR) for one in told if one.place == place]
+def _rows(compared: list[Comparison]) -> list[str]:
+    # Rows in which Diwan is behind come first; within a place the order of data sets and operations stays.
+    rows = [one.row() for place in (BEHIND, NEAR) for one in compared if one.place == place]
     return table(HEAD, rows)
 
 
 def summary_part(figures: Figures) -> list[str]:
-    """How often Diwan leads, experiment by experiment, at the largest size of each data set."""
+    """How often Diwan leads in each experiment, at the largest size of each data set."""
     rows = []
     for workload in figures.workloads():
-        told = comparisons(figures, workload)
-        largest = _largest(told)
-        large = [one for one in told if one.key in largest]
+        compared = comparisons(figures, workload)
+        largest = _largest(compared)
+        large = [one for one in compared if one.key in largest]
         if large:
             behind = [one for one in large if one.place == BEHIND and one.quotient is not None]
             worst = min(behind, key=lambda one: one.quotient, default=None)
@@ -130,6 +130,6 @@ def summary_part(figures: Figures) -> list[str]:
             rows.append((workload, *map(str, _tally(large)), farthest))
     if not rows:
         return []
-    told = "Comparisons with the best server of the run at the largest size of each data set; each experiment lists them."
+    note = "Comparisons with the best server of the run at the largest size of each data set. The sections of the experiments list them."
     head = ("experiment", "comparisons", "Diwan leads", "by less than a fifth", "is behind", "farthest behind (peer ÷ Diwan)")
-    return ["## Where Diwan stands", "", told, "", *table(head, rows)]
+    return ["## Where Diwan stands", "", note, "", *table(head, rows)]

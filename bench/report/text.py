@@ -1,4 +1,4 @@
-"""How numbers and tables are written in Markdown."""
+"""Formats numbers and tables as Markdown."""
 
 from collections.abc import Iterable
 
@@ -6,7 +6,7 @@ NONE = "–"
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
-    """A table's lines and the empty one after it; nothing of no rows."""
+    """The lines of a table and an empty line; nothing if there are no rows."""
     head, rows = list(head), list(rows)
     if not rows:
         return []
@@ -16,12 +16,12 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
 
 
 def folded(summary: str, lines: list[str]) -> list[str]:
-    """Lines that a reader unfolds; nothing of none."""
+    """Lines in a foldable block; nothing if there are none."""
     return [f"<details><summary>{summary}</summary>", "", *lines, "</details>", ""] if lines else []
 
 
 def number(value: float | None) -> str:
-    """Three digits that count."""
+    """A number with about three significant digits."""
     if value is None:
         return NONE
     digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2 if abs(value) >= 0.1 or value == 0 else 4
@@ -29,7 +29,7 @@ def number(value: float | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """A time in the unit that suits it."""
+    """A duration in a suitable unit."""
     if seconds is None:
         return NONE
     for unit, factor in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):

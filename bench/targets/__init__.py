@@ -1,4 +1,4 @@
-"""The systems that can be measured, by name. A new system is a module beside this file and a row here."""
+"""The registry of systems. A new system is a module beside this file and a row here."""
 
 from bench.targets.base import Client, NotGiven, Target
 from bench.targets.berkeley import BerkeleyDB

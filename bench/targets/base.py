@@ -1,9 +1,9 @@
 """The interface between workloads and systems.
 
-A `Target` is one system's life: start, tell about itself, be replicated, be killed, stop. A `Client` is one connection to it and does
-the operations. `Target.connector` returns a picklable function that makes a client, so that client processes can be started with it.
+A `Target` manages the lifecycle of one system: start, describe, replicate, kill, stop. A `Client` is one connection and runs
+the operations. `Target.connector` returns a picklable function that makes a client, so that client processes can use it.
 
-What a system does not offer raises `Unsupported` with the reason; the report shows that, it is not a failure.
+An operation that the system does not support raises `Unsupported` with the reason. The report shows it; it is not a failure.
 """
 
 from abc import ABC, abstractmethod
@@ -17,30 +17,30 @@ SYNCED = "synced"
 
 
 class NotGiven(Exception):
-    """The system was not made available to this run: no address, no program."""
+    """The system is not available to this run: there is no address or no program."""
 
 
 class Unsupported(Exception):
-    """The system, or this bench's way to reach it, does not offer the operation."""
+    """The system, or the bench's client for it, does not support the operation."""
 
 
 class Client(ABC):
-    """One connection. Tables are named by the workload; each operation is one round trip unless said otherwise."""
+    """One connection. Workloads name the tables. Each operation is one round trip unless its description says otherwise."""
 
-    # The language that `native` takes here; none where there is only the operations below.
+    # The query language of `native`; None if the client has only the operations below.
     dialect: str | None = None
 
     @abstractmethod
     def create(self, table: Table) -> None:
-        """Makes an empty table, after dropping an older one of that name."""
+        """Creates an empty table, and drops an existing one of that name."""
 
     @abstractmethod
     def drop(self, table: Table) -> None:
-        """Drops the table, and the database that was made for it alone."""
+        """Drops the table, and a database that was created only for it."""
 
     @abstractmethod
     def create_index(self, table: Table, *fields: str) -> None:
-        """Makes an index on the fields in this order, and returns when it is complete."""
+        """Creates an index on the fields in this order, and returns when it is complete."""
 
     @abstractmethod
     def insert_one(self, table: Table, row: Row) -> None:
@@ -52,43 +52,43 @@ class Client(ABC):
 
     @abstractmethod
     def update_field(self, table: Table, key: Key, field: str, value: object) -> None:
-        """Sets one field of the document of an id; in two round trips where the system has no update in place."""
+        """Sets one field of the document with an id. It takes two round trips if the system has no update in place."""
 
     @abstractmethod
     def delete_one(self, table: Table, key: Key) -> None:
-        """Deletes the document of an id; in two round trips where the system wants to be told its revision."""
+        """Deletes the document with an id. It takes two round trips if the system requires the revision."""
 
     @abstractmethod
     def delete_many(self, table: Table, query: Query) -> int:
-        """Deletes all documents that match, and returns how many; in as few round trips as the system offers."""
+        """Deletes all matching documents in as few round trips as possible, and returns their number."""
 
     @abstractmethod
     def find_by_id(self, table: Table, key: Key) -> dict | None:
-        """The document of an id, without the id."""
+        """The document with an id, without the id."""
 
     @abstractmethod
     def count(self, table: Table, query: Query) -> int:
-        """How many documents match; the server counts."""
+        """The number of matching documents, counted by the server."""
 
     @abstractmethod
     def find(self, table: Table, query: Query) -> Iterable[object]:
-        """The matching documents, each decoded as it is reached, with the query's fields, order and limit."""
+        """The matching documents with the query's fields, order and limit. Each is decoded when the iteration reaches it."""
 
     @abstractmethod
     def read_range(self, table: Table, start: Key, limit: int) -> int:
-        """Reads `limit` documents in the order of their ids from an id on, decodes them and returns how many there were."""
+        """Reads and decodes up to `limit` documents in id order, starting at an id, and returns their number."""
 
     @abstractmethod
     def maintain(self, table: Table) -> str:
-        """Runs what the system offers to bring storage to rest; returns what was done."""
+        """Runs the system's storage maintenance, and returns a description of it."""
 
     @abstractmethod
     def table_bytes(self, table: Table) -> int | None:
-        """What the system itself says the table and its indexes take; none if it cannot tell."""
+        """The size of the table and its indexes as the system reports it; None if it does not."""
 
     def native(self, table: Table, statements: dict[str, object]) -> list:
-        """The rows that the statement of this client's dialect returns, decoded; a workload writes one for each dialect."""
-        raise Unsupported("has no queries of its own here")
+        """The decoded rows of the statement for this client's dialect; a workload has one statement for each dialect."""
+        raise Unsupported("has no query language in this bench")
 
     @abstractmethod
     def close(self) -> None:
@@ -96,33 +96,33 @@ class Client(ABC):
 
 
 class Target(ABC):
-    """One system. A subclass states its name, its kind, and what each durability mode means there."""
+    """One system. A subclass defines its name, its kind, and the meaning of each durability mode."""
 
     name: str
-    kind: str = "server"  # or "in-process" (a library: the floor, a class of its own) or "null" (the client's own cost)
-    baseline: str | None = None  # the null target that costs the same client
-    durability: dict[str, str] = {}  # without a mode: data sets of that durability say so
-    # Options of the command line that only this system has (a text, or none), and what each is for: `some_uri` becomes --some-uri.
+    kind: str = "server"  # or "in-process" (a library, shown as a lower bound) or "null" (measures the client's own cost)
+    baseline: str | None = None  # the null target for the same client
+    durability: dict[str, str] = {}  # a missing mode is unsupported
+    # Command-line options of this system (strings, or None) and their descriptions; `some_uri` becomes --some-uri.
     options: dict[str, str] = {}
 
     pid: int | None = None
     data: Path | None = None
     ready_seconds: float | None = None
-    # Set before `start` where a replica will follow: some systems must log for it from the beginning, and should not otherwise.
+    # Set before `start` if a replica will follow: some systems must then write a log from the start, and should not do so otherwise.
     replicated: bool = False
 
     @classmethod
     @abstractmethod
     def configured(cls, options) -> "Target":
-        """The target as the command line's options want it."""
+        """A target configured by the command-line options."""
 
     @abstractmethod
     def start(self, directory: Path) -> None:
-        """Starts or connects; files go below the empty directory. Raises NotGiven when the system is not there."""
+        """Starts the system or connects to it. Its files are below the empty directory. Raises NotGiven if the system is not available."""
 
     @abstractmethod
     def stop(self) -> None:
-        """Ends what `start` and `start_replica` began; may be called twice, and after a failed start."""
+        """Stops the processes of `start` and `start_replica`. It may be called twice, and after a failed start."""
 
     @abstractmethod
     def connector(self, durability: str) -> Callable[[], Client]:
@@ -133,24 +133,24 @@ class Target(ABC):
         """Version and settings of the running system."""
 
     def kill(self) -> None:
-        """Ends the server as `kill -9` does; it can be started again with `restart`."""
+        """Kills the server like `kill -9`. `restart` can start it again."""
         raise Unsupported("is not a server that the bench started")
 
     def restart(self) -> None:
-        """Starts a server again on the data that it had, and returns when it serves; sets `pid` and `ready_seconds`."""
+        """Starts a killed server on its data, and returns when it accepts requests. Sets `pid` and `ready_seconds`."""
         raise Unsupported("is not a server that the bench started")
 
     def start_replica(self, directory: Path, tables: list[Table]) -> None:
-        """Starts a second instance below the empty directory that follows this one asynchronously.
+        """Starts a second instance, with files below the empty directory, as an asynchronous replica of this one.
 
-        `tables` exist already, and do on the replica when this returns; it may still be catching up on what is in them.
+        `tables` already exist, and exist on the replica when this returns. Their contents may still be missing there.
         """
         raise Unsupported("the bench starts no replica of it")
 
     def replica_connector(self) -> Callable[[], Client]:
-        """Like `connector`, to the replica, for reading."""
+        """Like `connector`, but for reads from the replica."""
         raise Unsupported("the bench starts no replica of it")
 
     def await_replica(self, limit: float = 600.0) -> None:
-        """Returns when the replica holds every write that this instance has acknowledged; an error after `limit` seconds."""
+        """Returns when the replica has every write that this instance has acknowledged. Raises an error after `limit` seconds."""
         raise Unsupported("the bench starts no replica of it")

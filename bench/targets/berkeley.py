@@ -1,7 +1,7 @@
-"""Berkeley DB inside the client: a B-tree a table, documents as JSON text, in one transactional environment that processes share.
+"""Berkeley DB inside the client: one B-tree per table, documents as JSON text, in one transactional environment that processes share.
 
-Its package for Python is built against Debian's library where it is first needed, and is therefore not among the bench's requirements:
-where it cannot be built, everything else can still be measured.
+Its Python package is built against Debian's library when it is first needed. It is not among the bench's requirements, so that
+other systems can be measured if the build fails.
 """
 
 import importlib
@@ -19,12 +19,12 @@ from bench.targets.base import RELAXED, SYNCED, Client, NotGiven, Target, Unsupp
 from bench.targets.texts import ONLY_KEYS, found, from_key, to_json, to_key
 
 PACKAGE = "berkeleydb==18.1.17"
-CACHE = 64 << 20  # the default is 256 KB, which no application keeps
+CACHE = 64 << 20  # the default of 256 KB is too small for any real application
 LOCKS = 100_000  # pages that one command may touch; the default is 1,000
 
 
 def binding():
-    """The binding's module, imported only here: it may not be there."""
+    """The module of the binding, which may be missing and is therefore imported only here."""
     return importlib.import_module("berkeleydb.db")
 
 
@@ -39,7 +39,7 @@ def install() -> None:
 
 
 class BerkeleyAdapter(Client):
-    """One handle of the environment, and one a table. Each write is a transaction of its own."""
+    """One handle of the environment, and one for each table. Each write is a transaction."""
 
     def __init__(self, home: Path, data: Path, durability: str) -> None:
         self._db = binding()
@@ -67,7 +67,7 @@ class BerkeleyAdapter(Client):
         return self._open[table]
 
     def _write(self, work: Callable[[object], None]) -> None:
-        """Does `work(transaction)`, again where it was the one that a deadlock was broken at."""
+        """Runs `work(transaction)`, and runs it again if its transaction was aborted to resolve a deadlock."""
         while True:
             transaction = self._environment.txn_begin()
             try:
@@ -92,7 +92,7 @@ class BerkeleyAdapter(Client):
             self._environment.dbremove(self._file(table), flags=self._db.DB_AUTO_COMMIT)
 
     def create_index(self, table: Table, *fields: str) -> None:
-        raise Unsupported("its secondary databases take their keys from a function of the application's")
+        raise Unsupported("its secondary databases require a key function of the application")
 
     def insert_one(self, table: Table, row: Row) -> None:
         self.insert_many(table, [row])
@@ -186,8 +186,8 @@ class BerkeleyDB(Target):
     name = "berkeleydb"
     kind = "in-process"
     durability = {
-        RELAXED: "DB_TXN_WRITE_NOSYNC: each command's log handed to the kernel, not synced",
-        SYNCED: "each command a transaction, acknowledged after its log's fsync",
+        RELAXED: "DB_TXN_WRITE_NOSYNC: the log of each command is given to the kernel, not synced",
+        SYNCED: "each command is a transaction, acknowledged after the fsync of its log",
     }
 
     def __init__(self) -> None:
@@ -203,7 +203,7 @@ class BerkeleyDB(Target):
         except ImportError:
             install()
             binding()
-        # The home has the memory that processes share, as files; it is no data, and does not count as such.
+        # The home directory contains the memory that processes share, as files. It does not count as data.
         self._home, self.data = directory / "home", directory / "data"
         self._home.mkdir()
         self.data.mkdir()
@@ -217,4 +217,4 @@ class BerkeleyDB(Target):
 
     def describe(self) -> dict:
         version = ".".join(str(number) for number in binding().version())
-        return {"version": version, "settings": f"B-tree, JSON text, cache of {CACHE >> 20} MB, {LOCKS:,} locks, else defaults"}
+        return {"version": version, "settings": f"B-tree, JSON text, cache of {CACHE >> 20} MB, {LOCKS:,} locks, otherwise defaults"}

@@ -1,8 +1,8 @@
-"""A client for every system that speaks CouchDB's protocol, by couchdb-python, which the thesis used.
+"""A client for every system with CouchDB's protocol. It uses couchdb-python, like the thesis.
 
-Searching has two ways, of which the table decides. One without indexes is searched by temporary views, as the seeds did; CouchDB
-dropped those in 2.0, so a server that refuses them is asked by `_find`, as its documentation says today. A table with an index, and
-a query that wants fields, an order or a limit, always goes to `_find`.
+The table decides how a search is sent. A table without indexes is searched with temporary views, as in the published experiments. CouchDB
+removed these in 2.0; for a server that refuses them the client uses `_find`, as CouchDB's documentation recommends. A table with an index, and
+a query with fields, an order or a limit, always uses `_find`.
 """
 
 import json
@@ -18,7 +18,7 @@ from bench.targets.base import RELAXED, Client, Unsupported
 
 PREFIX = "bench_"
 COMPACTION_SECONDS = 600
-# `_find` returns 25 documents unless told how many.
+# Without a limit `_find` returns 25 documents.
 EVERY = 1_000_000_000
 FIRST_NUMBER = 1_000_000_000
 REFUSALS_OF_VIEWS = (404, 405, 410, 501)
@@ -44,7 +44,7 @@ SELECTORS = {
 
 
 def to_map(query: Query, value: str = "doc") -> str:
-    """The query as the map function of a temporary view; `value` is what it emits beside the id."""
+    """The query as the map function of a temporary view, which emits the id and `value`."""
     parts = [
         CONDITIONS[operator].format(field=json.dumps(field), value=json.dumps(plain(operand)))
         for operator, field, operand in query.conditions
@@ -53,7 +53,7 @@ def to_map(query: Query, value: str = "doc") -> str:
 
 
 def to_mango(query: Query, fields: tuple[str, ...] = ()) -> dict:
-    """The query as `_find` takes it, with these fields instead of its own if any are given."""
+    """The query as a `_find` body; `fields`, if given, replace the fields of the query."""
     selector: dict = {}
     for operator, field, operand in query.conditions:
         selector.setdefault(field, {}).update(SELECTORS[operator](plain(operand)))
@@ -66,22 +66,22 @@ def to_mango(query: Query, fields: tuple[str, ...] = ()) -> dict:
 
 
 def to_id(key: Key) -> str:
-    """An id as it is stored: a text. Numbers get one width and no sign, so that they sort as numbers do."""
+    """An id as stored: a text. Numbers get a fixed width and no sign, so that they sort as numbers."""
     return key.hex() if isinstance(key, bytes) else f"{key + FIRST_NUMBER:010d}" if isinstance(key, int) else key
 
 
 def database_name(table: Table) -> str:
-    """What a table's database is called. A slash divides databases from their tables in servers that know both."""
+    """The database name of a table. A slash separates database and table for servers that have both."""
     return f"{PREFIX}{table.database}/{table.name}" if table.database else PREFIX + table.name
 
 
 def to_document(row: Row) -> dict:
-    """A row as it is sent."""
+    """A row as a CouchDB document."""
     return {"_id": to_id(row[0]), **plain(row[1])}
 
 
 class CouchAdapter(Client):
-    """One connection that is kept alive. Tables are databases; dates are texts, for JSON has none."""
+    """One persistent connection. Tables are databases. Dates are texts, because JSON has no dates."""
 
     dialect = "couchdb"
 
@@ -91,7 +91,7 @@ class CouchAdapter(Client):
         self._databases: dict[Table, couchdb.Database] = {}
         self._indexed: dict[Table, bool] = {}
         self._views_refused = False
-        # Only single new documents can be acknowledged before they are on disk: an update's acknowledgement must tell of conflicts.
+        # Only single new documents can be acknowledged before they are on disk: the acknowledgement of an update must report conflicts.
         self._options = {"batch": "ok"} if durability == RELAXED else {}
 
     def _table(self, table: Table) -> couchdb.Database:
@@ -120,7 +120,7 @@ class CouchAdapter(Client):
         resource = self._table(table).resource
         _, _, made = resource.post_json("_index", body={"index": {"fields": list(fields)}, "type": "json"})
         self._indexed[table] = True
-        # An index is complete after the first question that uses it.
+        # An index is complete after the first query that uses it.
         first = {"selector": {field: {"$gt": None} for field in fields}, "use_index": [made["id"], made["name"]], "limit": 1}
         resource.post_json("_find", body=first)
 
@@ -144,7 +144,7 @@ class CouchAdapter(Client):
                 database.save(document)
                 return
             except ResourceConflict:
-                continue  # another client was quicker; one of those that meet always gets through
+                continue  # another client was faster; one of the concurrent clients always succeeds
 
     def delete_one(self, table: Table, key: Key) -> None:
         del self._table(table)[to_id(key)]  # HEAD for the revision, then DELETE
@@ -166,7 +166,7 @@ class CouchAdapter(Client):
         return document
 
     def _documents(self, table: Table, options: dict) -> list[dict]:
-        """The rows of `_all_docs` but for design documents, such as those that indexes are kept in."""
+        """The rows of `_all_docs` without design documents, which contain the indexes."""
         _, _, found = self._table(table).resource.get_json("_all_docs", **options)
         return [row for row in found["rows"] if not row["id"].startswith("_design/")]
 
@@ -180,12 +180,12 @@ class CouchAdapter(Client):
 
     def _has_index(self, table: Table) -> bool:
         if table not in self._indexed:
-            _, _, told = self._table(table).resource.get_json("_index")
-            self._indexed[table] = any(index["type"] == "json" for index in told["indexes"])
+            _, _, listed = self._table(table).resource.get_json("_index")
+            self._indexed[table] = any(index["type"] == "json" for index in listed["indexes"])
         return self._indexed[table]
 
     def _view(self, table: Table, query: Query, value: str, reduction: str | None = None) -> list | None:
-        """The rows of a temporary view; none where the query or the server wants another way."""
+        """The rows of a temporary view; None if the query or the server requires `_find`."""
         plainly = query.conditions and not (query.fields or query.order or query.limit)
         if not plainly or self._views_refused or self._has_index(table):
             return None
@@ -200,9 +200,9 @@ class CouchAdapter(Client):
         return None
 
     def count(self, table: Table, query: Query) -> int:
-        """By a view's reduction, by the table's own count, or else by the ids that `_find` returns, which cannot count."""
+        """Counts with a view's reduction, with the database's own count, or by the ids that `_find` returns, because `_find` cannot count."""
         if query == ALL:
-            # CouchDB counts design documents among the others.
+            # CouchDB's count includes design documents.
             bounds = {"startkey": '"_design/"', "endkey": '"_design0"'}
             _, _, own = self._table(table).resource.get_json("_all_docs", **bounds)
             return self._table(table).info()["doc_count"] - len(own["rows"])
@@ -222,7 +222,7 @@ class CouchAdapter(Client):
         return len(self._documents(table, options))
 
     def native(self, table: Table, statements: dict[str, object]) -> list:
-        """The statement has `map`, perhaps `reduce`, and `options` of the view's address; it is kept as a design document."""
+        """Queries a view. The statement contains `map`, optionally `reduce`, and `options` for the view's URL. It is stored as a design document."""
         if self.dialect not in statements:
             raise Unsupported("the workload has no view")
         view = dict(statements[self.dialect])
@@ -248,12 +248,12 @@ class CouchAdapter(Client):
         return self._table(table).info().get("sizes", {}).get("file")
 
     def version(self) -> str:
-        """What the server calls itself."""
-        told = self._server.resource.get_json()[2]
-        return f"{told.get('vendor', {}).get('name', 'CouchDB')}, interface {told['version']}"
+        """The server's name and version."""
+        greeting = self._server.resource.get_json()[2]
+        return f"{greeting.get('vendor', {}).get('name', 'CouchDB')}, interface {greeting['version']}"
 
     def reset(self) -> None:
-        """Deletes the bench's databases, for a server that outlives the run."""
+        """Deletes the bench's databases on a server that continues after the run."""
         for name in list(self._server):
             if name.startswith(PREFIX):
                 self._server.delete(name)

@@ -1,4 +1,4 @@
-"""Continuous replication by CouchDB's protocol: a follower that pulls databases from a source, and when it has all of them."""
+"""Continuous replication with CouchDB's protocol: starts pulls in a follower and waits until it has caught up."""
 
 import time
 
@@ -9,12 +9,12 @@ POLL_SECONDS = 0.002
 
 
 def number_of(sequence: object) -> int:
-    """The count that a sequence begins with."""
+    """The number at the start of a sequence."""
     return int(str(sequence or 0).partition("-")[0])
 
 
 class Following:
-    """The replications of one follower. They run in the follower, as replicas of other systems pull, too."""
+    """The replications of one follower. They run in the follower; replicas of other systems also pull."""
 
     def __init__(self, source: str, follower: str) -> None:
         self._source = couchdb.Server(source)
@@ -22,13 +22,13 @@ class Following:
         self._databases: dict[str, str] = {}  # by the replication's id
 
     def follow(self, database: str, target: str | None = None) -> None:
-        """Begins to pull a database; `target` is what the follower is told to write to, by default the database's address."""
+        """Starts to pull a database. `target` is where the follower writes; the default is the database's address."""
         written = target or self._follower.resource(database).url
         started = self._follower.replicate(self._source.resource(database).url, written, create_target=True, continuous=True)
         self._databases[started["_local_id"]] = database
 
     def wait(self, limit: float) -> None:
-        """Returns when everything that the source holds now has arrived: the follower tells up to where it has written."""
+        """Returns when the follower has everything that the source contains now, according to the sequences that the follower reports."""
         behind = {
             job: number_of(self._source.resource(database).get_json()[2]["update_seq"]) for job, database in self._databases.items()
         }
@@ -46,10 +46,10 @@ class Following:
             time.sleep(POLL_SECONDS)
 
     def end(self) -> None:
-        """Ends the replications, in a follower that goes on."""
+        """Stops the replications; the follower continues to run."""
         for job in self._databases:
             try:
                 self._follower.resource.post_json("_replicate", body={"cancel": True, "replication_id": job})
             except HTTPError:
-                continue  # it has ended by itself
+                continue  # the replication has already ended
         self._databases.clear()

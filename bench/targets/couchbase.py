@@ -1,4 +1,4 @@
-"""Couchbase, by connection string: `couchbase://user:password@host/bucket`, the bucket made by whoever runs it."""
+"""Couchbase, by connection string: `couchbase://user:password@host/bucket`, which must have the bucket."""
 
 from urllib.parse import urlsplit
 
@@ -7,14 +7,14 @@ from bench.targets.given import Given
 
 
 def connect(address: str, durability: str) -> Client:
-    """A client; its library is loaded only where there is a Couchbase to talk to."""
+    """A client. Its library is loaded only if a Couchbase is given."""
     from bench.targets.couchbase_client import CouchbaseAdapter
 
     return CouchbaseAdapter(address, durability)
 
 
 class Couchbase(Given):
-    """A Couchbase that somebody else runs."""
+    """A given Couchbase."""
 
     name = "couchbase"
     durability = {
@@ -22,7 +22,7 @@ class Couchbase(Given):
         SYNCED: "persist to majority: acknowledged after it is on disk",
     }
     option = "couchbase_url"
-    purpose = "a running one, as couchbase://user:password@host/bucket"
+    purpose = "a running Couchbase: couchbase://user:password@host/bucket"
     adapter = staticmethod(connect)
 
     @staticmethod

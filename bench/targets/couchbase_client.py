@@ -1,6 +1,6 @@
 """A client of Couchbase by its Python SDK: single documents by the key-value service, searches by SQL++.
 
-A table is a collection of one scope of the bench's own, so that all of them are found again; a table's own database is another scope.
+A table is a collection in the bench's scope, so that all of them can be found again. A table with its own database uses another scope.
 """
 
 import time
@@ -40,7 +40,7 @@ TRANSLATION = {
 
 
 def quoted(name: str) -> str:
-    """A name as SQL++ takes it."""
+    """A name quoted for SQL++."""
     return f"`{name}`"
 
 
@@ -64,12 +64,12 @@ def to_select(table: Table, query: Query) -> tuple[str, dict]:
 
 
 def scope_name(table: Table) -> str:
-    """The scope that a table lies in."""
+    """The scope of a table."""
     return f"{SCOPE}_{table.database}" if table.database else SCOPE
 
 
 class CouchbaseAdapter(Client):
-    """One cluster connection. Dates are texts, for JSON has none."""
+    """One cluster connection. Dates are texts, because JSON has no dates."""
 
     dialect = "sql++"
 
@@ -104,7 +104,7 @@ class CouchbaseAdapter(Client):
             pass
         self._searchable.discard(table)
         manager.create_collection(scope_name(table), table.name)
-        # It becomes known to all services a moment later.
+        # The collection becomes visible to all services after a short time.
         self._until_known(lambda: self.find_by_id(table, "absent"))
 
     @staticmethod
@@ -133,7 +133,7 @@ class CouchbaseAdapter(Client):
         return self._scope(table).query(statement, asked)
 
     def _search(self, table: Table, statement: str, values: dict, **options) -> QueryResult:
-        """A statement on a table that SQL++ can walk through, for which it wants an index of the ids."""
+        """Runs a statement on a table. SQL++ requires a primary index to scan it."""
         if table not in self._searchable:
             self._index(table, f"create primary index if not exists on {quoted(table.name)}")
             self._searchable.add(table)
@@ -150,7 +150,7 @@ class CouchbaseAdapter(Client):
         self._collection(table).insert(to_id(row[0]), plain(row[1]), InsertOptions(**self._durability))
 
     def insert_many(self, table: Table, rows: list[Row]) -> None:
-        """One call, which sends a request a document without waiting for the one before."""
+        """Inserts with one call, which sends one request per document without waiting for the previous one."""
         documents = {to_id(key): plain(document) for key, document in rows}
         self._collection(table).insert_multi(documents, InsertMultiOptions(return_exceptions=False, **self._durability))
 
@@ -190,21 +190,21 @@ class CouchbaseAdapter(Client):
 
     def native(self, table: Table, statements: dict[str, object]) -> list:
         if self.dialect not in statements:
-            raise Unsupported("the workload has no statement in SQL++")
+            raise Unsupported("the workload has no SQL++ statement")
         return self._search(table, statements[self.dialect], {}).execute()
 
     def maintain(self, table: Table) -> str:
-        return "nothing: it compacts by itself"
+        return "none: it compacts automatically"
 
     def table_bytes(self, table: Table) -> int | None:
         return None
 
     def version(self) -> str:
-        """What the servers call themselves."""
+        """The name and version of the servers."""
         return self._cluster.cluster_info().server_version
 
     def reset(self) -> None:
-        """Drops the bench's scopes, for a server that outlives the run."""
+        """Drops the bench's scopes on a server that continues after the run."""
         manager = self._bucket.collections()
         for scope in manager.get_all_scopes():
             if scope.name == SCOPE or scope.name.startswith(SCOPE + "_"):

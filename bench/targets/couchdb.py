@@ -1,4 +1,4 @@
-"""Any server that speaks CouchDB's protocol, by URL, and a second one to follow it."""
+"""A given server with CouchDB's protocol, by URL, and optionally a second one as its replica."""
 
 from collections.abc import Callable
 from functools import partial
@@ -13,17 +13,17 @@ from bench.targets.given import Given
 
 
 class CouchDB(Given):
-    """A CouchDB that somebody else runs."""
+    """A given CouchDB."""
 
     name = "couchdb"
     baseline = "null-http"
-    # What couchdb-python can ask of any such server.
+    # The durability that couchdb-python can request from any such server.
     durability = {
         RELAXED: "batch=ok for single new documents: acknowledged before fsync; updates, deletes and _bulk_docs always synced",
         SYNCED: "acknowledged after an fsync",
     }
     option = "couchdb_url"
-    further = {"couchdb_replica_url": "a second running one, made to follow the first, which it reaches by that URL"}
+    further = {"couchdb_replica_url": "a second running CouchDB, which will replicate from the first and must reach it by its URL"}
     adapter = CouchAdapter
 
     def __init__(self, address: str | None, replica: str | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Installs Debian's packages where a system is missing, without the services that they would start."""
+"""Installs the Debian packages of missing systems, without starting their services."""
 
 import os
 import shutil
@@ -14,14 +14,14 @@ TIMEOUT = 900
 
 
 def install(*packages: str) -> None:
-    """Installs packages; where that cannot be, NotGiven says why."""
+    """Installs packages, or raises NotGiven with the reason."""
     named = " ".join(packages)
     if os.geteuid() != 0 or not shutil.which("apt-get"):
-        raise NotGiven(f"not installed, and only root can do so here: {named}")
+        raise NotGiven(f"not installed, and only root can install it: {named}")
     with _no_services():
         refusal = _apt("install", "-y", "--no-install-recommends", *packages)
         if refusal:
-            # The lists of packages may be missing or old.
+            # The package lists may be missing or old.
             _apt("update")
             refusal = _apt("install", "-y", "--no-install-recommends", *packages)
     if refusal:
@@ -29,20 +29,20 @@ def install(*packages: str) -> None:
 
 
 def _apt(*arguments: str) -> str | None:
-    """Why apt refused, if it did."""
-    # The lock's timeout: two runs may find the same package missing.
+    """Runs apt; returns the reason of a failure, or None."""
+    # The timeout is for apt's lock: two runs may install the same package.
     command = ["apt-get", "-q", "-o", f"DPkg::Lock::Timeout={TIMEOUT}", *arguments]
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
     try:
         done = subprocess.run(command, capture_output=True, text=True, env=environment, stdin=subprocess.DEVNULL, timeout=TIMEOUT)
     except subprocess.TimeoutExpired:
-        return f"not done within {TIMEOUT} s"
+        return f"not finished within {TIMEOUT} s"
     return (done.stderr.strip()[-200:] or f"exit code {done.returncode}") if done.returncode else None
 
 
 @contextmanager
 def _no_services() -> Iterator[None]:
-    """Packages of servers start them when installed, unless this program forbids it; one that is there already stays."""
+    """Installs a policy program that keeps packages from starting their servers. An existing program is not changed."""
     if POLICY.exists():
         yield
         return

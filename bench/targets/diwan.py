@@ -1,7 +1,6 @@
-"""Diwan by either face: the built program on free ports and an empty directory, or a running server by URI.
+"""Diwan through either face: the built program on free ports and an empty directory, or a running server by URI.
 
-Its replica is a second instance that pulls every table from the first by continuous replication, whichever face the first is
-measured by.
+Its replica is a second instance that pulls every table from the first by continuous replication, for both faces.
 """
 
 import subprocess
@@ -27,7 +26,7 @@ READY_SECONDS = 120.0
 
 
 class Instance:
-    """One server process, its directory and its ports, which stay the same over a restart."""
+    """One server process, its directory and its ports. A restart uses the same ports."""
 
     def __init__(self, program: Path, directory: Path) -> None:
         self.data = directory / "data"
@@ -40,7 +39,7 @@ class Instance:
         self._server: ServerProcess | None = None
 
     def start(self) -> tuple[int, float]:
-        """Starts it, and returns its pid and the seconds until it served."""
+        """Starts the server; returns its pid and the seconds until it was ready."""
         began = time.perf_counter()
         self._server = ServerProcess(self._command, self._log)
         for port in self._ports:
@@ -61,20 +60,20 @@ class Instance:
             time.sleep(0.001)
 
     def kill(self) -> None:
-        """Ends it as a power cut would."""
+        """Kills the server without any shutdown."""
         if self._server:
             self._server.kill()
         self._server = None
 
     def stop(self) -> None:
-        """Ends it; may be called twice."""
+        """Stops the server; may be called twice."""
         if self._server:
             self._server.stop()
         self._server = None
 
 
 class Diwan(Target):
-    """The system under test, by its MongoDB face."""
+    """Diwan through its MongoDB face."""
 
     name = "diwan"
     baseline = "null-mongo"
@@ -137,7 +136,7 @@ class Diwan(Target):
 
     @staticmethod
     def _database(table: Table) -> str:
-        """What a table is called by HTTP."""
+        """The HTTP name of a table."""
         return f"{mongo_client.database_name(table)}/{table.name}"
 
     def start_replica(self, directory: Path, tables: list[Table]) -> None:
@@ -165,12 +164,12 @@ class Diwan(Target):
                 return {"version": f"speaks as MongoDB {client.version()}", "settings": "as given by URI"}
             finally:
                 client.close()
-        told = subprocess.run([self._program, "--version"], capture_output=True, text=True, timeout=10)
-        return {"version": told.stdout.strip() or "unknown", "settings": "defaults"}
+        shown = subprocess.run([self._program, "--version"], capture_output=True, text=True, timeout=10)
+        return {"version": shown.stdout.strip() or "unknown", "settings": "defaults"}
 
 
 class DiwanHttp(Diwan):
-    """The same by its CouchDB face. A server that runs already is measured as `couchdb`, by its URL."""
+    """Diwan through its CouchDB face. A running server is measured as `couchdb`, by its URL."""
 
     name = "diwan-http"
     baseline = CouchDB.baseline

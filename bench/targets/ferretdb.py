@@ -1,6 +1,6 @@
-"""FerretDB, MongoDB's protocol over SQL: built from the Go module proxy if it is not installed, with its SQLite backend, or by URI.
+"""FerretDB, MongoDB's protocol over SQL: installed, built from the Go module proxy with its SQLite backend, or given by URI.
 
-Version 1 is the last that needs nothing beside itself: since version 2 it wants an extension of PostgreSQL that Debian does not have.
+Version 1 is the last without other requirements. Version 2 requires a PostgreSQL extension that Debian does not package.
 """
 
 import os
@@ -23,14 +23,14 @@ BUILD_SECONDS = 1800
 
 @cache
 def find_program() -> Path | str:
-    """The program, installed or built; or why there is none. Asked once a run, for a refusal does not change."""
+    """The program, installed or built, or the reason why there is none. Called once per run, because a failure does not change."""
     built = TOOLS / "ferretdb"
     if found := shutil.which("ferretdb"):
         return Path(found)
     if built.is_file():
         return built
     if not shutil.which("go"):
-        return "it is not installed, and neither is Go to build it with"
+        return "neither FerretDB nor Go, which could build it, is installed"
     environment = {**os.environ, "GOBIN": str(TOOLS), "CGO_ENABLED": "0"}
     try:
         done = subprocess.run(
@@ -39,19 +39,19 @@ def find_program() -> Path | str:
     except subprocess.TimeoutExpired:
         return f"{MODULE} could not be built within {BUILD_SECONDS} s"
     if done.returncode:
-        # The line before may name the machine's proxy of modules, which is no reader's business.
+        # Only the last line: an earlier one may contain the address of the machine's module proxy.
         return f"{MODULE} could not be built: {done.stderr.strip().rpartition(chr(10))[2].strip()[-200:]}"
     return built
 
 
 class FerretDB(MongoDB):
-    """A FerretDB of our own, or a running one."""
+    """A FerretDB started by the bench, or a running one."""
 
     name = "ferretdb"
-    # It takes write concerns and does not look at them.
+    # FerretDB accepts write concerns and ignores them.
     durability = dict.fromkeys((RELAXED, SYNCED), "SQLite's default, whatever the write concern: every commit fsyncs")
     option = "ferretdb_uri"
-    purpose = "a running one, instead of one built and started here"
+    purpose = "a running FerretDB, instead of one built and started by the bench"
 
     def __init__(self, address: str | None) -> None:
         super().__init__(address)
@@ -103,7 +103,7 @@ class FerretDB(MongoDB):
 
 
 def command(program: Path, data: Path, port: int, debug: int) -> list[str]:
-    """How it is started: nothing but the backend, places and ports is set, and that it reports to nobody."""
+    """The command line: backend, directories and ports, and no telemetry; everything else is the default."""
     return [
         *(str(program), "--handler=sqlite", f"--sqlite-url=file:{data}/", f"--state-dir={data}"),
         *(f"--listen-addr=127.0.0.1:{port}", f"--debug-addr=127.0.0.1:{debug}", "--telemetry=disable"),

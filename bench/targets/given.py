@@ -1,4 +1,4 @@
-"""A server that somebody else runs, by its address. It is neither started nor stopped here; only what the bench makes in it is touched."""
+"""A given server: the bench uses it by its address, neither starts nor stops it, and touches only the databases that it creates there."""
 
 from collections.abc import Callable
 from functools import partial
@@ -9,11 +9,11 @@ from bench.targets.base import RELAXED, Client, NotGiven, Target
 
 
 class Given(Target):
-    """A subclass states which option holds the address, who speaks to it, and where the address says it listens."""
+    """A subclass defines the option with the address, the client class, and how to get host and port from the address."""
 
     option: str
-    purpose = "a running one; without it its rows say so"
-    further: dict[str, str] = {}  # more options, with their purposes
+    purpose = "the address of a running server"
+    further: dict[str, str] = {}  # more options, with their descriptions
     adapter: type
 
     def __init_subclass__(cls) -> None:
@@ -22,7 +22,7 @@ class Given(Target):
 
     def __init__(self, address: str | None) -> None:
         self._given = address
-        self._address: str | None = None  # of the server that is used, once it is
+        self._address: str | None = None  # the server's address while it is in use
 
     @classmethod
     def configured(cls, options) -> "Given":

@@ -1,4 +1,4 @@
-"""MariaDB: Debian's package, its own data directory, Debian's default settings, by columns or by a JSON column."""
+"""MariaDB from Debian's package, with its own data directory and Debian's default settings, with columns or with a JSON column."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ from bench.targets.mysql_client import MySQLAdapter, MySQLJsonAdapter, database_
 from bench.targets.server import ServerProcess, fill
 
 SERVER = Path("/usr/sbin/mariadbd")
-# What Debian's configuration sets, without reading that of the machine at hand.
+# The settings of Debian's configuration; the machine's own configuration is not read.
 DEBIAN = ("--bind-address=127.0.0.1", "--character-set-server=utf8mb4", "--collation-server=utf8mb4_general_ci")
 USER = "bench"
 MAKE_USER = f"set sql_log_bin = 0; create user if not exists {USER}@'%'; grant all on *.* to {USER}@'%' with grant option;"
@@ -34,18 +34,18 @@ class Instance:
         self.server: ServerProcess | None = None
         self._directory = directory
         self._settings = settings
-        # MariaDB refuses to run as root; Debian's package brings a user for it.
+        # MariaDB refuses to run as root; Debian's package creates a user for it.
         self._user = "mysql" if os.geteuid() == 0 else None
         self.port = process.free_port()
         self.uri = f"mysql://{USER}@127.0.0.1:{self.port}/"
 
     def make(self) -> None:
-        """Fills the data directory."""
+        """Initializes the data directory."""
         fill(self.data, "mariadb", self._install)
         first = self._directory / "users.sql"
         first.write_text(MAKE_USER.replace("; ", ";\n") + "\n")
         first.chmod(0o644)
-        # From now on the files belong to the server alone, and so does what it listens on.
+        # From now on the files and the socket belong to the server's user.
         self._settings += (f"--init-file={first}",)
 
     def _install(self, data: Path) -> None:
@@ -59,7 +59,7 @@ class Instance:
             raise RuntimeError(f"mariadb-install-db: {(made.stdout + made.stderr).strip()[-400:]}")
 
     def launch(self) -> float:
-        """Starts the server and returns after how many seconds it served."""
+        """Starts the server; returns the seconds until it was ready."""
         began = time.perf_counter()
         self.server = ServerProcess(
             [
@@ -84,7 +84,7 @@ class Instance:
         return MySQLAdapter(self.uri, SYNCED)
 
     def set_durability(self, durability: str) -> None:
-        """The setting is the server's, not the connection's."""
+        """Sets the durability, which is a setting of the server and not of the connection."""
         client = self.client()
         client.ask(f"set global innodb_flush_log_at_trx_commit = {FLUSH[durability]}")
         client.close()
@@ -97,7 +97,7 @@ class Instance:
 
 
 class MariaDB(Target):
-    """A server of our own, never one that is there already; a column a field."""
+    """A server started by the bench, never an existing one; one column per field."""
 
     name = "mariadb"
     baseline = "null-mysql"
@@ -120,8 +120,8 @@ class MariaDB(Target):
         if not is_installed():
             debian.install("mariadb-server")
         if not is_installed():
-            raise NotGiven("the package mariadb-server brings no programs")
-        # By default there is no binary log, which only a replica needs, and needs from the beginning.
+            raise NotGiven("the package mariadb-server contains no programs")
+        # By default there is no binary log. A replica needs it from the start.
         self._primary = Instance(directory, *(["--log-bin=changes"] if self.replicated else []))
         self.data = self._primary.data
         self._primary.make()
@@ -148,7 +148,7 @@ class MariaDB(Target):
 
     def start_replica(self, directory: Path, tables: list[Table]) -> None:
         if not self.replicated:
-            raise RuntimeError("was started without the log that a replica follows")
+            raise RuntimeError("was started without the log that a replica needs")
         self._replica = Instance(directory, "--server-id=2", "--read-only")
         self._replica.make()
         self._replica.launch()
@@ -163,7 +163,7 @@ class MariaDB(Target):
 
     @staticmethod
     def _await_table(client: MySQLAdapter, table: Table) -> None:
-        """Returns when the replica has come as far as the table's creation, without which it could not be asked."""
+        """Returns when the replica has the table, which it needs to answer a query."""
         end = time.monotonic() + TABLE_SECONDS
         there = "select count(*) from information_schema.tables where table_schema = %s and table_name = %s"
         while client.ask(there, (database_name(table), table.name)) != [(1,)]:
@@ -179,8 +179,8 @@ class MariaDB(Target):
         try:
             reached = replica.ask("select master_gtid_wait(%s, %s)", (primary.variables("gtid_binlog_pos")["gtid_binlog_pos"], limit))
             if reached != [(0,)]:
-                told = replica.ask("show all slaves status")
-                raise TimeoutError(f"the replica is not where the primary was {limit:.0f} s ago: {told}"[:2000])
+                status = replica.ask("show all slaves status")
+                raise TimeoutError(f"after {limit:.0f} s the replica is still behind: {status}"[:2000])
         finally:
             primary.close()
             replica.close()
@@ -204,5 +204,5 @@ class MariaDBJson(MariaDB):
 
 
 def is_installed() -> bool:
-    """Whether all programs are there that `Instance` runs."""
+    """Whether all programs that `Instance` runs are installed."""
     return SERVER.exists() and all(map(shutil.which, ("mariadb-install-db", "my_print_defaults")))

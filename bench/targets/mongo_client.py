@@ -1,4 +1,4 @@
-"""A client for every system that speaks MongoDB's protocol, by pymongo."""
+"""A client for every system with MongoDB's protocol. It uses pymongo."""
 
 from bson import ObjectId
 from pymongo import ASCENDING, MongoClient, WriteConcern
@@ -22,7 +22,7 @@ TRANSLATION = {
 
 
 def to_filter(query: Query) -> dict:
-    """The query as a MongoDB filter, conditions on one field merged."""
+    """The query as a MongoDB filter. Conditions on one field are merged."""
     merged: dict = {}
     for operator, field, value in query.conditions:
         for key, condition in TRANSLATION[operator](field, value).items():
@@ -33,17 +33,17 @@ def to_filter(query: Query) -> dict:
 
 
 def to_id(key: Key) -> ObjectId | Key:
-    """An id as it is stored."""
+    """An id as stored."""
     return ObjectId(key) if isinstance(key, bytes) and len(key) == 12 else key
 
 
 def database_name(table: Table) -> str:
-    """The database that a table lies in."""
+    """The database of a table."""
     return f"{DATABASE}_{table.database}" if table.database else DATABASE
 
 
 class MongoAdapter(Client):
-    """One pymongo client, hence one connection as long as one thread uses it."""
+    """One pymongo client, which has one connection because one thread uses it."""
 
     dialect = "mongodb"
 
@@ -136,13 +136,13 @@ class MongoAdapter(Client):
         return int(statistics.get("storageSize", 0) + statistics.get("totalIndexSize", 0)) or None
 
     def version(self) -> str:
-        """What the server calls itself."""
-        told = self._mongo.server_info()
-        own = told.get("ferretdb", {}).get("version")
-        return f"FerretDB {own}, speaks as {told['version']}" if own else told["version"]
+        """The server's name and version."""
+        info = self._mongo.server_info()
+        own = info.get("ferretdb", {}).get("version")
+        return f"FerretDB {own}, speaks as {info['version']}" if own else info["version"]
 
     def reset(self) -> None:
-        """Drops the bench's databases, for a server that outlives the run."""
+        """Drops the bench's databases on a server that continues after the run."""
         for name in self._mongo.list_database_names():
             if name == DATABASE or name.startswith(DATABASE + "_"):
                 self._mongo.drop_database(name)

@@ -1,4 +1,4 @@
-"""Any server that speaks MongoDB's protocol, by URI: MongoDB itself, and one of any other name."""
+"""A given server with MongoDB's protocol, by URI: MongoDB itself, or a server with another name."""
 
 from pymongo.uri_parser import parse_uri
 
@@ -8,7 +8,7 @@ from bench.targets.mongo_client import MongoAdapter
 
 
 class MongoDB(Given):
-    """A MongoDB that somebody else runs."""
+    """A given MongoDB."""
 
     name = "mongodb"
     baseline = "null-mongo"
@@ -25,12 +25,12 @@ class MongoDB(Given):
 
 
 class MongoDBLike(MongoDB):
-    """Another server of that protocol, shown by the name that is given with its URI."""
+    """Another server with this protocol. The option gives its name and URI."""
 
     name = "mongodb-like"
-    durability = {RELAXED: "what w: 1, j: false means there", SYNCED: "what w: 1, j: true means there"}
+    durability = {RELAXED: "the server's meaning of w: 1, j: false", SYNCED: "the server's meaning of w: 1, j: true"}
     option = "mongodb_like"
-    purpose = "NAME=URI: any other running server of MongoDB's protocol, shown by that name"
+    purpose = "NAME=URI: another running server with MongoDB's protocol, and its name in the report"
 
     def __init__(self, named: str | None) -> None:
         named = named or ""

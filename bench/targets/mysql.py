@@ -1,4 +1,4 @@
-"""MySQL by its URI, or a MariaDB that runs already: a column a field, or one JSON column."""
+"""A given MySQL or MariaDB by its URI, with one column per field or with one JSON column."""
 
 from bench.targets.base import RELAXED, SYNCED
 from bench.targets.given import Given
@@ -8,16 +8,16 @@ FLUSH = "innodb_flush_log_at_trx_commit"
 
 
 class MySQL(Given):
-    """With a column a field."""
+    """With one column per field."""
 
     name = "mysql"
     baseline = "null-mysql"
     option = "mysql_uri"
     adapter = MySQLAdapter
-    # It is the server's setting, not the connection's, and a server that others use is not changed: the settings tell what it is.
+    # Durability is a setting of the server and not of the connection. The bench does not change a given server; the report shows the setting.
     durability = {
-        RELAXED: f"{FLUSH} as the server has it: 2 is as relaxed as the others",
-        SYNCED: f"{FLUSH} as the server has it: 1 is as synced as the others",
+        RELAXED: f"{FLUSH} as set in the server: 2 is as relaxed as the others",
+        SYNCED: f"{FLUSH} as set in the server: 1 is as synced as the others",
     }
 
     @staticmethod
@@ -26,13 +26,13 @@ class MySQL(Given):
         return parts["host"], parts["port"]
 
     def describe(self) -> dict:
-        told = super().describe()
+        described = super().describe()
         client = self.adapter(self._address, RELAXED)
         try:
             shown = client.variables(FLUSH, "sync_binlog", "innodb_buffer_pool_size")
         finally:
             client.close()
-        return {**told, "settings": f"{told['settings']}: {', '.join(f'{name} = {value}' for name, value in shown.items())}"}
+        return {**described, "settings": f"{described['settings']}: {', '.join(f'{name} = {value}' for name, value in shown.items())}"}
 
 
 class MySQLJson(MySQL):

@@ -1,6 +1,6 @@
-"""The client of MariaDB and MySQL, and the two ways to lay documents out there: a column a field, or one JSON column.
+"""The client of MariaDB and MySQL, and their two layouts of documents: one column per field, or one JSON column.
 
-Both use only what the two systems have in common. Texts are compared by code point, as all systems here do.
+Both layouts use only features that the two systems share. Texts are compared by code point, as in all systems of the bench.
 """
 
 import json
@@ -17,14 +17,14 @@ from bench.targets.sql import Columns, Layout, SqlAdapter, Statement, to_json
 
 DATABASE = "diwan_bench"
 KEYS = {bytes: "varbinary(255)", str: "varchar(255)", int: "bigint"}
-INDEXED = 255  # characters of a text that an index holds: these systems index no text as a whole
+INDEXED = 255  # characters of a text in an index: these systems do not index whole texts
 LONGEST_NAME = 64
 PORT = 3306
 MARIADB_COLLATION, MYSQL_COLLATION = "utf8mb4_nopad_bin", "utf8mb4_0900_bin"
 
 
 def database_name(table: Table) -> str:
-    """The database that a table is in."""
+    """The database of a table."""
     return f"{DATABASE}_{table.database}" if table.database else DATABASE
 
 
@@ -37,13 +37,13 @@ def to_address(uri: str) -> dict:
     """The connector's arguments for `mysql://user:password@host:port/`."""
     parts = urlsplit(uri)
     if parts.scheme not in ("mysql", "mariadb") or not parts.hostname:
-        raise ValueError("a URI of MySQL is mysql://user:password@host:port/")
+        raise ValueError("a MySQL URI has the form mysql://user:password@host:port/")
     given = {"user": unquote(parts.username or ""), "password": unquote(parts.password or "")}
     return {"host": parts.hostname, "port": parts.port or PORT, **{name: value for name, value in given.items() if value}}
 
 
 class MyLayout(Layout):
-    """What both layouts say alike."""
+    """The statements that both layouts share."""
 
     def __init__(self, collation: str) -> None:
         self._collation = collation
@@ -56,7 +56,7 @@ class MyLayout(Layout):
         return f"{self.quoted(database_name(table))}.{self.quoted(table.name)}"
 
     def made(self, table: Table, columns: list[str]) -> list[str]:
-        """The statements that make a table anew."""
+        """The statements that create a table anew."""
         place, all_columns = self.place(table), ", ".join([f"id {KEYS[table.key]} primary key", *columns])
         return [
             f"create database if not exists {self.quoted(database_name(table))}",
@@ -75,7 +75,7 @@ class MyLayout(Layout):
         return self.insert_many(table, 1)
 
     def insert_many(self, table: Table, count: int) -> str:
-        """Inserts so many rows."""
+        """Inserts `count` rows."""
         columns = self.inserted(table)
         row = f"({', '.join([self.mark] * (1 + len(columns)))})"
         named = ", ".join(["id", *map(self.quoted, columns)])
@@ -87,7 +87,7 @@ class MyLayout(Layout):
 
 
 class ColumnsLayout(MyLayout, Columns):
-    """A column a field; nested fields are JSON."""
+    """One column per field. Nested fields are JSON."""
 
     keys = KEYS
     types = {TEXT: "mediumtext", INTEGER: "bigint", FLOAT: "double", DATE: "datetime(3)", NESTED: "json"}
@@ -108,9 +108,9 @@ class ColumnsLayout(MyLayout, Columns):
 
 
 class JsonLayout(MyLayout):
-    """`id` and `doc`, and for each field that has one value a virtual column, which takes no space and can be indexed."""
+    """`id` and `doc`, and a virtual column for each field with a single value. A virtual column takes no space and can be indexed."""
 
-    # From JSON to a column; a text may be longer than what `json_value` gives in MySQL.
+    # Expressions from JSON to a column. A text may be longer than the result of `json_value` in MySQL.
     VIRTUAL = {
         TEXT: "mediumtext as (json_unquote(json_extract(doc, {})))",
         INTEGER: "bigint as (json_value(doc, {}))",
@@ -156,14 +156,14 @@ class JsonLayout(MyLayout):
 
 
 class MySQLAdapter(SqlAdapter):
-    """One connection of the vendor's connector, its C part, in autocommit; a table of its own database is named with it."""
+    """One connection of the vendor's C connector, in autocommit mode. The name of a table with its own database includes the database."""
 
     dialect = "mysql"
     layouts: type[MyLayout] = ColumnsLayout
 
     def __init__(self, uri: str, _durability: str) -> None:
         super().__init__()
-        # Matching rows are counted, not changed ones: an update to the same value has found its document.
+        # Matching rows are counted instead of changed ones, so that an update to the same value counts as found.
         flags = [ClientFlag.FOUND_ROWS]
         settings = {"charset": "utf8mb4", "collation": "utf8mb4_general_ci", "autocommit": True, "use_pure": False}
         self._connection = mysql.connector.connect(**to_address(uri), **settings, client_flags=flags)
@@ -187,8 +187,8 @@ class MySQLAdapter(SqlAdapter):
         return super().native(table, statements)
 
     def maintain(self, table: Table) -> str:
-        told = self.ask(f"optimize table {self.layout.place(table)}")
-        return f"optimize table: {told[-1][-1]}"
+        rows = self.ask(f"optimize table {self.layout.place(table)}")
+        return f"optimize table: {rows[-1][-1]}"
 
     def table_bytes(self, table: Table) -> int | None:
         tables = "innodb_sys_tablespaces" if self.is_mariadb else "innodb_tablespaces"
@@ -197,7 +197,7 @@ class MySQLAdapter(SqlAdapter):
         return int(found[0][0]) if found else None
 
     def version(self) -> str:
-        """What the server calls itself."""
+        """The server's name and version."""
         return self.variables("version")["version"]
 
     def variables(self, *names: str) -> dict[str, str]:
@@ -206,12 +206,12 @@ class MySQLAdapter(SqlAdapter):
         return dict(zip(names, map(str, values)))
 
     def ask(self, statement: str, values: tuple = ()) -> list[tuple]:
-        """Sends a statement that concerns the server rather than documents; its rows, if it gives any."""
+        """Sends a statement about the server, not about documents; returns its rows, if any."""
         self._cursor.execute(statement, values)
         return self._cursor.fetchall() if self._cursor.with_rows else []
 
     def reset(self) -> None:
-        """Drops the bench's databases, for a server that outlives the run."""
+        """Drops the bench's databases on a server that continues after the run."""
         for (name,) in self.ask("show databases"):
             if name == DATABASE or name.startswith(DATABASE + "_"):
                 self.ask(f"drop database {self.layout.quoted(name)}")

@@ -1,4 +1,4 @@
-"""Servers that do nothing: the same client loop against them is what the client itself costs."""
+"""Null servers, which do nothing. The same client loop with them measures the cost of the client."""
 
 import atexit
 import sys
@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Null(Target):
-    """A subclass states what protocol the server speaks, and who speaks to it."""
+    """A subclass defines the server's protocol and the client class."""
 
     kind = "null"
     module = "bench.nullserver"
@@ -33,7 +33,7 @@ class Null(Target):
         return cls()
 
     def start(self, directory: Path) -> None:
-        """Starts it once a run: it keeps nothing, so no data set leaves anything to the next."""
+        """Starts the server once per run. It stores nothing, so data sets cannot affect each other."""
         if self._server and self._server.running:
             return
         self.port = free_port()
@@ -45,10 +45,10 @@ class Null(Target):
         self.pid = self._server.pid
 
     def stop(self) -> None:
-        """Leaves it to the end of the run."""
+        """Does nothing: the server runs until the end of the run."""
 
     def describe(self) -> dict:
-        return {"version": self.protocol, "settings": "answers every request alike"}
+        return {"version": self.protocol, "settings": "answers every request in the same way"}
 
 
 class NullMongo(Null):
@@ -62,7 +62,7 @@ class NullMongo(Null):
 
 
 class NullHttp(Null):
-    """What couchdb-python costs."""
+    """The cost of couchdb-python."""
 
     name = "null-http"
     protocol = "http"

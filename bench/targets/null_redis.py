@@ -1,4 +1,4 @@
-"""A server of Redis' protocol that keeps nothing: what redis-py costs."""
+"""A server with Redis' protocol that stores nothing. It measures the cost of redis-py."""
 
 import sys
 from collections.abc import Callable
@@ -15,7 +15,7 @@ def _map(*parts: bytes) -> bytes:
 
 
 class RedisProtocol:
-    """Answers HGETALL with one person, HSET as if all its fields were new, all else with one thing done or nothing there."""
+    """Answers HGETALL with one person, HSET as if all its fields were new, and other commands with 1 or with an empty result."""
 
     PERSON = _map(*(b"name", b"abcdefghij", b"salary", b"20000", b"age", b"40", b"telephone", b"0123456789"))
     ANSWERS = {
@@ -29,7 +29,7 @@ class RedisProtocol:
         pass
 
     def answer(self, buffer: bytearray) -> bytes:
-        """Takes whole commands off the front of the buffer; returns the replies."""
+        """Removes complete commands from the front of the buffer; returns the replies."""
         replies = []
         start = 0
         while (command := self._command(buffer, start)) is not None:
@@ -40,7 +40,7 @@ class RedisProtocol:
 
     @staticmethod
     def _command(buffer: bytearray, start: int) -> tuple[bytes, int, int] | None:
-        """Name and number of parts of the command that stands there whole, and where it ends."""
+        """The name, the number of parts and the end of the complete command at this position."""
         end = buffer.find(b"\r\n", start)
         if end < 0:
             return None
@@ -59,11 +59,11 @@ class RedisProtocol:
 
 class _Adapter(RedisAdapter):
     def _is_only_field(self, name: bytes) -> bool:
-        return False  # to this server every field is new; an update that asked further would not cost what updates do
+        return False  # this server reports every field as new; further checks in the client would falsify the cost of an update
 
 
 class NullRedis(Null):
-    """What redis-py costs, and the texts that documents become."""
+    """The cost of redis-py, including the conversion of documents to texts."""
 
     name = "null-redis"
     module = "bench.targets.null_redis"

@@ -1,4 +1,4 @@
-"""Servers that do nothing, for clients of SQL; those that send columns cost something else than those that send documents."""
+"""Null servers for SQL clients. Clients that send columns have other costs than clients that send documents."""
 
 from collections.abc import Callable
 from functools import partial
@@ -10,7 +10,7 @@ from bench.targets.postgres_client import RelationalAdapter
 
 
 class NullPostgresRelational(NullPostgres):
-    """What psycopg costs with a parameter a column."""
+    """The cost of psycopg with one parameter per column."""
 
     name = "null-postgres-relational"
 
@@ -19,7 +19,7 @@ class NullPostgresRelational(NullPostgres):
 
 
 class NullMySQL(Null):
-    """What MySQL's connector costs with a parameter a column."""
+    """The cost of MySQL's connector with one parameter per column."""
 
     name = "null-mysql"
     module = "bench.nullmysql"
@@ -31,7 +31,7 @@ class NullMySQL(Null):
 
 
 class NullMySQLJson(NullMySQL):
-    """What it costs with documents as JSON."""
+    """The cost of MySQL's connector with documents as JSON."""
 
     name = "null-mysql-json"
     adapter = MySQLJsonAdapter

@@ -1,4 +1,4 @@
-"""PostgreSQL: Debian's package, its own cluster in a temporary directory, Debian's default settings, by `jsonb` or by columns."""
+"""PostgreSQL from Debian's package, with its own cluster in a temporary directory and Debian's default settings, with `jsonb` or with columns."""
 
 import os
 import re
@@ -31,18 +31,18 @@ class Cluster:
         self.server: ServerProcess | None = None
         self._directory = directory
         self._programs = programs
-        # PostgreSQL refuses to run as root; Debian's package brings a user for it.
+        # PostgreSQL refuses to run as root; Debian's package creates a user for it.
         self._user = "postgres" if os.geteuid() == 0 else None
         self.port = process.free_port()
         self.address = f"host=127.0.0.1 port={self.port} user=bench dbname=postgres"
 
     def make(self) -> None:
-        """A new, empty cluster. Texts are compared by code point, as all systems here do."""
+        """Creates a new, empty cluster. Texts are compared by code point, as in all systems of the bench."""
         options = ("-U", "bench", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")
         fill(self.data, "postgres", lambda data: self._by("initdb", data, *options))
 
     def copy(self, port: int) -> None:
-        """A copy of a running one, which it will follow. The slot keeps the log that it has not got yet; -R writes down whom it follows."""
+        """Copies a running instance as its standby. The slot retains the log for it; -R writes its configuration."""
         source = ("-h", "127.0.0.1", "-p", str(port), "-U", "bench")
         self._by("pg_basebackup", self.data, *source, "-X", "stream", "-c", "fast", "-C", "-S", "bench", "-R", "--no-sync")
 
@@ -63,7 +63,7 @@ class Cluster:
             raise RuntimeError(f"{program}: {made.stderr.strip()[-400:]}")
 
     def launch(self) -> float:
-        """Starts the server and returns after how many seconds it served."""
+        """Starts the server; returns the seconds until it was ready."""
         began = time.perf_counter()
         self.server = ServerProcess(
             [
@@ -85,14 +85,14 @@ class Cluster:
                 time.sleep(0.005)
 
     def stop(self) -> None:
-        """Ends the server; "fast" shutdown, which does not wait for clients."""
+        """Stops the server with a "fast" shutdown, which does not wait for clients."""
         if self.server:
             self.server.stop(signal.SIGINT)
         self.server = None
 
 
 class Postgres(Target):
-    """A cluster of our own, never one that is there already; documents as `jsonb`."""
+    """A cluster started by the bench, never an existing one; documents as `jsonb`."""
 
     name = "postgres"
     baseline = "null-postgres"
@@ -144,12 +144,12 @@ class Postgres(Target):
     def await_replica(self, limit: float = 600.0) -> None:
         end = time.monotonic() + limit
         with psycopg.connect(self._primary.address, autocommit=True) as primary:
-            # Not how far the log is written: unsynced commits are acknowledged before.
+            # Not the written position: unsynced commits are acknowledged before they are written.
             wanted = _position(primary.execute("select pg_current_wal_insert_lsn()").fetchone()[0])
         with psycopg.connect(self._standby.address, autocommit=True) as standby:
             while _position(standby.execute("select pg_last_wal_replay_lsn()").fetchone()[0]) < wanted:
                 if time.monotonic() > end:
-                    raise TimeoutError(f"the standby is not where the primary was {limit:.0f} s ago")
+                    raise TimeoutError(f"after {limit:.0f} s the standby is still behind")
                 time.sleep(0.001)
 
     def describe(self) -> dict:
@@ -163,24 +163,24 @@ class Postgres(Target):
 
 
 class PostgresRelational(Postgres):
-    """The same with a column a field."""
+    """The same with one column per field."""
 
     name = "postgres-relational"
     baseline = "null-postgres-relational"
     adapter = RelationalAdapter
 
 
-def _position(told: str | None) -> int:
-    """A place in the log as a number; of a place just behind a page's header, the page's start, where a reader stands before it."""
-    if told is None:
+def _position(text: str | None) -> int:
+    """A log position as a number. A position just behind a page header becomes the start of the page, where a reader reports to be."""
+    if text is None:
         return 0
-    high, low = re.fullmatch(r"([0-9A-F]+)/([0-9A-F]+)", told).groups()
+    high, low = re.fullmatch(r"([0-9A-F]+)/([0-9A-F]+)", text).groups()
     place = int(high, 16) << 32 | int(low, 16)
     return place - place % PAGE if place % PAGE <= LONGEST_PAGE_HEADER else place
 
 
 def find_programs() -> Path | None:
-    """The directory of the newest installed PostgreSQL's programs."""
+    """The directory with the programs of the newest installed PostgreSQL."""
     versions = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
     return versions[-1].parent if versions else None
 
@@ -188,10 +188,10 @@ def find_programs() -> Path | None:
 def _install() -> Path:
     settings = Path("/etc/postgresql-common/createcluster.conf")
     if os.geteuid() == 0 and not settings.exists():
-        # Otherwise the package makes a cluster of its own.
+        # Without this setting the package would create a cluster.
         settings.parent.mkdir(parents=True, exist_ok=True)
         settings.write_text("create_main_cluster = false\n")
     debian.install("postgresql")
     if programs := find_programs():
         return programs
-    raise NotGiven("the package postgresql brings no programs")
+    raise NotGiven("the package postgresql contains no programs")

@@ -1,4 +1,4 @@
-"""The client of PostgreSQL, and the two ways to lay documents out there: one `jsonb` column, or a column a field."""
+"""The client of PostgreSQL, and its two layouts of documents: one `jsonb` column, or one column per field."""
 
 import psycopg
 from psycopg.types.json import Jsonb, set_json_dumps
@@ -8,24 +8,24 @@ from bench.targets.base import SYNCED
 from bench.targets.sql import Columns, Layout, SqlAdapter, Statement, to_json
 
 KEYS = {bytes: "bytea", str: "text", int: "bigint"}
-CONNECTIONS = 32  # most connections to tables' own databases that a client keeps: PostgreSQL takes 100 in all by default
+CONNECTIONS = 32  # most connections of a client to separate databases; PostgreSQL's default limit is 100 for all clients
 
 
 def text_of(name: str) -> str:
-    """A field's name as an SQL text."""
+    """A field's name as an SQL string."""
     return "'" + name.replace("'", "''") + "'"
 
 
 def overlaps(value: str, operands: tuple) -> Statement:
-    """Whether a jsonb value is one of the operands, or a list with one of them."""
+    """A condition: the jsonb value is one of the operands, or a list that contains one of them."""
     if all(isinstance(operand, str) for operand in operands):
         return f"{value} ?| %s", [list(operands)]
-    # A list contains its elements, and a scalar itself.
+    # In jsonb a list contains its elements, and a scalar contains itself.
     return f"{value} @> any(%s::jsonb[])", [[Jsonb(operand) for operand in operands]]
 
 
 class JsonbLayout(Layout):
-    """`id` and `doc`. Numbers are taken out of `doc` as they are stored, without a detour by text; dates are texts of one width."""
+    """`id` and `doc`. Numbers are read from `doc` without a conversion to text. Dates are texts of one width."""
 
     driver_decodes = True
 
@@ -83,7 +83,7 @@ class JsonbLayout(Layout):
 
 
 class ColumnsLayout(Columns):
-    """A column a field; nested fields are `jsonb`."""
+    """One column per field. Nested fields are `jsonb`."""
 
     driver_decodes = True
     keys = KEYS
@@ -110,7 +110,7 @@ class ColumnsLayout(Columns):
 
 
 class PostgresAdapter(SqlAdapter):
-    """psycopg connections in autocommit; statements that repeat are prepared by psycopg."""
+    """psycopg connections in autocommit mode. psycopg prepares repeated statements."""
 
     dialect = "postgres-jsonb"
     layout: JsonbLayout | ColumnsLayout = JsonbLayout()
@@ -129,7 +129,7 @@ class PostgresAdapter(SqlAdapter):
         return connection.cursor()
 
     def _cursor(self, database: str) -> psycopg.Cursor:
-        """The cursor of a table's own database; the connection that was used least recently makes room for it."""
+        """The cursor for a table with its own database. If there are too many connections, the least recently used one is closed."""
         if cursor := self._cursors.pop(database, None):
             self._cursors[database] = cursor
             return cursor
@@ -173,7 +173,7 @@ class PostgresAdapter(SqlAdapter):
 
 
 class RelationalAdapter(PostgresAdapter):
-    """The same with a column a field."""
+    """The same with one column per field."""
 
     dialect = "postgres"
     layout = ColumnsLayout()

@@ -1,4 +1,4 @@
-"""A client for Redis, by redis-py with hiredis. A document is a hash, so that one field is set in one command; its fields are texts."""
+"""A client for Redis. It uses redis-py with hiredis. A document is a hash with texts as fields, so that one command can set one field."""
 
 import time
 from collections.abc import Iterator
@@ -17,17 +17,17 @@ BATCH = 1000
 
 
 class RedisAdapter(Client):
-    """One connection. A table is the keys that begin with its name.
+    """One connection. A table is the set of keys that begin with its name.
 
-    Redis' commands set fields whether or not there is a document. Whether it was an insert or an update is learnt afterwards, from the
-    number of fields that were new.
+    Redis' commands set fields whether or not the document exists. The number of new fields in the reply shows whether it was an insert or
+    an update.
     """
 
     def __init__(self, port: int, durability: str | None) -> None:
-        # Without retries: a request that fails fails, and none is sent twice.
+        # No retries, so that a failure is visible and no request is sent twice.
         self._redis = redis.Redis("127.0.0.1", port, single_connection_client=True, socket_timeout=600, retry=Retry(NoBackoff(), 0))
         if durability:
-            # The server's own setting, for all its connections.
+            # A setting of the server for all its connections.
             self._redis.config_set("appendfsync", "always" if durability == SYNCED else "everysec")
         self._prefixes: dict[Table, bytes] = {}
 
@@ -37,7 +37,7 @@ class RedisAdapter(Client):
         return self._prefixes[table] + key
 
     def _keys(self, table: Table) -> Iterator[bytes]:
-        """A table's keys; the server goes through all it has. Those that move meanwhile may come twice."""
+        """A table's keys. The server scans all its keys, and may return a key twice if its table is resized meanwhile."""
         return self._redis.scan_iter(match=self._key(table, b"*"), count=BATCH)
 
     def create(self, table: Table) -> None:
@@ -63,7 +63,7 @@ class RedisAdapter(Client):
     @staticmethod
     def _check(row: Row, added: int) -> None:
         if added != len(row[1]):
-            raise ValueError(f"there was a document {row[0]!r} before")
+            raise ValueError(f"a document {row[0]!r} already existed")
 
     def update_field(self, table: Table, key: Key, field: str, value: object) -> None:
         name = self._key(table, to_key(key))
@@ -105,17 +105,17 @@ class RedisAdapter(Client):
                 yield found(from_key(table, key[start:]), _decoded(table, texts), fields)
 
     def read_range(self, table: Table, start: Key, limit: int) -> int:
-        raise Unsupported("keeps its keys in no order")
+        raise Unsupported("has no key order")
 
     def maintain(self, table: Table) -> str:
         self._redis.bgrewriteaof()
         end = time.monotonic() + REWRITE_SECONDS
         while time.monotonic() < end:
-            told = self._redis.info("persistence")
-            if not told["aof_rewrite_in_progress"] and not told["aof_rewrite_scheduled"]:
-                return f"BGREWRITEAOF ({told['aof_last_bgrewrite_status']})"
+            status = self._redis.info("persistence")
+            if not status["aof_rewrite_in_progress"] and not status["aof_rewrite_scheduled"]:
+                return f"BGREWRITEAOF ({status['aof_last_bgrewrite_status']})"
             time.sleep(0.05)
-        return "BGREWRITEAOF, not done in time"
+        return "BGREWRITEAOF, not finished in time"
 
     def table_bytes(self, table: Table) -> int | None:
         return None

@@ -1,4 +1,4 @@
-"""Redis: Debian's package, its own server in a temporary directory. All data is in memory; its append-only file is its durability."""
+"""Redis from Debian's package, with its own server in a temporary directory. All data is in memory; the append-only file makes it durable."""
 
 import shutil
 import time
@@ -25,7 +25,7 @@ class _Instance:
         self.port = process.free_port()
         self.data = directory / "data"
         self.data.mkdir()
-        # Not Redis' defaults: the log, without which nothing survives, and no snapshots of the same beside it.
+        # Other than Redis' defaults: the append-only log is on, because without it nothing survives, and snapshots of the same data are off.
         self._command = [
             *(shutil.which("redis-server"), "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.data)),
             *("--appendonly", "yes", "--save", "", *options),
@@ -33,12 +33,12 @@ class _Instance:
         self.run()
 
     def run(self) -> None:
-        """Starts, and returns when it serves."""
+        """Starts the server, and returns when it is ready."""
         began = time.perf_counter()
         self.server = ServerProcess(self._command, self.data.parent / "server.log")
         self.server.wait_ready(self.port)
         with redis.Redis("127.0.0.1", self.port) as client:
-            # The port opens before the log is read.
+            # The port opens before the log has been loaded.
             while True:
                 try:
                     client.ping()
@@ -47,20 +47,20 @@ class _Instance:
                     time.sleep(0.001)
         self.ready_seconds = time.perf_counter() - began
 
-    def told(self, section: str) -> dict:
-        """A section of what the server tells of itself."""
+    def info(self, section: str) -> dict:
+        """A section of the server's INFO."""
         with redis.Redis("127.0.0.1", self.port) as client:
             return client.info(section)
 
 
 class Redis(Target):
-    """A server of our own, never one that is there already."""
+    """A server started by the bench, never an existing one."""
 
     name = "redis"
     baseline = "null-redis"
     durability = {
         RELAXED: "appendfsync everysec: acknowledged before fsync, synced within a second",
-        SYNCED: "appendfsync always: acknowledged after the log's fsync, shared by commands that wait",
+        SYNCED: "appendfsync always: acknowledged after the log's fsync, shared by waiting commands",
     }
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class Redis(Target):
 
     def stop(self) -> None:
         if self._replica:
-            # It would refuse to end while it writes its first log, and nobody wants its data.
+            # Redis refuses to shut down while it writes its first log; its data is not needed any more.
             self._replica.server.kill()
         if self._primary:
             self._primary.server.stop()
@@ -115,16 +115,16 @@ class Redis(Target):
         return partial(RedisAdapter, self._replica.port, None)
 
     def await_replica(self, limit: float = 600.0) -> None:
-        # WAIT would do for one connection's own writes; offsets in the stream of replication are about all connections'.
-        written = self._primary.told("replication")["master_repl_offset"]
+        # WAIT covers only the writes of its own connection; offsets in the replication stream cover those of all connections.
+        written = self._primary.info("replication")["master_repl_offset"]
         end = time.monotonic() + limit
         with redis.Redis("127.0.0.1", self._replica.port) as client:
             while time.monotonic() < end:
-                told = client.info("replication")
-                if told["master_link_status"] == "up" and told["slave_repl_offset"] >= written:
+                status = client.info("replication")
+                if status["master_link_status"] == "up" and status["slave_repl_offset"] >= written:
                     return
                 time.sleep(0.0005)
-        raise RuntimeError(f"the replica is not at {written} after {limit:.0f} s: {told}")
+        raise RuntimeError(f"the replica is not at {written} after {limit:.0f} s: {status}")
 
 
 def _text(value) -> str:

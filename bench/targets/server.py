@@ -1,4 +1,4 @@
-"""A server process of ours: started with its output in a log file, known by pid, stopped by that pid."""
+"""A server process started by the bench, with its output in a log file. It is stopped by its pid."""
 
 import atexit
 import os
@@ -17,13 +17,13 @@ from bench import process
 @cache
 def _templates() -> Path:
     directory = Path(tempfile.mkdtemp(prefix="bench-templates-"))
-    directory.chmod(0o755)  # servers run as other users when we are root
+    directory.chmod(0o755)  # if the bench runs as root, servers run as other users
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     return directory
 
 
 def fill(data: Path, name: str, make: Callable[[Path], None]) -> None:
-    """Fills a new data directory as `make` does, which is asked once a run and copied from then on: some systems take seconds for it."""
+    """Fills a new data directory. `make` runs once per run, and its result is then copied, because it takes some systems seconds."""
     template = _templates() / name
     if not template.exists():
         make(part := template.with_suffix(".part"))
@@ -45,18 +45,18 @@ class ServerProcess:
                 user=user,
                 group=user,
                 extra_groups=[] if user else None,
-                start_new_session=True,  # an interrupt at the terminal is ours to handle, not the server's
+                start_new_session=True,  # the bench handles interrupts from the terminal, not the server
                 cwd=log.parent,
             )
         self.pid = self._child.pid
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended."""
+        """Whether the process still runs."""
         return self._child.poll() is None
 
     def wait_ready(self, port: int) -> None:
-        """Returns when the port answers; an ended server is an error that shows its last words."""
+        """Returns when the port accepts connections. If the server has ended, the error shows the end of its log."""
         try:
             process.wait_for_port(port, lambda: self.running)
         except RuntimeError as failure:
@@ -67,19 +67,19 @@ class ServerProcess:
         return self.log.read_text(errors="replace")[-600:].strip()
 
     def kill(self) -> None:
-        """Ends the process and its descendants as a power cut would: no handler of theirs runs. Returns when all are gone."""
+        """Kills the process and its descendants without running their handlers. Returns when all have ended."""
         members = process.family(self.pid) if self.running else []
         for member in members:
             try:
                 os.kill(member, signal.SIGKILL)
             except ProcessLookupError:
-                continue  # it ended by itself as its parent died
+                continue  # it ended by itself when its parent was killed
         self._child.wait()
         while any(_lives(member) for member in members):
             time.sleep(0.001)
 
     def stop(self, how: signal.Signals = signal.SIGTERM, patience: float = 60.0) -> None:
-        """Asks the process to end, and ends it when it does not within `patience` seconds."""
+        """Asks the process to end, and kills it if it does not end within `patience` seconds."""
         if not self.running:
             return
         os.kill(self.pid, how)
@@ -91,7 +91,7 @@ class ServerProcess:
 
 
 def _lives(pid: int) -> bool:
-    """Whether a process still runs; one that only waits to be buried does not."""
+    """Whether a process still runs. A zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:

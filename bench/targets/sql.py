@@ -1,7 +1,7 @@
 """SQL for documents: the statements of one relational system, and the client that sends them.
 
-A `Layout` says where documents lie in tables and builds statements; it never sends one, so that it can be tested without a server.
-An `SqlAdapter` sends a layout's statements over one connection. Values are parameters, names are quoted into the text.
+A `Layout` maps documents to tables and builds statements. It never sends one, so it can be tested without a server.
+An `SqlAdapter` sends a layout's statements over one connection. Values are parameters; names are quoted and inserted into the text.
 """
 
 import json
@@ -16,15 +16,15 @@ Statement = tuple[str, list]
 
 COMPARISONS = {"equals": "=", "above": ">", "below": "<", "at least": ">=", "at most": "<="}
 
-# `plain` is asked only for what JSON has no type for.
+# `plain` is called only for types that JSON lacks.
 to_json = partial(json.dumps, default=plain, separators=(",", ":"), ensure_ascii=False)
 
 
 class Layout(ABC):
-    """Builds the statements of one system and one way to lay documents out. A table has the column `id` and others for the document."""
+    """Builds the statements for one layout of documents in one system. A table has the column `id` and columns for the document."""
 
-    mark = "%s"  # how a parameter stands in the text
-    driver_decodes = False  # whether rows come from the driver with their documents decoded
+    mark = "%s"  # the parameter mark in statements
+    driver_decodes = False  # whether the driver returns decoded documents
 
     @staticmethod
     def quoted(name: str) -> str:
@@ -33,20 +33,20 @@ class Layout(ABC):
 
     @staticmethod
     def kind(table: Table, field: str) -> str:
-        """What a field holds; a query may ask for one that no document has."""
+        """The kind of a field. A query may name a field that no document has."""
         return dict(table.fields).get(field, NESTED)
 
     def place(self, table: Table) -> str:
-        """Where a table is, as SQL text."""
+        """The qualified name of a table, as SQL text."""
         return self.quoted(table.name)
 
     @abstractmethod
     def create(self, table: Table) -> list[str]:
-        """Makes the table anew."""
+        """The statements that create the table anew."""
 
     @abstractmethod
     def index(self, table: Table, fields: tuple[str, ...]) -> str:
-        """Makes an index on fields."""
+        """The statement that creates an index on fields."""
 
     @abstractmethod
     def insert(self, table: Table) -> str:
@@ -58,11 +58,11 @@ class Layout(ABC):
 
     @abstractmethod
     def assignment(self, table: Table, field: str, value: object) -> Statement:
-        """What follows `set` in an update of one field."""
+        """The assignment after `set` in an update of one field."""
 
     @abstractmethod
     def whole(self, table: Table) -> str:
-        """The columns that make up a document."""
+        """The columns of a document."""
 
     @abstractmethod
     def document(self, table: Table, columns: tuple) -> dict:
@@ -70,7 +70,7 @@ class Layout(ABC):
 
     @abstractmethod
     def expression(self, table: Table, field: str) -> str:
-        """A field's value, of the type that its kind says, as an index on it has it."""
+        """The expression for a field's value, in the type of its kind, the same as in an index on the field."""
 
     @abstractmethod
     def exists(self, table: Table, field: str) -> str:
@@ -78,10 +78,10 @@ class Layout(ABC):
 
     @abstractmethod
     def any(self, table: Table, field: str, values: tuple) -> Statement:
-        """A condition: the field is one of the values, or a list with one of them."""
+        """A condition: the field is one of the values, or a list that contains one of them."""
 
     def value(self, table: Table, field: str, value: object) -> object:
-        """A value as `expression` is compared with it."""
+        """A value for comparison with `expression`."""
         return value
 
     def wanted(self, table: Table, field: str) -> str:
@@ -89,7 +89,7 @@ class Layout(ABC):
         return self.expression(table, field)
 
     def condition(self, table: Table, query: Query) -> Statement:
-        """What follows `where`."""
+        """The condition after `where`."""
         texts, values = [], []
         for operator, field, operand in query.conditions:
             if operator == "exists":
@@ -104,11 +104,11 @@ class Layout(ABC):
         return " and ".join(texts) or "1 = 1", values
 
     def limited(self, text: str, limit: str) -> str:
-        """An ordered select that ends after a number of rows."""
+        """A select with an order and a limit."""
         return f"{text} limit {limit}"
 
     def find(self, table: Table, query: Query) -> Statement:
-        """Rows of the id and the document's columns, or the wanted fields."""
+        """A select of the id and the document's columns, or of the query's fields."""
         columns = ", ".join(self.wanted(table, field) for field in query.fields) or self.whole(table)
         condition, values = self.condition(table, query)
         text = f"select id, {columns} from {self.place(table)} where {condition}"
@@ -117,36 +117,36 @@ class Layout(ABC):
         return (self.limited(text, str(query.limit)), values) if query.limit else (text, values)
 
     def count(self, table: Table, query: Query) -> Statement:
-        """One row: how many documents match."""
+        """A select of the number of matching documents."""
         condition, values = self.condition(table, query)
         return f"select count(*) from {self.place(table)} where {condition}", values
 
     def delete(self, table: Table, query: Query) -> Statement:
-        """Deletes the documents that match."""
+        """The statement that deletes the matching documents."""
         condition, values = self.condition(table, query)
         return f"delete from {self.place(table)} where {condition}", values
 
     def delete_one(self, table: Table) -> str:
-        """Deletes the document of an id."""
+        """The statement that deletes the document with an id."""
         return f"delete from {self.place(table)} where id = {self.mark}"
 
     def find_by_id(self, table: Table) -> str:
-        """The columns of the document of an id."""
+        """A select of the document with an id."""
         return f"select {self.whole(table)} from {self.place(table)} where id = {self.mark}"
 
     def update_field(self, table: Table, field: str, value: object) -> Statement:
-        """Sets one field of the document of an id, which is the one value that is still missing."""
+        """The update of one field of a document. Its id is the remaining parameter."""
         assignment, values = self.assignment(table, field, value)
         return f"update {self.place(table)} set {assignment} where id = {self.mark}", values
 
     def read_range(self, table: Table) -> str:
-        """The columns of as many documents as the second value says, in the order of their ids from the first value on."""
+        """A select of documents in id order. Its parameters are the first id and the limit."""
         text = f"select {self.whole(table)} from {self.place(table)} where id >= {self.mark} order by id"
         return self.limited(text, self.mark)
 
 
 class Columns(Layout):
-    """A column a field; null where a document does not have it."""
+    """One column per field; null if a document does not have the field."""
 
     types: dict[str, str]  # by kind
     keys: dict[type, str]  # by type of id
@@ -168,14 +168,14 @@ class Columns(Layout):
         return [key, *values]
 
     def stored(self, kind: str, value: object) -> object:
-        """A value as its column takes it."""
+        """A value converted for its column."""
         return to_json(value) if kind == NESTED else value
 
     def value(self, table: Table, field: str, value: object) -> object:
         return self.stored(self.kind(table, field), value)
 
     def loaded(self, kind: str, value: object) -> object:
-        """A value as its column gives it."""
+        """A value converted from its column."""
         return json.loads(value) if kind == NESTED else value
 
     def assignment(self, table: Table, field: str, value: object) -> Statement:
@@ -207,11 +207,11 @@ class Columns(Layout):
 
     @abstractmethod
     def overlaps(self, column: str, values: tuple) -> Statement:
-        """A condition: a nested column is one of the values, or a list with one of them."""
+        """A condition: a nested column is one of the values, or a list that contains one of them."""
 
 
 class SqlAdapter(Client):
-    """One connection in autocommit, and one more for each database in use that a table has for itself."""
+    """One connection in autocommit mode, and another one for each separate database in use."""
 
     layout: Layout
 
@@ -223,7 +223,7 @@ class SqlAdapter(Client):
         """Sends a statement to the table's database; returns a DB-API cursor."""
 
     def _text(self, table: Table) -> tuple[str, str]:
-        """The statements of the single operations, an insert and a point read, built once a table."""
+        """The statements for a single insert and a point read, built once per table."""
         if table not in self._texts:
             self._texts[table] = (self.layout.insert(table), self.layout.find_by_id(table))
         return self._texts[table]
@@ -240,7 +240,7 @@ class SqlAdapter(Client):
 
     @abstractmethod
     def _drop_database(self, database: str) -> None:
-        """Drops a database that was made for one table."""
+        """Drops a database that was created for one table."""
 
     def create_index(self, table: Table, *fields: str) -> None:
         self._execute(table, self.layout.index(table, fields))
@@ -283,6 +283,6 @@ class SqlAdapter(Client):
 
     def native(self, table: Table, statements: dict[str, object]) -> list:
         if self.dialect not in statements:
-            raise Unsupported("the workload has no statement in its SQL")
+            raise Unsupported("the workload has no statement for this SQL dialect")
         cursor = self._execute(table, statements[self.dialect])
-        return list(cursor.fetchall()) if cursor.description else []  # what makes an index has no rows
+        return list(cursor.fetchall()) if cursor.description else []  # a statement that creates an index has no rows

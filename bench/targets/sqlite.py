@@ -1,4 +1,4 @@
-"""SQLite with documents as JSON text: a library inside the client, so the floor that a server cannot be measured by."""
+"""SQLite with documents as JSON text. It is a library inside the client, so a lower bound and not a competitor of servers."""
 
 import json
 import sqlite3
@@ -11,16 +11,16 @@ from bench.targets.base import RELAXED, SYNCED, Client, Target
 from bench.targets.sql import Layout, SqlAdapter, Statement, to_json
 
 KEYS = {bytes: "blob", str: "text", int: "integer"}
-CONNECTIONS = 64  # most files of tables' own databases that a client keeps open
+CONNECTIONS = 64  # most files of separate databases that a client keeps open
 
 
 def _path(field: str) -> str:
-    # In the text, not a parameter: an index on an expression serves only the same expression.
+    # The path is part of the text and not a parameter, because an index on an expression serves only the identical expression.
     return """'$."{}"'""".format(field.replace("'", "''"))
 
 
 class JsonLayout(Layout):
-    """`id` and `doc`, in the order of ids."""
+    """`id` and `doc`, ordered by id."""
 
     mark = "?"
 
@@ -56,7 +56,7 @@ class JsonLayout(Layout):
         return f"json_type(doc, {_path(field)}) is not null"
 
     def any(self, table: Table, field: str, values: tuple) -> Statement:
-        # json_each gives one row for a string and a row an element for an array: MongoDB's meaning of equality.
+        # json_each gives one row for a string and one row per element for an array. This matches MongoDB's equality.
         marks = ", ".join("?" * len(values))
         condition = f"exists (select 1 from json_each(doc, {_path(field)}) where value in ({marks}))"
         return condition, [plain(value) for value in values]
@@ -66,7 +66,7 @@ class JsonLayout(Layout):
 
 
 class SQLiteAdapter(SqlAdapter):
-    """One connection a file in autocommit and WAL mode; a database of a table's own is a file of its own."""
+    """One connection per file, in autocommit and WAL mode. A separate database is a separate file."""
 
     dialect = "sqlite"
     layout = JsonLayout()
@@ -88,7 +88,7 @@ class SQLiteAdapter(SqlAdapter):
         return self._directory / f"{database or 'bench'}.sqlite"
 
     def _connection(self, database: str) -> sqlite3.Connection:
-        """The connection of a table's own database; the one that was used least recently makes room for it."""
+        """The connection for a table with its own database. If there are too many connections, the least recently used one is closed."""
         if not database:
             return self._main
         if connection := self._others.pop(database, None):

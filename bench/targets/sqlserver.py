@@ -1,6 +1,6 @@
-"""SQL Server by its connection string, with a column a field; nested fields are JSON in a text.
+"""SQL Server by its connection string, with one column per field. Nested fields are JSON text.
 
-Texts are compared by code point, and have at most 4,000 characters, for the server indexes no others.
+Texts are compared by code point, and have at most 4,000 characters, because the server cannot index longer ones.
 """
 
 import base64
@@ -16,7 +16,7 @@ DATABASE = "diwan_bench"
 COLLATION = "collate Latin1_General_100_BIN2"
 KEYS = {bytes: "varbinary(255)", str: f"nvarchar(255) {COLLATION}", int: "bigint"}
 PORT = "1433"
-# Names that connection strings use for the same thing.
+# Synonyms in connection strings.
 NAMES = {
     **dict.fromkeys(("server", "data source", "address", "addr"), "server"),
     **dict.fromkeys(("uid", "user id", "user"), "user"),
@@ -25,20 +25,20 @@ NAMES = {
 
 
 def to_address(text: str) -> dict[str, str]:
-    """The client's arguments for a connection string such as `Server=host,port;UID=user;PWD=password`; other settings do not matter."""
+    """The client's arguments for a connection string such as `Server=host,port;UID=user;PWD=password`. Other settings are ignored."""
     given = {}
     for setting in filter(None, text.split(";")):
         name, _, value = setting.partition("=")
         if argument := NAMES.get(name.strip().lower()):
             given[argument] = value.strip()
     if "server" not in given:
-        raise ValueError("a connection string of SQL Server is Server=host,port;UID=user;PWD=password")
+        raise ValueError("a SQL Server connection string has the form Server=host,port;UID=user;PWD=password")
     host, _, port = given["server"].removeprefix("tcp:").partition(",")
     return {**given, "server": host, "port": port or PORT}
 
 
 def database_name(table: Table) -> str:
-    """The database that a table is in."""
+    """The database of a table."""
     return f"{DATABASE}_{table.database}" if table.database else DATABASE
 
 
@@ -62,13 +62,13 @@ class SqlServerLayout(Columns):
         return f"{self.quoted(database_name(table))}.dbo.{self.quoted(table.name)}"
 
     def make_database(self, table: Table, durability: str) -> list[str]:
-        """Makes the table's database, if it is not there, and has it acknowledge writes as it should."""
+        """Creates the table's database if it is missing, and sets its durability."""
         name, delayed = database_name(table), {RELAXED: "forced", SYNCED: "disabled"}[durability]
         make = f"if db_id({self.text(name)}) is null create database {self.quoted(name)}"
         return [make, f"alter database {self.quoted(name)} set delayed_durability = {delayed}"]
 
     def drop_database(self, name: str) -> list[str]:
-        """Drops a database, whoever is connected to it."""
+        """Drops a database and disconnects its clients."""
         return [
             f"alter database {self.quoted(name)} set single_user with rollback immediate",
             f"drop database {self.quoted(name)}",
@@ -86,22 +86,22 @@ class SqlServerLayout(Columns):
         return f"create index {name} on {self.place(table)} ({', '.join(map(self.quoted, fields))})"
 
     def insert_many(self, table: Table) -> str:
-        """Inserts the rows of a JSON text as `rows` makes it: a statement has at most 2,100 parameters."""
+        """Inserts rows from a JSON text made by `rows`, because a statement has at most 2,100 parameters."""
         columns = [("id", self.keys[table.key], "k")]
         columns += [(field, self.types[kind], str(place)) for place, (field, kind) in enumerate(table.fields)]
-        # A collation is the column's here, and not repeated.
+        # The column has the collation; it is not repeated here.
         shape = ", ".join(f"{self.quoted(name)} {kind.removesuffix(COLLATION).strip()} '$.\"{key}\"'" for name, kind, key in columns)
         names = ", ".join(self.quoted(name) for name, _, _ in columns)
         return f"insert into {self.place(table)} ({names}) select {names} from openjson(%s) with ({shape})"
 
     def rows(self, table: Table, rows: list[Row]) -> str:
         """Rows as JSON: the id as `k`, bytes in base 64, and columns by their numbers."""
-        told = []
+        objects = []
         for row in rows:
             key, *values = self.row(table, row)
             named = {str(place): value for place, value in enumerate(values) if value is not None}
-            told.append({"k": base64.b64encode(key).decode() if isinstance(key, bytes) else key, **named})
-        return to_json(told)
+            objects.append({"k": base64.b64encode(key).decode() if isinstance(key, bytes) else key, **named})
+        return to_json(objects)
 
     def stored(self, kind: str, value: object) -> object:
         return plain(value) if kind == DATE else super().stored(kind, value)
@@ -116,7 +116,7 @@ class SqlServerLayout(Columns):
         return f"{text}{order} offset 0 rows fetch next {limit} rows only"
 
     def space(self, table: Table) -> str:
-        """How many bytes the table and its indexes take."""
+        """A select of the bytes of the table and its indexes."""
         system = f"{self.quoted(database_name(table))}.sys"
         return (
             f"select sum(units.total_pages) * 8192 from {system}.partitions as parts join {system}.allocation_units as units"
@@ -125,7 +125,7 @@ class SqlServerLayout(Columns):
 
 
 class SqlServerAdapter(SqlAdapter):
-    """One pymssql connection in autocommit; a table of its own database is named with it."""
+    """One pymssql connection in autocommit mode. The name of a table with its own database includes the database."""
 
     dialect = "sqlserver"
     layout = SqlServerLayout()
@@ -140,7 +140,7 @@ class SqlServerAdapter(SqlAdapter):
         return self._send(text, values)
 
     def _send(self, text: str, values: list | tuple = ()):
-        # The client takes bytes for a text if they are ASCII, but never a bytearray.
+        # The client sends ASCII bytes as a text, but a bytearray as bytes.
         self._cursor.execute(text, tuple(bytearray(value) if isinstance(value, bytes) else value for value in values))
         return self._cursor
 
@@ -174,11 +174,11 @@ class SqlServerAdapter(SqlAdapter):
         return self._send(self.layout.space(table)).fetchone()[0]
 
     def version(self) -> str:
-        """What the server calls itself."""
+        """The server's name and version."""
         return self._send("select cast(serverproperty('ProductVersion') as varchar(100))").fetchone()[0]
 
     def reset(self) -> None:
-        """Drops the bench's databases, for a server that outlives the run."""
+        """Drops the bench's databases on a server that continues after the run."""
         found = self._send("select name from sys.databases").fetchall()
         for (name,) in found:
             if name == DATABASE or name.startswith(DATABASE + "_"):

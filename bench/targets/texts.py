@@ -1,4 +1,4 @@
-"""Documents where a system has only texts or bytes: ids as bytes, fields as texts by the kinds that the table states, whole documents."""
+"""Conversions for systems that store only texts or bytes: ids as bytes, fields as texts according to their kinds, whole documents."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -9,7 +9,7 @@ NUMBERS = (INTEGER, FLOAT, DATE)
 EPOCH = datetime(1970, 1, 1)
 MILLISECOND = timedelta(milliseconds=1)
 SIGN = 1 << 63
-ONLY_KEYS = "a key-value store finds records by their keys alone"
+ONLY_KEYS = "a key-value store finds records only by their keys"
 
 
 def to_key(key: Key) -> bytes:
@@ -20,29 +20,29 @@ def to_key(key: Key) -> bytes:
 
 
 def from_key(table: Table, key: bytes) -> Key:
-    """The id that the bytes stand for."""
+    """The id from its bytes."""
     if table.key is int:
         return int.from_bytes(key, "big") - SIGN
     return key.decode() if table.key is str else key
 
 
 def to_json(document: dict) -> bytes:
-    """A document in one value."""
+    """A document as one value."""
     return json.dumps(plain(document), separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def found(key: Key, document: dict, fields: tuple[str, ...]) -> dict:
-    """What a search gives: the id with the wanted fields, all of them if none is named."""
+    """The result of a search: the id and the query's fields, or all fields if the query names none."""
     return {"_id": key, **({field: document[field] for field in fields if field in document} if fields else document)}
 
 
 def kind_of(table: Table, field: str) -> str:
-    """What a field holds; one that the table does not state, and hence no document has, is a text."""
+    """The kind of a field. A field that the table does not define, and hence no document has, is a text."""
     return dict(table.fields).get(field, TEXT)
 
 
 def to_text(kind: str, value) -> str:
-    """A value as a text. Dates are milliseconds, so that systems that compare numbers can compare them."""
+    """A value as a text. Dates are milliseconds, so that systems can compare them as numbers."""
     if kind == TEXT:
         if not isinstance(value, str):
             raise TypeError(f"{value!r} is no text")
@@ -56,7 +56,7 @@ def to_text(kind: str, value) -> str:
 
 
 def from_text(kind: str, text: str):
-    """The value that a text stands for."""
+    """The value from its text."""
     if kind == TEXT:
         return text
     if kind == NESTED:
@@ -73,6 +73,6 @@ def to_texts(table: Table, document: dict) -> dict[str, str]:
 
 
 def from_texts(table: Table, texts: dict[str, str]) -> dict:
-    """The document whose fields' texts these are."""
+    """The document from its fields' texts."""
     kinds = dict(table.fields)
     return {field: from_text(kinds.get(field, TEXT), text) for field, text in texts.items()}

@@ -1,6 +1,6 @@
-"""Tokyo Cabinet inside the client: its hash and its B+ tree with documents as JSON text, its table database with columns and queries.
+"""Tokyo Cabinet inside the client: its hash and B+ tree with documents as JSON text, and its table database with columns and queries.
 
-A library, hence a floor: no server, and one process at a time has a file open.
+It is a library and therefore a lower bound: there is no server, and only one process at a time has a file open.
 """
 
 import json
@@ -20,7 +20,7 @@ ENDINGS = {HASH: "tch", TREE: "tcb", TABLE: "tct"}
 
 
 class TokyoAdapter(Client):
-    """A file a table. Each write is a transaction of its own where writes are synced."""
+    """One file per table. If writes are synced, each write is a transaction."""
 
     def __init__(self, kind: str, directory: Path, durability: str) -> None:
         self._kind = kind
@@ -104,7 +104,7 @@ class TokyoAdapter(Client):
 
     def read_range(self, table: Table, start: Key, limit: int) -> int:
         if self._kind != TREE:
-            raise Unsupported("keeps its records in no order")
+            raise Unsupported("has no record order")
         records = islice(self._database(table).records_from(to_key(start)), limit)
         return sum(isinstance(self._decoded(table, value), dict) for _, value in records)
 
@@ -122,7 +122,7 @@ class TokyoAdapter(Client):
 
 
 class TokyoTableAdapter(TokyoAdapter):
-    """Documents as columns of texts, with the library's own conditions, orders and indexes, each of one column."""
+    """Documents as text columns, with the library's conditions, orders and single-column indexes."""
 
     def _encoded(self, table: Table, document: dict) -> bytes:
         return b"\0".join(to_columns(table, document))
@@ -154,11 +154,11 @@ class TokyoTableAdapter(TokyoAdapter):
 
 class _Tokyo(Target):
     kind = "in-process"
-    file: str  # which of the library's databases
+    file: str  # the kind of database in the library
     adapter: type[TokyoAdapter] = TokyoAdapter
     durability = {
         RELAXED: "no transactions: in the kernel's cache at once (a tree's pages when they leave its own), on disk when closed",
-        SYNCED: "each command a transaction with TSYNC: its log and the file on disk",
+        SYNCED: "each command is a transaction with TSYNC: its log and the file are synced",
     }
 
     @classmethod
@@ -192,14 +192,14 @@ class TokyoHash(_Tokyo):
 
 
 class TokyoTree(_Tokyo):
-    """The B+ tree database, compressed: what was published as "Tokyo Cabinet/Tyrant" of short reads."""
+    """The compressed B+ tree database, published as "Tokyo Cabinet/Tyrant" in the post on short reads."""
 
     name = "tokyo-tree"
     file = TREE
 
 
 class TokyoTable(_Tokyo):
-    """The table database, published of five million records."""
+    """The table database, published in the post on five million records."""
 
     name = "tokyo-table"
     file = TABLE

@@ -1,7 +1,7 @@
-"""Tokyo Cabinet by ctypes: one open database file.
+"""Tokyo Cabinet through ctypes: one open database file.
 
-Its three kinds have the same functions under another letter: hash (`tchdb…`), B+ tree (`tcbdb…`) and table (`tctdb…`). The library
-lets one process have a file open for writing, and opens no file twice in one.
+The three kinds of databases have the same functions with different prefixes: hash (`tchdb…`), B+ tree (`tcbdb…`) and table (`tctdb…`). Only one
+process can open a file for writing, and it can open each file only once.
 """
 
 import ctypes
@@ -20,10 +20,11 @@ WRITER, CREATE, LOCK_OR_FAIL, SYNCED_TRANSACTIONS = 1 << 1, 1 << 2, 1 << 5, 1 <<
 LARGE, DEFLATE = 1 << 0, 1 << 1
 KEEP_OPTIONS = 0xFF
 
-OPEN_HERE, LOCKED, ABSENT = 1, 16, 22  # error codes that are answers
+OPEN_HERE, LOCKED, ABSENT = 1, 16, 22  # error codes that are normal answers
 
 LEAVES = 10_000
-# Without `l` a file ends at 2 GB. The tree is as in the post on short reads, less its million buckets: 8 MB in however small a file.
+# Without `l` a file is limited to 2 GB. The tree has the settings of the post on short reads, except its million buckets, which
+# would take 8 MB even in a small file.
 SETTINGS = {
     HASH: "defaults, opts = l",
     TREE: f"defaults, opts = ld (Deflate), lcnum = {LEAVES:,}",
@@ -32,10 +33,10 @@ SETTINGS = {
 
 
 class TokyoError(Exception):
-    """What the library complains of."""
+    """An error of the library."""
 
 
-# Functions by what follows the kind's letter: what they return and take after the database.
+# Functions by name without prefix: the return type and the arguments after the database.
 _RECORD = (c_char_p, c_int, c_char_p, c_int)
 _COMMON = {
     "ecode": (c_int,),
@@ -76,7 +77,7 @@ _OWN = {
 
 @cache
 def load() -> ctypes.CDLL:
-    """The library, its functions declared; OSError where it is not installed."""
+    """The library with declared functions. Raises OSError if it is not installed."""
     library = ctypes.CDLL(LIBRARY)
     for kind, own in _OWN.items():
         for name, (result, *arguments) in {**_COMMON, **own}.items():
@@ -93,12 +94,12 @@ def load() -> ctypes.CDLL:
 
 
 def version() -> str:
-    """What the library calls itself."""
+    """The library's version."""
     return c_char_p.in_dll(load(), "tcversion").value.decode()
 
 
 class Database:
-    """One open file. With `synced`, whatever stands in a `transaction` is on disk when that ends; without, it is none."""
+    """One open file. With `synced`, the writes of a `transaction` are on disk when it ends. Without it, `transaction` has no effect."""
 
     def __init__(self, kind: str, path: Path, synced: bool) -> None:
         self._library = load()
@@ -121,20 +122,20 @@ class Database:
             failure = TokyoError(self._told())
             self.function("del")(self._handle)
             if taken:
-                raise Unsupported("one client at a time has a file open")
+                raise Unsupported("only one client at a time can open a file")
             raise failure
 
     def function(self, name: str):
-        """The library's function of that name for this kind of database."""
+        """The library's function with this name for this kind of database."""
         return getattr(self._library, f"tc{self._kind}db{name}")
 
     def call(self, name: str, *arguments) -> None:
-        """Calls a function that tells whether it succeeded."""
+        """Calls a function that returns success or failure."""
         if not self.function(name)(self._handle, *arguments):
             raise TokyoError(f"{name}: {self._told()}")
 
     def error(self) -> int:
-        """The code of what went wrong last."""
+        """The code of the last error."""
         return self.function("ecode")(self._handle)
 
     def _told(self) -> str:
@@ -142,7 +143,7 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All or nothing and on disk, if the database is synced."""
+        """A transaction that is atomic and on disk at its end, if the database is synced."""
         if not self._synced:
             yield
             return
@@ -160,7 +161,7 @@ class Database:
             raise TokyoError(f"put {key!r}: {self._told()}")
 
     def put(self, key: bytes, value: bytes) -> None:
-        """Stores a record in the place of an older one."""
+        """Stores a record and replaces an existing one."""
         if not self._put(self._handle, key, len(key), value, len(value)):
             raise TokyoError(f"put {key!r}: {self._told()}")
 
@@ -169,7 +170,7 @@ class Database:
         return self._taken(self._get(self._handle, key, len(key), byref(self._size)))
 
     def _taken(self, pointer: int | None) -> bytes | None:
-        """The bytes that a function returned, their size beside, and left us to free."""
+        """The bytes at a pointer that a function returned with their size. Frees the memory."""
         if pointer is None:
             return None
         value = ctypes.string_at(pointer, self._size.value)
@@ -184,11 +185,11 @@ class Database:
             raise TokyoError(f"out: {self._told()}")
 
     def size(self) -> int:
-        """How many records there are."""
+        """The number of records."""
         return self.function("rnum")(self._handle)
 
     def records(self) -> Iterator[tuple[bytes, bytes]]:
-        """All records, in no order; a file has one such iteration at a time."""
+        """All records, unordered. A file allows one such iteration at a time."""
         self.call("iterinit")
         following = self.function("iternext")
         while (key := self._taken(following(self._handle, byref(self._size)))) is not None:
@@ -197,7 +198,7 @@ class Database:
                 yield key, value
 
     def records_from(self, start: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """A tree's records in the order of their keys."""
+        """A tree's records in key order."""
         cursor = c_void_p(self.function("curnew")(self._handle))
         key, value, following = self.function("curkey"), self.function("curval"), self.function("curnext")
         try:
@@ -234,23 +235,23 @@ class Database:
             self._library.tclistdel(found)
 
     def count(self, query: c_void_p) -> int:
-        """How many records a query finds."""
+        """The number of records that a query finds."""
         self._library.tclistdel(self.function("qrysearch")(query))
         return self.function("qrycount")(query)
 
     def delete_found(self, query: c_void_p) -> int:
-        """Removes what a query finds; returns how many there were."""
+        """Removes the records that a query finds; returns their number."""
         if not self.function("qrysearchout")(query):
             raise TokyoError(f"search out: {self._told()}")
         return self.function("qrycount")(query)
 
     def optimize(self) -> None:
-        """Writes the file anew without holes, with as many buckets as the library thinks right."""
+        """Rewrites the file without holes. The library chooses the number of buckets."""
         self.call("optimize", *((-1, -1) if self._kind == TREE else ()), -1, -1, -1, KEEP_OPTIONS)
         self.call("sync")
 
     def close(self) -> None:
-        """Writes what is cached, and closes the file."""
+        """Writes cached data and closes the file."""
         try:
             self.call("close")
         finally:

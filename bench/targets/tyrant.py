@@ -1,7 +1,7 @@
-"""Tokyo Tyrant, the server of Tokyo Cabinet's databases, by address: no package has it any more.
+"""Tokyo Tyrant, the server of Tokyo Cabinet's databases, by address, because Debian no longer packages it.
 
-A server has one database, so tables are parts of it, told apart by what their keys begin with. One address is of a server with a hash or
-a B+ tree, another of one with a table database: what a server has is decided when it is started.
+A server has one database, so tables share it and differ by the prefix of their keys. The kind of database is chosen when a server is
+started. So there is one address for a server with a hash or a B+ tree, and another for a server with a table database.
 """
 
 import json
@@ -27,7 +27,7 @@ def listens(address: str) -> tuple[str, int]:
 
 
 class TyrantAdapter(Client):
-    """A hash or a B+ tree with documents as JSON text. Where writes are synced, each is followed by a `sync`."""
+    """A hash or a B+ tree with documents as JSON text. If writes are synced, a `sync` follows each of them."""
 
     def __init__(self, address: str, durability: str) -> None:
         self._server = TyrantConnection(*listens(address))
@@ -35,7 +35,7 @@ class TyrantAdapter(Client):
         self._told = self._server.status()
         if (self._told["type"] == TABLE) != isinstance(self, TyrantTableAdapter):
             self.close()
-            raise ValueError(f"the server at {address} has a database of the type {self._told['type']}")
+            raise ValueError(f"the server at {address} has a database of type {self._told['type']}")
 
     @staticmethod
     def _prefix(table: Table) -> bytes:
@@ -130,11 +130,11 @@ class TyrantAdapter(Client):
         return self._server.size()
 
     def version(self) -> str:
-        """What the server calls itself."""
+        """The server's name and version."""
         return f"{self._told['version']}, {self._told['type']}"
 
     def reset(self) -> None:
-        """Removes the bench's records, for a server that outlives the run."""
+        """Removes the bench's records from a server that continues after the run."""
         self._remove(PREFIX.encode())
 
     def close(self) -> None:
@@ -142,10 +142,10 @@ class TyrantAdapter(Client):
 
 
 class TyrantTableAdapter(TyrantAdapter):
-    """A table database: documents as columns of texts, with conditions, orders and indexes, each of one column, for all its tables."""
+    """A table database: documents as text columns, with conditions, orders, and single-column indexes that all tables share."""
 
     def _key(self, table: Table, key: Key) -> bytes:
-        # Texts: answers have zero bytes between a key and the columns.
+        # Ids are texts, because answers have zero bytes between a key and the columns.
         return self._prefix(table) + (key.hex() if isinstance(key, bytes) else str(key)).encode()
 
     def create_index(self, table: Table, *fields: str) -> None:
@@ -176,7 +176,7 @@ class TyrantTableAdapter(TyrantAdapter):
         return None if columns is None else from_columns(table, columns)
 
     def _conditions(self, table: Table, query: Query) -> list[bytes]:
-        # The column without a name is the key.
+        # The column with the empty name is the key.
         conditions = [*to_conditions(table, query), ("", TEXT_BEGINS, self._prefix(table).decode())]
         return [b"\0".join((b"addcond", *(str(part).encode() for part in condition))) for condition in conditions]
 
@@ -190,7 +190,7 @@ class TyrantTableAdapter(TyrantAdapter):
         return int(self._search(table, query, b"count")[0])
 
     def find(self, table: Table, query: Query) -> Iterator[object]:
-        # The key is the column without a name.
+        # The key is the column with the empty name.
         what = [b"\0".join((b"get", b"", *(field.encode() for field in query.fields))) if query.fields else b"get"]
         if query.order:
             what.append(b"setorder\0%s\0%d" % (query.order.encode(), to_order(table, query.order)))
@@ -210,12 +210,12 @@ class TyrantTableAdapter(TyrantAdapter):
 
 
 class Tyrant(Given):
-    """A server with a hash or a B+ tree, published of short reads: `ttserver 'reads.tcb#opts=ld'`."""
+    """A server with a hash or a B+ tree, as in the post on short reads: `ttserver 'reads.tcb#opts=ld'`."""
 
     name = "tyrant"
     durability = {
-        RELAXED: "as the server is run; without an update log, in the kernel's cache or the server's own",
-        SYNCED: "each command followed by `sync`, which writes the database file to disk",
+        RELAXED: "as configured; without an update log, data is in the kernel's cache or the server's own",
+        SYNCED: "each command is followed by `sync`, which writes the database file to disk",
     }
     option = "tyrant_address"
     adapter = TyrantAdapter
@@ -223,7 +223,7 @@ class Tyrant(Given):
 
 
 class TyrantTable(Tyrant):
-    """A server with a table database, published of five million records: `ttserver 'records.tct'`."""
+    """A server with a table database, as in the post on five million records: `ttserver 'records.tct'`."""
 
     name = "tyrant-table"
     option = "tyrant_table_address"

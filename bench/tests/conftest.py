@@ -1,4 +1,4 @@
-"""A started system for the tests that all systems pass."""
+"""Fixtures: started systems for the tests that run on all systems."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from bench.tests.systems import STARTED, started
 
 @pytest.fixture(scope="session", params=STARTED)
 def system(request, tmp_path_factory):
-    """Each system in turn, started once."""
+    """Each system in turn, started once for all its tests."""
     target = started(request.param, tmp_path_factory.mktemp(request.param))
     yield target
     target.stop()

@@ -12,12 +12,12 @@ from bench.tests.systems import options
 SETTINGS = {"rounds": 1, "clients": 2, "quiet": 0.0}
 
 
-def ran(experiment: type[Experiment], names: tuple[str, ...], directory: Path, scale: float) -> list[dict]:
-    """The records of a run over these targets."""
+def ran(experiment: type[Experiment], names: tuple[str, ...], directory: Path, scale: float, **given) -> list[dict]:
+    """The records of a run over these targets; `given` are the experiment's own options."""
     for parent in (directory, *directory.parents):
         if "pytest-of-" in str(parent):
             parent.chmod(0o755)  # some servers run as another user when we are root
-    settings = options(**SETTINGS, scale=scale)
+    settings = options(**SETTINGS, scale=scale, **given)
     recorder = Recorder(directory)
     try:
         targets = [TARGETS[name].configured(settings) for name in names]

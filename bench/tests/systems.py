@@ -1,4 +1,4 @@
-"""Which systems the tests start, and how."""
+"""The systems that tests start, and the options for them."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,15 +9,15 @@ from bench.targets import TARGETS, NotGiven, Target
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Every one runs through the same tests. What only a given address reaches is tested by its requests, in files of their own.
+# All of them pass the same tests. Systems that need an address are tested by their requests, in separate files.
 STARTED = ("diwan", "diwan-http", "sqlite", "postgres", "postgres-relational", "mariadb", "mariadb-json", "redis", "berkeleydb", "tokyo-hash", "tokyo-tree", "tokyo-table")
-# Those that the bench can kill, and that it starts a replica of.
+# Systems that the bench can kill, and systems of which it starts a replica.
 KILLED = ("diwan", "diwan-http", "postgres", "mariadb", "redis")
 REPLICATED = ("diwan", "diwan-http", "postgres", "mariadb")
 
 
 def options(**given) -> SimpleNamespace:
-    """The command line's options with no address given."""
+    """The command-line options without any address."""
     none = {option: None for target in TARGETS.values() for option in target.options}
     programs = (ROOT / "target" / profile / "diwan" for profile in ("release", "fast", "debug"))
     program = next(filter(Path.is_file, programs), ROOT / "target/release/diwan")
@@ -25,10 +25,10 @@ def options(**given) -> SimpleNamespace:
 
 
 def started(name: str, directory: Path, **set_before) -> Target:
-    """A running target; the test is skipped where the system is not to be had."""
+    """A running target. The test is skipped if the system is not available."""
     for parent in (directory, *directory.parents):
         if "pytest-of-" in str(parent):
-            parent.chmod(0o755)  # some servers run as another user when we are root
+            parent.chmod(0o755)  # if the tests run as root, some servers run as another user
     target = TARGETS[name].configured(options())
     for attribute, value in set_before.items():
         setattr(target, attribute, value)

@@ -1,4 +1,4 @@
-"""Document stores: those that are given by address, FerretDB's program, what Couchbase and CouchDB are sent, and the comments."""
+"""Document stores: given servers, FerretDB's program, requests to Couchbase and CouchDB, and the comments experiment."""
 
 import subprocess
 from datetime import datetime
@@ -30,14 +30,14 @@ TAGGED = Query("tagged", (("exists", "tags", None), ("any", "tags", ("a", "b")))
 
 @pytest.fixture(scope="module")
 def diwan(tmp_path_factory):
-    """A Diwan that plays servers which somebody else runs."""
+    """A Diwan that stands in for given servers."""
     target = started("diwan", tmp_path_factory.mktemp("diwan"))
     yield target
     target.stop()
 
 
 def exercise(target, directory) -> None:
-    """A given server's life: found, used, left without the bench's databases."""
+    """The lifecycle of a given server: found, used, left without the bench's databases."""
     target.start(directory)
     try:
         assert target.describe()["version"] and "as given by --" in target.describe()["settings"]
@@ -59,7 +59,7 @@ def exercise(target, directory) -> None:
     target.stop()
 
 
-def test_servers_that_are_given(diwan, tmp_path):
+def test_a_given_server_is_used_and_left_without_bench_databases(diwan, tmp_path):
     uri, url = diwan._instance.uri, diwan._instance.url
     for name, given in (
         ("mongodb", {"mongodb_uri": uri}),
@@ -72,7 +72,7 @@ def test_servers_that_are_given(diwan, tmp_path):
         exercise(target, tmp_path)
 
 
-def test_a_given_couchdb_is_followed(diwan, tmp_path):
+def test_a_given_couchdb_replica_catches_up(diwan, tmp_path):
     (tmp_path / "second").mkdir()
     follower = started("diwan-http", tmp_path / "second")
     try:
@@ -93,7 +93,7 @@ def test_a_given_couchdb_is_followed(diwan, tmp_path):
         follower.stop()
 
 
-def test_without_temporary_views_couchdb_is_asked_by_find(diwan, tmp_path, monkeypatch):
+def test_couchdb_without_temporary_views_uses_find(diwan, tmp_path, monkeypatch):
     refused = []
 
     def query(*_):
@@ -108,7 +108,7 @@ def test_without_temporary_views_couchdb_is_asked_by_find(diwan, tmp_path, monke
     client.insert_many(TABLE, [(b"%012d" % number, {"name": "x", "n": number, "tags": ["c", "b"]}) for number in range(40)])
     assert client.count(TABLE, TAGGED) == 40 and len(list(client.find(TABLE, Query("few", (("below", "n", 30),))))) == 30
     assert len(refused) == 1
-    # Design documents, in which indexes are kept, are no rows.
+    # Design documents, which contain the indexes, are not rows.
     client.create_index(TABLE, "n")
     assert client.count(TABLE, ALL) == len(list(client.find(TABLE, ALL))) == client.read_range(TABLE, b"%012d" % 0, 100) == 40
     totals = {"couchdb": {"map": "function (doc) { emit(doc.n % 2, doc.n); }", "reduce": "_sum", "options": {"group": True}}}
@@ -118,7 +118,7 @@ def test_without_temporary_views_couchdb_is_asked_by_find(diwan, tmp_path, monke
     target.stop()
 
 
-def test_questions_in_mango():
+def test_queries_become_mango_selectors():
     assert to_mango(RECENT) == {
         "selector": {"name": {"$eq": "x"}, "n": {"$gt": 3, "$lte": 9}, "at": {"$gte": "2024-02-29T12:00:00.005Z"}},
         "fields": ["at", "n"],
@@ -157,7 +157,7 @@ def test_ferretdb_is_built_once_and_started_by_its_flags(tmp_path, monkeypatch):
 
 
 class Recording:
-    """Stands for any object of Couchbase's SDK: notes each call with its path, and answers by the last name of it."""
+    """Stands in for any object of Couchbase's SDK: records each call with its path, and answers by the last name of the path."""
 
     def __init__(self, calls: list, path: str = "", answers: dict | None = None) -> None:
         self._calls, self._path, self._answers = calls, path, answers or {}
@@ -178,7 +178,7 @@ class Recording:
 
 @pytest.fixture
 def couchbase(monkeypatch):
-    """A client of Couchbase whose cluster is a recording."""
+    """A Couchbase client with a recording cluster."""
     calls: list = []
     answers = {
         "create_scope": ScopeAlreadyExistsException(),
@@ -196,7 +196,7 @@ def couchbase(monkeypatch):
     client.close()
 
 
-def test_documents_of_couchbase(couchbase):
+def test_couchbase_document_calls_match_the_sdk(couchbase):
     (name, (address, settings)), *_ = couchbase.calls
     assert (name, address) == ("Cluster", "couchbase://localhost")
     signing = settings["authenticator"].as_dict()
@@ -226,7 +226,7 @@ def test_documents_of_couchbase(couchbase):
     assert levels == ["PERSIST_TO_MAJORITY"] * 4
 
 
-def test_questions_to_couchbase(couchbase):
+def test_queries_become_sql_plus_plus_for_couchbase(couchbase):
     client = couchbase.client
     client.create_index(TABLE, "n", "at")
     assert list(client.find(TABLE, RECENT)) == [{"n": 5}]
@@ -261,7 +261,7 @@ def test_null_servers_answer_every_kind_of_request(name, tmp_path):
     try:
         client = target.connector(RELAXED)()
         client.create(TABLE)
-        for _ in range(8):  # psycopg prepares a statement that repeats
+        for _ in range(8):  # psycopg prepares repeated statements
             client.update_field(TABLE, KEY, "n", 1)
             client.delete_one(TABLE, KEY)
             assert client.delete_many(TABLE, TAGGED) == 1
@@ -279,7 +279,7 @@ class Brief(Comments):
         return [one for one in super().data_sets() if one.durability == RELAXED]
 
 
-def test_comments_with_and_without_a_replica(tmp_path):
+def test_comments_run_with_and_without_a_replica(tmp_path):
     settings = options(scale=0.001, batches=2, rounds=1, clients=2)
     if not settings.diwan_program.is_file():
         pytest.skip("Diwan is not built (make target/fast/diwan)")

@@ -1,4 +1,4 @@
-"""JSONBench's data against the published shares, its right answers, and all dialects' answers in a whole run at the smallest scale."""
+"""JSONBench: generated data against the published shares, expected answers, and a complete run of all dialects at the smallest scale."""
 
 import hashlib
 import json
@@ -19,7 +19,7 @@ SIZE = 20_000
 
 @pytest.fixture(autouse=True)
 def once(monkeypatch) -> None:
-    """Queries are asked once, for there is nothing to measure."""
+    """Runs queries only once, because the tests measure nothing."""
     monkeypatch.setattr(events, "repeated", lambda contestant, work: events.stretch(contestant, 1, work))
 
 
@@ -28,7 +28,7 @@ def made() -> list[dict]:
     return list(Events(SIZE).at(0, SIZE))
 
 
-def test_events_are_the_same_in_every_run_and_range(made):
+def test_events_are_equal_in_every_run_and_range(made):
     lines = "".join(json.dumps(event, separators=(",", ":")) + "\n" for event in made[:2_000])
     assert hashlib.sha256(lines.encode()).hexdigest()[:16] == "220f819fd7c54a40"
     assert list(Events(SIZE).at(1_990, 3_010)) == made[1_990:3_010]
@@ -36,7 +36,7 @@ def test_events_are_the_same_in_every_run_and_range(made):
     assert all(one["time_us"] < other["time_us"] for one, other in zip(made, made[1:]))
 
 
-def test_shares_and_users_are_as_published(made):
+def test_events_have_the_published_shares_and_users(made):
     total, created, users = Counter(), Counter(), defaultdict(set)
     for event in made:
         collection = event.get("commit", {}).get("collection")
@@ -54,17 +54,17 @@ def test_shares_and_users_are_as_published(made):
     assert any("reply" in post for post in posts) and any("facets" in post for post in posts) and any("embed" in post for post in posts)
 
 
-def told(user: str, hour: int, collection: str | None, operation: str = "create", second: int = 0) -> dict:
+def event_of(user: str, hour: int, collection: str | None, operation: str = "create", second: int = 0) -> dict:
     time_us = int(datetime(2024, 11, 21, hour, 0, second, tzinfo=UTC).timestamp()) * 1_000_000
     event = {"did": user, "time_us": time_us, "kind": "commit" if collection else "identity"}
     return {**event, "commit": {"operation": operation, "collection": collection}} if collection else event
 
 
-def test_right_answers():
+def test_answers_match_hand_made_events():
     answers = Answers()
     for event in (
-        *(told("a", 1, POST), told("a", 3, POST), told("b", 2, POST), told("c", 2, POST, second=1), told("d", 5, POST)),
-        *(told("a", 1, LIKE), told("b", 1, LIKE), told("c", 1, LIKE, "delete"), told("c", 4, REPOST), told("d", 1, None)),
+        *(event_of("a", 1, POST), event_of("a", 3, POST), event_of("b", 2, POST), event_of("c", 2, POST, second=1), event_of("d", 5, POST)),
+        *(event_of("a", 1, LIKE), event_of("b", 1, LIKE), event_of("c", 1, LIKE, "delete"), event_of("c", 4, REPOST), event_of("d", 1, None)),
     ):
         answers.add(event)
     start = int(datetime(2024, 11, 21, tzinfo=UTC).timestamp()) * 1_000_000
@@ -88,7 +88,7 @@ def test_right_answers():
             answers.check(name, [right[name][1], right[name][0], *right[name][2:]])
 
 
-def test_every_dialect_is_spoken():
+def test_every_query_has_a_statement_in_every_dialect():
     dialects = {question.name: {*question.statements, *question.indexed} for question in QUESTIONS}
     assert list(dialects) == ["Q1", "Q2", "Q3", "Q4", "Q5"]
     assert len({frozenset(spoken) for spoken in dialects.values()}) == 1
@@ -98,7 +98,7 @@ def test_every_dialect_is_spoken():
         queries._statements(QUESTIONS[0], client, indexed=False)
 
 
-def test_every_system_answers_right(system):
+def test_every_system_gives_the_expected_answers(system):
     contestant = SimpleNamespace(client=system.connector(RELAXED)(), server_cpu=lambda: None)
     if not contestant.client.dialect:
         pytest.skip("has no queries of its own")
@@ -116,7 +116,7 @@ def test_every_system_answers_right(system):
     contestant.client.close()
 
 
-def test_a_whole_run(monkeypatch, tmp_path):
+def test_an_events_run_records_every_stage(monkeypatch, tmp_path):
     monkeypatch.setattr(events, "SLICE", 400)
     records = ran(events.EventsExperiment, ("sqlite", "diwan", "diwan-http", "null-mongo"), tmp_path, scale=0.001)
     assert failures(records) == []

@@ -1,4 +1,4 @@
-"""Every experiment at the smallest scale, on Diwan and on a library: each stage of each data set leaves its rows."""
+"""Every experiment at the smallest scale, on Diwan and on a library: each stage of each data set leaves its records."""
 
 from types import SimpleNamespace
 
@@ -10,7 +10,7 @@ from bench.tests.systems import options
 from bench.workloads import EXPERIMENTS
 
 SMALLEST = ["--scale", "0.001", "--rounds", "1", "--clients", "2", "--targets", "diwan,sqlite"]
-# Options of single experiments, where the smallest scale leaves more to do than is needed to see every row.
+# Options of single experiments that are still too long at the smallest scale.
 SHORTER = {
     "persons": ["--shapes", "nested", "--slices", "1", "--sizes", "100,300"],
     "comments": ["--batches", "1"],
@@ -19,7 +19,7 @@ SHORTER = {
 
 
 def expected(experiment: str, arguments: list[str]) -> set[tuple]:
-    """Data set, stage and round of all that is to be measured."""
+    """Data set, stage and round of all expected records."""
     settings = parsers()[0].parse_args(["run", experiment, *arguments])
     rows = set()
     for data in EXPERIMENTS[experiment](settings, [], None, None).data_sets():
@@ -30,7 +30,7 @@ def expected(experiment: str, arguments: list[str]) -> set[tuple]:
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
-def test_every_row_is_there(experiment, monkeypatch, tmp_path):
+def test_every_experiment_records_every_stage(experiment, monkeypatch, tmp_path):
     program = options().diwan_program
     if not program.is_file():
         pytest.skip("Diwan is not built (make target/fast/diwan)")

@@ -1,4 +1,4 @@
-"""SQL systems that are reached by an address: MySQL's client against a MariaDB of ours, SQL Server by the exact statements it is sent."""
+"""Given SQL systems: MySQL's client with a MariaDB started by the test, and the exact statements for SQL Server."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -23,14 +23,14 @@ BINARY = "collate Latin1_General_100_BIN2"
 
 @pytest.fixture(scope="module")
 def mariadb(tmp_path_factory):
-    """A server that runs already."""
+    """A running server."""
     target = started("mariadb", tmp_path_factory.mktemp("mariadb"))
     yield target
     target.stop()
 
 
 @pytest.mark.parametrize("target", [MySQL, MySQLJson])
-def test_a_given_server_is_left_as_it_was(mariadb, target, tmp_path):
+def test_a_given_mysql_server_is_left_unchanged(mariadb, target, tmp_path):
     uri = mariadb.connector(RELAXED).args[0]
     given = target.configured(options(mysql_uri=uri))
     given.start(tmp_path)
@@ -39,7 +39,7 @@ def test_a_given_server_is_left_as_it_was(mariadb, target, tmp_path):
     for table in (TABLE, replace(TABLE, database="own")):
         client.create(table)
         client.insert_one(table, (KEY, {"name": "a", "n": 1}))
-        client.update_field(table, KEY, "n", 1)  # the same value: found, though not changed
+        client.update_field(table, KEY, "n", 1)  # an update to the same value counts as found
         assert client.native(table, {client.dialect: "select n from things"}) == [(1,)]
         assert client.maintain(table).endswith("OK") and client.table_bytes(table) > 0
     names = {name for (name,) in client.ask("show databases")}
@@ -52,7 +52,7 @@ def test_a_given_server_is_left_as_it_was(mariadb, target, tmp_path):
     client.close()
 
 
-def test_addresses():
+def test_addresses_are_parsed():
     assert to_address("mysql://us%40er:p%2Fw@there:3307/") == {"host": "there", "port": 3307, "user": "us@er", "password": "p/w"}
     assert to_address("mariadb://there") == {"host": "there", "port": 3306}
     given = to_sqlserver("Driver={ODBC Driver 18 for SQL Server}; Server=tcp:there,1434;UID=sa; PWD=a=b;Encrypt=no")
@@ -66,7 +66,7 @@ def test_addresses():
 
 
 class Recorder:
-    """A connection and its cursor, which keeps what it is sent, as it would go over the wire."""
+    """A connection and its cursor, which records statements as they would be sent."""
 
     def __init__(self) -> None:
         self.sent: list[str] = []
@@ -92,13 +92,13 @@ class Recorder:
 
 @pytest.fixture
 def recorder(monkeypatch):
-    """What an adapter is connected to."""
+    """The recorder that an adapter is connected to."""
     recorder = Recorder()
     monkeypatch.setattr(pymssql, "connect", lambda **arguments: recorder)
     return recorder
 
 
-def test_tables_of_sql_server(recorder):
+def test_sql_server_statements_for_tables(recorder):
     client = SqlServerAdapter("Server=there;UID=sa;PWD=x", RELAXED)
     client.create(TABLE)
     assert recorder.sent == [
@@ -123,7 +123,7 @@ def test_tables_of_sql_server(recorder):
         client.create_index(TABLE, "tags")
 
 
-def test_writes_of_sql_server(recorder):
+def test_sql_server_statements_for_writes(recorder):
     client = SqlServerAdapter("Server=there", SYNCED)
     document = {"name": "it's", "made at": DAY, "tags": ["a", "b"]}
     client.insert_one(TABLE, (KEY, document))
@@ -150,7 +150,7 @@ def test_writes_of_sql_server(recorder):
         client.insert_one(TABLE, (KEY, {"other": 1}))
 
 
-def test_reads_of_sql_server(recorder):
+def test_sql_server_statements_for_reads(recorder):
     client = SqlServerAdapter("Server=there", SYNCED)
     recorder.rows = [("a", 3, DAY, '["b"]')]
     assert client.find_by_id(TABLE, KEY) == {"name": "a", "n": 3, "made at": DAY, "tags": ["b"]}
@@ -174,7 +174,7 @@ def test_reads_of_sql_server(recorder):
     ]
 
 
-def test_upkeep_of_sql_server(recorder):
+def test_sql_server_statements_for_maintenance(recorder):
     client = SqlServerAdapter("Server=there", SYNCED)
     recorder.rows = [("diwan_bench",), ("diwan_bench_own",), ("master",)]
     client.reset()

@@ -1,4 +1,4 @@
-"""Key-value stores: what they cannot answer, and what only they have. Their operations are tested with those of all systems."""
+"""Key-value stores: their unsupported queries and their special features. test_operations.py tests their operations."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -17,7 +17,7 @@ ORDERED = Table("ordered", (("n", INTEGER),), key=int)
 
 
 @pytest.mark.parametrize("name", ["redis", "berkeleydb", "tokyo-hash", "tokyo-tree"])
-def test_what_a_key_value_store_cannot_answer(name, tmp_path):
+def test_key_value_stores_report_unsupported_queries(name, tmp_path):
     target = started(name, tmp_path)
     try:
         client = target.connector(RELAXED)()
@@ -37,7 +37,7 @@ def test_what_a_key_value_store_cannot_answer(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["berkeleydb", "tokyo-tree"])
-def test_trees_are_in_the_order_of_their_keys(name, tmp_path):
+def test_trees_scan_in_key_order(name, tmp_path):
     client = started(name, tmp_path).connector(SYNCED)()
     client.create(ORDERED)
     client.insert_many(ORDERED, [(number * 7 % 100 - 50, {"n": number}) for number in range(100)])
@@ -47,7 +47,7 @@ def test_trees_are_in_the_order_of_their_keys(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["tokyo-hash", "tokyo-tree", "tokyo-table"])
-def test_a_tokyo_file_has_one_client(name, tmp_path):
+def test_a_second_client_of_a_tokyo_file_is_unsupported(name, tmp_path):
     target = started(name, tmp_path)
     first, second = target.connector(RELAXED)(), target.connector(RELAXED)()
     first.create(PEOPLE)
@@ -64,7 +64,7 @@ def test_a_tokyo_file_has_one_client(name, tmp_path):
 
 
 @pytest.mark.parametrize("shape", ["flat", "nested"])
-def test_tokyos_tables_find_the_same_with_an_index(shape, tmp_path):
+def test_tokyo_tables_find_the_same_rows_with_an_index(shape, tmp_path):
     client = started("tokyo-table", tmp_path).connector(RELAXED)()
     rows = list(zip(keys(1_000), persons(1_000, shape)))
     client.create(PEOPLE)
@@ -93,11 +93,11 @@ def test_tokyos_tables_find_the_same_with_an_index(shape, tmp_path):
     client.close()
 
 
-def test_a_replica_of_redis_follows(tmp_path):
+def test_a_redis_replica_catches_up(tmp_path):
     target = started("redis", tmp_path)
     try:
         client = target.connector(RELAXED)()
-        client._redis.config_set("repl-diskless-sync-delay", 0)  # its default waits 5 s for more replicas to come
+        client._redis.config_set("repl-diskless-sync-delay", 0)  # the default waits 5 s for more replicas
         client.create(PEOPLE)
         rows = list(zip(keys(600), persons(600, "flat")))
         client.insert_many(PEOPLE, rows[:300])
@@ -116,7 +116,7 @@ def test_a_replica_of_redis_follows(tmp_path):
         target.stop()
 
 
-def test_a_null_redis_answers_the_real_driver(tmp_path):
+def test_null_redis_answers_redis_py(tmp_path):
     target = TARGETS["null-redis"].configured(SimpleNamespace())
     target.start(tmp_path)
     try:

@@ -1,4 +1,4 @@
-"""Durations are counted exactly, survive the way between processes, and show a stall in its slot."""
+"""Latencies and timelines: exact counts, transfer between processes, stalls in their slots."""
 
 import os
 import pickle
@@ -16,7 +16,7 @@ from bench.targets.sqlite import SQLite
 TABLE = Table("things", (("n", INTEGER),), key=int)
 
 
-def test_percentiles_are_of_all_that_was_recorded():
+def test_percentiles_cover_all_recorded_durations():
     latencies = Latencies()
     for microseconds in range(1, 1001):
         latencies.record(microseconds / 1e6 + 2e-8)
@@ -27,7 +27,7 @@ def test_percentiles_are_of_all_that_was_recorded():
     assert decoded.get_value_at_percentile(99) == pytest.approx(990_000, rel=2e-3)
 
 
-def test_merging_is_recording_together_and_pickling_loses_nothing():
+def test_merged_and_pickled_latencies_equal_the_originals():
     one, other, both = Latencies(), Latencies(), Latencies()
     for number in range(2000):
         (one if number % 3 else other).record(number / 1e5)
@@ -37,13 +37,13 @@ def test_merging_is_recording_together_and_pickling_loses_nothing():
     assert one.fields() == both.fields()
 
 
-def test_nothing_recorded_is_no_duration():
+def test_percentiles_of_no_durations_are_none():
     fields = Latencies().fields()
     assert fields["count"] == 0 and fields["p50_us"] is None and fields["max_us"] is None
     assert Timeline(1.0, 0.0).fields()["count"] == []
 
 
-def test_a_stall_counts_for_the_requests_it_held_up():
+def test_corrected_latencies_add_requests_delayed_by_a_stall():
     latencies = Latencies()
     for _ in range(99):
         latencies.record(0.001)
@@ -62,7 +62,7 @@ def test_recording_is_cheap():
     assert (time.process_time() - began) / 200_000 < 2e-6
 
 
-def test_a_slot_without_an_operation_is_told():
+def test_a_timeline_includes_empty_slots():
     timeline = Timeline(1.0, start=100.0)
     for ended, seconds in ((100.2, 0.1), (100.9, 0.1), (103.5, 2.6)):
         timeline.record(seconds, ended)
@@ -100,36 +100,36 @@ def die(_station) -> None:
     os._exit(3)
 
 
-def test_roles_end_by_themselves(contestant):
-    told = run_clients(contestant, [Role("writers", insert_share, processes=3)])
-    assert told.returned["writers"] == [34, 33, 33] and told.latencies("insert").count == 100
+def test_run_clients_returns_when_all_roles_end(contestant):
+    outcome = run_clients(contestant, [Role("writers", insert_share, processes=3)])
+    assert outcome.returned["writers"] == [34, 33, 33] and outcome.latencies("insert").count == 100
     assert contestant.client.read_range(TABLE, 0, 1000) == 100
-    assert told.sample().operations == 100 and told.sample("insert").wall_seconds > 0
+    assert outcome.sample().operations == 100 and outcome.sample("insert").wall_seconds > 0
 
 
-def test_roles_stop_after_the_time_or_the_work_meanwhile(contestant):
+def test_run_clients_stops_roles_after_seconds_or_meanwhile(contestant):
     roles = [Role("readers", read_while_going, argument=100)]
-    told = run_clients(contestant, roles, seconds=0.5, slot_seconds=0.1)
-    assert 0.4 < told.wall_seconds < 1.5 and 20 <= told.latencies("read").count <= 60
-    assert len(told.timelines["read"].fields()["count"]) >= 5
-    told = run_clients(contestant, roles, meanwhile=lambda _: contestant.client.read_range(TABLE, 0, 10))
-    assert told.meanwhile == 0
+    outcome = run_clients(contestant, roles, seconds=0.5, slot_seconds=0.1)
+    assert 0.4 < outcome.wall_seconds < 1.5 and 20 <= outcome.latencies("read").count <= 60
+    assert len(outcome.timelines["read"].fields()["count"]) >= 5
+    outcome = run_clients(contestant, roles, meanwhile=lambda _: contestant.client.read_range(TABLE, 0, 10))
+    assert outcome.meanwhile == 0
 
 
-def test_an_attendant_goes_on_until_the_others_have_ended(contestant):
+def test_an_attendant_runs_until_other_roles_end(contestant):
     roles = [Role("readers", read_while_going, argument=100, attendant=True), Role("writers", insert_share)]
-    told = run_clients(contestant, roles)
-    assert told.returned["writers"] == [100] and len(told.returned["readers"]) == 1
+    outcome = run_clients(contestant, roles)
+    assert outcome.returned["writers"] == [100] and len(outcome.returned["readers"]) == 1
 
 
-def test_work_beside_the_roles_sees_that_they_have_ended_or_failed(contestant):
+def test_watch_reports_ended_and_failed_roles(contestant):
     def wait(watch) -> list:
         while not (ended := watch.ended("writers")):
             pass
         return ended
 
-    told = run_clients(contestant, [Role("writers", insert_share)], meanwhile=wait)
-    assert told.meanwhile == told.returned["writers"] == [100]
+    outcome = run_clients(contestant, [Role("writers", insert_share)], meanwhile=wait)
+    assert outcome.meanwhile == outcome.returned["writers"] == [100]
     with pytest.raises(RuntimeError, match="no document"):
         run_clients(contestant, [Role("writers", fail)], meanwhile=wait)
 
@@ -143,9 +143,9 @@ def fail(_station) -> None:
 
 
 @pytest.mark.parametrize(
-    ("work", "kind", "told"),
+    ("work", "kind", "message"),
     [(refuse, Unsupported, "has none"), (fail, RuntimeError, "'bad' failed: LookupError: no document"), (die, RuntimeError, "exit code 3")],
 )
-def test_a_failing_role_stops_all(contestant, work, kind, told):
-    with pytest.raises(kind, match=told):
+def test_a_failing_role_stops_all_roles(contestant, work, kind, message):
+    with pytest.raises(kind, match=message):
         run_clients(contestant, [Role("readers", read_while_going, argument=10), Role("bad", work)], seconds=30)

@@ -1,4 +1,4 @@
-"""Systems that are killed and started again, and replicas that follow."""
+"""Systems are killed and restarted, and replicas catch up."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def row(number: int) -> tuple[bytes, dict]:
 
 
 @pytest.mark.parametrize("name", KILLED)
-def test_a_killed_server_keeps_what_was_synced(name, tmp_path):
+def test_a_killed_server_keeps_synced_documents(name, tmp_path):
     target = started(name, tmp_path)
     try:
         client = target.connector(SYNCED)()
@@ -36,7 +36,7 @@ def test_a_killed_server_keeps_what_was_synced(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", REPLICATED)
-def test_a_replica_follows(name, tmp_path):
+def test_a_replica_catches_up(name, tmp_path):
     (tmp_path / "first").mkdir(mode=0o755)
     (tmp_path / "second").mkdir(mode=0o755)
     target = started(name, tmp_path / "first", replicated=True)

@@ -1,4 +1,4 @@
-"""The monitoring service's experiment and the five million records at the smallest scale: what is recorded, and that errors are seen."""
+"""The monitoring and records experiments at the smallest scale: their records, and the detection of errors."""
 
 import argparse
 from datetime import datetime
@@ -31,7 +31,7 @@ def operations(records: list[dict], kind: str) -> set[str]:
     return {record["operation"] for record in records if record["record"] == kind}
 
 
-def test_rows_have_unique_ids_in_the_order_of_time():
+def test_row_ids_are_unique_and_ordered_by_time():
     rows = list(value_rows(2_000, servers=7))
     ids = [key for key, _ in rows]
     assert ids == sorted(set(ids)) and all(len(key) == 12 for key in ids)
@@ -46,14 +46,14 @@ def test_long_names_cost_the_published_hundred_bytes():
     assert names[0] < 20 and 90 < names[1] < 110
 
 
-def test_the_range_query_finds_what_it_describes():
+def test_the_range_query_finds_the_rows_of_one_check():
     rows = [document for _, document in value_rows(4 * 3 * 100, servers=3)]
     found = [document for document in rows if range_query(2, 1, 10, 19, 5).matches(document)]
     assert len(found) == 10 and {document["tAG"] for document in found} == {"load"}
     assert COMPARISONS["at most"](plain(found[-1]["tA"]), "2009-07-25T00:19:00.000Z")
 
 
-def test_reports_names_and_databases(tmp_path):
+def test_reports_names_and_databases_record_every_operation(tmp_path):
     records = records_of(Monitoring, tmp_path, "s")
     assert not [record for record in records if record["record"] == "failure"]
     samples = {record["operation"]: record for record in records if record["record"] == "sample"}
@@ -73,12 +73,12 @@ def test_locks_are_measured_in_three_phases_on_two_tables(tmp_path):
     assert not operations(records, "failure")
 
 
-def test_what_a_system_does_not_offer_is_a_row(tmp_path):
+def test_an_unsupported_operation_is_a_record(tmp_path):
     records = records_of(Monitoring, tmp_path, "kills · relaxed")
     assert operations(records, "unsupported") == {"kill"} and not operations(records, "failure")
 
 
-def test_documents_that_are_lost_or_damaged_are_counted(tmp_path):
+def test_lost_and_damaged_documents_are_counted(tmp_path):
     target = SQLite()
     target.start(tmp_path)
     client = target.connector("relaxed")()
@@ -92,11 +92,11 @@ def test_documents_that_are_lost_or_damaged_are_counted(tmp_path):
     client.close()
 
 
-def test_a_count_is_waited_for_and_too_much_is_an_error():
-    told = iter((1, 2, 3, 4))
-    client = argparse.Namespace(count=lambda table, query: next(told) if (table, query) == (VALUES, ALL) else None)
+def test_check_count_waits_and_refuses_extra_documents():
+    outcome = iter((1, 2, 3, 4))
+    client = argparse.Namespace(count=lambda table, query: next(outcome) if (table, query) == (VALUES, ALL) else None)
     await_count(client, VALUES, 3)
-    with pytest.raises(AssertionError, match="holds 4 documents where 3"):
+    with pytest.raises(AssertionError, match="contains 4 documents, expected 3"):
         await_count(client, VALUES, 3)
 
 
@@ -111,7 +111,7 @@ def test_records_are_inserted_from_both_ends_and_selected(tmp_path):
     assert {record["resting_bytes"] > 100_000 for record in records if record["record"] == "size"} == {True}
 
 
-def test_an_insert_that_is_lost_fails_the_records(monkeypatch, tmp_path):
+def test_a_lost_insert_fails_the_records_experiment(monkeypatch, tmp_path):
     counted = SQLiteAdapter.count
     monkeypatch.setattr(SQLiteAdapter, "count", lambda self, table, query: counted(self, table, query) + 1)
     records = records_of(Records, tmp_path)

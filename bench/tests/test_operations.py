@@ -1,4 +1,4 @@
-"""Every operation of every client that can be started here, against a plain Python model of it."""
+"""Every operation of every client whose system can be started, compared with a Python model."""
 
 import contextlib
 import random
@@ -42,7 +42,7 @@ QUERIES = (
 
 
 class Model:
-    """What the systems should do."""
+    """A model of the operations."""
 
     def __init__(self) -> None:
         self.documents: dict[Key, dict] = {}
@@ -76,13 +76,13 @@ def thing(draws: random.Random) -> dict:
 
 
 def shown(item, query: Query) -> dict:
-    """The wanted fields of what a client's `find` gave."""
+    """The query's fields of the rows that a client's `find` returned."""
     found = item if isinstance(item, dict) else dict(zip(query.fields, item[1:]))
     return {field: plain(found[field]) for field in query.fields if found.get(field) is not None}
 
 
 def compare(client, table: Table, model: Model, query: Query) -> None:
-    """A query's count and rows; the order of equal values is the system's."""
+    """Compares a query's count and rows. Rows with equal sort values may have any order."""
     expected = model.matching(query)
     if not query.limit:
         assert client.count(table, query) == len(expected), query
@@ -97,7 +97,7 @@ def compare(client, table: Table, model: Model, query: Query) -> None:
 
 
 class Life:
-    """Random operations on a table, done to the model alike. What a system does not offer is left out from then on."""
+    """Runs random operations on a table and on the model. An unsupported operation is left out after its first failure."""
 
     def __init__(self, client, table: Table, draws: random.Random) -> None:
         self.client, self.table, self.draws, self.model = client, table, draws, Model()
@@ -181,7 +181,7 @@ def client(system):
 
 
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: key.__name__)
-def test_a_random_life(client, key):
+def test_random_operations_match_the_model(client, key):
     life = Life(client, replace(TABLE, key=key), random.Random(7))
     life.run(100)
     for fields in (("n",), ("name", "made at"), ("tags",), ("share",)):
@@ -198,10 +198,10 @@ def test_a_random_life(client, key):
     client.drop(life.table)
 
 
-def test_absent_documents_are_told(client, system):
+def test_writes_to_absent_documents_raise(client, system):
     client.create(TABLE)
     client.insert_one(TABLE, (KEYS[bytes][0], {"n": 1}))
-    # Over HTTP a relaxed insert (batch=ok) is answered without saying whether it met a document.
+    # Over HTTP the answer to a relaxed insert (batch=ok) does not say whether the document already existed.
     taken = contextlib.nullcontext() if system.name == "diwan-http" else pytest.raises(Exception)
     with taken:
         client.insert_one(TABLE, (KEYS[bytes][0], {"n": 2}))
@@ -209,12 +209,12 @@ def test_absent_documents_are_told(client, system):
         client.update_field(TABLE, KEYS[bytes][1], "n", 2)
     with pytest.raises(Exception):
         client.delete_one(TABLE, KEYS[bytes][1])
-    if system.name != "redis":  # its client is told only after the fact that there was a document
+    if system.name != "redis":  # its client learns only afterwards that the document already existed
         assert client.find_by_id(TABLE, KEYS[bytes][0]) == {"n": 1}
     client.drop(TABLE)
 
 
-def test_databases_of_tables_own(client):
+def test_tables_with_their_own_database_are_separate(client):
     tables = [replace(TABLE, database=f"customer_{number}") for number in range(3)]
     for number, table in enumerate(tables):
         client.create(table)
@@ -228,7 +228,7 @@ def test_databases_of_tables_own(client):
 
 
 @pytest.mark.parametrize("shape", ["flat", "nested"])
-def test_queries_of_persons(client, shape):
+def test_person_queries_match_the_model(client, shape):
     table = Table("people", FIELDS)
     rows = list(zip(keys(2_000), persons(2_000, shape)))
     client.create(table)
@@ -244,7 +244,7 @@ def test_queries_of_persons(client, shape):
         client.drop(table)
 
 
-def test_concurrent_clients_insert_all(system):
+def test_concurrent_clients_insert_all_rows(system):
     contestant = Contestant(system, SYNCED if SYNCED in system.durability else RELAXED)
     contestant.client.create(SHARED)
     contestant.client.create(SCRATCH)
@@ -256,7 +256,7 @@ def test_concurrent_clients_insert_all(system):
         pytest.skip(str(reason))
     assert sample.operations == 200 and sample.wall_seconds > 0
     assert all(contestant.client.find_by_id(SHARED, key) for key, _ in rows)
-    # The rows are there already: every client's failure must reach the caller.
+    # The rows already exist: the failure of every client must reach the caller.
     with pytest.raises(RuntimeError, match="4 of 4 clients failed"):
         concurrent(contestant, 4, rows, _insert_share)
     contestant.client.close()

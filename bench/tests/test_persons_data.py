@@ -1,4 +1,4 @@
-"""The data against checksums and counts that a real Python 2.7 gave."""
+"""The persons data against checksums and counts computed with a real Python 2.7."""
 
 import hashlib
 import json
@@ -16,7 +16,7 @@ KNOWN = [
 
 
 @pytest.mark.parametrize(("shape", "size", "checksum", "counts"), KNOWN)
-def test_data_and_counts(shape, size, checksum, counts):
+def test_persons_match_published_checksums_and_counts(shape, size, checksum, counts):
     digest = hashlib.sha256()
     described, published = [0] * 5, [0] * 5
     for person in persons(size, shape):
@@ -29,7 +29,7 @@ def test_data_and_counts(shape, size, checksum, counts):
     assert tuple(published) == (*counts[:4], 0)
 
 
-def test_bounds_are_exclusive():
+def test_query_bounds_are_exclusive():
     salary = Query("salary", DESCRIBED[0].conditions)
     assert [salary.matches({"salary": value}) for value in (18500, 18501, 34999, 35000)] == [False, True, True, False]
     assert not salary.matches({})

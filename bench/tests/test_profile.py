@@ -1,4 +1,4 @@
-"""Profiles: stages are chosen by name, samples become graphs, and what is missing is said."""
+"""Profiles: selection of stages by name, graphs from samples, and reports of missing tools."""
 
 import subprocess
 from collections import Counter
@@ -14,11 +14,11 @@ from bench.tests.systems import ROOT, options
 from bench.workloads.washers import EACH, Washers
 
 TOOLS = ROOT / "target/tools/bin"
-PROGRAM = ROOT / "target/fast/diwan"  # the release has no symbols
+PROGRAM = ROOT / "target/fast/diwan"  # the release build has no symbols
 
 
 def usable() -> str | None:
-    """Why there can be no profile here."""
+    """The reason why profiling is not possible on this machine, or None."""
     try:
         profile.inferno(TOOLS)
         profile.perf()
@@ -34,7 +34,7 @@ def profiled(tmp_path, tools=TOOLS) -> tuple[profile.Profile, results.Recorder]:
     return profile.Profile(experiment, targets, recorder, tmp_path / "tmp", tools), recorder
 
 
-def test_an_operation_has_a_graph_of_the_server(tmp_path):
+def test_a_profiled_operation_has_a_flame_graph(tmp_path):
     if lack := usable():
         pytest.skip(lack)
     run, recorder = profiled(tmp_path)
@@ -44,13 +44,13 @@ def test_an_operation_has_a_graph_of_the_server(tmp_path):
     assert what == f"insert, {EACH} · diwan · {EACH} · 200"
     folded = graph.with_suffix(".folded").read_text()
     assert samples == sum(int(line.rpartition(" ")[2]) for line in folded.splitlines()) > 0
-    assert "diwan_mongo::" in folded and "start_thread;" in folded, "stacks go down to a thread's beginning"
+    assert "diwan_mongo::" in folded and "start_thread;" in folded, "stacks reach the start of a thread"
     assert "<svg" in graph.read_text() and "diwan_mongo::" in graph.read_text()
     kinds = [record["record"] for record in results.read(tmp_path)]
-    assert "sample" in kinds and "size" not in kinds and "failure" not in kinds, "stages after the last wanted one are not run"
+    assert "sample" in kinds and "size" not in kinds and "failure" not in kinds, "stages after the last chosen one do not run"
 
 
-def test_stages_are_chosen(tmp_path):
+def test_stages_are_chosen_by_name(tmp_path):
     run, _ = profiled(tmp_path)
     stages = [Stage("prepare", 1, print, record="prepared"), Stage("Insert", 2, print), Stage("size", 1, print, record="size"), Stage("find", 1, print)]
     told = {name: [(stage.operation, stage.run is print) for stage in run._chosen("data", stages, name)] for name in ("", "insert", "size", "absent")}
@@ -59,7 +59,7 @@ def test_stages_are_chosen(tmp_path):
     assert told["absent"] == []
 
 
-def test_what_is_missing_is_said(tmp_path, monkeypatch, capsys):
+def test_missing_tools_are_reported(tmp_path, monkeypatch, capsys):
     with pytest.raises(profile.Unusable, match="make target/tools"):
         profile.inferno(tmp_path)
     monkeypatch.setattr(profile.shutil, "which", lambda _: "/usr/bin/perf")
@@ -71,16 +71,16 @@ def test_what_is_missing_is_said(tmp_path, monkeypatch, capsys):
     assert "perf_event_paranoid" in said and "monitoring is limited" in said and not list(tmp_path.iterdir())
 
 
-def test_a_process_that_is_gone_is_not_sampled(tmp_path):
+def test_sampling_an_ended_process_raises(tmp_path):
     if lack := usable():
         pytest.skip(lack)
     ended = subprocess.Popen(["true"])
     ended.wait()
-    with pytest.raises(RuntimeError, match="perf does not sample"), profile.sampled(ended.pid, tmp_path / "data"):
+    with pytest.raises(RuntimeError, match="perf takes no samples"), profile.sampled(ended.pid, tmp_path / "data"):
         pass
 
 
-def test_stacks_of_several_rounds_are_added(tmp_path):
+def test_stacks_of_rounds_are_summed(tmp_path):
     if lack := usable():
         pytest.skip(lack)
     run, recorder = profiled(tmp_path)

@@ -1,4 +1,4 @@
-"""The report's figures, tables and page, from records made by hand."""
+"""The report's figures, tables and page, from hand-made records."""
 
 import pytest
 
@@ -11,7 +11,7 @@ SYSTEMS = (("diwan", "server", 0.2), ("peer", "server", 0.1), ("library", "in-pr
 
 
 class Made:
-    """An experiment as the report sees it."""
+    """The attributes of an experiment that the report uses."""
 
     title = "X. Made"
     about = "Says *what*."
@@ -64,7 +64,7 @@ def directory(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_tables(directory):
+def test_report_tables_contain_the_expected_rows(directory):
     report.write(directory)
     text = (directory / "report.md").read_text()
     lines = text.splitlines()
@@ -90,14 +90,14 @@ def test_tables(directory):
     assert "busy" in text and "Nothing is." in text and "Says *what*." in text
 
 
-def test_charts_are_within_the_page(directory):
+def test_the_page_embeds_all_charts(directory):
     page = report.write(directory).read_text()
     assert page.count("data:image/svg+xml;base64,") == 8 == len(list((directory / "plots").iterdir()))
     assert "plots/" not in page and "<em>what</em>" in page and '<h2 id="part' in page
-    assert "Old" in (directory / "plots/made-inserts-relaxed.svg").read_text(), "the published figures stand beside today's"
+    assert "Old" in (directory / "plots/made-inserts-relaxed.svg").read_text(), "the chart shows published figures beside today's"
 
 
-def test_a_published_report_has_its_plots_beside_it(directory, tmp_path):
+def test_a_published_report_has_a_plots_directory(directory, tmp_path):
     published = tmp_path / "docs" / "benchmarks.md"
     published.parent.mkdir()
     report.write(directory, published)
@@ -106,7 +106,15 @@ def test_a_published_report_has_its_plots_beside_it(directory, tmp_path):
     assert (published.parent / "benchmarks/made-inserts-relaxed.svg").exists()
 
 
-def test_an_interrupted_run_has_a_report_and_goes_on(tmp_path):
+def test_a_published_report_names_the_commands_that_make_it_again(directory, tmp_path):
+    published = tmp_path / "benchmarks.md"
+    report.write(directory, published)
+    lines = published.read_text().splitlines()
+    assert 'make bench EXPERIMENTS="made" OPTIONS="--scale 1.0 --rounds 3"' in lines
+    assert f".venv/bin/python -m bench report bench/runs/NAME --publish {published}" in lines
+
+
+def test_an_interrupted_run_has_a_report_and_can_resume(tmp_path):
     recorder = Recorder(tmp_path)
     recorder.write("run", experiments=["persons"], machine={**RUN, "load_before": 0.0}, settings={"rounds": 1})
     recorder.complete("persons · a", ["sqlite"])

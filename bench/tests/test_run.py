@@ -1,4 +1,4 @@
-"""A whole run at the smallest scale: every row is there, and a failing target is shown without ending it."""
+"""Complete runs at the smallest scale: every operation is recorded, and a failing target does not end the run."""
 
 import subprocess
 import sys
@@ -19,7 +19,7 @@ def run(monkeypatch, tmp_path, *extra: str) -> int:
     return main()
 
 
-def test_every_row_is_produced(monkeypatch, tmp_path):
+def test_a_run_records_every_operation(monkeypatch, tmp_path):
     assert run(monkeypatch, tmp_path, "--targets", "sqlite,mongodb") == 0
     (directory,) = (tmp_path / "runs").iterdir()
     records = results.read(directory)
@@ -36,7 +36,7 @@ def test_every_row_is_produced(monkeypatch, tmp_path):
     assert not list((tmp_path / "tmp").iterdir())
 
 
-def test_a_part_of_the_load_can_be_inserted_one_by_one(monkeypatch, tmp_path):
+def test_single_inserts_limits_the_measured_load(monkeypatch, tmp_path):
     assert run(monkeypatch, tmp_path, "--targets", "sqlite", "--durability", "relaxed", "--single-inserts", "60") == 0
     (directory,) = (tmp_path / "runs").iterdir()
     samples = [record for record in results.read(directory) if record["record"] == "sample" and record["target"] == "sqlite"]
@@ -56,7 +56,7 @@ def test_a_wrong_answer_is_a_failure(monkeypatch, tmp_path):
     assert "returned 1 rows" in (directory / "report.md").read_text()
 
 
-def test_an_interrupted_run_goes_on(tmp_path):
+def test_an_interrupted_run_resumes(tmp_path):
     places = ["--temporary", str(tmp_path / "tmp"), "--runs", str(tmp_path / "runs")]
     command = [sys.executable, "-m", "bench", "run", "washers", "--scale", "0.001", "--targets", "sqlite", *places]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL) as interrupted:
@@ -73,7 +73,7 @@ def test_an_interrupted_run_goes_on(tmp_path):
 
 
 def completed(tmp_path) -> list[str]:
-    """The data sets that are measured."""
+    """The data sets of a run."""
     directories = [directory for directory in (tmp_path / "runs").glob("*") if (directory / "results.jsonl").exists()]
     return [record["name"] for directory in directories for record in results.read(directory) if record["record"] == "complete"]
 

@@ -1,4 +1,4 @@
-"""Short reads: the data, and a run at the smallest scale with systems that have queries and one that has none."""
+"""Short reads: the data, and a run at the smallest scale on systems with queries and one without."""
 
 from bench import results
 from bench.command import main
@@ -7,7 +7,7 @@ from bench.workloads import short_reads
 from bench.workloads.short_reads import INDEX, LOAD_BATCHES, LOAD_EACH, RETRIEVE, SEARCH, SEARCH_INDEXED, THRESHOLD, read
 
 
-def test_reads_are_the_same_in_every_run():
+def test_reads_are_equal_in_every_run():
     assert read(0) == ("CCGTCTTAGTAACGCAGCAAGCGAATCTATCATTCG", {"count": 2})
     reads = [read(number) for number in range(20_000)]
     assert len({letters for letters, _ in reads}) == len(reads)
@@ -23,7 +23,7 @@ def test_slices_cover_all_reads_once():
         assert all(one.stop == other.start for one, other in zip(slices, slices[1:]))
 
 
-def test_every_row_is_produced(monkeypatch, tmp_path):
+def test_a_short_reads_run_records_every_operation(monkeypatch, tmp_path):
     places = ["--temporary", str(tmp_path / "tmp"), "--runs", str(tmp_path / "runs")]
     chosen = ["--scale", "0.001", "--rounds", "2", "--targets", "sqlite,redis,tyrant"]
     monkeypatch.setattr("sys.argv", ["bench", "run", "short-reads", *chosen, *places])
@@ -40,14 +40,14 @@ def test_every_row_is_produced(monkeypatch, tmp_path):
     assert searched == [SEARCH, SEARCH, INDEX, SEARCH_INDEXED, SEARCH_INDEXED]
     assert len(told("size", "sqlite")) == 2
     assert {operation for operation, _ in told("sample", "null-redis")} == {LOAD_EACH, LOAD_BATCHES, RETRIEVE}
-    if told("sample", "redis"):  # it is installed, or could be
+    if told("sample", "redis"):  # it is installed, or can be
         assert told("sample", "redis") == both and len(told("size", "redis")) == 2
         assert [operation for operation, _ in told("unsupported", "redis")] == [SEARCH, INDEX, SEARCH_INDEXED]
     text = (directory / "report.md").read_text()
     assert "no --tyrant-address" in text and "Failures" not in text
 
 
-def test_another_frequency_is_a_failure(monkeypatch, tmp_path):
+def test_a_wrong_frequency_is_a_failure(monkeypatch, tmp_path):
     monkeypatch.setattr(SQLiteAdapter, "find_by_id", lambda *_: {"count": 0})
     places = ["--temporary", str(tmp_path / "tmp"), "--runs", str(tmp_path / "runs")]
     monkeypatch.setattr("sys.argv", ["bench", "run", "short-reads", "--scale", "0.001", "--rounds", "1", "--targets", "sqlite", *places])

@@ -1,4 +1,4 @@
-"""Null servers, requests as they are sent, and what is said of systems that are not given."""
+"""Null servers, generated requests, and systems that are not given."""
 
 import pytest
 
@@ -39,7 +39,7 @@ def test_null_servers_answer_the_real_drivers(name, tmp_path):
         target.stop()
 
 
-def test_filters_as_the_thesis_sent_them():
+def test_mongodb_filters_match_the_thesis():
     salary = {"salary": {"$gt": 18500, "$lt": 35000}, "age": {"$gt": 25}}
     assert to_filter(PUBLISHED[3]) == {**salary, "pet": "Penguin"}
     assert to_filter(DESCRIBED[3]) == {**salary, "pet": {"$exists": True, "$eq": "Penguin"}}
@@ -47,7 +47,7 @@ def test_filters_as_the_thesis_sent_them():
     assert to_filter(PUBLISHED[4]) == {**salary, "jedi_power": {"$exists": True}, "$or": either}
 
 
-def test_map_functions_of_temporary_views():
+def test_queries_become_map_functions():
     salary = 'doc["salary"] > 18500 && doc["salary"] < 35000'
     assert to_map(DESCRIBED[0]) == f"function (doc) {{ if ({salary}) emit(doc._id, doc); }}"
     pet = '[].concat(doc["pet"]).some(function (one) { return ["Penguin"].indexOf(one) >= 0; })'
@@ -56,7 +56,7 @@ def test_map_functions_of_temporary_views():
     )
 
 
-def test_absent_systems_say_so(tmp_path):
+def test_absent_systems_raise_not_given(tmp_path):
     nothing = options(diwan_program=tmp_path / "diwan")
     for name in ("diwan", "diwan-http", "mongodb", "couchdb"):
         target = TARGETS[name].configured(nothing)

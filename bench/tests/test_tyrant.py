@@ -1,4 +1,4 @@
-"""Tokyo Tyrant: the exact bytes of its protocol, and its clients' operations before Tokyo Cabinet's own databases."""
+"""Tokyo Tyrant: the exact bytes of its protocol, and its clients' operations on Tokyo Cabinet's databases."""
 
 import random
 import socket
@@ -15,7 +15,7 @@ from bench.tests.systems import options
 from bench.tests.test_operations import KEYS, QUERIES, TABLE, Life, compare
 from bench.tests.tyrant_stand_in import StandIn
 
-# A call, the request that it must send, an answer, and what the call then returns.
+# A call, the request that it must send, the answer, and the call's result.
 CONVERSATION = (
     (("put", b"k", b"vv"), b"\xc8\x10\0\0\0\x01\0\0\0\x02kvv", b"\0", None),
     (("put_new", b"k", b"vv"), b"\xc8\x11\0\0\0\x01\0\0\0\x02kvv", b"\1", TyrantError),
@@ -45,7 +45,7 @@ CONVERSATION = (
 )
 
 
-def test_requests_to_the_byte():
+def test_tyrant_requests_match_byte_for_byte():
     listening = socket.create_server(("127.0.0.1", 0))
     received = []
 
@@ -95,7 +95,7 @@ def server(request, tmp_path):
 
 
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: key.__name__)
-def test_a_random_life(server, key):
+def test_random_operations_on_tyrant_match_the_model(server, key):
     client = server.connector(SYNCED)()
     neighbour = replace(TABLE, name="neighbour", key=key)
     client.create(neighbour)
@@ -116,7 +116,7 @@ def test_a_random_life(server, key):
     client.close()
 
 
-def test_absent_documents_are_told(server):
+def test_tyrant_writes_to_absent_documents_raise(server):
     client = server.connector(RELAXED)()
     client.create(TABLE)
     client.insert_one(TABLE, (b"x", {"n": 1}))
@@ -131,16 +131,16 @@ def test_absent_documents_are_told(server):
     client.close()
 
 
-def test_a_server_of_another_kind_is_refused(server):
+def test_a_server_with_another_database_kind_is_refused(server):
     wrong = "tyrant" if server.name == "tyrant-table" else "tyrant-table"
     address = server.connector(RELAXED).args[0]
     target = TARGETS[wrong].configured(options(tyrant_address=address, tyrant_table_address=address))
-    with pytest.raises(ValueError, match="database of the type"):
+    with pytest.raises(ValueError, match="a database of type"):
         target.start(None)
     target.stop()
 
 
-def test_what_a_key_value_server_cannot_answer(server):
+def test_tyrant_reports_unsupported_queries(server):
     if server.name == "tyrant-table":
         pytest.skip("has queries")
     client = server.connector(RELAXED)()
@@ -151,7 +151,7 @@ def test_what_a_key_value_server_cannot_answer(server):
     client.close()
 
 
-def test_addresses():
+def test_tyrant_addresses_are_parsed():
     assert listens("server:1979") == ("server", 1979) and listens("server") == ("server", 1978)
     target = TARGETS["tyrant"].configured(options())
     with pytest.raises(NotGiven, match="no --tyrant-address"):

@@ -1,4 +1,4 @@
-"""YCSB's distributions and mixes against their definitions, the checks of answers, and a whole run at the smallest scale."""
+"""YCSB: distributions and mixes against their definitions, checks of answers, and a complete run at the smallest scale."""
 
 import random
 from collections import Counter
@@ -13,7 +13,7 @@ from bench.workloads.ycsb_data import FIELDS, INSERT, MODIFY, READ, SCAN, UPDATE
 MIXES = (*ycsb.BEFORE_RELOAD, ycsb_data.E)
 
 
-def test_keys_are_those_that_ycsb_makes():
+def test_keys_equal_ycsb_keys():
     assert [ycsb_data.key_name(number) for number in range(3)] == [
         "user6284781860667377211",
         "user8517097267634966620",
@@ -30,11 +30,11 @@ def test_ranks_are_zipfian(items):
     total = sum(1 / rank**ZIPFIAN_CONSTANT for rank in range(1, items + 1))
     for first in (1, 2, 10, 100, 1_000):
         share = sum(1 / rank**ZIPFIAN_CONSTANT for rank in range(1, min(first, items) + 1)) / total
-        # Gray's method is exact for the first two, close for the others.
+        # Gray's method is exact for the first two ranks and close for the others.
         assert sum(seen[rank] for rank in range(first)) / draws == pytest.approx(share, rel=0.01 if first <= 2 else 0.06), first
 
 
-def test_popular_keys_are_scattered_and_the_first_has_its_share():
+def test_popular_keys_are_scattered_and_keep_their_share():
     draw, draws, keys = random.Random(2), 200_000, 10_000
     seen = Counter(ycsb_data.popular(draw, keys) for _ in range(draws))
     ranked = [number for number, _ in seen.most_common(3)]
@@ -59,7 +59,7 @@ def test_mixes_have_the_published_proportions():
         assert {kind: count / 1_000 for kind, count in kinds.items()} == published[mix.name[0]]
 
 
-def test_records_are_a_kilobyte_and_foreign_ones_are_found_out():
+def test_records_are_a_kilobyte_and_foreign_ones_are_detected():
     key, record = Values(4).record(7)
     assert key == ycsb_data.key_name(7) and list(record) == list(FIELDS)
     assert {len(value) for value in record.values()} == {100} and len(set("".join(record.values()))) == 64
@@ -70,7 +70,7 @@ def test_records_are_a_kilobyte_and_foreign_ones_are_found_out():
 
 
 class Memory:
-    """A client whose table is a dictionary, and which lies about one operation."""
+    """A client whose table is a dictionary. It can give wrong answers for one operation."""
 
     def __init__(self, rows: list, lie: str | None = None) -> None:
         self.rows = dict(rows)
@@ -111,7 +111,7 @@ def session(mix: ycsb_data.Mix, lie: str | None = None, operations: int = 400) -
 
 
 @pytest.mark.parametrize("mix", MIXES, ids=lambda mix: mix.name[0])
-def test_a_client_does_its_mix(mix):
+def test_a_client_runs_its_mix_of_operations(mix):
     client, memory = session(mix)
     updated = client.run()
     assert len(memory.rows) == 500 + round(400 * mix.share(INSERT))
@@ -126,13 +126,13 @@ def test_a_client_does_its_mix(mix):
 
 
 @pytest.mark.parametrize(("mix", "lie"), [(mix, "another") for mix in MIXES if mix.share(READ)] + [(ycsb_data.E, "short")])
-def test_wrong_answers_are_found_out(mix, lie):
+def test_wrong_answers_are_detected(mix, lie):
     client, _ = session(mix, lie)
     with pytest.raises(AssertionError):
         client.run()
 
 
-def test_a_record_that_stays_away_is_found_out(monkeypatch):
+def test_a_missing_record_is_detected(monkeypatch):
     monkeypatch.setattr(ycsb, "LATE_SECONDS", 0.05)
     for mix in (ycsb_data.C, ycsb_data.D):
         client, _ = session(mix, "absent")
@@ -140,13 +140,13 @@ def test_a_record_that_stays_away_is_found_out(monkeypatch):
             client.run()
 
 
-def test_a_whole_run(tmp_path):
+def test_a_ycsb_run_records_every_operation(tmp_path):
     records = ran(ycsb.Ycsb, ("sqlite", "diwan", "diwan-http", "null-mongo", "null-http"), tmp_path, scale=0.0002)
     assert failures(records) == []
     for target in measured(records):
         samples = [one for one in records if one["record"] == "sample" and one["target"] == target]
         assert [one["operation"] for one in samples] == [ycsb.LOAD, *(mix.name for mix in ycsb.BEFORE_RELOAD), ycsb.RELOAD, MIXES[-1].name]
         assert all(one["operations"] == 200 for one in samples)
-        told = {one["operation"]: one["count"] for one in records if one["record"] == "latency" and one["target"] == target}
-        assert told["A, update heavy: read"] == told["F, read-modify-write: read-modify-write"] == 100
-        assert told["E, short ranges: insert"] == told["D, read latest: insert"] == 10
+        outcome = {one["operation"]: one["count"] for one in records if one["record"] == "latency" and one["target"] == target}
+        assert outcome["A, update heavy: read"] == outcome["F, read-modify-write: read-modify-write"] == 100
+        assert outcome["E, short ranges: insert"] == outcome["D, read latest: insert"] == 10

@@ -1,4 +1,4 @@
-"""Stands in for Tokyo Tyrant: its protocol before the library's abstract database, which is what the real server hands requests to."""
+"""A stand-in for Tokyo Tyrant: its protocol over the library's abstract database, to which the real server also passes requests."""
 
 import ctypes
 import socketserver
@@ -71,7 +71,7 @@ class _Handler(socketserver.StreamRequestHandler):
         return struct.unpack("!i", self.rfile.read(4))[0]
 
     def some(self, count: int) -> list[bytes]:
-        """Bytes whose lengths stand before them all."""
+        """Byte strings, preceded by all their lengths."""
         return [self.rfile.read(length) for length in [self.number() for _ in range(count)]]
 
     @staticmethod
@@ -118,7 +118,7 @@ class _Server(socketserver.ThreadingTCPServer):
 
 
 class StandIn:
-    """One server of one database file; its address is `address`."""
+    """A server for one database file, at `address`."""
 
     def __init__(self, path: Path) -> None:
         self._server = _Server(("127.0.0.1", 0), _Handler)

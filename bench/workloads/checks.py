@@ -1,4 +1,4 @@
-"""Checks that several workloads make of what a system holds."""
+"""Checks of a system's contents that several workloads use."""
 
 import time
 
@@ -9,9 +9,9 @@ VISIBLE_SECONDS = 30.0
 
 
 def await_count(client: Client, table: Table, expected: int) -> None:
-    """An error unless the table holds so many documents; relaxed writes may be acknowledged a while before they are seen."""
+    """Raises an error unless the table contains `expected` documents. Waits, because relaxed writes may become visible late."""
     end = time.monotonic() + VISIBLE_SECONDS
     while (found := client.count(table, ALL)) != expected:
         if found > expected or time.monotonic() > end:
-            raise AssertionError(f"{table.name} holds {found} documents where {expected} are right")
+            raise AssertionError(f"{table.name} contains {found} documents, expected {expected}")
         time.sleep(0.1)

@@ -1,8 +1,8 @@
-"""Experiment R, comments: create, update, read and delete, on one instance and on one that a replica follows.
+"""Experiment R, comments: create, update, read and delete, on a single instance and on an instance with a replica.
 
-A batch inserts comments of 1 KB, one a call, updates the content of each by its id, selects those of one article, and deletes each by
-its id. Batches are repeated, each with ids of its own. Where a replica follows, inserting, updating and deleting end when the replica
-has caught up; that it truly holds the same documents is then checked outside the measured time.
+A batch inserts comments of 1 KB, one per call, updates the content of each by its id, selects those of one article, and deletes each by
+its id. Batches are repeated with different ids. With a replica, the measured time of inserts, updates and deletes ends when the replica
+has caught up. A check that the replica has the same documents follows outside the measured time.
 """
 
 import json
@@ -29,29 +29,29 @@ SIZES = (1_000, 10_000, 100_000)
 SINGLE, REPLICATED = "one instance", "with a replica"
 COMMENTS_OF_AN_ARTICLE = 100
 WARMING = 50
-CONTENT = 800  # with the other fields about 1 KB of BSON
+CONTENT = 800  # about 1 KB of BSON together with the other fields
 
 Work = Callable[[], None]
 SYLLABLES = "ba be bri ca cre do du el fa gra hu in ka le lo ma mi na no or pa plu qui ra ri sa sta te ti tor un ve wa za".split()
 
 
 def _text(size: int) -> str:
-    """Words of a made-up vocabulary, as compressible as prose roughly is."""
+    """Words of a made-up vocabulary, about as compressible as prose."""
     draw = random.Random(51)
     vocabulary = ["".join(draw.choices(SYLLABLES, k=draw.randint(1, 4))) for _ in range(3_000)]
-    # Few words make most of a text.
+    # A few words make up most of a text.
     words = draw.choices(vocabulary, [1 / rank for rank in range(1, len(vocabulary) + 1)], k=size // 3)
     return " ".join(words)[:size]
 
 
 class Contents:
-    """Contents of comments: pieces of one long text, drawn by number, so that the same number has the same content."""
+    """Contents of comments: pieces of one long text. The same number always gives the same content."""
 
     def __init__(self) -> None:
         self._text = _text(1 << 20)
 
     def of(self, number: int) -> str:
-        """The content of a number."""
+        """The content with a number."""
         start = number * 7919 % (len(self._text) - CONTENT)
         return self._text[start : start + CONTENT]
 
@@ -62,7 +62,7 @@ def article(number: int) -> str:
 
 
 def comments(count: int, contents: Contents) -> list[dict]:
-    """Documents as the paper shows one; ids of articles are texts, since not every system has MongoDB's."""
+    """Documents as in the paper's example. Article ids are texts, because not every system has ObjectIds."""
     articles = max(1, count // COMMENTS_OF_AN_ARTICLE)
     begin = datetime(2013, 6, 24, 12, 47, 1, 308_000)
     return [
@@ -79,7 +79,7 @@ def comments(count: int, contents: Contents) -> list[dict]:
 
 
 def fingerprint(client: Client) -> tuple[int, int]:
-    """How many documents a table holds, and what tells whether two hold the same ones; the order does not matter."""
+    """The number of documents of a table, and an order-independent checksum to compare two tables."""
     found, total = 0, 0
     for one in client.find(TABLE, ALL):
         text = json.dumps(plain(one), sort_keys=True, default=repr)
@@ -103,12 +103,12 @@ class Batches:
         self._writes = {"insert": self._inserts, "update": self._updates, "delete": self._deletes}
 
     def stages(self) -> list[Stage]:
-        """A table, followed by a replica or not, then the batches."""
+        """Creates the table, starts a replica if required, then runs the batches."""
         stages = [Stage("prepare", 1, self._prepare, record="prepared", null=True)]
         for batch in range(self._batches):
             for operation in ("insert", "update"):
                 stages.append(Stage(operation, 1, partial(self._write, operation, batch), null=True))
-            # As published: with a replica, too, only one machine reads.
+            # As published: only the first machine reads, also with a replica.
             if not self._replicated:
                 stages.append(Stage("select", 1, self._select, null=True))
             stages.append(Stage("delete", 1, partial(self._write, "delete", batch), null=True))
@@ -127,7 +127,7 @@ class Batches:
         return {}
 
     def _is_followed(self, contestant: Contestant) -> bool:
-        # A null server says what the client's loop costs, which is the same with a replica.
+        # A null server measures the client's loop, which is the same with a replica.
         return self._replicated and contestant.target.kind != "null"
 
     def _inserts(self, client: Client, rows: list[Row]) -> Work:
@@ -154,7 +154,7 @@ class Batches:
         return work
 
     def _write(self, operation: str, batch: int, contestant: Contestant, _round: int) -> list[dict]:
-        """A sample of one kind of write, and of one that a replica follows how long after the last acknowledgement it had all."""
+        """A sample of one kind of write. With a replica also the time from the last acknowledgement until the replica has all writes."""
         size = len(self._documents)
         work = self._writes[operation](contestant.client, list(zip(self._keys[batch * size :], self._documents)))
         if not self._is_followed(contestant):
@@ -181,9 +181,9 @@ class Batches:
         finally:
             replica.close()
         if here[0] != left:
-            raise AssertionError(f"the instance holds {here[0]} documents where {left} are right")
+            raise AssertionError(f"the instance contains {here[0]} documents, expected {left}")
         if here != there:
-            raise AssertionError(f"the replica's {there[0]} documents are not the instance's {here[0]}")
+            raise AssertionError(f"the {there[0]} documents of the replica differ from the {here[0]} of the instance")
 
     def _select(self, contestant: Contestant, _round: int) -> dict:
         client = contestant.client
@@ -218,32 +218,32 @@ TODAY = {
     "CouchDB 1.5": "couchdb",
     "Couchbase 2.2": "couchbase",
 }
-BULK = "CouchDB's 1.4 µs a document cannot be one HTTP request each: its writes went in bulk, here they go one a request."
-WHOLE = "One query, which returns the comments of one article; how many there were is not published, here there are 100."
+BULK = "CouchDB's 1.4 µs per document cannot be separate HTTP requests: its writes were sent in bulk. Here each is a request."
+WHOLE = "One query that returns the comments of one article. Their number is not published; here there are 100."
 
 
 class Comments(Experiment):
-    """The whole experiment, as the command line wants it."""
+    """The experiment, configured by the command line."""
 
     name = "comments"
     title = "R. Replicated comments"
     about = """
-A batch inserts comments of 1 KB, one a call from one client, updates the content of each by its id, selects the comments of one article
-(100, without an index), and deletes each by its id. With an asynchronous replica, a second instance on this machine, each of the writes
-ends only when the replica has caught up, by the system's own word; that both then hold the same documents is checked outside the
+A batch inserts comments of 1 KB, one per call from one client, updates the content of each by its id, selects the comments of one article
+(100, without an index), and deletes each by its id. With an asynchronous replica (a second instance on this machine), the measured time of each
+kind of write ends when the system reports that the replica has caught up. A check that both instances have the same documents follows outside the
 measured time.
 """
     notes = """
-- The paper ran master and replica on machines of their own; here they share the cores with the client, so that a replica costs wall
-  time also by the CPU that it takes. The server CPU shown is the followed instance's alone.
+- The paper ran master and replica on separate machines. Here they share the cores with the client, so the CPU time of a replica also increases
+  wall time. The server CPU shown is that of the followed instance only.
 - Published price of replication (replicated ÷ single) of 100,000 inserts: MongoDB 3.7, CouchDB 1.5, PostgreSQL 1.3, MySQL 3.7,
   Couchbase 1.0.
-- PostgreSQL's relaxed commits reach a standby only once the log is written out, up to 0.6 s later, whatever their number: with few
-  documents that wait is most of its time with a replica, and the price of replication says little. The lag at the end of each batch is
-  shown beside it.
-- Relational systems and MongoDB update a field in place; over HTTP an update is a read and a write, and a delete asks for the revision
+- PostgreSQL's relaxed commits reach a standby only when the log is written, up to 0.6 s later, independent of their number. With few
+  documents this wait is most of the time with a replica, and the price of replication is not meaningful. The report also shows the lag at the end of
+  each batch.
+- Relational systems and MongoDB update a field in place. Over HTTP an update is a read and a write, and a delete reads the revision
   first.
-- Each batch was repeated 50 times as published; `--batches` says how often here. SQL Server's replicated figures were published as
+- The paper repeated each batch 50 times; here `--batches` sets the number. SQL Server's replicated figures were published as
   whole seconds.
 """
     published = (
@@ -358,7 +358,7 @@ measured time.
 
     @classmethod
     def add_arguments(cls, parser) -> None:
-        parser.add_argument("--batches", type=positive, help="how often each batch is repeated: 3 times, at a scale below 0.1 once; published: 50")
+        parser.add_argument("--batches", type=positive, help="repetitions of each batch (default 3, below a scale of 0.1: 1; published: 50)")
 
     def _make(self, size: int, replicated: bool) -> tuple[dict, list[Stage]]:
         batches = Batches(size, self.options.batches or (1 if self.brief else 3), replicated)
@@ -366,7 +366,7 @@ measured time.
 
     def data_sets(self) -> list[DataSet]:
         sizes = self.scaled_sizes(SIZES, COMMENTS_OF_AN_ARTICLE)
-        # Where each write waits for the disk, the smallest number says enough.
+        # If each write waits for the disk, the smallest number of documents is enough.
         plan = [*((size, RELAXED) for size in sizes), (self.scaled(SIZES[0], COMMENTS_OF_AN_ARTICLE), SYNCED)]
         return [
             DataSet(

@@ -1,8 +1,8 @@
 """JSONBench: a million events of a social network in one table, and five queries that read all of them.
 
-The queries run twice: over documents alone, and with the one index that JSONBench allows a system to have, over all that they ask
-for. CouchDB's protocol has queries of this kind as views only, which are indexes, so there they run with them, and the first part is
-not offered. Events are made slice by slice before each measured load, because a million of them do not lie in memory well.
+The queries run twice: without an index, and with the single index that JSONBench allows, over all fields of the queries.
+CouchDB's protocol supports such queries only as views, which are indexes. There the queries run on views, and the first part is
+unsupported. Events are generated slice by slice before each measured load, because a million of them need too much memory.
 """
 
 from functools import partial
@@ -26,7 +26,7 @@ LOAD, INDEX, INDEXED = f"load, {BATCH:,} a command", "index", "indexed"
 
 
 class Queries:
-    """All stages over one number of events."""
+    """The stages for one number of events."""
 
     def __init__(self, count: int, rounds: int) -> None:
         self.about = {"workload": "events", "shape": "JSONBench", "size": count}
@@ -38,7 +38,7 @@ class Queries:
         self._slice: tuple[int, list[Row]] = (-1, [])
 
     def stages(self) -> list[Stage]:
-        """The load in slices, size, queries, the index, its size, queries."""
+        """The stages: the load in slices, size, queries, the index, its size, queries."""
         return [
             Stage("prepare", 1, lambda contestant, _: contestant.client.create(TABLE), record="prepared", null=True),
             Stage(LOAD, -(-self._count // SLICE), self._load, null=True),
@@ -49,7 +49,7 @@ class Queries:
         ]
 
     def _rows(self, number: int) -> list[Row]:
-        """A slice's rows. Targets take the same slice in turn, so each is made once, and its events are taken into account then."""
+        """The rows of a slice, generated once for all targets. Its events are then added to the expected answers."""
         if number != self._slice[0]:
             start, end = number * SLICE, min((number + 1) * SLICE, self._count)
             rows = list(zip(self._keys[start:end], self._events.at(start, end)))
@@ -72,7 +72,7 @@ class Queries:
     def _statements(question: Question, client: Client, indexed: bool) -> dict[str, object]:
         statements = {**question.statements, **(question.indexed if indexed else {})}
         if client.dialect in question.indexed and client.dialect not in statements:
-            raise Unsupported("asks such questions of views only, which are indexes")
+            raise Unsupported("supports such queries only as views, which are indexes")
         return statements
 
     def _ask(self, question: Question, indexed: bool, contestant: Contestant, number: int) -> Fields:
@@ -81,7 +81,7 @@ class Queries:
         answer: list[tuple] = []
 
         def work() -> int:
-            # What a system leaves to its client belongs to the query.
+            # Work that a system leaves to its client is part of the query.
             answer[:] = question.answer(client.dialect, client.native(TABLE, statements))
             return len(answer)
 
@@ -103,7 +103,7 @@ class Queries:
 
     def _index(self, contestant: Contestant, _round: int) -> Fields:
         sample = checked(stretch(contestant, self._count, lambda: self._build_index(contestant.client)), None)
-        # What plans queries learns of a new index when it is told to look at the table again, which maintenance does.
+        # Maintenance updates the statistics, so that query planners use the new index.
         grown = sizes(contestant, TABLE)["maintained_bytes"]
         return [sample, {"record": "figure", "operation": f"size, {INDEXED}", "value": grown, "unit": "bytes"}]
 
@@ -113,24 +113,24 @@ def _names(*suffix: str) -> tuple[str, ...]:
 
 
 class EventsExperiment(Experiment):
-    """The whole experiment."""
+    """The experiment, configured by the command line."""
 
     name = "events"
     title = "JSONBench"
     about = """
-ClickHouse's JSONBench: its five queries over events as Bluesky's Jetstream tells them, here generated: 478 bytes of JSON each, fourteen
-kinds of records, creates, updates and deletes, users and shares as in the first million of the published data, one day of them. Q1
-counts events by collection; Q2 also their different users; Q3 counts posts, reposts and likes by hour of the day; Q4 finds the three
-who posted first; Q5 the three longest between their first and last post. Each query runs over the documents alone, and again with one
-index over kind, operation, collection, user and time.
+ClickHouse's JSONBench: its five queries over events in the format of Bluesky's Jetstream. The events are generated: 478 bytes of JSON
+each, fourteen kinds of records, creates, updates and deletes, with users and shares as in the first million of the published data,
+spread over one day. Q1 counts events by collection. Q2 also counts their distinct users. Q3 counts posts, reposts and likes by hour of the day. Q4 finds the three
+users who posted first. Q5 finds the three users with the longest time between their first and last post. Each query
+runs without an index, and again with one index over kind, operation, collection, user and time.
 """
     notes = """
-- JSONBench publishes times of whole systems on a machine of 32 cores, for 1 million to 1,000 million real events, cold and hot; these
-  are hot, one client, over generated events. Ratios between systems can stand beside the published ones; times cannot.
-- CouchDB's protocol answers such queries from views only; building them is the row of the index. Sorting by what was counted is left
-  to the client there, and part of the query.
-- PostgreSQL with columns keeps `commit`, which differs by the kind of record, as `jsonb`; JSONBench itself allows no such columns.
-- Dates in MongoDB's pipelines have milliseconds, so Q4 and Q5 are held right within one.
+- JSONBench publishes times of systems on a machine with 32 cores, for 1 million to 1,000 million real events, cold and hot. These times
+  are hot, with one client, over generated events. Ratios between systems can be compared with the published ones; times cannot.
+- CouchDB's protocol answers such queries only from views. The row of the index contains the time to build them. The client sorts by the
+  counts, and this is part of the query.
+- PostgreSQL with columns stores `commit`, which differs by the kind of record, as `jsonb`. JSONBench itself does not allow columns.
+- Dates in MongoDB's pipelines have milliseconds, so answers to Q4 and Q5 are accepted if they are exact to the millisecond.
 """
     charts = (
         Bars("JSONBench: the queries without an index", operations=_names()),

@@ -1,12 +1,12 @@
-"""Events like Bluesky's, as its Jetstream tells them: generated, the same in every run, any range of them without those before.
+"""Generates events like those of Bluesky's Jetstream, the same in every run. Any range can be generated without the events before it.
 
-Kinds of records, their shares, how many are created rather than changed or deleted, and how many different users do so are those of
-the first million events of JSONBench's data, by its published answers. Users' activity falls with their rank by a power, so that a
-few do much and most do little. Shapes are those of the network's schemas: links into other documents by DID, CID and record key,
-lists of richtext facets, embedded images and web pages, replies; fields that only some records have.
+The kinds of records, their shares, the shares of creations, updates and deletions, and the numbers of distinct users are those of
+the first million events of JSONBench's data, according to its published answers. Users' activity falls with a power of their rank, so
+a few users are very active and most are not. The structure follows the network's schemas: links to other documents by DID, CID and record key,
+lists of richtext facets, embedded images and web pages, replies, and fields that only some records have.
 
-Time runs over one day whatever the number of events: the first million of the published data is a quarter of an hour, in which a
-query by hours of the day has one hour to tell.
+The events always cover one day, whatever their number. The first million events of the published data cover a quarter of an hour, and a
+query by hour of the day would find a single hour.
 """
 
 import random
@@ -22,21 +22,21 @@ MIDNIGHT = datetime(2024, 11, 21, tzinfo=UTC)
 MIDNIGHT_US = int(MIDNIGHT.timestamp()) * 1_000_000
 DAY_US = 86_400 * 1_000_000
 SEED = "bluesky"
-BLOCK = 1_000  # events that are drawn from one stream of random numbers
+BLOCK = 1_000  # events drawn from one stream of random numbers
 
 POST, REPOST, LIKE = "app.bsky.feed.post", "app.bsky.feed.repost", "app.bsky.feed.like"
 
 
 @dataclass(frozen=True)
 class Collection:
-    """One kind of record: of a million events how many, how many of these create one, and by how many users, with which skew."""
+    """One kind of record: its number in a million events, how many of them are creations, the number of users, and the skew."""
 
     name: str
     events: int
     creates: int
     users: int
-    skew: float  # the exponent that gives that many users, where twice as many could
-    changed: bool  # whether what is not created is changed; deleted otherwise
+    skew: float  # the exponent that gives this number of users out of twice as many
+    changed: bool  # whether events that are not creations are updates (or deletions)
 
 
 COLLECTIONS = (
@@ -55,7 +55,7 @@ COLLECTIONS = (
     Collection("app.bsky.feed.generator", 74, 10, 9, 0.01, changed=True),
     Collection("app.bsky.labeler.service", 4, 0, 4, 0.01, changed=True),
 )
-# What is left of a million events tells of accounts and of their names.
+# The rest of a million events concerns accounts and their names.
 _SHARES = list(accumulate(collection.events for collection in COLLECTIONS))
 MILLION = 1_000_000
 MOST_LETTERS = 300  # of a post
@@ -71,17 +71,17 @@ def did(user: int) -> str:
 
 
 def moment(time_us: int) -> str:
-    """A time as records have it, to the millisecond."""
+    """A time in the format of records, to the millisecond."""
     return (MIDNIGHT + timedelta(microseconds=time_us - MIDNIGHT_US)).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
 
 
 def sortable(number: int) -> str:
-    """A number as 13 letters that sort as numbers do: record keys and revisions."""
+    """A number as 13 letters that sort like numbers, for record keys and revisions."""
     return "".join(_SORTABLE[number >> shift & 31] for shift in range(60, -1, -5))
 
 
 class Letters:
-    """Words, a few of them frequent, and pieces of a text without a pattern, which are cheaper than drawing each letter."""
+    """Words, some of them frequent, and pieces of a random text, which are cheaper than drawing each letter."""
 
     def __init__(self) -> None:
         draw = random.Random(SEED)
@@ -91,17 +91,17 @@ class Letters:
         self._weights = list(accumulate(1 / (rank + 3) for rank in range(len(self._words))))
 
     def words(self, draw: random.Random, count: int) -> str:
-        """So many words, cut off where a post would be too long."""
+        """`count` words, truncated to the length limit of a post."""
         return " ".join(draw.choices(self._words, cum_weights=self._weights, k=count))[:MOST_LETTERS]
 
     def piece(self, draw: random.Random, length: int) -> str:
-        """So many letters without a pattern."""
+        """`length` random letters."""
         start = int(draw.random() * (len(self._text) - length))
         return self._text[start : start + length]
 
 
 class Events:
-    """As many events, by number. `at` makes any range of them."""
+    """A sequence of events. `at` generates any range of it."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -114,7 +114,7 @@ class Events:
 
     @staticmethod
     def _inverse(collection: Collection, scale: float) -> Callable[[float], int]:
-        """From a number of [0, 1) to a user's rank: activity falls as (rank + offset) ** -skew."""
+        """Maps a number of [0, 1) to a user's rank. Activity falls as (rank + offset) ** -skew."""
         users = max(2.0, 2 * collection.users * scale)
         offset, rest = users / 1_000, 1 - collection.skew
         low = offset**rest
@@ -122,7 +122,7 @@ class Events:
         return lambda uniform: int((low + uniform * width) ** (1 / rest) - offset)
 
     def at(self, start: int, end: int) -> Iterator[dict]:
-        """The events from a number up to another."""
+        """The events from number `start` up to `end`."""
         for block in range(start // BLOCK, -(-end // BLOCK)):
             draw = random.Random(f"{SEED} {self.count} {block}")
             for number in range(block * BLOCK, min((block + 1) * BLOCK, end)):
@@ -145,7 +145,7 @@ class Events:
         operation = "create"
         if draw.random() * collection.events >= collection.creates:
             operation = "update" if collection.changed else "delete"
-        age = int(draw.random() * 2_000_000)  # what lies between a record's making and its telling, in microseconds
+        age = int(draw.random() * 2_000_000)  # the time between the creation of a record and its event, in microseconds
         commit = {
             "rev": sortable(time_us << 10 | draw.getrandbits(10)),
             "operation": operation,
@@ -161,10 +161,10 @@ class Events:
 
     def _told(self, draw: random.Random, time_us: int, number: int) -> dict:
         user = self._user(draw, LIKE)
-        told = {"did": user, "seq": 3_900_000_000 + number, "time": moment(time_us)}
+        common = {"did": user, "seq": 3_900_000_000 + number, "time": moment(time_us)}
         if draw.random() < 0.5:
-            return {"did": user, "time_us": time_us, "kind": "account", "account": {"active": draw.random() < 0.98, **told}}
-        return {"did": user, "time_us": time_us, "kind": "identity", "identity": {**told, "handle": f"{self._letters.words(draw, 1)}.bsky.social"}}
+            return {"did": user, "time_us": time_us, "kind": "account", "account": {"active": draw.random() < 0.98, **common}}
+        return {"did": user, "time_us": time_us, "kind": "identity", "identity": {**common, "handle": f"{self._letters.words(draw, 1)}.bsky.social"}}
 
     def _cid(self, draw: random.Random) -> str:
         return "bafyrei" + self._letters.piece(draw, 52)

@@ -1,8 +1,8 @@
-"""JSONBench's five queries: as MongoDB's pipelines, in each SQL dialect, as CouchDB's views, and in plain Python for the right answers.
+"""JSONBench's five queries: as MongoDB pipelines, in each SQL dialect, as CouchDB views, and in plain Python for the expected answers.
 
-Q1 counts events by collection, Q2 also the different users of those that create something, Q3 counts posts, reposts and likes by hour
-of the day, Q4 finds the three users who posted first, Q5 the three whose first and last post lie farthest apart. Statements are those
-that JSONBench has for a system where it has any, and say the same elsewhere.
+Q1 counts events by collection. Q2 does so for creations and also counts their distinct users. Q3 counts posts, reposts and likes by hour
+of the day. Q4 finds the three users who posted first. Q5 finds the three users with the longest time between first and last post. If JSONBench has
+statements for a system, they are used; other systems have equivalent ones.
 """
 
 from collections import Counter, defaultdict
@@ -16,12 +16,12 @@ TABLE_NAME = "bluesky"
 HOURLY = (POST, REPOST, LIKE)
 HOUR_US = 3_600_000_000
 FIRST = 3
-TOLERANCE_US = 1_000  # MongoDB's dates have milliseconds, and events microseconds
+TOLERANCE_US = 1_000  # MongoDB's dates have milliseconds; events have microseconds
 EPOCH = datetime(1970, 1, 1)
 
 
 class Answers:
-    """The right answers, from the events one after another."""
+    """Computes the expected answers from the events, one event at a time."""
 
     def __init__(self) -> None:
         self._all: Counter = Counter()
@@ -31,7 +31,7 @@ class Answers:
         self._posted: dict[str, tuple[int, int]] = {}
 
     def add(self, event: dict) -> None:
-        """Takes one event into account."""
+        """Adds one event."""
         commit = event.get("commit", {})
         collection, user, time_us = commit.get("collection"), event["did"], event["time_us"]
         self._all[collection] += 1
@@ -46,7 +46,7 @@ class Answers:
             self._posted[user] = (min(first, time_us), max(last, time_us))
 
     def check(self, name: str, found: list[tuple]) -> None:
-        """An error if rows are not the right answer to a query. Equal counts may stand in any order, for the queries leave it open."""
+        """Raises an error if rows are not the expected answer to a query. The order of rows with equal counts is free."""
         if name == "Q1":
             self._same(name, found, list(self._all.items()))
         elif name == "Q2":
@@ -67,7 +67,7 @@ class Answers:
 
     @staticmethod
     def _close(name: str, found: list[tuple], values: dict[str, int], sign: int) -> None:
-        """The first three by value; the users of each row must have the value that it tells."""
+        """Checks the first three rows by value. The user of each row must have the row's value."""
         right = sorted(values.items(), key=lambda item: sign * item[1])[:FIRST]
         users = {user for user, _ in found}
         close = all(abs(value - best) <= TOLERANCE_US for (_, value), (_, best) in zip(found, right))
@@ -77,11 +77,11 @@ class Answers:
 
 def _require(what: str, holds: bool, found: list, right: list) -> None:
     if not holds:
-        raise AssertionError(f"{what} is {found[:5]} ({len(found)} rows) where {right[:5]} ({len(right)} rows) is right")
+        raise AssertionError(f"{what} is {found[:5]} ({len(found)} rows), expected {right[:5]} ({len(right)} rows)")
 
 
 def _microseconds(value: object) -> int:
-    """A moment or a span, whatever a driver makes of it, in microseconds."""
+    """A time or a time span in any type that a driver returns, in microseconds."""
     if isinstance(value, datetime):
         return (value.replace(tzinfo=None) - EPOCH) // timedelta(microseconds=1)
     return int(value)
@@ -89,9 +89,9 @@ def _microseconds(value: object) -> int:
 
 @dataclass(frozen=True)
 class Question:
-    """One query: what it is called, its statement in each dialect, and how a dialect's rows become tuples, as `Answers` has them.
+    """One query: its name, its statement in each dialect, and the conversion of a dialect's rows to the tuples of `Answers`.
 
-    A dialect in `indexed` is asked so where there is an index; the others are asked alike.
+    `indexed` contains the dialects that need another statement if there is an index.
     """
 
     name: str
@@ -100,7 +100,7 @@ class Question:
     rows: dict[str, Callable[[list], list[tuple]]]
 
     def answer(self, dialect: str, found: list) -> list[tuple]:
-        """What a client's `native` returned, as tuples."""
+        """The result of a client's `native`, as tuples."""
         return self.rows[dialect if dialect in self.rows else "sql"](found)
 
 
@@ -148,14 +148,14 @@ PIPELINES = {
 
 @dataclass(frozen=True)
 class Sql:
-    """How a dialect says what the queries are made of; the rest is the same in all of them."""
+    """The parts of the queries that differ between SQL dialects."""
 
     event: str
     operation: str
     kind: str
     user: str
-    time: str  # the event's time, as something that has a minimum
-    hour: str  # of `time`, which stands for itself in braces
+    time: str  # the event's time, in a type that has a minimum
+    hour: str  # of `time`, which is inserted at the braces
     span: str = "max({time}) - min({time})"
     source: str = TABLE_NAME
 
@@ -186,12 +186,12 @@ class Sql:
         }
 
     def index(self) -> str:
-        """Makes the index that JSONBench allows: on all that the queries ask for."""
+        """Creates the index that JSONBench allows, on all fields of the queries."""
         columns = ", ".join(f"({expression})" for expression in (self.kind, self.operation, self.event, self.user, self.time))
         return f"create index {TABLE_NAME}_all on {TABLE_NAME} ({columns})"
 
     def with_columns(self) -> tuple[str, "Sql"]:
-        """The same for a system that indexes columns only: makes virtual ones, and says the queries with them."""
+        """The same for a system that can index only columns: adds virtual columns, and uses them in the queries."""
         types = {"kind": "varchar(16)", "operation": "varchar(16)", "event": "varchar(64)", "user": "varchar(64)", "time": "bigint"}
         columns = {name: f"the_{name}" for name in types}
         made = [f"add column {columns[name]} {kind} as ({getattr(self, name)}) virtual" for name, kind in types.items()]
@@ -212,7 +212,7 @@ def _postgres(kind: str, user: str, time: str, commit: str) -> Sql:
 
 
 def _mysql(kind: str, user: str, time: str, commit: str) -> Sql:
-    # Texts without a length are grouped by on the disk.
+    # Texts without a length limit would be grouped on disk.
     text = "cast({} as char(64))".format
     return Sql(
         event=text(f"json_value({commit}.collection')"),
@@ -254,11 +254,11 @@ INDEXES: dict[str, object] = {
     **{dialect: altered for dialect, (altered, _) in _WITH_COLUMNS.items()},
     "sql++": f"create index {TABLE_NAME}_all on {TABLE_NAME}(kind, `commit`.operation, `commit`.collection, did, time_us)",
 }
-# In the order that MongoDB is told to index them in by JSONBench.
+# The field order of JSONBench's index for MongoDB.
 INDEXED_PATHS = ("kind", "commit.operation", "commit.collection", "did", "time_us")
 
 
-# CouchDB: a view is kept and brought up to date; what a view cannot do, sort by what was counted, is left to the client.
+# CouchDB: a view is stored and kept up to date. A view cannot sort by counts, so the client does.
 
 _IF_CREATED = 'if (doc.kind === "commit" && doc.commit.operation === "create")'
 _POSTS_BY_USER = {
@@ -302,7 +302,7 @@ def _collections_and_users(found: list) -> list[tuple]:
 
 
 def _named(*names: str) -> Callable[[list], list[tuple]]:
-    # A field that is nowhere in a group is not in its row.
+    # A field that no document of a group has is missing in its row.
     return lambda found: [tuple(row.get(name) for name in names) for row in found]
 
 
@@ -310,7 +310,7 @@ def _moments(found: list) -> list[tuple]:
     return [(user, _microseconds(value)) for user, value in found]
 
 
-# How rows become tuples, by query and dialect; "sql" is how those of the dialects without an entry do.
+# The conversion of rows to tuples, by query and dialect; "sql" applies to dialects without an entry.
 ROWS: dict[str, dict[str, Callable[[list], list[tuple]]]] = {
     "Q1": {
         "mongodb": _named("_id", "count"),

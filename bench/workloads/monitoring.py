@@ -1,7 +1,7 @@
 """Experiment M, the monitoring service that moved from MySQL to MongoDB in 2009: its load, and each of its complaints.
 
-One data set each, on servers started anew: the agents' reports with range reads (`monitoring_agents`), long and short field names,
-what blocks (`monitoring_locks`), kills in mid-write (`monitoring_kills`), a database a customer and a new replica of a live master
+Each part is a data set on newly started servers: the agents' reports with range reads (`monitoring_agents`), long and short field names,
+blocking operations (`monitoring_locks`), kills during writes (`monitoring_kills`), one database per customer and a new replica of a live master
 (`monitoring_scale`).
 """
 
@@ -20,22 +20,22 @@ NAMED_ROWS = 1_000_000
 
 
 class Monitoring(Experiment):
-    """The whole experiment, as the command line wants it."""
+    """The experiment, configured by the command line."""
 
     name = "monitoring"
     title = "M. A monitoring service, and its complaints"
     about = (
-        "Agents of servers report values and nested process lists each simulated minute, with ranges read beside them. Then: what long "
-        "field names cost on disk; single requests at a steady rate while an index is built and while half of the rows is deleted, on "
-        "the same table and on another (percentiles include the requests that a stall held up, the maximum is one request; the goal is "
-        "that none takes more than 100 ms); `kill -9` in mid-write, several times, with every acknowledged document looked for after "
-        "the restart; a database a customer; a replica that is added to a master under load."
+        "Agents report values and nested process lists of servers each simulated minute, while a client reads ranges. Then: the disk "
+        "space of long field names; single requests at a steady rate while an index is built and while half of the rows is deleted, on "
+        "the same table and on another one (percentiles include the requests that a stall delayed, the maximum is a single request; the goal is "
+        "at most 100 ms for each); several `kill -9` during writes, with a search for every acknowledged document after "
+        "the restart; one database per customer; a replica that is added to a master under load."
     )
     notes = (
-        "A kill ends the process, not the machine: what the kernel was given survives it, so relaxed writes are lost only where a "
-        "system acknowledges them before it has given them away. Systems that delete by ids need many commands for the mass deletion, "
-        "and block less by it. The published complaints have no figures but these: about 100 bytes of field names a row, and 64 MB and "
-        "more pre-allocated a database."
+        "A kill ends the process, not the machine. Data that the kernel has received survives, so relaxed writes are lost only if a "
+        "system acknowledges them before it has passed them to the kernel. Systems that delete by ids need many commands for the mass "
+        "deletion, and therefore block less. The published complaints have only these figures: about 100 bytes of field names per row, "
+        "and 64 MB or more pre-allocated per database."
     )
     charts = (
         Bars(
@@ -67,7 +67,7 @@ class Monitoring(Experiment):
 
 
 def _seconds(published: float, scale: float) -> float:
-    """A duration shrinks with the scale, but not to nothing, and does not grow."""
+    """A duration at a scale: it shrinks with a smaller scale, down to a minimum, and does not grow with a larger one."""
     return min(published, max(1.0, published * scale))
 
 

@@ -1,7 +1,7 @@
-"""The base load of the monitoring service, and complaint 1: what long field names cost on disk.
+"""The base load of the monitoring service, and complaint 1: the disk space of long field names.
 
-Agents are client processes, each with its share of the servers; simulated minutes follow each other without a pause. A report is two
-calls, the values of all checks in one command and the snapshot in another. A reader beside them asks ranges at a steady rate.
+Agents are client processes, each with a share of the servers. Simulated minutes follow each other without a pause. A report is two
+calls: one command for the values of all checks, and one for the snapshot. Another client reads ranges at a steady rate.
 """
 
 import random
@@ -36,13 +36,13 @@ REPORT_VALUES, REPORT_SNAPSHOT, READ_BESIDE = "report: values", "report: snapsho
 
 
 def draw_lists(station: Station) -> None:
-    """Draws the process lists of an agent's servers before the clock starts."""
+    """Generates the process lists of an agent's servers before the clock starts."""
     for server in station.share(list(range(station.argument[0]))):
         snapshot_row(server, 0)
 
 
 def report(station: Station) -> int:
-    """An agent's day: its servers' reports, minute by minute."""
+    """Sends the reports of an agent's servers for a day, minute by minute."""
     servers, minutes = station.argument
     mine = station.share(list(range(servers)))
     for minute in range(minutes):
@@ -58,7 +58,7 @@ def _read(client, server: int, check: int, first: int) -> int:
 
 
 def read_ranges(station: Station) -> None:
-    """Somebody looks at the first hour, which fills while it is looked at."""
+    """Reads the first hour repeatedly while the agents fill it."""
     servers, _ = station.argument
     for number in station.paced(READS_A_SECOND):
         found = station.timed(READ_BESIDE, _read, station.client, number % servers, number % len(CHECKS), 0)
@@ -67,7 +67,7 @@ def read_ranges(station: Station) -> None:
 
 
 class Reports:
-    """The stages of the base load; `scale` shrinks first the day, then the number of servers."""
+    """The stages of the base load. `scale` first shortens the day, then reduces the number of servers."""
 
     def __init__(self, scale: float) -> None:
         reports = round(SERVERS * MINUTES * scale)
@@ -77,7 +77,7 @@ class Reports:
         self.about = {"workload": "monitoring", "shape": "agents' reports", "size": self.documents}
 
     def stages(self, rounds: int) -> list[Stage]:
-        """Reports with reads beside them, their size, reads alone."""
+        """The stages: reports and concurrent reads, their size, reads alone."""
         return [
             Stage("prepare", 1, self._prepare, record="prepared"),
             Stage("index", 1, lambda contestant, _: contestant.client.create_index(VALUES, *INDEX), record="indexed"),
@@ -93,13 +93,13 @@ class Reports:
 
     def _report(self, contestant: Contestant, _round: int) -> list[dict]:
         scope = (self._servers, self._minutes)
-        told = run_clients(
+        outcome = run_clients(
             contestant,
             [Role("agents", report, AGENTS, scope, prepare=draw_lists), Role("reader", read_ranges, 1, scope, attendant=True)],
         )
-        reports = Sample(sum(told.returned["agents"]), told.wall_seconds, told.client_cpu_seconds, told.server_cpu_seconds)
+        reports = Sample(sum(outcome.returned["agents"]), outcome.wall_seconds, outcome.client_cpu_seconds, outcome.server_cpu_seconds)
         records = [{"operation": REPORT} | asdict(reports)]
-        for operation, timeline in sorted(told.timelines.items()):
+        for operation, timeline in sorted(outcome.timelines.items()):
             whole = timeline.whole()
             fields = (whole.corrected(1 / READS_A_SECOND) if operation == READ_BESIDE else whole).fields()
             records.append({"record": "latency", "operation": operation} | fields)
@@ -120,7 +120,7 @@ class Reports:
 
 
 class Names:
-    """The stages of complaint 1: the same rows under short names or long ones, without further indexes."""
+    """The stages of complaint 1: the same rows with short or long field names, without further indexes."""
 
     def __init__(self, long: bool, size: int) -> None:
         self.about = {"workload": "monitoring", "shape": "long field names" if long else "short field names", "size": size}
@@ -129,7 +129,7 @@ class Names:
         self._size = size
 
     def stages(self) -> list[Stage]:
-        """An empty table, the rows, what they take on disk."""
+        """The stages: an empty table, the rows, their size on disk."""
         return [
             Stage("prepare", 1, lambda contestant, _: contestant.client.create(self._table), record="prepared"),
             Stage("insert", 1, self._insert, record="inserted"),

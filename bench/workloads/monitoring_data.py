@@ -1,8 +1,8 @@
-"""What the agents of a server-monitoring service report: each minute and server four rows of values and a snapshot of its processes.
+"""The reports of a server-monitoring service: for each minute and server four rows of values and a snapshot of its processes.
 
-Field names are as short as the service had cut them (`sId` server, `tA` time added, `tAG` group, `vU` used, `vF` free …); the same
-rows under the long names that it had before cost some hundred bytes more each. Values are computed from server, minute and check,
-so that any process can make any row; process lists are drawn once a server and taken in turn, so that making them costs nothing.
+Field names are the shortened names of the service (`sId` server, `tA` time added, `tAG` group, `vU` used, `vF` free …). The same
+rows with the original long names need about a hundred bytes more each. Values are computed from server, minute and check,
+so that any process can generate any row. Process lists are generated once per server and used in turn, so they cost nothing later.
 """
 
 import random
@@ -14,7 +14,7 @@ from functools import lru_cache
 from bench.data import DATE, INTEGER, NESTED, TEXT, Query, Row, Table
 
 BEGAN = datetime(2009, 7, 25)
-EPOCH = 1_248_480_000  # the same in seconds, since ids begin with their time
+EPOCH = 1_248_480_000  # the same in seconds, because ids begin with their time
 CHECKS = ("memory", "load", "disk", "network")
 
 LONG_NAMES = {
@@ -32,7 +32,7 @@ _FIELDS = tuple((name, _KINDS.get(name, INTEGER)) for name in LONG_NAMES)
 VALUES = Table("check_values", _FIELDS)
 LONG_VALUES = Table("long_values", tuple((LONG_NAMES[name], kind) for name, kind in _FIELDS))
 SNAPSHOTS = Table("snapshots", (("sId", INTEGER), ("tA", DATE), ("ps", NESTED)))
-INDEX = ("sId", "tAG", "tA")  # equality first, then the range that is also the order
+INDEX = ("sId", "tAG", "tA")  # the field with equality first, then the field with range and order
 
 PROCESSES = 40
 LISTS = 16
@@ -41,12 +41,12 @@ PROGRAMS = ("apache2", "mysqld", "php-cgi", "sshd", "cron", "postfix/qmgr", "bas
 
 
 def key(server: int, minute: int, number: int) -> bytes:
-    """An id of twelve bytes that begins with the time, as ObjectIds do."""
+    """An id of twelve bytes that begins with the time, like an ObjectId."""
     return struct.pack(">III", EPOCH + 60 * minute, server, number)
 
 
 def value_row(server: int, minute: int, check: int) -> Row:
-    """What one check of a server found at a minute."""
+    """The result of one check of a server at a minute."""
     drawn = (server * 7_919 + minute * 104_729 + check * 1_299_709) * 2_654_435_761 % 2**32
     used = drawn % 16_000_000
     return key(server, minute, check), {
@@ -62,7 +62,7 @@ def value_row(server: int, minute: int, check: int) -> Row:
 
 
 def value_rows(count: int, servers: int) -> Iterator[Row]:
-    """The first `count` rows of all checks of so many servers, by time."""
+    """The first `count` rows of all checks of the servers, by time."""
     for number in range(count):
         rest, check = divmod(number, len(CHECKS))
         minute, server = divmod(rest, servers)
@@ -70,7 +70,7 @@ def value_rows(count: int, servers: int) -> Iterator[Row]:
 
 
 def lengthened(row: Row) -> Row:
-    """A row under the long names."""
+    """A row with the long field names."""
     return row[0], {LONG_NAMES[name]: value for name, value in row[1].items()}
 
 
@@ -92,7 +92,7 @@ def snapshot_row(server: int, minute: int) -> Row:
 
 
 def range_query(server: int, check: int, first: int, last: int, limit: int) -> Query:
-    """The service's query: used and free of one check of a server from a minute to another, by time, the first so many."""
+    """The service's query: the used and free values of one check of a server in a range of minutes, ordered by time, with a limit."""
     began, ended = (BEGAN + timedelta(minutes=minute) for minute in (first, last))
     conditions = (("equals", "sId", server), ("at least", "tA", began), ("at most", "tA", ended), ("equals", "tAG", CHECKS[check]))
     return Query("range", conditions, fields=("tA", "vU", "vF"), order="tA", limit=limit)

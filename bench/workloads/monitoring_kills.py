@@ -1,8 +1,8 @@
-"""Complaint 3 of the monitoring service: a kill in mid-write corrupts, and the repair takes hours.
+"""Complaint 3 of the monitoring service: a kill during writes corrupts the data, and the repair takes hours.
 
-Writers insert one document a call and remember how many were acknowledged. When the first has reached a number, the server is killed
-as `kill -9` does, and started again; then every document that was ever acknowledged is looked for by its id. A document may be there
-that no writer saw acknowledged (its answer was on the way), at most one a writer and kill.
+Writers insert one document per call and count the acknowledgements. When the first writer has reached a number, the server is killed
+like with `kill -9` and started again. Then every document that was ever acknowledged is read by its id. There may be documents
+without an acknowledgement (the answer was on the way), at most one for each writer and kill.
 """
 
 import struct
@@ -15,19 +15,19 @@ from bench.measure import Contestant, Stage
 from bench.targets.base import Unsupported
 
 TABLE = Table("log", (("writer", INTEGER), ("number", INTEGER), ("text", TEXT)))
-DOCUMENTS, LEAST_DOCUMENTS = 100_000, 800  # written before each kill, about
+DOCUMENTS, LEAST_DOCUMENTS = 100_000, 800  # approximate number of documents written before each kill
 WRITERS = 4
 CHECKERS = 2
 
 
 def row(kill: int, writer: int, number: int) -> Row:
-    """One document; its text tells a right one from a mixture of others."""
+    """One document. Its text distinguishes it from a mixture of others."""
     text = f"{kill}.{writer}.{number}:" + "abcdefghij"[(number + writer) % 10] * (80 + number % 60)
     return struct.pack(">III", kill, writer, number), {"writer": writer, "number": number, "text": text}
 
 
 def write(station: Station) -> tuple[int, float, str | None]:
-    """Inserts until the server is gone: how many were acknowledged, when it was over, and by which error."""
+    """Inserts until the server is gone. Returns the number of acknowledgements, the end time, and the error."""
     kill, acknowledged = station.argument, 0
     try:
         while station.going:
@@ -39,7 +39,7 @@ def write(station: Station) -> tuple[int, float, str | None]:
 
 
 def look(station: Station) -> tuple[int, int]:
-    """Looks for the acknowledged documents: how many are missing, and how many are there but not as they were written."""
+    """Reads the acknowledged documents. Returns how many are missing, and how many differ from what was written."""
     missing = damaged = 0
     for kill, counts in enumerate(station.argument):
         for writer, count in enumerate(counts):
@@ -52,7 +52,7 @@ def look(station: Station) -> tuple[int, int]:
 
 
 class Kills:
-    """The stages; each kill adds to what the earlier ones have left, and all of it is looked for again."""
+    """The stages. Each kill adds documents to those of earlier kills, and all of them are read again."""
 
     def __init__(self, documents: int) -> None:
         self._size = max(LEAST_DOCUMENTS, documents)
@@ -60,7 +60,7 @@ class Kills:
         self.about = {"workload": "monitoring", "shape": "kills", "size": self._size}
 
     def stages(self, kills: int) -> list[Stage]:
-        """An empty table, then the kills."""
+        """The stages: an empty table, then the kills."""
         return [Stage("prepare", 1, self._prepare, record="prepared"), Stage("kill", kills, self._kill, record="figure")]
 
     def _prepare(self, contestant: Contestant, _round: int) -> None:
@@ -69,22 +69,22 @@ class Kills:
 
     def _kill(self, contestant: Contestant, number: int) -> list[dict]:
         if contestant.target.kind != "server":
-            raise Unsupported("is a part of its clients, which no kill leaves behind")
+            raise Unsupported("runs inside its clients, so a kill ends them too")
         roles = [Role("writers", write, WRITERS, number)]
-        told = run_clients(contestant, roles, meanwhile=partial(self._kill_amid, contestant, number))
-        killed = told.meanwhile
-        early = [failure for _, ended, failure in told.returned["writers"] if failure and ended < killed]
+        outcome = run_clients(contestant, roles, meanwhile=partial(self._kill_amid, contestant, number))
+        killed = outcome.meanwhile
+        early = [failure for _, ended, failure in outcome.returned["writers"] if failure and ended < killed]
         if early:
             raise RuntimeError(f"a writer failed before the kill: {early[0]}")
         known = self._acknowledged[contestant.target.name]
-        known.append([count for count, _, _ in told.returned["writers"]])
+        known.append([count for count, _, _ in outcome.returned["writers"]])
         serves = self._serve_again(contestant)
         found = run_clients(contestant, [Role("checkers", look, CHECKERS, known)])
         missing, damaged = (sum(counts) for counts in zip(*found.returned["checkers"]))
         total = sum(map(sum, known))
         beyond = self._held(contestant, total) - (total - missing)
         if not 0 <= beyond <= WRITERS * len(known):
-            raise AssertionError(f"{beyond} documents are there beyond the {total - missing} that were acknowledged and found")
+            raise AssertionError(f"there are {beyond} documents in addition to the {total - missing} that were acknowledged and found")
         return [
             {"operation": "documents acknowledged until the kill", "value": sum(known[-1]), "unit": "documents"},
             {"operation": "acknowledged documents lost so far", "value": missing, "unit": "documents"},
@@ -95,14 +95,14 @@ class Kills:
 
     @staticmethod
     def _held(contestant: Contestant, expected: int) -> int:
-        """How many documents there are; by reading them, since a count that is kept beside them need not have survived."""
+        """The number of documents, counted by reading them, because a separately stored count may not have survived."""
         try:
             return contestant.client.read_range(TABLE, row(0, 0, 0)[0], expected + 1_000)
         except Unsupported:
             return contestant.client.count(TABLE, ALL)
 
     def _kill_amid(self, contestant: Contestant, number: int, watch: Watch) -> float:
-        """Kills the server when the first writer has written its part of the documents; returns when that began."""
+        """Kills the server when the first writer has written its share of the documents. Returns the time of the kill."""
         last, _ = row(number, 0, self._size // WRITERS - 1)
         while contestant.client.find_by_id(TABLE, last) is None:
             if ended := watch.ended("writers"):
@@ -114,7 +114,7 @@ class Kills:
 
     @staticmethod
     def _serve_again(contestant: Contestant) -> float:
-        """Starts the server again; seconds until a client has connected and been answered a read."""
+        """Starts the server again. Returns the seconds until a client has connected and read a document."""
         try:
             contestant.client.close()
         except Exception:

@@ -1,5 +1,5 @@
-"""Two complaints of the monitoring service: 4, a database a customer pre-allocates files; 5, a new replica must catch up with a live
-master, quickly, and stay in sync.
+"""Two complaints of the monitoring service. Complaint 4: each customer's database pre-allocates files. Complaint 5: a new replica must catch up
+quickly with a live master, and stay in sync.
 """
 
 import struct
@@ -24,12 +24,12 @@ BATCH = 1000
 WRITERS, WRITES_A_SECOND = 2, 250
 PROBES, PROBES_A_SECOND = 50, 25
 CATCH_UP_SECONDS = 1_800.0
-LATER = 1_000_000  # minutes: rows of the writers are later than those loaded before
+LATER = 1_000_000  # minutes: rows of the writers are later than the loaded ones
 PROBE_LATER = 2_000_000
 
 
 def customer(number: int) -> Table:
-    """A customer's own database, with one table."""
+    """A customer's database, with one table."""
     return Table("settings", (("name", TEXT), ("value", INTEGER)), database=f"customer{number}")
 
 
@@ -47,7 +47,7 @@ class Databases:
         self.about = {"workload": "monitoring", "shape": "a database a customer", "size": count * SMALL}
 
     def stages(self) -> list[Stage]:
-        """Making them, what they take on disk, opening them again."""
+        """The stages: creating the databases, their size on disk, opening them again."""
         return [
             Stage("make databases", 1, self._make, record="prepared"),
             Stage("disk", 1, self._disk, record="figure"),
@@ -106,11 +106,11 @@ class Databases:
         key, document = settings(number)[-1]
         found = client.find_by_id(customer(number), key)
         if found != document:
-            raise AssertionError(f"{found} was read where {document} is stored")
+            raise AssertionError(f"read {found}, expected {document}")
 
 
 def write(station: Station) -> int:
-    """New rows at a steady rate; how many."""
+    """Inserts rows at a steady rate; returns their number."""
     written = 0
     for written in station.paced(WRITES_A_SECOND):
         minute, server = divmod(written, SERVERS)
@@ -120,10 +120,10 @@ def write(station: Station) -> int:
 
 
 class Replica:
-    """The stages of complaint 5. The master is written to all the time, so catching up is seen by probes.
+    """The stages of complaint 5. Clients write to the master all the time, so probes show whether the replica has caught up.
 
-    A probe is a row that is inserted in the master and asked of the replica by its id until it is there. The first one is inserted when
-    the replica's start has returned; when it is there, so is what was written before.
+    A probe is a row that is inserted in the master and read from the replica by its id until it appears. The first one is inserted when
+    the replica's start has returned. When it appears, the replica has all earlier writes.
     """
 
     def __init__(self, rows: int) -> None:
@@ -131,7 +131,7 @@ class Replica:
         self.about = {"workload": "monitoring", "shape": "new replica", "size": rows}
 
     def stages(self) -> list[Stage]:
-        """Rows, then the replica."""
+        """The stages: the rows, then the replica."""
         return [Stage("prepare", 1, self._prepare, record="prepared"), Stage("replica", 1, self._follow, record="figure")]
 
     def _prepare(self, contestant: Contestant, _round: int) -> None:
@@ -142,17 +142,17 @@ class Replica:
 
     def _follow(self, contestant: Contestant, _round: int) -> list[dict]:
         roles = [Role("writers", write, WRITERS)]
-        told = run_clients(contestant, roles, meanwhile=partial(self._probe, contestant))
-        caught_up, lags = told.meanwhile
+        outcome = run_clients(contestant, roles, meanwhile=partial(self._probe, contestant))
+        caught_up, lags = outcome.meanwhile
         stopped = time.perf_counter()
         contestant.target.await_replica()
         last = time.perf_counter() - stopped
-        expected = self._size + sum(told.returned["writers"]) + 1 + PROBES
+        expected = self._size + sum(outcome.returned["writers"]) + 1 + PROBES
         replica = contestant.target.replica_connector()()
         for client in (contestant.client, replica):
             await_count(client, VALUES, expected)
         replica.close()
-        beside = told.latencies("insert beside the replica").corrected(1 / WRITES_A_SECOND)
+        beside = outcome.latencies("insert beside the replica").corrected(1 / WRITES_A_SECOND)
         return [
             {"operation": "until a new replica has caught up", "value": caught_up, "unit": "s"},
             {"operation": "until the replica is level after the last write", "value": last, "unit": "s"},
@@ -168,7 +168,7 @@ class Replica:
         contestant.target.start_replica(directory, [VALUES])
         replica = contestant.target.replica_connector()()
         _await_probe(contestant.client, replica, 0)
-        watch.ended("writers")  # an error if one has failed: nobody catches up with a master that stands still
+        watch.ended("writers")  # raises an error if a writer has failed, because the test needs a busy master
         caught_up = time.perf_counter() - began
         lags = Latencies()
         for number in range(1, PROBES + 1):
@@ -179,7 +179,7 @@ class Replica:
 
 
 def _await_probe(master: Client, replica: Client, number: int) -> float:
-    """Inserts a row in the master; seconds from its acknowledgement until the replica has it."""
+    """Inserts a row in the master. Returns the seconds from its acknowledgement until the replica has it."""
     key, document = value_row(number, PROBE_LATER, 0)
     master.insert_one(VALUES, (key, document))
     began = time.perf_counter()

@@ -1,9 +1,9 @@
 """Experiment P, persons: inserts, size on disk, point reads, an unindexed count, and the five queries, as described and as published.
 
-One data set is a shape and a size, loaded into every target anew. The load itself, one document a call from one client, is cut
-into slices that the targets take in turn, so that it is measured several times without being done several times. Reads do not
-depend on durability; synced runs only insert, and fewer documents, since each waits for the disk. Where there is no time for so
-many single calls, fewer can be asked for, too: the rest of the load then comes by the thousand, and is not measured.
+A data set is a shape and a size, loaded anew into every target. The load itself, one document per call from one client, is divided
+into slices that the targets run in turn. So the load gives several samples without being repeated. Reads do not
+depend on durability; synced data sets only insert, and fewer documents, because each insert waits for the disk. An option limits the number of
+single calls; the rest of the load then uses batches of a thousand and is not measured.
 """
 
 import random
@@ -20,7 +20,7 @@ from bench.workloads.persons_data import DESCRIBED, PUBLISHED, SHAPES, keys, per
 
 FIELDS = (
     *(("name", TEXT), ("salary", INTEGER), ("age", INTEGER), ("telephone", TEXT)),
-    *(("pet", NESTED), ("fax", NESTED), ("jedi power", NESTED)),  # a text where persons are flat, a list where they are nested
+    *(("pet", NESTED), ("fax", NESTED), ("jedi power", NESTED)),  # a text in flat persons, a list in nested ones
 )
 TABLE, BATCHED, SHARED, SCRATCH = (
     Table(name, FIELDS) for name in ("persons", "persons_batched", "persons_shared", "persons_scratch")
@@ -43,7 +43,7 @@ def _insert_many(client: Client, table: Table, rows: list[Row]) -> None:
 
 
 def _insert_share(client: Client, share: list[Row], warming: bool) -> None:
-    # A first insert elsewhere opens the connection's session and prepares nothing that is measured.
+    # A first insert into another table opens the connection's session without preparing measured statements.
     _insert_each(client, SCRATCH if warming else SHARED, share)
 
 
@@ -53,7 +53,7 @@ def _cut(rows: list, pieces: int) -> list[list]:
 
 
 class Loads:
-    """The stages over one shape and size of persons."""
+    """The stages for one shape and size of persons."""
 
     def __init__(self, shape: str, rows: list[Row], singles: int, rounds: int, slices: int, clients: int) -> None:
         self.about = {"workload": "persons", "shape": shape, "size": len(rows)}
@@ -64,7 +64,7 @@ class Loads:
         self._rounds = rounds
 
     def stages(self, reads: bool) -> list[Stage]:
-        """Everything, or the inserts alone."""
+        """All stages, or only the inserts."""
         slices = len(self._singles)
         return [
             Stage("prepare", 1, self._prepare, record="prepared", null=True),
@@ -127,7 +127,7 @@ class Loads:
         client = contestant.client
 
         def work() -> int:
-            # The published program prints the cursor's count, a command of its own, before it iterates.
+            # The published program prints the cursor's count, which is a separate command, before it iterates.
             if counting:
                 client.count(TABLE, query)
             found = 0
@@ -145,26 +145,27 @@ class Loads:
 
 
 class Persons(Experiment):
-    """The whole experiment."""
+    """The experiment, configured by the command line."""
 
     name = "persons"
     title = "P. Persons"
     whole = ("count", "Q")
     about = """
-The thesis (2011, MongoDB 1.6.3 and CouchDB 1.0.1 on a laptop): persons drawn at random, bit for bit the published ones, inserted one a
-call; the size on disk; five queries without a secondary index, every result iterated. Flat persons have single values, nested ones lists.
+The thesis (2011, MongoDB 1.6.3 and CouchDB 1.0.1 on a laptop): random persons, bit for bit the published ones, inserted one per
+call; the size on disk; five queries without a secondary index, with iteration over all results. Flat persons have single values, nested ones lists.
 """
     notes = """
-- Published as graphs only, without figures: MongoDB faster than CouchDB on every insert and query and smaller on disk, everything
-  linear in the number of documents. Its charts 4–10 are redrawn here for today's systems; the table of growth shows what is linear.
+- The thesis published graphs without figures: MongoDB is faster than CouchDB in every insert and query and smaller on disk, and
+  everything grows linearly with the number of documents. Its charts 4–10 are redrawn here for today's systems; the table of growth
+  shows which costs are linear.
 - Every system gets the same documents and the same 12-byte ids, has no secondary index, and returns whole documents that the client
-  decodes to dictionaries. "As published" sends a count before it iterates, and its Q5 asks for a key that no document has:
-  systems with columns know that without a look at the rows.
-- With several clients wall time is shared: both server and clients want the same cores. Server CPU is what a server is judged by.
+  decodes to dictionaries. "As published" sends a count before it iterates, and its Q5 asks for a key that no document has.
+  Systems with columns answer it without reading rows.
+- With several clients, server and clients compete for the same cores, so wall time covers both. Judge a server by its CPU time.
 - A system that splits a count over parallel workers can use more CPU than wall time. Relational systems keep no change log and no
   revisions.
-- Over HTTP the queries are temporary views in JavaScript, and a count is one with `_count`. CouchDB has had none since 2.0; its settings
-  say what it is asked instead. The published map functions take a pet for a list, which a flat person's is not; here they take both.
+- Over HTTP the queries are temporary views in JavaScript, and a count is a view with `_count`. CouchDB has no temporary views since 2.0; its settings
+  show which requests it gets instead. The published map functions expect a pet to be a list, but a flat person's pet is not; here they accept both.
 """
     charts = (
         BySize("Inserts, one a call", "insert, 1 client", durability=RELAXED, caption="the thesis' figure 4"),
@@ -179,12 +180,12 @@ call; the size on disk; five queries without a secondary index, every result ite
 
     @classmethod
     def add_arguments(cls, parser) -> None:
-        parser.add_argument("--sizes", type=sizes_of, help="numbers of documents, by commas, instead of the scaled ones")
+        parser.add_argument("--sizes", type=sizes_of, help="comma-separated numbers of documents, instead of the scaled ones")
         parser.add_argument("--shapes", type=list_of(SHAPES), default=list(SHAPES))
         parser.add_argument("--durability", type=list_of((RELAXED, SYNCED)), default=[RELAXED, SYNCED])
-        parser.add_argument("--slices", type=positive, help="into how many measured parts a load is cut: 5, at a scale below 0.1 only 1")
-        parser.add_argument("--single-inserts", type=positive, help="most documents inserted one by one, from 1 client and from many: all, at a scale below 0.1 a thousand")
-        parser.add_argument("--synced-inserts", type=positive, help="most documents inserted where each waits for the disk")
+        parser.add_argument("--slices", type=positive, help="number of measured slices of a load (default 5, below a scale of 0.1: 1)")
+        parser.add_argument("--single-inserts", type=positive, help="most single inserts, by 1 client and by many (default all, below a scale of 0.1: 1,000)")
+        parser.add_argument("--synced-inserts", type=positive, help="most documents inserted in synced data sets")
 
     def _plan(self) -> Iterator[tuple[str, int, str]]:
         sizes = sorted(self.options.sizes or self.scaled_sizes(SIZES, 20))

@@ -1,7 +1,7 @@
 """The persons of the thesis that compared MongoDB 1.6 with CouchDB 1.0: its data, bit for bit, and its five queries.
 
-The published data was drawn by Python 2.7's `random` seeded with 1337. Today's `random` has the same Mersenne Twister under
-other derived functions, so the two that are needed stand here as 2.7 had them. A document's keys are in the order drawn.
+The published data was drawn by Python 2.7's `random` with the seed 1337. Today's `random` has the same Mersenne Twister but
+other derived functions, so this module contains the two required functions of 2.7. A document's keys are in the order drawn.
 """
 
 import math
@@ -25,7 +25,7 @@ class Draws:
         self._random = random.Random(seed).random
 
     def integer(self, low: int, high: int) -> int:
-        """A number from low to high, both included."""
+        """A number from low to high, inclusive."""
         return low + int(self._random() * (high - low + 1))
 
     def choice(self, values: Sequence[str]) -> str:
@@ -33,7 +33,7 @@ class Draws:
         return values[self.integer(0, len(values) - 1)]
 
     def sample(self, values: Sequence[str], count: int) -> list[str]:
-        """Different values, `count` of them; from a shrinking pool, or by rejection where that was thought cheaper."""
+        """`count` distinct values, from a shrinking pool or by rejection, with the same choice as Python 2.7."""
         total = len(values)
         threshold = 21 + (4 ** math.ceil(math.log(count * 3, 4)) if count > 5 else 0)
         drawn = []
@@ -58,7 +58,7 @@ def _phone(draws: Draws) -> str:
     return "".join(draws.sample(DIGITS, 10))
 
 
-# By version: the extra key and how one of its values is drawn. Version 0 has none.
+# By version: the extra key and the function that draws one of its values. Version 0 has none.
 EXTRAS = {
     1: ("pet", lambda draws: draws.choice(ANIMALS)),
     2: ("fax", _phone),
@@ -67,7 +67,7 @@ EXTRAS = {
 
 
 def persons(count: int, shape: str) -> Iterator[dict]:
-    """The first `count` persons; `nested` persons have lists of one to five where `flat` ones have a single value."""
+    """The first `count` persons. `nested` persons have lists of one to five values, `flat` ones single values."""
     draws = Draws(SEED)
     for _ in range(count):
         version = draws.integer(0, 3)
@@ -87,7 +87,7 @@ def persons(count: int, shape: str) -> Iterator[dict]:
 
 
 def keys(count: int) -> list[bytes]:
-    """Ids in the layout that a driver gives out when it inserts: time, a process' random number, counter; the same in every run."""
+    """Ids in the layout of a driver's ObjectIds: time, random number of the process, counter. They are the same in every run."""
     process = b"diwan"
     return [
         (0x4D000000 + number // 1000).to_bytes(4, "big") + process + (number % (1 << 24)).to_bytes(3, "big")
@@ -107,8 +107,8 @@ DESCRIBED = (
     Query("Q5", (*_ADULT, ("exists", "jedi power", None), ("any", "jedi power", _DARK))),
 )
 
-# The program that was published names `pet` twice in one dict literal, so only the last condition is sent, and asks for a key
-# `jedi_power` that the data calls `jedi power`, so it finds nobody.
+# The published program names `pet` twice in one dict literal, so it sends only the last condition. It also asks for the key
+# `jedi_power`, which is `jedi power` in the data, so it finds no person.
 PUBLISHED = (
     *DESCRIBED[:3],
     Query("Q4", (*_ADULT, ("any", "pet", ("Penguin",)))),

@@ -1,8 +1,8 @@
 """Experiment D, five million records with three indexes: two insert programs at once, then select programs, then both together.
 
-Published in 2009 of MySQL 5.4 (MyISAM), MongoDB 0.9.1 and a Tokyo Tyrant table database, which locked its file and stopped
-answering as soon as selects ran beside inserts: 661 inserts and 270 selects took it 77 minutes. So the mix is measured over time,
-where a stall shows as slots without an answer and as one very long request.
+Published in 2009 for MySQL 5.4 (MyISAM), MongoDB 0.9.1 and a Tokyo Tyrant table database. Tokyo Tyrant locked its file and stopped
+answering as soon as selects ran beside inserts: 661 inserts and 270 selects took 77 minutes. So the mix is measured over time,
+where a stall appears as slots without an answer and as one very long request.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from functools import partial
 
 from bench.data import DATE, INTEGER, TEXT, Query, Row, Table
 from bench.exhibits import SIZE, OverTime, Published
-from bench.latency import Role, Station, Told, run_clients
+from bench.latency import ClientResults, Role, Station, run_clients
 from bench.measure import Contestant, DataSet, Experiment, Stage, sizes
 from bench.targets.base import RELAXED
 from bench.workloads.checks import await_count
@@ -22,7 +22,7 @@ TABLE = Table("records", (("field1", TEXT), ("field2", TEXT), ("date", DATE), ("
 INDEXED = ("field1", "field2", "n")
 BEGAN = datetime(2009, 7, 1)
 MIX_SECONDS = 60.0
-SELECTED = 10  # one record in so many is selected
+SELECTED = 10  # one of this many records is selected
 INSERTS, SELECTS = "insert, 2 programs", "select, 2 programs"
 MIXED_INSERTS, MIXED_SELECTS = "insert beside selects", "select beside inserts"
 MYSQL, MONGODB, TYRANT = "MySQL 5.4 (MyISAM)", "MongoDB 0.9.1", "Tokyo Tyrant (table)"
@@ -30,17 +30,17 @@ TODAY = {MYSQL: "mariadb", MONGODB: "mongodb", TYRANT: "tyrant-table"}
 
 
 def field1(number: int) -> str:
-    """A text that no other record has, in no order: an odd factor permutes the numbers of 32 bits."""
+    """A unique text in scattered order: multiplication by an odd factor permutes the 32-bit numbers."""
     return f"{number * 2_654_435_761 % 2**32:08x}"
 
 
 def field2(number: int) -> str:
-    """A text that no other record has, in the order of the numbers."""
+    """A unique text in the order of the numbers."""
     return f"r{number + 10_000_000:08d}"
 
 
 def record(number: int) -> Row:
-    """One record; the mix has numbers of 0 and below."""
+    """The record with a number. The mix uses numbers of 0 and below."""
     date = BEGAN + timedelta(seconds=number)
     return number, {"field1": field1(number), "field2": field2(number), "date": date, "n": number}
 
@@ -56,7 +56,7 @@ def _insert(station: Station, operation: str, numbers: range) -> int:
 
 
 def insert_program(station: Station) -> int:
-    """One of the two programs, upward or downward through its half."""
+    """Inserts one half of the records, upward or downward."""
     return _insert(station, INSERTS, station.argument)
 
 
@@ -65,23 +65,23 @@ def _select(station: Station, operation: str, number: int) -> None:
         query = Query(name, (("equals", name, value),))
         found = station.timed(operation, lambda: sum(1 for _ in station.client.find(TABLE, query)))
         if found != 1:
-            raise AssertionError(f"{found} records have {name} = {value!r} where 1 has")
+            raise AssertionError(f"{found} records have {name} = {value!r}, expected 1")
 
 
 def select_program(station: Station) -> int:
-    """Both queries for records from all over a half."""
+    """Runs both queries for records spread over a half."""
     for number in station.argument:
         _select(station, SELECTS, number)
     return 2 * len(station.argument)
 
 
 def inserts_of_the_mix(station: Station) -> int:
-    """Further records until told to stop."""
+    """Inserts further records until stopped."""
     return _insert(station, MIXED_INSERTS, station.argument)
 
 
 def selects_of_the_mix(station: Station) -> int:
-    """The records of a half over and over until told to stop."""
+    """Selects the records of a half repeatedly until stopped."""
     done = 0
     while station.going:
         _select(station, MIXED_SELECTS, station.argument[done % len(station.argument)])
@@ -89,15 +89,15 @@ def selects_of_the_mix(station: Station) -> int:
     return 2 * done
 
 
-def _records(told: Told, operation: str) -> Iterator[dict]:
-    """An operation's records: the stretch with its distribution, and the same over time."""
-    yield {"operation": operation} | asdict(told.sample(operation)) | told.latencies(operation).fields()
-    if operation in told.timelines:
-        yield {"record": "timeline", "operation": operation} | told.timelines[operation].fields()
+def _records(outcome: ClientResults, operation: str) -> Iterator[dict]:
+    """The records of an operation: a sample with its latencies, and a timeline."""
+    yield {"operation": operation} | asdict(outcome.sample(operation)) | outcome.latencies(operation).fields()
+    if operation in outcome.timelines:
+        yield {"record": "timeline", "operation": operation} | outcome.timelines[operation].fields()
 
 
 class Programs:
-    """The stages over a number of records."""
+    """The stages for a number of records."""
 
     def __init__(self, size: int, mix_seconds: float) -> None:
         self.about = {"workload": "records", "shape": "three indexes", "size": size}
@@ -109,7 +109,7 @@ class Programs:
         self._slot = 1.0 if mix_seconds > 20 else 0.1
 
     def stages(self) -> list[Stage]:
-        """The whole order of things."""
+        """The stages: inserts, selects, then both together."""
         return [
             Stage("prepare", 1, self._prepare, record="prepared"),
             Stage(INSERTS, 1, self._inserts, founding=True),
@@ -125,9 +125,9 @@ class Programs:
 
     def _inserts(self, contestant: Contestant, _round: int) -> list[dict]:
         roles = [Role("upward", insert_program, argument=self._up), Role("downward", insert_program, argument=self._down)]
-        told = run_clients(contestant, roles, slot_seconds=self._slot)
+        outcome = run_clients(contestant, roles, slot_seconds=self._slot)
         await_count(contestant.client, TABLE, self._size)
-        return list(_records(told, INSERTS))
+        return list(_records(outcome, INSERTS))
 
     def _selects(self, contestant: Contestant, _round: int) -> list[dict]:
         halves = (self._up[::SELECTED], self._down[::SELECTED])
@@ -141,25 +141,25 @@ class Programs:
             Role("first half", selects_of_the_mix, argument=self._up),
             Role("second half", selects_of_the_mix, argument=self._down),
         ]
-        told = run_clients(contestant, roles, seconds=self._mix_seconds, slot_seconds=self._slot)
-        inserted = sum(told.returned["upward"] + told.returned["downward"])
+        outcome = run_clients(contestant, roles, seconds=self._mix_seconds, slot_seconds=self._slot)
+        inserted = sum(outcome.returned["upward"] + outcome.returned["downward"])
         await_count(contestant.client, TABLE, self._size + inserted)
-        return [*_records(told, MIXED_INSERTS), *_records(told, MIXED_SELECTS)]
+        return [*_records(outcome, MIXED_INSERTS), *_records(outcome, MIXED_SELECTS)]
 
 
 class Records(Experiment):
-    """The whole experiment, as the command line wants it."""
+    """The experiment, configured by the command line."""
 
     name = "records"
     title = "D. Five million records, by several programs at once"
     about = (
-        "Records of two indexed texts, a date and an indexed number. Two programs insert one document a call, one upward and one "
-        "downward; then two programs look up one record in ten by each of its texts; then two of each run together, over time."
+        "Records with two indexed texts, a date and an indexed number. Two programs insert one document per call, one upward and one "
+        "downward. Then two programs look up one of ten records by each of its texts. Then two of each run together, measured over time."
     )
     notes = (
-        "The published MongoDB select figure is of one program, Tokyo Tyrant's of two at once (counted together here), MySQL's of a run "
-        "that was ended early. There every record was selected, here one in ten from all over: what is compared is what a query takes. The "
-        "published programs also read each record from the MySQL that it came from; here it is computed."
+        "The published select figure of MongoDB is for one program, that of Tokyo Tyrant for two at once (counted together here), that of "
+        "MySQL for a run that ended early. The published programs selected every record; here it is one in ten, so compare the time per query. The "
+        "published programs also read each record from a source database in MySQL; here it is computed."
     )
     published = (
         Published(

@@ -1,7 +1,7 @@
-"""Experiment S, short reads: small documents by the million, loaded over the network, then got one by one by their ids.
+"""Experiment S, short reads: millions of small documents, loaded over the network, then read one by one by their ids.
 
-A document is a read of a sequencing machine, 36 letters, as its id, and how often it was read. Reads are made from their numbers by a
-hash, so that none need be kept, and any can be made again: a slice of them exists only while it is loaded.
+A document has a read of a sequencing machine, 36 letters, as its id, and the frequency of the read. A hash computes each read from its
+number, so reads need not be stored: a slice of them exists only while it is loaded.
 """
 
 import random
@@ -29,12 +29,12 @@ RETRIEVE = "retrieve by id"
 SEARCH, SEARCH_INDEXED = f"reads with a frequency above {THRESHOLD}", f"reads with a frequency above {THRESHOLD}, with an index"
 INDEX = "build an index on the frequency"
 
-# A byte is four letters of two bits.
+# A byte contains four letters of two bits.
 LETTERS = ["".join("ACGT"[byte >> shift & 3] for shift in (6, 4, 2, 0)) for byte in range(256)]
 
 
 def read(number: int) -> Row:
-    """The read of a number, and its frequency: of all reads, one in k has a frequency of k or more."""
+    """The read with a number, and its frequency. One in k reads has a frequency of k or more."""
     drawn = blake2b(number.to_bytes(8, "big"), digest_size=13).digest()
     letters = "".join([LETTERS[byte] for byte in drawn[:9]])
     return letters, {"count": (1 << 32) // (int.from_bytes(drawn[9:], "big") + 1)}
@@ -47,7 +47,7 @@ def _slices(size: int) -> list[range]:
 
 
 class _Loaded:
-    """What both manners of loading have in common."""
+    """The common part of both ways of loading."""
 
     manner: str
 
@@ -72,12 +72,12 @@ class _Loaded:
 
 
 class OneByOne(_Loaded):
-    """Loading with a command a read."""
+    """Loads with one command per read."""
 
     manner = EACH
 
     def stages(self) -> list[Stage]:
-        """An empty table, the load, what it takes on disk."""
+        """The stages: an empty table, the load, its size on disk."""
         return [
             Stage("prepare", 1, self._prepare, record="prepared", null=True),
             Stage(LOAD_EACH, len(self._slices), self._load, null=True),
@@ -97,7 +97,7 @@ class OneByOne(_Loaded):
 
 
 class InBatches(_Loaded):
-    """Loading by thousands, and then all that is asked of the reads."""
+    """Loads a thousand reads per command, then runs all queries."""
 
     manner = BATCHES
 
@@ -111,7 +111,7 @@ class InBatches(_Loaded):
         self._without_index: set[str] = set()
 
     def stages(self) -> list[Stage]:
-        """An empty table, the load, its size, retrieving, and searching without and with an index."""
+        """The stages: an empty table, the load, its size, retrieval by id, and searches without and with an index."""
         return [
             Stage("prepare", 1, self._prepare, record="prepared", null=True),
             Stage(LOAD_BATCHES, len(self._slices), self._load, null=True),
@@ -172,23 +172,23 @@ TODAY = {TYRANT: "tyrant", COUCHDB: "couchdb", MONGODB: "mongodb"}
 
 
 class ShortReads(Experiment):
-    """The whole experiment. Writes need not wait for the disk, as those published did not."""
+    """The experiment, configured by the command line. Writes are relaxed, as in the published one."""
 
     name = "short-reads"
     title = "S. Short reads"
     about = """
-The post that evaluated stores for short read data (2009): 2.8 million reads of a sequencing machine, `{"_id": 36 letters of A, C, G and
-T, "count": how often it was read}`, are loaded over the network by one client, then half a million of them are retrieved one by one by
-their ids, in random order. What its author could not ask of a key-value store comes last: the reads with a frequency above a threshold,
-here 100, which one in a hundred has, without and with an index.
+A blog post that evaluated databases for short read data (2009): one client loads 2.8 million reads of a sequencing machine,
+`{"_id": 36 letters of A, C, G and T, "count": its frequency}`, over the network. It then retrieves half a million of them one by one by
+id, in random order. The last part is a query that the author's key-value store could not answer: the reads with a frequency above a threshold,
+here 100, which one in a hundred reads has, without and with an index.
 """
     notes = """
-- Published times are over a network between two machines; here client and server share one.
-- CouchDB was loaded in batches after its users had advised so; Tokyo Tyrant and MongoDB, as far as the post tells, one read a command.
-- Tokyo Tyrant's 24 MB are of a compressed B+ tree. `tokyo-tree` is the same database with nearly the same settings inside the client,
-  which no network slows down.
-- MongoDB's files were allocated ahead: 192 to 960 MB for the same data.
-- Reads here are random; real ones, of a genome, repeat each other a little and compress a little better.
+- Published times include a network between two machines; here client and server share one machine.
+- CouchDB was loaded in batches, on the advice of its users. Tokyo Tyrant and MongoDB were loaded with one read per command, as far as the post says.
+- Tokyo Tyrant's 24 MB are for a compressed B+ tree. `tokyo-tree` is the same database with nearly the same settings inside the client,
+  without a network.
+- MongoDB's files were pre-allocated: 192 to 960 MB for the same data.
+- Reads here are random. Real reads of a genome repeat each other slightly and compress slightly better.
 """
     whole = (SEARCH, INDEX)
     published = (
@@ -209,7 +209,7 @@ here 100, which one in a hundred has, without and with an index.
             reference=COUCHDB,
             today=TODAY,
             shape=BATCHES,
-            remark="One read a request took 22 hours.",
+            remark="With one read per request it took 22 hours.",
         ),
         Published(
             source="retrieval time",

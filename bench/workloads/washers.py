@@ -1,4 +1,4 @@
-"""Experiment W, washers: single documents in a loop, one request of all documents, requests of 1,000 in a loop."""
+"""Experiment W, washers: single documents in a loop, one request with all documents, requests with 1,000 documents in a loop."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -12,19 +12,19 @@ from bench.workloads.persons_data import keys
 TABLE = Table("washers", (("name", INTEGER), ("color", TEXT), ("type", TEXT), ("tstamp", INTEGER)))
 BATCH = 1000
 
-# Each experiment's manner, and the numbers of documents it was published for.
+# The shapes of data sets, and their published numbers of documents.
 EACH, ONE, LOOP = "one document a request", "one request", f"{BATCH:,} documents a request"
 SIZES = {EACH: (1_000, 10_000, 100_000), ONE: (1_000, 10_000, 100_000), LOOP: (200_000,)}
 
 
 def washers(count: int) -> Iterator[dict]:
-    """Documents as the post shows one."""
+    """Documents as in the post's example."""
     for number in range(count):
         yield {"name": 12345 + number, "color": "white", "type": "washer", "tstamp": 12345 + number}
 
 
 class Manner:
-    """The stages of one experiment at one size."""
+    """The stages for one shape and size."""
 
     def __init__(self, manner: str, size: int) -> None:
         self.about = {"workload": "washers", "shape": manner, "size": size}
@@ -32,7 +32,7 @@ class Manner:
         self._batch = {EACH: 0, ONE: size, LOOP: BATCH}[manner]
 
     def stages(self) -> list[Stage]:
-        """An empty table, the inserts, what they take on disk."""
+        """The stages: an empty table, the inserts, their size on disk."""
         return [
             Stage("prepare", 1, lambda contestant, _: contestant.client.create(TABLE) or {}, record="prepared", null=True),
             Stage(f"insert, {self.about['shape']}", 1, self._insert, null=True),
@@ -57,20 +57,20 @@ class Manner:
 
 
 class Washers(Experiment):
-    """The whole experiment. Every write is synced, as CouchDB's are."""
+    """The experiment, configured by the command line. Every write is synced, as in CouchDB."""
 
     name = "washers"
     title = "W. Washers"
     about = """
-The post on CouchDB's first release (2007, version 0.7.2): documents of a washing machine,
-`{"name": 12345, "color": "white", "type": "washer", "tstamp": 12345}`, inserted one a request, all in one request, and by thousands in
-a loop. Every write waits for the disk.
+A blog post on CouchDB's first release (2007, version 0.7.2): documents of a washing machine,
+`{"name": 12345, "color": "white", "type": "washer", "tstamp": 12345}`, inserted with one document per request, with
+all in one request, and with a thousand per request in a loop. Every write waits for the disk.
 """
     notes = """
-- 100,000 documents in one request ended the server of 2007, out of memory; here every system takes them or says that it does not.
-- One document a request measures the disk's fsync more than anything else, then as now.
-- A document of the post takes 67 bytes by its author's count; here its id is 12 bytes of that instead of 36.
-- Sizes are published for single documents (1.3 GB for 100,000) and for thousands (38 MB for 200,000) only.
+- 100,000 documents in one request crashed the server of 2007, out of memory. Here every system accepts them or is shown as unsupported.
+- With one document per request the disk's fsync dominates, then as now.
+- A document of the post takes 67 bytes by its author's count. Here its id takes 12 of these bytes instead of 36.
+- Sizes are published only for single documents (1.3 GB for 100,000) and for requests of a thousand (38 MB for 200,000).
 """
     published = (
         Published(
@@ -88,7 +88,7 @@ a loop. Every write waits for the disk.
             operation=f"insert, {ONE}",
             reference="CouchDB 0.7.2",
             today={"CouchDB 0.7.2": "couchdb"},
-            remark="100,000 ended the server.",
+            remark="100,000 crashed the server.",
         ),
         Published(
             source="_bulk_docs of 1,000 in a loop",

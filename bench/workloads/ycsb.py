@@ -1,12 +1,12 @@
 """YCSB: its core workloads A to F over one table, in the order that it recommends: load, A, B, C, F, D, load again, E.
 
-Scale 1 is a million records of a kilobyte and a million operations a workload; YCSB's own files carry a thousand of each (scale
-0.001) as a start. Each client process does its part of the operations, one request after another, with its own connection, as
-YCSB's threads do, and all that can be drawn before the clock starts is. What YCSB leaves to chance stays so but for the number of
-inserts, which is the same for all clients, so that the records' numbers have no holes.
+Scale 1 is a million records of a kilobyte and a million operations per workload; YCSB's own files contain a thousand of each (scale
+0.001) as a start. Each client process does its share of the operations, one request after another, with its own connection, like
+YCSB's threads. Random choices are made before the clock starts where possible. They follow YCSB, except that the number of
+inserts is the same for all clients, so that the numbers of records have no gaps.
 
-Every answer is checked: records by their marks, scans by their length, writes by what they say, and after each stretch updated
-fields are read again and the records counted. Latencies are those of single operations; a read-modify-write is one.
+Every answer is checked: records by their marks, scans by their length, writes by their replies. After each slice updated
+fields are read again and the records are counted. Latencies are those of single operations; a read-modify-write is one operation.
 """
 
 import heapq
@@ -19,7 +19,7 @@ from functools import partial
 
 from bench.data import TEXT, Table
 from bench.exhibits import Bars
-from bench.latency import Role, Station, Told, run_clients
+from bench.latency import ClientResults, Role, Station, run_clients
 from bench.measure import Contestant, DataSet, Experiment, Stage, checked, sizes
 from bench.targets.base import RELAXED, Client, Unsupported
 from bench.workloads import ycsb_data
@@ -28,11 +28,11 @@ from bench.workloads.ycsb_data import FIELDS, INSERT, MODIFY, MOST_SCANNED, READ
 
 TABLE = Table("usertable", tuple((name, TEXT) for name in FIELDS), key=str)
 RECORDS = OPERATIONS = 1_000_000
-MANY = 100_000  # from this many operations on, a workload is cut into as many slices as rounds, which the targets take in turn
-AGAIN = 20  # how many updated fields a client names to be read again
+MANY = 100_000  # a workload with at least this many operations is divided into one slice per round, and the targets take turns
+AGAIN = 20  # the number of updated fields that a client returns to be read again
 LOAD, RELOAD = "load", "load again"
 BEFORE_RELOAD = (ycsb_data.A, ycsb_data.B, ycsb_data.C, ycsb_data.F, ycsb_data.D)
-LATE_SECONDS = 5.0  # for so long an acknowledged write may stay invisible, where a system acknowledges first and writes then
+LATE_SECONDS = 5.0  # the time for which an acknowledged write may stay invisible, in systems that acknowledge before they write
 
 
 @dataclass(frozen=True)
@@ -46,16 +46,16 @@ class Load:
 
 @dataclass(frozen=True)
 class Plan:
-    """A stretch of one workload, as all its client processes are told it."""
+    """A slice of one workload, as all its client processes get it."""
 
     mix: Mix
-    records: int  # how many there are at its start
+    records: int  # the number of records at its start
     operations: int  # of each client
     clients: int
     seed: int
-    ranks: Zipfian | None  # of records by age, where the latest are the popular ones
-    last_keys: tuple[str, ...]  # the greatest of the keys there are, ascending: a scan from there on may come back short
-    inserted: object  # how many inserts of each client were acknowledged, in memory that all clients share
+    ranks: Zipfian | None  # the popularity of records by age, if the latest are the popular ones
+    last_keys: tuple[str, ...]  # the greatest existing keys, ascending; a scan that starts there may return fewer rows
+    inserted: object  # the number of acknowledged inserts of each client, in shared memory
     checking: bool
 
 
@@ -68,7 +68,7 @@ def _load(station: Station) -> None:
 
 
 class Session:
-    """One client's part of a stretch; its kinds, keys and lengths are drawn when it is made."""
+    """One client's share of a slice. Its kinds, keys and lengths are drawn in advance."""
 
     def __init__(self, station: Station) -> None:
         self.plan: Plan = station.argument
@@ -78,7 +78,7 @@ class Session:
         self._values = Values(self._draw.getrandbits(32))
         self._inserts = self.plan.mix.share(INSERT) > 0
         self._kinds = self.plan.mix.kinds(self.plan.operations, self._draw)
-        # With inserts the keys there are grow, but their popularity stays: drawn among those too that are still to come.
+        # With inserts the number of keys grows, but the popularity of keys stays the same: future keys are drawn too.
         self._span = self.plan.records
         self._span += int(2 * self.plan.clients * self.plan.operations * self.plan.mix.share(INSERT))
         self._chosen = [self._choose() for _ in self._kinds]
@@ -92,7 +92,7 @@ class Session:
         return ycsb_data.popular(self._draw, self._span)
 
     def _present(self) -> int:
-        # Clients insert every so manieth number: all are there up to the one that has acknowledged the fewest.
+        # Clients insert interleaved numbers: all numbers exist up to the client with the fewest acknowledgements.
         return self.plan.records + self.plan.clients * min(self.plan.inserted) if self._inserts else self.plan.records
 
     def _key(self, turn: int) -> str:
@@ -106,7 +106,7 @@ class Session:
         return ycsb_data.key_name(number)
 
     def run(self) -> list[tuple[str, int]]:
-        """All operations; returns fields that were updated."""
+        """Runs all operations; returns some updated fields."""
         done = {READ: self._read, UPDATE: self._update, INSERT: self._insert, SCAN: self._scan, MODIFY: self._modify}
         for turn, kind in enumerate(self._kinds):
             done[kind](turn)
@@ -123,7 +123,7 @@ class Session:
 
     def _find(self, key: str) -> dict | None:
         end = time.monotonic() + (LATE_SECONDS if self._inserts else 0.0)
-        # The wait for a new record is part of what its reading takes.
+        # The wait for a new record is part of the time of its read.
         while (found := self._client.find_by_id(TABLE, key)) is None and time.monotonic() < end:
             time.sleep(0.001)
         return found
@@ -158,7 +158,7 @@ class Session:
         rows = self._station.timed(SCAN, self._client.read_range, TABLE, start, wanted)
         least = min(wanted, len(self.plan.last_keys) - bisect_left(self.plan.last_keys, start))
         if self.plan.checking and not least <= rows <= wanted:
-            raise AssertionError(f"a scan of {wanted} from {start} on returned {rows} rows")
+            raise AssertionError(f"a scan of {wanted} rows from {start} returned {rows} rows")
 
 
 def _prepare(station: Station) -> None:
@@ -170,19 +170,19 @@ def _work(station: Station) -> list[tuple[str, int]]:
 
 
 class Workloads:
-    """All stages over one number of records. What stands in a target's table is the same for all that come through a stage."""
+    """The stages for one number of records. After each stage the tables of all targets have the same contents."""
 
     def __init__(self, records: int, operations: int, clients: int, rounds: int) -> None:
         self.about = {"workload": "ycsb", "shape": "core workloads", "size": records}
         self._records = records
         self._clients = clients
         self._slices = rounds if operations >= MANY else 1
-        self._operations = -(-operations // (clients * self._slices))  # of a client in a slice, rounded up
+        self._operations = -(-operations // (clients * self._slices))  # per client and slice, rounded up
         self._ranks = Zipfian(records)
         self._last_keys = tuple(sorted(heapq.nlargest(MOST_SCANNED, map(ycsb_data.key_name, range(records)))))
 
     def stages(self) -> list[Stage]:
-        """YCSB's recommended order. D's inserts make the table grow, so E has it loaded anew."""
+        """YCSB's recommended order. D's inserts make the table grow, so the table is loaded anew for E."""
         return [
             *self._loading(LOAD),
             Stage("size", 1, self._size, record="size"),
@@ -197,9 +197,9 @@ class Workloads:
 
     def _load(self, name: str, contestant: Contestant, number: int) -> list[dict]:
         start, end = (self._records * piece // self._slices for piece in (number, number + 1))
-        told = run_clients(contestant, [Role("loader", _load, self._clients, Load(start, end, seed=start + 1))])
+        outcome = run_clients(contestant, [Role("loader", _load, self._clients, Load(start, end, seed=start + 1))])
         self._count(contestant, end)
-        return self._records_of(told, name)
+        return self._records_of(outcome, name)
 
     def _workload(self, mix: Mix) -> Stage:
         return Stage(mix.name, self._slices, partial(self._run, mix), null=True)
@@ -218,16 +218,16 @@ class Workloads:
             inserted=context.RawArray("q", self._clients),
             checking=contestant.target.kind != "null",
         )
-        told = run_clients(contestant, [Role("client", _work, self._clients, plan, _prepare)])
+        outcome = run_clients(contestant, [Role("client", _work, self._clients, plan, _prepare)])
         if plan.checking:
-            self._read_again(contestant.client, [field for updated in told.returned["client"] for field in updated])
+            self._read_again(contestant.client, [field for updated in outcome.returned["client"] for field in updated])
         self._count(contestant, plan.records + inserts)
-        return self._records_of(told, mix.name)
+        return self._records_of(outcome, mix.name)
 
     @staticmethod
-    def _records_of(told: Told, name: str) -> list[dict]:
-        kinds = ({"record": "latency", "operation": f"{name}: {kind}", **told.latencies(kind).fields()} for kind in told.timelines)
-        return [checked(told.sample(), None), *kinds]
+    def _records_of(outcome: ClientResults, name: str) -> list[dict]:
+        kinds = ({"record": "latency", "operation": f"{name}: {kind}", **outcome.latencies(kind).fields()} for kind in outcome.timelines)
+        return [checked(outcome.sample(), None), *kinds]
 
     @staticmethod
     def _read_again(client: Client, updated: list[tuple[str, int]]) -> None:
@@ -235,7 +235,7 @@ class Workloads:
             found = client.find_by_id(TABLE, key)
             fault = ycsb_data.wrong(key, found)
             if fault or found[FIELDS[field]][4] != UPDATED:
-                raise AssertionError(fault or f"{FIELDS[field]} of {key} is as it was before its update")
+                raise AssertionError(fault or f"{FIELDS[field]} of {key} has its value from before the update")
 
     @staticmethod
     def _count(contestant: Contestant, expected: int) -> None:
@@ -244,7 +244,7 @@ class Workloads:
         try:
             await_count(contestant.client, TABLE, expected)
         except Unsupported:
-            pass  # a store of keys and values need not be able to count
+            pass  # a key-value store may not support counts
 
     @staticmethod
     def _size(contestant: Contestant, _round: int) -> dict:
@@ -257,23 +257,23 @@ def _latency_chart(percentile: str, measure: str) -> Bars:
 
 
 class Ycsb(Experiment):
-    """The whole experiment."""
+    """The experiment, configured by the command line."""
 
     name = "ycsb"
     title = "YCSB core workloads"
     about = """
-The Yahoo! Cloud Serving Benchmark's core workloads, after their published definitions: records of ten fields of a hundred letters, keys
-`user` and a hash; A (half reads, half updates), B (95 % reads, 5 % updates), C (reads), D (95 % reads of the latest records, 5 %
-inserts), E (95 % scans of 1 to 100 records, 5 % inserts), F (half reads, half read-modify-writes); an update writes one field. Popular
-keys are zipfian with constant 0.99, scattered over all. At scale 1 a million records and a million operations each. The order is
-load, A, B, C, F, D, load again, E. Writes are acknowledged before they are on disk, as YCSB's drivers do unless told otherwise.
+The core workloads of the Yahoo! Cloud Serving Benchmark, after their published definitions. Records have ten fields of a hundred letters; keys are
+`user` and a hash. Workloads: A (half reads, half updates), B (95 % reads, 5 % updates), C (reads), D (95 % reads of the latest records, 5 %
+inserts), E (95 % scans of 1 to 100 records, 5 % inserts), F (half reads, half read-modify-writes). An update writes one field. The popularity of keys
+is zipfian with constant 0.99, and popular keys are scattered. Scale 1 means a million records and a million operations per workload. The order is
+load, A, B, C, F, D, load again, E. Writes are acknowledged before they are on disk, which is the default of YCSB's drivers.
 """
     notes = """
-- YCSB is a Java program whose clients are threads. Here they are Python processes with each system's usual Python driver, so a request
-  costs the client more: what it costs against a server that does nothing is shown beside.
-- The clients run on the machine that the servers run on, and take processor time from them.
-- YCSB scans for whole records; a system whose keys have no order does not offer E.
-- A system without updates in place reads and writes the whole record for an update, and does so again after another client's.
+- YCSB is a Java program with threads as clients. Here clients are Python processes with each system's usual Python driver, so a request
+  costs the client more. The report shows the client's cost with a server that does nothing.
+- The clients run on the same machine as the servers and compete for its cores.
+- YCSB scans whole records. A system without key order does not support E.
+- A system without updates in place reads and writes the whole record for an update, and repeats this after a conflict with another client.
 """
     charts = (
         Bars("YCSB: wall time of an operation", operations=(LOAD, *(mix.name for mix in (*BEFORE_RELOAD, ycsb_data.E)))),

@@ -1,7 +1,7 @@
-"""What YCSB's core workloads are made of: keys, records, request distributions and the six mixes of operations.
+"""The parts of YCSB's core workloads: keys, records, request distributions and the six mixes of operations.
 
 Written after YCSB's published definitions: keys are the FNV-1a hash of a counter, records have ten fields of a hundred letters,
-popular keys are drawn by Gray's method from ten thousand million ranks and scattered over the keys there are by the same hash.
+popular keys are drawn by Gray's method from ten thousand million ranks and scattered over the existing keys by the same hash.
 """
 
 import random
@@ -13,15 +13,15 @@ FIELDS = tuple(f"field{number}" for number in range(10))
 FIELD_BYTES = 100
 MOST_SCANNED = 100
 ZIPFIAN_CONSTANT = 0.99
-# Popular ranks are drawn from this many, whatever the number of records, so that growth changes nobody's popularity. Their zeta
-# is known, since summing it takes minutes.
+# The number of ranks, independent of the number of records, so that growth does not change the popularity of a key. Its zeta
+# value is a constant, because computing it takes minutes.
 RANKS, RANKS_ZETA = 10_000_000_000, 26.46902820178302
 
 _OFFSET, _PRIME, _MASK = 0xCBF29CE484222325, 1099511628211, (1 << 64) - 1
 
 
 def scatter(number: int) -> int:
-    """FNV-1a over a number's eight bytes, lowest first, as the absolute value of a signed 64-bit number."""
+    """FNV-1a over the eight bytes of a number, little-endian, as the absolute value of a signed 64-bit number."""
     hashed = _OFFSET
     for octet in number.to_bytes(8, "little"):
         hashed = (hashed ^ octet) * _PRIME & _MASK
@@ -29,28 +29,28 @@ def scatter(number: int) -> int:
 
 
 def key_name(number: int) -> str:
-    """The key of the record of a number."""
+    """The key of the record with a number."""
     return f"user{scatter(number)}"
 
 
 def zeta(items: int, constant: float = ZIPFIAN_CONSTANT) -> float:
-    """What the ranks' weights, 1 / rank ** constant, sum up to."""
+    """The sum of the ranks' weights, 1 / rank ** constant."""
     return sum((rank + 1) ** -constant for rank in range(items))
 
 
 class Zipfian:
-    """Ranks from 0 on, the first the most popular, by the method of Gray et al., "Quickly generating billion-record databases"."""
+    """Ranks from 0, the most popular, by the method of Gray et al., "Quickly generating billion-record databases"."""
 
     def __init__(self, items: int, total: float | None = None) -> None:
         self._items = items
         self._total = zeta(items) if total is None else total
         self._first_two = zeta(2)
         self._alpha = 1 / (1 - ZIPFIAN_CONSTANT)
-        # Two items or fewer never get as far as the power.
+        # With two items or fewer the power is never computed.
         self._eta = (1 - (2 / items) ** (1 - ZIPFIAN_CONSTANT)) / (1 - self._first_two / self._total) if items > 2 else 0.0
 
     def rank(self, uniform: float) -> int:
-        """The rank that a number from [0, 1) stands for."""
+        """The rank for a number in [0, 1)."""
         weighted = uniform * self._total
         if weighted < 1.0:
             return 0
@@ -63,7 +63,7 @@ POPULAR = Zipfian(RANKS, RANKS_ZETA)
 
 
 def popular(draw: random.Random, keys: int) -> int:
-    """The number of a record, of so many, with the popular ones scattered among them."""
+    """The number of one of `count` records; popular ones are scattered."""
     return scatter(POPULAR.rank(draw.random())) % keys
 
 
@@ -72,18 +72,18 @@ READ, UPDATE, INSERT, SCAN, MODIFY = "read", "update", "insert", "scan", "read-m
 
 @dataclass(frozen=True)
 class Mix:
-    """A core workload: which share of the operations is of which kind, and whether the latest records are the popular ones."""
+    """A core workload: the share of each kind of operation, and whether the latest records are the popular ones."""
 
     name: str
     shares: tuple[tuple[str, float], ...]
     latest: bool = False
 
     def share(self, kind: str) -> float:
-        """Which part of all operations is of a kind."""
+        """The share of a kind in all operations."""
         return dict(self.shares).get(kind, 0.0)
 
     def kinds(self, operations: int, draw: random.Random) -> list[str]:
-        """Kinds of so many operations in random order; the first of the mix takes what rounding leaves."""
+        """The kinds of `count` operations in random order. The first kind of the mix gets the remainder of rounding."""
         (first, _), *others = self.shares
         kinds = [kind for kind, share in others for _ in range(round(operations * share))]
         kinds += [first] * (operations - len(kinds))
@@ -102,10 +102,10 @@ LOADED, UPDATED = "L", "U"
 
 
 class Values:
-    """Fields' values: a mark that says whose field it is and whether it was updated, and letters without a pattern.
+    """Values of fields: a mark with the record, the field and whether it was updated, then random letters.
 
-    The letters are pieces of a text of a megabyte, because drawing a hundred of them costs a client more than some requests do; no
-    two pieces near each other overlap, so that a system that compresses finds what it would find in YCSB's own.
+    The letters are pieces of a text of a megabyte, because drawing a hundred letters costs a client more than some requests. Neighbouring
+    pieces do not overlap, so the values compress like YCSB's own.
     """
 
     def __init__(self, seed: int) -> None:
@@ -120,13 +120,13 @@ class Values:
         return f"{key[-3:]}{field}{state}{self._text[start + 5 : start + FIELD_BYTES]}"
 
     def record(self, number: int) -> Row:
-        """A whole record as it is loaded."""
+        """A complete record as loaded."""
         key = key_name(number)
         return key, {name: self.value(key, field, LOADED) for field, name in enumerate(FIELDS)}
 
 
 def wrong(key: str, document: dict | None) -> str | None:
-    """What is wrong about a record that was read; a record of another key is found out 999 times of 1,000."""
+    """Describes an error in a record that was read. It detects a record with another key in 999 of 1,000 cases."""
     if document is None:
         return f"no record {key}"
     for field, name in enumerate(FIELDS):
