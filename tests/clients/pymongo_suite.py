@@ -1,4 +1,4 @@
-"""Runs pymongo's own test-suite, from the source package of the installed version, against a server."""
+"""Runs pymongo's own test suite, from the source package of the installed version, against a server."""
 
 import os
 import subprocess
@@ -36,14 +36,14 @@ MODULES = [
     "test_sessions_unified",
 ]
 
-# What no server decides, and what needs a service that is not there. A part of a test's name deselects it.
+# Tests of the driver alone, and tests that need a service which is not available. The key is a part of the test's name.
 DESELECTED = {
     "ClientUnitTest": "tests the driver alone",
     "test_handshake_": "metadata that the driver finds in its environment",
     "TestClientLazyConnect": "threads of the driver",
     "TestMongoClientFailover": "mocked servers",
     "TestClientPool": "mocked servers",
-    "TestErrorPropagationAfterEncounteringMultipleErrors": "connects to localhost:27017, whatever the server's address",
+    "TestErrorPropagationAfterEncounteringMultipleErrors": "always connects to localhost:27017",
     "SearchIndex": "a hosted search service",
     "test_background_connections": "the driver's pool",
     "test_continuous_network_errors": "the driver's monitor",
@@ -58,12 +58,12 @@ DESELECTED = {
 
 
 def run(server: ServerProcess, report: Path) -> dict[str, Outcome]:
-    """The outcome of every test that was selected, by `module::Class::test`."""
+    """Runs the selected tests, and returns their outcomes by `module::Class::test`."""
     directory = sources("pymongo")
     expression = " and ".join(f"not {name}" for name in DESELECTED)
     modules = [f"test/{module}.py" for module in MODULES if (directory / "test" / f"{module}.py").exists()]
-    # Without the working directory in the path, the driver under test is the installed one: beside the tests lies its
-    # source, without the compiled parts.
+    # -P keeps the working directory out of the path, so the tests import the installed driver. The source package has
+    # one without compiled extensions.
     command = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--import-mode=importlib", *modules]
     command += ["-k", expression, "-o", "addopts=", "-o", "junit_family=xunit2", f"--junitxml={report}", "--tb=line"]
     environment = {**os.environ, "DB_IP": "127.0.0.1", "DB_PORT": str(server.port)}

@@ -1,4 +1,4 @@
-"""A client's own test-suite: where it comes from, what it reported, and what of it is expected to fail."""
+"""Test suites of client libraries: their source, their reports, and their expected failures."""
 
 import importlib.metadata
 import subprocess
@@ -16,19 +16,19 @@ CACHE = REPOSITORY / ".venv" / "suites"
 
 @dataclass
 class Outcome:
-    """How one test ended."""
+    """The result of one test."""
 
     status: str
     message: str
 
 
 def sources(package: str) -> Path:
-    """The unpacked source package of the installed version, fetched once."""
+    """The directory of the unpacked source package of the installed version. It is downloaded once."""
     version = importlib.metadata.version(package)
     directory = CACHE / f"{package}-{version}"
     if not directory.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
-        # A run that was broken off leaves nothing that the next one would take for whole.
+        # Unpacking into a temporary directory keeps an interrupted run from leaving an incomplete package.
         with tempfile.TemporaryDirectory(dir=CACHE) as fetched:
             unpacking = Path(fetched)
             download = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
@@ -38,16 +38,16 @@ def sources(package: str) -> Path:
             with tarfile.open(packed) as archive:
                 archive.extractall(unpacking, filter="data")
             packed.unlink()
-            # Its directory may be spelled otherwise.
+            # The directory's name may be spelled differently from the package's.
             (unpacked,) = unpacking.iterdir()
             unpacked.rename(directory)
     return directory
 
 
 def outcomes(report: Path, prefix: str) -> dict[str, Outcome]:
-    """The tests of a JUnit report by `module::Class::test`, their module's name without `prefix`.
+    """The results in a JUnit report, by `module::Class::test`. Module names lose `prefix`.
 
-    A test may appear twice, when its end fails too: a failure counts.
+    A test whose teardown fails has two results. The failure counts.
     """
     found: dict[str, Outcome] = {}
     for case in ElementTree.parse(report).iter("testcase"):
@@ -65,7 +65,7 @@ def outcomes(report: Path, prefix: str) -> dict[str, Outcome]:
 
 
 def expected_failures(path: Path) -> dict[str, str]:
-    """The reasons, by test. The file has sections: `# reason`, then one test a line."""
+    """Reads a file of expected failures: the reason for each test. A section is a line `# reason`, then one test a line."""
     expected = {}
     reason = None
     for line in path.read_text().splitlines():
@@ -74,17 +74,17 @@ def expected_failures(path: Path) -> dict[str, str]:
             reason = line.lstrip("# ")
         elif line:
             if reason is None:
-                raise ValueError(f"{line}: an expected failure without a reason")
+                raise ValueError(f"{line}: expected failure without a reason")
             expected[line] = reason
     return expected
 
 
 def unexpected(found: dict[str, Outcome], expected: dict[str, str]) -> str:
-    """The failures that nobody expects, a line each."""
+    """The failures that are not expected, one a line."""
     failed = {name: outcome for name, outcome in found.items() if outcome.status == "failed" and name not in expected}
     return "\n".join(f"{name}: {outcome.message}" for name, outcome in failed.items())
 
 
-def fine(found: dict[str, Outcome], expected: dict[str, str]) -> str:
-    """The tests that are expected to fail and do not, a line each."""
+def unexpected_passes(found: dict[str, Outcome], expected: dict[str, str]) -> str:
+    """The tests that are expected to fail but do not, one a line."""
     return "\n".join(name for name in expected if name not in found or found[name].status != "failed")

@@ -16,7 +16,7 @@ def sales(db):
     return db.sales
 
 
-def test_groups(sales):
+def test_group_computes_accumulators_by_key(sales):
     rows = list(
         sales.aggregate(
             [
@@ -33,7 +33,7 @@ def test_groups(sales):
     ]
 
 
-def test_joins_in_both_forms(sales):
+def test_lookup_joins_by_field_and_by_pipeline(sales):
     simple = list(
         sales.aggregate(
             [
@@ -65,7 +65,7 @@ def test_joins_in_both_forms(sales):
     assert piped == [{"shop": "A", "n": 8}, {"shop": "B", "n": 8}]
 
 
-def test_facets_buckets_and_counts(sales):
+def test_facet_bucket_and_count(sales):
     [row] = sales.aggregate(
         [
             {
@@ -92,7 +92,7 @@ def test_out_and_merge_write_collections(sales):
     assert db.result.find_one({"_id": "C"}) == {"_id": "C", "n": 8, "last": 23}
 
 
-def test_union_sample_documents_and_statistics(client, sales):
+def test_union_sample_documents_and_statistics_stages(client, sales):
     db = sales.database
     assert len(list(sales.aggregate([{"$unionWith": "shops"}]))) == 26
     assert len(list(sales.aggregate([{"$sample": {"size": 5}}]))) == 5
@@ -103,7 +103,7 @@ def test_union_sample_documents_and_statistics(client, sales):
     assert any(op.get("command", {}).get("aggregate") == 1 for op in client.admin.aggregate([{"$currentOp": {}}]))
 
 
-def test_expressions(db):
+def test_expressions_evaluate_as_documented(db):
     db.c.insert_one({"s": "Hello", "n": -7, "d": datetime.datetime(2024, 2, 29, 13, 5), "a": [3, 1, 2], "o": {"x": 1}})
     [row] = db.c.aggregate(
         [
@@ -136,7 +136,7 @@ def test_expressions(db):
     }
 
 
-def test_a_view_is_a_pipeline(db):
+def test_view_is_queried_through_its_pipeline_and_refuses_writes(db):
     db.c.insert_many({"_id": i, "n": i} for i in range(10))
     db.create_collection("large", viewOn="c", pipeline=[{"$match": {"n": {"$gte": 5}}}, {"$set": {"view": True}}])
     assert db.large.count_documents({}) == 5
@@ -162,7 +162,7 @@ def test_a_view_is_a_pipeline(db):
         ([{"$out": "x"}, {"$match": {}}], 40601, "$out can only be the final stage in the pipeline"),
     ],
 )
-def test_refused_pipelines(db, pipeline, code, text):
+def test_invalid_pipeline_is_refused_with_code_and_text(db, pipeline, code, text):
     db.c.insert_one({"a": 1})
     with pytest.raises(OperationFailure) as caught:
         list(db.c.aggregate(pipeline))

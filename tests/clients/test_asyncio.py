@@ -7,7 +7,7 @@ from pymongo import AsyncMongoClient
 from pymongo.errors import DuplicateKeyError
 
 
-async def test_many_tasks_share_a_client(server, db):
+async def test_concurrent_tasks_share_a_client(server, db):
     async with AsyncMongoClient(server.uri) as client:
         collection = client[db.name].c
         await collection.create_index("n", unique=True)
@@ -26,7 +26,7 @@ async def test_many_tasks_share_a_client(server, db):
             await collection.insert_one({"n": 1924})
 
 
-async def test_cursors_aggregation_and_bulk(server, db):
+async def test_async_cursors_aggregation_and_bulk_writes(server, db):
     async with AsyncMongoClient(server.uri) as client:
         collection = client[db.name].c
         await collection.insert_many([{"_id": i, "k": i % 4} for i in range(1000)])

@@ -1,4 +1,4 @@
-"""Databases and collections: making, options, validators, collation, capped ones, renaming, statistics."""
+"""Databases and collections: creation, options, validators, collation, capped collections, renaming, statistics."""
 
 import pytest
 from bson import Int64
@@ -6,7 +6,7 @@ from pymongo.collation import Collation
 from pymongo.errors import CollectionInvalid, OperationFailure, WriteError
 
 
-def test_collections_are_made_listed_and_dropped(client, db):
+def test_collections_are_created_listed_and_dropped(client, db):
     db.create_collection("a")
     db.b.insert_one({})
     assert sorted(db.list_collection_names()) == ["a", "b"]
@@ -26,7 +26,7 @@ def test_collections_are_made_listed_and_dropped(client, db):
     assert db.name not in client.list_database_names()
 
 
-def test_renaming(db):
+def test_rename_moves_documents_and_indexes(db):
     db.a.insert_one({"_id": 1})
     db.a.create_index("x")
     db.a.rename("b")
@@ -44,13 +44,13 @@ def test_renaming(db):
 
 
 @pytest.mark.parametrize("name", ["", ".a", "$a", "a$b"])
-def test_refused_names(db, name):
+def test_invalid_collection_name_is_refused(db, name):
     with pytest.raises(OperationFailure) as caught:
         db.command("create", name)
     assert caught.value.code == 73
 
 
-def test_validators_refuse_documents_and_say_why(db):
+def test_validator_refuses_documents_with_details(db):
     schema = {"bsonType": "object", "required": ["name"], "properties": {"age": {"bsonType": "int", "minimum": 0}}}
     db.create_collection("people", validator={"$jsonSchema": schema})
     db.people.insert_one({"_id": 1, "name": "Aše", "age": 3})
@@ -69,7 +69,7 @@ def test_validators_refuse_documents_and_say_why(db):
     assert options == {"validator": {"age": {"$lt": 200}}, "validationLevel": "moderate", "validationAction": "error"}
 
 
-def test_collation_decides_equality_and_order(db):
+def test_collation_determines_equality_and_order(db):
     czech = Collation("cs", strength=1)
     db.create_collection("words", collation={"locale": "cs", "strength": 1})
     db.words.insert_many([{"_id": i, "w": w} for i, w in enumerate(["hora", "chata", "Cena", "čas", "cena"])])
@@ -87,7 +87,7 @@ def test_collation_decides_equality_and_order(db):
     assert [d["s"] for d in db.n.find().sort("s").collation(numbers)] == ["9", "10"]
 
 
-def test_capped_collections_keep_the_newest(db):
+def test_capped_collection_keeps_the_newest_documents(db):
     db.create_collection("log", capped=True, size=100_000, max=5)
     db.log.insert_many({"_id": i} for i in range(12))
     assert [d["_id"] for d in db.log.find()] == [7, 8, 9, 10, 11]
@@ -96,7 +96,7 @@ def test_capped_collections_keep_the_newest(db):
     assert db.command("collStats", "log")["capped"] is True
 
 
-def test_statistics(db):
+def test_statistics_commands_count_documents_and_indexes(db):
     db.c.insert_many({"s": "x" * 100} for _ in range(50))
     db.c.create_index("s")
     statistics = db.command("collStats", "c")
@@ -108,21 +108,21 @@ def test_statistics(db):
     assert db.validate_collection("c")["valid"] is True
 
 
-def test_conversion_to_a_capped_collection(db):
+def test_convert_to_capped_keeps_documents(db):
     db.c.insert_many({"_id": i} for i in range(10))
     db.command("convertToCapped", "c", size=100_000)
     assert db.c.options()["capped"] is True
     assert db.c.count_documents({}) == 10
 
 
-def test_commands_that_are_unknown_or_for_another_database(db):
+def test_unknown_and_admin_only_commands_are_refused(db):
     for name, code, code_name in [("nonsense", 59, "CommandNotFound"), ("renameCollection", 13, "Unauthorized")]:
         with pytest.raises(OperationFailure) as caught:
             db.command(name, f"{db.name}.x", to=f"{db.name}.y") if code == 13 else db.command(name)
         assert (caught.value.code, caught.value.details["codeName"]) == (code, code_name)
 
 
-def test_arguments_that_are_unknown_or_of_the_wrong_type(db):
+def test_unknown_and_mistyped_arguments_are_refused(db):
     with pytest.raises(OperationFailure) as caught:
         db.command("find", "c", nonsense=1)
     assert (caught.value.code, caught.value.details["errmsg"]) == (40415, "BSON field 'find.nonsense' is an unknown field.")

@@ -11,7 +11,7 @@ from pymongo.errors import BulkWriteError, DuplicateKeyError, OperationFailure, 
 from pymongo.write_concern import WriteConcern
 
 
-def test_every_type_comes_back_as_it_was_written(db):
+def test_every_bson_type_round_trips(db):
     document = {
         "_id": ObjectId(),
         "double": 1.5,
@@ -55,14 +55,14 @@ def test_find_filters_sorts_and_projects(db):
     assert db.c.find_one({"_id": "none"}) is None
 
 
-def test_regular_expressions_match_as_in_the_shell(db):
+def test_regular_expressions_with_flags(db):
     db.c.insert_many([{"_id": 1, "s": "Foo"}, {"_id": 2, "s": "barfoo"}, {"_id": 3, "s": "a\nfoo"}])
     assert [d["_id"] for d in db.c.find({"s": re.compile("^foo", re.IGNORECASE)})] == [1]
     assert [d["_id"] for d in db.c.find({"s": {"$regex": "^foo", "$options": "mi"}})] == [1, 3]
     assert [d["_id"] for d in db.c.find({"s": {"$not": re.compile("foo$")}})] == [1]
 
 
-def test_updates_say_what_they_matched_changed_and_made(db):
+def test_updates_report_matched_modified_and_upserted(db):
     db.c.insert_many([{"_id": 1, "n": 1}, {"_id": 2, "n": 1}])
     result = db.c.update_many({"n": 1}, {"$set": {"n": 1}})
     assert (result.matched_count, result.modified_count) == (2, 0)
@@ -77,7 +77,7 @@ def test_updates_say_what_they_matched_changed_and_made(db):
     assert db.c.find_one({"_id": 3}) == {"_id": 3, "only": 1}
 
 
-def test_updates_by_array_filter_and_by_pipeline(db):
+def test_updates_by_array_filter_and_pipeline(db):
     db.c.insert_one({"_id": 1, "grades": [{"g": 80}, {"g": 95}], "total": 0})
     db.c.update_one({"_id": 1}, {"$set": {"grades.$[high].top": True}}, array_filters=[{"high.g": {"$gt": 90}}])
     db.c.update_one({"_id": 1, "grades.g": 80}, {"$inc": {"grades.$.g": 1}})
@@ -85,7 +85,7 @@ def test_updates_by_array_filter_and_by_pipeline(db):
     assert db.c.find_one() == {"_id": 1, "grades": [{"g": 81}, {"g": 95, "top": True}], "total": 176}
 
 
-def test_deletes(db):
+def test_deletes_report_their_count(db):
     db.c.insert_many({"_id": i} for i in range(5))
     assert db.c.delete_one({"_id": {"$gt": 2}}).deleted_count == 1
     assert db.c.delete_many({"_id": {"$lt": 2}}).deleted_count == 2
@@ -93,7 +93,7 @@ def test_deletes(db):
     assert db.c.count_documents({}) == 2
 
 
-def test_find_and_modify(db):
+def test_find_and_modify_returns_the_document_before_or_after(db):
     db.c.insert_many([{"_id": 1, "n": 1}, {"_id": 2, "n": 5}])
     assert db.c.find_one_and_update({}, {"$inc": {"n": 1}}, sort=[("n", -1)]) == {"_id": 2, "n": 5}
     after = db.c.find_one_and_update({"_id": 2}, {"$inc": {"n": 1}}, return_document=ReturnDocument.AFTER, projection={"_id": 0})
@@ -103,7 +103,7 @@ def test_find_and_modify(db):
     assert db.c.find_one_and_delete({"_id": 1}) is None
 
 
-def test_bulk_write_counts_and_goes_on_unordered(db):
+def test_unordered_bulk_write_continues_after_errors(db):
     result = db.c.bulk_write(
         [
             InsertOne({"_id": 1}),
@@ -128,7 +128,7 @@ def test_bulk_write_counts_and_goes_on_unordered(db):
     assert [(e["index"], e["code"]) for e in caught.value.details["writeErrors"]] == [(0, 11000), (2, 11000)]
 
 
-def test_client_bulk_write_over_several_collections(client, db):
+def test_client_bulk_write_in_several_collections(client, db):
     result = client.bulk_write(
         [
             InsertOne({"_id": 1, "n": 1}, namespace=f"{db.name}.a"),
@@ -145,14 +145,14 @@ def test_client_bulk_write_over_several_collections(client, db):
     assert list(db.b.find()) == [{"_id": 7, "n": 1}]
 
 
-def test_many_documents_in_one_call(db):
+def test_insert_many_splits_into_several_commands(db):
     count = 120_000
     assert len(db.c.insert_many(({"_id": i} for i in range(count)), ordered=False).inserted_ids) == count
     assert db.c.estimated_document_count() == count
     assert sum(1 for _ in db.c.find()) == count
 
 
-def test_a_duplicate_key_says_which_index_and_which_value(db):
+def test_duplicate_key_error_names_index_and_value(db):
     db.c.create_index([("a.b", 1), ("c", -1)], unique=True)
     db.c.insert_one({"a": {"b": 1}, "c": "x"})
     with pytest.raises(DuplicateKeyError) as caught:
@@ -180,7 +180,7 @@ def test_a_duplicate_key_says_which_index_and_which_value(db):
         ({"$rename": {"a": "a"}}, 2),
     ],
 )
-def test_refused_updates(db, update, code):
+def test_invalid_update_is_refused_and_changes_nothing(db, update, code):
     db.c.insert_one({"_id": 1, "text": "x"})
     with pytest.raises(WriteError) as caught:
         db.c.update_one({"_id": 1}, update)
@@ -188,7 +188,7 @@ def test_refused_updates(db, update, code):
     assert db.c.find_one() == {"_id": 1, "text": "x"}
 
 
-def test_statements_are_checked_even_where_there_is_no_collection(db):
+def test_statements_are_checked_without_a_collection(db):
     for attempt in (
         lambda: db.none.update_one({}, {"$unknown": {"a": 1}}),
         lambda: db.none.delete_one({"$unknown": 1}),
@@ -205,20 +205,20 @@ def test_statements_are_checked_even_where_there_is_no_collection(db):
     ("filter", "code"),
     [({"a": {"$unknown": 1}}, 2), ({"$unknown": 1}, 2), ({"$and": 1}, 2), ({"a": {"$in": 1}}, 2), ({"a": {"$regex": "("}}, 51091)],
 )
-def test_refused_filters(db, filter, code):
+def test_invalid_filter_is_refused(db, filter, code):
     with pytest.raises(OperationFailure) as caught:
         db.c.find_one(filter)
     assert caught.value.code == code
 
 
-def test_unacknowledged_writes_get_no_reply_and_are_done(db):
+def test_unacknowledged_write_is_done_without_a_reply(db):
     silent = db.get_collection("c", write_concern=WriteConcern(w=0))
     assert not silent.insert_one({"_id": 1}).acknowledged
-    # The command goes over the same pooled connection, so it comes after the insert.
+    # The find uses the same pooled connection, so the server handles it after the insert.
     assert db.c.find_one() == {"_id": 1}
 
 
-def test_a_document_as_large_as_allowed_and_one_that_is_larger(db):
+def test_largest_document_is_stored_and_a_larger_one_refused(db):
     limit = 16 * 1024 * 1024
     overhead = len(BSON.encode({"_id": 1, "s": ""}))
     db.c.insert_one({"_id": 1, "s": "x" * (limit - overhead)})

@@ -1,4 +1,4 @@
-"""Cursors: batches, limits, their end, tailable ones."""
+"""Cursors: batches, limits, closing, tailable and exhaust cursors."""
 
 import threading
 import time
@@ -15,13 +15,13 @@ def filled(db):
     return db.c
 
 
-def test_batches_of_every_size_yield_every_document(filled):
+def test_every_batch_size_yields_every_document(filled):
     for size in (0, 1, 2, 100, 101, 249, 250, 251):
         assert [d["_id"] for d in filled.find().batch_size(size or 3).sort("_id")] == list(range(250))
         assert len(list(filled.aggregate([{"$match": {}}], batchSize=size))) == 250
 
 
-def test_the_first_batch_has_101_documents_and_later_ones_go_by_size(filled):
+def test_first_batch_has_101_documents_and_later_ones_fill_up(filled):
     reply = filled.database.command("find", "c")
     assert len(reply["cursor"]["firstBatch"]) == 101
     more = filled.database.command("getMore", reply["cursor"]["id"], collection="c")
@@ -29,7 +29,7 @@ def test_the_first_batch_has_101_documents_and_later_ones_go_by_size(filled):
     assert more["cursor"]["id"] == 0
 
 
-def test_single_batch_and_limits_close_the_cursor(filled):
+def test_single_batch_and_limit_close_the_cursor(filled):
     assert filled.database.command("find", "c", batchSize=3, singleBatch=True)["cursor"]["id"] == 0
     assert len(list(filled.find(limit=10).batch_size(4))) == 10
     assert len(list(filled.find(limit=-4))) == 4
@@ -38,7 +38,7 @@ def test_single_batch_and_limits_close_the_cursor(filled):
     assert reply["cursor"]["id"] != 0
 
 
-def test_a_cursor_lives_through_writes_to_its_collection(filled):
+def test_cursor_survives_writes_to_its_collection(filled):
     cursor = filled.find().sort("_id").batch_size(10)
     seen = [next(cursor)["_id"] for _ in range(10)]
     filled.delete_many({"_id": {"$gte": 100}})
@@ -58,7 +58,7 @@ def test_killed_and_unknown_cursors_are_not_found(filled):
     assert caught.value.code == 43
 
 
-def test_a_dropped_collection_kills_its_cursors(filled):
+def test_dropping_a_collection_kills_its_cursors(filled):
     cursor = filled.find(batch_size=2)
     next(cursor)
     filled.drop()
@@ -67,13 +67,13 @@ def test_a_dropped_collection_kills_its_cursors(filled):
     assert caught.value.code in (43, 175)
 
 
-def test_a_sort_without_index_may_be_larger_than_a_batch(filled):
+def test_sort_without_index_spans_several_batches(filled):
     ordered = [(d["n"], d["_id"]) for d in filled.find().sort([("n", -1), ("_id", 1)]).batch_size(20)]
     assert ordered == sorted(ordered, key=lambda pair: (-pair[0], pair[1]))
     assert len(ordered) == 250
 
 
-def test_a_tailable_cursor_sees_what_comes(server, db):
+def test_tailable_cursor_waits_for_new_documents(server, db):
     db.create_collection("log", capped=True, size=100_000)
     db.log.insert_many({"n": i} for i in range(3))
     cursor = db.log.find(cursor_type=CursorType.TAILABLE_AWAIT).max_await_time_ms(5000)
@@ -90,7 +90,7 @@ def test_a_tailable_cursor_sees_what_comes(server, db):
     assert cursor.alive
 
 
-def test_a_tailable_cursor_without_news_answers_empty_and_lives(db):
+def test_tailable_cursor_without_new_documents_stays_alive(db):
     db.create_collection("log", capped=True, size=100_000)
     db.log.insert_one({"n": 0})
     cursor = db.log.find(cursor_type=CursorType.TAILABLE)
@@ -104,7 +104,7 @@ def test_a_tailable_cursor_without_news_answers_empty_and_lives(db):
     assert caught.value.code == 2
 
 
-def test_time_limits_are_kept(db):
+def test_max_time_interrupts_a_slow_find(db):
     db.c.insert_many({"_id": i, "list": list(range(300))} for i in range(300))
     slow = {"$expr": {"$gt": [{"$size": {"$filter": {"input": {"$range": [0, 20000]}, "cond": {"$in": ["$$this", "$list"]}}}}, 400]}}
     started = time.monotonic()
@@ -114,14 +114,14 @@ def test_time_limits_are_kept(db):
     assert time.monotonic() - started < 20
 
 
-def test_cursors_of_other_namespaces_are_refused(filled):
+def test_get_more_refuses_another_namespace(filled):
     reply = filled.database.command("find", "c", batchSize=2)
     with pytest.raises(OperationFailure) as caught:
         filled.database.command("getMore", reply["cursor"]["id"], collection="other")
     assert caught.value.code == 13
 
 
-def test_a_tailable_cursor_that_is_overtaken_ends(db):
+def test_overtaken_tailable_cursor_fails(db):
     db.create_collection("log", capped=True, size=100_000, max=3)
     db.log.insert_one({"n": 0})
     reply = db.command("find", "log", tailable=True)
@@ -131,8 +131,8 @@ def test_a_tailable_cursor_that_is_overtaken_ends(db):
     assert caught.value.code == 136
 
 
-def test_an_exhaust_cursor_yields_every_document(server):
-    """The driver asks once, and reads replies until one says that it is the last."""
+def test_exhaust_cursor_yields_every_document(server):
+    """The driver sends one request and reads replies until the last one."""
 
     def requests(client):
         return client.admin.command("serverStatus")["network"]["numRequests"]
@@ -146,11 +146,11 @@ def test_an_exhaust_cursor_yields_every_document(server):
                 before = requests(client)
                 found = reader.exhaust.c.find(cursor_type=CursorType.EXHAUST, batch_size=50).sort("_id")
                 assert [document["_id"] for document in found] == list(range(5000))
-                # A hundred batches; drivers of the other tests watch the server meanwhile.
+                # There are a hundred batches. Monitors of other clients send requests at the same time.
                 assert requests(client) - before < 50
         found = collection.find(cursor_type=CursorType.EXHAUST, batch_size=1000)
         next(found)
-        # A cursor that is given up closes its connection; the others go on.
+        # Closing an unfinished exhaust cursor closes its connection. Other connections are not affected.
         found.close()
         assert collection.count_documents({}) == 5000
         client.drop_database("exhaust")

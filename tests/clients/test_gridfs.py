@@ -1,4 +1,4 @@
-"""Files through pymongo's GridFS."""
+"""GridFS through pymongo."""
 
 import random
 
@@ -28,7 +28,7 @@ def test_files_are_stored_streamed_listed_and_deleted(db):
     assert db.fs.chunks.count_documents({}) == 1
 
 
-def test_the_older_interface(db):
+def test_legacy_gridfs_interface(db):
     files = gridfs.GridFS(db)
     identity = files.put(b"x" * 300_000, filename="a", content_type="text/plain")
     assert files.get(identity).read() == b"x" * 300_000

@@ -1,4 +1,4 @@
-"""Bad requests: the status and error that CouchDB answers, and a server that goes on."""
+"""Invalid HTTP requests: the answers have CouchDB's status and error, and the server keeps working."""
 
 import contextlib
 import json
@@ -12,7 +12,7 @@ def refusal(response):
     return response.status_code, body["error"], body["reason"]
 
 
-def test_databases(http, couch):
+def test_invalid_database_requests_are_refused(http, couch):
     assert refusal(http.put("Upper")) == (
         400,
         "illegal_database_name",
@@ -27,21 +27,21 @@ def test_databases(http, couch):
 
 
 @pytest.mark.parametrize("body", ["{", "", "[1", '{"a":}', '{"a":1}x', '{"a":"\\ud800"}', "{'a':1}", "nul", '{"a":01}'])
-def test_malformed_json(couch, body):
+def test_malformed_json_is_refused(couch, body):
     response = couch.put("doc", data=body, headers={"Content-Type": "application/json"})
     assert refusal(response)[:2] == (400, "bad_request")
     assert refusal(couch.post("_bulk_docs", data=body, headers={"Content-Type": "application/json"}))[0] == 400
     assert couch.get("").json()["doc_count"] == 0
 
 
-def test_documents(couch):
+def test_invalid_document_requests_are_refused(couch):
     assert refusal(couch.put("doc", json=[1]))[:2] == (400, "bad_request")
     assert refusal(couch.put("_doc", json={}))[1] in ("illegal_docid", "bad_request")
     assert refusal(couch.put("doc", json={"_rev": "x"})) == (400, "bad_request", "Invalid rev format")
     assert refusal(couch.put("doc", json={"_bad": 1})) == (400, "doc_validation", "Bad special document member: _bad")
-    assert couch.put("named", json={"_id": "other"}).json()["id"] == "named", "the URL's id counts"
+    assert couch.put("named", json={"_id": "other"}).json()["id"] == "named", "the id in the URL wins"
     assert refusal(couch.get("doc", params={"rev": "nonsense"})) == (400, "bad_request", "Invalid rev format")
-    assert refusal(couch.get("doc", params={"revs": "maybe"}))[:2] == (404, "not_found"), "what is not true is false"
+    assert refusal(couch.get("doc", params={"revs": "maybe"}))[:2] == (404, "not_found"), "any value but true is false"
     assert refusal(couch.post("", data="{}", headers={"Content-Type": "text/plain"})) == (
         415,
         "bad_content_type",
@@ -53,13 +53,13 @@ def test_documents(couch):
     assert couch.put("deeper", data=too_deep, headers={"Content-Type": "application/json"}).status_code == 400
 
 
-def test_a_document_that_is_too_large(couch):
+def test_too_large_document_is_refused(couch):
     refused = couch.put("large", json={"data": "x" * (17 << 20)})
     assert refused.status_code == 413
     assert couch.put("fits", json={"data": "x" * (15 << 20)}).status_code == 201
 
 
-def test_scripts_that_misbehave(couch):
+def test_misbehaving_scripts_do_not_affect_others(couch):
     views = {
         "loops": {"map": "function (doc) { while (true); }"},
         "allocates": {"map": "function (doc) { var a = []; while (true) a.push(new Array(1000).join('x')); }"},
@@ -81,12 +81,12 @@ def test_scripts_that_misbehave(couch):
     assert couch.get("d1").status_code == 200
 
 
-def test_raw_bytes_do_no_harm(server, couch):
+def test_invalid_http_does_not_affect_the_server(server, couch):
     for request in [b"\x00" * 100, b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"GET " + b"/a" * 100_000 + b" HTTP/1.1\r\n\r\n",
                     b"PUT /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999999999999\r\n\r\n",
                     b"PUT /x HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"]:  # fmt: skip
         with socket.create_connection(("127.0.0.1", server.http_port), timeout=10) as raw:
-            # A server that has heard enough closes, perhaps before it has heard everything.
+            # The server may close the connection before it has read the whole request.
             with contextlib.suppress(OSError):
                 raw.sendall(request)
                 raw.shutdown(socket.SHUT_WR)

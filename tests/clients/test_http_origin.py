@@ -1,4 +1,4 @@
-"""Who may use the HTTP face: pages of other sites only where they are allowed to."""
+"""Browser access to the HTTP face: pages of other origins need permission."""
 
 import contextlib
 from http.client import HTTPConnection
@@ -12,7 +12,7 @@ APP = "https://app.example"
 
 @pytest.fixture(scope="module")
 def open_server(tmp_path_factory):
-    """A server that lets pages of one origin in."""
+    """A server that allows one origin."""
     process = ServerProcess(tmp_path_factory.mktemp("cors"), arguments=("--cors-origin", APP)).start()
     yield Http(process.url)
     process.end()
@@ -23,7 +23,7 @@ def preflight(http, origin, method="PUT"):
     return http.request("OPTIONS", "db/doc", headers=headers)
 
 
-def test_a_page_of_an_allowed_origin(open_server):
+def test_allowed_origin_may_read_and_write(open_server):
     response = preflight(open_server, APP)
     assert response.status_code in (200, 204)
     assert response.headers["Access-Control-Allow-Origin"] == APP
@@ -37,7 +37,7 @@ def test_a_page_of_an_allowed_origin(open_server):
     assert (missing.status_code, missing.headers["Access-Control-Allow-Origin"]) == (404, APP)
 
 
-def test_a_page_of_another_origin(open_server, http):
+def test_other_origin_is_refused(open_server, http):
     for server, origin in [(open_server, "https://evil.example"), (http, APP)]:
         assert preflight(server, origin).status_code == 403
         refused = server.put("evil", headers={"Origin": origin})
@@ -46,14 +46,14 @@ def test_a_page_of_another_origin(open_server, http):
         assert "evil" not in server.get("_all_dbs").json()
 
 
-def test_a_rebound_name_is_refused(http):
+def test_unknown_host_header_is_refused(http):
     refused = http.get("_all_dbs", headers={"Host": "evil.example:5984"})
     assert (refused.status_code, refused.json()["error"]) == (403, "forbidden")
     assert http.get("", headers={"Host": "localhost:5984"}).status_code == 200
 
 
-def test_functions_know_who_asks(server, couch):
-    """`req.peer` is the other end of the connection."""
+def test_show_function_sees_the_peer_address(server, couch):
+    """`req.peer` is the client's address."""
     couch.put("_design/who", json={"shows": {"peer": "function (doc, req) { return req.peer; }"}})
     for own in ["127.0.0.1", "127.0.0.2"]:
         with contextlib.closing(HTTPConnection("127.0.0.1", server.http_port, source_address=(own, 0))) as raw:

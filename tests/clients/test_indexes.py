@@ -1,4 +1,4 @@
-"""Indexes: making, listing, dropping, what they enforce, and that they are used."""
+"""Indexes: creating, listing, dropping, constraints, and their use in plans."""
 
 import datetime
 import time
@@ -22,7 +22,7 @@ def winning(cursor):
     return stages(cursor.explain()["queryPlanner"]["winningPlan"])
 
 
-def test_indexes_are_listed_as_they_were_made(db):
+def test_indexes_are_listed_with_their_options(db):
     db.c.create_indexes(
         [
             IndexModel([("a", ASCENDING), ("b.c", DESCENDING)], unique=True),
@@ -48,7 +48,7 @@ def test_indexes_are_listed_as_they_were_made(db):
     assert set(db.c.index_information()) == set(listed)
 
 
-def test_making_and_dropping_say_how_many_there_are(db):
+def test_create_and_drop_report_the_number_of_indexes(db):
     reply = db.command("createIndexes", "c", indexes=[{"key": {"a": 1}, "name": "a_1"}])
     assert (reply["numIndexesBefore"], reply["numIndexesAfter"], reply["createdCollectionAutomatically"]) == (1, 2, True)
     reply = db.command("createIndexes", "c", indexes=[{"key": {"a": 1}, "name": "a_1"}])
@@ -73,14 +73,14 @@ def test_making_and_dropping_say_how_many_there_are(db):
         (lambda c: c.create_index("x", nonsense=1), 197),
     ],
 )
-def test_refusals_have_the_codes_that_clients_know(db, make, code):
+def test_invalid_index_commands_have_mongodb_codes(db, make, code):
     db.c.create_index("a")
     with pytest.raises(OperationFailure) as caught:
         make(db.c)
     assert caught.value.code == code
 
 
-def test_a_unique_index_cannot_be_built_over_duplicates(db):
+def test_unique_index_over_duplicates_is_not_built(db):
     db.c.insert_many([{"a": 1}, {"a": 1}])
     with pytest.raises(DuplicateKeyError) as caught:
         db.c.create_index("a", unique=True)
@@ -89,7 +89,7 @@ def test_a_unique_index_cannot_be_built_over_duplicates(db):
     assert list(db.c.index_information()) == ["_id_"]
 
 
-def test_unique_sparse_and_partial_indexes_enforce_what_they_hold(db):
+def test_unique_sparse_and_partial_indexes_constrain_only_their_entries(db):
     db.c.create_index("sparse", unique=True, sparse=True)
     db.c.create_index("partial", unique=True, partialFilterExpression={"on": True})
     db.c.insert_many([{}, {}, {"partial": 1, "on": False}, {"partial": 1, "on": True}])
@@ -100,7 +100,7 @@ def test_unique_sparse_and_partial_indexes_enforce_what_they_hold(db):
         db.c.update_one({"partial": 1, "on": False}, {"$set": {"sparse": 1}})
 
 
-def test_plans_use_the_index_that_fits(db):
+def test_planner_uses_a_matching_index(db):
     db.c.insert_many({"_id": i, "a": i % 10, "b": i, "c": [i, i + 1]} for i in range(500))
     assert winning(db.c.find({"b": 7})) == ["COLLSCAN"]
     db.c.create_index([("a", 1), ("b", -1)])
@@ -130,7 +130,7 @@ def test_results_are_the_same_with_and_without_an_index(db):
     assert after == before
 
 
-def test_execution_statistics_count_what_was_read(db):
+def test_execution_statistics_count_keys_and_documents(db):
     db.c.insert_many({"a": i % 10} for i in range(100))
     db.c.create_index("a")
     reply = db.command("explain", {"find": "c", "filter": {"a": 1}}, verbosity="executionStats")
@@ -139,7 +139,7 @@ def test_execution_statistics_count_what_was_read(db):
     assert statistics["executionSuccess"] is True
 
 
-def test_a_hidden_index_is_not_used_until_it_is_shown(db):
+def test_hidden_index_is_not_used(db):
     db.c.insert_many({"a": i} for i in range(50))
     db.c.create_index("a", hidden=True)
     assert winning(db.c.find({"a": 1})) == ["COLLSCAN"]
@@ -147,7 +147,7 @@ def test_a_hidden_index_is_not_used_until_it_is_shown(db):
     assert winning(db.c.find({"a": 1})) == ["FETCH", "IXSCAN"]
 
 
-def test_expired_documents_go(client, db):
+def test_ttl_index_deletes_expired_documents(client, db):
     old = datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(hours=1)
     client.admin.command("setParameter", 1, ttlMonitorSleepSecs=1)
     try:
@@ -161,7 +161,7 @@ def test_expired_documents_go(client, db):
         client.admin.command("setParameter", 1, ttlMonitorSleepSecs=60)
 
 
-def test_min_max_and_returned_keys(db):
+def test_min_max_and_return_key(db):
     db.c.insert_many({"_id": i, "a": i // 4, "b": i % 4} for i in range(16))
     db.c.create_index([("a", 1), ("b", 1)], name="ab")
     part = db.c.find().min([("a", 1), ("b", 2)]).max([("a", 2), ("b", 1)]).hint("ab")
@@ -178,7 +178,7 @@ def test_min_max_and_returned_keys(db):
     assert refused.value.code == 51174
 
 
-def test_comparisons_of_expr_use_an_index(db):
+def test_expr_comparisons_use_an_index(db):
     db.c.insert_many({"_id": i, "a": i % 100} for i in range(1000))
     db.c.create_index("a")
     plan = db.c.find({"$expr": {"$and": [{"$gte": ["$a", 97]}, {"$ne": ["$_id", 97]}]}})

@@ -66,7 +66,7 @@ def test_documents_references_and_inheritance(engine):
     assert Post.objects.count() == 0
 
 
-def test_indexes_are_made(engine, db):
+def test_indexes_are_created(engine, db):
     Post.ensure_indexes()
     keys = [tuple(dict(index["key"]).items()) for index in db.post.list_indexes()]
     assert (("_cls", 1), ("tags", 1)) in keys

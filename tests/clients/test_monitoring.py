@@ -1,4 +1,4 @@
-"""Drivers that watch the server by hellos that stream: one request, and a reply for each interval."""
+"""Server monitoring with streamed hellos: one request, and a reply for each interval."""
 
 import queue
 
@@ -21,7 +21,7 @@ class Heartbeats(monitoring.ServerHeartbeatListener):
         self.replies.put(event)
 
 
-def test_the_driver_streams_hellos(server):
+def test_driver_receives_streamed_hellos(server):
     heartbeats = Heartbeats()
     mode = {"serverMonitoringMode": "stream", "heartbeatFrequencyMS": 500}
     with MongoClient(server.uri, event_listeners=[heartbeats], **mode) as client:
@@ -38,9 +38,9 @@ def test_the_driver_streams_hellos(server):
         client.admin.command("ping")
 
 
-def test_a_server_that_ends_wakes_those_who_watch(stored_server):
+def test_shutdown_answers_waiting_hellos(stored_server):
     heartbeats = Heartbeats()
-    # At its end the client looks for the server for a while.
+    # On exit the client tries to reach the server until its selection timeout.
     mode = {"serverMonitoringMode": "stream", "heartbeatFrequencyMS": 20_000, "serverSelectionTimeoutMS": 2000}
     with MongoClient(stored_server.uri, event_listeners=[heartbeats], **mode) as client:
         client.admin.command("ping")
@@ -49,5 +49,5 @@ def test_a_server_that_ends_wakes_those_who_watch(stored_server):
         events = []
         while not events or not isinstance(events[-1], monitoring.ServerHeartbeatFailedEvent):
             events.append(heartbeats.replies.get(timeout=PATIENCE))
-        # Otherwise the driver would have learned of it when its interval was over.
+        # The hello is answered at the shutdown, long before its interval of 20 seconds ends.
         assert events[0].awaited

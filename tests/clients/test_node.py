@@ -1,4 +1,4 @@
-"""Clients that run in Node: the driver, mongoose, mongosh; nano, PouchDB, RxDB."""
+"""Clients that run in Node.js: the MongoDB driver, mongoose, mongosh, nano, PouchDB, RxDB."""
 
 import os
 import subprocess
@@ -27,19 +27,19 @@ def run(command, server, text=None):
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_in_node(server, file):
+def test_node_clients(server, file):
     finished = run(["node", "--test", "--test-force-exit", "--test-reporter=spec", file], server)
     assert finished.returncode == 0, finished.stdout
 
 
-def test_in_mongosh(server):
+def test_mongosh_session(server):
     finished = run([NODE / "node_modules/.bin/mongosh", "--quiet", server.uri, "mongosh.js"], server)
     assert finished.returncode == 0, finished.stdout
     assert finished.stdout.strip().splitlines()[-1] == "all is well"
     assert "rror" not in finished.stdout and "arning" not in finished.stdout
 
 
-def test_mongosh_greets_without_a_complaint(server):
+def test_mongosh_starts_without_errors(server):
     finished = run([NODE / "node_modules/.bin/mongosh", server.uri], server, "show dbs\nexit\n")
     assert finished.returncode == 0, finished.stdout
     assert "Using MongoDB:" in finished.stdout

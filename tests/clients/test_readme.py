@@ -1,4 +1,4 @@
-"""The README's lines for a shell, as a reader would paste them."""
+"""Runs the shell examples of the README."""
 
 import json
 import re
@@ -17,7 +17,7 @@ def shell_blocks() -> list[str]:
 
 @pytest.fixture
 def two_servers(tmp_path):
-    """The README's two servers, on ports of the test's own."""
+    """The README's two servers, on ports that the test chooses."""
     servers = []
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
@@ -27,7 +27,7 @@ def two_servers(tmp_path):
         server.end()
 
 
-def test_curl_as_the_readme_has_it(two_servers, tmp_path):
+def test_curl_examples_of_the_readme_work(two_servers, tmp_path):
     first, second = two_servers
     blocks = shell_blocks()
     assert len(blocks) == 2
@@ -44,14 +44,14 @@ def test_curl_as_the_readme_has_it(two_servers, tmp_path):
     assert changes["results"][0]["doc"]["_rev"] == written["rev"]
     assert replication["ok"]
     target = Http(second.url)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while target.get("cars/beetle").status_code != 200 and time.monotonic() < deadline:
         time.sleep(0.05)
     assert target.get("cars/beetle").json() == read
 
 
 def joined(text: str) -> list[str]:
-    """The answers, each on one line: lists come with a row a line."""
+    """The answers, each joined into one line. Lists come with a line for each row."""
     lines = []
     for line in text.splitlines():
         if lines and (lines[-1].endswith(("[", ",")) or line.startswith(("]", '"last_seq"'))):

@@ -1,4 +1,4 @@
-"""Sessions and retryable writes, also over a crash; what is not there yet says so."""
+"""Sessions and retryable writes, also across a crash. Transactions are refused."""
 
 import uuid
 
@@ -22,18 +22,18 @@ def wire(server):
 
 
 def send(connection, database, name, arguments, session, number):
-    """A write as a driver sends it, with a transaction number, so that the same one can be sent again."""
+    """Sends a write with a session and a transaction number, as drivers do. The same write can be sent again."""
     return connection.command(database, {name: "c", **arguments, "lsid": session, "txnNumber": Int64(number)})
 
 
-def test_the_server_says_that_it_has_sessions(client):
+def test_hello_reports_sessions_and_the_replica_set(client):
     hello = client.admin.command("hello")
     assert hello["logicalSessionTimeoutMinutes"] == 30
     assert hello["setName"] and hello["isWritablePrimary"] is True
     assert hello["me"] == hello["primary"] == hello["hosts"][0]
 
 
-def test_operations_in_a_session(client, db, wire):
+def test_operations_run_in_a_session(client, db, wire):
     with client.start_session(causal_consistency=True) as session:
         db.c.insert_one({"_id": 1}, session=session)
         assert session.operation_time is not None and session.cluster_time is not None
@@ -45,7 +45,7 @@ def test_operations_in_a_session(client, db, wire):
     assert caught.value.code == 14
 
 
-def test_a_repeated_write_answers_again_and_is_done_once(db, wire):
+def test_repeated_retryable_write_is_done_once(db, wire):
     session = session_id()
     insert = {"documents": [{"_id": 1, "n": 0}, {"_id": 2, "n": 0}]}
     assert send(wire, db.name, "insert", insert, session, 1)["n"] == 2
@@ -89,12 +89,12 @@ def test_results_of_retryable_writes_survive_a_crash(stored_server):
         assert caught.value.code == 225
 
 
-def test_a_driver_retries_over_a_restart(stored_server):
+def test_driver_retries_a_write_after_a_restart(stored_server):
     with MongoClient(stored_server.uri, retryWrites=True) as client:
         client.test.c.insert_one({"_id": 1, "n": 0})
         stored_server.stop()
         stored_server.start()
-        # The pooled connection is dead: the driver notices while it writes, connects again and repeats.
+        # The pooled connection is closed. The driver notices it during the write, reconnects and retries.
         assert client.test.c.update_one({"_id": 1}, {"$inc": {"n": 1}}).modified_count == 1
         assert client.test.c.find_one()["n"] == 1
 
@@ -113,7 +113,7 @@ def test_acknowledged_writes_survive_a_crash(stored_server):
             assert "n_1" in client.test.c.index_information()
 
 
-def test_write_concerns(client, db):
+def test_write_concerns_are_accepted_or_reported(client, db):
     for concern in ({"w": 1}, {"w": "majority"}, {"w": 1, "j": True}, {"w": "majority", "wtimeout": 1000}):
         db.get_collection("c", write_concern=WriteConcern(**concern)).insert_one({})
     assert db.c.count_documents({}) == 4
@@ -122,7 +122,7 @@ def test_write_concerns(client, db):
     assert reply["writeConcernError"]["code"] in (64, 100)
 
 
-def test_transactions_are_refused_and_nothing_is_written(client, db):
+def test_transaction_is_refused_and_writes_nothing(client, db):
     with client.start_session() as session, pytest.raises(OperationFailure) as caught:
         with session.start_transaction():
             db.c.insert_one({"_id": 1}, session=session)
@@ -130,7 +130,7 @@ def test_transactions_are_refused_and_nothing_is_written(client, db):
     assert db.c.find_one() is None
 
 
-def test_ended_sessions_are_forgotten(client, db, wire):
+def test_killed_session_closes_its_cursors(client, db, wire):
     session = session_id()
     db.c.insert_many({"_id": i} for i in range(10))
     reply = wire.command(db.name, {"find": "c", "batchSize": 2, "lsid": session})
@@ -142,7 +142,7 @@ def test_ended_sessions_are_forgotten(client, db, wire):
     client.admin.command("endSessions", [session])
 
 
-def test_a_default_write_concern_is_kept(stored_server):
+def test_default_write_concern_survives_a_restart(stored_server):
     with MongoClient(stored_server.uri) as client:
         reply = client.admin.command("setDefaultRWConcern", defaultWriteConcern={"w": 1})
         assert reply["defaultWriteConcern"]["w"] == 1

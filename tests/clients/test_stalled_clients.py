@@ -1,8 +1,7 @@
-"""Clients that do nothing: they ask and do not read, send half of what they promise, or are silent. Nobody else may wait.
+"""Stalled clients: they do not read their answers, send incomplete requests, or are idle. Other clients must not wait.
 
-The number of clients for each case is small here; DIWAN_STALLED_CLIENTS sets another, and then every case has as many.
-The times of the others' requests are printed (`pytest -s`) and bounded generously: how fast they are is the machine's affair,
-that they are answered at all is the server's.
+DIWAN_STALLED_CLIENTS sets the number of stalled clients for every case; without it the numbers are small. The latencies of
+the other clients are printed (`pytest -s`). Their bounds are generous, because they depend on the machine.
 """
 
 import contextlib
@@ -49,7 +48,7 @@ DESIGN = {
 
 
 def raise_limit():
-    """As many files as the system lets this process, and the server that it starts, have."""
+    """Raises the limit of open files to the maximum for this process and the server that it starts."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return hard
@@ -57,7 +56,7 @@ def raise_limit():
 
 @pytest.fixture(scope="module")
 def stalled_server(tmp_path_factory):
-    """A server with what the long answers are made of."""
+    """A server with the data for the long answers."""
     files = raise_limit()
     if files != resource.RLIM_INFINITY and files < MANY + 600:
         pytest.skip(f"{files} files are too few for {MANY} connections")
@@ -82,14 +81,14 @@ def stalled_server(tmp_path_factory):
 
 
 def resident(process):
-    """The server's memory in bytes."""
+    """The server's resident memory in bytes."""
     with open(f"/proc/{process.process.pid}/status") as status:
         line = next(line for line in status if line.startswith("VmRSS"))
     return int(line.split()[1]) << 10
 
 
 def connect(port):
-    """A connection that takes little before it is read from."""
+    """A connection with a small receive buffer."""
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     client.settimeout(30)
@@ -104,7 +103,7 @@ def ask(port, message):
 
 
 class Others:
-    """Clients of both faces that ask for little, on connections that they have and on new ones."""
+    """Active clients of both faces, which send small requests on open and on new connections."""
 
     def __init__(self, process):
         self.process = process
@@ -122,7 +121,7 @@ class Others:
         self.ended.set()
         for thread in self.threads:
             thread.join(4 * SECONDS)
-            assert kind or not thread.is_alive(), "others are not answered"
+            assert kind or not thread.is_alive(), "other clients get no answers"
         assert kind or not self.failures, self.failures
 
     def run(self, work):
@@ -133,7 +132,7 @@ class Others:
                     name = next(steps)
                     self.times.setdefault(name, []).append(time.monotonic() - begun)
                     time.sleep(0.005)
-        except Exception as error:  # told by the thread that waits
+        except Exception as error:  # raised by the main thread
             self.failures.append(repr(error))
 
     def http(self):
@@ -163,7 +162,7 @@ class Others:
                 yield "mongo, new connection"
 
     def check(self, what):
-        """Every kind of request was answered in bounded time; prints the times."""
+        """Checks that every kind of request was answered in time, and prints the latencies."""
         worst = []
         for name, times in sorted(self.times.items()):
             times = sorted(times)
@@ -173,22 +172,22 @@ class Others:
 
 
 def hold(process, count, client, bytes_for_each=BYTES_FOR_EACH):
-    """So many clients, while others ask for little; the server's memory stays bounded, and it lives on without them."""
+    """Holds `count` stalled clients while active clients work. Checks the active clients and the growth of memory."""
     before = resident(process)
     with contextlib.ExitStack() as clients, Others(process) as others:
         begun = time.monotonic()
         for number in range(count):
             clients.enter_context(contextlib.closing(client(number)))
         if ASKED:
-            # The times are of others beside clients that do nothing any more.
+            # The latencies are measured when all stalled clients have stalled.
             time.sleep(3.0)
             others.times.clear()
-        # Until all of them have got what they take, and others were served beside them.
+        # Ends when the stalled clients have received what they accept, and active clients were served meanwhile.
         end = time.monotonic() + (3.0 if ASKED else 1.0)
         seen = {name: len(others.times.get(name, ())) for name in KINDS}
         while time.monotonic() < end or any(len(others.times.get(name, ())) < seen[name] + 5 for name in KINDS):
             assert not others.failures, others.failures
-            assert time.monotonic() < begun + 20 * SECONDS, "others are not answered"
+            assert time.monotonic() < begun + 20 * SECONDS, "other clients get no answers"
             time.sleep(0.05)
         grown = resident(process) - before
     assert grown < max(BYTES_AT_LEAST, count * bytes_for_each), f"{grown >> 20} MB for {count} clients"
@@ -254,19 +253,19 @@ MAPPED = {
 
 
 @pytest.mark.parametrize("name", [*LONG, *OTHER, *MAPPED])
-def test_http_answers_that_are_not_read(stalled_server, name):
+def test_unread_http_answers_do_not_block_others(stalled_server, name):
     message = LONG.get(name) or OTHER.get(name) or MAPPED.get(name)
     count = MANY if name in LONG else FEW
-    # What is sorted or made for one request alone is in memory until it has been read.
+    # Sorted results and results made for one request stay in memory until the client has read them.
     bytes_for_each = 8 << 20 if name in (*MAPPED, "_aggregate, sorted") else BYTES_FOR_EACH
     if str(IDS[-1]).encode() in message or name == "view, keys":
-        bytes_for_each += 1 << 20  # what was asked for by name
+        bytes_for_each += 1 << 20  # the keys of the request
     others, grown = hold(stalled_server, count, lambda _: ask(stalled_server.http_port, message), bytes_for_each)
     others.check(f"{count} x {name}, {grown >> 20} MB")
 
 
-def test_http2_streams_that_are_not_read(stalled_server):
-    """The preface, settings and a request on each of 64 streams, whose answers the window of 64 KB holds back."""
+def test_unread_http2_streams_do_not_block_others(stalled_server):
+    """Opens 64 streams with a request on each. The flow-control window of 64 KB holds the answers back."""
 
     def frame(kind, flags, stream, payload):
         return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
@@ -282,20 +281,20 @@ def test_http2_streams_that_are_not_read(stalled_server):
     others.check(f"{count} x 64 streams, {grown >> 20} MB")
 
 
-def test_replies_that_are_not_read(stalled_server):
-    """A reply is whole when it is sent, so each client costs what is left of its own."""
+def test_unread_mongodb_replies_do_not_block_others(stalled_server):
+    """A MongoDB reply is complete before it is sent, so each client costs the unsent part of its reply."""
     megabyte = 1 << 20
     find = op_msg({"find": "plain", "batchSize": 300, "$db": "test"})
     others, grown = hold(stalled_server, MANY, lambda _: ask(stalled_server.port, find), megabyte)
     others.check(f"{MANY} x find, {grown >> 20} MB")
     pipeline = [{"$sort": {"n": 1}}]
     aggregate = op_msg({"aggregate": "plain", "pipeline": pipeline, "cursor": {"batchSize": 300}, "$db": "test"})
-    # What was sorted waits in memory for the next batches.
+    # The sorted documents stay in memory for the next batches.
     others, grown = hold(stalled_server, FEW, lambda _: ask(stalled_server.port, aggregate), 8 * megabyte)
     others.check(f"{FEW} x aggregate, {grown >> 20} MB")
 
 
-def test_messages_and_bodies_that_do_not_come(stalled_server):
+def test_incomplete_messages_and_bodies_do_not_block_others(stalled_server):
     body = b'{"docs":[' + b" " * 1000
     head = "POST /plain/_bulk_docs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     cases = {
@@ -314,7 +313,7 @@ def test_messages_and_bodies_that_do_not_come(stalled_server):
         others.check(f"{MANY} x {name}, {grown >> 20} MB")
 
 
-def test_a_message_that_comes_byte_by_byte(stalled_server):
+def test_messages_sent_byte_by_byte_are_answered(stalled_server):
     ping = op_msg({"ping": 1, "$db": "admin"})
     clients = [ask(stalled_server.port, ping[:1]) for _ in range(FEW)]
     with Others(stalled_server) as others:
@@ -327,7 +326,7 @@ def test_a_message_that_comes_byte_by_byte(stalled_server):
     others.check(f"{FEW} x byte by byte")
 
 
-def test_silent_connections(stalled_server):
+def test_idle_connections_do_not_block_others(stalled_server):
     def silent(number):
         return connect(stalled_server.http_port if number % 2 else stalled_server.port)
 

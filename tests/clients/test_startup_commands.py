@@ -1,10 +1,10 @@
-"""What graphical clients and shells ask when they connect: each answer must be of the form that they read."""
+"""The commands that graphical clients and shells send when they connect, and the fields they expect."""
 
 import pytest
 from pymongo.errors import OperationFailure
 
 
-def test_the_commands_of_a_graphical_client(client, db):
+def test_startup_commands_of_graphical_clients(client, db):
     admin = client.admin
     build = admin.command("buildInfo")
     assert build["version"].split(".")[0].isdigit() and len(build["versionArray"]) == 4
@@ -37,7 +37,7 @@ def test_commands_of_the_hosted_service_are_not_found(client, command):
 
 
 @pytest.mark.parametrize("verbosity", ["queryPlanner", "executionStats", "allPlansExecution"])
-def test_explanations_of_every_command(db, verbosity):
+def test_explain_of_every_command_changes_nothing(db, verbosity):
     db.c.insert_many({"_id": i, "a": i} for i in range(10))
     commands = [
         {"find": "c", "filter": {"a": 1}},

@@ -1,4 +1,4 @@
-"""One collection, a MongoDB driver and HTTP at once."""
+"""One collection, used by a MongoDB driver and over HTTP."""
 
 import datetime
 import uuid
@@ -18,7 +18,7 @@ def cars(client, http):
     client["test"].drop_collection(name)
 
 
-def test_a_database_without_a_slash_lies_in_test(cars):
+def test_http_database_without_a_slash_is_a_collection_of_test(cars):
     collection, database = cars
     assert database.put("").status_code == 201
     assert collection.name in collection.database.list_collection_names()
@@ -27,7 +27,7 @@ def test_a_database_without_a_slash_lies_in_test(cars):
     assert database.get("").json()["doc_count"] == 1
 
 
-def test_a_slash_splits_database_and_collection(client, http):
+def test_slash_separates_database_and_collection(client, http):
     client["shop"]["orders"].insert_one({"_id": "o1"})
     try:
         assert http.get("shop%2Forders/o1").json()["_id"] == "o1"
@@ -37,7 +37,7 @@ def test_a_slash_splits_database_and_collection(client, http):
     assert http.get("shop%2Forders").status_code == 404
 
 
-def test_ids_of_every_type(cars):
+def test_ids_of_every_type_have_an_http_form(cars):
     collection, database = cars
     oid = ObjectId()
     ids = {
@@ -89,7 +89,7 @@ def test_types_survive_an_edit_over_http(cars):
     assert doc["$__v"] == 0 and "__v" not in doc
     doc["added"] = "text"
     doc["list"].append(5)
-    # A client in JavaScript writes 3.0 as 3.
+    # JavaScript clients write 3.0 as 3.
     doc["double"] = 3
     assert database.put("t", json=doc).status_code == 201
     after = codec.find_one({"_id": "t"})
@@ -103,7 +103,7 @@ def test_types_survive_an_edit_over_http(cars):
     assert type(after["list"][2]["deep"]) is Int64
 
 
-def test_writes_of_a_driver_mint_revisions_and_changes(cars):
+def test_driver_writes_create_revisions_and_changes(cars):
     collection, database = cars
     collection.insert_many([{"_id": f"d{n}", "n": n} for n in range(10)])
     first = {row["id"]: row["value"]["rev"] for row in database.get("_all_docs").json()["rows"]}
@@ -122,7 +122,7 @@ def test_writes_of_a_driver_mint_revisions_and_changes(cars):
     assert (stale.status_code, stale.json()["error"]) == (409, "conflict")
 
 
-def test_an_index_of_either_side_serves_both(cars):
+def test_index_created_on_either_side_serves_both(cars):
     collection, database = cars
     collection.insert_many([{"_id": f"d{n}", "a": n % 5, "b": n} for n in range(50)])
     collection.create_index([("a", 1)], name="by_a")
@@ -136,7 +136,7 @@ def test_an_index_of_either_side_serves_both(cars):
     assert "IXSCAN" in str(plan)
 
 
-def test_a_conflict_is_written_by_a_driver_and_resolved(cars):
+def test_driver_write_extends_the_winning_revision_of_a_conflict(cars):
     collection, database = cars
     database.put("")
     revisions = [("1-" + "a" * 32, "one"), ("1-" + "b" * 32, "two")]
@@ -153,7 +153,7 @@ def test_a_conflict_is_written_by_a_driver_and_resolved(cars):
     assert database.get("c").status_code == 404
 
 
-def test_attachments_stay_when_a_driver_writes(cars):
+def test_driver_write_keeps_attachments(cars):
     collection, database = cars
     database.put("")
     rev = database.put("d", json={"n": 1}).json()["rev"]
@@ -165,7 +165,7 @@ def test_attachments_stay_when_a_driver_writes(cars):
     assert database.get("d/note.txt").content == b"hello"
 
 
-def test_pipelines_and_update_operators_over_http(cars):
+def test_pipelines_and_update_operators_work_over_http(cars):
     collection, database = cars
     collection.insert_many([{"_id": f"d{n}", "a": n % 2, "n": n} for n in range(10)])
     pipeline = [{"$group": {"_id": "$a", "sum": {"$sum": "$n"}}}, {"$sort": {"_id": 1}}]
@@ -177,7 +177,7 @@ def test_pipelines_and_update_operators_over_http(cars):
     assert database.request("PATCH", "d1", json={"$inc": {"n": 5}}, params={"rev": rev}).status_code == 409
 
 
-def test_names_with_a_dollar_are_refused_by_both(cars):
+def test_field_names_with_a_dollar_are_refused_on_both_sides(cars):
     collection, database = cars
     database.put("")
     refused = database.put("d", json={"$bad": 1})

@@ -1,4 +1,4 @@
-"""What crash tests share: a server that is killed."""
+"""Fixtures of the crash tests."""
 
 import pytest
 from server_process import ServerProcess

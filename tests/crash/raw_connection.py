@@ -1,4 +1,4 @@
-"""A connection that sends exactly the commands it is given: drivers would choose sessions and retries themselves."""
+"""A connection that sends commands unchanged. Drivers would add sessions and retries of their own."""
 
 import socket
 import struct
@@ -12,7 +12,7 @@ CODEC = CodecOptions(tz_aware=False)
 
 
 class Lost(Exception):
-    """The server went away: nobody knows whether the command was done."""
+    """The connection broke. The command may or may not have been done."""
 
 
 class Connection:
@@ -31,7 +31,7 @@ class Connection:
         self.socket.close()
 
     def command(self, database: str, command: dict) -> dict:
-        """The reply to a command, whatever it says."""
+        """Runs a command and returns its reply, also if it failed."""
         self.send(database, command)
         try:
             length, _, answered, code = HEADER.unpack(self._read(16))
@@ -42,7 +42,7 @@ class Connection:
         return bson.decode(reply[5:], CODEC)
 
     def send(self, database: str, command: dict) -> None:
-        """Sends a command and does not wait for its reply."""
+        """Sends a command without waiting for its reply."""
         body = bson.encode({**command, "$db": database})
         self.requests += 1
         message = HEADER.pack(16 + 5 + len(body), self.requests, 0, OP_MSG) + struct.pack("<IB", 0, 0) + body
@@ -52,13 +52,13 @@ class Connection:
             raise Lost from error
 
     def run(self, database: str, command: dict) -> dict:
-        """The reply to a command that must succeed."""
+        """Runs a command that must succeed, and returns its reply."""
         reply = self.command(database, command)
         assert reply["ok"] == 1 and not reply.get("writeErrors") and not reply.get("writeConcernError"), (command, reply)
         return reply
 
     def find(self, database: str, collection: str, **options) -> list[dict]:
-        """All documents of a collection that the options choose."""
+        """All documents that a find with these options returns."""
         cursor = self.run(database, {"find": collection, "batchSize": 10_000, **options})["cursor"]
         found = cursor["firstBatch"]
         while cursor["id"]:

@@ -1,4 +1,4 @@
-"""The server is killed while it builds an index of a large collection beside writers: what is left is whole."""
+"""The server is killed while it builds indexes of a large collection under writes. The indexes must stay complete."""
 
 import os
 import random
@@ -11,7 +11,7 @@ from workload import DATABASE
 
 ROUNDS = int(os.environ.get("DIWAN_CRASH_ROUNDS", "50")) // 4
 THINGS = "things"
-# Enough for indexes to be built in bulk.
+# Enough documents for the bulk index build.
 DOCUMENTS = 15_000
 INDEXES = {
     "by_n": {"n": 1},
@@ -25,7 +25,7 @@ def document(number: int, n: float) -> dict:
 
 
 class Builder:
-    """Builds and drops indexes; knows which must be there."""
+    """Builds and drops indexes, and knows which must exist."""
 
     def __init__(self, seed: int):
         self.random = random.Random(seed)
@@ -53,7 +53,7 @@ class Builder:
         self.indexes, self.doubtful = indexes, None
 
 
-def disturb(port: int, numbers: random.Random):
+def write_continuously(port: int, numbers: random.Random):
     with Connection(port) as connection:
         while True:
             number = numbers.randrange(DOCUMENTS)
@@ -71,7 +71,7 @@ def disturb(port: int, numbers: random.Random):
                     connection.run(DATABASE, {"update": THINGS, "updates": [statement], "writeConcern": concern})
 
 
-def test_a_kill_beside_builds_leaves_whole_indexes(server):
+def test_kill_during_index_builds_leaves_complete_indexes(server):
     print(f"seed {SEED}")
     server.start()
     with Connection(server.port) as connection:
@@ -85,11 +85,11 @@ def test_a_kill_beside_builds_leaves_whole_indexes(server):
             work(server.port, *arguments)
         except Lost:
             pass
-        except Exception as failure:  # noqa: BLE001: told by the main thread
+        except Exception as failure:  # noqa: BLE001: raised by the main thread
             failures.append(failure)
 
     for round_number in range(ROUNDS):
-        works = [(builder.work,), *((disturb, random.Random(SEED + round_number * 10 + n)) for n in range(3))]
+        works = [(builder.work,), *((write_continuously, random.Random(SEED + round_number * 10 + n)) for n in range(3))]
         threads = [threading.Thread(target=guarded, args=work) for work in works]
         for thread in threads:
             thread.start()

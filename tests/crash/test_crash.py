@@ -1,4 +1,4 @@
-"""The server is killed again and again under mixed writes: nothing acknowledged is lost, nothing is done twice."""
+"""The server is killed repeatedly under mixed writes. No acknowledged write may be lost, and no retry done twice."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ def is_quiet(round_number: int) -> bool:
 
 
 def check(data) -> subprocess.CompletedProcess:
-    """What `diwan check` says of a directory."""
+    """Runs `diwan check` on a directory."""
     command = [binary(), "check", "--data", str(data)]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
@@ -29,7 +29,7 @@ def assert_clean(data):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_nothing_acknowledged_is_lost(server):
+def test_kills_lose_no_acknowledged_write(server):
     print(f"seed {SEED}")
     workload = Workload(SEED)
     server.start()
@@ -37,7 +37,7 @@ def test_nothing_acknowledged_is_lost(server):
     for round_number in range(1, ROUNDS + 1):
         workload.run(server.port, workload.random.uniform(0.05, 1.0), lambda: None if is_quiet(round_number) else server.kill())
         if is_quiet(round_number):
-            # An idle server moves its journal into tables: the kill comes then.
+            # An idle server flushes its journal into tables. The kill comes during that time.
             time.sleep(workload.random.uniform(0.9, 1.4))
             server.kill()
         if round_number % 5 == 0 or round_number == ROUNDS:
@@ -49,7 +49,7 @@ def test_nothing_acknowledged_is_lost(server):
     assert workload.commands() > ROUNDS * 20
 
 
-def test_a_kill_during_the_start_is_a_kill_like_any_other(server):
+def test_kill_during_startup_loses_nothing(server):
     workload = Workload(SEED + 1)
     server.start()
     workload.prepare(server.port)
@@ -79,13 +79,13 @@ def test_sigterm_under_writes_closes_cleanly(server):
         assert_clean(server.data)
         server.start()
         workload.verify(server.port)
-    # Sizes are exact after a clean stop.
+    # After a clean stop the stored sizes are exact.
     with Connection(server.port) as connection:
         size = connection.run(DATABASE, {"collStats": ORDERS})["size"]
         assert size == connection.run(DATABASE, {"validate": ORDERS}).get("dataSize", size)
 
 
-def test_a_second_server_on_the_same_directory_refuses(server):
+def test_second_server_on_the_same_directory_refuses_to_start(server):
     server.start()
     with Connection(server.port) as connection:
         connection.run(DATABASE, {"insert": ORDERS, "documents": [{"_id": 1}]})
@@ -94,13 +94,13 @@ def test_a_second_server_on_the_same_directory_refuses(server):
         assert second.returncode == 1
         assert "another server has the data directory" in second.stderr
         assert check(server.data).returncode == 2
-        # The first is none the worse for it.
+        # The first server is not affected.
         assert connection.find(DATABASE, ORDERS) == [{"_id": 1}]
     server.kill()
     assert_clean(server.data)
 
 
-def test_check_tells_what_it_cannot_read(tmp_path):
+def test_check_reports_a_missing_or_empty_directory(tmp_path):
     missing = check(tmp_path / "missing")
     assert missing.returncode == 2 and "cannot read" in missing.stderr
     assert not (tmp_path / "missing").exists()
@@ -109,7 +109,7 @@ def test_check_tells_what_it_cannot_read(tmp_path):
     assert list((tmp_path / "empty").iterdir()) == []
 
 
-def test_a_command_that_is_sent_again_while_it_is_done_is_done_once(server):
+def test_retry_during_the_first_attempt_is_done_once(server):
     server.start()
     session = {"id": Binary(uuid.uuid4().bytes, 4)}
     with Connection(server.port) as second:

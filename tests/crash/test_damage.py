@@ -1,4 +1,4 @@
-"""Damage done to the files of a killed server is never silent: it refuses to start and says why, or serves everything."""
+"""Damaged files of a killed server are never ignored: the server refuses to start with a reason, or serves all data."""
 
 import os
 import random
@@ -18,7 +18,7 @@ DOCUMENTS = 400
 
 
 def write(connection: Connection, numbers: range) -> None:
-    """Documents that cannot be compressed, each durable when this returns."""
+    """Inserts incompressible documents, each of them synced."""
     for number in numbers:
         document = {"_id": number, "bytes": Binary(os.urandom(300))}
         connection.run("damage", {"insert": "things", "documents": [document], "writeConcern": {"w": 1, "j": True}})
@@ -30,7 +30,7 @@ def contents(connection: Connection) -> dict[int, dict]:
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory):
-    """The directory of a killed server with tables and a journal, and what it had acknowledged."""
+    """The directory of a killed server with tables and a journal, and the acknowledged documents."""
     directory = tmp_path_factory.mktemp("killed")
     server = ServerProcess(directory, data=directory / "data").start()
     with Connection(server.port) as connection:
@@ -51,7 +51,7 @@ def newest_journal(data: Path) -> Path:
 
 
 def written(journal: Path) -> range:
-    """Where the journal holds something: it is allocated ahead, and what has settled was released."""
+    """The used part of a journal. Its file is preallocated, and flushed parts at its start are released."""
     content = journal.read_bytes()
     end = len(content.rstrip(b"\0"))
     return range(len(content) - len(content.lstrip(b"\0")), end)
@@ -147,7 +147,7 @@ def test_damage_is_never_silent(killed, tmp_path, damage: Callable[[Path, random
         assert str(data) in message, message
         assert any(word in message for word in ("damaged", "lost", "missing")), message
         assert "panicked" not in message, message
-        assert files(data) == before or damage in (flipped_table, cut_table), "journals are not touched"
+        assert files(data) == before or damage in (flipped_table, cut_table), "the journals are unchanged"
         assert check(data).returncode != 0
         return
     try:
@@ -161,13 +161,13 @@ def test_damage_is_never_silent(killed, tmp_path, damage: Callable[[Path, random
     finally:
         server.kill()
     assert "panicked" not in server.log.read_text()
-    # What the server met, or did not come across, a check tells.
+    # A check finds the damage also if the server has not read that part.
     checked = check(data)
     assert checked.returncode == (0 if reply["ok"] == 1 else 1) or damage in (flipped_table, cut_table), checked
 
 
 @pytest.mark.parametrize("damage", [flipped_bit, cut_journal, zeroed_tail])
-def test_accepted_loss_goes_on_with_what_is_whole(killed, tmp_path, damage: Callable[[Path, random.Random], None]):
+def test_accept_loss_serves_the_undamaged_documents(killed, tmp_path, damage: Callable[[Path, random.Random], None]):
     original, acknowledged = killed
     data = tmp_path / "data"
     shutil.copytree(original, data)
@@ -181,9 +181,9 @@ def test_accepted_loss_goes_on_with_what_is_whole(killed, tmp_path, damage: Call
     with Connection(server.port) as connection:
         found = contents(connection)
         assert found.items() <= acknowledged.items()
-        assert len(found) >= DOCUMENTS // 2, "what was in tables is whole"
-        assert sorted(found) == list(range(len(found))), "what was lost is the end"
+        assert len(found) >= DOCUMENTS // 2, "documents in tables are complete"
+        assert sorted(found) == list(range(len(found))), "only the newest documents are lost"
         write(connection, range(DOCUMENTS, DOCUMENTS + 5))
     assert server.stop() == 0
-    assert list(data.glob("lost-*/*.jnl")), "the journals were put aside"
+    assert list(data.glob("lost-*/*.jnl")), "the journals were kept"
     assert check(data).returncode == 0

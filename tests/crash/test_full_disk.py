@@ -1,4 +1,4 @@
-"""A disk that is almost full: growth is refused, deletions go on, and so does everything when there is room again."""
+"""An almost full disk: growth is refused and deletions are allowed until there is space again."""
 
 import os
 import subprocess
@@ -16,19 +16,19 @@ PATIENCE = 60
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A file system of 60 MB, where the machine lets us make one."""
+    """A file system of 60 MB, if the test may mount one."""
     directory = tmp_path / "disk"
     directory.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=60m", "tmpfs", str(directory)]
     made = subprocess.run(mount, capture_output=True, text=True, check=False) if os.geteuid() == 0 else None
     if made is None or made.returncode != 0:
-        pytest.skip("a file system can be made by root alone" if made is None else made.stderr.strip())
+        pytest.skip("only root can mount a file system" if made is None else made.stderr.strip())
     yield directory
     subprocess.run(["umount", "--lazy", str(directory)], check=True)
 
 
 def insert(connection: Connection, first: int, count: int) -> tuple[int, int | None]:
-    """Inserts documents of a kilobyte that do not compress; how many were stored, and the code of the first error."""
+    """Inserts incompressible documents of 1 kB. Returns how many were stored, and the code of the first error."""
     documents = [{"_id": number, "bytes": os.urandom(1000)} for number in range(first, first + count)]
     reply = connection.command("test", {"insert": "things", "documents": documents})
     assert reply["ok"] == 1, reply
@@ -48,7 +48,7 @@ def assert_refuses_growth(server, connection: Connection) -> None:
     assert ready.status_code == 503 and "available disk space of" in ready.text
 
 
-def test_what_the_reserve_does_not_leave_room_for_is_refused(server):
+def test_disk_reserve_refuses_growth_and_allows_deletions(server):
     server.start()
     assert Http(server.url).put("other").status_code == 201
     with Connection(server.port) as connection:
@@ -74,14 +74,14 @@ def test_what_the_reserve_does_not_leave_room_for_is_refused(server):
     assert "the disk is almost full" in server.log.read_text()
 
 
-def test_a_small_disk_fills_up_and_goes_on_after_deletions(server, small_disk):
+def test_full_disk_accepts_writes_again_after_deletions(server, small_disk):
     server.data = small_disk / "data"
     server.start()
     assert Http(server.url).put("other").status_code == 201
     with Connection(server.port) as connection:
         stored = 0
         refused_since = None
-        # A journal that takes room until it is moved into tables is a shortage, too, but a short one.
+        # Journals use space until they are flushed, so a single refusal may be temporary.
         while refused_since is None or time.monotonic() < refused_since + 3:
             count, code = insert(connection, stored, 100)
             stored += count
@@ -109,7 +109,7 @@ def test_a_small_disk_fills_up_and_goes_on_after_deletions(server, small_disk):
     assert_clean(server.data)
 
 
-def test_a_full_disk_without_a_reserve_says_why_once(server, small_disk):
+def test_full_disk_without_a_reserve_reports_the_reason_once(server, small_disk):
     server.data = small_disk / "data"
     server.arguments = ("--disk-reserve", "0")
     server.start()
@@ -126,6 +126,6 @@ def test_a_full_disk_without_a_reserve_says_why_once(server, small_disk):
         assert Http(server.url).get("_up").json()["reason"] == after["errmsg"]
     log = server.log.read_text()
     assert "ERROR" in log and "no more writes are taken" in log
-    # As the system says it.
+    # The log has the system's error text.
     assert "No space left on device" in log
     server.kill()

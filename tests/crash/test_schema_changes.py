@@ -1,8 +1,8 @@
-"""Collections are created, renamed, dropped, indexed and replaced over both faces, beside writes and beside kills.
+"""Collections are created, renamed, dropped, indexed and replaced over both faces, under writes and kills.
 
-Each round draws which kinds of operation meet. Afterwards `diwan check` must be content, and after a restart: no document
-is in two collections unless $out copied it; each acknowledged insert is there unless an operation that takes documents
-away ended after the insert began; each name works. DIWAN_STRESS_ROUNDS sets the number of rounds.
+Each round draws the kinds of operations that run at the same time. Afterwards `diwan check` must succeed, and after a restart:
+no document is in two collections unless $out copied it; each acknowledged insert is stored unless an operation that removes
+documents ended after the insert began; each collection name can be used. DIWAN_STRESS_ROUNDS sets the number of rounds.
 """
 
 import http.client
@@ -21,9 +21,9 @@ SEED = int(os.environ.get("DIWAN_STRESS_SEED", str(time.time_ns() % 1_000_000)))
 DATABASE = "schema"
 NAMES = ["a", "b", "c"]
 THREADS = 4
-# A change of the schema may be refused for what another one did; anything else is a fault.
+# Codes with which an operation may fail because of a concurrent one. Any other code is a fault.
 REFUSED = {20, 26, 27, 48, 67, 85, 86, 121, 125, 166, 171, 175, 276, 11000, 17152}
-TAKE_AWAY = {"rename_over", "drop", "drop_database", "out", "http_delete"}
+REMOVALS = {"rename_over", "drop", "drop_database", "out", "http_delete"}
 
 WRITES = ["insert", "upsert", "update", "delete", "http_put", "http_bulk"]
 CHANGES = [
@@ -33,7 +33,7 @@ CHANGES = [
 
 
 class Model:
-    """What the acknowledged operations promise."""
+    """The guarantees that follow from the acknowledged operations."""
 
     def __init__(self):
         self.ids = itertools.count()
@@ -68,12 +68,12 @@ class Worker:
                     try:
                         getattr(self, kind)(self.random.choice(NAMES))
                     finally:
-                        # Also where no answer came: it may be done all the same.
-                        if kind in TAKE_AWAY:
+                        # An operation without an answer may have been done.
+                        if kind in REMOVALS:
                             self.model.cleared = max(self.model.cleared, time.monotonic())
         except (Lost, OSError, http.client.HTTPException):
             pass
-        except BaseException as failure:  # told by the main thread
+        except BaseException as failure:  # raised by the main thread
             self.failure = failure
 
     def run(self, command: dict, database: str = DATABASE) -> dict:
@@ -199,7 +199,7 @@ class Worker:
 
 
 def draw(choice: random.Random) -> list[str]:
-    """The kinds of operation of a round: each pair of changes, and of a change and a write, comes up."""
+    """The kinds of operations of a round. Every pair of changes, and every pair of a change and a write, occurs."""
     kinds = [choice.choice(CHANGES), choice.choice(WRITES), "insert", "http_bulk"]
     if choice.random() < 0.6:
         kinds.append(choice.choice(CHANGES))
@@ -207,7 +207,7 @@ def draw(choice: random.Random) -> list[str]:
 
 
 def documents(server) -> dict[int, list[str]]:
-    """In which collections each document is. Every index must tell as many documents as there are."""
+    """The collections of each document. Checks that every index returns all documents."""
     found: dict[int, list[str]] = {}
     with Connection(server.port) as connection:
         for name in NAMES:
@@ -224,7 +224,7 @@ def documents(server) -> dict[int, list[str]]:
 
 
 def clear(server) -> None:
-    """Each name works; what it holds goes."""
+    """Checks that each collection name can be used, and drops the database."""
     with Connection(server.port) as connection:
         for name in NAMES:
             connection.run(DATABASE, {"insert": name, "documents": [{"_id": "works", "n": 0, "u": "works"}]})
@@ -232,7 +232,7 @@ def clear(server) -> None:
         assert connection.run(DATABASE, {"listCollections": 1})["cursor"]["firstBatch"] == []
 
 
-def test_schema_changes_beside_writes_and_kills_lose_nothing(server):
+def test_schema_changes_under_writes_and_kills_lose_nothing(server):
     print(f"seed {SEED}")
     choice = random.Random(SEED)
     server.start()

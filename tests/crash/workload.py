@@ -1,7 +1,7 @@
-"""Concurrent writers, each of which knows what the server must hold of its documents.
+"""Concurrent writers, each with a model of the documents that it owns.
 
-A writer owns its documents, so its model needs nobody else's. Of a command that was answered the model knows the
-outcome; of one that was not it knows both: what was before and what would be.
+The model knows the outcome of every command with a reply. For a command without a reply it allows two states: the one
+before the command and the one after it.
 """
 
 import copy
@@ -19,13 +19,12 @@ ORDERS = "orders"
 EVENTS = "events"
 EVENTS_MAX = 300
 CONCERNS = [{"w": 1}, {"w": 1, "j": True}, {"w": "majority"}, None]
-# Never two equal ones in a row: a command's outcome shows.
 MOST_DOCUMENTS = 600
 
 
 @dataclass
 class Pending:
-    """A command that was sent, and what it makes of the documents it names (None: gone)."""
+    """A command that was sent, the documents after it (None: deleted), and the expected reply."""
 
     command: dict
     after: dict[str, dict | None]
@@ -33,21 +32,21 @@ class Pending:
 
 
 def outcome(reply: dict) -> dict:
-    """What of a reply must be the same when the command is sent again."""
+    """The part of a reply that must be the same when the command is retried."""
     names = ("n", "nModified", "upserted", "value", "lastErrorObject")
     return {name: reply[name] for name in names if name in reply}
 
 
 @dataclass
 class Writer:
-    """Inserts, changes and deletes documents of its own."""
+    """Inserts, updates and deletes its own documents."""
 
     number: int
     random: random.Random
     documents: dict[str, dict] = field(default_factory=dict)
     deleted: list[str] = field(default_factory=list)
     pending: Pending | None = None
-    # The last retryable command that was answered.
+    # The last retryable command with a reply.
     answered: Pending | None = None
     transaction: int = 0
     created: int = 0
@@ -75,7 +74,7 @@ class Writer:
         self.settle(reply)
 
     def settle(self, reply: dict):
-        """The pending command was answered."""
+        """Handles the reply to the pending command."""
         assert outcome(reply) == self.pending.expected, (self.pending.command, reply, self.pending.expected)
         self.apply(self.pending.after)
         self.commands += 1
@@ -93,7 +92,7 @@ class Writer:
                     self.deleted.remove(name)
 
     def choose(self) -> Pending:
-        """A command that fits the documents there are."""
+        """Chooses a command that is possible with the current documents."""
         some = len(self.documents)
         choices: list[Callable[[], Pending]] = [self.insert]
         if some:
@@ -137,14 +136,14 @@ class Writer:
         return Pending(command, {document["_id"]: document}, {"n": 1})
 
     def insert_many(self) -> Pending:
-        # Now and then more than the server commits at once.
+        # Sometimes more documents than the server commits in one batch.
         count = 1200 if self.random.random() < 0.01 else self.random.randrange(2, 40)
         documents = {document["_id"]: document for document in (self.fresh() for _ in range(count))}
         command = self.retryable({"insert": ORDERS, "documents": list(documents.values())})
         return Pending(command, documents, {"n": len(documents)})
 
     def changed(self, document: dict) -> tuple[dict, dict]:
-        """An update that shows when it was done twice, and what it makes of the document."""
+        """An update that is visible if it is done twice, and the document after it."""
         tag = self.random.choice("abcdef")
         document["n"] += 1
         document["group"] = self.random.randrange(20)
@@ -167,7 +166,7 @@ class Writer:
         return Pending(command, after, {"n": 3, "nModified": 3})
 
     def update_group(self) -> Pending:
-        """Every document of a group: committed document by document, so a kill may leave it half done."""
+        """Updates all documents of a group. Each document has its own commit, so a kill may leave it incomplete."""
         group = self.random.randrange(20)
         chosen = [copy.deepcopy(document) for document in self.documents.values() if document["group"] == group]
         for document in chosen:
@@ -216,7 +215,7 @@ class Writer:
         return Pending(command, {name: document}, expected)
 
     def verify(self, found: dict[str, dict]):
-        """Compares with what the server holds, and takes over what it did of the command that was not answered."""
+        """Compares the model with the stored documents, and learns the outcome of the pending command."""
         after = self.pending.after if self.pending else {}
         for name in self.documents.keys() | found.keys() | after.keys():
             allowed = [self.documents.get(name)]
@@ -228,7 +227,7 @@ class Writer:
             self.pending = None
 
     def retry(self, connection: Connection):
-        """Sends the last retryable command again: it is done once, whenever that was, and answered alike each time."""
+        """Retries the last retryable command. It must be done once, and each reply must be the same."""
         if self.pending:
             command = self.pending.command
             self.settle(connection.run(DATABASE, command))
@@ -243,7 +242,7 @@ class Writer:
 
 @dataclass
 class CappedWriter:
-    """Counts into a capped collection, whose order and bounds must survive."""
+    """Inserts numbers into a capped collection, and checks its order and its bound."""
 
     written: int = 0
     sent: int = 0
@@ -262,7 +261,7 @@ class CappedWriter:
         found = [event["_id"] for event in connection.find(DATABASE, EVENTS, sort={"$natural": 1})]
         last = found[-1] if found else 0
         assert last in (self.written, self.sent), (last, self.written, self.sent)
-        # A kill may come between an insert and the removal of the oldest.
+        # A kill may come between an insert and the removal of the oldest document.
         assert min(last, EVENTS_MAX) <= len(found) <= EVENTS_MAX + 1
         assert found == list(range(last - len(found) + 1, last + 1))
         self.written = self.sent = last
@@ -270,13 +269,13 @@ class CappedWriter:
 
 @dataclass
 class CatalogWriter:
-    """Creates and drops indexes and collections beside the others."""
+    """Creates and drops indexes and collections while the other writers run."""
 
     random: random.Random
     indexes: set[str] = field(default_factory=set)
-    # How many documents each holds.
+    # The number of documents in each collection.
     collections: dict[str, int] = field(default_factory=dict)
-    # The name that is being made or removed.
+    # The name that is being created or dropped.
     doubtful: str | None = None
     done: int = 0
 
@@ -328,14 +327,14 @@ class CatalogWriter:
         assert collections ^ self.collections.keys() <= {self.doubtful}, (collections, self.collections, self.doubtful)
         sizes = {name: len(connection.find(DATABASE, name)) for name in collections}
         for name, size in sizes.items():
-            # One that was being made is there before its documents.
+            # A collection that was being created may exist without its documents.
             allowed = (0, 50) if name == self.doubtful else (self.collections[name],)
             assert size in allowed, (name, size, allowed)
         self.indexes, self.collections, self.doubtful = indexes, sizes, None
 
 
 class Workload:
-    """All writers together."""
+    """All writers."""
 
     def __init__(self, seed: int, writers: int = 6):
         self.random = random.Random(seed)
@@ -350,13 +349,13 @@ class Workload:
             connection.run(DATABASE, events)
 
     def run(self, port: int, seconds: float, end: Callable[[], object]):
-        """Lets all write for a while, calls `end` in their midst and waits until they have noticed."""
+        """Runs all writers for a while, calls `end` while they write, and waits until they have stopped."""
         stop, failures = threading.Event(), []
 
         def guarded(work):
             try:
                 work(port, stop)
-            except Exception as failure:  # noqa: BLE001: told by the main thread
+            except Exception as failure:  # noqa: BLE001: raised by the main thread
                 failures.append(failure)
 
         workers = [*self.writers, self.capped, self.catalog]
@@ -372,7 +371,7 @@ class Workload:
             raise failures[0]
 
     def verify(self, port: int):
-        """Everything acknowledged is there, and retryable commands are done exactly once."""
+        """Checks that every acknowledged write is stored, and that retried commands are done exactly once."""
         with Connection(port) as connection:
             self.compare(connection)
             self.capped.verify(connection)

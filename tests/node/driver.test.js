@@ -1,4 +1,4 @@
-// The Node driver: documents, cursors, indexes, bulk writes, sessions.
+// The Node.js driver: documents, cursors, indexes, bulk writes, sessions.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { Binary, Decimal128, GridFSBucket, Long, MongoClient, MongoServerError, ObjectId } from 'mongodb';
@@ -11,7 +11,7 @@ after(async () => {
   await client.close();
 });
 
-test('documents come back as they were written', async () => {
+test('every BSON type round-trips', async () => {
   const document = {
     _id: new ObjectId(), text: 'ďiván', number: 1.5, whole: 7, long: Long.fromString('9007199254740993'),
     decimal: Decimal128.fromString('1.10'), date: new Date(0), nothing: null, list: [1, ['a']], data: new Binary(Buffer.from('x')),
@@ -25,7 +25,7 @@ test('documents come back as they were written', async () => {
   assert.equal(found.date.getTime(), 0);
 });
 
-test('changes and what they answer', async () => {
+test('updates and deletes report their counts', async () => {
   const people = db.collection('people');
   const inserted = await people.insertMany([{ _id: 1, age: 3 }, { _id: 2, age: 30 }, { _id: 3, age: 60 }]);
   assert.equal(inserted.insertedCount, 3);
@@ -43,7 +43,7 @@ test('changes and what they answer', async () => {
   assert.deepEqual((await people.distinct('age')).sort((a, b) => a - b), [1, 3, 31]);
 });
 
-test('cursors stream over many batches', async () => {
+test('a cursor streams many batches', async () => {
   const many = db.collection('many');
   await many.insertMany(Array.from({ length: 5000 }, (_, i) => ({ _id: i, k: i % 3 })));
   let sum = 0;
@@ -53,7 +53,7 @@ test('cursors stream over many batches', async () => {
   assert.deepEqual(groups.map((g) => g.n), [1667, 1667, 1666]);
 });
 
-test('errors carry their code and key', async () => {
+test('errors have a code and the duplicate key', async () => {
   const unique = db.collection('unique');
   await unique.createIndex({ email: 1 }, { unique: true });
   await unique.insertOne({ email: 'a@b' });
@@ -67,7 +67,7 @@ test('errors carry their code and key', async () => {
   assert.deepEqual((await unique.indexes()).map((index) => index.name), ['_id_', 'email_1']);
 });
 
-test('sessions, and transactions that are refused', async () => {
+test('sessions work and transactions are refused', async () => {
   await client.withSession(async (session) => {
     await db.collection('s').insertOne({ _id: 1 }, { session });
     assert.equal((await db.collection('s').findOne({}, { session }))._id, 1);
@@ -78,7 +78,7 @@ test('sessions, and transactions that are refused', async () => {
   );
 });
 
-test('files of GridFS', async () => {
+test('GridFS stores and returns files', async () => {
   const bucket = new GridFSBucket(db, { chunkSizeBytes: 1000 });
   const content = Buffer.alloc(10_500, 7);
   const upload = bucket.openUploadStream('file');
@@ -88,7 +88,7 @@ test('files of GridFS', async () => {
   assert.deepEqual(Buffer.concat(parts), content);
 });
 
-test('compressed messages', async (context) => {
+test('compressed messages round-trip', async (context) => {
   const compressed = new MongoClient(process.env.DIWAN_URI, { compressors: ['zlib'] });
   context.after(() => compressed.close());
   const text = 'text '.repeat(2000);
@@ -96,7 +96,7 @@ test('compressed messages', async (context) => {
   assert.equal((await compressed.db('node_driver').collection('z').findOne({ text })).text, text);
 });
 
-test('the driver watches the server by a stream of hellos', async () => {
+test('the driver monitors the server with streamed hellos', async () => {
   const options = { serverMonitoringMode: 'stream', heartbeatFrequencyMS: 500 };
   const watching = new MongoClient(process.env.DIWAN_URI, options);
   const awaited = new Promise((resolve, reject) => {

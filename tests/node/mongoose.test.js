@@ -43,7 +43,7 @@ test('documents are validated, saved with a version, and populated', async () =>
   assert.equal(found.price.toString(), '1.50');
 });
 
-test('a version keeps two writers of one array apart', async () => {
+test('a version conflict between two writers of one array is detected', async () => {
   const [first, second] = [await Post.findOne(), await Post.findOne()];
   first.comments = [{ text: 'first' }];
   second.comments = [{ text: 'second' }];
@@ -69,7 +69,7 @@ test('queries, updates, aggregation, cursors, lean', async () => {
   assert.equal(await Post.exists({ title: 'none' }), null);
 });
 
-test('indexes follow the schemas', async () => {
+test('indexes are created from the schemas', async () => {
   assert.deepEqual(await Post.syncIndexes(), []);
   const names = (await Author.listIndexes()).map((index) => index.name);
   assert.deepEqual(names.sort(), ['_id_', 'name_1']);

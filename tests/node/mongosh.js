@@ -1,7 +1,7 @@
-// A session in mongosh, as a user types it. The last line that it prints is what the test reads.
+// A mongosh session. The test checks the last line that it prints.
 const assert = require('node:assert/strict');
 
-// The shell awaits what is in functions of the script, but not in those that a library calls.
+// mongosh awaits calls in the script's own functions, but not in callbacks of libraries.
 function refusal(action) {
   try {
     action();

@@ -14,9 +14,9 @@ before(async () => {
 });
 after(() => server.db.destroy(name));
 
-const rejection = async (promise) => promise.then(() => assert.fail("was not refused"), (error) => error);
+const rejection = async (promise) => promise.then(() => assert.fail("the request was not refused"), (error) => error);
 
-test("databases are listed, described, and made once", async () => {
+test("databases are created once, listed and described", async () => {
   assert.ok((await server.db.list()).includes(name));
   const info = await server.db.get(name);
   assert.equal(info.db_name, name);
@@ -27,7 +27,7 @@ test("databases are listed, described, and made once", async () => {
   assert.equal((await rejection(server.use("nano-none").get("x"))).reason, "Database does not exist.");
 });
 
-test("a document is written, read, changed, copied and deleted", async () => {
+test("documents are written, read, updated, copied and deleted", async () => {
   const first = await db.insert({ model: "Beetle", wheels: 4 }, "car");
   assert.match(first.rev, /^1-[0-9a-f]{32}$/);
   assert.deepEqual(await db.get("car"), { _id: "car", _rev: first.rev, model: "Beetle", wheels: 4 });
@@ -44,7 +44,7 @@ test("a document is written, read, changed, copied and deleted", async () => {
   assert.equal((await rejection(db.get("never"))).reason, "missing");
 });
 
-test("many documents at once, found by _find and by a view", async () => {
+test("bulk documents are found by _find and by a view", async () => {
   const docs = Array.from({ length: 50 }, (_, n) => ({ _id: `p${String(n).padStart(2, "0")}`, n, even: n % 2 === 0 }));
   const written = await db.bulk({ docs });
   assert.ok(written.every((row, at) => row.ok && row.id === docs[at]._id));
@@ -73,7 +73,7 @@ test("many documents at once, found by _find and by a view", async () => {
   assert.deepEqual(rows.rows.map((row) => [row.id, row.value, row.doc.n]), [["p00", 0, 0], ["p02", 2, 2]]);
 });
 
-test("attachments are kept and given back", async () => {
+test("attachments are stored and returned", async () => {
   const bytes = Buffer.from([0, 1, 2, 250, 251, 252]);
   const { rev } = await db.attachment.insert("withfile", "a/b.bin", bytes, "application/octet-stream");
   assert.deepEqual(await db.attachment.get("withfile", "a/b.bin"), bytes);
@@ -84,7 +84,7 @@ test("attachments are kept and given back", async () => {
   assert.equal((await db.get("withfile"))._attachments, undefined);
 });
 
-test("a feed of changes tells what happens", async () => {
+test("a continuous feed reports changes", async () => {
   const { last_seq: since } = await db.changes({ limit: 1, descending: true });
   const seen = [];
   const reader = db.changesReader.start({ since, timeout: 5000, wait: false });

@@ -1,4 +1,4 @@
-// A server of CouchDB's protocol made of PouchDB, in memory: a peer for replication. Prints its port.
+// An in-memory PouchDB server as a peer for replication. Prints its port.
 
 import { createServer } from "node:http";
 import expressPouchDB from "express-pouchdb";

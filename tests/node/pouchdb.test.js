@@ -1,4 +1,4 @@
-// PouchDB against the HTTP face: as a remote database, and replicating with a database in memory both ways.
+// PouchDB against the HTTP face: as a remote database, and replicating both ways with an in-memory database.
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
@@ -21,7 +21,7 @@ let count = 0;
 before(() => mongo.connect());
 after(() => mongo.close());
 
-/** A remote database that is deleted at the end of the test, and a local one. */
+/** A remote and a local database. The remote one is deleted at the end of the test. */
 function databases(t) {
   const name = `pouch-${process.pid}-${++count}`;
   const remote = new PouchDB(base + name);
@@ -33,13 +33,13 @@ function databases(t) {
   return { name, remote, local, collection: mongo.db("test").collection(name) };
 }
 
-/** The state of a database that replication makes equal: winners, conflicts, deletions. */
+/** The replicated state of a database: winners, conflicts, deletions. */
 async function state(db) {
   const { rows } = await db.allDocs({ include_docs: true, conflicts: true });
   return rows.map(({ doc }) => doc);
 }
 
-test("a remote database works as PouchDB's own", async (t) => {
+test("a remote database behaves like a local PouchDB", async (t) => {
   const { remote } = databases(t);
   const put = await remote.put({ _id: "a", n: 1 });
   await assert.rejects(remote.put({ _id: "a", n: 2 }), { status: 409, name: "conflict" });
@@ -54,7 +54,7 @@ test("a remote database works as PouchDB's own", async (t) => {
   assert.deepEqual(results.map((row) => [row.id, row.deleted, row.doc._deleted]), [["a", true, true]]);
 });
 
-test("attachments travel both ways", async (t) => {
+test("attachments replicate both ways", async (t) => {
   const { remote, local } = databases(t);
   const text = "x".repeat(5000);
   await local.put({
@@ -73,7 +73,7 @@ test("attachments travel both ways", async (t) => {
   assert.equal((await other.get("doc"))._attachments["text.txt"].length, 5000);
 });
 
-test("conflicts are kept, shown, won by the same revision everywhere, and resolved", async (t) => {
+test("conflicts replicate with the same winner and can be resolved", async (t) => {
   const { remote, local, collection } = databases(t);
   await local.put({ _id: "c", from: "both" });
   await local.replicate.to(remote);
@@ -91,7 +91,7 @@ test("conflicts are kept, shown, won by the same revision everywhere, and resolv
   assert.equal((await local.get("c", { conflicts: true }))._conflicts, undefined);
 });
 
-test("a live sync, with a MongoDB driver writing the same collection", async (t) => {
+test("live sync includes writes of a MongoDB driver", async (t) => {
   const { remote, local, collection } = databases(t);
   await remote.info();
   const sync = local.sync(remote, { live: true, retry: true });
@@ -114,7 +114,7 @@ test("a live sync, with a MongoDB driver writing the same collection", async (t)
   assert.equal(await collection.countDocuments(), (await local.info()).doc_count);
 });
 
-test("types survive an edit in PouchDB", async (t) => {
+test("BSON types survive an edit in PouchDB", async (t) => {
   const { remote, local, collection } = databases(t);
   const { Long, Double, Decimal128, ObjectId } = await import("mongodb");
   await remote.info();
@@ -140,7 +140,7 @@ test("types survive an edit in PouchDB", async (t) => {
   assert.equal(raw.__v.valueOf(), 3);
 });
 
-test("queries and views are asked of the server", async (t) => {
+test("queries and views run on the server", async (t) => {
   const { remote } = databases(t);
   await remote.bulkDocs(Array.from({ length: 30 }, (_, n) => ({ _id: `d${n}`, n, tag: n % 3 ? "a" : "b" })));
   await remote.createIndex({ index: { fields: ["tag", "n"] } });

@@ -1,4 +1,4 @@
-// RxDB's CouchDB replication: what the app writes arrives, what a MongoDB driver writes comes back.
+// RxDB's CouchDB replication: writes of the app reach the server, and writes of a MongoDB driver reach the app.
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
@@ -17,7 +17,7 @@ before(async () => {
 });
 after(() => mongo.close());
 
-test("an RxDB collection and a MongoDB collection become the same", async () => {
+test("an RxDB collection and a MongoDB collection converge", async () => {
   const collection = mongo.db("test").collection(name);
   await collection.insertOne({ _id: "from-mongo", title: "first" });
   const database = await createRxDatabase({ name, storage: getRxStorageMemory() });
