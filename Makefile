@@ -1,4 +1,4 @@
-# Two commands do everything: `make serve` and `make test`. The rest are their parts.
+# The two main commands are `make serve` and `make test`. The other targets are parts of them.
 
 SHELL := /bin/bash
 CARGO ?= cargo

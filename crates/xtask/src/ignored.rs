@@ -1,18 +1,18 @@
-//! Which files git would not keep: the part of `.gitignore`'s language that this repository uses.
+//! The files that git ignores: the subset of the `.gitignore` syntax that this repository uses.
 //!
-//! Understood are `name`, `name/`, `*`, `*.suffix` anywhere below the file's directory, and `/path` from it. Anything else
-//! is an error rather than a guess.
+//! Supported patterns are `name`, `name/`, `*`, `*.suffix` anywhere below the file's directory, and `/path` relative to it.
+//! Any other pattern is an error.
 
 use std::io;
 
-/// The patterns of the `.gitignore` files met so far.
+/// The patterns of the `.gitignore` files read so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ignored {
     /// Whole paths from the repository's root.
     paths: Vec<String>,
     /// Names below a directory.
     names: Vec<(String, String)>,
-    /// Ends of names below a directory.
+    /// Suffixes of names below a directory.
     suffixes: Vec<(String, String)>,
 }
 
@@ -28,14 +28,14 @@ impl Ignored {
             } else if !pattern.contains(['*', '/', '!', '?', '[']) {
                 self.names.push((directory.to_owned(), pattern.to_owned()));
             } else {
-                let text = format!("{directory}.gitignore: tidy does not understand {line:?}");
+                let text = format!("{directory}.gitignore: unsupported pattern {line:?}");
                 return Err(io::Error::new(io::ErrorKind::InvalidData, text));
             }
         }
         Ok(())
     }
 
-    /// Whether git would leave this path out.
+    /// Whether git ignores this path.
     pub fn covers(&self, path: &str) -> bool {
         let name = path.rsplit('/').next().unwrap_or(path);
         let below = |directory: &str| path.starts_with(directory);
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_three_forms_are_understood() {
+    fn covers_matches_the_supported_patterns() {
         let mut ignored = Ignored::default();
         ignored.add("", "# built\n/target\nnode_modules/\n*.pyc\n").unwrap();
         ignored.add("bench/", "/runs\n").unwrap();
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn other_forms_are_not_guessed() {
+    fn add_refuses_unsupported_patterns() {
         for pattern in ["!kept", "a/*/b", "**/x"] {
             assert!(Ignored::default().add("", pattern).is_err(), "{pattern}");
         }

@@ -1,8 +1,8 @@
-//! Checks of the repository itself: what neither compiler nor linter looks at.
+//! Rules about the repository that neither the compiler nor the linter checks.
 //!
-//! [`tidy`] reads every file that git would keep and gives what it finds wrong with them. A test of this crate runs it
-//! over the repository, so `cargo test` keeps the rules. A rule is a function from a [`Repository`] to findings: a row
-//! in [`rules::ALL`], pure, and tested on files made up for it.
+//! [`tidy`] applies all rules to every file that git does not ignore, and returns the findings. A test of this crate runs
+//! it over the repository, so `cargo test` enforces the rules. A rule is a pure function from a [`Repository`] to findings.
+//! It is a row in [`rules::ALL`], and tested with made-up files.
 
 mod ignored;
 mod repository;
@@ -12,14 +12,14 @@ pub use repository::{File, Repository};
 
 use std::fmt;
 
-/// Something wrong in a file.
+/// A violation of a rule in a file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
     /// The file, from the repository's root.
     pub path: String,
-    /// The line, counted from 1; 0 where the file as a whole is meant.
+    /// The line, counted from 1; 0 for the file as a whole.
     pub line: usize,
-    /// What is wrong.
+    /// The description of the violation.
     pub message: String,
 }
 
@@ -39,7 +39,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Everything that the rules find, in the order of files and lines.
+/// The findings of all rules, ordered by file and line.
 pub fn tidy(repository: &Repository) -> Vec<Finding> {
     let mut findings: Vec<Finding> = rules::ALL.iter().flat_map(|rule| rule(repository)).collect();
     findings.sort();
@@ -52,7 +52,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn the_repository_is_tidy() {
+    fn tidy_finds_nothing_in_this_repository() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let repository = Repository::read(&root).unwrap();
         assert!(repository.file("crates/xtask/src/lib.rs").is_some(), "the walk sees this file");

@@ -10,7 +10,7 @@ use std::{fs, io};
 pub struct File {
     /// Its path from the root, with slashes.
     pub path: String,
-    /// What it says; nothing if it is not text.
+    /// Its text; empty if it is not UTF-8.
     pub text: String,
 }
 
@@ -20,12 +20,12 @@ impl File {
         self.path.rsplit('/').next().unwrap_or(&self.path)
     }
 
-    /// The end of its name after the last dot.
+    /// The part of its name after the last dot.
     pub fn extension(&self) -> &str {
         self.name().rsplit_once('.').map_or("", |(_, extension)| extension)
     }
 
-    /// Whether it is source code in one of our languages.
+    /// Whether it is source code in one of the repository's languages.
     pub fn is_code(&self) -> bool {
         matches!(self.extension(), "rs" | "py" | "js" | "mjs" | "cjs" | "ts")
     }
@@ -35,13 +35,13 @@ impl File {
         self.text.lines().enumerate().map(|(at, line)| (at + 1, line))
     }
 
-    /// Whether it holds tests and nothing else.
+    /// Whether it contains only tests.
     pub fn is_test(&self) -> bool {
         self.is_code() && (self.path.split('/').any(|part| part == "tests") || self.name() == "tests.rs")
     }
 }
 
-/// All files that git keeps or would keep.
+/// All files that git does not ignore.
 #[derive(Clone, Debug, Default)]
 pub struct Repository {
     files: BTreeMap<String, File>,
@@ -55,7 +55,7 @@ impl Repository {
         Ok(repository)
     }
 
-    /// A repository of files made up for a test.
+    /// A repository of made-up files, for a test.
     pub fn of(files: &[(&str, &str)]) -> Repository {
         let mut repository = Repository::default();
         for (path, text) in files {
@@ -120,14 +120,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn directories_count_as_paths() {
+    fn has_finds_files_and_directories() {
         let repository = Repository::of(&[("docs/a.md", ""), ("docs-old/b.md", "")]);
         assert!(repository.has("docs") && repository.has("docs/") && repository.has("docs/a.md"));
         assert!(!repository.has("doc") && !repository.has("docs/b.md"));
     }
 
     #[test]
-    fn tests_are_told_by_their_place() {
+    fn is_test_depends_on_the_path() {
         let repository = Repository::of(&[
             ("crates/a/tests/it/x.rs", ""),
             ("crates/a/src/tests.rs", ""),

@@ -1,11 +1,11 @@
-//! The rule about differences from MongoDB and from CouchDB: numbered without a gap, and each shown by a test that names it.
+//! The rule about documented differences from MongoDB and CouchDB: they are numbered without gaps, and each has a test with its tag.
 
 use crate::{File, Finding, Repository};
 use std::collections::BTreeSet;
 
 const LIST: &str = "COMPATIBILITY.md";
 
-/// What precedes a number: in the list, and in a test.
+/// The text before a number: in the list, and in a test.
 const PARTS: [(&str, &str); 2] = [("**", "COMPAT-"), ("**HTTP-", "HTTP-")];
 
 /// Every entry has a test, and every tag an entry.
@@ -33,7 +33,11 @@ fn part(repository: &Repository, start: &str, tag: &str) -> Vec<Finding> {
     }
     for (at, (line, number)) in entries.into_iter().enumerate() {
         if number as usize != at + 1 {
-            findings.push(Finding::new(LIST, line, format!("entry {number} stands where {} should", at + 1)));
+            findings.push(Finding::new(
+                LIST,
+                line,
+                format!("entry {number} should have the number {}", at + 1),
+            ));
         }
         if !tested.contains(&number) {
             findings.push(Finding::new(LIST, line, format!("no test is tagged {tag}{number}")));
@@ -74,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_and_tests_belong_together() {
+    fn tested_reports_entries_without_tests_and_tags_without_entries() {
         let list = "**1. Order.** Text.\n\n**2. Limits.** Text.\n";
         assert_eq!(found(list, "// COMPAT-1\n// COMPAT-2\n"), 0);
         assert_eq!(found(list, "// COMPAT-1\n"), 1);
@@ -84,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn each_list_has_its_own_numbers() {
+    fn tested_numbers_each_list_separately() {
         let list = "**1. Order.** Text.\n\n**HTTP-1. Paths.** Text.\n**HTTP-2. Sizes.** Text.\n";
         assert_eq!(found(list, "// COMPAT-1 HTTP-1\n// HTTP-2\n"), 0);
         assert_eq!(found(list, "// COMPAT-1 COMPAT-2 HTTP-1\n"), 2);
@@ -92,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn only_tests_count() {
+    fn tested_ignores_tags_outside_tests() {
         let source = "// COMPAT-1\n#[cfg(test)]\nmod tests {\n    // COMPAT-2\n}\n";
         let list = "**1. Order.**\n**2. Limits.**\n";
         let repository = Repository::of(&[(LIST, list), ("crates/query/src/sort.rs", source)]);

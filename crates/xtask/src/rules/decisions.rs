@@ -1,10 +1,10 @@
-//! The rule about recorded decisions: numbered without a gap, and each in the index.
+//! The rule about decision records: they are numbered without gaps, and the index lists each.
 
 use crate::{Finding, Repository};
 
 const DIRECTORY: &str = "docs/decisions/";
 
-/// Every decision has the next number and is listed.
+/// Every decision has the next number and is in the index.
 pub(super) fn listed(repository: &Repository) -> Vec<Finding> {
     let index = format!("{DIRECTORY}README.md");
     let files = || repository.files().filter(|file| file.path.starts_with(DIRECTORY) && file.path != index);
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gaps_and_unlisted_decisions_are_found() {
+    fn listed_reports_gaps_and_unlisted_decisions() {
         let index = (
             "docs/decisions/README.md",
             "- [One](0001-one.md)\n- [Two](0002-two.md)\n- [Three](0003-three.md)\n",

@@ -1,8 +1,8 @@
-//! Rules about crates: which may depend on which, and that all keep the workspace's lints.
+//! Rules about crates: their dependencies on each other, and the workspace's lints.
 
 use crate::{Finding, Repository};
 
-/// A crate and the crates of ours that it may depend on.
+/// Each crate with the crates of this workspace on which it may depend.
 const LAYERS: [(&str, &[&str]); 10] = [
     ("value", &[]),
     ("kv", &[]),
@@ -11,13 +11,13 @@ const LAYERS: [(&str, &[&str]); 10] = [
     ("script", &["kv", "store", "value"]),
     ("mongo", &["kv", "query", "script", "store", "value"]),
     ("couch", &["kv", "query", "script", "store", "value"]),
-    // The program chooses the engine, so it names the layers below the faces as well.
+    // The program chooses the engine, so it also uses the layers below the faces.
     ("server", &["couch", "kv", "mongo", "store", "value"]),
     ("testkit", &["couch", "kv", "mongo", "store", "value"]),
     ("xtask", &[]),
 ];
 
-/// For tests only.
+/// The crate that is allowed only in dev-dependencies.
 const TESTS_ONLY: &str = "testkit";
 
 /// Dependencies between crates point one way.
@@ -32,7 +32,7 @@ pub(super) fn edges(repository: &Repository) -> Vec<Finding> {
             }
         };
         let Some((_, allowed)) = LAYERS.iter().find(|(layer, _)| *layer == name) else {
-            findings.push(Finding::new(&path, 0, format!("{name} has no place among the layers yet")));
+            findings.push(Finding::new(&path, 0, format!("{name} is missing in the table of layers")));
             continue;
         };
         for (section, for_tests) in
@@ -50,7 +50,7 @@ pub(super) fn edges(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-/// Every crate keeps the lints of the workspace, which forbid unsafe code.
+/// Every crate inherits the lints of the workspace, which forbid unsafe code.
 pub(super) fn lints(repository: &Repository) -> Vec<Finding> {
     let inherits = |manifest: &toml::Table| {
         manifest.get("lints").and_then(|lints| lints.get("workspace")).and_then(toml::Value::as_bool)
@@ -67,7 +67,7 @@ pub(super) fn lints(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-/// The manifests of all crates: a crate's name, its manifest's path, what stands in it.
+/// The manifests of all crates: name of the crate, path of the manifest, and its contents or an error.
 fn manifests(repository: &Repository) -> impl Iterator<Item = (&str, String, Result<toml::Table, String>)> {
     repository.files().filter_map(|file| {
         let name = file.path.strip_prefix("crates/")?.strip_suffix("/Cargo.toml")?;
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn edges_point_one_way() {
+    fn edges_reports_dependencies_against_the_layers() {
         let good = manifest(
             "diwan-value.workspace = true\nserde = \"1\"\n[dev-dependencies]\ndiwan-testkit.workspace = true\n",
         );
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn lints_are_inherited() {
+    fn lints_reports_crates_without_the_workspace_lints() {
         assert!(lints(&Repository::of(&[("crates/kv/Cargo.toml", LINTS)])).is_empty());
         assert_eq!(lints(&Repository::of(&[("crates/kv/Cargo.toml", "[lints]\n")])).len(), 1);
         assert_eq!(lints(&Repository::of(&[("Cargo.toml", "unsafe_code = \"deny\"\n")])).len(), 1);

@@ -1,4 +1,4 @@
-//! The rule about links between Markdown files: each leads to a file or directory that is there, and to a heading of it.
+//! The rule about links in Markdown files: each relative link leads to an existing file or directory, and to one of its headings.
 
 use crate::{File, Finding, Repository};
 
@@ -17,7 +17,7 @@ pub(super) fn resolve(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-/// What is wrong with a link.
+/// The error of a link, if any.
 fn check(repository: &Repository, from: &File, target: &str) -> Option<String> {
     if target.contains("://") || target.starts_with("mailto:") {
         return None;
@@ -25,14 +25,14 @@ fn check(repository: &Repository, from: &File, target: &str) -> Option<String> {
     let (path, anchor) = target.split_once('#').map_or((target, None), |(path, anchor)| (path, Some(anchor)));
     let path = if path.is_empty() { from.path.clone() } else { join(&from.path, path)? };
     if !repository.has(&path) {
-        return Some(format!("the link {target:?} leads nowhere"));
+        return Some(format!("the link {target:?} leads to no file"));
     }
     let anchor = anchor?;
     let there = repository.file(&path).is_some_and(|file| anchors(file).any(|other| other == anchor));
     (!there).then(|| format!("the link {target:?} leads to no heading"))
 }
 
-/// The path that `target` means in the file `from`; `None` if it is outside of the repository, where nothing is known.
+/// The path of `target` relative to the file `from`; `None` if it is outside the repository.
 fn join(from: &str, target: &str) -> Option<String> {
     let mut parts: Vec<&str> = match target.strip_prefix('/') {
         Some(_) => Vec::new(),
@@ -51,7 +51,7 @@ fn join(from: &str, target: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// The lines outside of code blocks, with the code in them taken out.
+/// The lines outside code blocks, without inline code.
 fn prose(file: &File) -> impl Iterator<Item = (usize, String)> {
     let mut in_code = false;
     file.lines().filter_map(move |(number, line)| {
@@ -68,7 +68,7 @@ fn links(line: &str) -> Vec<String> {
     line.split("](").skip(1).filter_map(target).collect()
 }
 
-/// What links may name of a file: its headings, in small letters with dashes.
+/// The anchors of a file: its headings in lower case, with dashes.
 fn anchors(file: &File) -> impl Iterator<Item = String> {
     let slug = |heading: &str| {
         let kept = heading.trim().to_lowercase();
@@ -95,14 +95,14 @@ mod tests {
     }
 
     #[test]
-    fn good_links_pass() {
+    fn resolve_accepts_links_that_lead_somewhere() {
         let text = "# Here\n[b](b.md) [up](../README.md) [dir](../docs/) [head](b.md#the-key-bytes-all) [own](#here)\n\
                     [web](https://example.org/x) `[code](none.md)`\n```\n[block](none.md)\n```\n[out](../../other.md)\n";
         assert_eq!(found(text), [""; 0]);
     }
 
     #[test]
-    fn broken_links_are_found() {
+    fn resolve_reports_broken_links() {
         for text in ["[x](none.md)\n", "[x](b.md#none)\n", "a [b](b.md) [x](../docs/none)\n", "[x](#none)\n"]
         {
             assert_eq!(found(text).len(), 1, "{text}");

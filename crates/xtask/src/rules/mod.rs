@@ -9,7 +9,7 @@ mod text;
 
 use crate::{Finding, Repository};
 
-/// A rule: what it finds wrong.
+/// A rule: a function from a repository to its findings.
 pub type Rule = fn(&Repository) -> Vec<Finding>;
 
 /// All rules.

@@ -2,10 +2,10 @@
 
 use crate::{File, Finding, Repository};
 
-/// Names that say nothing of what is inside.
+/// Names that do not describe a module's contents.
 const EMPTY_NAMES: [&str; 5] = ["util", "utils", "common", "helper", "helpers"];
 
-/// No module is called by a name that fits everything.
+/// No module has a name that fits everything.
 pub(super) fn names(repository: &Repository) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in repository.files().filter(|file| file.is_code()) {
@@ -14,7 +14,7 @@ pub(super) fn names(repository: &Repository) -> Vec<Finding> {
             findings.push(Finding::new(
                 &file.path,
                 0,
-                format!("a module called {part:?} says nothing of what is inside"),
+                format!("the module name {part:?} does not describe the contents"),
             ));
         }
         for (number, line) in file.lines().filter(|_| file.extension() == "rs") {
@@ -22,7 +22,7 @@ pub(super) fn names(repository: &Repository) -> Vec<Finding> {
                 findings.push(Finding::new(
                     &file.path,
                     number,
-                    format!("a module called {name:?} says nothing of what is inside"),
+                    format!("the module name {name:?} does not describe the contents"),
                 ));
             }
         }
@@ -30,15 +30,15 @@ pub(super) fn names(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-/// Every Rust module that is not a test begins with what it is for.
+/// Every Rust module that is not a test begins with a comment about its purpose.
 pub(super) fn documentation(repository: &Repository) -> Vec<Finding> {
     let undocumented =
         |file: &&File| file.extension() == "rs" && !file.is_test() && !file.text.starts_with("//!");
-    let message = "a module begins with a comment (//!) that says what it is for";
+    let message = "a module must begin with a comment (//!) about its purpose";
     repository.files().filter(undocumented).map(|file| Finding::new(&file.path, 1, message)).collect()
 }
 
-/// The name of the module whose body begins on this line.
+/// The name of the inline module that begins on this line.
 fn inline_module(line: &str) -> Option<&str> {
     let line = line.trim_start();
     let line = line.strip_prefix("pub(crate) ").or_else(|| line.strip_prefix("pub ")).unwrap_or(line);
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn empty_names_are_found() {
+    fn names_reports_generic_module_names() {
         let repository = Repository::of(&[
             ("a/utils.rs", ""),
             ("a/helpers/x.py", ""),
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn modules_without_a_word_are_found() {
+    fn documentation_reports_modules_without_a_comment() {
         let repository = Repository::of(&[
             ("a/src/lib.rs", "//! What it is.\n"),
             ("a/src/b.rs", "use x;\n"),

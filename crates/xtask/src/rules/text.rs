@@ -1,22 +1,22 @@
-//! Rules about what stands in files: length, white space, unfinished work, places of one machine.
+//! Rules about the text of files: length, white space, unfinished work, machine-specific paths and hosts.
 
 use crate::{File, Finding, Repository};
 
 /// The most lines of a source file.
 const MAX_LINES: usize = 1000;
 
-/// Words that promise work to be done later. Spelt in halves, so that this file keeps its own rule.
+/// Words that announce later work. They are split in halves, so that this file does not violate the rule.
 const PROMISES: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
 
-/// Rust that is not finished, or a test that does not run.
+/// Unfinished Rust code, or a test that does not run.
 const UNFINISHED: [&str; 4] =
     [concat!("to", "do!("), concat!("unimple", "mented!("), concat!("db", "g!("), concat!("#[ig", "nore")];
 
-/// Beginnings of paths that exist on somebody's machine only.
+/// Prefixes of paths that exist only on a particular machine.
 const MACHINE_PATHS: [&str; 4] =
     [concat!("/wo", "rk/"), concat!("/ho", "me/"), concat!("/ro", "ot/"), concat!("/Us", "ers/")];
 
-/// Hosts of package registries: which one is used is the machine's affair.
+/// Hosts of package registries. The machine's configuration chooses the registry.
 const REGISTRIES: [&str; 6] = [
     concat!("crates", ".io"),
     concat!("pypi", ".org"),
@@ -26,7 +26,7 @@ const REGISTRIES: [&str; 6] = [
     concat!("golang", ".org"),
 ];
 
-/// No source file is longer than can be overseen.
+/// No source file is too long.
 pub(super) fn length(repository: &Repository) -> Vec<Finding> {
     let long = |file: &&File| file.is_code() && file.text.lines().count() > MAX_LINES;
     let message =
@@ -34,7 +34,7 @@ pub(super) fn length(repository: &Repository) -> Vec<Finding> {
     repository.files().filter(long).map(|file| Finding::new(&file.path, 0, message(file))).collect()
 }
 
-/// No line ends with white space, and files end with one line break.
+/// No line ends with white space, and every file ends with a line break.
 pub(super) fn whitespace(repository: &Repository) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in repository.files().filter(|file| !file.text.is_empty()) {
@@ -50,7 +50,7 @@ pub(super) fn whitespace(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-/// Nothing is left for later.
+/// No file contains unfinished work.
 pub(super) fn unfinished(repository: &Repository) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in repository.files().filter(|file| !is_generated(file)) {
@@ -62,7 +62,7 @@ pub(super) fn unfinished(repository: &Repository) -> Vec<Finding> {
                 findings.push(Finding::new(
                     &file.path,
                     number,
-                    format!("{what:?} has no place in the repository"),
+                    format!("{what:?} is not allowed in the repository"),
                 ));
             }
         }
@@ -70,7 +70,7 @@ pub(super) fn unfinished(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-/// No file names a place that exists on one machine only.
+/// No file contains a machine-specific path or a registry's host.
 pub(super) fn places(repository: &Repository) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in repository.files().filter(|file| !is_generated(file)) {
@@ -87,7 +87,7 @@ pub(super) fn places(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-/// What tools write, and the licence.
+/// Whether tools write the file, or it is the licence.
 fn is_generated(file: &File) -> bool {
     matches!(file.name(), "Cargo.lock" | "package-lock.json" | "LICENSE")
 }
@@ -98,7 +98,7 @@ fn has_word(line: &str, word: &str) -> bool {
         .any(|(at, _)| !line[..at].ends_with(is_part) && !line[at + word.len()..].starts_with(is_part))
 }
 
-/// Whether an absolute path begins with `start`, rather than that some longer path contains it.
+/// Whether the line contains an absolute path that begins with `start`, and not only a longer path that contains it.
 fn begins_path(line: &str, start: &str) -> bool {
     line.match_indices(start).any(|(at, _)| {
         !line[..at].ends_with(|c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '}' | ')' | '/'))
@@ -114,21 +114,21 @@ mod tests {
     }
 
     #[test]
-    fn long_files_are_found() {
+    fn length_reports_long_source_files() {
         assert_eq!(found(length, "a.rs", &"x\n".repeat(MAX_LINES + 1)), 1);
         assert_eq!(found(length, "a.rs", &"x\n".repeat(MAX_LINES)), 0);
         assert_eq!(found(length, "a.txt", &"x\n".repeat(MAX_LINES + 1)), 0);
     }
 
     #[test]
-    fn white_space_at_ends_is_found() {
+    fn whitespace_reports_line_ends_and_missing_line_breaks() {
         assert_eq!(found(whitespace, "a.md", "a \nb\t\nc"), 3);
         assert_eq!(found(whitespace, "a.md", "a\nb\r\n"), 1);
         assert_eq!(found(whitespace, "a.md", " a\n\nb\n"), 0);
     }
 
     #[test]
-    fn unfinished_work_is_found() {
+    fn unfinished_reports_promises_and_unfinished_code() {
         for word in PROMISES {
             assert_eq!(found(unfinished, "a.md", &format!("{word}: later\n")), 1, "{word}");
             assert_eq!(found(unfinished, "a.md", &format!("MY{word}S\n")), 0, "{word}");
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn places_of_one_machine_are_found() {
+    fn places_reports_machine_paths_and_registry_hosts() {
         for path in MACHINE_PATHS {
             assert_eq!(found(places, "a.sh", &format!("cd {path}x\n")), 1, "{path}");
             assert_eq!(found(places, "a.sh", &format!("cd target{path}x\n")), 0, "{path}");
