@@ -6,7 +6,7 @@ PYTHON ?= python3
 DATA ?= diwan-data
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: help serve build test check-style test-rust test-clients test-crash
+.PHONY: help serve build test test-quick check-style test-rust test-clients test-crash
 
 help: ## Show the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
@@ -25,19 +25,28 @@ check-style: ## Formatting, lints, documentation links, rules of the repository.
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" $(CARGO) doc --workspace --no-deps --document-private-items --quiet
 
 test-rust: ## Unit, golden, model and in-process tests.
-	$(CARGO) test --workspace
+	$(CARGO) test --workspace --lib --bins --tests
 
+# The development build: it shares all its crates with the Rust tests.
+PROGRAM := target/debug/diwan
+$(PROGRAM): FORCE
+	$(CARGO) build --bin diwan
+
+# With symbols and without a release's link time: for profiles.
 target/fast/diwan: FORCE
 	$(CARGO) build --profile fast --bin diwan
 
 .PHONY: FORCE
 FORCE:
 
-test-crash: target/fast/diwan .venv/clients ## Kill the server again and again under mixed writes; nothing acknowledged may be lost.
-	DIWAN_BIN=target/fast/diwan .venv/bin/python -m pytest -q tests/crash
+# A file's tests run one after another, files run side by side.
+PYTEST := DIWAN_BIN=$(PROGRAM) .venv/bin/python -m pytest -q -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-test-clients: target/fast/diwan .venv/clients tests/node/node_modules ## Real clients against a real server.
-	DIWAN_BIN=target/fast/diwan .venv/bin/python -m pytest -q tests/clients
+test-crash: $(PROGRAM) .venv/clients ## Kill the server again and again under mixed writes; nothing acknowledged may be lost.
+	$(PYTEST) tests/crash
+
+test-clients: $(PROGRAM) .venv/clients tests/node/node_modules ## Real clients against a real server.
+	$(PYTEST) tests/clients
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv

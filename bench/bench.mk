@@ -37,8 +37,8 @@ BENCH_TARGETS = $(or $(TARGETS),diwan)
 bench-program:
 	$(if $(DIWAN_URI),,$(if $(findstring diwan,$(BENCH_TARGETS)),$(CARGO) build --release --bin diwan))
 
-test-bench: target/fast/diwan $(BENCH_READY) ## Test the bench: every client, every experiment at the smallest scale.
-	$(BENCH_PYTHON) -m pytest -q bench/tests
+test-bench: $(PROGRAM) $(BENCH_READY) ## Test the bench: every client, every experiment at the smallest scale.
+	$(PYTEST) -p no:asyncio bench/tests
 
 $(BENCH_READY): bench/requirements.txt
 	test -x $(BENCH_PYTHON) || $(PYTHON) -m venv .venv

@@ -14,9 +14,9 @@ STOP_SECONDS = 30
 
 def binary() -> Path:
     """The program: DIWAN_BIN, relative to the repository, or what `make test-clients` builds."""
-    path = REPOSITORY / os.environ.get("DIWAN_BIN", "target/fast/diwan")
+    path = REPOSITORY / os.environ.get("DIWAN_BIN", "target/debug/diwan")
     if not path.exists():
-        raise RuntimeError(f"{path} is missing: build it with `make target/fast/diwan`, or set DIWAN_BIN")
+        raise RuntimeError(f"{path} is missing: build it with `cargo build --bin diwan`, or set DIWAN_BIN")
     return path
 
 

@@ -1,5 +1,6 @@
 """The systems that tests start, and the options for them."""
 
+import os
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,8 +20,7 @@ REPLICATED = ("diwan", "diwan-http", "postgres", "mariadb")
 def options(**given) -> SimpleNamespace:
     """The command-line options without any address."""
     none = {option: None for target in TARGETS.values() for option in target.options}
-    programs = (ROOT / "target" / profile / "diwan" for profile in ("release", "fast", "debug"))
-    program = next(filter(Path.is_file, programs), ROOT / "target/release/diwan")
+    program = ROOT / os.environ.get("DIWAN_BIN", "target/debug/diwan")
     return SimpleNamespace(**{**none, "diwan_program": program, "diwan_uri": None, **given})
 
 

@@ -282,7 +282,7 @@ class Brief(Comments):
 def test_comments_run_with_and_without_a_replica(tmp_path):
     settings = options(scale=0.001, batches=2, rounds=1, clients=2)
     if not settings.diwan_program.is_file():
-        pytest.skip("Diwan is not built (make target/fast/diwan)")
+        pytest.skip("Diwan is not built (cargo build --bin diwan)")
     recorder = Recorder(tmp_path)
     targets = [TARGETS[name].configured(settings) for name in ("diwan", "diwan-http", "sqlite", "null-mongo")]
     Brief(settings, targets, recorder, tmp_path / "tmp").run(Progress(disable=True), {})

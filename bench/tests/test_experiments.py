@@ -33,7 +33,7 @@ def expected(experiment: str, arguments: list[str]) -> set[tuple]:
 def test_every_experiment_records_every_stage(experiment, monkeypatch, tmp_path):
     program = options().diwan_program
     if not program.is_file():
-        pytest.skip("Diwan is not built (make target/fast/diwan)")
+        pytest.skip("Diwan is not built (cargo build --bin diwan)")
     arguments = [*SMALLEST, *SHORTER.get(experiment, [])]
     places = ["--diwan-program", str(program), "--temporary", str(tmp_path / "tmp"), "--runs", str(tmp_path / "runs")]
     monkeypatch.setattr("sys.argv", ["bench", "run", experiment, *arguments, *places])

@@ -14,7 +14,7 @@ from bench.tests.systems import ROOT, options
 from bench.workloads.washers import EACH, Washers
 
 TOOLS = ROOT / "target/tools/bin"
-PROGRAM = ROOT / "target/fast/diwan"  # the release build has no symbols
+PROGRAM = options().diwan_program
 
 
 def usable() -> str | None:

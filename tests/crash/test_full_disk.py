@@ -125,7 +125,7 @@ def test_full_disk_without_a_reserve_reports_the_reason_once(server, small_disk)
         assert after["errmsg"].count("refuses writes") == 1, after
         assert Http(server.url).get("_up").json()["reason"] == after["errmsg"]
     log = server.log.read_text()
-    assert "ERROR" in log and "no more writes are taken" in log
+    assert "ERROR" in log and "writes are refused until the store is opened again" in log
     # The log has the system's error text.
     assert "No space left on device" in log
     server.kill()
