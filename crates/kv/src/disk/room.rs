@@ -1,8 +1,9 @@
 //! Room: whether the file system has enough free space for writes that grow the store.
 //!
 //! A write that fails on a full file system stops the whole engine: it is unknown which part of it is on disk, so nothing
-//! may be written after it. So commits that may grow the store are refused while a reserve is still free. Deletions and
-//! upkeep go on and free space; they need the reserve, since a deletion is first written to the journal, too.
+//! may be written after it. So commits that may grow the store, and ingestion, are refused while a reserve is still
+//! free. Deletions and upkeep go on and free space; they need the reserve, since a deletion is first written to the
+//! journal, too.
 //!
 //! The required free space is the reserve, the size of memory that is not flushed yet (it will be written once more),
 //! and the bytes that a compaction writes before it deletes its inputs.
