@@ -1,9 +1,9 @@
-"""Many collections: the cost of commands and starts that concern all of them.
+"""Many collections: the cost of commands and starts that involve all of them.
 
     python bench/many_collections.py --collections 100000 target/fast/diwan [another binary]
 
-Each binary creates the collections, one document in each, in a new directory; then every request is timed, then a stop, a
-start after it, a start after a kill, and `diwan check`. Times are in seconds; CPU is the server's.
+Each binary creates the collections, with one document in each, in a new directory. Then the script times every request, a
+stop, the next start, a start after a kill, and `diwan check`. Times are wall time in seconds; CPU is the server's CPU time.
 """
 
 import argparse
@@ -48,7 +48,7 @@ class Server:
         return int(re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{self.process.pid}/status").read_text())[1]) // 1024
 
     def end(self, how: signal.Signals) -> float:
-        """Ends the process; gives how long that took."""
+        """Ends the process; returns how long that took."""
         began = time.monotonic()
         self.process.send_signal(how)
         self.process.wait()
@@ -57,7 +57,7 @@ class Server:
 
 
 def fill(client: pymongo.MongoClient, collections: int, databases: int) -> list[float]:
-    """Creates the collections with a document each; gives the seconds that each tenth of them took."""
+    """Creates the collections with a document each; returns the seconds that each tenth of them took."""
     tenths = []
     for tenth in range(10):
         began = time.monotonic()
@@ -70,12 +70,12 @@ def fill(client: pymongo.MongoClient, collections: int, databases: int) -> list[
 
 
 def listed(client: pymongo.MongoClient, database: str, **options) -> int:
-    """How many collections `listCollections` lists, with all batches of its cursor."""
+    """How many collections `listCollections` lists in all batches of its cursor."""
     return sum(1 for _ in client[database].list_collections(**options))
 
 
 def requests(client: pymongo.MongoClient, url: str, databases: int) -> dict:
-    """Each request that is about many collections, by its name."""
+    """The requests to time, by name."""
 
     def http(path: str) -> int:
         with urllib.request.urlopen(url + path) as reply:

@@ -1,9 +1,9 @@
-"""`python -m bench.memory`: how much memory Diwan's server holds during mixes of work and after them, and what they cost.
+"""`python -m bench.memory`: how much memory Diwan's server holds during and after mixes of work, and their CPU time.
 
-Each mix runs against a server of its own, and `all` runs them one after another against one server. Of each the table says
-the CPU time of the server for an operation, the greatest resident memory meanwhile, and the resident memory when nothing has
-been asked for a while. Given several programs (`--program NAME=PATH`, a `+` and settings of the environment behind the path),
-they take turns, so that what else the machine does meets them all; the table shows medians over the rounds.
+Each mix runs against a server of its own; `all` runs all mixes one after another against one server. For each mix the table
+shows the server's CPU time per operation, its peak of resident memory, and its resident memory after an idle time. Several
+programs (`--program NAME=PATH`, with `+VARIABLE=VALUE` after the path for environment variables) take turns, so that other
+load on the machine affects all of them. The table shows medians over the rounds.
 """
 
 import argparse
@@ -52,12 +52,12 @@ class Server:
         self.http_port = int(re.search(r"http://127\.0\.0\.1:(\d+)", greeting)[1])
 
     def status(self, field: str) -> int:
-        """A field of the kernel's account of the process, in bytes."""
+        """A field of the process's `/proc/PID/status`, in bytes."""
         text = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(re.search(rf"^{field}:\s+(\d+) kB$", text, re.MULTILINE)[1]) << 10
 
     def forget_peak(self) -> None:
-        """The peak of resident memory begins anew."""
+        """Resets the kernel's peak of resident memory."""
         Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
 
     def cpu(self) -> float:
@@ -70,7 +70,7 @@ class Server:
 
 
 def collection(server, name: str):
-    """A collection by a connection of the caller's own."""
+    """A collection, over a new connection."""
     client = pymongo.MongoClient("127.0.0.1", server.port, directConnection=True, retryWrites=False)
     return client.get_database("memory").get_collection(name)
 
@@ -81,7 +81,7 @@ def relaxed(server, name: str):
 
 
 def request(server, method: str, path: str, body=None) -> int:
-    """Sends a request and reads its answer as it comes; how many bytes that was."""
+    """Sends a request and streams its answer; returns the answer's length in bytes."""
     connection = http.client.HTTPConnection("127.0.0.1", server.http_port, timeout=600)
     text = None if body is None else json.dumps(body)
     connection.request(method, f"/memory%2F{path}", text, {"Content-Type": "application/json"})
@@ -96,7 +96,7 @@ def request(server, method: str, path: str, body=None) -> int:
 
 
 def together(work, server, *arguments) -> int:
-    """Does the work in `CLIENTS` processes at once, each with a number; the sum of the operations that they return."""
+    """Runs `work` in `CLIENTS` processes at once, each with a number; returns the sum of their operations."""
     context = multiprocessing.get_context("fork")
     with context.Pool(CLIENTS) as pool:
         address = Address(server)
@@ -104,7 +104,7 @@ def together(work, server, *arguments) -> int:
 
 
 class Address:
-    """Where a server is, for the processes of clients."""
+    """A server's ports, for the client processes."""
 
     def __init__(self, server):
         self.port, self.http_port = server.port, server.http_port
@@ -122,7 +122,7 @@ def load_part(server, part: int, count: int) -> int:
 
 
 def load(server, scale: float) -> int:
-    """120 MB of documents, if they are not there."""
+    """Loads 120 MB of documents if they are missing; returns how many."""
     count = int(15_000 * scale) // 500 * 500
     if collection(server, "documents").estimated_document_count():
         return 0
@@ -143,7 +143,7 @@ def work_part(server, part: int, count: int) -> int:
 
 
 def mixed(server, scale):
-    """Loads 120 MB of small documents; reads and updates at random; scans by both faces."""
+    """Loads 120 MB of small documents; reads and updates at random; scans through both faces."""
     loaded = load(server, scale)
     return loaded + together(work_part, server, int(15_000 * scale))
 
@@ -230,7 +230,7 @@ def sorts(server, scale):
 
 
 def stalled(server, scale):
-    """2,000 clients ask for 6 MB, sorted, by either face, and read nothing."""
+    """2,000 clients, half of them on each face, request 6 MB of sorted documents and read nothing."""
     documents = relaxed(server, "stalled")
     if not documents.estimated_document_count():
         documents.insert_many([{"_id": f"{number:06}", "n": number, "text": "x" * 2000} for number in range(3000)])
@@ -249,7 +249,7 @@ def stalled(server, scale):
         clients.append(client)
     end = time.monotonic() + 300
     before = -1.0
-    # Until nothing more goes on.
+    # Wait until the server is idle.
     while server.cpu() - before > 0.02 and time.monotonic() < end:
         before = server.cpu()
         time.sleep(1)
@@ -270,7 +270,7 @@ MIXES = {
 
 
 class Sampler:
-    """Watches the resident memory, as the kernel's own peak misses what a shared page table hides."""
+    """Samples the resident memory; `peak` is the highest sample, or the kernel's own peak if that is higher."""
 
     def __init__(self, server):
         self.server, self.peak, self.ended = server, 0, threading.Event()
@@ -291,7 +291,7 @@ class Sampler:
 
 
 def measure(program: str, names: list[str], options) -> dict:
-    """One server under these mixes, one after another."""
+    """Runs these mixes one after another against one server."""
     directory = Path(tempfile.mkdtemp(prefix="memory-", dir=options.temporary))
     server = Server(program, options.cache_size, directory)
     try:
@@ -311,9 +311,9 @@ def main() -> int:
     parser.add_argument("mixes", nargs="*", metavar="MIX", help=", ".join([*MIXES, "all"]))
     parser.add_argument("--program", action="append", metavar="NAME=PATH[+VARIABLE=VALUE…]", help="may be given several times")
     parser.add_argument("--cache-size", default="64MiB")
-    parser.add_argument("--scale", type=float, default=1.0, help="times the numbers of documents and of clients that do not read")
+    parser.add_argument("--scale", type=float, default=1.0, help="factor for the numbers of documents and of clients that do not read")
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--rest", type=float, default=15.0, help="seconds of silence before the last measurement")
+    parser.add_argument("--rest", type=float, default=15.0, help="idle seconds before the last measurement")
     parser.add_argument("--temporary", type=Path, default=ROOT / "tmp")
     options = parser.parse_args()
     programs = options.program or [f"diwan={ROOT.parent / 'target/release/diwan'}"]
@@ -321,7 +321,7 @@ def main() -> int:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     options.temporary.mkdir(parents=True, exist_ok=True)
-    print("| mix | program | CPU µs an operation | peak MB | MB after | of it anonymous |")
+    print("| mix | program | CPU µs per operation | peak MB | MB afterwards | anonymous MB afterwards |")
     print("| --- | --- | ---: | ---: | ---: | ---: |")
     for mix in options.mixes or [*MIXES, "all"]:
         names = list(MIXES) if mix == "all" else [mix]

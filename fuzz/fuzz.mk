@@ -18,7 +18,7 @@ FUZZ_FLAGS := -Cpasses=sancov-module \
 	-Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
 	-Cllvm-args=-sanitizer-coverage-pc-table \
 	-Cllvm-args=-sanitizer-coverage-trace-compares \
-	-Ccodegen-units=1 --cfg fuzzing
+	--cfg fuzzing
 
 .PHONY: fuzz fuzz-build $(addprefix fuzz-,$(FUZZ_TARGETS))
 

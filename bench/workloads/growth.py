@@ -1,8 +1,8 @@
 """Experiment G, growth: what an operation costs as a collection grows from a hundred thousand documents to twenty million.
 
-A document has an id that rises with time, a number that is spread at random over its whole range and has an index, a number of few
-values without one, and text that fills the document up to its size. Each size is a data set of its own, loaded a thousand a command.
-Documents are made from their numbers, so that a slice of them exists only while it is loaded.
+A document has an ascending id, an indexed number that is pseudo-random over its whole range, an unindexed number with few distinct
+values, and text that fills the document up to its size. Each size is a data set of its own, loaded with a thousand documents per
+command. Documents are generated from their numbers, so only the slice that is being loaded is in memory.
 """
 
 import random
@@ -19,13 +19,13 @@ from bench.workloads.checks import await_count
 
 SIZES = (100_000, 1_000_000, 5_000_000, 20_000_000)
 SHAPES = {"120 bytes": 120, "1 KB": 1_024}
-MOST_BYTES = 6_000_000_000  # of all documents, unless a size is asked for by name: several systems keep them at once
+MOST_BYTES = 6_000_000_000  # of a data set's documents, unless `--growth-sizes` is given: several systems store them at once
 TABLE = Table("growth", (("spread", INTEGER), ("few", INTEGER), ("text", TEXT)))
 WARMING = Table("growth_warming", TABLE.fields)
 INDEXED = "spread"
 BATCH, SLICE = 1_000, 50_000
 FINDS = 10_000
-VALUES = 1_000  # how many values the number without an index has
+VALUES = 1_000  # how many distinct values the unindexed number has
 BELOW = VALUES // 100
 COUNTED = Query("one in a hundred", (("below", "few", BELOW),))
 
@@ -39,7 +39,7 @@ POOL_BYTES = 1 << 20
 
 
 def _pool() -> str:
-    """Text to cut documents' texts out of: words of a made-up language, which compress about as well as prose."""
+    """The text that the documents' texts are cut from: words of a made-up language, which compress about as well as prose."""
     drawn = random.Random(2012)
     words = ["".join(drawn.choices("aeioulnrstdmkp", k=drawn.randint(2, 10))) for _ in range(4_000)]
     text = []
@@ -52,7 +52,7 @@ _TEXT = _pool()
 
 
 def spread(number: int) -> int:
-    """A number of 63 bits that no other document has, in no order: an odd factor permutes the numbers."""
+    """A unique number of 63 bits, pseudo-random: multiplying by an odd factor permutes the numbers."""
     return number * 0x5851_F42D_4C95_7F2D % (1 << 63)
 
 
@@ -70,13 +70,13 @@ def document(number: int, size: int) -> Row:
 
 
 def counted(size: int) -> int:
-    """How many of the first `size` documents the count finds: of each `VALUES` neighbours, each has another value."""
+    """How many of the first `size` documents the count finds: `VALUES` consecutive documents have all different values."""
     whole, rest = divmod(size, VALUES)
     return whole * BELOW + sum(few(number) < BELOW for number in range(rest))
 
 
 class Grown:
-    """The stages over one size of collection and one size of document."""
+    """The stages for one size of collection and one size of document."""
 
     def __init__(self, shape: str, size: int, finds: int, rounds: int) -> None:
         self.about = {"workload": Growth.name, "shape": shape, "size": size}
@@ -89,7 +89,7 @@ class Grown:
         }
 
     def stages(self) -> list[Stage]:
-        """An empty table with its index, the load, what it takes, and reads."""
+        """The stages: an empty table with its index, the load, its size on disk, and reads."""
         return [
             Stage("prepare", 1, self._prepare, record="prepared", null=True),
             Stage(LOAD, 1, self._load, null=True, founding=True),
@@ -111,7 +111,7 @@ class Grown:
         return {}
 
     def _load(self, contestant: Contestant, _round: int) -> dict:
-        """The server's time is that from the first command until it rests: what a load leaves to be done is part of it."""
+        """The server's CPU time counts until the server is idle, so that the compaction after the load is part of it."""
         server, wall, client = contestant.server_cpu(), 0.0, 0.0
         for start in range(0, self._size, SLICE):
             rows = [document(number, self._bytes) for number in range(start, min(start + SLICE, self._size))]
@@ -150,7 +150,7 @@ class Grown:
         fields = checked(stretch(contestant, len(wanted), work), len(wanted)) | latencies.fields()
         decoded = stage == FIND and contestant.target.kind != "null"
         if decoded and any(one["text"] != row["text"] for one, (_, row) in zip(found, wanted)):
-            raise AssertionError("a document came back with another text")
+            raise AssertionError("a find returned a document with a wrong text")
         return fields
 
     def _count(self, contestant: Contestant, _round: int) -> dict:
@@ -164,18 +164,18 @@ class Grown:
 
 
 class Growth(Experiment):
-    """The whole experiment. Writes need not wait for the disk."""
+    """The whole experiment. Writes do not wait for the disk."""
 
     name = "growth"
     title = "G. Growth, from a hundred thousand documents to twenty million"
     about = f"""
-Documents of 120 bytes and of 1 KB, `{{"_id": 12 bytes that rise, "spread": a random number with an index, "few": one of {VALUES:,}
-numbers, "text": words}}`, are loaded a thousand a command into collections of {SIZES[0]:,} to {SIZES[-1]:,} documents. Then documents
-are found one by one by their `_id` and by the index, from random places, and those with one of {BELOW} values of `few` are counted,
-which reads every document. The figures show each operation's cost, and how it grows with the collection.
+Documents of 120 bytes and of 1 KB, `{{"_id": 12 ascending bytes, "spread": a random number with an index, "few": one of {VALUES:,}
+numbers, "text": words}}`, are loaded into collections of {SIZES[0]:,} to {SIZES[-1]:,} documents, with a thousand documents
+per command. Then random documents are found one by one, by their `_id` and by the index, and the documents with one of {BELOW} values
+of `few` are counted, which reads every document. The figures show the cost of each operation, and how it grows with the collection.
 """
     notes = """
-- A load's CPU time of the server lasts until the server is idle again: the compaction that follows a load is part of its cost.
+- The server's CPU time of a load counts until the server is idle again: the compaction that follows a load is part of its cost.
 - `--growth-sizes` and `--growth-shapes` choose data sets. Without them the largest set of 1 KB documents is left out: it takes
   20 GB and more for each system.
 """
@@ -189,9 +189,9 @@ which reads every document. The figures show each operation's cost, and how it g
 
     @classmethod
     def add_arguments(cls, parser) -> None:
-        sizes_help = f"numbers of documents by commas; at scale 1: {','.join(map(str, SIZES))}"
+        sizes_help = f"numbers of documents, separated by commas; at scale 1: {','.join(map(str, SIZES))}"
         parser.add_argument("--growth-sizes", type=sizes_of, help=sizes_help, metavar="SIZES")
-        parser.add_argument("--growth-shapes", type=list_of(SHAPES), default=list(SHAPES), help=f"by commas, of {', '.join(SHAPES)}")
+        parser.add_argument("--growth-shapes", type=list_of(SHAPES), default=list(SHAPES), help=f"separated by commas: {', '.join(SHAPES)}")
 
     def _make(self, shape: str, size: int) -> tuple[dict, list[Stage]]:
         grown = Grown(shape, size, self.one_by_one(FINDS), self.rounds)

@@ -1,7 +1,7 @@
-"""What the server holds in memory while much is asked of it at once, and afterwards.
+"""How much memory the server holds during many large requests at once, and afterwards.
 
-The bounds are far above what was measured (docs/performance.md, "Memory") and far below what these loads took before memory
-was bounded. How fast the machine is does not matter: what is given back is waited for.
+The bounds are far above the measured values (docs/performance.md, "Memory"). The tests do not depend on the speed of the
+machine: they wait until memory is released.
 """
 
 import socket
@@ -48,7 +48,7 @@ def resident(server):
 
 
 class Watch:
-    """Fails if the server holds too much meanwhile, or for long afterwards."""
+    """Fails if the server exceeds `DURING` within the block, or still exceeds `AFTERWARDS` when `SECONDS` have passed after it."""
 
     def __init__(self, server):
         self.server, self.peak, self.ended = server, 0, threading.Event()
@@ -67,22 +67,22 @@ class Watch:
         self.thread.join()
         if kind:
             return
-        assert self.peak < DURING, f"{self.peak >> 20} MB"
+        assert self.peak < DURING, f"the server held {self.peak >> 20} MB"
         end = time.monotonic() + SECONDS
         while (held := resident(self.server)) > AFTERWARDS:
-            assert time.monotonic() < end, f"{held >> 20} MB are not given back"
+            assert time.monotonic() < end, f"the server still holds {held >> 20} MB"
             time.sleep(0.2)
         print(f"\nat most {self.peak >> 20} MB, afterwards {held >> 20} MB", end="")
 
 
 def together(work):
-    """Does the work in `CLIENTS` threads at once, each with its number."""
+    """Runs `work` in `CLIENTS` threads at once, each with its number."""
     failures = []
 
     def run(number):
         try:
             work(number)
-        except Exception as error:  # told by the thread that waits
+        except Exception as error:  # reported by the thread that waits
             failures.append(repr(error))
 
     threads = [threading.Thread(target=run, args=(number,)) for number in range(CLIENTS)]
@@ -121,7 +121,7 @@ def test_changes_with_large_documents_share_memory(server):
         together(read)
 
 
-def test_sorted_results_and_replies_that_are_not_read_leave_memory(server):
+def test_unread_sorted_results_and_replies_do_not_stay_in_memory(server):
     command = {"aggregate": "small", "pipeline": [{"$sort": {"n": 1}}], "cursor": {"batchSize": 300}, "$db": "test"}
     body = struct.pack("<IB", 0, 0) + bson.encode(command)
     message = struct.pack("<iiii", 16 + len(body), 1, 0, 2013) + body
@@ -133,7 +133,7 @@ def test_sorted_results_and_replies_that_are_not_read_leave_memory(server):
             client.connect(("127.0.0.1", server.port))
             client.sendall(message)
             clients.append(client)
-        # Whoever reads gets the whole, also from those that waited in files.
+        # A client that reads late gets its complete reply, also if it waited in a file.
         for client in clients[::10]:
             client.settimeout(SECONDS)
             first = b""

@@ -78,6 +78,11 @@ def test_kill_during_index_builds_leaves_complete_indexes(server):
         for first in range(0, DOCUMENTS, 5000):
             documents = [document(number, number) for number in range(first, first + 5000)]
             connection.run(DATABASE, {"insert": THINGS, "documents": documents})
+        begun = time.monotonic()
+        everything = {"name": "everything", "key": INDEXES["everything"]}
+        connection.run(DATABASE, {"createIndexes": THINGS, "indexes": [everything]})
+        build_seconds = time.monotonic() - begun
+        connection.run(DATABASE, {"dropIndexes": THINGS, "index": "everything"})
     builder, failures = Builder(SEED), []
 
     def guarded(work, *arguments):
@@ -93,7 +98,8 @@ def test_kill_during_index_builds_leaves_complete_indexes(server):
         threads = [threading.Thread(target=guarded, args=work) for work in works]
         for thread in threads:
             thread.start()
-        time.sleep(builder.random.uniform(0.05, 0.8))
+        # Beside writes a build takes longer; kills during builds and after some are both wanted.
+        time.sleep(builder.random.uniform(0.1, 4) * build_seconds)
         server.kill()
         for thread in threads:
             thread.join()
@@ -104,4 +110,4 @@ def test_kill_during_index_builds_leaves_complete_indexes(server):
             builder.verify(connection)
     server.kill()
     assert_clean(server.data)
-    assert builder.built > ROUNDS // 2
+    assert builder.built > 0

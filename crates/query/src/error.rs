@@ -57,7 +57,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// The named codes that the layers below `mongo` raise. `mongo/src/error.rs` has the names of all codes.
+/// The named codes that the layers below `mongo` raise. `mongo/src/error/codes.rs` has the names of all codes.
 #[allow(missing_docs)]
 pub mod code {
     pub const INTERNAL_ERROR: i32 = 1;

@@ -1,30 +1,30 @@
-//! The memory that running operations hold: one pool for the process, from which each operation draws as it grows.
+//! The memory that running operations hold. The process has one pool, in which each operation reserves more as it grows.
 //!
-//! Nobody waits for the pool. An operation that gets no more of it writes what it holds to a temporary file, or, where
-//! files are forbidden, is refused. So operations that hold memory never block each other.
+//! No operation waits for the pool. If the pool has no more memory, an operation spills to a temporary file, or fails where
+//! files are forbidden. So operations that hold memory never block each other.
 //!
-//! A holder that can go on in a file gets at most as much as is left free after it: one that runs alone may take half of
-//! the pool, the next one a quarter, and the last one that comes still finds something.
+//! A holder that can spill gets at most as much as stays free after it: the first may take half of the pool, the next one
+//! a quarter, and so on. So a later holder still gets some memory.
 
 use crate::error::{Error, code};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, PoisonError};
 
-/// What one sort or group may hold in memory: 100 MiB, as MongoDB allows.
+/// How much memory one sort or group may hold: 100 MiB, as in MongoDB.
 pub const DEFAULT_MEMORY_LIMIT: usize = 100 << 20;
 
-/// What all operations of a process may hold together: room for one that uses MongoDB's limit up and may not use files.
+/// How much memory all operations of a process may hold: enough for one that needs MongoDB's whole limit and may not spill.
 const POOL: usize = 128 << 20;
 
-/// What almost every holder has without asking: small operations never touch the pool, and a sort that gets nothing of it still
-/// writes runs of a size that can be merged.
+/// How much almost every holder may hold without a reservation. So small operations never use the pool, and a sort that gets
+/// nothing from it still writes runs that are large enough to be merged.
 const FREE: usize = 256 << 10;
 
-/// From so many bytes on a single value counts as large.
+/// A single value of at least so many bytes counts as large.
 pub const LARGE: usize = 1 << 20;
 
-/// The pool is drawn from in steps of this size.
+/// Reservations grow in steps of this size.
 const STEP: usize = 64 << 10;
 
 /// Memory that operations share. Cheap to clone.
@@ -40,7 +40,7 @@ struct State {
 }
 
 impl MemoryPool {
-    /// A pool of so many bytes.
+    /// A pool of `limit` bytes.
     pub fn new(limit: usize) -> MemoryPool {
         MemoryPool { state: Arc::new(State { limit, held: AtomicUsize::new(0) }) }
     }
@@ -51,62 +51,62 @@ impl MemoryPool {
         SHARED.clone()
     }
 
-    /// How many bytes are drawn.
+    /// How many bytes are reserved.
     pub fn held(&self) -> usize {
         self.state.held.load(Ordering::Relaxed)
     }
 
-    /// Whether so much is drawn that whoever can do without memory should give it back.
+    /// Whether more than three quarters are reserved. Holders that can spill should then do so.
     pub fn is_scarce(&self) -> bool {
         self.held() > self.state.limit / 4 * 3
     }
 
-    /// A reservation of nothing yet. `can_spill`: the holder goes on in a file when it gets no more.
+    /// An empty reservation. `can_spill`: the holder continues in a file when it gets no more memory.
     pub fn reservation(&self, can_spill: bool) -> Reservation {
         Reservation { pool: self.clone(), bytes: 0, free: FREE, can_spill }
     }
 
-    /// A reservation of nothing yet, of which every byte counts, for one of very many holders that can spill.
+    /// An empty reservation for one of very many holders that can spill. The pool counts every byte of it.
     pub fn exact_reservation(&self) -> Reservation {
         Reservation { pool: self.clone(), bytes: 0, free: 0, can_spill: true }
     }
 }
 
-/// What one holder has drawn from a pool; given back when it is dropped.
+/// The memory that one holder has reserved in a pool. Dropping it releases the memory.
 #[derive(Debug)]
 pub struct Reservation {
     pool: MemoryPool,
     bytes: usize,
-    /// What may be held beside that.
+    /// How much the holder may hold in addition, without a reservation.
     free: usize,
     can_spill: bool,
 }
 
 impl Reservation {
-    /// Draws what is missing to hold `bytes`. False if the pool has not enough; then nothing more is drawn.
+    /// Reserves what is missing to hold `bytes`. Returns false, and reserves nothing more, if the pool does not have enough.
     #[inline]
     pub fn cover(&mut self, bytes: usize) -> bool {
-        bytes <= self.free + self.bytes || self.draw(bytes - self.free)
+        bytes <= self.free + self.bytes || self.reserve(bytes - self.free)
     }
 
     #[cold]
-    fn draw(&mut self, bytes: usize) -> bool {
+    fn reserve(&mut self, bytes: usize) -> bool {
         let Some(wanted) = bytes.checked_next_multiple_of(STEP) else { return false };
         let State { limit, held } = &*self.pool.state;
         let (own, can_spill) = (self.bytes, self.can_spill);
-        let drawn = held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |held| {
+        let reserved = held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |held| {
             let after = (held - own).checked_add(wanted)?;
             let free = limit.checked_sub(after)?;
             (!can_spill || wanted <= free).then_some(after)
         });
-        if drawn.is_ok() {
+        if reserved.is_ok() {
             self.bytes = wanted;
         }
-        drawn.is_ok()
+        reserved.is_ok()
     }
 
-    /// Draws for work that can be done in smaller or larger parts: `most` bytes, or half as much as often as it takes, but
-    /// not less than `least`. Returns how much.
+    /// Reserves memory for work whose parts may be smaller or larger: `most` bytes, halved until the pool has enough. Returns
+    /// the size of a part, which is `least` even if the pool has nothing.
     pub fn cover_part(&mut self, most: usize, least: usize) -> usize {
         let mut part = most;
         while part > least && !self.cover(part) {
@@ -115,18 +115,18 @@ impl Reservation {
         part.max(least)
     }
 
-    /// Gives everything back.
+    /// Releases the whole reservation.
     pub fn release(&mut self) {
         let bytes = std::mem::take(&mut self.bytes);
         self.pool.state.held.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// What may be held without asking again.
+    /// How much the holder may hold without a further reservation.
     pub fn allowed(&self) -> usize {
         self.free + self.bytes
     }
 
-    /// Whether the pool is scarce.
+    /// See [`MemoryPool::is_scarce`].
     pub fn is_scarce(&self) -> bool {
         self.pool.is_scarce()
     }
@@ -138,24 +138,25 @@ impl Drop for Reservation {
     }
 }
 
-/// Admits work on large values one after another, so that those under way hold no more than so many bytes together.
+/// Limits how many bytes of large values are in work at once. Further work waits for its turn.
 ///
-/// Unlike a [pool](MemoryPool), a gate is waited for. Whoever is within waits for no other gate and no client, so it
-/// leaves soon.
+/// Unlike a [pool](MemoryPool), a gate makes its callers wait. A caller that has entered waits for no other gate and for no
+/// client, so it leaves soon.
 #[derive(Debug)]
 pub struct Gate {
     limit: usize,
     held: Mutex<usize>,
-    left: Condvar,
+    released: Condvar,
 }
 
 impl Gate {
-    /// A gate for so many bytes.
+    /// A gate for `limit` bytes.
     pub const fn new(limit: usize) -> Gate {
-        Gate { limit, held: Mutex::new(0), left: Condvar::new() }
+        Gate { limit, held: Mutex::new(0), released: Condvar::new() }
     }
 
-    /// Waits until there is room for `bytes`, or for as much as the gate admits at all. Small work is not counted.
+    /// Waits until there is room for `bytes`; work that exceeds the limit waits until the gate is empty. Work on values that
+    /// are not [`LARGE`] enters at once and is not counted.
     pub fn enter(&self, bytes: usize) -> Option<Pass<'_>> {
         if bytes < LARGE {
             return None;
@@ -163,14 +164,14 @@ impl Gate {
         let bytes = bytes.min(self.limit);
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         while *held + bytes > self.limit {
-            held = self.left.wait(held).unwrap_or_else(PoisonError::into_inner);
+            held = self.released.wait(held).unwrap_or_else(PoisonError::into_inner);
         }
         *held += bytes;
         Some(Pass { gate: self, bytes })
     }
 }
 
-/// Leave to work on large values, which ends when it is dropped.
+/// Permission to work on large values. Dropping it lets others enter.
 #[derive(Debug)]
 pub struct Pass<'a> {
     gate: &'a Gate,
@@ -180,18 +181,18 @@ pub struct Pass<'a> {
 impl Drop for Pass<'_> {
     fn drop(&mut self) {
         *self.gate.held.lock().unwrap_or_else(PoisonError::into_inner) -= self.bytes;
-        self.gate.left.notify_all();
+        self.gate.released.notify_all();
     }
 }
 
-/// How much memory an operation may use, and where it may go on when that is used up.
+/// How much memory an operation may use, and where it continues when that is used up.
 #[derive(Clone, Debug)]
 pub struct MemoryBudget {
-    /// The most bytes that one stage holds.
+    /// The most bytes that one stage may hold.
     pub limit: usize,
-    /// Where temporary files may be made; `None` refuses to use the disk (`allowDiskUse: false`).
+    /// The directory for temporary files. `None`: the operation may not use the disk (`allowDiskUse: false`).
     pub directory: Option<PathBuf>,
-    /// What it shares with all other operations.
+    /// The pool that it shares with all other operations.
     pub pool: MemoryPool,
 }
 
@@ -207,12 +208,12 @@ impl MemoryBudget {
         MemoryBudget { directory, ..MemoryBudget::default() }
     }
 
-    /// A reservation for one stage, of nothing yet.
+    /// An empty reservation for one stage.
     pub fn reservation(&self) -> Reservation {
         self.pool.reservation(self.directory.is_some())
     }
 
-    /// The error of a sort that would need the disk.
+    /// The error of a sort that needs the disk but may not use it.
     pub(crate) fn sort_error(&self) -> Error {
         Error::new(
             code::QUERY_EXCEEDED_MEMORY_LIMIT,
@@ -232,7 +233,7 @@ mod tests {
     const MIB: usize = 1 << 20;
 
     #[test]
-    fn dropping_a_reservation_gives_its_memory_back() {
+    fn dropping_a_reservation_releases_its_memory() {
         let pool = MemoryPool::new(8 * MIB);
         let mut reservation = pool.reservation(false);
         assert!(reservation.cover(FREE));
@@ -247,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gate_admits_no_more_than_its_bytes_at_once() {
+    fn a_gate_admits_no_more_than_its_limit_at_once() {
         let gate = Gate::new(8 * MIB);
         assert!(gate.enter(LARGE - 1).is_none());
         let (within, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -255,7 +256,7 @@ mod tests {
             for n in 0..32 {
                 let (gate, within, most) = (&gate, &within, &most);
                 scope.spawn(move || {
-                    // One that is larger than the gate goes through alone.
+                    // Work that is larger than the gate enters alone.
                     let bytes = if n == 7 { 100 * MIB } else { (n % 4 + 1) * MIB };
                     let pass = gate.enter(bytes);
                     let counted = bytes.min(8 * MIB);
@@ -281,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn holders_that_can_spill_leave_something_for_the_next() {
+    fn holders_that_can_spill_leave_memory_for_the_next() {
         let pool = MemoryPool::new(16 * MIB);
         assert_eq!(pool.reservation(true).cover_part(8 * MIB, MIB), 8 * MIB);
         let mut all = Vec::new();

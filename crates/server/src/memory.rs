@@ -1,9 +1,9 @@
-//! How much memory the process may use: what the machine has, or less where control groups limit it.
+//! How much memory the process may use: the machine's memory, or less if cgroups limit it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The memory of a machine that does not say.
+/// The assumed memory of a machine that does not report it.
 const UNKNOWN: u64 = 1 << 30;
 
 /// The bytes that the process may use.
@@ -25,12 +25,12 @@ fn physical(meminfo: &str) -> Option<u64> {
     Some(kilobytes * 1024)
 }
 
-/// The files that may limit the memory of the process: those of its control group and of all groups around it, of both
-/// versions. A file that says `max`, or a number beyond the machine's memory, limits nothing.
+/// The files that may limit the memory of the process: those of its cgroup and of all parents, of cgroup v1 and v2. A file
+/// with the text `max`, or with a number above the machine's memory, sets no limit.
 fn limit_files(groups: &str, mounts: &str) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for line in groups.lines() {
-        // A number, the controllers, the path of the group.
+        // A line has a number, the controllers and the path of the group.
         let mut fields = line.splitn(3, ':').skip(1);
         let (Some(controllers), Some(group)) = (fields.next(), fields.next()) else { continue };
         let names: &[&str] = match controllers {
@@ -39,7 +39,7 @@ fn limit_files(groups: &str, mounts: &str) -> Vec<PathBuf> {
             _ => continue,
         };
         for (root, mount) in hierarchies(mounts, controllers.is_empty()) {
-            // Within a container the path may be the host's, of which only the mounted part is seen.
+            // Within a container the path may be the host's, and only the mounted part of it is visible.
             let below = Path::new(group).strip_prefix(root).unwrap_or(Path::new(""));
             for within in below.ancestors() {
                 files.extend(names.iter().map(|name| Path::new(mount).join(within).join(name)));
@@ -49,8 +49,8 @@ fn limit_files(groups: &str, mounts: &str) -> Vec<PathBuf> {
     files
 }
 
-/// The mounted hierarchies of control groups, of version 2 or of version 1 with the memory controller: the group at the
-/// root of the mount, and where that is mounted.
+/// The mounted cgroup hierarchies: those of v2, or those of v1 with the memory controller. Each is the group at the root
+/// of the mount, and the mount point.
 fn hierarchies(mounts: &str, unified: bool) -> impl Iterator<Item = (&str, &str)> {
     mounts.lines().filter_map(move |line| {
         let (mount, file_system) = line.split_once(" - ")?;
@@ -62,7 +62,7 @@ fn hierarchies(mounts: &str, unified: bool) -> impl Iterator<Item = (&str, &str)
             true => kind == "cgroup2",
             false => kind == "cgroup" && file_system.nth(1)?.split(',').any(|option| option == "memory"),
         };
-        // A root above the process' own, in another namespace, begins with dots.
+        // The root is relative to the root of the cgroup namespace, and begins with `/..` if it is above that.
         fits.then_some((if root.starts_with("/..") { "/" } else { root }, at))
     })
 }
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn all_groups_around_the_process_count() {
+    fn all_parent_cgroups_count() {
         let mounts = "30 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate";
         let expected = [
             "/sys/fs/cgroup/a.slice/b.service/memory.max",
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_version_has_a_hierarchy_for_memory() {
+    fn cgroup_v1_has_a_hierarchy_for_the_memory_controller() {
         let mounts = "34 31 0:31 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n\
                       35 31 0:32 /docker/1 /sys/fs/cgroup/memory rw shared:9 - cgroup cgroup rw,memory\n\
                       41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw";
@@ -102,12 +102,12 @@ mod tests {
             "/sys/fs/cgroup/unified/memory.high",
         ];
         assert_eq!(files(groups, mounts), expected);
-        // Of a path that is not below the mounted part, the mounted part counts.
+        // If the path is not below the mounted group, the mounted group counts.
         assert_eq!(files("4:memory:/elsewhere", mounts), ["/sys/fs/cgroup/memory/memory.limit_in_bytes"]);
     }
 
     #[test]
-    fn a_machine_without_control_groups_has_its_memory() {
+    fn without_cgroups_the_memory_of_the_machine_counts() {
         assert_eq!(physical("MemTotal:       24034508 kB\nMemFree: 1 kB\n"), Some(24_034_508 * 1024));
         assert_eq!(physical("nothing"), None);
         assert!(files("", "").is_empty() && files("rubbish", "rubbish").is_empty());

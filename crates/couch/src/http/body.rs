@@ -98,7 +98,7 @@ impl Body {
     }
 
     /// Reads the whole body, which may have at most `limit` bytes. A long body is first written to a file in the
-    /// directory, so that it needs no memory while the client sends. It is read into memory only with leave.
+    /// directory, so that it needs no memory while the client sends. Long bodies take turns to be read into memory.
     pub fn read_all(self, limit: usize, directory: Option<&Path>) -> Result<Bytes> {
         let too_large = || Error::too_large("the request entity is too large");
         match self {
@@ -106,33 +106,54 @@ impl Body {
             Body::Bytes(bytes) if bytes.len() <= limit => Ok(bytes),
             Body::Bytes(_) => Err(too_large()),
             mut body => {
-                let mut out = Vec::new();
-                body.by_ref().take(LARGE.min(limit) as u64 + 1).read_to_end(&mut out)?;
-                if out.len() > limit {
-                    return Err(too_large());
-                }
-                if out.len() <= LARGE {
-                    return Ok(out.into());
-                }
-                let mut file = match directory {
-                    Some(directory) => tempfile::tempfile_in(directory)?,
-                    None => tempfile::tempfile()?,
-                };
-                file.write_all(&out)?;
-                let length =
-                    out.len() + io::copy(&mut body.take((limit + 1 - out.len()) as u64), &mut file)? as usize;
-                drop(out);
+                let Received { mut first, length, pass } =
+                    body.receive(limit.saturating_add(1), directory)?;
                 if length > limit {
                     return Err(too_large());
                 }
-                file.rewind()?;
-                let _pass = LONG_BODIES.enter(COPIES * length);
                 let mut bytes = Vec::with_capacity(length);
-                file.read_to_end(&mut bytes)?;
-                Ok(Bytes::from_owner(Long { bytes, _pass }))
+                first.read_to_end(&mut bytes)?;
+                Ok(Bytes::from_owner(Long { bytes, _pass: pass }))
             }
         }
     }
+
+    /// Receives the first `most` bytes of the body. If they are long, they are written to a file in the directory, and this
+    /// returns when it is the caller's turn to hold them in memory. The caller reads the rest of the body from here.
+    pub fn receive(&mut self, most: usize, directory: Option<&Path>) -> Result<Received> {
+        if let Body::Bytes(bytes) = self
+            && bytes.len() < LARGE.min(most)
+        {
+            let bytes = std::mem::take(bytes);
+            return Ok(Received { length: bytes.len(), first: Box::new(io::Cursor::new(bytes)), pass: None });
+        }
+        let mut bytes = Vec::new();
+        self.by_ref().take(LARGE.min(most) as u64).read_to_end(&mut bytes)?;
+        let mut length = bytes.len();
+        if length < LARGE {
+            return Ok(Received { first: Box::new(io::Cursor::new(bytes)), length, pass: None });
+        }
+        let mut file = match directory {
+            Some(directory) => tempfile::tempfile_in(directory)?,
+            None => tempfile::tempfile()?,
+        };
+        file.write_all(&bytes)?;
+        drop(bytes);
+        length += io::copy(&mut self.take((most - length) as u64), &mut file)? as usize;
+        file.rewind()?;
+        let pass = LONG_BODIES.enter(COPIES * length);
+        Ok(Received { first: Box::new(file), length, pass })
+    }
+}
+
+/// The first bytes of a body, received completely.
+pub struct Received {
+    /// The bytes: in memory, or in a file if they are long.
+    pub first: Box<dyn Read + Send>,
+    /// How many bytes they are. The body may have more only if these are as many as were asked for.
+    pub length: usize,
+    /// The turn to hold long bytes in memory. Drop it before waiting for the client.
+    pub pass: Option<Pass<'static>>,
 }
 
 impl Read for Body {

@@ -16,7 +16,7 @@ mod streamed;
 mod target;
 mod workers;
 
-pub use body::Body;
+pub use body::{Body, Received};
 pub use inline::{Inline, blocking};
 pub use outgoing::{Chunks, Outgoing};
 pub use paced::Pace;

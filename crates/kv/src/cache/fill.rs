@@ -1,4 +1,4 @@
-//! Making pages of pairs that are read from the engine.
+//! Building pages of pairs that are read from the engine.
 
 use super::interval::Interval;
 use super::page::{Draft, Packer, Page};
@@ -7,18 +7,18 @@ use crate::{Bytes, Pairs, Snapshot, Space};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// What pages are made of and where they are put: an engine's snapshot, the pages, and a moment before the snapshot.
+/// Where pairs come from and where pages go: an engine's snapshot, the pages, and a moment before the snapshot was taken.
 pub(super) struct Source {
     pub inner: Box<dyn Snapshot>,
     pub pages: Arc<Pages>,
     pub moment: Moment,
 }
 
-/// After a page found no room, a scan skips so many pages' bytes before it makes another one: packing costs time, and the
-/// pages that are kept give way slowly.
+/// After a page could not be inserted, a scan skips the bytes of so many pages before it builds another one: packing costs
+/// time, and each attempt evicts few pages.
 const PAUSE_PAGES: usize = 16;
 
-/// Packs a pair, or leaves it out if it is too large. Returns the page that ends before it, if that is worth its place.
+/// Packs a pair, or leaves it out if it is too large. Returns the page that ends before it, if that is worth inserting.
 pub(super) fn pack(pages: &Pages, packer: &mut Packer, key: &[u8], value: &[u8]) -> Option<Draft> {
     if packer.takes(key, value) {
         return packer.push(key, value);
@@ -27,7 +27,7 @@ pub(super) fn pack(pages: &Pages, packer: &mut Packer, key: &[u8], value: &[u8])
     Some(packer.skip(key)).filter(|_| worthwhile)
 }
 
-/// The pages that will replace a stale one.
+/// The pages that will replace a stale page.
 pub(super) struct Fresh {
     packer: Packer,
     drafts: Vec<Draft>,
@@ -54,19 +54,19 @@ impl Fresh {
     }
 }
 
-/// How far a scan has come with making pages.
+/// How far a scan has come with building pages.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Progress {
-    /// Pages have been made, so the rest is worth a small one.
+    /// The scan has inserted pages, so even a small rest is worth a page.
     filled: bool,
     /// How many bytes are skipped before the next page.
     pause: usize,
 }
 
-/// Makes pages of the pairs that a scan reads from the engine.
+/// Builds pages of the pairs that a scan reads from the engine.
 pub(super) struct Filler {
     space: Space,
-    /// `None` during a pause, and where no page is ever made.
+    /// `None` during a pause, and if the cache has no room for any page.
     packer: Option<Packer>,
     progress: Progress,
 }
@@ -100,7 +100,7 @@ impl Filler {
         }
     }
 
-    /// Ends where the part has been read to its end, `high`; the next page begins at `end`.
+    /// To be called when the part has been read to its end, `high`. The next page begins at `end`.
     pub fn finish(mut self, source: &Source, high: Option<Bytes>, end: Option<Bytes>) -> Progress {
         if let Some(mut packer) = self.packer.take() {
             if self.progress.filled || source.pages.worthwhile(packer.pending()) {
@@ -117,7 +117,7 @@ impl Filler {
         self.progress
     }
 
-    /// Ends where the part has not been read to its end; `pairs` are the rest of it.
+    /// To be called when the scan has stopped within the part. `pairs` are the rest of the part.
     pub fn read_on(mut self, source: &Source, pairs: Pairs, high: Option<Bytes>) {
         let Some(mut packer) = self.packer.take() else { return };
         if self.progress.filled {
@@ -138,14 +138,14 @@ impl Filler {
     }
 }
 
-/// Puts in a page of at most so many bytes that begins at a key, where no page lies before `end`.
+/// Inserts a page of at most so many bytes that begins at a key. There is no page between the key and `end`.
 pub(super) fn from(source: &Source, space: Space, key: &[u8], end: Option<Bytes>, bytes: usize) {
     if let Some(packer) = source.pages.packer(key.into()) {
         pack_on(source, space, packer, Interval { from: key.into(), to: end }, bytes);
     }
 }
 
-/// Packs the engine's next pairs, as long as they fit, and puts in the page.
+/// Packs the engine's next pairs as long as they fit, and inserts the page.
 fn pack_on(source: &Source, space: Space, mut packer: Packer, part: Interval, bytes: usize) {
     let mut high = None;
     let read = source.inner.visit(space, part.range(), &mut |key, value| {
@@ -162,7 +162,7 @@ fn pack_on(source: &Source, space: Space, mut packer: Packer, part: Interval, by
     }
 }
 
-/// Makes one page of the first pairs that a reverse scan reads from the engine.
+/// Builds one page of the first pairs that a reverse scan reads from the engine.
 pub(super) struct Collector {
     space: Space,
     high: Option<Bytes>,
@@ -188,7 +188,7 @@ impl Collector {
         ControlFlow::Continue(())
     }
 
-    /// Puts in the page, which begins at the last key.
+    /// Inserts the page, which begins at the key that was added last.
     pub fn put(&mut self, source: &Source) {
         let Some((low, _)) = self.pairs.last().cloned() else { return };
         self.put_from(source, low);
@@ -202,12 +202,12 @@ impl Collector {
         source.pages.put(self.space, vec![packer.cut(self.high.take())], None, source.moment);
     }
 
-    /// Ends where the part has been read to its first key.
+    /// To be called when the part has been read to its first key.
     pub fn finish(mut self, source: &Source, from: Bytes) {
         self.put_from(source, from);
     }
 
-    /// Ends where the part has not been read to its end; `pairs` are the rest of it.
+    /// To be called when the scan has stopped within the part. `pairs` are the rest of the part.
     pub fn read_on(mut self, source: &Source, pairs: Pairs, from: Bytes) {
         for pair in pairs {
             // The read that asks for the pair will report the failure.

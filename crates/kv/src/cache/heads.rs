@@ -1,36 +1,36 @@
-//! The beginnings of a page's keys, in a layout whose search seldom waits for memory.
+//! The first bytes of a page's keys, in a layout that a search reads with few cache misses.
 
 use crate::Bytes;
 use crate::split::leading_number;
 use std::cmp::Ordering;
 use std::ops::Range;
 
-/// How many numbers a line of the processor's cache has.
+/// How many numbers a cache line of the CPU has.
 const LINE: usize = 8;
 
-/// Enough for more keys than the four bytes of a place among a page's bytes can tell apart.
+/// Enough for every page: a position among its bytes has four bytes, so a page has fewer than 2^32 keys.
 const MOST_LEVELS: usize = 12;
 
-/// A line of the processor's cache: reading one of its numbers loads all of them.
+/// A cache line of the CPU: reading one of its numbers loads all of them.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 struct Line([u64; LINE]);
 
-/// The bytes that tell most of a page's keys apart, close together: a search among whole keys would wait for memory at each
-/// step.
+/// The bytes that distinguish most of a page's keys, stored close together: a search among whole keys would have a cache
+/// miss at each step.
 ///
 /// The lowest level has a number for each key. The level above has the first number of each line, and so on up to a single
-/// line: a static B-tree. A search reads one line of each level, where a binary search would read another one at nearly
+/// line: a static B-tree. A search reads one line of each level, where a binary search would read another line at nearly
 /// each step.
 pub(super) struct Heads {
-    /// The first bytes that all keys share.
+    /// The prefix that all keys share.
     shared: Bytes,
     /// How many keys there are.
     count: usize,
     /// The levels, from the highest down. The lowest has the eight bytes of each key after the shared ones, as a number in
     /// the keys' order; short keys end in zeros.
     lines: Box<[Line]>,
-    /// The first line of each level; not behind a pointer, which would be another wait for memory.
+    /// The first line of each level. Not behind a pointer, which would cost another cache miss.
     begins: [u32; MOST_LEVELS],
     /// How many levels there are.
     depth: usize,
@@ -64,8 +64,8 @@ impl Heads {
         }
     }
 
-    /// The range of places where a key belongs: it is greater than all keys before the range, and not greater than those
-    /// after. The range has the keys with the same head, mostly none or one.
+    /// The range of places where a key belongs: the key is greater than all keys before the range, and not greater than those
+    /// after it. The range has the keys with the same head, usually none or one.
     pub fn candidates(&self, key: &[u8]) -> Range<usize> {
         match key.get(..self.shared.len()).unwrap_or(key).cmp(&self.shared) {
             Ordering::Less => return 0..0,
@@ -94,7 +94,7 @@ impl Heads {
             let Line(numbers) = &self.lines[*begin as usize + line];
             let less = numbers.iter().map(|number| usize::from(*number < head)).sum::<usize>();
             place = line * LINE + less;
-            // On the level below, the place is in the last line that begins with a lesser number, or at its end.
+            // On the level below, the place is in the last line that begins with a smaller number, or at its end.
             line = place.saturating_sub(1);
         }
         place
@@ -125,7 +125,7 @@ fn lines_of(numbers: &[u64]) -> Vec<Line> {
 mod tests {
     use super::*;
 
-    /// The place of a key among others, by comparing the candidates as a whole.
+    /// The place of a key among others, found by comparing the whole keys of the candidates.
     fn place(keys: &[Vec<u8>], heads: &Heads, key: &[u8]) -> usize {
         let candidates = heads.candidates(key);
         candidates.start + keys[candidates].partition_point(|other| other.as_slice() < key)

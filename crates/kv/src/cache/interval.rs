@@ -1,9 +1,9 @@
-//! Intervals of keys: from a key, included, up to another, excluded, or to the end of the space.
+//! Intervals of keys: from one key, included, to another key, excluded, or to the end of the space.
 
 use crate::{Bytes, KeyRange};
 use std::ops::Bound;
 
-/// The keys from `from` up to, but without, `to`.
+/// The keys from `from`, included, to `to`, excluded.
 pub(super) struct Interval {
     pub from: Bytes,
     /// `None`: to the end of the space.
@@ -11,7 +11,7 @@ pub(super) struct Interval {
 }
 
 impl Interval {
-    /// The same keys as a range's.
+    /// The interval of a range's keys.
     pub fn of(range: KeyRange) -> Interval {
         let from = match range.start {
             Bound::Included(key) => key,
@@ -53,7 +53,7 @@ impl Interval {
         Interval { from, to: self.to.clone() }
     }
 
-    /// The interval as the engine takes it.
+    /// The interval as a range for the engine.
     pub fn range(&self) -> KeyRange {
         let start = if self.from.is_empty() { Bound::Unbounded } else { Bound::Included(self.from.clone()) };
         KeyRange::new(start, self.to.clone().map_or(Bound::Unbounded, Bound::Excluded))

@@ -1,24 +1,25 @@
-//! Records and entries of indexes in memory: runs of neighbouring pairs, packed, so that scans and reads of hot data do not
-//! enter the engine.
+//! A cache of records and index entries: packed runs of adjacent pairs, so that scans and reads of hot data do not enter the
+//! engine.
 //!
-//! [`CachedEngine`] stands around an engine and caches records and indexes. It keeps [pages](page): all pairs of an
-//! interval of keys as one snapshot showed them. Scans make pages of the pairs that they read anyway. Some of the short
-//! reads that find no page read on to make one. Recent writes are [read in](warm) when the engine is idle and there is room.
+//! [`CachedEngine`] wraps an engine and caches records and indexes. It keeps [pages](page): a page has all pairs of an
+//! interval of keys, as one snapshot showed them. Scans build pages of the pairs that they read anyway. Some of the short
+//! reads that miss the cache read further to build a page. [Warming](warm) reads recent writes into the cache when the engine
+//! is idle and there is free room.
 //! A commit does not change pages; it marks the keys that it writes in them. A reader takes a page's pairs and asks the
-//! engine for the marked keys alone. A reader that meets several marks replaces the page; a page with very many marks is
-//! dropped.
+//! engine only for the marked keys. A reader that meets several marks replaces the page. A page with very many marks is
+//! removed.
 //!
 //! Why a snapshot sees exactly its own state:
-//! - A snapshot uses a page only if the page was put in before the snapshot was taken. So the snapshot includes everything
-//!   in the page, and the keys of later commits are marked:
-//! - a commit enters its keys into the [log](recent), then marks them in the pages, and only then is applied. So the keys of
+//! - A snapshot uses a page only if the page was inserted before the snapshot was taken. So the snapshot includes everything
+//!   in the page. The keys of later commits are marked, as the next two points ensure.
+//! - A commit enters its keys into the [log](recent), then marks them in the pages, and only then is applied. So the keys of
 //!   every commit in a snapshot were marked before the snapshot was taken.
-//! - A page that is put in gets marks, from the log, for the keys of all commits that had not ended when its snapshot was
-//!   taken. The log forgets old commits; a page that would need them is not put in.
+//! - A page that is inserted gets marks, from the log, for the keys of all commits that had not ended when its snapshot was
+//!   taken. The log forgets old commits; a page that would need them is not inserted.
 //!
 //! The value of a marked key comes from the engine's snapshot, so it does not matter which of the commits it includes.
 //!
-//! Each file uses only files before it in this order: `interval`, `heads`, `page`, `recent`, `pages`; `fill` makes pages of
+//! Each file uses only files before it in this order: `interval`, `heads`, `page`, `recent`, `pages`; `fill` builds pages of
 //! pairs; `visit`, `scan` and `snapshot` read; `warm` fills in the background.
 
 mod fill;
@@ -46,10 +47,11 @@ use std::ops::Bound;
 use std::sync::Arc;
 use warm::Warming;
 
-/// About how many bytes a page holds: some hundred small documents, so that finding it costs nothing beside reading it.
+/// About how many bytes a page holds: a few hundred small documents, so that finding the page costs little compared with
+/// reading it.
 const PAGE_BYTES: usize = 64 << 10;
 
-/// An engine with a cache of pairs around another.
+/// An engine that adds a cache of pairs to another engine.
 pub struct CachedEngine<E> {
     inner: Arc<E>,
     pages: Arc<Pages>,
@@ -57,7 +59,7 @@ pub struct CachedEngine<E> {
 }
 
 impl<E: Engine + 'static> CachedEngine<E> {
-    /// Starts a thread that [reads recent writes in](warm) when nothing has been written for a while and there is room.
+    /// Starts a thread that [warms](warm) the cache when nothing has been written for a while and there is free room.
     pub fn warm_in_background(&self) -> Result<()> {
         *self.warmer.lock() = Some(Warming::new(&self.inner, &self.pages).start()?);
         Ok(())
@@ -65,7 +67,7 @@ impl<E: Engine + 'static> CachedEngine<E> {
 }
 
 impl<E: Engine> CachedEngine<E> {
-    /// Puts a cache of at most about `budget` bytes around `inner`.
+    /// Adds a cache of at most about `budget` bytes to `inner`.
     pub fn new(inner: E, budget: u64) -> Self {
         Self::with_pages_of(inner, budget, PAGE_BYTES)
     }
@@ -79,7 +81,7 @@ impl<E: Engine> CachedEngine<E> {
 
 impl<E: Engine> Engine for CachedEngine<E> {
     fn snapshot(&self) -> Box<dyn Snapshot> {
-        // Taken before the engine's snapshot, which therefore includes everything of this moment.
+        // Read before the engine's snapshot is taken, so that the snapshot includes everything up to this moment.
         let moment = self.pages.moment();
         Box::new(CachedSnapshot::new(self.inner.snapshot(), self.pages.clone(), moment))
     }
@@ -105,7 +107,7 @@ impl<E: Engine> Engine for CachedEngine<E> {
     }
 
     fn ingest(&self, space: Space, pairs: SortedPairs<'_>) -> Result<()> {
-        // The last key is known only when all have been written.
+        // The range has no end, because the last key is known only when all pairs have been written.
         let mut pairs = pairs.peekable();
         let range = match pairs.peek() {
             Some((first, _)) => KeyRange::new(Bound::Included((*first).into()), Bound::Unbounded),

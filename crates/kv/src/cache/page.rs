@@ -1,4 +1,4 @@
-//! A page: all pairs of an interval of keys, packed, and marks for the keys that have been written since.
+//! A page: all pairs of an interval of keys, packed, and marks for the keys that have been written since its snapshot.
 
 use super::heads::Heads;
 use super::interval::after;
@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 /// The memory of a page beside its pairs.
 const OVERHEAD: usize = 256;
 
-/// All pairs from `low` up to, but without, `high`, as they were in one snapshot.
+/// All pairs from `low`, included, to `high`, excluded, as one snapshot showed them.
 pub(super) struct Page {
     pub low: Bytes,
-    /// `None`: up to the last of all keys.
+    /// `None`: to the end of the space.
     pub high: Option<Bytes>,
     /// The pairs: key, value, key, value…
     bytes: ByteView,
@@ -26,11 +26,11 @@ pub(super) struct Page {
     /// The keys of commits that the page's snapshot may not include; sorted.
     marks: Mutex<Vec<Bytes>>,
     mark_count: AtomicUsize,
-    /// Whether the page was read since the last search for pages to drop passed it.
+    /// Whether the page was read since eviction last considered it.
     pub touched: AtomicBool,
 }
 
-/// A page that has not been put in yet.
+/// A page that has not been inserted yet.
 pub(super) struct Draft {
     pub low: Bytes,
     pub high: Option<Bytes>,
@@ -39,14 +39,14 @@ pub(super) struct Draft {
     heads: Heads,
 }
 
-/// The place of a pair's key among the bytes, by the ends of the pairs.
+/// Where a pair's key is among the bytes, according to the ends of the pairs.
 fn key_place(ends: &[(u32, u32)], at: usize) -> Range<usize> {
     let begin = if at == 0 { 0 } else { ends[at - 1].1 };
     begin as usize..ends[at].0 as usize
 }
 
 impl Draft {
-    /// Whether its interval is empty: behind a pair that was too large for a page.
+    /// Whether its interval is empty, which happens after a pair that is too large for a page.
     pub fn is_void(&self) -> bool {
         self.high.as_ref() == Some(&self.low)
     }
@@ -98,7 +98,7 @@ impl Page {
             && self.marks.lock().binary_search_by(|mark| (**mark).cmp(key)).is_ok()
     }
 
-    /// The marked keys from `from` on and before `to`.
+    /// The marked keys from `from`, included, to `to`, excluded.
     pub fn marks(&self, from: &[u8], to: Option<&[u8]>) -> Vec<Bytes> {
         if self.mark_count.load(SeqCst) == 0 {
             return Vec::new();
@@ -119,7 +119,7 @@ impl Page {
         (self.bytes.slice(key).into(), self.bytes.slice(value).into())
     }
 
-    /// The places of the pairs from `from` on and before `to`.
+    /// The places of the pairs from `from`, included, to `to`, excluded.
     pub fn places(&self, from: &[u8], to: Option<&[u8]>) -> Range<usize> {
         let start = if *from <= *self.low { 0 } else { self.place_of(from) };
         let whole = match (to, &self.high) {
@@ -130,7 +130,7 @@ impl Page {
         start..if whole { self.ends.len() } else { to.map_or(self.ends.len(), |to| self.place_of(to)) }
     }
 
-    /// How many pairs have lesser keys than this one.
+    /// How many pairs have smaller keys than this one.
     fn place_of(&self, key: &[u8]) -> usize {
         let Range { start: mut low, end: mut high } = self.heads.candidates(key);
         while low < high {
@@ -140,7 +140,7 @@ impl Page {
         low
     }
 
-    /// The value of a key, or that it has none; `None` if the key is marked, so that the page does not know.
+    /// The value of a key, or `Some(None)` if the key has none. `None` if the key is marked, so that the page does not know.
     pub fn get(&self, key: &[u8]) -> Option<Option<Bytes>> {
         if self.is_marked(key) {
             return None;
@@ -165,7 +165,7 @@ impl Page {
         ControlFlow::Continue(())
     }
 
-    /// The same with the values of the keys in `marks`, which are sorted, from `value_of`.
+    /// Like [`Page::visit`], with the values of the keys in `marks`, which are sorted, from `value_of`.
     pub fn visit_marked(
         &self,
         places: Range<usize>,
@@ -191,7 +191,7 @@ impl Page {
     }
 }
 
-/// Packs pairs that come in ascending order.
+/// Packs pairs, in ascending order, into pages.
 pub(super) struct Packer {
     low: Bytes,
     limit: usize,
@@ -210,12 +210,12 @@ impl Packer {
         key.len() + value.len() <= self.limit / 2
     }
 
-    /// Whether the page under way has at most so many bytes with a pair more.
+    /// Whether the current page has at most `most` bytes with this pair added.
     pub fn fits(&self, key: &[u8], value: &[u8], most: usize) -> bool {
         self.bytes.len() + key.len() + value.len() <= most
     }
 
-    /// The next pair. Returns the page that ends before it, if one is full.
+    /// Adds the next pair. If the current page is full, returns that page; it ends before the pair.
     pub fn push(&mut self, key: &[u8], value: &[u8]) -> Option<Draft> {
         let full = !self.fits(key, value, self.limit);
         let draft = full.then(|| self.cut(Some(key.into())));
@@ -226,7 +226,7 @@ impl Packer {
         draft
     }
 
-    /// The page of what was packed since the last one, up to `high`, from where the next begins.
+    /// Returns a page of the pairs since the last page. It ends at `high`, where the next page begins.
     pub fn cut(&mut self, high: Option<Bytes>) -> Draft {
         let low = std::mem::replace(&mut self.low, high.clone().unwrap_or_default());
         let heads = Heads::of((0..self.ends.len()).map(|at| &self.bytes[key_place(&self.ends, at)]));
@@ -237,7 +237,7 @@ impl Packer {
         draft
     }
 
-    /// Leaves out a pair: the next page begins after it.
+    /// Leaves out a pair. Returns the page before it; the next page begins after it.
     pub fn skip(&mut self, key: &[u8]) -> Draft {
         let draft = self.cut(Some(key.into()));
         self.low = after(key);

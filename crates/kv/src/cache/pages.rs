@@ -1,4 +1,4 @@
-//! All pages, by their keys: finding them, marking writes in them, putting them in and dropping them.
+//! All pages, by their keys: finding pages, marking writes in them, inserting and evicting pages.
 
 use super::page::{Draft, Packer, Page};
 use super::recent::{Recent, Written};
@@ -9,7 +9,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The spaces that are cached: what queries read.
+/// The spaces that are cached: those that queries read.
 const CACHED: [Space; 2] = [Space::Records, Space::Indexes];
 
 /// Whether a space is cached.
@@ -17,21 +17,21 @@ pub(super) fn is_cached(space: Space) -> bool {
     CACHED.contains(&space)
 }
 
-/// A page with more marks than this is dropped: it is written more than it is read.
+/// A page with more marks than this is removed: it is written more than it is read.
 const MOST_MARKS: usize = 64;
-/// From so many marks on, a reader replaces the page: making a fresh one costs about as much as asking for the marked keys.
+/// A reader that meets so many marks replaces the page: a fresh page costs about as much as reading the marked keys.
 pub(super) const STALE_MARKS: usize = 3;
 
-/// One of so many short reads that find no page puts one in. Such a read has to read on for the page, which costs as much
-/// as several reads, and pays only if others soon read nearby.
+/// One of so many short reads that miss the cache inserts a page. It has to read further to fill the page, which costs as
+/// much as several reads, and pays only if nearby keys are read soon.
 const MISSES_FOR_A_PAGE: u64 = 16;
-/// The page of a short read is this part of a scan's page, because it has to be read for the page alone.
+/// The page of a short read is this fraction of a scan's page, because its pairs are read only for the page.
 const SHORT_READ_PART: usize = 8;
 
 /// A point in the cache's time: see [`Pages::moment`].
 #[derive(Clone, Copy)]
 pub(super) struct Moment {
-    /// How many pages had been put in.
+    /// How many times pages had been inserted.
     time: u64,
     /// All commits with lower numbers had ended.
     settled: u64,
@@ -41,33 +41,33 @@ pub(super) struct Moment {
 pub(super) enum Found {
     /// A page that covers it.
     Page(Arc<Page>),
-    /// No page, up to a key or to the end.
+    /// No page up to a key, or to the end.
     Gap(Option<Bytes>),
-    /// A page that was put in too late for the reader, up to a key or to the end.
+    /// A page that was inserted too late for the reader. It extends to a key, or to the end.
     TooNew(Option<Bytes>),
 }
 
 #[derive(Default)]
 struct Map {
-    /// For each space, by their first keys.
+    /// The pages of each space, by their first keys.
     pages: [BTreeMap<Bytes, Arc<Page>>; Space::ALL.len()],
     bytes: usize,
-    /// Where the next search for a page to drop starts.
+    /// The last page that eviction considered. The next search starts after it.
     hand: (usize, Bytes),
 }
 
 /// All pages.
 pub(super) struct Pages {
-    // Taken before `recent` where both are needed.
+    // Locked before `recent` where both are needed.
     map: RwLock<Map>,
     recent: Mutex<Recent>,
-    /// How many times pages have been put in so far.
+    /// How many times pages have been inserted.
     time: AtomicU64,
-    /// `recent`'s number below which all commits have ended.
+    /// All commits with lower numbers in `recent` have ended.
     settled: AtomicU64,
     budget: usize,
     page_bytes: usize,
-    /// How many short reads have found no page.
+    /// How many short reads have missed the cache.
     misses: AtomicU64,
 }
 
@@ -104,12 +104,12 @@ impl Pages {
         Moment { time: self.time.load(Ordering::SeqCst), settled: self.settled.load(Ordering::SeqCst) }
     }
 
-    /// How many commits and changes of ranges have ended.
+    /// The number below which all commits and changes of ranges have ended. Every write raises it.
     pub fn commits(&self) -> u64 {
         self.settled.load(Ordering::SeqCst)
     }
 
-    /// Adds the intervals written since the last call to `left`, the rest of earlier calls.
+    /// Adds the intervals that were written since the last call to `left`, which is the rest of earlier calls.
     pub fn take_written(&self, left: &mut Written) {
         let written = self.recent.lock().take_written();
         for (left, new) in left.iter_mut().zip(written) {
@@ -131,7 +131,7 @@ impl Pages {
         Some((from, end))
     }
 
-    /// Puts in a page if no other has to be dropped for it; returns whether it found a place.
+    /// Inserts a page if no other page has to be evicted for it. Returns whether it was inserted.
     pub fn fill(&self, space: Space, draft: Draft, moment: Moment) -> bool {
         let fits = self.map.read().bytes + 2 * self.page_bytes <= self.budget;
         fits && self.put(space, vec![draft], None, moment)
@@ -142,7 +142,7 @@ impl Pages {
         (self.budget >= self.page_bytes).then(|| Packer::new(low, self.page_bytes))
     }
 
-    /// Whether a page of so many bytes is worth its place on its own.
+    /// Whether a page of so many bytes is worth inserting on its own.
     pub fn worthwhile(&self, bytes: usize) -> bool {
         bytes >= self.page_bytes / 16
     }
@@ -164,7 +164,7 @@ impl Pages {
             let mut recent = self.recent.lock();
             for space in CACHED {
                 let mut written = keys().filter(|(of, _)| *of == space).map(|(_, key)| key);
-                // Over many commits, the first and the last key of each give the interval well enough.
+                // Over many commits, their first and last keys describe the interval well enough.
                 for key in written.next().into_iter().chain(written.next_back()) {
                     recent.note_written(space, key, Some(key));
                 }
@@ -177,7 +177,8 @@ impl Pages {
         Some(UnderWay { pages: self, number })
     }
 
-    /// Begins to delete or to fill a range, until the returned guard is dropped; `None` if the space is not cached.
+    /// Begins a deletion or an ingest of a range, which lasts until the returned guard is dropped. `None` if the space is
+    /// not cached.
     pub fn begin_range(&self, space: Space, range: &KeyRange) -> Option<UnderWay<'_>> {
         if !is_cached(space) {
             return None;
@@ -196,7 +197,7 @@ impl Pages {
             if map.of(space).is_empty() {
                 return;
             }
-            // Neighbouring keys often come together: the page or gap of one is tried for the next.
+            // Adjacent keys often come together, so the page or gap of one is tried for the next.
             let mut page: Option<&Arc<Page>> = None;
             let mut gap: Option<(&Bytes, Option<&Bytes>)> = None;
             for key in keys {
@@ -265,7 +266,7 @@ impl Pages {
         Found::Page(page.clone())
     }
 
-    /// The value of a key, or that it has none; `None` if no page knows.
+    /// The value of a key, or `Some(None)` if the key has none. `None` if no page knows.
     pub fn get(&self, space: Space, key: &[u8], moment: Moment) -> Option<Option<Bytes>> {
         match self.find(space, key, moment) {
             Found::Page(page) => page.get(key),
@@ -273,16 +274,16 @@ impl Pages {
         }
     }
 
-    /// Counts a short read that found no page. Returns the size of the page that it puts in, if it is to put one in.
+    /// Counts a short read that missed the cache. Returns the size of the page that the read must insert, if it must.
     pub fn missed(&self) -> Option<usize> {
         let number = self.misses.fetch_add(1, Ordering::Relaxed);
-        // Multiples of an odd fraction of 2^64 spread evenly: no pattern of reads always misses its turn.
+        // The multiples of this odd number spread evenly over 2^64, so that no regular pattern of reads is never chosen.
         let chosen = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) < u64::MAX / MISSES_FOR_A_PAGE;
         (chosen && self.budget >= self.page_bytes).then_some(self.page_bytes / SHORT_READ_PART)
     }
 
-    /// Puts in pages made from a snapshot of this moment: in place of one page, or where there is none. Returns whether all
-    /// found a place.
+    /// Inserts pages built from a snapshot of this moment: in place of one page, or where there is none. Returns whether all
+    /// were inserted.
     pub fn put(
         &self,
         space: Space,
@@ -351,7 +352,7 @@ impl Map {
         }
     }
 
-    /// Removes all pages that overlap a range, which is not empty.
+    /// Removes all pages that overlap a range. The range must not be empty.
     fn remove_range(&mut self, space: Space, range: &KeyRange) {
         let (low, high) = range.as_slices();
         // The page before the range's start may cover it.
@@ -376,13 +377,13 @@ impl Map {
         there
     }
 
-    /// Drops pages that were not read recently until `cost` bytes more fit; `false` if the next candidate was read.
+    /// Evicts pages that were not read recently until `cost` more bytes fit. Returns false if the next candidate was read.
     ///
-    /// A call checks one page that was read, and then gives up. So a scan of more than there is room for leaves the kept
-    /// pages alone, instead of dropping each page just before it comes to it again.
+    /// A call gives up at the first page that was read. So a scan that is larger than the cache leaves most pages in the
+    /// cache. Otherwise it would evict each page just before it reads that page again.
     fn make_room(&mut self, cost: usize, budget: usize) -> bool {
         while self.bytes + cost > budget {
-            let Some((space, page)) = self.next_to_go() else { return false };
+            let Some((space, page)) = self.next_candidate() else { return false };
             let read = page.touched.swap(false, Ordering::Relaxed);
             self.hand = (space.index(), page.low.clone());
             if read {
@@ -393,8 +394,8 @@ impl Map {
         true
     }
 
-    /// The page behind the hand, in the order of the spaces; the first page follows the last.
-    fn next_to_go(&self) -> Option<(Space, Arc<Page>)> {
+    /// The page after the hand, in the order of the spaces; the first page follows the last.
+    fn next_candidate(&self) -> Option<(Space, Arc<Page>)> {
         let (at, key) = &self.hand;
         let behind = self.pages[*at].range::<[u8], _>((Bound::Excluded(&**key), Bound::Unbounded)).next();
         if let Some((_, page)) = behind {
@@ -405,7 +406,7 @@ impl Map {
     }
 }
 
-/// A commit, or a deletion or filling of a range, that has begun. Dropping this guard ends it.
+/// A commit, or a deletion or an ingest of a range, that has begun. Dropping this guard ends it.
 pub(super) struct UnderWay<'a> {
     pages: &'a Pages,
     number: u64,

@@ -1,10 +1,10 @@
-//! The log of recent writes: which keys the commits of late wrote, and which commits are still under way.
+//! The log of recent writes: the keys that recent commits wrote, and which commits are still running.
 
 use super::interval::{Interval, after};
 use crate::{Bytes, KeyRange, Space};
 use std::collections::VecDeque;
 
-/// How many keys are remembered, and how many bytes of them: those of a scan's duration under heavy writing.
+/// How many keys are remembered, and how many bytes of keys: enough for the duration of a scan under heavy writing.
 const KEYS: usize = 1 << 16;
 const BYTES: usize = 4 << 20;
 /// How many deleted ranges are remembered.
@@ -13,28 +13,28 @@ const RANGES: usize = 64;
 /// For each space, an interval that holds every key written since the last call of [`Recent::take_written`].
 pub(super) type Written = [Option<Interval>; Space::ALL.len()];
 
-/// What was begun, and has perhaps ended; numbered from 0 in the order of beginning.
+/// The writes that have begun, and may have ended. They are numbered from 0 in the order in which they began.
 #[derive(Default)]
 pub(super) struct Recent {
     keys: VecDeque<(u64, Space, Bytes)>,
     /// How many bytes these keys have.
     key_bytes: usize,
     ranges: VecDeque<(u64, Space, KeyRange)>,
-    /// Whether each of the numbers from `settled` on has ended; the first has not.
+    /// Whether each of the writes from `settled` on has ended. The first has not.
     under_way: VecDeque<bool>,
-    /// All with lower numbers have ended.
+    /// All writes with lower numbers have ended.
     settled: u64,
-    /// From this number on nothing was forgotten.
+    /// The log has forgotten nothing from this number on.
     complete: u64,
-    /// Between which keys of each space everything lies that has been written since that was last asked for.
+    /// For each space, an interval with everything written since the last call of [`Recent::take_written`].
     written: [Option<(Bytes, LastKey)>; Space::ALL.len()],
 }
 
-/// The last of some keys; `None`: there may be later ones up to the end.
+/// The last written key. `None`: the interval extends to the end of the space.
 type LastKey = Option<Bytes>;
 
 impl Recent {
-    /// A commit to these keys begins; returns its number.
+    /// Begins a commit that writes these keys. Returns its number.
     pub fn begin<'a>(&mut self, keys: impl Iterator<Item = (Space, &'a Bytes)>) -> u64 {
         let number = self.next();
         for (space, key) in keys {
@@ -51,7 +51,7 @@ impl Recent {
         number
     }
 
-    /// The deletion of a range begins; returns its number.
+    /// Begins a deletion or an ingest of a range. Returns its number.
     pub fn begin_range(&mut self, space: Space, range: KeyRange) -> u64 {
         let number = self.next();
         let interval = Interval::of(range.clone());
@@ -63,7 +63,7 @@ impl Recent {
         number
     }
 
-    /// Something between these keys has been written.
+    /// Notes that keys from `first` to `last` are written.
     pub fn note_written(&mut self, space: Space, first: &Bytes, last: Option<&Bytes>) {
         match &mut self.written[space.index()] {
             Some((low, high)) => {
@@ -80,7 +80,7 @@ impl Recent {
         }
     }
 
-    /// What has been written since this was asked last.
+    /// The intervals that were written since the last call.
     pub fn take_written(&mut self) -> Written {
         let interval =
             |(first, last): (Bytes, LastKey)| Interval { from: first, to: last.map(|last| after(&last)) };
@@ -98,7 +98,7 @@ impl Recent {
         }
     }
 
-    /// What has this number has ended. Returns the number below which all have.
+    /// Ends the write with this number. Returns the number below which all writes have ended.
     pub fn end(&mut self, number: u64) -> u64 {
         if let Some(ended) = self.under_way.get_mut((number - self.settled) as usize) {
             *ended = true;
@@ -111,7 +111,7 @@ impl Recent {
     }
 
     /// The keys of a space between `low` and `high` that were written under numbers from `since` on, sorted, each once.
-    /// `None` if that is not known, or a part of the interval was deleted or filled as a range.
+    /// `None` if the log has forgotten some of them, or if a part of the interval was deleted or ingested as a range.
     pub fn written(&self, since: u64, space: Space, low: &[u8], high: Option<&[u8]>) -> Option<Vec<Bytes>> {
         let within = |key: &[u8]| key >= low && high.is_none_or(|high| key < high);
         let overlaps = |range: &KeyRange| {
@@ -153,7 +153,7 @@ mod tests {
     const RECORDS: Space = Space::Records;
 
     #[test]
-    fn what_has_not_ended_and_what_came_later_is_told() {
+    fn written_returns_keys_of_running_and_later_commits() {
         let mut recent = Recent::default();
         let keys = |names: &[&str]| names.iter().map(|name| Bytes::from(*name)).collect::<Vec<_>>();
         let first = recent.begin(keys(&["a", "m"]).iter().map(|key| (RECORDS, key)));
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_forgotten_is_not_told() {
+    fn written_returns_nothing_for_forgotten_commits() {
         let mut recent = Recent::default();
         let key = [Bytes::from("k")];
         for _ in 0..KEYS + 10 {
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn long_keys_are_forgotten_by_their_bytes() {
+    fn the_bytes_of_long_keys_are_limited() {
         let mut recent = Recent::default();
         let key = [Bytes::from(vec![7; BYTES / 8])];
         for _ in 0..10 {

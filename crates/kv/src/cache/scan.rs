@@ -1,4 +1,4 @@
-//! Scans: the pairs of pages and of gaps between them, one part after another, from either end.
+//! Scans: the pairs of pages, and of the gaps between them, one part after another, in either direction.
 
 use super::fill::{Collector, Filler, Progress, Source};
 use super::interval::Interval;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub(super) struct Scan {
     source: Arc<Source>,
     space: Space,
-    /// The part of the interval behind the current one.
+    /// The part of the interval that follows the current part.
     rest: Interval,
     direction: Direction,
     current: Current,
@@ -24,13 +24,13 @@ enum Current {
     Nothing,
     /// A page, with the places of its pairs that are still to come.
     Page(Arc<Page>, Range<usize>),
-    /// The pairs of a page with marked keys, their values from the engine, in the scan's order.
+    /// The pairs of a page with marked keys, in the scan's order. The values of marked keys come from the engine.
     Pairs(std::vec::IntoIter<(Bytes, Bytes)>),
     Engine(Pairs, Making),
     Ended,
 }
 
-/// The pages that are made of the engine's pairs.
+/// The pages that are built of the engine's pairs.
 enum Making {
     Nothing,
     /// Pages of a forward scan, with the end of the part that is read, and the start of the next page.
@@ -130,7 +130,7 @@ impl Scan {
         Current::Engine(pairs, making)
     }
 
-    /// Puts in the last pages of the engine's pairs, which have been read to their end.
+    /// Inserts the last page of the engine's pairs, which have been read to their end.
     fn put_made(&self, making: Making) {
         match making {
             Making::Nothing => {}
@@ -142,7 +142,7 @@ impl Scan {
     }
 }
 
-/// A scan that is dropped early reads on for the page that it may put in.
+/// A scan that is dropped early reads further to complete the page that it may insert.
 impl Drop for Scan {
     fn drop(&mut self) {
         match std::mem::replace(&mut self.current, Current::Ended) {

@@ -14,7 +14,7 @@ pub(super) struct CachedSnapshot {
 }
 
 impl CachedSnapshot {
-    /// The pages around an engine's snapshot, which was taken after `moment`.
+    /// Adds the pages to an engine's snapshot, which was taken after `moment`.
     pub fn new(inner: Box<dyn Snapshot>, pages: Arc<Pages>, moment: Moment) -> Self {
         Self { source: Arc::new(Source { inner, pages, moment }) }
     }

@@ -1,4 +1,4 @@
-//! The cache against the engine alone: as a map, beside writers, and at its limits.
+//! The cache compared with the engine alone: as a map, beside writers, and at its limits.
 
 use super::*;
 use crate::tests::{Dice, behaves_like_a_map, contract};
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const RECORDS: Space = Space::Records;
 
-/// Pages of a few pairs, so that few writes meet all that can happen to pages.
+/// An engine with pages of a few pairs, so that few writes lead to all states of pages.
 fn small(budget: u64) -> CachedEngine<MemoryEngine> {
     CachedEngine::with_pages_of(MemoryEngine::new(), budget, 64)
 }
@@ -98,7 +98,7 @@ fn a_pair_too_large_for_a_page_does_not_end_warming() {
     let engine = small(1 << 20);
     let mut warming = Warming::new(&engine.inner, &engine.pages);
     for part in [0..300, 300..400] {
-        // Always with the first key, so that the second time passes all gaps of the first.
+        // Both rounds write the first key, so that the second warming passes all gaps of the first.
         for n in std::iter::once(0).chain(part.clone()) {
             put(&engine, &number(n), &"x".repeat(if n % 30 == 0 { 500 } else { 5 }));
         }
@@ -149,7 +149,7 @@ fn a_second_scan_does_not_enter_the_engine() {
 }
 
 #[test]
-fn some_short_reads_put_in_pages() {
+fn some_short_reads_insert_pages() {
     type Read = fn(&dyn Snapshot, u32);
     let reads: [Read; 4] = [
         |snapshot, n| {
@@ -192,7 +192,7 @@ fn some_short_reads_put_in_pages() {
 }
 
 #[test]
-fn alternating_reads_put_in_pages_at_the_same_rate() {
+fn alternating_reads_insert_pages_at_the_same_rate() {
     let engine = small(1 << 20);
     let chosen: Vec<bool> = (0..1600).map(|_| engine.pages.missed().is_some()).collect();
     for kind in 0..2 {
@@ -208,7 +208,7 @@ fn a_failure_while_reading_on_for_a_page_does_not_fail_the_read() {
         put(&engine, &number(n), "value");
     }
     for n in 0..100 {
-        // The first read is the caller's, the second perhaps one for a page.
+        // The first read is the caller's. A second read, if there is one, is for a page.
         engine.inner.fail(crate::Fault::Read, 2);
         let found = engine.snapshot().get(RECORDS, number(n).as_bytes()).unwrap();
         assert_eq!(found.as_deref(), Some(&b"value"[..]));
@@ -270,7 +270,7 @@ fn large_values_are_left_out_of_pages() {
 }
 
 #[test]
-fn scans_larger_than_the_budget_keep_within_it_and_keep_its_pages() {
+fn scans_larger_than_the_budget_stay_within_it_and_keep_its_pages() {
     let engine = small(4096);
     for n in 0..1000 {
         put(&engine, &number(n), "0123456789");

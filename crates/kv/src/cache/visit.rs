@@ -1,4 +1,4 @@
-//! Visits: the pairs of a page or of a gap are shown in place, in the order of their keys.
+//! Visits: a visitor sees the pairs of a page or of a gap in place, without copies, in the order of their keys.
 
 use super::fill::{Filler, Fresh, Progress, Source};
 use super::interval::Interval;
@@ -8,7 +8,7 @@ use crate::{Bytes, Result, Space, Visitor};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Shows a page's pairs in an interval. The values of marked keys come from the engine; where many are marked, a fresh
+/// Shows a page's pairs in an interval. The values of marked keys come from the engine. If several keys are marked, a fresh
 /// page replaces this one.
 pub(super) fn visit_page(
     source: &Source,
@@ -41,7 +41,7 @@ pub(super) fn visit_page(
     Ok(flow)
 }
 
-/// Shows the engine's pairs of an interval up to `end`, where no page lies, and puts in pages of them.
+/// Shows the engine's pairs of an interval up to `end`, where there is no page, and inserts pages of them.
 pub(super) fn visit_gap(
     source: &Source,
     space: Space,

@@ -1,7 +1,7 @@
 //! Warming: once nothing has been written for a while, recent writes are read into the cache.
 //!
-//! Documents are often read after they are loaded, and the first read of each would enter the engine. Only free room is
-//! filled, a slice at a time: between two slices other threads get the processor, and new writes are noticed.
+//! Documents are often read after they are loaded, and the first read of each would enter the engine. Warming fills only
+//! free room. It works in slices: between two slices other threads get the CPU, and new writes are noticed.
 
 use super::fill::{self, Source};
 use super::interval::Interval;
@@ -14,16 +14,17 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 const TICK: Duration = Duration::from_millis(250);
-/// Warming begins after so many ticks without a commit: later than settling, so that it reads tables, not memory.
+/// Warming begins after so many ticks without a commit: later than settling, so that it reads tables, not memtables.
 const IDLE: u32 = 6;
-/// The number of pages of a slice, which take some ten milliseconds, and the pause after it.
+/// The number of pages of a slice, which takes about ten milliseconds, and the pause after it.
 const SLICE_PAGES: usize = 64;
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// The intervals that are still to be read in.
+/// The state of warming.
 pub(super) struct Warming<E> {
     engine: Weak<E>,
     pages: Arc<Pages>,
+    /// The intervals that are still to be read.
     left: Written,
     idle: u32,
     /// How many commits there had been at the last tick.
@@ -41,7 +42,7 @@ impl<E: Engine + 'static> Warming<E> {
         Ticker::start("kv-warm", TICK, move || self.tick())
     }
 
-    /// Checks whether commits have come, and reads a slice in if none have for long enough; returns the time to the next check.
+    /// Reads a slice into the cache if no commit has come for long enough. Returns the time until the next check.
     fn tick(&mut self) -> Option<Duration> {
         let engine = self.engine.upgrade()?;
         let commits = self.pages.commits();
@@ -53,7 +54,7 @@ impl<E: Engine + 'static> Warming<E> {
         Some(if self.warm_slice(&*engine) { PAUSE } else { TICK })
     }
 
-    /// Reads in a slice of recent writes; returns whether there is more.
+    /// Reads a slice of recent writes into the cache. Returns whether there is more.
     pub fn warm_slice(&mut self, engine: &E) -> bool {
         self.pages.take_written(&mut self.left);
         let Some(at) = self.left.iter().position(Option::is_some) else { return false };
@@ -62,14 +63,14 @@ impl<E: Engine + 'static> Warming<E> {
         if let Some(rest) = &mut self.left[at]
             && !matches!(warm(&source, Space::ALL[at], rest), Ok(ControlFlow::Continue(())))
         {
-            // All has been read, or there is no more room, or reading failed, which the next read will report.
+            // Everything has been read, or there is no more room, or reading failed, which the next read will report.
             self.left[at] = None;
         }
         self.left.iter().any(Option::is_some)
     }
 }
 
-/// Makes pages of the first slice of an interval and removes the slice from it; breaks at the end of the interval or when
+/// Builds pages of the first slice of an interval and removes the slice from it. Breaks at the end of the interval or when
 /// there is no more room.
 fn warm(source: &Source, space: Space, rest: &mut Interval) -> Result<ControlFlow<()>> {
     let pages = &source.pages;

@@ -13,6 +13,7 @@
 //! Opening: take the lock; check the [manifests](manifest), and the journals against the [mark]; let fjall
 //! replay them; start the [sync thread](sync) and the one that [settles](settle).
 
+mod backpressure;
 mod ingest;
 mod journal;
 mod journals;
@@ -69,6 +70,8 @@ struct Core {
     /// Set while the gate is held exclusively and no commit is under way.
     alone: AtomicBool,
     closed: AtomicBool,
+    /// Held while a large batch is committed.
+    large_commit: Mutex<()>,
     /// Held while settling.
     settling: Mutex<()>,
     locks: KeyLocks,
@@ -100,6 +103,7 @@ impl FjallEngine {
             gate: RwLock::new(()),
             alone: AtomicBool::new(false),
             closed: AtomicBool::new(false),
+            large_commit: Mutex::new(()),
             settling: Mutex::new(()),
             locks: KeyLocks::new(),
             room: Room::new(options.disk_reserve),
@@ -243,6 +247,8 @@ impl Core {
 
     fn commit(&self, batch: Batch) -> Result<CommitId> {
         batch.check_keys()?;
+        self.writable()?;
+        let _turn = self.wait_for_memory(&batch)?;
         let _gate = self.gate.read();
         self.writable()?;
         if !batch.takes_reserve() {

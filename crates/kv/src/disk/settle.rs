@@ -1,12 +1,12 @@
-//! Settling: flushing all memory to tables, so that the journals can be released.
+//! Settling: flushing all memtables to tables, so that the journals can be released.
 //!
-//! fjall flushes a space's memory when it is full, and removes a journal once all its contents are in tables. So a
-//! space that is seldom written keeps journals alive, and the newest journal stays in any case. Settling flushes all
-//! spaces and releases the journals' disk space, when no commit has come for a while or the journals have grown. That
+//! fjall flushes a space's memtable when it is full, and removes a journal once all its contents are in tables. So a
+//! space that is seldom written keeps journals alive, and the newest journal stays in any case. When no commit has come for
+//! a while, or the journals have grown, settling flushes all spaces and releases the journals' disk space. That
 //! bounds how much the next start has to replay.
 //!
-//! Commits go on meanwhile: only the part of the journals is released that was synced before the flush began. It was
-//! applied to memory under the journal's lock, and fjall sets memory aside for a flush under the same lock.
+//! Commits continue meanwhile. Only the part of the journals that was synced before the flush began is released. Its writes
+//! were applied to the memtables under the journal's lock, and fjall seals a memtable for a flush under the same lock.
 
 use super::Core;
 use super::read::guarded;
@@ -19,8 +19,8 @@ use std::time::Duration;
 
 /// Journals of fewer bytes wait for [`LONG_IDLE`] ticks, so that a trickle of writes does not become a trickle of tables.
 const SMALL: u64 = 256 << 10;
-/// Journals of more bytes do not wait. Each settling adds a table to every space, and the more tables come, the more often
-/// compaction rewrites the first level of an index; the fewer, the more memory and the longer a replay.
+/// Journals of more bytes do not wait. Each settling adds a table to every space. A lower limit adds more tables, so that
+/// compaction rewrites the first level of an index more often. A higher limit takes more memory and makes a replay longer.
 const LARGE: u64 = 32 << 20;
 const TICK: Duration = Duration::from_millis(250);
 const IDLE: u32 = 4;
@@ -38,13 +38,13 @@ impl Core {
         self.syncer.release(point)
     }
 
-    /// Compacts the spaces for which there is enough free disk space. Deleted pairs take space until a compaction meets them,
-    /// and while the disk is almost full, no writes cause one.
+    /// Compacts the spaces for which there is enough free disk space. Deleted pairs take space until a compaction drops them,
+    /// and while the disk is almost full, no writes cause a compaction.
     fn reclaim(&self) -> Result<()> {
         let _alone = self.settling.lock();
         for keyspace in Space::ALL.into_iter().filter_map(|space| self.keyspaces.get(space)) {
             let available = room::free_space(&self.path).map_or(0, |(available, _)| available);
-            // Neither a deletion nor the pair that it hides is written. Some space is left for others.
+            // A compaction writes neither a deletion nor the pair that it hides. Half of the free space is left for others.
             let (pairs, deletions) =
                 (keyspace.tree.approximate_len() as u64, keyspace.tree.tombstone_count());
             let rest = pairs.saturating_sub(2 * deletions) as f64 / pairs.max(1) as f64;
@@ -55,7 +55,7 @@ impl Core {
         Ok(())
     }
 
-    /// Flushes the present memory of a keyspace to tables.
+    /// Flushes the current memtable of a keyspace to tables.
     pub(super) fn flush(&self, keyspace: &Keyspace) -> Result<()> {
         let Some(newest) = keyspace.tree.get_highest_memtable_seqno() else { return Ok(()) };
         guarded(|| keyspace.rotate_memtable()).map_err(|e| self.poisoned_by(e))?;
@@ -64,7 +64,7 @@ impl Core {
             keyspace.tree.sealed_memtable_count() == 0 || persisted.is_some_and(|seqno| seqno >= newest)
         };
         while !flushed() {
-            // fjall reports a failed flush here; the memory would stay for ever.
+            // fjall reports a failed flush here. Otherwise this loop would not end.
             guarded(|| self.db.persist(PersistMode::Buffer)).map_err(|e| self.poisoned_by(e))?;
             std::thread::sleep(Duration::from_millis(2));
         }
@@ -81,7 +81,7 @@ pub(super) fn in_background(core: &Arc<Core>) -> Result<Ticker> {
     })
 }
 
-/// Checks whether commits have come, and settles if none have for long enough; false if there will be no more to do.
+/// Settles if no commit has come for long enough. Returns false to end the ticker.
 fn tick(
     core: &Weak<Core>,
     idle: &mut u32,
@@ -92,7 +92,7 @@ fn tick(
     let now = Some(core.syncer.last_completed());
     *idle = if now == *last { idle.saturating_add(1) } else { 0 };
     *last = now;
-    // So that a failure of fjall's own threads is noticed here, not by the next writer.
+    // This reports a failure of fjall's own threads before the next write.
     let alive = || guarded(|| core.db.persist(PersistMode::Buffer)).map_err(|e| core.poisoned_by(e));
     if core.writable().and_then(|()| alive()).is_err() {
         return false;
@@ -106,7 +106,7 @@ fn tick(
         SMALL..LARGE => *idle >= IDLE,
         _ => true,
     };
-    // A failure refuses all further writes, which is logged.
+    // The engine logs a failure and refuses all further writes.
     if due && core.settle().is_err() {
         return false;
     }

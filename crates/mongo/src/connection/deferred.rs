@@ -31,8 +31,8 @@ pub(crate) struct Unsent {
 }
 
 impl Unsent {
-    /// Sends the rest as the client reads it. Fails if the client reads nothing for [`PATIENCE`]. If many bytes wait for
-    /// clients already, these wait in a file.
+    /// Sends the rest as the client reads it. Fails if the client reads nothing for [`PATIENCE`]. If many bytes already wait
+    /// for clients, this reply waits in a file.
     pub(crate) async fn send(self, server: &Server, socket: &tokio::net::TcpStream) -> io::Result<()> {
         let Unsent { bytes, sent } = self;
         let mut reservation = server.room.unsent();
@@ -48,7 +48,7 @@ impl Unsent {
         };
         let mut file = tokio::task::spawn_blocking(write).await??;
         loop {
-            // Waiting first keeps even a part out of memory until then.
+            // Waiting before reading keeps the part out of memory while the client does not read.
             writable(socket).await?;
             let (back, part) = tokio::task::spawn_blocking(move || {
                 let mut part = Vec::with_capacity(PART);
@@ -65,9 +65,9 @@ impl Unsent {
     }
 }
 
-/// Waits until the client takes something.
+/// Waits until the socket accepts bytes. Fails after [`PATIENCE`].
 async fn writable(socket: &tokio::net::TcpStream) -> io::Result<()> {
-    let late = |_| io::Error::new(io::ErrorKind::TimedOut, "the client takes no reply");
+    let late = |_| io::Error::new(io::ErrorKind::TimedOut, "the client does not read its reply");
     timeout(PATIENCE, socket.writable()).await.map_err(late)?
 }
 
@@ -106,14 +106,14 @@ impl Parked {
             reply.server.metrics.bytes_out.add(reply.output.len() as u64);
             // The syncing thread sends the replies of all connections, so it must not wait for one client.
             if !reply.send_at_once() {
-                reply.leave();
+                reply.hand_over();
             }
         };
         server.engine.on_durable(commit, Box::new(send));
         Parked(parked)
     }
 
-    /// Waits until the reply was sent, or cannot be sent, or the client stops reading.
+    /// Waits until the reply was sent or cannot be sent. Returns the part that the client does not read.
     pub(crate) fn wait(self) -> Option<Unsent> {
         self.0.recv().ok()
     }
@@ -148,7 +148,7 @@ impl Reply {
     }
 
     /// Passes the rest to the conversation, after this thread has released the socket.
-    fn leave(self) {
+    fn hand_over(self) {
         let Reply { output, sent, server, stream, over } = self;
         drop((stream, server));
         // This fails if the conversation has ended because its client disconnected.

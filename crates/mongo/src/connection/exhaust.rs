@@ -4,7 +4,8 @@
 //! reply but the last sets the flag `moreToCome`. The first reply responds to the message, each later one to the reply
 //! before it.
 
-use crate::connection::room::Leave;
+use crate::connection::room::{Permit, Room};
+use diwan_query::Reservation;
 
 /// The replies to the message that a connection is handling.
 #[derive(Debug, Default)]
@@ -15,8 +16,10 @@ pub(crate) struct Replies {
     rerun_requested: bool,
     /// The message number of the previous reply.
     previous: Option<i32>,
-    /// To make the reply, if it is long.
-    leave: Option<Leave>,
+    /// The permit to make the reply, if that is long.
+    permit: Option<Permit>,
+    /// The memory of a batch that is being made.
+    batch: Option<Reservation>,
 }
 
 impl Replies {
@@ -27,18 +30,24 @@ impl Replies {
     }
 
     /// Whether the command may build a long reply.
-    pub(crate) fn have_leave(&self) -> bool {
-        self.leave.is_some()
+    pub(crate) fn have_permit(&self) -> bool {
+        self.permit.is_some()
     }
 
-    /// Lets the command build a long reply.
-    pub(crate) fn give_leave(&mut self, leave: Leave) {
-        self.leave = Some(leave);
+    /// Sets the permit to build a long reply.
+    pub(crate) fn set_permit(&mut self, permit: Permit) {
+        self.permit = Some(permit);
     }
 
-    /// Returns the leave when the reply has left memory.
-    pub(crate) fn end_leave(&mut self) {
-        self.leave = None;
+    /// Reserves memory for a batch of so many bytes. False if there is not enough.
+    pub(crate) fn reserve_batch(&mut self, room: &Room, bytes: usize) -> bool {
+        self.batch.get_or_insert_with(|| room.batch()).cover(bytes)
+    }
+
+    /// Releases the permit and the memory of the batch. The reply must no longer be in this connection's buffers.
+    pub(crate) fn release_memory(&mut self) {
+        self.permit = None;
+        self.batch = None;
     }
 
     /// Whether the client accepts several replies.
@@ -71,9 +80,9 @@ impl Replies {
         self.previous = Some(reply);
     }
 
-    /// Resets the state after the last reply to a message.
+    /// Resets the state after the last reply to a message. The permit and the memory stay until that reply has been sent.
     pub(crate) fn end(&mut self) {
-        *self = Replies { leave: self.leave.take(), ..Replies::default() };
+        *self = Replies { permit: self.permit.take(), batch: self.batch.take(), ..Replies::default() };
     }
 }
 

@@ -1,6 +1,6 @@
 //! The receive buffer of a connection. It grows with the bytes that arrive, not with the lengths that messages claim.
 
-use crate::connection::room::{Leave, is_long};
+use crate::connection::room::{Permit, is_long};
 use crate::wire::{HEADER_LEN, Header};
 use std::io;
 
@@ -14,8 +14,8 @@ pub(crate) struct Input {
     bytes: Vec<u8>,
     /// The number of received bytes.
     filled: usize,
-    /// To receive the message at the front, if it is long.
-    leave: Option<Leave>,
+    /// The permit to receive the first message, if that is long.
+    permit: Option<Permit>,
 }
 
 impl Input {
@@ -38,20 +38,20 @@ impl Input {
         }
     }
 
-    /// The length of the message at the front, if it is long and there is no leave yet to receive it.
-    pub(crate) fn wants_leave(&self) -> Option<usize> {
+    /// The length of the first message, if it is long and has no permit yet.
+    pub(crate) fn needs_permit(&self) -> Option<usize> {
         let header = Header::read(&self.bytes[..self.filled])?.ok()?;
-        (is_long(header.length) && self.leave.is_none()).then_some(header.length)
+        (is_long(header.length) && self.permit.is_none()).then_some(header.length)
     }
 
-    /// Gives leave to receive the message at the front.
-    pub(crate) fn give_leave(&mut self, leave: Leave) {
-        self.leave = Some(leave);
+    /// Sets the permit to receive the first message.
+    pub(crate) fn set_permit(&mut self, permit: Permit) {
+        self.permit = Some(permit);
     }
 
     /// Whether a long message is being received.
-    pub(crate) fn has_leave(&self) -> bool {
-        self.leave.is_some()
+    pub(crate) fn has_permit(&self) -> bool {
+        self.permit.is_some()
     }
 
     /// The first `length` bytes.
@@ -59,14 +59,14 @@ impl Input {
         &self.bytes[..length]
     }
 
-    /// Free space to read into: at least `least` bytes, and at most as many as were received. So a claimed length alone
-    /// allocates nothing.
+    /// Free space to read into: what the first message lacks, but no more than has been received, and at least `least`
+    /// bytes. So a claimed length alone allocates nothing.
     pub(crate) fn room(&mut self, least: usize) -> &mut [u8] {
         let claimed = Header::read(&self.bytes[..self.filled]).and_then(Result::ok);
         let missing = claimed.map_or(HEADER_LEN, |header| header.length.saturating_sub(self.filled));
         let end = self.filled + missing.min(self.filled).max(least);
         if self.bytes.len() < end {
-            // No more than that: a long message would have a buffer of twice its length.
+            // Exactly that: with amortized growth a long message could have a buffer of twice its length.
             self.bytes.reserve_exact(end - self.bytes.len());
             self.bytes.resize(end, 0);
         }
@@ -82,7 +82,7 @@ impl Input {
     pub(crate) fn consume(&mut self, length: usize) {
         self.bytes.copy_within(length..self.filled, 0);
         self.filled -= length;
-        self.leave = None;
+        self.permit = None;
         if self.bytes.len() > KEPT {
             self.bytes.truncate(self.filled);
             self.bytes.shrink_to_fit();

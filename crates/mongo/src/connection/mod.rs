@@ -39,7 +39,7 @@ const WANTED_PACE: u64 = 1 << 20;
 /// How long a conversation keeps its thread while the client does not read its reply.
 const SLOW_READER: Duration = Duration::from_millis(20);
 /// How often the connection of a waiting command is checked for a disconnected client.
-const LOOK: Duration = Duration::from_secs(2);
+const CHECK_EVERY: Duration = Duration::from_secs(2);
 /// The free space for reading: in a conversation, and while the connection is idle.
 const CHUNK: usize = 16 * 1024;
 const FIRST_CHUNK: usize = 512;
@@ -77,10 +77,10 @@ async fn run(server: &Arc<Server>, mut stream: TcpStream, client: &Arc<Client>) 
                 }
                 Pause::Change { until, mut changed } => {
                     while Instant::now() < until {
-                        let look = until.min(Instant::now() + LOOK);
+                        let check = until.min(Instant::now() + CHECK_EVERY);
                         tokio::select! {
                             () = &mut changed => break,
-                            () = sleep_until(look.into()) => {}
+                            () = sleep_until(check.into()) => {}
                             // At shutdown the command runs once more and answers with what it has.
                             () = client.closing.notified() => break,
                         }
@@ -110,20 +110,20 @@ async fn next_message(
 ) -> io::Result<bool> {
     let mut begun: Option<Instant> = None;
     while input.whole_message()?.is_none() {
-        if let Some(length) = input.wants_leave() {
-            let leave = tokio::select! {
-                leave = server.room.message(length) => leave,
+        if let Some(length) = input.needs_permit() {
+            let permit = tokio::select! {
+                permit = server.room.message(length) => permit,
                 () = client.closing.notified() => None,
             };
-            let Some(leave) = leave else { return Ok(false) };
-            input.give_leave(leave);
+            let Some(permit) = permit else { return Ok(false) };
+            input.set_permit(permit);
             begun = None;
         }
         let ready = async {
             match begun {
                 None if input.is_empty() => stream.readable().await,
                 _ => {
-                    let pace = if input.has_leave() && server.room.is_wanted() { WANTED_PACE } else { PACE };
+                    let pace = if input.has_permit() && server.room.is_wanted() { WANTED_PACE } else { PACE };
                     let allowed = HALF_MESSAGE + Duration::from_secs(input.len() as u64 / pace);
                     let end = *begun.get_or_insert_with(Instant::now) + allowed;
                     let late =
@@ -322,11 +322,11 @@ impl Conversation {
         }
         if let Some(mut unsent) = self.settle() {
             if commit.is_none() {
-                // Nothing more is waited for: it goes with the reply before it.
+                // This reply waits for no commit, so it is sent together with the previous one.
                 self.server.metrics.bytes_out.add(self.output.len() as u64);
                 unsent.bytes.append(&mut self.output);
                 self.shrink();
-                self.replies.end_leave();
+                self.replies.release_memory();
                 return Ok(Some(unsent));
             }
             self.due = Some(Due { output: std::mem::take(&mut self.output), header, commit });
@@ -337,7 +337,7 @@ impl Conversation {
             Some(Ok(Err(error))) => dispatch::fail(&self.server, &header, error.into(), &mut self.output),
             Some(Err(commit)) => {
                 let output = std::mem::take(&mut self.output);
-                self.replies.end_leave();
+                self.replies.release_memory();
                 self.parked = Some(Parked::new(&self.server, &self.stream, commit, header, output));
                 self.shrink();
                 return Ok(None);
@@ -348,7 +348,7 @@ impl Conversation {
         let unsent =
             (sent < self.output.len()).then(|| Unsent { bytes: std::mem::take(&mut self.output), sent });
         self.shrink();
-        self.replies.end_leave();
+        self.replies.release_memory();
         Ok(unsent)
     }
 
@@ -364,14 +364,14 @@ impl Conversation {
             if let Some(length) = self.input.whole_message()? {
                 return Ok(Ok(length));
             }
-            if let Some(length) = self.input.wants_leave() {
+            if let Some(length) = self.input.needs_permit() {
                 match self.server.room.message_now(length) {
-                    Some(leave) => self.input.give_leave(leave),
-                    // The connection waits for leave without a thread.
+                    Some(permit) => self.input.set_permit(permit),
+                    // The connection waits for a permit without a thread.
                     None => return Ok(Err(Pause::Silence)),
                 }
             }
-            // A message that comes slowly is received without a thread.
+            // A message that arrives slowly is received without a thread.
             if !self.input.is_empty() && begun.get_or_insert_with(Instant::now).elapsed() > SILENCE {
                 return Ok(Err(Pause::Silence));
             }

@@ -4,6 +4,7 @@ use super::abbreviate::abbreviated_statement;
 use super::wait::Wait;
 use crate::connection::client::Client;
 use crate::connection::exhaust::Replies;
+use crate::connection::room::is_long;
 use crate::error::{CommandError, Result, code};
 use crate::monitoring::profiler::{ProfiledStatement, Trace};
 use crate::request::Request;
@@ -89,13 +90,17 @@ impl Context<'_> {
         }
     }
 
-    /// Waits until a reply of so many bytes may be built. Call it before the reply becomes long.
-    pub(crate) fn make_long_reply(&mut self, bytes: usize, interrupt: &Interrupt) -> Result<()> {
-        if !self.replies.have_leave() {
-            let leave = self.server.room.reply(bytes.max(MAX_DOCUMENT_BYTES), interrupt)?;
-            self.replies.give_leave(leave);
+    /// Reserves memory for a reply of so many bytes with a batch. A long reply waits for its permit. False if memory is
+    /// scarce: the batch should end then.
+    pub(crate) fn grow_batch(&mut self, bytes: usize, interrupt: &Interrupt) -> Result<bool> {
+        if !is_long(bytes) {
+            return Ok(self.replies.reserve_batch(&self.server.room, bytes));
         }
-        Ok(())
+        if !self.replies.have_permit() {
+            let permit = self.server.room.reply(bytes.max(MAX_DOCUMENT_BYTES), interrupt)?;
+            self.replies.set_permit(permit);
+        }
+        Ok(true)
     }
 
     /// Refuses a command whose `collectionUUID` is not the collection's.

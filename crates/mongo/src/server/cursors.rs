@@ -3,7 +3,7 @@
 //! The registry holds a cursor while it is idle. A `getMore` takes the cursor out and puts it back, so a cursor has one
 //! reader at a time. A cursor that is killed while it is out is interrupted, and dropped when it comes back.
 
-use crate::connection::room::is_long;
+use crate::connection::room::SHORT_BATCH;
 use crate::error::{CommandError, Result, code};
 use crate::monitoring::metrics::Counter;
 use crate::request::arguments::SessionId;
@@ -133,14 +133,15 @@ impl Cursor {
     }
 
     /// Appends up to `limit` documents to the open array of `reply`, fewer if the batch reaches [`BATCH_BYTES`]. Returns
-    /// their number, and whether the cursor has ended. Calls
-    /// `grows` before the reply becomes long, and again as it grows.
+    /// their number, and whether the cursor has ended. Before the reply grows beyond [`SHORT_BATCH`], `grow` is asked for
+    /// each document whether the batch may have it. A `single` batch goes on nevertheless: no other follows.
     pub(crate) fn fill(
         &mut self,
         limit: u64,
+        single: bool,
         interrupt: &Interrupt,
         reply: &mut DocBuilder,
-        mut grows: impl FnMut(usize) -> Result<()>,
+        mut grow: impl FnMut(usize) -> Result<bool>,
     ) -> Result<(u64, bool)> {
         let start = reply.len();
         let mut count = 0;
@@ -151,12 +152,11 @@ impl Cursor {
                 None if self.source.advance(interrupt)? => self.source.current(),
                 None => return Ok((count, true)),
             };
-            if count > 0 && reply.len() - start + doc.as_bytes().len() > BATCH_BYTES {
+            let length = reply.len() + doc.as_bytes().len();
+            let is_full = length - start > BATCH_BYTES || length > SHORT_BATCH && !grow(length)? && !single;
+            if count > 0 && is_full {
                 self.held = Some(doc.to_owned());
                 break;
-            }
-            if is_long(reply.len() + doc.as_bytes().len()) {
-                grows(reply.len() + doc.as_bytes().len())?;
             }
             reply.append_indexed(count as usize, doc);
             count += 1;
@@ -332,7 +332,7 @@ mod tests {
     fn fill(cursor: &mut Cursor, limit: u64) -> (u64, bool) {
         let mut reply = DocBuilder::new();
         reply.begin_array("batch");
-        cursor.fill(limit, &Interrupt::new(), &mut reply, |_| Ok(())).unwrap()
+        cursor.fill(limit, false, &Interrupt::new(), &mut reply, |_| Ok(true)).unwrap()
     }
 
     #[test]
@@ -350,6 +350,19 @@ mod tests {
         assert_eq!(fill(&mut cursor, u64::MAX), (1, false));
         assert_eq!(fill(&mut cursor, u64::MAX), (1, false));
         assert_eq!(fill(&mut cursor, u64::MAX), (1, true));
+    }
+
+    #[test]
+    fn fill_ends_a_batch_that_may_not_grow_unless_it_is_the_only_one() {
+        let long = "x".repeat(SHORT_BATCH / 2);
+        let filled = |single| {
+            let docs = (0..3).map(|_| doc! { "s": long.as_str() }).collect();
+            let mut cursor = Cursor::new(Box::new(DocList::new(docs)), "test", "c");
+            let mut reply = DocBuilder::new();
+            reply.begin_array("batch");
+            cursor.fill(3, single, &Interrupt::new(), &mut reply, |_| Ok(false)).unwrap().0
+        };
+        assert_eq!((filled(false), filled(true)), (1, 3));
     }
 
     #[test]

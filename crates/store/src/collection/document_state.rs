@@ -1,13 +1,13 @@
 //! The types that carry one document through a change, in the order in which a change uses them.
 //!
-//! 1. [`RawState`]: the bytes that the store holds of the document, read under the document's lock.
+//! 1. [`RawState`]: the document's stored bytes, read under the document's lock.
 //! 2. [`StoredState`]: the same bytes, parsed into a record or a tombstone.
 //! 3. [`Winner`]: the winning revision of that state. It is a leaf of the revision tree with its
 //!    content ([`LeafContent`]), and the marks that the header carries about the rest of the tree. An edit makes a new
 //!    [`LeafContent`].
 //! 4. [`NextState`]: what replaces the stored state: the winner of the tree after the edit.
-//! 5. [`StagedChange`](super::stage::StagedChange): the next state, with what the commit must know of the stored state
-//!    that it replaces. Only the sequence is missing, which [`Collection::commit`](super::Collection::commit) gives it.
+//! 5. [`StagedChange`](super::stage::StagedChange): the next state, with the facts about the stored state that the commit
+//!    needs. Only the sequence is missing; [`Collection::commit`](super::Collection::commit) assigns it.
 //!
 //! An edit over HTTP may end before step 4, for example with a conflict: see `EditPlan` in `revisions.rs`.
 
@@ -77,7 +77,7 @@ impl<'a> StoredState<'a> {
 #[derive(Clone)]
 pub(super) struct LeafContent<'a> {
     pub revision: Revision,
-    /// The revision follows from the document's bytes as its first one. The record then does not store it.
+    /// The revision is the document's first one, which is computed from the document's bytes. The record does not store it.
     pub is_first: bool,
     /// The revision is a deletion.
     pub deleted: bool,
@@ -98,7 +98,7 @@ impl LeafContent<'_> {
         tree::Leaf { revision: self.revision, deleted: self.deleted }
     }
 
-    /// The body to store under the leaf's revision: as that of a conflict, or as superseded by this change.
+    /// The body to store under the leaf's revision: the body of a conflict, or of a revision that this change supersedes.
     pub fn body(&self, superseded: bool) -> Body<'_> {
         Body {
             deleted: self.deleted,
@@ -109,8 +109,8 @@ impl LeafContent<'_> {
     }
 }
 
-/// The leaf that readers see: the one with the greatest revision among the leaves that are no deletions, or among all
-/// if every leaf is a deletion.
+/// The leaf that readers see: the one with the greatest revision among the leaves that are not deletions, or among all
+/// leaves if every one is a deletion.
 pub(super) struct Winner<'a> {
     pub leaf: LeafContent<'a>,
     /// The header's marks about the rest of the tree.
@@ -154,7 +154,7 @@ impl<'a> Winner<'a> {
 
 /// The state of a document after a change. The commit adds the sequence.
 pub(super) enum NextState<'a> {
-    /// A record with this document (as BSON). The revision is `None` for a first one.
+    /// A record with this document (as BSON). The revision is `None` if it is the document's first one.
     Live { doc: Cow<'a, [u8]>, revision: Option<Revision>, marks: Marks, attachments: Cow<'a, [u8]> },
     /// A tombstone of a deleted document.
     Deleted { doc: Option<Cow<'a, [u8]>>, revision: Revision, marks: Marks, attachments: Cow<'a, [u8]> },

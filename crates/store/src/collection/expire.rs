@@ -1,7 +1,8 @@
-//! Expiry of tombstones that no replicator needs any more, and of bodies of superseded revisions.
+//! Expiry of tombstones that no replicator needs any longer, and of bodies of superseded revisions.
 //!
-//! Neither is searched for. The change log is in the order in which documents were deleted: expiry reads it from where the
-//! last round ended to the first tombstone that stays, so a change is read once. Bodies have keys in the order of time.
+//! Neither needs a scan of the collection. The change log has deletions in their order: expiry reads it from where the last
+//! round ended to the first tombstone that stays, so it reads each change once. Superseded bodies have due keys
+//! ([`Key::DueBody`]) in the order of time.
 
 use super::Collection;
 use crate::blob::{self, attachment};
@@ -13,16 +14,16 @@ use crate::revision::Revision;
 use diwan_kv::{Batch, Bytes, KeyRange, Space};
 use std::ops::{Bound, ControlFlow};
 
-/// How many keys one batch is about.
+/// How many tombstones or bodies one batch removes.
 const RUN: usize = 256;
 /// How many changes are read at a time.
 const CHANGES: usize = 4096;
-/// How far in the future the time of a tombstone may be before the clock that gave it counts as wrong.
+/// A tombstone whose time is further in the future than this has the time of a wrong clock.
 const CLOCK_ERROR_SECONDS: u64 = 24 * 60 * 60;
-/// After how many changes without tombstones it is noted that there are none, so that no later start reads them again.
+/// After how many changes the position of expiry is stored, so that a later start does not read those changes again.
 const NOTE_EVERY: u64 = 10_000;
 
-/// A body that was superseded, and the key that says since when.
+/// A superseded body, and its due key, which says when it was superseded.
 pub(crate) struct DueBody {
     /// The bytes of its [`Key::DueBody`].
     pub due: Bytes,
@@ -31,11 +32,12 @@ pub(crate) struct DueBody {
     pub revision: Revision,
 }
 
-/// A round of expiry of tombstones that has been interrupted.
+/// An interrupted round of tombstone expiry.
 pub(super) struct Expiry {
-    /// The change up to which it has come.
+    /// The sequence that the round has reached.
     position: u64,
-    /// The change before the first tombstone whose time is wrong: it stays until that time, and holds up no other.
+    /// The sequence before the first tombstone with the time of a wrong clock. That tombstone stays until its time comes,
+    /// and does not delay the others.
     held_back: u64,
 }
 
@@ -43,7 +45,8 @@ pub(super) struct Expiry {
 type Deletion = (u64, Vec<u8>);
 
 impl Collection {
-    /// Removes the bodies of superseded revisions; the winner's and the conflicts' stay. Gives how many there were.
+    /// Removes the bodies of superseded revisions. The bodies of the winner and of conflicts stay. Returns how many were
+    /// removed.
     pub fn compact_bodies(&self) -> Result<u64> {
         let mut removed = 0;
         let mut range = KeyRange::prefix(&keys::collection_prefix(self.id));
@@ -65,8 +68,8 @@ impl Collection {
         }
     }
 
-    /// Removes those of the bodies that were superseded before `oldest` (seconds since 1970), and the keys of all: a body
-    /// that was superseded again since has a later one.
+    /// Removes those of the bodies that were superseded before `oldest` (seconds since 1970), and the due keys of all of
+    /// them: a body that was superseded again has a later due key.
     pub(crate) fn expire_bodies(&self, bodies: &[DueBody], oldest: u64) -> Result<()> {
         for run in bodies.chunks(RUN) {
             let mut batch = Batch::with_capacity(2 * run.len());
@@ -101,16 +104,16 @@ impl Collection {
         Ok(removed)
     }
 
-    /// Whether there may be tombstones that expire.
+    /// Whether there may be tombstones to expire.
     pub(crate) fn has_expiring_tombstones(&self) -> bool {
         self.sequence.may_have_tombstones() && self.sequence.expired() < self.last_sequence()
     }
 
-    /// Forgets the documents whose deletion need not be remembered at `now` (seconds since 1970), the oldest first, until
-    /// `is_over`; says whether none is left. The newest change stays: it tells the next start the sequence and the counts.
+    /// Removes the tombstones that have expired at `now` (seconds since 1970), oldest first, until `is_over`. Returns
+    /// whether the round has ended. The newest change stays, because the next start reads the sequence and the counts from it.
     pub fn expire_tombstones(&self, now: u64, is_over: &dyn Fn() -> bool) -> Result<bool> {
         let mut round = self.expiry.lock();
-        // The first tombstone mostly stays, and nothing behind it need be read.
+        // Usually the first tombstone stays. Then nothing behind it has to be read.
         let mut most = if round.is_some() { RUN } else { 1 };
         let start = Expiry { position: self.sequence.expired(), held_back: u64::MAX };
         let Expiry { mut position, mut held_back } = round.take().unwrap_or(start);
@@ -139,7 +142,7 @@ impl Collection {
                 }
             }
             let Some(reached) = end else { return Ok(true) };
-            if !run.is_empty() && !self.forget(&run, keep, now)? {
+            if !run.is_empty() && !self.remove_tombstones(&run, keep, now)? {
                 return Ok(true);
             }
             position = reached;
@@ -156,7 +159,8 @@ impl Collection {
         }
     }
 
-    /// Reads some changes after this sequence. Returns the sequence of the last one, and at most `most` deletions.
+    /// Reads changes after this sequence, up to `most` deletions or [`CHANGES`] changes. Returns the sequence of the last
+    /// change, and the deletions.
     fn deletions_after(&self, sequence: u64, most: usize) -> Result<(Option<u64>, Vec<Deletion>)> {
         let prefix = keys::collection_prefix(self.id).len();
         let (mut last, mut deletions, mut count) = (None, Vec::new(), 0);
@@ -182,7 +186,7 @@ impl Collection {
         failure.map_or(Ok((last, deletions)), Err)
     }
 
-    /// Stores how far tombstones have expired if a later start would have much to read again.
+    /// Stores the position of expiry if a later start would otherwise read many changes again.
     fn note_expiry(&self) -> Result<()> {
         if self.sequence.expired() < self.sequence.noted_expiry().saturating_add(NOTE_EVERY) {
             return Ok(());
@@ -198,11 +202,12 @@ impl Collection {
         Ok(())
     }
 
-    /// Removes tombstones that have expired with all that is known of their documents; says whether that was possible.
-    fn forget(&self, run: &[Vec<u8>], keep: Option<u64>, now: u64) -> Result<bool> {
-        // The build of an index asks the log which documents were deleted meanwhile. They are forgotten in the next round.
+    /// Removes expired tombstones, with the revisions and change-log entries of their documents. Returns false if that is
+    /// not possible now.
+    fn remove_tombstones(&self, run: &[Vec<u8>], keep: Option<u64>, now: u64) -> Result<bool> {
+        // An index build reads from the change log which documents were deleted meanwhile. The next round removes them.
         let Some(_building) = self.building.try_lock() else { return Ok(false) };
-        // A first touch by a replicator waits for this, or this sees that it is there.
+        // Either a first touch by a replicator waits for this write, or this write sees the touch in `keep`.
         let turn = self.begin_write()?;
         if turn.tombstone_seconds() != keep {
             return Ok(false);
@@ -266,7 +271,7 @@ impl Collection {
     }
 }
 
-/// Whether a tombstone that is kept for so many seconds, or not at all, need not be there any more.
+/// Whether a tombstone has expired at `now`. It is kept for `keep` seconds; `None`: it is not kept.
 fn is_expired(tombstone: &Tombstone<'_>, keep: Option<u64>, now: u64) -> bool {
     keep.is_none_or(|keep| tombstone.deleted_at.saturating_add(keep) < now)
 }
@@ -312,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn an_untouched_collection_keeps_no_ancestors_and_forgets_deletions() {
+    fn an_untouched_collection_keeps_neither_ancestors_nor_tombstones() {
         let (store, _, things) = collection();
         let id = id_key(Value::Int32(9)).unwrap();
         for n in 0..3 {
@@ -324,10 +329,10 @@ mod tests {
         delete(&things, 0..5);
         assert!(is_clean(&store));
         expire(&things, clock::now_seconds());
-        // The newest change stays, since it tells the counts.
+        // The newest change stays, because a start reads the counts from it.
         assert_eq!((things.count(), things.deleted_count()), (5, 1));
         assert!(is_clean(&store));
-        // From the first touch on all is kept.
+        // From the first touch on, all ancestors and tombstones are kept.
         things.keep_history().unwrap();
         delete(&things, 5..8);
         expire(&things, clock::now_seconds());
@@ -339,19 +344,19 @@ mod tests {
     }
 
     #[test]
-    fn expiry_goes_on_where_the_last_round_ended_and_stops_at_what_stays() {
+    fn expiry_continues_where_the_last_round_ended_and_stops_at_a_tombstone_that_stays() {
         let (_store, engine, things) = collection();
         things.keep_history().unwrap();
         let now = clock::now_seconds();
         delete(&things, 0..3);
         insert(&things, 10..20);
-        // Nothing is due: the ten first changes are passed, the tombstones are not.
+        // Nothing is due: expiry passes the first ten changes, but not the tombstones.
         expire(&things, now);
         assert_eq!((things.sequence.expired(), things.deleted_count()), (10, 3));
         expire(&things, now + WEEK + 60);
         assert_eq!((things.sequence.expired(), things.deleted_count()), (23, 0));
         assert!(!things.has_expiring_tombstones());
-        // A tombstone with the time of a wrong clock stays, and those behind it go.
+        // A tombstone with the time of a wrong clock stays. Those behind it are removed.
         delete(&things, 10..13);
         insert(&things, 20..21);
         let key = Key::Tombstone(things.id, &id_key(Value::Int32(10)).unwrap()).bytes();
@@ -367,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn expired_tombstones_are_no_longer_counted_also_after_a_restart() {
+    fn expired_tombstones_are_not_counted_even_after_a_restart() {
         let engine = Arc::new(MemoryEngine::new());
         let name = Namespace::new("test", "things").unwrap();
         let store = Store::open(engine.clone()).unwrap();
@@ -383,7 +388,7 @@ mod tests {
             }
         }
         assert_eq!(things.deleted_count(), 3);
-        // Who builds an index must find them in the log.
+        // While an index is built, deletions stay in the log.
         let building = things.building.lock();
         let later = clock::now_seconds() + WEEK + 60;
         things.expire_tombstones(later, &|| false).unwrap();

@@ -1,5 +1,5 @@
-//! Notes and settings of all collections, read in one pass when a store is opened. They lie side by side, so one pass costs
-//! far less than a look-up for each collection.
+//! The notes and settings of all collections, read in one pass when a store is opened. Their keys are adjacent, so one pass
+//! costs far less than a look-up for each collection.
 
 use super::sequence::Note;
 use super::settings::read_setting;
@@ -12,31 +12,31 @@ use std::collections::{BTreeMap, HashMap};
 /// The stored state of one collection.
 #[derive(Default)]
 pub(crate) struct Recovered {
-    /// Its note.
+    /// Its note of sizes and counts.
     pub(super) note: Option<Note>,
-    /// Whether nothing was written since the note; without a note, nothing was ever written.
+    /// Whether nothing was written after the note. If there is no note: whether nothing was ever written.
     pub(super) exact: bool,
     /// Its settings.
     pub(super) settings: BTreeMap<String, ValueBuf>,
 }
 
 impl Recovered {
-    /// A collection that has just been created.
+    /// The state of a collection that has just been created.
     pub fn empty() -> Recovered {
         Recovered { exact: true, ..Recovered::default() }
     }
 }
 
-/// The same of all collections.
+/// The stored state of all collections.
 pub(crate) struct Recovery {
     notes: HashMap<CollectionId, Note>,
     settings: HashMap<CollectionId, BTreeMap<String, ValueBuf>>,
-    /// The store was closed, so that the notes are exact.
+    /// Whether the store was closed after its last write, so that the notes are exact.
     pub closed: bool,
 }
 
 impl Recovery {
-    /// Reads all of it.
+    /// Reads the notes and settings of all collections.
     pub fn read(snapshot: &dyn Snapshot) -> Result<Recovery> {
         let closed = snapshot.get(Space::Meta, &Key::Closed.bytes())?.is_some();
         let mut recovery = Recovery { notes: HashMap::new(), settings: HashMap::new(), closed };

@@ -1,9 +1,9 @@
 //! Retention of history: ancestors of revisions, and tombstones. Only replicators and HTTP clients need them.
 //!
-//! A collection that no HTTP client and no replicator ever touched keeps no history: no client holds a revision of it that a
-//! later change would have to follow. From the first touch on it keeps history (docs/decisions/0019). The touch is
-//! recorded durably before the client is shown a document, and it waits for the writes under way. So every change that such
-//! a client must learn of later has its tombstone or its ancestor.
+//! A collection that no HTTP client and no replicator has touched keeps no history, because no client knows a revision of it
+//! that a later change must refer to. From the first touch on it keeps history (docs/decisions/0019). The touch waits for
+//! running writes, and it is durable before the client gets a document. So every later change that such a client must
+//! learn of has a tombstone or an ancestor.
 
 use super::{Collection, Schema};
 use crate::error::Result;
@@ -16,9 +16,9 @@ impl Collection {
         self.schema.read().history
     }
 
-    /// Has ancestors and tombstones kept from now on. To be called before a document or a change of the collection is shown
-    /// to an HTTP client or a replicator, or is written by one; the caller holds no lock of the store. All calls after the
-    /// first cost nothing.
+    /// Keeps ancestors and tombstones from now on. Call it before an HTTP client or a replicator reads or writes a document
+    /// or a change of the collection. The caller must not hold a lock of the store. Calls after the first one only read a
+    /// flag.
     pub fn keep_history(&self) -> Result<()> {
         if self.history_durable.load(Ordering::Acquire) {
             return Ok(());
@@ -30,7 +30,7 @@ impl Collection {
                 Ok(())
             })?;
         }
-        // Another thread may have recorded it just now. An empty batch tells the number of the last commit.
+        // Another thread may have recorded the touch just now. Committing an empty batch returns the last commit's number.
         let engine = &self.shared.engine;
         engine.wait_durable(engine.commit(Batch::new())?)?;
         self.history_durable.store(true, Ordering::Release);
@@ -39,7 +39,7 @@ impl Collection {
 }
 
 impl Schema {
-    /// For how many seconds tombstones are kept; `None` if they are not.
+    /// How many seconds tombstones are kept; `None` if they are not kept.
     pub(super) fn tombstone_seconds(&self) -> Option<u64> {
         self.history.then_some(self.options.tombstone_seconds)
     }

@@ -1,8 +1,8 @@
-//! The documents that a scan has found, where it may find one several times: by each of its keys in an index of arrays, or
-//! by several branches of an `$or`.
+//! The ids of the documents that a scan has found, for scans that may find a document several times: by several of its keys
+//! in a multikey index, or by several branches of an `$or`.
 //!
-//! Their ids are in memory as long as the [pool](diwan_query::MemoryPool) has room, then in the store under a number of
-//! their own, which are deleted when the scan ends.
+//! The ids are in memory while the [pool](diwan_query::MemoryPool) has room. Then they spill to the store, under a temporary
+//! number, and are deleted when the scan ends.
 
 use crate::collection::Collection;
 use crate::error::{Error, Result};
@@ -12,7 +12,7 @@ use diwan_kv::{Batch, Space};
 use diwan_query::{MemoryPool, Reservation, code};
 use std::collections::HashSet;
 
-/// What an id takes in memory beside its bytes: its place in the set, of which a part is free, and its allocation.
+/// The memory that an id takes beside its bytes: its slot in the set, a share of the empty slots, and its allocation.
 const ID_BYTES: usize = 64;
 /// How many ids are written to the store in one batch.
 const BATCH: usize = 4096;
@@ -38,12 +38,12 @@ impl Seen {
         Seen { ids: HashSet::new(), bytes: 0, reservation, may_spill: true, spilled: None }
     }
 
-    /// Refuses, when memory is used up, to go on in the store (`allowDiskUse: false`).
+    /// Makes `insert` fail, instead of spilling to the store, when memory is used up (`allowDiskUse: false`).
     pub fn forbid_spilling(&mut self) {
         self.may_spill = false;
     }
 
-    /// Adds the id of one of the collection's documents; false if it was there.
+    /// Adds the id of one of the collection's documents. Returns false if the set already has it.
     pub fn insert(&mut self, collection: &Collection, id: Vec<u8>) -> Result<bool> {
         if self.ids.contains(&id) || self.is_spilled(&id)? {
             return Ok(false);
@@ -63,11 +63,11 @@ impl Seen {
         }
     }
 
-    /// Moves what is in memory to the store.
+    /// Moves the ids from memory to the store.
     fn spill(&mut self, collection: &Collection) -> Result<()> {
         if !self.may_spill {
-            let text = "Exceeded memory limit for the documents that a scan has found already, but didn't allow disk \
-                        use. Pass allowDiskUse:true to opt in.";
+            let text = "Exceeded memory limit for the ids of documents that a scan has found, but didn't allow disk use. \
+                        Pass allowDiskUse:true to opt in.";
             return Err(Error::refused(code::QUERY_EXCEEDED_MEMORY_LIMIT, text));
         }
         let number = match &self.spilled {

@@ -14,21 +14,20 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// For how long bodies of superseded revisions are kept, unless the collection is compacted.
+/// How long bodies of superseded revisions are kept, unless the collection is compacted before.
 const KEEP_BODIES_SECONDS: u64 = 24 * 60 * 60;
 /// How many keys are read at a time.
 const RUN: usize = 4096;
 
-/// Removes the bodies that were superseded long enough ago, reading the keys of those alone.
+/// Removes the bodies that were superseded long enough ago. It reads only the due keys ([`Key::DueBody`]) of those.
 pub(super) struct ExpireBodies {
     shared: Arc<Shared>,
     entries: Entries,
     /// The last key that was read in this round.
     position: Option<Bytes>,
-    /// The key up to which bodies without a key in the order of time have been given one, while that is not done: earlier
-    /// versions wrote none.
+    /// The last key that `index_all` has read. Bodies that an earlier version stored have no due key yet.
     indexed: Option<Bytes>,
-    /// The time, in seconds since 1970.
+    /// Returns the time in seconds since 1970. Tests replace it.
     clock: fn() -> u64,
 }
 
@@ -37,7 +36,7 @@ impl ExpireBodies {
         ExpireBodies { shared, entries, position: None, indexed: None, clock: clock::now_seconds }
     }
 
-    /// Gives the bodies that an earlier version stored their keys in the order of time.
+    /// Writes the missing due keys of bodies that an earlier version stored.
     fn index_all(&mut self, slice: &Slice<'_>) -> Result<Progress> {
         let engine = &self.shared.engine;
         let complete = Key::DueBodiesComplete.bytes();
@@ -78,7 +77,7 @@ impl ExpireBodies {
     }
 }
 
-/// The key in the order of time of a body that was superseded; nothing for any other pair.
+/// The due key of a superseded body; `None` for any other pair.
 fn due_key(key: &[u8], value: &[u8]) -> Option<Vec<u8>> {
     let (collection, rest) = read_number(key).filter(|&(collection, _)| collection != 0)?;
     let (id, RevisionKey::Body(revision)) = RevisionKey::split(rest)? else { return None };
@@ -136,7 +135,7 @@ impl Task for ExpireBodies {
                             }
                         });
                     }
-                    // It was dropped, and its bodies with it.
+                    // The collection was dropped, and its bodies with it.
                     None => bodies.into_iter().for_each(|body| obsolete.delete(Space::Revisions, body.due)),
                 }
             }
@@ -165,8 +164,7 @@ mod tests {
 
     const DAY: u64 = 24 * 60 * 60;
 
-    /// A store with a document in each of two collections whose first body is superseded; the task; and how many bodies and
-    /// keys in the order of time there are.
+    /// A store with two collections, each with a document whose first body is superseded; its engine; and the task.
     fn superseded() -> (Arc<Store>, Arc<MemoryEngine>, ExpireBodies) {
         let engine = Arc::new(MemoryEngine::new());
         let store = Store::open(engine.clone()).unwrap();
@@ -190,7 +188,7 @@ mod tests {
         (store, engine, task)
     }
 
-    /// How many bodies there are that do not win, and how many keys in the order of time.
+    /// How many superseded bodies and how many due keys there are.
     fn counts(engine: &MemoryEngine) -> (usize, usize) {
         let (mut bodies, mut due) = (0, 0);
         let visitor = &mut |key: &[u8], value: &[u8]| {
@@ -208,7 +206,7 @@ mod tests {
         assert_eq!(counts(&engine), (2, 2));
         assert_eq!(task.work(&Slice::endless()).unwrap(), Progress::Done);
         assert_eq!(counts(&engine), (2, 2));
-        // A dropped collection leaves keys behind. They expire like the others.
+        // A dropped collection leaves due keys behind. They are removed like the others.
         store.drop_collection(&Namespace::new("test", "a").unwrap()).unwrap();
         task.entries.write().pop_first();
         task.clock = || clock::now_seconds() + DAY + 60;
@@ -218,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_of_an_earlier_version_are_given_their_keys() {
+    fn bodies_of_an_earlier_version_get_due_keys() {
         let (store, engine, mut task) = superseded();
         engine.delete_range(Space::Revisions, keys::all_due_bodies()).unwrap();
         engine.delete_range(Space::Meta, KeyRange::prefix(&Key::DueBodiesComplete.bytes())).unwrap();

@@ -1,4 +1,4 @@
-//! A task that is done for one collection after another.
+//! A task that processes one collection after another.
 
 use super::Entries;
 use super::schedule::{Progress, Slice, Task, isolated};
@@ -9,16 +9,16 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Visits the collections that have something to do. One that fails or takes long holds up no other: it is visited again
-/// in the next round, or goes on behind the others.
+/// Visits the collections that need the task. A collection that fails or takes long does not delay the others: a failed
+/// one is visited again in the next round, an unfinished one moves to the end of the queue.
 pub(super) struct EachCollection<I, C, W> {
     name: &'static str,
     entries: Entries,
     interval: I,
-    /// Whether there may be something to do; asked of every collection, so it reads nothing from the engine.
+    /// Whether a collection may need the task. It is called for every collection, so it must not read from the engine.
     concerns: C,
     work: W,
-    /// Those that are still to be visited in this round.
+    /// The collections that are still to be visited in this round.
     queue: VecDeque<Arc<Collection>>,
 }
 
@@ -58,7 +58,7 @@ where
         while let Some(collection) = self.queue.pop_front() {
             let name = collection.namespace().to_string();
             let outcome = isolated(self.name, Some(&name), || match (self.work)(&collection, slice) {
-                // There is nothing left to do in it.
+                // A dropped collection needs no upkeep.
                 Err(Error::CollectionDropped(_)) => Ok(Progress::Done),
                 outcome => outcome,
             });
@@ -103,7 +103,7 @@ mod tests {
                 let count = visits.iter().filter(|visit| **visit == name).count();
                 drop(visits);
                 match name.as_str() {
-                    "broken" => Err(Error::Damaged("it always is".to_owned())),
+                    "broken" => Err(Error::Damaged("on purpose".to_owned())),
                     "panicking" => panic!("a collection of a test panics"),
                     "endless" if count < 3 => Ok(Progress::More),
                     _ => Ok(Progress::Done),

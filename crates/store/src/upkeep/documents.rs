@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// How many documents one batch expires.
 const BATCH: usize = 128;
 
-/// Whether documents of the collection expire.
+/// Whether the collection has a TTL index.
 pub(super) fn has_ttl_index(collection: &Collection) -> bool {
     collection.schema().indexes.iter().any(|index| index.spec.expire_after_seconds.is_some())
 }
@@ -67,7 +67,7 @@ fn expire_through(
             return Ok(Progress::Done);
         }
         let found = ids.len();
-        // As it is now under its lock: an update meanwhile may have given the document more time.
+        // Checked again under the document's lock: an update may have changed its date since the index was read.
         let written = collection.edit(&ids, WriteOptions::default(), |_, record| {
             Ok(match record {
                 Some(record) if is_expired(index, record, oldest)? => Edit::Delete,

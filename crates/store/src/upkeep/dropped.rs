@@ -10,10 +10,10 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How many keys are deleted before it is asked whether the slice is over.
+/// How many keys are deleted between two checks of the slice's end.
 const RUN: usize = 8192;
 
-/// Deletes the keys of the numbers that the store has marked as dropped.
+/// Deletes the keys of the collection and index numbers that the store has marked as dropped.
 pub(super) struct DeleteDropped {
     pub shared: Arc<Shared>,
 }
@@ -24,7 +24,7 @@ impl Task for DeleteDropped {
     }
 
     fn interval(&self) -> Duration {
-        // Each time the thread wakes: dropping a collection wakes it.
+        // Due whenever the thread wakes up. Dropping a collection wakes it.
         Duration::ZERO
     }
 
@@ -45,14 +45,14 @@ impl Task for DeleteDropped {
                 None => failed.push(number),
             }
         }
-        // They are tried again, but not before all others, and not in this round.
+        // Failed numbers are tried again in a later round, after all others.
         self.shared.delete_last(failed);
         Ok(progress)
     }
 }
 
 impl DeleteDropped {
-    /// Deletes all keys of a number, whether it is a collection's or an index's.
+    /// Deletes all keys of a number, which is either a collection's or an index's.
     fn delete(&self, number: u32, slice: &Slice<'_>) -> Result<Progress> {
         let engine = &self.shared.engine;
         let collection = CollectionId(number);
@@ -81,7 +81,7 @@ impl DeleteDropped {
         Ok(Progress::Done)
     }
 
-    /// Deletes the keys of a range, a run of them at a time.
+    /// Deletes the keys of a range, [`RUN`] keys at a time.
     fn delete_range(&self, space: Space, mut range: KeyRange, slice: &Slice<'_>) -> Result<Progress> {
         let engine = &self.shared.engine;
         loop {

@@ -1,8 +1,8 @@
-//! Work of one thread in the background: deleting the keys of dropped collections and indexes, and unused blobs; expiring
-//! documents, tombstones, bodies of revisions and results of retryable writes.
+//! The work of one background thread. It deletes the keys of dropped collections and indexes, and unused blobs. It removes
+//! expired documents, tombstones, bodies of revisions and results of retryable writes.
 //!
-//! Each is a [task](schedule). A task reads only entries that have expired, works in slices of time, and confines a failure
-//! to one collection where that is possible.
+//! Each kind of work is a [task](schedule). A task reads only expired entries and works in slices of time. Where possible, a
+//! failure affects one collection only.
 
 mod bodies;
 mod collections;
@@ -27,9 +27,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How often the thread looks whether a task is due.
+/// How often the thread checks whether a task is due.
 const TICK: Duration = Duration::from_secs(1);
-/// How often tombstones, bodies of revisions and remembered results expire.
+/// How often expired tombstones, bodies of revisions and results of retryable writes are removed.
 const EXPIRY_EVERY: Duration = Duration::from_secs(300);
 
 /// The collections and views of the store.
@@ -39,12 +39,12 @@ struct Control {
     ttl_seconds: AtomicU64,
     /// Whether the thread must end.
     stopped: AtomicBool,
-    /// Held while it is decided whether to wait.
+    /// Held while the thread decides whether to wait, so that it cannot miss a stop.
     waiting: Mutex<()>,
     changed: Condvar,
 }
 
-/// The thread, as its store holds it.
+/// The store's handle of the upkeep thread.
 pub(crate) struct Upkeep {
     control: Arc<Control>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -63,7 +63,7 @@ impl Upkeep {
             .name("diwan-upkeep".to_owned())
             .spawn(move || own.run(tasks(&shared, &entries, retries, &own)));
         if let Err(error) = &thread {
-            tracing::error!(%error, "no thread for upkeep: nothing expires until the server is restarted");
+            tracing::error!(%error, "cannot start the upkeep thread: nothing expires until the server is restarted");
         }
         Upkeep { control, thread: Mutex::new(thread.ok()) }
     }
@@ -116,7 +116,7 @@ impl Control {
     }
 }
 
-/// All tasks there are.
+/// All tasks.
 fn tasks(
     shared: &Arc<Shared>,
     entries: &Entries,

@@ -1,4 +1,4 @@
-//! Tasks that share one thread: each works for a slice of time when it is due, and none can stop or delay the others.
+//! Tasks that share one thread. A task that is due works for one slice of time. None can stop or delay the others.
 
 use crate::error::Result;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,38 +7,38 @@ use std::time::{Duration, Instant};
 
 /// How long a task works before the others have their turn.
 const SLICE: Duration = Duration::from_millis(100);
-/// The shortest wait after a failure: a task that failed mostly fails again, and each failure is logged.
+/// The shortest wait after a failure: a failed task usually fails again, and each failure is logged.
 const RETRY_AFTER: Duration = Duration::from_secs(60);
 
-/// How far a task came in a slice.
+/// How far a task has come in a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// It has done all that is due.
+    /// All work that is due is done.
     Done,
-    /// The slice was too short.
+    /// The slice ended before all work was done.
     More,
 }
 
-/// Something that is done again and again.
+/// Work that is repeated at an interval.
 pub(super) trait Task: Send {
     /// Its name in the log.
     fn name(&self) -> &'static str;
 
-    /// How long after it was done it is due again.
+    /// How long a task that is done waits until it is due again.
     fn interval(&self) -> Duration;
 
-    /// Works until all is done or the slice is over. After an error it begins anew when it is due again.
+    /// Works until everything is done or the slice is over. After an error it is called again when the task is next due.
     fn work(&mut self, slice: &Slice<'_>) -> Result<Progress>;
 }
 
-/// A bounded time to work in.
+/// The time that a task may work before it must return.
 pub(super) struct Slice<'a> {
     end: Instant,
     stopped: &'a AtomicBool,
 }
 
 impl Slice<'_> {
-    /// Whether the task must let the others work.
+    /// Whether the task must return, so that the others can work.
     pub fn is_over(&self) -> bool {
         self.stopped.load(Ordering::Relaxed) || Instant::now() >= self.end
     }
@@ -46,7 +46,7 @@ impl Slice<'_> {
 
 #[cfg(test)]
 impl Slice<'static> {
-    /// One that is long enough for any test.
+    /// A slice that is long enough for any test.
     pub fn endless() -> Slice<'static> {
         static NEVER: AtomicBool = AtomicBool::new(false);
         Slice { end: Instant::now() + Duration::from_secs(1_000_000), stopped: &NEVER }
@@ -60,7 +60,7 @@ pub(super) struct Schedule {
 
 struct Slot {
     task: Box<dyn Task>,
-    /// When it was done, or failed.
+    /// When it last worked.
     since: Instant,
     state: State,
 }
@@ -68,7 +68,7 @@ struct Slot {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Done,
-    /// The last slice was too short.
+    /// The last slice ended before all work was done.
     More,
     Failed,
 }
@@ -85,13 +85,13 @@ impl Slot {
 }
 
 impl Schedule {
-    /// Each of them is first due one interval from now.
+    /// Each task is first due one interval after `now`.
     pub fn new(tasks: Vec<Box<dyn Task>>, now: Instant) -> Schedule {
         let slot = |task| Slot { task, since: now, state: State::Done };
         Schedule { tasks: tasks.into_iter().map(slot).collect() }
     }
 
-    /// Gives each task that is due at `now` one slice; says whether one of them has more to do at once.
+    /// Gives each task that is due at `now` one slice. Returns `More` if a task was not finished.
     pub fn round(&mut self, now: Instant, stopped: &AtomicBool) -> Progress {
         for slot in &mut self.tasks {
             if !slot.is_due(now) || stopped.load(Ordering::Relaxed) {
@@ -110,7 +110,7 @@ impl Schedule {
     }
 }
 
-/// Runs a part of a task, perhaps for one collection; logs its failure, and survives its panic.
+/// Runs a part of a task, for one collection if there is a name. Logs an error or a panic, and then returns `None`.
 pub(super) fn isolated<T>(
     task: &str,
     collection: Option<&str>,
@@ -119,7 +119,7 @@ pub(super) fn isolated<T>(
     let error = match catch_unwind(AssertUnwindSafe(part)) {
         Ok(Ok(done)) => return Some(done),
         Ok(Err(error)) => error.to_string(),
-        // The hook has printed where.
+        // The panic hook has printed the place.
         Err(_) => "it panicked".to_owned(),
     };
     match collection {
@@ -162,8 +162,8 @@ mod tests {
     }
 
     #[test]
-    fn failing_and_endless_tasks_do_not_keep_others_from_their_turn() {
-        let (failing, failures) = fake(|| Err(Error::Damaged("it always is".to_owned())));
+    fn failing_and_endless_tasks_do_not_delay_the_others() {
+        let (failing, failures) = fake(|| Err(Error::Damaged("on purpose".to_owned())));
         let (panicking, panics) = fake(|| panic!("a task of a test panics"));
         let (endless, slices) = fake(|| Ok(Progress::More));
         let (good, calls) = fake(|| Ok(Progress::Done));

@@ -37,8 +37,8 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     // Taken before the batch is read, so that a change that comes meanwhile ends the wait at once.
     let seen = cursor.tail.as_ref().map(|tail| tail.collection.last_sequence());
     reply.begin_document("cursor").begin_array("nextBatch");
-    let grows = |bytes| context.make_long_reply(bytes, &interrupt);
-    let (count, ended) = match cursor.fill(batch_size, &interrupt, reply, grows) {
+    let grow = |bytes| context.grow_batch(bytes, &interrupt);
+    let (count, ended) = match cursor.fill(batch_size, false, &interrupt, reply, grow) {
         Ok(filled) => filled,
         Err(error) => {
             cursors.remove(id);

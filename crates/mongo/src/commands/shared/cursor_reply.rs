@@ -51,8 +51,8 @@ pub(crate) fn first_batch(
 ) -> Result<()> {
     reply.begin_document("cursor").begin_array("firstBatch");
     let interrupt = context.interrupt.clone();
-    let grows = |bytes| context.make_long_reply(bytes, &interrupt);
-    let (count, ended) = cursor.fill(batch_size, &interrupt, reply, grows)?;
+    let grow = |bytes| context.grow_batch(bytes, &interrupt);
+    let (count, ended) = cursor.fill(batch_size, single, &interrupt, reply, grow)?;
     reply.end();
     let namespace = cursor.namespace();
     cursor.session = context.request.arguments.session;

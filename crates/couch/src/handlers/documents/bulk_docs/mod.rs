@@ -1,8 +1,8 @@
 //! `POST /{db}/_bulk_docs`: stores many documents, each on its own.
 //!
 //! A body of ordinary size is parsed completely before anything is stored, so that a malformed body changes nothing,
-//! as in CouchDB. The documents of a larger body are stored while the rest is still being received; [`HELD_BYTES`]
-//! bounds the memory. The results are kept in a [`Spool`] until the body ends, because a client that is still sending
+//! as in CouchDB. Requests with long bodies take turns to hold them in memory. The documents of a body longer than
+//! [`HELD_BYTES`] are stored while the rest is still being received. The results are kept in a [`Spool`] until the body ends, because a client that is still sending
 //! does not read.
 
 mod spool;
@@ -10,7 +10,7 @@ mod spool;
 use crate::document::push_rev;
 use crate::edit::{Context, Draft, Named, Validation, Written, edit_all, edit_one, error_of};
 use crate::error::{Error, Result};
-use crate::http::{Request, Response, begins_as_object};
+use crate::http::{Body, Received, Request, Response, begins_as_object};
 use crate::mango;
 use crate::server::Couch;
 use diwan_kv::CommitId;
@@ -52,6 +52,7 @@ pub(crate) fn post(request: &mut Request) -> Result<Response> {
         drafts: Vec::new(),
         held: 0,
         streaming: false,
+        begun: false,
         read: 0,
         stored: 0,
         commit: None,
@@ -92,6 +93,8 @@ struct Bulk {
     held: usize,
     /// Storing began before the body was complete.
     streaming: bool,
+    /// Something of the body was read.
+    begun: bool,
     /// How many documents were parsed.
     read: usize,
     /// How many of them were stored or refused.
@@ -101,16 +104,30 @@ struct Bulk {
 }
 
 impl Bulk {
-    fn read_and_store(&mut self, body: &mut impl Read) -> Result<()> {
+    fn read_and_store(&mut self, body: &mut Body) -> Result<()> {
         let mut splitter = ArraySplitter::new("docs", self.couch.config.max_request_bytes);
+        let directory = self.couch.config.temporary.clone();
+        let Received { mut first, length, pass } = body.receive(HELD_BYTES, directory.as_deref())?;
+        self.read(&mut first, &mut splitter)?;
+        drop(first);
+        if length == HELD_BYTES {
+            // The rest may come slowly, so nothing is held while the client sends it.
+            self.begin_streaming()?;
+            drop(pass);
+            self.read(body, &mut splitter)?;
+        }
+        self.finish(splitter)
+    }
+
+    /// Takes the documents from a part of the body.
+    fn read(&mut self, part: &mut impl Read, splitter: &mut ArraySplitter) -> Result<()> {
         let mut piece = vec![0; PIECE];
-        let mut begun = false;
         loop {
-            let count = body.read(&mut piece)?;
+            let count = part.read(&mut piece)?;
             if count == 0 {
-                break;
+                return Ok(());
             }
-            if !std::mem::replace(&mut begun, true) {
+            if !std::mem::replace(&mut self.begun, true) {
                 begins_as_object(&piece[..count])?;
             }
             splitter.feed(&piece[..count]);
@@ -131,11 +148,22 @@ impl Bulk {
                     self.replicated = new_edits(&members)?.map(|new_edits| !new_edits);
                     self.is_atomic = is_atomic(&members);
                 }
-                if self.replicated.is_some() || self.texts.len() > HELD_BYTES {
+                if self.replicated.is_some() || self.streaming || self.texts.len() > HELD_BYTES {
                     self.read_held()?;
                 }
             }
         }
+    }
+
+    /// Stores the documents that are held, and lets later ones be stored in small batches.
+    fn begin_streaming(&mut self) -> Result<()> {
+        self.streaming = true;
+        if self.ends.is_empty() { Ok(()) } else { self.read_held() }?;
+        self.store(0)
+    }
+
+    /// Checks the whole body, and stores the documents that are held.
+    fn finish(&mut self, splitter: ArraySplitter) -> Result<()> {
         let found = splitter.found();
         let members = splitter.finish()?;
         let members = self.members(&members)?;
