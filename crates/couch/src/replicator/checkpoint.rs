@@ -157,8 +157,23 @@ impl Checkpoints {
         for (end, database) in ends.into_iter().enumerate() {
             self.revs[end] = Some(self.write(end, database, &note)?);
         }
+        self.withdraw_from_recreated(ends)?;
         self.latest = note;
         self.committed = through.clone();
+        Ok(())
+    }
+
+    /// Empties the checkpoint in a database that was recreated after the commit and before its checkpoint was written: the
+    /// new database has none of the documents. The failure lets the replication start from the beginning.
+    fn withdraw_from_recreated(&self, ends: [&Database; 2]) -> Result<(), Failure> {
+        for (end, database) in ends.into_iter().enumerate() {
+            if let Ok(Some(instance)) = database.instance()
+                && let Err(changed) = self.check_instance(end, &instance)
+            {
+                self.write(end, database, &Map::from_iter([("history".to_owned(), json!([]))]))?;
+                return Err(changed);
+            }
+        }
         Ok(())
     }
 

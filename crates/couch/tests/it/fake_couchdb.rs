@@ -68,6 +68,8 @@ pub struct FakeDatabase {
     order: Vec<String>,
     pub asked: Vec<Asked>,
     hook: Option<Hook>,
+    /// Whether the next checkpoint comes to a database that has just been recreated.
+    recreated_before_checkpoint: bool,
 }
 
 /// The fake peer.
@@ -129,9 +131,12 @@ impl FakeCouchDb {
 
     /// Deletes and recreates the database.
     pub fn recreate(&self) {
-        let mut state = self.state.lock();
-        state.instance += 1;
-        (state.docs, state.locals, state.order) = Default::default();
+        self.state.lock().recreate();
+    }
+
+    /// Recreates the database at the instant before the next checkpoint is stored.
+    pub fn recreate_before_checkpoint(&self) {
+        self.state.lock().recreated_before_checkpoint = true;
     }
 
     /// The ids of all documents.
@@ -146,6 +151,11 @@ impl FakeCouchDb {
 }
 
 impl FakeDatabase {
+    fn recreate(&mut self) {
+        self.instance += 1;
+        (self.docs, self.locals, self.order) = Default::default();
+    }
+
     fn store(&mut self, id: &str, leaf: Leaf) {
         self.order.retain(|other| other != id);
         self.order.push(id.to_owned());
@@ -230,6 +240,10 @@ impl FakeDatabase {
                 told(201, &json!([]))
             }
             (method, path) if path.starts_with("_local/") => match method {
+                "PUT" if std::mem::take(&mut self.recreated_before_checkpoint) => {
+                    self.recreate();
+                    self.answer(asked)
+                }
                 "PUT" => {
                     self.locals.insert(path.to_owned(), asked.json());
                     told(201, &json!({ "ok": true, "id": path, "rev": "0-1" }))

@@ -327,6 +327,19 @@ fn recreated_databases_restart_the_replication() {
 }
 
 #[test]
+fn checkpoints_do_not_stay_in_a_target_that_was_recreated_meanwhile() {
+    let (_server, mut http) = database();
+    let fake = FakeCouchDb::start();
+    http.put("/db/mine", &json!({ "n": 1 }));
+    fake.recreate_before_checkpoint();
+    let body =
+        json!({ "source": "db", "target": fake.url(), "continuous": true, "checkpoint_interval": 100 });
+    http.post("/_replicate", &body);
+    until("the database is recreated", || fake.state.lock().instance > 1_700_000_000);
+    until("the document is sent again", || fake.ids() == ["mine"]);
+}
+
+#[test]
 fn replicated_attachments_are_unchanged() {
     let (_server, mut http) = database();
     let fake = FakeCouchDb::start();
