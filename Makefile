@@ -42,6 +42,13 @@ FORCE:
 # A file's tests run one after another, files run side by side.
 PYTEST := DIWAN_BIN=$(PROGRAM) .venv/bin/python -m pytest -q -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
+# Clients whose tests take seconds.
+QUICK := crud cursors aggregation indexes two_faces http_bad_input node
+
+test-quick: test-rust $(PROGRAM) .venv/clients tests/node/node_modules ## What a change needs before `make test`: Rust tests and quick clients.
+	$(CARGO) fmt --all --check
+	$(PYTEST) $(QUICK:%=tests/clients/test_%.py)
+
 test-crash: $(PROGRAM) .venv/clients ## Kill the server again and again under mixed writes; nothing acknowledged may be lost.
 	$(PYTEST) tests/crash
 
