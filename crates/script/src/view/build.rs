@@ -14,9 +14,10 @@ use crate::design::Design;
 use crate::error::{Error, Result};
 use crate::sandbox::Limits;
 use crate::tree::TreeBuilder;
-use diwan_kv::{Batch, Direction, KeyRange, Space};
-use diwan_store::MemoryPool;
+use diwan_kv::{Batch, KeyRange, Pairs, Space};
 use diwan_store::keys::{self, IndexId, Key, ViewPart, write_number};
+use diwan_store::{Collection, MemoryPool};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 
@@ -52,12 +53,10 @@ pub(super) fn build(
         );
         index.collection.delete_view_keys(uncounted)?;
     }
-    let view = index.collection.view();
     progress.work.done.store(mapped, Ordering::Relaxed);
     progress.total.store(index.collection.count(), Ordering::Relaxed);
     let mappers = index.take_mappers(threads(), limits, design)?;
     let plan = MappingPlan::kept(design, &header, ended, &progress.work.done);
-    let walk = Walk::new(&view, after.clone());
     let mut reservation = MemoryPool::shared().reservation(true);
     let held = reservation.cover_part(ROUNDS * ROUND_BYTES, ROUNDS * LEAST_ROUND_BYTES);
     let share = held / ROUNDS / threads();
@@ -71,6 +70,10 @@ pub(super) fn build(
             Ok(())
         });
         let mut map = || loop {
+            // Each round has its own snapshot, because the engine keeps in memory all that is written while one is open. The
+            // update that follows the build replaces the rows of documents that have changed since its beginning.
+            let view = index.collection.view();
+            let walk = Walk::new(&view, after.clone());
             // A thread whose output exceeds the limit stops the round early, which bounds the memory.
             walk.allow(ROUND);
             let parts = plan.map_walk(&mappers, &walk, &|part| {
@@ -130,6 +133,17 @@ pub(super) fn store_runs(index: &Index, parts: &[Mapped], header: &Header) -> Re
     index.commit(batch, Some(header))
 }
 
+/// The chunks of a stored run, each read from a snapshot of its own. The engine keeps in memory all that is written while a
+/// snapshot is open, and a merge writes as much as it reads. Stored runs do not change.
+pub(super) fn stored_chunks(collection: &Arc<Collection>, index: IndexId, view: u32, run: u64) -> Pairs {
+    let collection = collection.clone();
+    Box::new((0..).map_while(move |chunk| {
+        let key = Key::ViewRun { index, view, run, chunk }.bytes();
+        let found = collection.view().snapshot().get(Space::Indexes, &key);
+        found.map(|value| Some((key.into(), value?))).transpose()
+    }))
+}
+
 /// The key prefix of a run's chunks.
 pub(super) fn run_prefix(index: IndexId, view: u32, run: u64) -> Vec<u8> {
     let mut prefix = keys::view_part(index, ViewPart::Runs);
@@ -148,15 +162,13 @@ fn finish(
 ) -> Result<Header> {
     let BuildState::Building { runs, .. } = header.state else { return Ok(header) };
     let reduces = reduces(&reduce_sources(design), limits)?;
-    let snapshot = index.collection.view();
     let mut batch = Batch::new();
     for (view, reduce) in reduces.iter().enumerate() {
         let number = view as u32;
         let mut sources: Vec<Run<'_>> =
             last.iter().filter_map(|part| part.views.get(view)).map(Run::of).collect();
         for run in 0..runs {
-            let range = KeyRange::prefix(&run_prefix(index.number, number, run));
-            sources.push(Run::stored(snapshot.snapshot().scan(Space::Indexes, range, Direction::Forward))?);
+            sources.push(Run::stored(stored_chunks(&index.collection, index.number, number, run))?);
         }
         let commit = |batch| index.commit(batch, None);
         let mut nodes = NewNodes::new(index.number, number, &commit);
@@ -176,7 +188,6 @@ fn finish(
     }
     header.state = BuildState::Ready { leftovers: runs > 0 };
     index.commit(batch, Some(&header))?;
-    drop(snapshot);
     remove_leftovers(index, header)
 }
 

@@ -477,12 +477,15 @@ impl Views {
         if is_there(&header) {
             return Ok(true);
         }
+        let mut target = target;
         let limits = self.sandbox.limits();
         let collection = &index.collection;
         let left = collection.view().changes_left(header.sequence, u64::MAX)?;
         let progress = self.tasks.begin(collection.namespace(), design.id(), 0, left);
         if !header.is_ready() {
             header = build::build(index, header, design, limits, &self.ended, &progress)?;
+            // The documents were read at different moments. From here on the trees show all of them at one.
+            target = target.max(collection.last_sequence());
         }
         header = build::remove_leftovers(index, header)?;
         update::update(index, header, design, limits, target, &self.ended, &progress)?;

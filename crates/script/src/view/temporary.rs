@@ -2,7 +2,7 @@
 //! that is dropped with the answer. A query that reduces everything to one row keeps no rows.
 
 use super::answer::{Cursor, RowSource, ranges};
-use super::build::run_prefix;
+use super::build::stored_chunks;
 use super::index::{reduce_sources, reduces};
 use super::mapping::{Mapped, MappingPlan, Walk, threads};
 use super::nodes::{NewNodes, StoredNodes};
@@ -16,7 +16,7 @@ use crate::json;
 use crate::reduce::{Reduce, ReduceRow};
 use crate::sandbox::{Limits, Mapper};
 use crate::tree::{Layout, MemoryNodes, Nodes, Tree, TreeBuilder};
-use diwan_kv::{Batch, Direction, KeyRange, Space};
+use diwan_kv::{Batch, Space};
 use diwan_store::keys::Key;
 use diwan_store::{Collection, MemoryPool, ReadView, Reservation, TemporaryNumber};
 use parking_lot::Mutex;
@@ -171,6 +171,9 @@ pub(super) fn make(
     let spill = Spill { collection, reservation, number: Mutex::default(), runs: AtomicU64::new(0) };
     let mut parts = plan.map_walk(&mappers, &walk, &|part| spill.watch(part))?;
     drop(mappers);
+    // The engine keeps in memory all that is written while a snapshot is open.
+    drop(walk);
+    drop(view);
     if !spill.fits() {
         parts.iter_mut().try_for_each(|part| spill.store(part))?;
     }
@@ -188,11 +191,8 @@ pub(super) fn make(
             (NodeStore::Memory { nodes, _reservation: spill.reservation.into_inner().0 }, tree)
         }
         Some(number) => {
-            let stored = collection.view();
             for run in 0..runs_stored {
-                let prefix = run_prefix(number.number(), 0, run);
-                let range = KeyRange::prefix(&prefix);
-                runs.push(Run::stored(stored.snapshot().scan(Space::Indexes, range, Direction::Forward))?);
+                runs.push(Run::stored(stored_chunks(collection, number.number(), 0, run))?);
             }
             let commit = |batch: Batch| number.commit(batch).map(drop).map_err(Error::from);
             let mut nodes = NewNodes::new(number.number(), 0, &commit);
