@@ -48,8 +48,9 @@ pub use catalog::random_uuid;
 pub use change::{Change, ChangeKind};
 pub use check::{check, validate_collection};
 pub use collection::{
-    Base, Collection, Edit, InsertReport, LocalDocument, ReadView, RevisedDocument, RevisionEdit,
-    RevisionOutcome, RevisionReport, Schema, StoredDocument, WriteOptions, Written, check_insert, id_key,
+    Base, Collection, DesignGuard, Edit, InsertReport, LocalDocument, ReadView, RevisedDocument,
+    RevisionEdit, RevisionOutcome, RevisionReport, Schema, StoredDocument, WriteOptions, Written,
+    check_insert, id_key,
 };
 pub use diwan_query::{MemoryPool, Reservation};
 pub use error::{DuplicateKey, Error, Result};

@@ -113,7 +113,7 @@ pub struct Store {
 }
 
 /// The names after `system.` that clients may create.
-const SYSTEM_COLLECTIONS: [&str; 2] = ["js", "profile"];
+const SYSTEM_COLLECTIONS: [&str; 4] = ["js", "profile", "roles", "settings"];
 
 impl Store {
     /// Opens the store that the engine holds, or initializes an empty one.

@@ -34,6 +34,7 @@ pub use stage::{
     union_with::UnionWith,
     unwind::Unwind,
 };
+pub use table::stage_names;
 
 use crate::error::{Error, Result, code};
 use crate::filter::Filter;

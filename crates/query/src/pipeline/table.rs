@@ -143,6 +143,11 @@ fn statistics(name: &'static str, spec: Value<'_>, env: &PipelineEnv) -> Result<
     Ok(Operation::Statistics(Arc::new(Statistics::parse(name, spec, env)?)))
 }
 
+/// The names of all stages that MongoDB has.
+pub fn stage_names() -> impl Iterator<Item = &'static str> {
+    STAGES.iter().map(|row| row.name)
+}
+
 /// The row for a stage, and the stage's only element.
 fn row_of(stage: Doc<'_>) -> Result<(&'static StageRow, Element<'_>)> {
     let mut elements = stage.iter();

@@ -43,7 +43,8 @@ pub(crate) use recover::{Recovered, Recovery};
 pub use revisions::{Base, RevisionEdit, RevisionOutcome, RevisionReport};
 pub(crate) use sequence::Note;
 pub(crate) use settings::read_setting;
-pub use write::{Edit, InsertReport, WriteOptions, Written};
+pub(crate) use write::design_error;
+pub use write::{DesignGuard, Edit, InsertReport, WriteOptions, Written};
 pub(crate) use write_gate::StoppedWrites;
 
 use crate::catalog::CatalogEntry;

@@ -54,6 +54,15 @@ impl Collection {
         self.settings.values.read().get(name).cloned()
     }
 
+    /// Takes over all settings of a collection that this one replaces, so that its rights stay as they are.
+    pub(crate) fn inherit_settings(&self, replaced: &Collection) -> Result<()> {
+        let values = replaced.settings.values.read().clone();
+        for (name, value) in values {
+            self.set_setting(&name, Some(value.as_value()))?;
+        }
+        Ok(())
+    }
+
     /// Sets a value; `None` removes it.
     pub fn set_setting(&self, name: &str, value: Option<Value<'_>>) -> Result<CommitId> {
         let _turn = self.begin_write()?;

@@ -15,9 +15,9 @@ use crate::revision::Revision;
 use diwan_kv::{Batch, CommitId, Direction, Engine, KeyRange, Space};
 use diwan_value::{Doc, Value};
 use parking_lot::{MappedMutexGuard, MutexGuard};
-use std::ops::Range;
-use std::sync::LazyLock;
+use std::ops::{ControlFlow, Range};
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, LazyLock};
 
 /// A change that is ready to be committed. Its batch holds all writes that do not depend on the sequence.
 pub(super) struct StagedChange<'a> {
@@ -65,15 +65,29 @@ impl<'a> StagedChange<'a> {
 }
 
 /// Whether an id, as key bytes, is that of a design document.
-fn is_design(id: &[u8]) -> bool {
-    static RANGE: LazyLock<Option<Range<Vec<u8>>>> = LazyLock::new(|| {
-        let key = |text| id_key(Value::String(text)).ok();
-        Some(key("_design/")?..key("_design0")?)
-    });
-    RANGE.as_ref().is_some_and(|range| range.start.as_slice() <= id && id < range.end.as_slice())
+pub(super) fn is_design(id: &[u8]) -> bool {
+    DESIGNS.as_ref().is_some_and(|range| range.start.as_slice() <= id && id < range.end.as_slice())
 }
 
+/// The key bytes of the ids of design documents.
+static DESIGNS: LazyLock<Option<Range<Vec<u8>>>> = LazyLock::new(|| {
+    let key = |text| id_key(Value::String(text)).ok();
+    Some(key("_design/")?..key("_design0")?)
+});
+
 impl Collection {
+    /// Whether the collection has a design document.
+    pub(crate) fn has_designs(self: &Arc<Self>) -> Result<bool> {
+        let Some(range) = DESIGNS.as_ref() else { return Ok(false) };
+        let range = KeyRange::half_open(range.start.clone(), range.end.clone());
+        let mut found = false;
+        self.view().documents(&range, Direction::Forward, &mut |_, _| {
+            found = true;
+            ControlFlow::Break(())
+        })?;
+        Ok(found)
+    }
+
     /// The stored state of a document. The caller holds the document's lock.
     pub(super) fn current(&self, id: &[u8]) -> Result<RawState> {
         // An id above all earlier ones has no state, so no lookup is needed. Most ids that drivers generate are such.

@@ -3,10 +3,11 @@
 use super::document::{Prepared, check_document, check_validator, prepare};
 use super::document_state::{DocumentState, NextState, RawState, StoredState};
 use super::entries::{UniqueChanges, index_keys, unique_locks};
-use super::stage::StagedChange;
+use super::stage::{StagedChange, is_design};
 use super::{Collection, Schema};
 use crate::error::{Error, Result};
 use crate::index::IndexKeys;
+use crate::namespace::Namespace;
 use crate::record::{Marks, Record};
 use crate::retry::RetryRecord;
 use diwan_kv::{Batch, CommitId};
@@ -14,6 +15,16 @@ use diwan_value::{Doc, DocBuf, Timestamp, Value};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::HashSet;
+use std::sync::Arc;
+
+/// Decides whether a writer may change the design documents of a collection. They hold functions that run for others, so
+/// to change them takes more than the right to change documents.
+pub type DesignGuard = Arc<dyn Fn(&Namespace) -> bool + Send + Sync>;
+
+/// The error for a change of design documents that the guard refuses (`Unauthorized`).
+pub(crate) fn design_error(namespace: &Namespace) -> Error {
+    Error::refused(13, format!("not authorized to change the design documents of {namespace}"))
+}
 
 /// Options of a write.
 #[derive(Clone, Copy, Default)]
@@ -24,6 +35,8 @@ pub struct WriteOptions<'a> {
     pub retry: Option<RetryRecord<'a>>,
     /// The result that the retry record holds, if only the edit can compute it.
     pub retry_result: Option<&'a RefCell<Option<DocBuf>>>,
+    /// Asked when a design document would change. `None` allows it.
+    pub designs: Option<&'a DesignGuard>,
     /// Generates the values that replace top-level timestamps of zero in inserted documents.
     pub timestamps: Option<&'a dyn Fn() -> Timestamp>,
 }
@@ -136,6 +149,7 @@ impl Collection {
         let mut errors = Vec::new();
         for (at, doc) in docs.iter().enumerate() {
             match prepare(*doc, options.timestamps).and_then(|ready| {
+                self.check_design(&ready.id, options)?;
                 if !options.bypass_validation {
                     check_validator(schema, ready.doc(), None)?;
                 }
@@ -230,6 +244,16 @@ impl Collection {
         Ok(stopped)
     }
 
+    /// Refuses to change a design document if the writer may not.
+    fn check_design(&self, id: &[u8], options: WriteOptions<'_>) -> Result<()> {
+        let Some(guard) = options.designs.filter(|_| is_design(id)) else { return Ok(()) };
+        let namespace = self.namespace();
+        if guard(&namespace) {
+            return Ok(());
+        }
+        Err(design_error(&namespace))
+    }
+
     /// Edits the documents with these ids under their locks. `edit` gets each document's current record and returns the
     /// change to make. All changes are committed together. An error of `edit` or of a unique index abandons all of
     /// them.
@@ -254,6 +278,9 @@ impl Collection {
             let record = stored.record();
             // `edit` may fail or keep the document, so nothing is staged before all edits are known.
             let outcome = edit(at, record)?;
+            if !matches!(outcome, Edit::Keep) {
+                self.check_design(&ids[at], options)?;
+            }
             if let Edit::Put(doc) = &outcome {
                 check_document(doc.as_doc())?;
                 if !options.bypass_validation {

@@ -36,7 +36,7 @@ impl Store {
         if !pipeline.reads_collection() {
             return Ok(pipeline.open(Box::new(DocList::empty()), &execution)?);
         }
-        let collections = StoreCollections::new(self.clone());
+        let collections = StoreCollections::new(self.clone(), request.scope.designs.clone());
         collections.open_planned(&execution.namespace, &pipeline, &execution, &request.hint)
     }
 
@@ -61,7 +61,7 @@ impl Store {
         let env = PipelineEnv::new(&name, ready.context.clone()).with(collection, ready.names.clone());
         let pipeline = Pipeline::parse(request.pipeline, &env)?;
         let execution = Execution {
-            collections: Arc::new(StoreCollections::new(self.clone())),
+            collections: Arc::new(StoreCollections::new(self.clone(), request.scope.designs.clone())),
             context: ready.context.clone(),
             budget: ready.budget.clone(),
             namespace: name,

@@ -2,6 +2,7 @@
 
 use super::replace::NewContents;
 use super::scope::not_on_view;
+use crate::collection::DesignGuard;
 use crate::collection::{Collection, Edit, WriteOptions, with_id_in_front};
 use crate::error::{DuplicateKey, Error, Result};
 use crate::exec::{Scan, as_query_error, count_matches};
@@ -28,11 +29,13 @@ const ATTEMPTS: usize = 100;
 /// A store as a [`Collections`].
 pub(super) struct StoreCollections {
     store: Arc<Store>,
+    /// Decides whether `$out` and `$merge` may change design documents.
+    designs: Option<DesignGuard>,
 }
 
 impl StoreCollections {
-    pub fn new(store: Arc<Store>) -> StoreCollections {
-        StoreCollections { store }
+    pub fn new(store: Arc<Store>, designs: Option<DesignGuard>) -> StoreCollections {
+        StoreCollections { store, designs }
     }
 
     /// Like [`Collections::open`], with a hint.
@@ -89,9 +92,9 @@ impl StoreCollections {
             Some(key) => Arc::new(key_filter(key, execution)?),
         };
         for _ in 0..ATTEMPTS {
-            let merged = self
-                .store
-                .on_collection(&name, |collection| try_merge(collection, key, &filter, decide, execution))?;
+            let merged = self.store.on_collection(&name, |collection| {
+                self.try_merge(collection, key, &filter, decide, execution)
+            })?;
             if merged {
                 return Ok(());
             }
@@ -103,59 +106,70 @@ impl StoreCollections {
     }
 }
 
-/// Merges one document. Returns false if a concurrent change interfered.
-fn try_merge(
-    collection: &Arc<Collection>,
-    key: Option<Doc<'_>>,
-    filter: &Arc<Filter>,
-    decide: &mut MergeDecision<'_>,
-    execution: &Execution,
-) -> Result<bool> {
-    let options =
-        WriteOptions { bypass_validation: execution.bypass_document_validation, ..WriteOptions::default() };
-    let view = collection.view();
-    let planner = Planner {
-        view: &view,
-        filter: filter.clone(),
-        sort: None,
-        collator: execution.context.collator.clone(),
-        hint: Hint::None,
-        tailable: false,
-        needed: None,
-    };
-    let plan = planner.plan()?;
-    let mut scan = Scan::new(view, &plan);
-    // The match may be gone or changed once its lock is held. Then the caller tries again.
-    if scan.step(&execution.context.interrupt)? {
-        let id = crate::collection::document_id(scan.current())?;
-        let (mut decided, mut duplicate) = (false, false);
-        collection.edit(&[id], options, |_, record| {
-            let Some(record) = record.filter(|record| filter.matches(record.doc).unwrap_or(false)) else {
-                return Ok(Edit::Keep);
-            };
-            decided = true;
-            Ok(match decide(Some(record.doc))? {
-                MergeWrite::Duplicate => {
-                    duplicate = true;
-                    Edit::Keep
-                }
-                MergeWrite::Put(doc) if doc.as_doc() != record.doc => Edit::Put(doc),
-                _ => Edit::Keep,
-            })
-        })?;
-        if duplicate {
-            return Err(duplicate_key(collection, key.unwrap_or(Doc::EMPTY)));
+impl StoreCollections {
+    /// Merges one document. Returns false if a concurrent change interfered.
+    fn try_merge(
+        &self,
+        collection: &Arc<Collection>,
+        key: Option<Doc<'_>>,
+        filter: &Arc<Filter>,
+        decide: &mut MergeDecision<'_>,
+        execution: &Execution,
+    ) -> Result<bool> {
+        let options = WriteOptions {
+            bypass_validation: execution.bypass_document_validation,
+            designs: self.designs.as_ref(),
+            ..WriteOptions::default()
+        };
+        let view = collection.view();
+        let planner = Planner {
+            view: &view,
+            filter: filter.clone(),
+            sort: None,
+            collator: execution.context.collator.clone(),
+            hint: Hint::None,
+            tailable: false,
+            needed: None,
+        };
+        let plan = planner.plan()?;
+        let mut scan = Scan::new(view, &plan);
+        // The match may be gone or changed once its lock is held. Then the caller tries again.
+        if scan.step(&execution.context.interrupt)? {
+            let id = crate::collection::document_id(scan.current())?;
+            let (mut decided, mut duplicate) = (false, false);
+            collection.edit(&[id], options, |_, record| {
+                let Some(record) = record.filter(|record| filter.matches(record.doc).unwrap_or(false)) else {
+                    return Ok(Edit::Keep);
+                };
+                decided = true;
+                Ok(match decide(Some(record.doc))? {
+                    MergeWrite::Duplicate => {
+                        duplicate = true;
+                        Edit::Keep
+                    }
+                    MergeWrite::Put(doc) if doc.as_doc() != record.doc => Edit::Put(doc),
+                    _ => Edit::Keep,
+                })
+            })?;
+            if duplicate {
+                return Err(duplicate_key(collection, key.unwrap_or(Doc::EMPTY)));
+            }
+            return Ok(decided);
         }
-        return Ok(decided);
+        // No document matches, so one may have to be inserted.
+        let MergeWrite::Put(doc) = decide(None)? else { return Ok(true) };
+        let doc = with_id_in_front(doc.as_doc());
+        let result = RefCell::new(None);
+        let (collator, interrupt) = (execution.context.collator.clone(), &execution.context.interrupt);
+        let inserted = collection.insert_new(
+            doc,
+            WriteOptions { retry_result: Some(&result), ..options },
+            filter,
+            collator,
+            interrupt,
+        )?;
+        Ok(inserted.is_some())
     }
-    // No document matches, so one may have to be inserted.
-    let MergeWrite::Put(doc) = decide(None)? else { return Ok(true) };
-    let doc = with_id_in_front(doc.as_doc());
-    let result = RefCell::new(None);
-    let (collator, interrupt) = (execution.context.collator.clone(), &execution.context.interrupt);
-    let inserted =
-        collection.insert_new(doc, options.bypass_validation, None, &result, filter, collator, interrupt)?;
-    Ok(inserted.is_some())
 }
 
 impl Collections for StoreCollections {
@@ -221,7 +235,7 @@ impl Collections for StoreCollections {
         namespace: &query::Namespace,
         execution: &Execution,
     ) -> diwan_query::Result<Box<dyn Replacement>> {
-        NewContents::begin(self.store.clone(), &own_name(namespace), execution)
+        NewContents::begin(self.store.clone(), &own_name(namespace), execution, self.designs.clone())
             .map(|contents| Box::new(contents) as Box<dyn Replacement>)
             .map_err(as_query_error)
     }

@@ -98,6 +98,7 @@ impl Store {
             return Err(source.dropped_error());
         }
         copy_changes(&before, since, target, interrupt)?;
+        target.inherit_settings(source)?;
         self.move_entry(&change, target, &source.namespace(), Some(stopped))
     }
 }

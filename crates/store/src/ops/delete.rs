@@ -54,7 +54,8 @@ impl Collection {
         let mut deleted = Deleted::default();
         let result = doc! { "n": 1i64 };
         let retry = request.retry.map(|retry| RetryRecord { result: Some(result.as_doc()), ..retry });
-        let options = WriteOptions { retry: retry.filter(|_| !request.multi), ..WriteOptions::default() };
+        let (retry, designs) = (retry.filter(|_| !request.multi), ready.designs.as_ref());
+        let options = WriteOptions { retry, designs, ..WriteOptions::default() };
         loop {
             let ids = targets.next_many(if request.multi { BATCH } else { 1 }, &ready);
             let ids = ids.map_err(|error| interrupted_by_drop(error, deleted.count))?;

@@ -106,7 +106,7 @@ impl Store {
         };
         let mut rest = pipeline.clone();
         if pipeline.reads_collection() {
-            let collections = StoreCollections::new(self.clone());
+            let collections = StoreCollections::new(self.clone(), None);
             let (name, pipeline) = collections.through_views(name, pipeline, &execution)?;
             rest = pipeline.clone();
             let mut planner =

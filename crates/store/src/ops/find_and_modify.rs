@@ -155,6 +155,7 @@ impl Collection {
             bypass_validation: request.bypass_validation,
             retry: request.retry,
             retry_result: Some(&result),
+            designs: statement.ready.designs.as_ref(),
             ..WriteOptions::default()
         };
         for _ in 0..ATTEMPTS {
@@ -213,9 +214,7 @@ impl Collection {
             *result.borrow_mut() = Some(modified.to_doc());
             let (filter, ready) = (&statement.filter, &statement.ready);
             let (collator, interrupt) = (ready.collator(), &ready.interrupt);
-            let bypass = request.bypass_validation;
-            let inserted =
-                self.insert_new(doc, bypass, request.retry, &result, filter, collator, interrupt)?;
+            let inserted = self.insert_new(doc, options, filter, collator, interrupt)?;
             if let Some(commit) = inserted {
                 return Ok(Modified { commit: Some(commit), ..modified });
             }

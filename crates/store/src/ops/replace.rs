@@ -1,6 +1,6 @@
 //! `$out`: writes a collection's new contents to a temporary collection, which then replaces the target in one step.
 
-use crate::collection::{Collection, Schema, WriteOptions};
+use crate::collection::{Collection, DesignGuard, Schema, WriteOptions, design_error};
 use crate::error::{Error, Result};
 use crate::exec::as_query_error;
 use crate::index::{BuildProgress, IndexSpec};
@@ -26,12 +26,18 @@ pub(super) struct NewContents {
     gathered: Vec<DocBuf>,
     gathered_bytes: usize,
     bypass_validation: bool,
+    designs: Option<DesignGuard>,
     execution: Execution,
     committed: bool,
 }
 
 impl NewContents {
-    pub fn begin(store: Arc<Store>, target: &Namespace, execution: &Execution) -> Result<NewContents> {
+    pub fn begin(
+        store: Arc<Store>,
+        target: &Namespace,
+        execution: &Execution,
+        designs: Option<DesignGuard>,
+    ) -> Result<NewContents> {
         Namespace::new(&target.database, &target.collection)?;
         let options = match store.entry(target) {
             None => DocBuf::new(),
@@ -63,6 +69,7 @@ impl NewContents {
             gathered: Vec::new(),
             gathered_bytes: 0,
             bypass_validation: execution.bypass_document_validation,
+            designs,
             execution: execution.clone(),
             committed: false,
         })
@@ -70,7 +77,14 @@ impl NewContents {
 
     fn flush(&mut self) -> Result<()> {
         let docs: Vec<Doc<'_>> = self.gathered.iter().map(DocBuf::as_doc).collect();
-        let options = WriteOptions { bypass_validation: self.bypass_validation, ..WriteOptions::default() };
+        // The documents are written to a temporary collection, but they are for the target.
+        let target = self.target.clone();
+        let designs = self.designs.clone().map(|guard| -> DesignGuard { Arc::new(move |_| guard(&target)) });
+        let options = WriteOptions {
+            bypass_validation: self.bypass_validation,
+            designs: designs.as_ref(),
+            ..WriteOptions::default()
+        };
         let mut report = self.collection.insert(&docs, true, options)?;
         if let Some((_, error)) = report.errors.pop() {
             return Err(error);
@@ -96,6 +110,12 @@ impl NewContents {
         }
         if self.collection.schema().dropped {
             return Err(self.collection.dropped_error());
+        }
+        if let Some(old) = &old {
+            if self.designs.as_ref().is_some_and(|guard| !guard(&self.target)) && old.has_designs()? {
+                return Err(design_error(&self.target));
+            }
+            self.collection.inherit_settings(old)?;
         }
         self.store.move_entry(&change, &self.collection, &self.target, replaced)?;
         self.committed = true;

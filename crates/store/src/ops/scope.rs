@@ -1,13 +1,14 @@
 //! The arguments that all operations have: collation, variables, the clock, the interrupt.
 
 use crate::clock;
+use crate::collection::DesignGuard;
 use crate::error::{Error, Result};
 use crate::index::compile_collation;
 use bumpalo::Bump;
 use diwan_query::expr::{Context, EvalEnv, Expr, ParseEnv};
 use diwan_query::filter::{Filter, FilterEnv};
 use diwan_query::{Interrupt, MemoryBudget, code};
-use diwan_value::{Collation, Collator, Doc, Timestamp, Value};
+use diwan_value::{Collation, Collator, Doc, Timestamp, Value, ValueBuf};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -20,6 +21,10 @@ pub struct Scope<'a> {
     pub variables: Option<Doc<'a>>,
     /// The value of `$$CLUSTER_TIME`; `None` outside a replica set.
     pub cluster_time: Option<Timestamp>,
+    /// The value of `$$USER_ROLES`: an array with the roles of the user; `None` on a server without users.
+    pub user_roles: Option<ValueBuf>,
+    /// Decides whether the operation may change design documents.
+    pub designs: Option<DesignGuard>,
     /// Ends the operation when it is killed or times out.
     pub interrupt: Interrupt,
     /// The directory for temporary files; `None` if the client or the server forbids them.
@@ -32,6 +37,7 @@ pub(crate) struct Ready {
     pub names: Vec<String>,
     pub interrupt: Interrupt,
     pub budget: MemoryBudget,
+    pub designs: Option<DesignGuard>,
 }
 
 impl Scope<'_> {
@@ -48,7 +54,7 @@ impl Scope<'_> {
         let mut context = Context {
             now: clock::now_millis(),
             cluster_time: self.cluster_time,
-            user_roles: None,
+            user_roles: self.user_roles.clone(),
             variables: Vec::new(),
             collator,
             interrupt: self.interrupt.clone(),
@@ -66,7 +72,8 @@ impl Scope<'_> {
             context.variables = values;
         }
         let budget = MemoryBudget::in_directory(self.temporary.clone());
-        Ok(Ready { context: Arc::new(context), names, interrupt: self.interrupt.clone(), budget })
+        let (interrupt, designs) = (self.interrupt.clone(), self.designs.clone());
+        Ok(Ready { context: Arc::new(context), names, interrupt, budget, designs })
     }
 }
 

@@ -232,6 +232,7 @@ impl Collection {
         let options = WriteOptions {
             bypass_validation: request.bypass_validation,
             retry: retry.filter(|_| !request.multi),
+            designs: statement.ready.designs.as_ref(),
             ..WriteOptions::default()
         };
         let written = self.edit(ids, options, |_, record| {
@@ -261,26 +262,27 @@ impl Collection {
         let result = RefCell::new(Some(updated.to_doc()));
         let (filter, ready) = (&statement.filter, &statement.ready);
         let (collator, interrupt) = (ready.collator(), &ready.interrupt);
-        let bypass = request.bypass_validation;
-        let inserted = self.insert_new(doc, bypass, request.retry, &result, filter, collator, interrupt)?;
+        let options = WriteOptions {
+            bypass_validation: request.bypass_validation,
+            retry: request.retry,
+            retry_result: Some(&result),
+            designs: ready.designs.as_ref(),
+            ..WriteOptions::default()
+        };
+        let inserted = self.insert_new(doc, options, filter, collator, interrupt)?;
         Ok(inserted.map(|commit| Updated { commit: Some(commit), ..updated }))
     }
 
     /// Inserts a document unless one of its unique keys is taken by a document that matches `filter`.
-    #[allow(clippy::too_many_arguments)]
     pub(super) fn insert_new(
         self: &Arc<Self>,
         doc: DocBuf,
-        bypass_validation: bool,
-        retry: Option<RetryRecord<'_>>,
-        result: &RefCell<Option<DocBuf>>,
+        options: WriteOptions<'_>,
         filter: &Arc<Filter>,
         collator: Option<Arc<Collator>>,
         interrupt: &Interrupt,
     ) -> Result<Option<CommitId>> {
         let key = document_id(doc.as_doc())?;
-        let options =
-            WriteOptions { bypass_validation, retry, retry_result: Some(result), ..WriteOptions::default() };
         let mut taken = false;
         let written = self.edit(std::slice::from_ref(&key), options, |_, record| {
             taken = record.is_some();

@@ -3,17 +3,19 @@
 use crate::{Finding, Repository};
 
 /// Each crate with the crates of this workspace on which it may depend.
-const LAYERS: [(&str, &[&str]); 10] = [
+const LAYERS: [(&str, &[&str]); 12] = [
     ("value", &[]),
     ("kv", &[]),
     ("query", &["value"]),
     ("store", &["kv", "query", "value"]),
     ("script", &["kv", "store", "value"]),
-    ("mongo", &["kv", "query", "script", "store", "value"]),
-    ("couch", &["kv", "query", "script", "store", "value"]),
+    ("auth", &[]),
+    ("access", &["auth", "kv", "query", "store", "value"]),
+    ("mongo", &["access", "auth", "kv", "query", "script", "store", "value"]),
+    ("couch", &["access", "auth", "kv", "query", "script", "store", "value"]),
     // The program chooses the engine, so it also uses the layers below the faces.
-    ("server", &["couch", "kv", "mongo", "store", "value"]),
-    ("testkit", &["couch", "kv", "mongo", "store", "value"]),
+    ("server", &["access", "auth", "couch", "kv", "mongo", "store", "value"]),
+    ("testkit", &["access", "couch", "kv", "mongo", "store", "value"]),
     ("xtask", &[]),
 ];
 
