@@ -1,7 +1,12 @@
 //! Settings that the binary passes to the CouchDB face.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::watch;
+
+/// The TLS configuration for new connections, which changes when its certificate is renewed.
+pub type TlsConfigs = watch::Receiver<Arc<rustls::ServerConfig>>;
 
 /// Answers paths outside CouchDB's API, such as `/metrics`: maps a path to a status and a text body.
 pub type Extra = Box<dyn Fn(&str) -> Option<(u16, String)> + Send + Sync>;
@@ -24,6 +29,8 @@ pub struct Config {
     pub write_timeout: Duration,
     /// The directory for temporary files; `None` means the system's.
     pub temporary: Option<PathBuf>,
+    /// If it is set, all connections are encrypted.
+    pub tls: Option<TlsConfigs>,
     /// Answers paths that are not part of CouchDB's API.
     pub extra: Extra,
 }
@@ -39,6 +46,7 @@ impl Default for Config {
             max_connections: 4096,
             write_timeout: Duration::from_secs(60),
             temporary: None,
+            tls: None,
             extra: Box::new(|_| None),
         }
     }

@@ -6,6 +6,7 @@ use crate::names;
 use crate::partition;
 use crate::sequence;
 use crate::server::Couch;
+use crate::users;
 use diwan_kv::CommitId;
 use diwan_store::{Collection, Entry, Namespace};
 use diwan_value::json::{Mode, write_document};
@@ -35,11 +36,15 @@ impl Couch {
     /// first requested.
     pub(crate) fn find_database(&self, name: &str) -> Result<Arc<Collection>> {
         let namespace = names::namespace(name).ok_or_else(Error::no_database)?;
-        match self.store.entry(&namespace) {
-            Some(Entry::Collection(collection)) => Ok(collection),
-            None if names::SYSTEM.contains(&name) => Ok(self.store.collection_or_create(&namespace)?),
-            _ => Err(Error::no_database()),
+        let collection = match self.store.entry(&namespace) {
+            Some(Entry::Collection(collection)) => collection,
+            None if names::SYSTEM.contains(&name) => self.store.collection_or_create(&namespace)?,
+            _ => return Err(Error::no_database()),
+        };
+        if users::is_users(&namespace) {
+            users::ensure_design(self, &collection)?;
         }
+        Ok(collection)
     }
 
     /// Creates a database. Fails if it exists.

@@ -180,10 +180,30 @@ impl From<StoreError> for Error {
     }
 }
 
+impl From<diwan_access::Error> for Error {
+    fn from(error: diwan_access::Error) -> Error {
+        use diwan_access::codes;
+        let Some(code) = error.code() else {
+            return match error {
+                diwan_access::Error::Store(error) => error.into(),
+                error => Error::internal(error.to_string()),
+            };
+        };
+        match code {
+            codes::USER_EXISTS => Error::new(409, "conflict", error.to_string()),
+            codes::USER_NOT_FOUND | codes::ROLE_NOT_FOUND => Error::not_found(error.to_string()),
+            codes::BUSY => Error::unavailable(error.to_string()).with_header("retry-after", "1"),
+            codes::UNAUTHORIZED => Error::forbidden(error.to_string()),
+            _ => Error::bad_request(error.to_string()),
+        }
+    }
+}
+
 impl From<diwan_query::Error> for Error {
     fn from(error: diwan_query::Error) -> Error {
         match error.code {
             code::NAMESPACE_NOT_FOUND => Error::no_database(),
+            diwan_access::codes::UNAUTHORIZED => Error::forbidden(error.message),
             code::INDEX_BUILD_ABORTED => Error::not_found(error.message),
             code::BSON_OBJECT_TOO_LARGE => Error::document_too_large(error.message),
             code::MAX_TIME_MS_EXPIRED => Error::new(

@@ -13,12 +13,13 @@
 //! | the table of routes | [`routes`] |
 //! | endpoints, in folders by subject | [`handlers`] |
 //! | changes feeds | [`feed`] |
+//! | who calls and what he may do; `_users` | [`auth`], [`users`] |
 //! | edits; Mango queries and indexes | [`edit`], [`mango`] |
 //! | design documents and their functions | [`design`] |
 //! | documents as JSON; the replicator | [`document`], [`replicator`] |
 //! | databases and partitions | [`database`], [`partition`] |
 //! | requests, responses and bodies | [`http`] |
-//! | errors, settings, names, sequences, ids | [`error`], [`config`], [`names`], [`sequence`], [`uuids`] |
+//! | errors, settings, names, sequences, ids | [`error`], [`config`], [`settings`], [`names`], [`sequence`], [`uuids`] |
 //!
 //! Three references point up:
 //! - Every layer may name [`Couch`], the state that all requests share; a [`http::Request`] carries it.
@@ -27,6 +28,7 @@
 //! - `edit` and `mango` name each other: an edit drops indexes that cannot hold the document, and an index is defined
 //!   by editing a design document.
 
+mod auth;
 mod config;
 mod database;
 mod design;
@@ -43,9 +45,11 @@ mod replicator;
 mod routes;
 mod sequence;
 mod server;
+mod settings;
+mod users;
 mod uuids;
 
-pub use config::{Config, Extra};
+pub use config::{Config, Extra, TlsConfigs};
 pub use http::multipart::Multipart;
 pub use server::Couch;
 

@@ -28,7 +28,8 @@ pub(crate) fn namespace(name: &str) -> Option<Namespace> {
         Some(pair) => pair,
         None => (DEFAULT, stored.as_str()),
     };
-    Namespace::new(database, collection).ok()
+    // MongoDB's internal collections are not shown over HTTP.
+    Namespace::new(database, collection).ok().filter(|_| !collection.starts_with("system."))
 }
 
 /// Returns the HTTP name of a collection, or `None` for MongoDB's internal collections, which HTTP does not show.
@@ -93,6 +94,7 @@ mod tests {
         assert_eq!(super::namespace("test/x/y").unwrap(), slashed);
         assert!(super::namespace("a＄b").is_none());
         assert_eq!(database(&Namespace::new("a", "system.views").unwrap()), None);
+        assert_eq!(super::namespace("a/system.views"), None);
     }
 
     #[test]

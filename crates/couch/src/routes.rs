@@ -7,7 +7,14 @@
 //!
 //! A trie such as `matchit`'s would not make this shorter: paths would have to be normalized first (`_design%2Fx` is
 //! two segments, `a%2Fb` is one, empty segments do not count) and the 405 answers depend on the order of this table.
+//!
+//! Whoever calls a handler first compares the caller with the row's column `needs`: see [`Found::check`].
 
+use crate::auth::rights::Needs::{
+    AllDocuments, Database, DatabaseAdmin, DatabaseItself, Documents, ListDatabases, Maintenance, Metrics,
+    Nothing, ServerAdmin, SignIn,
+};
+use crate::auth::rights::{self, Needs};
 use crate::error::{Error, Result};
 use crate::handlers::administration::{active_tasks, cluster_setup, config, membership, node};
 use crate::handlers::databases::{
@@ -21,6 +28,8 @@ use crate::handlers::server::{
     all_dbs, db_updates, dbs_info, favicon, session, up, uuids, web_interface, welcome,
 };
 use crate::http::{Request, Response};
+use crate::server::Couch;
+use diwan_access::{Action, Caller};
 use hyper::Method;
 use percent_encoding::percent_decode_str;
 use std::sync::LazyLock;
@@ -33,6 +42,8 @@ struct Route {
     methods: &'static [&'static str],
     /// The path pattern, see the module's documentation.
     pattern: &'static str,
+    /// What the caller needs.
+    needs: Needs,
     /// The function that answers.
     handler: Handler,
     /// Whether the handler is short: it does no more than a brief read or write of the store and never waits for the
@@ -40,15 +51,25 @@ struct Route {
     quick: bool,
 }
 
-const fn route(methods: &'static [&'static str], pattern: &'static str, handler: Handler) -> Route {
-    Route { methods, pattern, handler, quick: false }
+const fn route(
+    methods: &'static [&'static str],
+    pattern: &'static str,
+    needs: Needs,
+    handler: Handler,
+) -> Route {
+    Route { methods, pattern, needs, handler, quick: false }
 }
 
 /// A route whose handler neither streams, nor scans, nor waits for the disk to sync. A handler that needs a durable
 /// write names the commit with [`Response::after`], and the connection waits for it. It calls functions of design
 /// documents only through [`blocking`](crate::http::blocking).
-const fn quick(methods: &'static [&'static str], pattern: &'static str, handler: Handler) -> Route {
-    Route { methods, pattern, handler, quick: true }
+const fn quick(
+    methods: &'static [&'static str],
+    pattern: &'static str,
+    needs: Needs,
+    handler: Handler,
+) -> Route {
+    Route { methods, pattern, needs, handler, quick: true }
 }
 
 const GET: &[&str] = &["GET", "HEAD"];
@@ -66,151 +87,175 @@ const ANY: &[&str] = &["COPY", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POS
 /// All methods on a document.
 const DOCUMENT: &[&str] = &["COPY", "DELETE", "GET", "HEAD", "PUT"];
 
+/// What documents and queries need.
+const READ: &[Action] = &[Action::Find];
+const WRITE: &[Action] = &[Action::Insert, Action::Update];
+const CHANGE: &[Action] = &[Action::Find, Action::Insert, Action::Update];
+const REMOVE: &[Action] = &[Action::Remove];
+/// Design documents and the database's limits.
+const DESIGN: &[Action] = &[Action::CollMod];
+const COMPACT: &[Action] = &[Action::Compact];
+
 /// All routes, in matching order.
 const ROUTES: &[Route] = &[
     // The server.
-    quick(GET, "/", welcome::get),
-    quick(GET, "/_up", up::get),
-    route(GET, "/_all_dbs", all_dbs::get),
-    route(GET, "/_dbs_info", dbs_info::get),
-    route(POST, "/_dbs_info", dbs_info::post),
-    quick(GET, "/_uuids", uuids::get),
-    quick(GET, "/_membership", membership::get),
-    quick(GET, "/_cluster_setup", cluster_setup::get),
-    route(POST, "/_cluster_setup", cluster_setup::post),
-    quick(GET, "/_session", session::get),
-    quick(POST, "/_session", session::post),
-    quick(DELETE, "/_session", session::delete),
-    route(GET, "/_active_tasks", active_tasks::get),
-    route(POST, "/_replicate", replicate::post),
-    route(GET, "/_scheduler/jobs", scheduler::jobs),
-    route(GET, "/_scheduler/jobs/{job}", scheduler::job),
-    route(GET, "/_scheduler/docs", scheduler::docs),
-    route(GET, "/_scheduler/docs/{db}", scheduler::docs_of),
-    route(GET, "/_scheduler/docs/{db}/{doc*}", scheduler::doc),
-    route(GET, "/_scheduler", scheduler::missing),
-    route(GET, "/_scheduler/{rest*}", scheduler::missing),
-    route(GET, "/_db_updates", db_updates::get),
-    quick(GET, "/favicon.ico", favicon::get),
-    route(GET, "/_utils", web_interface::get),
-    route(GET, "/_utils/{rest*}", web_interface::get),
-    route(GET, "/_node/{node}/_stats", node::stats),
-    route(GET, "/_node/{node}/_stats/{rest*}", node::stats),
-    route(GET, "/_node/{node}/_system", node::system),
-    route(GET, "/_node/{node}/_prometheus", node::prometheus),
-    route(GET, "/_node/{node}/_versions", node::versions),
-    route(GET, "/_node/{node}/_config", config::all),
-    route(POST, "/_node/{node}/_config/_reload", config::reload),
-    route(GET, "/_node/{node}/_config/{section}", config::section),
-    route(GET, "/_node/{node}/_config/{section}/{key}", config::key),
-    route(PUT, "/_node/{node}/_config/{section}/{key}", config::refuse),
-    route(DELETE, "/_node/{node}/_config/{section}/{key}", config::refuse),
-    quick(GET, "/_node/{node}", node::name),
-    quick(ANY, "/_node/{node}/{rest*}", node::missing),
-    quick(ANY, "/_node", node::unnamed),
+    quick(GET, "/", Nothing, welcome::get),
+    quick(GET, "/_up", Nothing, up::get),
+    route(GET, "/_all_dbs", ListDatabases, all_dbs::get),
+    route(GET, "/_dbs_info", ListDatabases, dbs_info::get),
+    route(POST, "/_dbs_info", SignIn, dbs_info::post),
+    quick(GET, "/_uuids", SignIn, uuids::get),
+    quick(GET, "/_membership", ServerAdmin, membership::get),
+    quick(GET, "/_cluster_setup", ServerAdmin, cluster_setup::get),
+    route(POST, "/_cluster_setup", ServerAdmin, cluster_setup::post),
+    quick(GET, "/_session", Nothing, session::get),
+    quick(POST, "/_session", Nothing, session::post),
+    quick(DELETE, "/_session", Nothing, session::delete),
+    route(GET, "/_active_tasks", Metrics, active_tasks::get),
+    route(POST, "/_replicate", SignIn, replicate::post),
+    route(GET, "/_scheduler/jobs", ServerAdmin, scheduler::jobs),
+    route(GET, "/_scheduler/jobs/{job}", ServerAdmin, scheduler::job),
+    route(GET, "/_scheduler/docs", ServerAdmin, scheduler::docs),
+    route(GET, "/_scheduler/docs/{db}", ServerAdmin, scheduler::docs_of),
+    route(GET, "/_scheduler/docs/{db}/{doc*}", ServerAdmin, scheduler::doc),
+    route(GET, "/_scheduler", ServerAdmin, scheduler::missing),
+    route(GET, "/_scheduler/{rest*}", ServerAdmin, scheduler::missing),
+    route(GET, "/_db_updates", ServerAdmin, db_updates::get),
+    quick(GET, "/favicon.ico", Nothing, favicon::get),
+    route(GET, "/_utils", SignIn, web_interface::get),
+    route(GET, "/_utils/{rest*}", SignIn, web_interface::get),
+    route(GET, "/_node/{node}/_stats", Metrics, node::stats),
+    route(GET, "/_node/{node}/_stats/{rest*}", Metrics, node::stats),
+    route(GET, "/_node/{node}/_system", Metrics, node::system),
+    route(GET, "/_node/{node}/_prometheus", Metrics, node::prometheus),
+    route(GET, "/_node/{node}/_versions", ServerAdmin, node::versions),
+    route(GET, "/_node/{node}/_config", ServerAdmin, config::all),
+    route(POST, "/_node/{node}/_config/_reload", ServerAdmin, config::reload),
+    route(GET, "/_node/{node}/_config/{section}", ServerAdmin, config::section),
+    route(GET, "/_node/{node}/_config/{section}/{key}", ServerAdmin, config::key),
+    route(PUT, "/_node/{node}/_config/{section}/{key}", ServerAdmin, config::put),
+    route(DELETE, "/_node/{node}/_config/{section}/{key}", ServerAdmin, config::delete),
+    quick(GET, "/_node/{node}", ServerAdmin, node::name),
+    quick(ANY, "/_node/{node}/{rest*}", ServerAdmin, node::missing),
+    quick(ANY, "/_node", ServerAdmin, node::unnamed),
     // Databases.
-    route(GET, "/{db}", database::get),
-    route(PUT, "/{db}", database::put),
-    route(DELETE, "/{db}", database::delete),
-    quick(POST, "/{db}/_ensure_full_commit", ensure_full_commit::post),
-    quick(GET, "/{db}/_shards", shards::get),
-    quick(GET, "/{db}/_shards/{doc}", shards::get_document),
-    quick(GET, "/{db}/_security", security::get),
-    quick(PUT, "/{db}/_security", security::put),
-    quick(GET, "/{db}/_revs_limit", revs_limit::get),
-    quick(PUT, "/{db}/_revs_limit", revs_limit::put),
-    quick(GET, "/{db}/_purged_infos_limit", revs_limit::get_purged_infos),
-    quick(PUT, "/{db}/_purged_infos_limit", revs_limit::put_purged_infos),
-    route(POST, "/{db}/_purge", purge::post),
-    route(POST, "/{db}/_compact", compact::post),
-    route(POST, "/{db}/_compact/{ddoc}", compact::post_design),
-    route(POST, "/{db}/_view_cleanup", compact::view_cleanup),
-    route(POST, "/{db}/_sync_shards", compact::sync_shards),
+    route(GET, "/{db}", Database(READ), database::get),
+    route(PUT, "/{db}", DatabaseItself(&[Action::CreateCollection]), database::put),
+    route(DELETE, "/{db}", DatabaseItself(&[Action::DropCollection]), database::delete),
+    quick(POST, "/{db}/_ensure_full_commit", Database(READ), ensure_full_commit::post),
+    quick(GET, "/{db}/_shards", Database(READ), shards::get),
+    quick(GET, "/{db}/_shards/{doc}", Database(READ), shards::get_document),
+    quick(GET, "/{db}/_security", Database(READ), security::get),
+    quick(PUT, "/{db}/_security", DatabaseAdmin(&[Action::GrantRole]), security::put),
+    quick(GET, "/{db}/_revs_limit", Database(READ), revs_limit::get),
+    quick(PUT, "/{db}/_revs_limit", DatabaseAdmin(DESIGN), revs_limit::put),
+    quick(GET, "/{db}/_purged_infos_limit", Database(READ), revs_limit::get_purged_infos),
+    quick(PUT, "/{db}/_purged_infos_limit", DatabaseAdmin(DESIGN), revs_limit::put_purged_infos),
+    route(POST, "/{db}/_purge", ServerAdmin, purge::post),
+    route(POST, "/{db}/_compact", Maintenance(COMPACT), compact::post),
+    route(POST, "/{db}/_compact/{ddoc}", Maintenance(COMPACT), compact::post_design),
+    route(POST, "/{db}/_view_cleanup", Maintenance(COMPACT), compact::view_cleanup),
+    route(POST, "/{db}/_sync_shards", ServerAdmin, compact::sync_shards),
     // Queries over a database: documents by id, the changes feed, Mango queries, indexes, partitions.
-    route(GET, "/{db}/_all_docs", all_docs::get),
-    route(POST, "/{db}/_all_docs", all_docs::post),
-    route(POST, "/{db}/_all_docs/queries", all_docs::queries),
-    route(GET, "/{db}/_design_docs", all_docs::get_design),
-    route(POST, "/{db}/_design_docs", all_docs::post_design),
-    route(POST, "/{db}/_design_docs/queries", all_docs::queries_design),
-    route(GET, "/{db}/_changes", changes::get),
-    route(POST, "/{db}/_changes", changes::post),
-    route(POST, "/{db}/_find", find::post),
-    route(POST, "/{db}/_explain", find::explain),
-    route(POST, "/{db}/_aggregate", aggregate::post),
-    route(GET, "/{db}/_index", index::get),
-    route(POST, "/{db}/_index", index::post),
-    route(POST, "/{db}/_index/_bulk_delete", index::bulk_delete),
-    route(DELETE, "/{db}/_index/_design/{ddoc}/{kind}/{name}", index::delete),
-    route(DELETE, "/{db}/_index/{ddoc}/{kind}/{name}", index::delete),
-    route(ANY, "/{db}/_index/_design/{ddoc}/{kind}/{name}", index::missing),
-    route(ANY, "/{db}/_index/{rest*}", index::missing),
-    route(FUNCTION, "/{db}/_partition", partition::unnamed),
-    route(GET, "/{db}/_partition/{partition}", partition::get),
-    route(POST, "/{db}/_partition/{partition}", partition::post),
-    route(GET, "/{db}/_partition/{partition}/_all_docs", all_docs::get_partition),
-    route(POST, "/{db}/_partition/{partition}/_all_docs", all_docs::post_partition),
-    route(POST, "/{db}/_partition/{partition}/_find", find::post_partition),
-    route(POST, "/{db}/_partition/{partition}/_explain", find::explain_partition),
-    route(GET, "/{db}/_partition/{partition}/_index", index::get_partition),
-    route(POST, "/{db}/_partition/{partition}/_index", index::post_partition),
+    route(GET, "/{db}/_all_docs", AllDocuments(READ), all_docs::get),
+    route(POST, "/{db}/_all_docs", AllDocuments(READ), all_docs::post),
+    route(POST, "/{db}/_all_docs/queries", AllDocuments(READ), all_docs::queries),
+    route(GET, "/{db}/_design_docs", AllDocuments(READ), all_docs::get_design),
+    route(POST, "/{db}/_design_docs", AllDocuments(READ), all_docs::post_design),
+    route(POST, "/{db}/_design_docs/queries", AllDocuments(READ), all_docs::queries_design),
+    route(GET, "/{db}/_changes", AllDocuments(READ), changes::get),
+    route(POST, "/{db}/_changes", AllDocuments(READ), changes::post),
+    route(POST, "/{db}/_find", AllDocuments(READ), find::post),
+    route(POST, "/{db}/_explain", AllDocuments(READ), find::explain),
+    route(POST, "/{db}/_aggregate", AllDocuments(READ), aggregate::post),
+    route(GET, "/{db}/_index", AllDocuments(&[Action::ListIndexes]), index::get),
+    route(POST, "/{db}/_index", DatabaseAdmin(&[Action::CreateIndex]), index::post),
+    route(POST, "/{db}/_index/_bulk_delete", DatabaseAdmin(&[Action::DropIndex]), index::bulk_delete),
+    route(
+        DELETE,
+        "/{db}/_index/_design/{ddoc}/{kind}/{name}",
+        DatabaseAdmin(&[Action::DropIndex]),
+        index::delete,
+    ),
+    route(DELETE, "/{db}/_index/{ddoc}/{kind}/{name}", DatabaseAdmin(&[Action::DropIndex]), index::delete),
+    route(ANY, "/{db}/_index/_design/{ddoc}/{kind}/{name}", Database(READ), index::missing),
+    route(ANY, "/{db}/_index/{rest*}", Database(READ), index::missing),
+    route(FUNCTION, "/{db}/_partition", AllDocuments(READ), partition::unnamed),
+    route(GET, "/{db}/_partition/{partition}", AllDocuments(READ), partition::get),
+    route(POST, "/{db}/_partition/{partition}", AllDocuments(READ), partition::post),
+    route(GET, "/{db}/_partition/{partition}/_all_docs", AllDocuments(READ), all_docs::get_partition),
+    route(POST, "/{db}/_partition/{partition}/_all_docs", AllDocuments(READ), all_docs::post_partition),
+    route(POST, "/{db}/_partition/{partition}/_find", AllDocuments(READ), find::post_partition),
+    route(POST, "/{db}/_partition/{partition}/_explain", AllDocuments(READ), find::explain_partition),
+    route(
+        GET,
+        "/{db}/_partition/{partition}/_index",
+        AllDocuments(&[Action::ListIndexes]),
+        index::get_partition,
+    ),
+    route(
+        POST,
+        "/{db}/_partition/{partition}/_index",
+        DatabaseAdmin(&[Action::CreateIndex]),
+        index::post_partition,
+    ),
     // Bulk reads and writes of documents.
-    quick(POST, "/{db}", document::post),
-    route(POST, "/{db}/_bulk_docs", bulk_docs::post),
-    route(POST, "/{db}/_bulk_get", bulk_get::post),
-    quick(POST, "/{db}/_revs_diff", revs_diff::post),
-    quick(POST, "/{db}/_missing_revs", revs_diff::missing_revs),
+    quick(POST, "/{db}", Documents(WRITE), document::post),
+    route(POST, "/{db}/_bulk_docs", Documents(WRITE), bulk_docs::post),
+    route(POST, "/{db}/_bulk_get", Documents(READ), bulk_get::post),
+    quick(POST, "/{db}/_revs_diff", AllDocuments(READ), revs_diff::post),
+    quick(POST, "/{db}/_missing_revs", AllDocuments(READ), revs_diff::missing_revs),
     // Local documents.
-    route(GET, "/{db}/_local_docs", local::list),
-    route(POST, "/{db}/_local_docs", local::list_post),
-    route(POST, "/{db}/_local_docs/queries", local::queries),
-    quick(DOCUMENT, "/{db}/_local", local::refuse_unnamed),
-    quick(GET, "/{db}/_local/{local}", document::get),
-    quick(PUT, "/{db}/_local/{local}", document::put),
-    quick(DELETE, "/{db}/_local/{local}", document::delete),
-    quick(COPY, "/{db}/_local/{local}", document::copy),
-    quick(DOCUMENT, "/{db}/_local/{local}/{name*}", local::refuse_attachment),
+    route(GET, "/{db}/_local_docs", AllDocuments(READ), local::list),
+    route(POST, "/{db}/_local_docs", AllDocuments(READ), local::list_post),
+    route(POST, "/{db}/_local_docs/queries", AllDocuments(READ), local::queries),
+    quick(DOCUMENT, "/{db}/_local", Database(READ), local::refuse_unnamed),
+    quick(GET, "/{db}/_local/{local}", Documents(READ), document::get),
+    quick(PUT, "/{db}/_local/{local}", Documents(WRITE), document::put),
+    quick(DELETE, "/{db}/_local/{local}", Documents(REMOVE), document::delete),
+    quick(COPY, "/{db}/_local/{local}", Documents(CHANGE), document::copy),
+    quick(DOCUMENT, "/{db}/_local/{local}/{name*}", Database(READ), local::refuse_attachment),
     // Functions of design documents.
-    route(POST, "/{db}/_temp_view", view::post_temporary),
-    route(GET, "/{db}/_design/{ddoc}/_view/{view}", view::get),
-    route(POST, "/{db}/_design/{ddoc}/_view/{view}", view::post),
-    route(POST, "/{db}/_design/{ddoc}/_view/{view}/queries", view::queries),
-    route(ANY, "/{db}/_design/{ddoc}/_view", view::unnamed),
-    route(ANY, "/{db}/_design/{ddoc}/_view/{view}/{rest*}", view::unnamed),
-    route(GET, "/{db}/_partition/{partition}/_design/{ddoc}/_view/{view}", view::get),
-    route(POST, "/{db}/_partition/{partition}/_design/{ddoc}/_view/{view}", view::post),
-    route(GET, "/{db}/_design/{ddoc}/_info", info::get),
-    route(FUNCTION, "/{db}/_design/{ddoc}/_show", show::unnamed),
-    route(FUNCTION, "/{db}/_design/{ddoc}/_show/{show}", show::call),
-    route(FUNCTION, "/{db}/_design/{ddoc}/_show/{show}/{doc*}", show::call),
-    route(LIST, "/{db}/_design/{ddoc}/_list", list::unnamed),
-    route(LIST, "/{db}/_design/{ddoc}/_list/{list}", list::unnamed),
-    route(LIST, "/{db}/_design/{ddoc}/_list/{list}/{view}", list::call),
-    route(LIST, "/{db}/_design/{ddoc}/_list/{list}/{source}/{view}", list::call),
-    route(FUNCTION, "/{db}/_design/{ddoc}/_update", update::unnamed),
-    route(FUNCTION, "/{db}/_design/{ddoc}/_update/{update}", update::call),
-    route(FUNCTION, "/{db}/_design/{ddoc}/_update/{update}/{doc*}", update::call),
-    route(FUNCTION, "/{db}/_design/{ddoc}/_rewrite", rewrite::call),
-    route(FUNCTION, "/{db}/_design/{ddoc}/_rewrite/{path*}", rewrite::call),
-    route(FUNCTION, "/{db}/_partition/{partition}/{rest*}", partition::missing),
+    route(POST, "/{db}/_temp_view", DatabaseAdmin(DESIGN), view::post_temporary),
+    route(GET, "/{db}/_design/{ddoc}/_view/{view}", AllDocuments(READ), view::get),
+    route(POST, "/{db}/_design/{ddoc}/_view/{view}", AllDocuments(READ), view::post),
+    route(POST, "/{db}/_design/{ddoc}/_view/{view}/queries", AllDocuments(READ), view::queries),
+    route(ANY, "/{db}/_design/{ddoc}/_view", AllDocuments(READ), view::unnamed),
+    route(ANY, "/{db}/_design/{ddoc}/_view/{view}/{rest*}", AllDocuments(READ), view::unnamed),
+    route(GET, "/{db}/_partition/{partition}/_design/{ddoc}/_view/{view}", AllDocuments(READ), view::get),
+    route(POST, "/{db}/_partition/{partition}/_design/{ddoc}/_view/{view}", AllDocuments(READ), view::post),
+    route(GET, "/{db}/_design/{ddoc}/_info", AllDocuments(READ), info::get),
+    route(FUNCTION, "/{db}/_design/{ddoc}/_show", AllDocuments(READ), show::unnamed),
+    route(FUNCTION, "/{db}/_design/{ddoc}/_show/{show}", AllDocuments(READ), show::call),
+    route(FUNCTION, "/{db}/_design/{ddoc}/_show/{show}/{doc*}", AllDocuments(READ), show::call),
+    route(LIST, "/{db}/_design/{ddoc}/_list", AllDocuments(READ), list::unnamed),
+    route(LIST, "/{db}/_design/{ddoc}/_list/{list}", AllDocuments(READ), list::unnamed),
+    route(LIST, "/{db}/_design/{ddoc}/_list/{list}/{view}", AllDocuments(READ), list::call),
+    route(LIST, "/{db}/_design/{ddoc}/_list/{list}/{source}/{view}", AllDocuments(READ), list::call),
+    route(FUNCTION, "/{db}/_design/{ddoc}/_update", AllDocuments(READ), update::unnamed),
+    route(FUNCTION, "/{db}/_design/{ddoc}/_update/{update}", AllDocuments(CHANGE), update::call),
+    route(FUNCTION, "/{db}/_design/{ddoc}/_update/{update}/{doc*}", AllDocuments(CHANGE), update::call),
+    route(FUNCTION, "/{db}/_design/{ddoc}/_rewrite", AllDocuments(READ), rewrite::call),
+    route(FUNCTION, "/{db}/_design/{ddoc}/_rewrite/{path*}", AllDocuments(READ), rewrite::call),
+    route(FUNCTION, "/{db}/_partition/{partition}/{rest*}", AllDocuments(READ), partition::missing),
     // Documents and attachments. These stand last because a document may have almost any name.
-    quick(GET, "/{db}/_design/{ddoc}", document::get),
-    quick(PUT, "/{db}/_design/{ddoc}", document::put),
-    route(POST, "/{db}/_design/{ddoc}", document::post_form),
-    quick(DELETE, "/{db}/_design/{ddoc}", document::delete),
-    quick(COPY, "/{db}/_design/{ddoc}", document::copy),
-    route(GET, "/{db}/_design/{ddoc}/{name*}", attachment::get),
-    route(PUT, "/{db}/_design/{ddoc}/{name*}", attachment::put),
-    route(DELETE, "/{db}/_design/{ddoc}/{name*}", attachment::delete),
-    quick(GET, "/{db}/{doc}", document::get),
-    quick(PUT, "/{db}/{doc}", document::put),
-    route(POST, "/{db}/{doc}", document::post_form),
-    quick(PATCH, "/{db}/{doc}", document::patch),
-    quick(DELETE, "/{db}/{doc}", document::delete),
-    quick(COPY, "/{db}/{doc}", document::copy),
-    route(GET, "/{db}/{doc}/{name*}", attachment::get),
-    route(PUT, "/{db}/{doc}/{name*}", attachment::put),
-    route(DELETE, "/{db}/{doc}/{name*}", attachment::delete),
+    quick(GET, "/{db}/_design/{ddoc}", Documents(READ), document::get),
+    quick(PUT, "/{db}/_design/{ddoc}", DatabaseAdmin(DESIGN), document::put),
+    route(POST, "/{db}/_design/{ddoc}", DatabaseAdmin(DESIGN), document::post_form),
+    quick(DELETE, "/{db}/_design/{ddoc}", DatabaseAdmin(DESIGN), document::delete),
+    quick(COPY, "/{db}/_design/{ddoc}", Documents(CHANGE), document::copy),
+    route(GET, "/{db}/_design/{ddoc}/{name*}", Documents(READ), attachment::get),
+    route(PUT, "/{db}/_design/{ddoc}/{name*}", DatabaseAdmin(DESIGN), attachment::put),
+    route(DELETE, "/{db}/_design/{ddoc}/{name*}", DatabaseAdmin(DESIGN), attachment::delete),
+    quick(GET, "/{db}/{doc}", Documents(READ), document::get),
+    quick(PUT, "/{db}/{doc}", Documents(WRITE), document::put),
+    route(POST, "/{db}/{doc}", Documents(CHANGE), document::post_form),
+    quick(PATCH, "/{db}/{doc}", Documents(CHANGE), document::patch),
+    quick(DELETE, "/{db}/{doc}", Documents(REMOVE), document::delete),
+    quick(COPY, "/{db}/{doc}", Documents(CHANGE), document::copy),
+    route(GET, "/{db}/{doc}/{name*}", Documents(READ), attachment::get),
+    route(PUT, "/{db}/{doc}/{name*}", Documents(WRITE), attachment::put),
+    route(DELETE, "/{db}/{doc}/{name*}", Documents(CHANGE), attachment::delete),
 ];
 
 /// The methods that a 405 answer lists, where CouchDB's list or its order differs from this table.
@@ -243,12 +288,22 @@ const ALLOW_OVERRIDES: &[(&str, &str)] = &[
 
 /// The route of a request.
 pub(crate) struct Found {
+    /// What the caller needs.
+    pub(crate) needs: Needs,
     /// The function that answers.
     pub(crate) handler: Handler,
     /// Whether the handler may run in a task of the runtime.
     pub(crate) quick: bool,
     /// The values of the pattern's placeholders, percent-decoded.
     pub(crate) params: Vec<(&'static str, String)>,
+}
+
+impl Found {
+    /// Refuses a caller who lacks what the row needs.
+    pub(crate) fn check(&self, couch: &Couch, caller: &Caller) -> Result<()> {
+        let database = self.params.iter().find(|(name, _)| *name == "db").map_or("", |(_, value)| value);
+        rights::check(couch, caller, self.needs, database)
+    }
 }
 
 /// One segment of a pattern.
@@ -268,7 +323,12 @@ pub(crate) fn find(method: &Method, path: &str) -> Result<Found> {
     let segments = split(path)?;
     if matches!(*method, Method::GET | Method::HEAD) && names_design_as_one_segment(path) {
         let db = segments.into_iter().next().unwrap_or_default();
-        return Ok(Found { handler: document::redirect, quick: true, params: vec![("db", db)] });
+        return Ok(Found {
+            needs: Database(READ),
+            handler: document::redirect,
+            quick: true,
+            params: vec![("db", db)],
+        });
     }
     let mut allowed: Vec<&str> = Vec::new();
     let mut first = None;
@@ -283,7 +343,7 @@ pub(crate) fn find(method: &Method, path: &str) -> Result<Found> {
         }
         if route.methods.contains(&method.as_str()) {
             let params = params(pattern, segments);
-            return Ok(Found { handler: route.handler, quick: route.quick, params });
+            return Ok(Found { needs: route.needs, handler: route.handler, quick: route.quick, params });
         }
         allowed
             .extend(route.methods.iter().filter(|name| !allowed.contains(name)).copied().collect::<Vec<_>>());
@@ -386,6 +446,43 @@ mod tests {
         assert_eq!(design[1..], [("ddoc", "d d".to_owned()), ("view", "v".to_owned())]);
         let file = fit("/{db}/{doc}/{name*}", "/db/doc%2F1/a/b.txt").unwrap();
         assert_eq!(file[1..], [("doc", "doc/1".to_owned()), ("name", "a/b.txt".to_owned())]);
+    }
+
+    #[test]
+    fn only_these_rows_need_nothing() {
+        let open = |route: &&Route| matches!(route.needs, Nothing);
+        let open: Vec<&str> = ROUTES.iter().filter(open).map(|route| route.pattern).collect();
+        assert_eq!(open, ["/", "/_up", "/_session", "/_session", "/_session", "/favicon.ico"]);
+    }
+
+    #[test]
+    fn rows_below_a_database_need_rights_on_it() {
+        for route in ROUTES {
+            let on_database = matches!(
+                route.needs,
+                AllDocuments(_)
+                    | Database(_)
+                    | DatabaseAdmin(_)
+                    | DatabaseItself(_)
+                    | Documents(_)
+                    | Maintenance(_)
+            );
+            let is_below = route.pattern.starts_with("/{db}");
+            assert!(on_database || !is_below || matches!(route.needs, ServerAdmin), "{}", route.pattern);
+            assert!(is_below || !on_database, "{}", route.pattern);
+        }
+    }
+
+    #[test]
+    fn rows_that_write_need_more_than_to_read() {
+        for route in ROUTES.iter().filter(|route| route.pattern.starts_with("/{db}/{doc}")) {
+            let reads = route.methods == GET;
+            let needs = match route.needs {
+                Documents(actions) => actions,
+                other => panic!("{} {other:?}", route.pattern),
+            };
+            assert_eq!(needs == READ, reads, "{} {:?}", route.pattern, route.methods);
+        }
     }
 
     #[test]

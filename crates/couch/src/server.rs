@@ -8,11 +8,12 @@ use crate::http::{self, Inline, Workers};
 use crate::mango;
 use crate::replicator::Replicator;
 use crate::uuids::{self, Uuids};
+use diwan_access::Access;
 use diwan_script::{Limits, Sandbox, Views};
 use diwan_store::Store;
 use hyper::header::HeaderValue;
 use parking_lot::Mutex;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use tokio::net::TcpListener;
@@ -23,6 +24,8 @@ use tokio::sync::Semaphore;
 pub struct Couch {
     /// The store.
     pub store: Arc<Store>,
+    /// Users, roles and what each may do.
+    pub(crate) access: Arc<Access>,
     pub(crate) config: Config,
     /// Generates document ids.
     pub(crate) uuids: Uuids,
@@ -32,6 +35,8 @@ pub struct Couch {
     pub(crate) started: Instant,
     /// The number of requests so far.
     pub(crate) requests: AtomicU64,
+    /// The TLS handshakes that are incomplete.
+    pub(crate) handshakes: AtomicUsize,
     /// Notifies waiting feeds of changes.
     pub(crate) feeds: Hubs,
     /// Limits the threads that read the store for waiting feeds.
@@ -46,6 +51,8 @@ pub struct Couch {
     pub(crate) views: Arc<Views>,
     /// Caches the `validate_doc_update` functions of databases.
     pub(crate) validators: Validators,
+    /// The database whose `_design/_auth` was looked for.
+    pub(crate) auth_design: Mutex<Option<[u8; 16]>>,
     /// Runs replications; set by [`Couch::serve`].
     replicator: OnceLock<Arc<Replicator>>,
     /// The value of the `Server` header.
@@ -57,8 +64,9 @@ pub struct Couch {
 }
 
 impl Couch {
-    /// Creates a face over `store`.
-    pub fn new(store: Arc<Store>, config: Config) -> Arc<Couch> {
+    /// Creates a face over the register's store.
+    pub fn new(access: Arc<Access>, config: Config) -> Arc<Couch> {
+        let store = access.store().clone();
         let scripts = Sandbox::new(Limits::default());
         // Some clients check that the header begins with `CouchDB/`.
         let server_header = format!("CouchDB/{} (Diwan/{})", crate::COUCHDB_VERSION, config.version);
@@ -66,11 +74,13 @@ impl Couch {
             HeaderValue::try_from(server_header).unwrap_or_else(|_| HeaderValue::from_static("CouchDB"));
         Arc::new(Couch {
             store,
+            access,
             config,
             uuids: Uuids::new(),
             uuid: uuids::random(),
             started: Instant::now(),
             requests: AtomicU64::new(0),
+            handshakes: AtomicUsize::new(0),
             feeds: Hubs::default(),
             feed_readers: Arc::new(Semaphore::new(Workers::FEED_READERS)),
             purge_counts: Mutex::new(()),
@@ -78,11 +88,17 @@ impl Couch {
             views: Views::new(scripts.clone()),
             scripts,
             validators: Validators::default(),
+            auth_design: Mutex::default(),
             replicator: OnceLock::new(),
             server_header,
             inline: Inline::default(),
             workers: Workers::default(),
         })
+    }
+
+    /// Users, roles and what each may do.
+    pub fn access(&self) -> &Arc<Access> {
+        &self.access
     }
 
     /// How many blocking threads the runtime must allow.

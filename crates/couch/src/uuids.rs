@@ -1,10 +1,61 @@
-//! Generates document ids with CouchDB's `sequential` algorithm: 26 random hex digits and 6 increasing ones, so that
+//! Generates document ids with CouchDB's algorithms. `sequential` is the default: 26 random hex digits and 6 increasing ones, so that
 //! documents created one after the other on a server are adjacent in key order.
 //!
 //! The `uuid` crate has no such algorithm, and CouchDB's random ids are 16 random bytes without the version bits of a
 //! standard UUID.
 
+use crate::server::Couch;
 use parking_lot::Mutex;
+
+/// How an id is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Algorithm {
+    /// Adjacent ids with a common random prefix.
+    Sequential,
+    /// Random digits alone.
+    Random,
+    /// The time in microseconds, and random digits.
+    UtcRandom,
+    /// The time in microseconds, and a text that the server's owner chooses.
+    UtcId,
+}
+
+impl Algorithm {
+    /// The algorithm of this name in CouchDB's settings.
+    fn from_name(name: &str) -> Option<Algorithm> {
+        match name {
+            "sequential" => Some(Algorithm::Sequential),
+            "random" => Some(Algorithm::Random),
+            "utc_random" => Some(Algorithm::UtcRandom),
+            "utc_id" => Some(Algorithm::UtcId),
+            _ => None,
+        }
+    }
+
+    /// Whether there is an algorithm of this name.
+    pub(crate) fn is_known(name: &str) -> bool {
+        Algorithm::from_name(name).is_some()
+    }
+}
+
+impl Couch {
+    /// Returns a new document id, made as the settings say.
+    pub(crate) fn new_id(&self) -> String {
+        let name = self.setting("uuids", "algorithm").unwrap_or_default();
+        match Algorithm::from_name(&name).unwrap_or(Algorithm::Sequential) {
+            Algorithm::Sequential => self.uuids.next(),
+            Algorithm::Random => random(),
+            Algorithm::UtcRandom => microseconds() + &random()[..18],
+            Algorithm::UtcId => microseconds() + &self.setting("uuids", "utc_id_suffix").unwrap_or_default(),
+        }
+    }
+}
+
+/// The time since 1970 in microseconds, as 14 hex digits.
+fn microseconds() -> String {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    format!("{:014x}", now.unwrap_or_default().as_micros())
+}
 
 /// Generates ids.
 pub(crate) struct Uuids {

@@ -12,9 +12,11 @@ mod dispatch;
 mod error;
 mod monitoring;
 mod request;
+mod rights;
 mod server;
+mod sign_in;
 pub mod wire;
 
 pub use monitoring::log;
 pub use server::Server;
-pub use server::options::{Durability, Options, Topology};
+pub use server::options::{Durability, Options, TlsConfigs, Topology};

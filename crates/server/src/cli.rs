@@ -26,6 +26,90 @@ pub enum Command {
     /// Verify every record, index entry and change-log entry of a directory against each other: exit code 0 if all
     /// agree, 1 if something was found, 2 if the directory cannot be read
     Check(CheckArguments),
+    /// Add, list and remove users, and change passwords: in a stopped directory, or through the server that has it open
+    #[command(after_help = "Examples:
+  diwan user add anna --role root                an administrator of the server
+  diwan user add app --role readWrite@shop       may read and write the database shop
+  diwan user list")]
+    User(UserArguments),
+    /// Make a certificate and its key, to try TLS
+    #[command(after_help = "Example:
+  diwan certificate --self-signed --host db.example --host 10.0.0.5")]
+    Certificate(CertificateArguments),
+}
+
+/// The arguments of `diwan user`.
+#[derive(Args, Debug)]
+pub struct UserArguments {
+    /// The directory of the documents
+    #[arg(long, value_name = "DIR", env = "DIWAN_DATA", default_value = "diwan-data", global = true)]
+    pub data: PathBuf,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: UserCommand,
+}
+
+/// The subcommands of `diwan user`.
+#[derive(Debug, Subcommand)]
+pub enum UserCommand {
+    /// Add a user; the password comes from a prompt, from a file, or from standard input
+    Add {
+        /// The user's name
+        name: String,
+        /// A role: root, readWrite@shop, read@shop, dbAdmin@shop and so on; repeatable
+        #[arg(long)]
+        role: Vec<String>,
+        /// The database in which the user is defined, which drivers call authSource
+        #[arg(long, default_value = "admin")]
+        database: String,
+        /// A file with the password
+        #[arg(long, value_name = "FILE")]
+        password_file: Option<PathBuf>,
+    },
+    /// List all users with their roles
+    List,
+    /// Change a user's password
+    Passwd {
+        /// The user's name
+        name: String,
+        /// The database in which the user is defined
+        #[arg(long, default_value = "admin")]
+        database: String,
+        /// A file with the new password
+        #[arg(long, value_name = "FILE")]
+        password_file: Option<PathBuf>,
+    },
+    /// Remove a user
+    Remove {
+        /// The user's name
+        name: String,
+        /// The database in which the user is defined
+        #[arg(long, default_value = "admin")]
+        database: String,
+        /// Remove the last administrator, too: on a stopped directory only
+        #[arg(long)]
+        last: bool,
+    },
+}
+
+/// The arguments of `diwan certificate`.
+#[derive(Args, Debug)]
+pub struct CertificateArguments {
+    /// Sign the certificate with its own key
+    #[arg(long)]
+    pub self_signed: bool,
+    /// A host name or address under which clients reach the server; repeatable [default: localhost]
+    #[arg(long, value_name = "HOST")]
+    pub host: Vec<String>,
+    /// How many days the certificate is valid
+    #[arg(long, value_name = "DAYS", default_value_t = 365)]
+    pub days: u32,
+    /// Where to write the certificate; must not exist
+    #[arg(long, value_name = "FILE", default_value = "diwan-certificate.pem")]
+    pub certificate: PathBuf,
+    /// Where to write the private key; must not exist
+    #[arg(long, value_name = "FILE", default_value = "diwan-key.pem")]
+    pub key: PathBuf,
 }
 
 /// The arguments of `diwan check`.

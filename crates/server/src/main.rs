@@ -2,11 +2,14 @@
 
 mod check;
 mod cli;
+mod control;
 mod limits;
 mod logging;
 mod memory;
 mod serve;
 mod settings;
+mod tls;
+mod users;
 
 use clap::Parser;
 use cli::{Cli, Command};
@@ -20,6 +23,8 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Serve(settings) => settings.resolve().and_then(serve::run),
         Command::Check(arguments) => return check::run(&arguments),
+        Command::User(arguments) => users::run(arguments),
+        Command::Certificate(arguments) => tls::make_certificate(&arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,14 +1,18 @@
 //! `diwan serve`: opens the store, listens, prints the addresses, runs until a signal, and closes cleanly.
 
+use crate::control::Control;
 use crate::settings::Resolved;
-use crate::{limits, logging};
+use crate::{limits, logging, tls, users};
+use diwan_access::{Access, Audit, Fixed, Sections, Settings};
 use diwan_couch::{Config, Couch};
 use diwan_kv::{Engine, MemoryEngine};
 use diwan_mongo::{Options, Server};
 use diwan_store::Store;
 use diwan_value::DocBuilder;
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket};
@@ -85,10 +89,18 @@ fn open(settings: &Resolved) -> Result<Arc<dyn Engine>, String> {
 }
 
 async fn serve(settings: &Resolved, store: Arc<Store>, http: &Handle) -> Result<(), String> {
+    let access = register(settings, store.clone())?;
+    check_exposure(settings, &access)?;
+    let (mongo_tls, http_tls) = match settings.tls.clone().map(tls::follow).transpose()? {
+        Some(followed) => (Some(followed.mongo), Some(followed.http)),
+        None => (None, None),
+    };
+    let _control = settings.data.as_deref().map(|directory| control(directory, &access)).transpose()?;
     let mongo_listener = listen(settings.listen, "--listen")?;
     let address = mongo_listener.local_addr().map_err(|error| error.to_string())?;
     let connections = limits::connections(settings.max_connections, faces(settings));
-    let server = Server::new(store.clone(), options(settings, address, connections));
+    let options = Options { tls: mongo_tls, ..options(settings, address, connections) };
+    let server = Server::new(access.clone(), options);
     let mut http_address = None;
     let mut face = None;
     if let Some(wanted) = settings.http {
@@ -98,7 +110,10 @@ async fn serve(settings: &Resolved, store: Arc<Store>, http: &Handle) -> Result<
             listen(wanted, "--http")?
         };
         http_address = Some(listener.local_addr().map_err(|error| error.to_string())?);
-        let couch = Couch::new(store.clone(), http_config(settings, connections, server.clone(), store));
+        let couch = Couch::new(
+            access.clone(),
+            Config { tls: http_tls, ..http_config(settings, connections, server.clone(), store) },
+        );
         face = Some(couch.clone());
         http.spawn(couch.serve(listener));
     }
@@ -106,7 +121,8 @@ async fn serve(settings: &Resolved, store: Arc<Store>, http: &Handle) -> Result<
     let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| error.to_string())?;
     let accepting = tokio::spawn(server.clone().serve(mongo_listener));
     // The standard output may be closed; the server runs anyway.
-    let _ = greet(settings, address, http_address);
+    let is_open = access.is_open().map_err(|error| error.to_string())?;
+    let _ = greet(settings, is_open, address, http_address);
     tokio::select! {
         _ = terminate.recv() => tracing::info!("SIGTERM: closing"),
         _ = interrupt.recv() => tracing::info!("SIGINT: closing"),
@@ -140,7 +156,61 @@ fn options(settings: &Resolved, address: SocketAddr, max_connections: usize) -> 
         persistent: settings.data.is_some(),
         // Temporary files are beside the data, because a temporary file system may be small.
         temporary: Some(settings.data.clone().unwrap_or_else(std::env::temp_dir)),
+        tls: None,
     }
+}
+
+/// The register of users, with the first user that the environment asks for.
+fn register(settings: &Resolved, store: Arc<Store>) -> Result<Arc<Access>, String> {
+    let audit = match &settings.audit {
+        Some(path) => Audit::open(path)
+            .map_err(|error| format!("cannot open the audit log {}: {error}", path.display()))?,
+        None => Audit::default(),
+    };
+    let mut fixed = BTreeMap::new();
+    if !settings.cors_origins.is_empty() {
+        let mut fix = |section: &str, key: &str, value: String| {
+            let source = "--cors-origin".to_owned();
+            fixed.insert((section.to_owned(), key.to_owned()), Fixed { value, source });
+        };
+        fix("chttpd", "enable_cors", "true".to_owned());
+        fix("cors", "origins", settings.cors_origins.join(","));
+    }
+    let kept = Settings::open(store.clone(), Sections::new(), fixed).map_err(|error| error.to_string())?;
+    let access = Access::open(store, kept, audit).map_err(|error| error.to_string())?;
+    users::first_user(&access)?;
+    Ok(access)
+}
+
+/// Refuses addresses that others can reach, unless users must sign in and nobody can read their passwords on the way.
+fn check_exposure(settings: &Resolved, access: &Access) -> Result<(), String> {
+    let addresses = [("--listen", Some(settings.listen)), ("--http", settings.http)];
+    let exposed = addresses.into_iter().find_map(|(flag, address)| {
+        let address = address.filter(|address| !address.ip().is_loopback())?;
+        Some((flag, address))
+    });
+    let Some((flag, address)) = exposed else { return Ok(()) };
+    if access.is_open().map_err(|error| error.to_string())? {
+        return Err(format!(
+            "refusing to listen on {address} ({flag}): there are no users, so anyone who reaches it could read and \
+             change everything. Make an administrator first: `diwan user add NAME --role root`, or set \
+             DIWAN_ROOT_USERNAME and DIWAN_ROOT_PASSWORD_FILE"
+        ));
+    }
+    if settings.tls.is_none() && !settings.insecure_plaintext {
+        return Err(format!(
+            "refusing to listen on {address} ({flag}) without TLS: passwords and documents would cross the network \
+             readable. Give --tls-certificate and --tls-key (`diwan certificate --self-signed` makes a pair to try), \
+             or --insecure-plaintext if a tunnel or proxy encrypts"
+        ));
+    }
+    Ok(())
+}
+
+/// The socket for `diwan user`.
+fn control(directory: &Path, access: &Arc<Access>) -> Result<Control, String> {
+    Control::listen(directory, access.clone())
+        .map_err(|error| format!("cannot listen on the control socket in {}: {error}", directory.display()))
 }
 
 fn http_config(
@@ -192,16 +262,30 @@ fn listen(address: SocketAddr, flag: &str) -> Result<TcpListener, String> {
 }
 
 /// Prints the addresses of the server to standard output.
-fn greet(settings: &Resolved, address: SocketAddr, http: Option<SocketAddr>) -> io::Result<()> {
+fn greet(
+    settings: &Resolved,
+    is_open: bool,
+    address: SocketAddr,
+    http: Option<SocketAddr>,
+) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "Diwan {}", env!("CARGO_PKG_VERSION"))?;
     match &settings.data {
         Some(directory) => writeln!(out, "  documents   {}", directory.display())?,
         None => writeln!(out, "  documents   in memory only")?,
     }
-    writeln!(out, "  MongoDB     mongodb://{address}/?directConnection=true")?;
+    let (option, scheme) = if settings.tls.is_some() { ("&tls=true", "https") } else { ("", "http") };
+    writeln!(out, "  MongoDB     mongodb://{address}/?directConnection=true{option}")?;
     if let Some(http) = http {
-        writeln!(out, "  CouchDB     http://{http}/")?;
+        writeln!(out, "  CouchDB     {scheme}://{http}/")?;
+    }
+    if is_open {
+        writeln!(
+            out,
+            "  users       none: this machine alone; `diwan user add NAME --role root` opens the way"
+        )?;
+    } else {
+        writeln!(out, "  users       everybody signs in")?;
     }
     out.flush()
 }

@@ -52,6 +52,25 @@ pub struct Settings {
     /// not; 0 disables the limit [default: 500MB or 2 % of the file system, whichever is less]
     #[arg(long, value_name = "SIZE", env = "DIWAN_DISK_RESERVE")]
     disk_reserve: Option<Size>,
+    /// The server's certificate, with its chain, in a PEM file: both ports are encrypted then
+    #[arg(long, value_name = "FILE", env = "DIWAN_TLS_CERTIFICATE", requires = "tls_key")]
+    tls_certificate: Option<PathBuf>,
+    /// The private key of the certificate, in a PEM file
+    #[arg(long, value_name = "FILE", env = "DIWAN_TLS_KEY")]
+    tls_key: Option<PathBuf>,
+    /// The authorities, in a PEM file, whose certificates clients may show to sign in
+    #[arg(long, value_name = "FILE", env = "DIWAN_TLS_CA")]
+    tls_ca: Option<PathBuf>,
+    /// Whether each client must show a certificate of those authorities [default: allowed]
+    #[arg(long, value_enum, env = "DIWAN_TLS_CLIENT_CERTIFICATES")]
+    tls_client_certificates: Option<ClientCertificates>,
+    /// Listen on an address that others can reach without TLS, for example behind a tunnel: passwords and documents
+    /// cross the network readable
+    #[arg(long, env = "DIWAN_INSECURE_PLAINTEXT", num_args = 0..=1, default_missing_value = "true", require_equals = true)]
+    insecure_plaintext: Option<bool>,
+    /// A file to which sign-ins, refusals and changes of users and settings are appended, one JSON object a line
+    #[arg(long, value_name = "FILE", env = "DIWAN_AUDIT")]
+    audit: Option<PathBuf>,
     /// The most MongoDB connections at a time [default: 65536]
     #[arg(long, value_name = "COUNT", env = "DIWAN_MAX_CONNECTIONS")]
     max_connections: Option<usize>,
@@ -195,6 +214,30 @@ pub enum TopologyName {
     Mongos,
 }
 
+/// `--tls-client-certificates`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum ClientCertificates {
+    /// A client may show one; without one it signs in with a password
+    #[default]
+    Allowed,
+    /// A client without one is refused
+    Required,
+}
+
+/// Where the certificates are.
+#[derive(Clone, Debug)]
+pub struct TlsFiles {
+    /// The server's certificate and its chain.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// The authorities of clients' certificates.
+    pub authorities: Option<PathBuf>,
+    /// Whether clients must show a certificate.
+    pub clients: ClientCertificates,
+}
+
 /// `--log-format`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
@@ -229,6 +272,12 @@ pub struct Resolved {
     pub cache_size: u64,
     /// Bytes that stay free on the disk; `None` for the default.
     pub disk_reserve: Option<u64>,
+    /// The certificates; `None` for plain connections.
+    pub tls: Option<TlsFiles>,
+    /// Whether others may reach the server without TLS.
+    pub insecure_plaintext: bool,
+    /// The audit log.
+    pub audit: Option<PathBuf>,
     /// The most connections at a time.
     pub max_connections: usize,
     /// Whether to open a store that lost writes.
@@ -254,14 +303,26 @@ impl Settings {
             HttpAddress::Off => None,
             HttpAddress::At(address) => Some(address),
         };
-        for address in [Some(listen), http].into_iter().flatten() {
-            if !address.ip().is_loopback() {
-                return Err(format!(
-                    "refusing to listen on {address}: anyone who reaches it could read and change everything. \
-                     Users come first, and this version has none yet: listen on 127.0.0.1 or [::1], and reach the \
-                     server from elsewhere through a tunnel such as `ssh -L`"
-                ));
+        let tls = match (self.tls_certificate, self.tls_key) {
+            (Some(certificate), Some(key)) => Some(TlsFiles {
+                certificate,
+                key,
+                authorities: self.tls_ca,
+                clients: self.tls_client_certificates.unwrap_or_default(),
+            }),
+            (None, None) if self.tls_ca.is_none() && self.tls_client_certificates.is_none() => None,
+            _ => {
+                return Err("TLS needs both --tls-certificate and --tls-key; \
+                            `diwan certificate --self-signed` makes a pair to try"
+                    .to_owned());
             }
+        };
+        if let Some(tls) = &tls
+            && tls.clients == ClientCertificates::Required
+            && tls.authorities.is_none()
+        {
+            return Err("--tls-client-certificates required needs --tls-ca, the authorities of the clients"
+                .to_owned());
         }
         let in_memory = self.memory.unwrap_or(false);
         if in_memory && self.data.is_some() {
@@ -289,6 +350,9 @@ impl Settings {
             advertise: self.advertise,
             cache_size: self.cache_size.unwrap_or(CacheSize::Auto).bytes(memory::usable),
             disk_reserve: self.disk_reserve.map(|size| size.0),
+            tls,
+            insecure_plaintext: self.insecure_plaintext.unwrap_or(false),
+            audit: self.audit,
             max_connections: self.max_connections.unwrap_or(65_536),
             accept_loss: self.accept_loss.unwrap_or(false),
             log: self.log.unwrap_or_else(|| "info".to_owned()),
@@ -302,6 +366,7 @@ impl Settings {
             ($($field:ident),*) => { $(self.$field = self.$field.take().or(file.$field);)* };
         }
         fill!(data, memory, listen, http, cors_origin, durability, topology, set_name, advertise, cache_size);
+        fill!(tls_certificate, tls_key, tls_ca, tls_client_certificates, insecure_plaintext, audit);
         fill!(disk_reserve, max_connections, accept_loss, log, log_format);
     }
 }
@@ -345,8 +410,15 @@ mod tests {
     }
 
     #[test]
-    fn resolve_refuses_addresses_other_than_loopback() {
-        let open = Settings { listen: Some("0.0.0.0:27017".parse().unwrap()), ..Settings::default() };
-        assert!(Box::new(open).resolve().unwrap_err().contains("Users come first"));
+    fn resolve_refuses_incomplete_tls() {
+        let only_key = Settings { tls_key: Some("key.pem".into()), ..Settings::default() };
+        assert!(Box::new(only_key).resolve().unwrap_err().contains("--tls-certificate"));
+        let required = Settings {
+            tls_certificate: Some("certificate.pem".into()),
+            tls_key: Some("key.pem".into()),
+            tls_client_certificates: Some(ClientCertificates::Required),
+            ..Settings::default()
+        };
+        assert!(Box::new(required).resolve().unwrap_err().contains("--tls-ca"));
     }
 }

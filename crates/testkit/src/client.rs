@@ -1,6 +1,7 @@
 //! A client with one connection that sends `OP_MSG` and receives replies.
 
-use diwan_value::{Doc, DocBuf};
+use crate::scram::ScramClient;
+use diwan_value::{Doc, DocBuf, Value, doc};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -45,6 +46,35 @@ impl TestClient {
     pub fn run(&mut self, database: &str, command: DocBuf) -> io::Result<DocBuf> {
         self.send(database, command, 0)?;
         self.receive()
+    }
+
+    /// Signs in with SCRAM-SHA-256. Returns the last reply, which is an error if the sign-in failed.
+    pub fn sign_in(&mut self, database: &str, user: &str, password: &str) -> io::Result<DocBuf> {
+        self.sign_in_with("SCRAM-SHA-256", database, user, password)
+    }
+
+    /// Signs in with a mechanism of SCRAM.
+    pub fn sign_in_with(
+        &mut self,
+        mechanism: &str,
+        database: &str,
+        user: &str,
+        password: &str,
+    ) -> io::Result<DocBuf> {
+        let scram = ScramClient::new(mechanism, user, password);
+        let first = scram.first();
+        let payload = Value::Binary { subtype: 0, bytes: &first };
+        let options = doc! { "skipEmptyExchange": true };
+        let reply = self.run(
+            database,
+            doc! { "saslStart": 1, "mechanism": mechanism, "payload": payload, "options": options },
+        )?;
+        let Some(Value::Binary { bytes: challenge, .. }) = reply.as_doc().get("payload") else {
+            return Ok(reply);
+        };
+        let last = scram.last(challenge);
+        let payload = Value::Binary { subtype: 0, bytes: &last };
+        self.run(database, doc! { "saslContinue": 1, "conversationId": 1, "payload": payload })
     }
 
     /// Sends a command with the given flags of `OP_MSG`.

@@ -1,6 +1,7 @@
 //! Runs the CouchDB interface in the test process.
 
 use crate::http::HttpClient;
+use diwan_access::{Access, RoleName, User, UserName};
 use diwan_couch::{Config, Couch};
 use diwan_kv::{Engine, MemoryEngine};
 use diwan_store::Store;
@@ -46,13 +47,23 @@ impl TestCouch {
         TestCouch::start(Arc::from(engine), Some(directory), Config::default())
     }
 
+    /// Starts a server over this register of users and its store.
+    pub fn with_access(access: Arc<Access>) -> TestCouch {
+        TestCouch::serve(access, None, Config::default())
+    }
+
     fn start(engine: Arc<dyn Engine>, directory: Option<TempDir>, config: Config) -> TestCouch {
+        let store = Store::open(engine).expect("a store");
+        TestCouch::serve(Access::with_defaults(store).expect("a register of users"), directory, config)
+    }
+
+    fn serve(access: Arc<Access>, directory: Option<TempDir>, config: Config) -> TestCouch {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
             .build()
             .expect("threads for the server");
-        let couch = Couch::new(Store::open(engine).expect("a store"), config);
+        let couch = Couch::new(access, config);
         let listener = runtime.block_on(TcpListener::bind(("127.0.0.1", 0))).expect("a free port");
         let address = listener.local_addr().expect("the listener's address");
         runtime.spawn(couch.clone().serve(listener));
@@ -77,6 +88,23 @@ impl TestCouch {
     /// The store of the server.
     pub fn store(&self) -> &Arc<Store> {
         &self.couch.store
+    }
+
+    /// Adds a user with these roles, each with its database. Hashes are made fast, and with that weak.
+    pub fn add_user(&self, name: &str, password: &str, roles: &[(&str, &str)]) {
+        let access = self.couch.access();
+        access.settings.set("chttpd_auth", "iterations", Some("10")).expect("a setting");
+        let user = User {
+            http_name: name.to_owned(),
+            name: UserName::new(name, "admin"),
+            id: None,
+            roles: roles.iter().map(|(role, database)| RoleName::new(role, database)).collect(),
+            free_roles: Vec::new(),
+            credentials: access.http_credentials(name, password).expect("a hash"),
+            custom_data: None,
+            restrictions: Vec::new(),
+        };
+        access.create_user(user).expect("a new user");
     }
 
     /// Opens a connection.

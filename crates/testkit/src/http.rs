@@ -1,5 +1,7 @@
 //! A client with one HTTP/1.1 connection. It sends requests one after another.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -63,6 +65,12 @@ impl HttpClient {
     pub fn with_header(mut self, name: &str, value: &str) -> HttpClient {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
+    }
+
+    /// Sends this name and password with every later request.
+    pub fn with_password(self, name: &str, password: &str) -> HttpClient {
+        let value = format!("Basic {}", STANDARD.encode(format!("{name}:{password}")));
+        self.with_header("Authorization", &value)
     }
 
     /// Sends a request and receives the response. A body is sent with its length.

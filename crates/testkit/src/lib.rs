@@ -7,9 +7,11 @@
 mod client;
 mod couch;
 mod http;
+mod scram;
 mod server;
 
 pub use client::{Reply, TestClient};
 pub use couch::TestCouch;
 pub use http::{HttpClient, HttpReply};
+pub use scram::{ScramClient, digest};
 pub use server::TestServer;

@@ -1,6 +1,7 @@
 //! Runs the MongoDB interface in the test process.
 
 use crate::client::TestClient;
+use diwan_access::{Access, RoleName, User, UserName};
 use diwan_kv::{Engine, MemoryEngine};
 use diwan_mongo::{Options, Server};
 use diwan_store::Store;
@@ -17,6 +18,7 @@ pub struct TestServer {
     address: SocketAddr,
     server: Arc<Server>,
     store: Arc<Store>,
+    access: Arc<Access>,
     runtime: Option<Runtime>,
     directory: Option<TempDir>,
 }
@@ -50,17 +52,28 @@ impl TestServer {
     }
 
     fn start(engine: Arc<dyn Engine>, directory: Option<TempDir>, options: Options) -> TestServer {
+        let store = Store::open(engine).expect("a store");
+        let access = Access::with_defaults(store).expect("a register of users");
+        TestServer::serve(access, directory, options)
+    }
+
+    /// Starts a server in memory over this register of users and its store.
+    pub fn with_access(access: Arc<Access>) -> TestServer {
+        TestServer::serve(access, None, Options::default())
+    }
+
+    fn serve(access: Arc<Access>, directory: Option<TempDir>, options: Options) -> TestServer {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
             .build()
             .expect("threads for the server");
-        let store = Store::open(engine).expect("a store");
-        let server = Server::new(store.clone(), options);
+        let server = Server::new(access.clone(), options);
         let listener = runtime.block_on(TcpListener::bind(("127.0.0.1", 0))).expect("a free port");
         let address = listener.local_addr().expect("the listener's address");
         runtime.spawn(server.clone().serve(listener));
-        TestServer { address, server, store, runtime: Some(runtime), directory }
+        let store = access.store().clone();
+        TestServer { address, server, store, access, runtime: Some(runtime), directory }
     }
 
     /// The address it listens on.
@@ -71,6 +84,34 @@ impl TestServer {
     /// The store of the server.
     pub fn store(&self) -> &Arc<Store> {
         &self.store
+    }
+
+    /// The register of users.
+    pub fn access(&self) -> &Arc<Access> {
+        &self.access
+    }
+
+    /// Adds a user of a database with these roles, each with its database. Hashes are made fast, and with that weak.
+    pub fn add_user(&self, database: &str, name: &str, password: &str, roles: &[(&str, &str)]) {
+        let access = &self.access;
+        for (section, setting, iterations) in [
+            ("chttpd_auth", "iterations", "10"),
+            ("mongodb", "scramIterationCount", "5000"),
+            ("mongodb", "scramSHA256IterationCount", "5000"),
+        ] {
+            access.settings.set(section, setting, Some(iterations)).expect("a setting");
+        }
+        let user = User {
+            http_name: name.to_owned(),
+            name: UserName::new(name, database),
+            id: None,
+            roles: roles.iter().map(|(role, database)| RoleName::new(role, database)).collect(),
+            free_roles: Vec::new(),
+            credentials: access.http_credentials(name, password).expect("a hash"),
+            custom_data: None,
+            restrictions: Vec::new(),
+        };
+        access.create_user(user).expect("a new user");
     }
 
     /// Opens a connection.

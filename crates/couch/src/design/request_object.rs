@@ -1,6 +1,7 @@
 //! The request object that functions of design documents receive.
 
 use crate::database;
+use crate::edit::user_context;
 use crate::error::Result;
 use crate::http::Request;
 use diwan_store::Collection;
@@ -36,7 +37,7 @@ pub(crate) fn request_object(
     let object = json!({
         "info": database::info(name, collection)?,
         "id": doc_id,
-        "uuid": request.couch.uuids.next(),
+        "uuid": request.couch.new_id(),
         "method": request.method.as_str(),
         "requested_path": parts(requested),
         "path": path,
@@ -47,7 +48,7 @@ pub(crate) fn request_object(
         "peer": request.peer.to_string(),
         "form": form,
         "cookie": cookies(request),
-        "userCtx": { "db": name, "name": null, "roles": ["_admin"] },
+        "userCtx": user_context(&request.caller, name),
         "secObj": serde_json::from_slice::<Value>(&database::security(collection)).unwrap_or_default()
     });
     Ok(object.to_string())

@@ -19,11 +19,16 @@ pub(crate) fn location(request: &Request, parts: &[&str]) -> String {
 
 /// Formats the origin under which the client reached this server.
 pub(crate) fn own_origin(request: &Request) -> String {
-    let scheme = match request.named_header("x-forwarded-ssl") {
+    let scheme = match forwarded(request, "x_forwarded_ssl") {
         Some("on") => "https",
-        _ => request.named_header("x-forwarded-proto").unwrap_or("http"),
+        _ => forwarded(request, "x_forwarded_proto").unwrap_or(if request.is_tls { "https" } else { "http" }),
     };
-    let host =
-        request.named_header("x-forwarded-host").or_else(|| request.header(HOST)).unwrap_or("localhost");
+    let host = forwarded(request, "x_forwarded_host").or_else(|| request.header(HOST)).unwrap_or("localhost");
     format!("{scheme}://{host}")
+}
+
+/// Returns a header of a proxy. A setting names the header.
+pub(crate) fn forwarded<'a>(request: &'a Request, setting: &str) -> Option<&'a str> {
+    let name = request.couch.setting("chttpd", setting)?;
+    request.named_header(&name)
 }

@@ -15,7 +15,7 @@ pub(crate) use attachments::{
     Attaching, Incoming, Parts, check_name, forget_length, known_since, open, stream,
 };
 pub(crate) use ids::{IdKey, check_new, id_error, local_name, parse_id, write_id};
-pub(crate) use location::{location, own_origin};
+pub(crate) use location::{forwarded, location, own_origin};
 pub(crate) use options::{DocOptions, OpenRevs, Show};
 pub(crate) use related::{Related, send_related};
 pub(crate) use revs::{Rev, parse_list, push_rev, write_rev};

@@ -1,14 +1,19 @@
 //! Edits: parses the document that a client sent, prepares the store's edit, and reports the outcome.
 
+mod author;
+mod user;
 mod validate;
 
+pub(crate) use author::{Author, user_context};
 pub(crate) use validate::{Validation, Validators};
 
 use crate::document::{Attaching, Incoming, Parts, Rev, check_new, id_error, local_name, push_rev};
 use crate::error::{Error, Result};
 use crate::http::Request;
 use crate::mango;
+use crate::replicator::owner;
 use crate::server::Couch;
+use crate::users;
 use diwan_kv::CommitId;
 use diwan_store::blob::{Attachment, StagedBlob, THIS_EDIT};
 use diwan_store::{
@@ -236,12 +241,30 @@ impl Written {
 }
 
 /// Stores one document.
-pub(crate) fn edit_one(couch: &Couch, collection: &Arc<Collection>, draft: Draft) -> Result<Written> {
+pub(crate) fn edit_one(
+    couch: &Couch,
+    collection: &Arc<Collection>,
+    author: &Author,
+    draft: Draft,
+) -> Result<Written> {
+    match users::is_users(&collection.namespace()) {
+        true => user::edit(couch, collection, author, draft),
+        false => store_one(couch, collection, author, draft),
+    }
+}
+
+fn store_one(
+    couch: &Couch,
+    collection: &Arc<Collection>,
+    author: &Author,
+    mut draft: Draft,
+) -> Result<Written> {
     if let Target::Local { name, previous } = &draft.target {
         let (count, commit) = write_local(collection, name, &draft, *previous)?;
         return Ok(Written { rev: format!("0-{count}"), id: draft.id, commit });
     }
-    Validation::of(couch, collection)?.check(collection, &draft)?;
+    name_owner(couch, collection, author, &mut draft)?;
+    Validation::of(couch, collection, author.clone())?.check(couch, collection, &draft)?;
     let edit = draft.edit().ok_or_else(Error::conflict)?;
     let mut report = edit_all(couch, collection, &[edit])?;
     let outcome = report.outcomes.pop().unwrap_or(RevisionOutcome::Conflict);
@@ -253,6 +276,24 @@ pub(crate) fn edit_one(couch: &Couch, collection: &Arc<Collection>, draft: Draft
     push_rev(&mut rev, &revision);
     let rev = String::from_utf8_lossy(&rev).into_owned();
     Ok(Written { id: draft.id, rev, commit: report.commit })
+}
+
+/// Names the author in a replication document that he writes.
+pub(crate) fn name_owner(
+    couch: &Couch,
+    collection: &Arc<Collection>,
+    author: &Author,
+    draft: &mut Draft,
+) -> Result<()> {
+    if draft.is_local() {
+        return Ok(());
+    }
+    let body = draft.body.as_doc();
+    let stamped = owner::stamp(couch, collection, &author.caller, &draft.id, draft.deleted, body)?;
+    if let Some(body) = stamped {
+        draft.body = body;
+    }
+    Ok(())
 }
 
 /// Makes edits. If a Mango index cannot hold a document, the index is dropped and the edit repeated: CouchDB's

@@ -1,10 +1,10 @@
 //! Validation of edits before they are stored: `validate_doc_update` functions of design documents, the syntax of new
 //! design documents, and the rules of system databases.
 
-use super::Draft;
+use super::{Author, Draft};
 use crate::database;
 use crate::document::{Show, write_doc, write_record, write_rev, write_stubs};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::http::blocking;
 use crate::replicator::{check_document, is_replicator};
 use crate::server::Couch;
@@ -19,9 +19,6 @@ use std::sync::Arc;
 
 /// The member of a design document that holds the function.
 const FUNCTION: &str = "validate_doc_update";
-
-/// The database of user documents.
-const USERS: &str = "_users";
 
 /// For how many databases the functions are cached.
 const REMEMBERED: usize = 256;
@@ -44,18 +41,19 @@ pub(crate) struct Validation {
     sandbox: Arc<Sandbox>,
     designs: Arc<Vec<Design>>,
     database: String,
+    author: Author,
 }
 
 impl Validation {
-    /// Loads the current functions of a database.
-    pub(crate) fn of(couch: &Couch, collection: &Arc<Collection>) -> Result<Validation> {
+    /// Loads the current functions of a database, for edits of this author.
+    pub(crate) fn of(couch: &Couch, collection: &Arc<Collection>, author: Author) -> Result<Validation> {
         let version = collection.design_version();
         let designs = match couch.validators.known(collection, version) {
             Some(designs) => designs,
             None => Self::read(couch, collection, version)?,
         };
         let database = crate::names::database(&collection.namespace()).unwrap_or_default();
-        Ok(Validation { sandbox: couch.scripts.clone(), designs, database })
+        Ok(Validation { sandbox: couch.scripts.clone(), designs, database, author })
     }
 
     fn read(couch: &Couch, collection: &Arc<Collection>, version: u64) -> Result<Arc<Vec<Design>>> {
@@ -71,8 +69,10 @@ impl Validation {
         couch.validators.designs(collection, version, revisions, texts)
     }
 
-    /// Refuses an edit that a function rejects, and a design document whose functions do not compile.
-    pub(crate) fn check(&self, collection: &Arc<Collection>, draft: &Draft) -> Result<()> {
+    /// Refuses an edit that the author may not make or a function rejects, and a design document whose functions do not
+    /// compile.
+    pub(crate) fn check(&self, couch: &Couch, collection: &Arc<Collection>, draft: &Draft) -> Result<()> {
+        self.author.check(couch, collection, draft)?;
         let Some((id, base)) = draft.base() else { return Ok(()) };
         if draft.id.starts_with("_design/") {
             if !draft.deleted {
@@ -87,10 +87,6 @@ impl Validation {
         }
         if is_replicator(&self.database) && !draft.deleted {
             check_document(&draft.id, &new_json(draft, base))?;
-        }
-        if self.database == USERS && draft.body().as_doc().contains_key("password") {
-            let reason = "There are no users yet, so the password would be stored unhashed";
-            return Err(Error::not_implemented(reason));
         }
         // Without validation functions the documents need not be formatted.
         if self.designs.is_empty() {
@@ -116,11 +112,7 @@ impl Validation {
         };
         let (new, old) = (String::from_utf8_lossy(&new), String::from_utf8_lossy(&old));
         let security = String::from_utf8_lossy(&database::security(collection)).into_owned();
-        // There are no users yet, so every writer is an administrator.
-        let mut user = br#"{"db":"#.to_vec();
-        write_string(&mut user, &self.database);
-        user.extend_from_slice(br#","name":null,"roles":["_admin"]}"#);
-        let user = String::from_utf8_lossy(&user);
+        let user = self.author.context(&self.database);
         for design in self.designs.iter() {
             blocking(|| self.sandbox.validate_doc_update(design, &new, &old, &user, &security))?;
         }

@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::http::{Request, Response};
 use crate::names;
 use crate::server::Couch;
+use diwan_access::Caller;
 use diwan_store::{DatabaseEvent, DatabaseEventKind};
 use hyper::body::Bytes;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE};
@@ -64,7 +65,7 @@ pub(crate) fn answer(request: &mut Request) -> Result<Response> {
         return Ok(Response::json(200, &json!({ "results": rows, "last_seq": next.to_string() })));
     }
     let (sender, receiver) = mpsc::channel(2);
-    tokio::runtime::Handle::current().spawn(follow(couch, asked, sender));
+    tokio::runtime::Handle::current().spawn(follow(couch, request.caller.clone(), asked, sender));
     let response = Response::feed(receiver);
     Ok(match kind {
         Kind::EventSource => {
@@ -75,7 +76,7 @@ pub(crate) fn answer(request: &mut Request) -> Result<Response> {
 }
 
 /// Sends events to the channel until the client leaves, the limit is reached, or the feed times out.
-async fn follow(couch: Arc<Couch>, asked: Asked, sender: mpsc::Sender<io::Result<Bytes>>) {
+async fn follow(couch: Arc<Couch>, caller: Caller, asked: Asked, sender: mpsc::Sender<io::Result<Bytes>>) {
     let Asked { kind, mut since, limit: mut left, patience } = asked;
     let news = Arc::new(Notify::new());
     // Subscribe before the first read, so that no event is missed in between.
@@ -87,7 +88,9 @@ async fn follow(couch: Arc<Couch>, asked: Asked, sender: mpsc::Sender<io::Result
     if kind == Kind::Longpoll {
         out.push_str("{\"results\":[\n");
     }
-    loop {
+    // A caller who has lost his rights sees no more events.
+    let may_go_on = || couch.access.renew(&caller).is_ok_and(|caller| caller.is_server_admin());
+    while may_go_on() {
         let events = couch.store.database_events(since, BATCH);
         for event in &events {
             if left == 0 {

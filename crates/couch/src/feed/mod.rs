@@ -21,7 +21,8 @@ use crate::database;
 use crate::error::Result;
 use crate::http::{Request, Response};
 use crate::sequence::{self, SequenceWriter};
-use diwan_store::Collection;
+use diwan_access::{Access, Action, Caller, Resource};
+use diwan_store::{Collection, Namespace};
 use row::RowWriting;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -36,6 +37,33 @@ pub(crate) struct Feed {
     pub(crate) filter: Filter,
     /// How rows are formatted.
     pub(crate) writing: RowWriting,
+    /// Who reads the feed.
+    pub(crate) reader: Reader,
+}
+
+/// Who reads a feed. He may lose his rights while it waits.
+pub(crate) struct Reader {
+    access: Arc<Access>,
+    caller: Caller,
+    namespace: Namespace,
+}
+
+impl Reader {
+    fn of(request: &Request, collection: &Collection) -> Reader {
+        Reader {
+            access: request.couch.access.clone(),
+            caller: request.caller.clone(),
+            namespace: collection.namespace(),
+        }
+    }
+
+    /// Whether he may still read the database.
+    fn may_go_on(&self) -> bool {
+        let renewed = self.access.renew(&self.caller);
+        renewed.is_ok_and(|caller| {
+            self.access.allows(&caller, Action::Find, Resource::collection(&self.namespace))
+        })
+    }
 }
 
 impl Feed {
@@ -67,7 +95,8 @@ pub(crate) fn answer(request: &mut Request) -> Result<Response> {
         show: parameters.show.clone(),
         fields: filter.fields(),
     };
-    let feed = Feed { collection, parameters, filter, writing };
+    let reader = Reader::of(request, &collection);
+    let feed = Feed { collection, parameters, filter, writing, reader };
     match feed.parameters.kind {
         Kind::Normal => {
             // The tag covers the whole database: any change or purge may alter the answer.

@@ -17,6 +17,7 @@ use hyper::body::Bytes;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE};
 use std::io::{self, Write};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::Instant;
 
@@ -24,6 +25,8 @@ use tokio::time::Instant;
 const BATCH: usize = 512;
 /// The size at which a chunk is sent.
 const CHUNK: usize = 32 << 10;
+/// How often the rights of a feed's reader are looked at.
+const CHECK: Duration = Duration::from_secs(2);
 /// How many chunks may wait for a slow client.
 const PIECES: usize = 2;
 
@@ -114,6 +117,7 @@ async fn follow(
         return Ok(());
     }
     let mut last_sent = Instant::now();
+    let mut next_check = last_sent + CHECK;
     // Ids that are listed in the filter are looked up directly on the first pass.
     if feed.filter.ids().is_some() {
         let Some(piece) = read(feed, readers, progress, true, sender, &mut last_sent).await? else {
@@ -132,6 +136,13 @@ async fn follow(
         loop {
             if progress.left == 0 || sender.is_closed() {
                 break;
+            }
+            if Instant::now() >= next_check {
+                next_check = Instant::now() + CHECK;
+                if !feed.reader.may_go_on() {
+                    let _ = send(sender, last_piece(feed, progress, &windows)).await;
+                    return Ok(());
+                }
             }
             let window = windows.borrow_and_update().clone();
             if progress.since >= window.end {
@@ -158,7 +169,7 @@ async fn follow(
         if is_done || windows.borrow().closed {
             break;
         }
-        if !wait(feed, &mut windows, sender, progress, &mut last_sent).await? {
+        if !wait(feed, &mut windows, sender, progress, &mut last_sent, &mut next_check).await? {
             break;
         }
     }
@@ -176,6 +187,7 @@ async fn wait(
     sender: &Sender,
     progress: Progress,
     last_sent: &mut Instant,
+    next_check: &mut Instant,
 ) -> Result<bool> {
     let patience = feed.parameters.patience;
     loop {
@@ -191,6 +203,12 @@ async fn wait(
                 }
             }
             () = sender.closed() => return Ok(false),
+            () = tokio::time::sleep_until(*next_check) => {
+                *next_check = Instant::now() + CHECK;
+                if !feed.reader.may_go_on() {
+                    return Ok(false);
+                }
+            }
             () = tokio::time::sleep_until(until) => match patience {
                 Patience::Timeout(_) => return Ok(false),
                 Patience::Heartbeat(_) => {

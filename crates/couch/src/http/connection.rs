@@ -4,28 +4,31 @@
 //! Quick handlers run in the connection's task, all others on blocking threads. No thread is held while a request
 //! waits for its client.
 
+use super::ending::Ending;
 use super::paced::{Pace, Paced};
 use super::response::ResponseBody;
+use super::socket::Socket;
 use super::streamed::{self, CHUNKS, Moments, Streamed, pump};
 use super::target::{Lenient, Next};
 use super::workers::FAULT;
 use super::{Body, Chunks, Feed, Outgoing, Query, Request, Response, blocking, cors, origin};
+use crate::auth::{self, rights};
 use crate::error::Error;
 use crate::routes::{self, Found};
 use crate::server::Couch;
+use diwan_access::Caller;
 use diwan_kv::CommitId;
 use http_body_util::BodyExt;
 use hyper::Method;
 use hyper::body::{Body as _, Bytes, Incoming};
-use hyper::header::{
-    AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue, ORIGIN, SERVER,
-};
+use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
+use serde_json::json;
 use std::convert::Infallible;
 use std::io::{Seek, SeekFrom, Write};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -46,6 +49,21 @@ const SMALL_BODY: u64 = 64 << 10;
 /// How long receiving a small body may take.
 const BODY_PATIENCE: Duration = Duration::from_secs(60);
 
+/// How a request came. Each request has it as an extension.
+#[derive(Clone, Copy)]
+struct Arrival {
+    /// The address of this end of the connection.
+    local: IpAddr,
+    /// Whether the connection is encrypted.
+    is_tls: bool,
+}
+
+impl Default for Arrival {
+    fn default() -> Arrival {
+        Arrival { local: IpAddr::V4(Ipv4Addr::UNSPECIFIED), is_tls: false }
+    }
+}
+
 /// Accepts connections until the task is dropped.
 pub async fn serve(listener: TcpListener, couch: Arc<Couch>) {
     couch.inline.open(&Handle::current());
@@ -63,11 +81,23 @@ pub async fn serve(listener: TcpListener, couch: Arc<Couch>) {
         // Answers are small and written in one piece; Nagle's algorithm would only delay them.
         let _ = stream.set_nodelay(true);
         let couch = couch.clone();
+        let local =
+            stream.local_addr().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |own| own.ip().to_canonical());
         tokio::spawn(async move {
+            let accepted = Socket::accept(couch.config.tls.as_ref(), &couch.handshakes, stream).await;
+            let stream = match accepted {
+                Ok(stream) => stream,
+                Err(error) => {
+                    tracing::debug!(%error, %peer, "no TLS with an HTTP client");
+                    return;
+                }
+            };
+            let arrival = Arrival { local, is_tls: stream.is_tls() };
             let stream = Paced::new(Lenient::new(stream), couch.config.write_timeout);
             let (next, pace) = (stream.inner().next(), stream.pace());
-            let service = service_fn(move |request| {
+            let service = service_fn(move |mut request: hyper::Request<Incoming>| {
                 let (couch, next, pace) = (couch.clone(), next.clone(), pace.clone());
+                request.extensions_mut().insert(arrival);
                 async move { Ok::<_, Infallible>(answer(couch, peer, request, &next, pace).await) }
             });
             let mut builder = auto::Builder::new(TokioExecutor::new());
@@ -115,46 +145,56 @@ async fn respond(
 ) -> hyper::Response<Outgoing> {
     let (mut head, incoming) = request.into_parts();
     head.method = overridden(head.method, &head.headers);
+    let mut ending = Ending::of(&couch, &head.headers);
     let authority = head.uri.authority().map(|authority| authority.as_str());
-    if let Err(error) = origin::check(&couch.config, &head.headers, authority) {
-        return finish(&couch, None, error.into(), None);
+    if let Err(error) = origin::check(&couch, &head.headers, authority) {
+        return ending.refuse(error);
     }
-    if let Some(response) = cors::preflight(&couch.config, &head.method, &head.headers) {
-        return finish(&couch, None, response, None);
-    }
-    let origin = head.headers.get(ORIGIN).cloned();
-    let origin = origin.as_ref();
-    // There are no users yet, so no credentials are valid; CouchDB answers wrong ones like this.
-    if head.headers.contains_key(AUTHORIZATION) {
-        let error = Error::unauthorized("Name or password is incorrect.")
-            .with_header("www-authenticate", "Basic realm=\"server\"");
-        return finish(&couch, origin, error.into(), None);
+    if let Some(response) = cors::preflight(&couch, &head.method, &head.headers) {
+        return ending.finish(response, None);
     }
     let path = head.uri.path().to_owned();
-    if let Some((status, text)) = (couch.config.extra)(&path) {
-        let response = Response::new(status, "text/plain; version=0.0.4; charset=utf-8", text);
-        return finish(&couch, origin, response, None);
+    if PROBES.contains(&path.as_str())
+        && let Some(response) = extra(&couch, &path)
+    {
+        return ending.finish(response, None);
     }
-    let found = match routes::find(&head.method, &path) {
+    let Arrival { local, is_tls } = head.extensions.get().copied().unwrap_or_default();
+    let signed = auth::sign_in(&couch, &auth::Head { headers: &head.headers, peer, local, is_tls }).await;
+    let found = signed.and_then(|signed| {
+        ending.renewal = signed.renewal;
+        let found = route(&couch, &signed.caller, &head.method, &path, peer);
+        found.map(|found| (found, signed.caller, signed.handler))
+    });
+    let (found, caller, handler_name) = match found {
         Ok(found) => found,
         Err(error) => {
             // The client may still be sending a small body. Closing the connection now could lose the answer.
-            let _ = receive(&couch, &head.headers, incoming, next, body_time).await;
-            return finish(&couch, origin, error.into(), None);
+            if length(&head.headers).is_some_and(|length| length <= SMALL_BODY) {
+                let _ = receive(&couch, &head.headers, incoming, next, body_time).await;
+            }
+            return ending.refuse(error);
         }
+    };
+    let Found { handler, quick, params, .. } = match found {
+        Reached::Row(found) => found,
+        Reached::Extra(response) => return ending.finish(response, None),
     };
     let body = match receive(&couch, &head.headers, incoming, next, body_time).await {
         Ok(body) => body,
-        Err(error) => return finish(&couch, origin, error.into(), None),
+        Err(error) => return ending.refuse(error),
     };
-    let Found { handler, quick, params } = found;
     let request = Request {
         couch: couch.clone(),
         peer,
+        local,
+        is_tls,
+        caller,
+        handler: handler_name,
         method: head.method,
         path,
         params,
-        query: Query::parse(head.uri.query().unwrap_or_default()),
+        query: query(&couch, head.uri.query().unwrap_or_default()),
         headers: head.headers,
         body,
     };
@@ -176,9 +216,68 @@ async fn respond(
     if let Some(commit) = response.after.take()
         && let Err(error) = durable(&couch, commit).await
     {
-        return finish(&couch, origin, error.into(), None);
+        return ending.refuse(error);
     }
-    finish(&couch, origin, response, chunks)
+    ending.finish(response, chunks)
+}
+
+/// What a path leads to.
+enum Reached {
+    /// A row of the route table.
+    Row(Found),
+    /// An answer that is not CouchDB's.
+    Extra(Response),
+}
+
+/// Paths outside CouchDB's API that everybody reaches.
+const PROBES: [&str; 2] = ["/healthz", "/readyz"];
+
+/// Answers a path outside CouchDB's API.
+fn extra(couch: &Couch, path: &str) -> Option<Response> {
+    let (status, text) = (couch.config.extra)(path)?;
+    Some(Response::new(status, "text/plain; version=0.0.4; charset=utf-8", text))
+}
+
+/// Finds what the request is for, and refuses a caller who lacks the right to it.
+fn route(
+    couch: &Couch,
+    caller: &Caller,
+    method: &Method,
+    path: &str,
+    peer: IpAddr,
+) -> Result<Reached, Error> {
+    let found = match routes::find(method, path) {
+        // Whoever must sign in first learns nothing else.
+        Err(_) if matches!(caller, Caller::Anonymous) && couch.access.needs_valid_user() => {
+            Err(rights::sign_in_first())
+        }
+        Err(error) => return Err(error),
+        Ok(found) => match extra(couch, path) {
+            None => found.check(couch, caller).map(|()| Reached::Row(found)),
+            Some(response) => {
+                rights::check(couch, caller, rights::Needs::Metrics, "").map(|()| Reached::Extra(response))
+            }
+        },
+    };
+    found.inspect_err(|error| {
+        if couch.access.audit.is_on() && matches!(error.status, 401 | 403) {
+            let details = json!({
+                "interface": "http", "method": method.as_str(), "path": path, "reason": error.reason
+            });
+            couch.access.audit.record("refused", caller, Some(peer), details);
+        }
+    })
+}
+
+fn query(couch: &Couch, text: &str) -> Query {
+    // Only a plus makes a difference.
+    let plus_is_space = !text.contains('+') || couch.setting_flag("chttpd", "decode_plus_to_space");
+    Query::parse_with(text, plus_is_space)
+}
+
+/// The length of the body, if the request states it.
+fn length(headers: &HeaderMap) -> Option<u64> {
+    headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok())
 }
 
 /// Returns the method in `X-HTTP-Method-Override`, which clients use where a proxy only passes `POST`.
@@ -198,7 +297,7 @@ async fn receive(
     next: &Next,
     time: &mut Duration,
 ) -> Result<Body, Error> {
-    let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    let length = length(headers);
     let (body, has_come) = if incoming.is_end_stream() {
         (Body::Empty, true)
     } else if length.is_some_and(|length| length <= SMALL_BODY) {
@@ -384,28 +483,4 @@ async fn first_rows(couch: &Couch, mut first: First) -> Begun {
             }
         }
     }
-}
-
-/// Converts a response for hyper.
-fn finish(
-    couch: &Couch,
-    origin: Option<&HeaderValue>,
-    response: Response,
-    chunks: Option<Chunks>,
-) -> hyper::Response<Outgoing> {
-    let response = cors::decorate(&couch.config, origin, response);
-    let body = match (chunks, response.body) {
-        (Some(chunks), _) => Outgoing::Chunks(chunks),
-        (None, ResponseBody::Bytes(bytes)) => Outgoing::Whole(bytes),
-        (None, _) => Outgoing::Empty,
-    };
-    let mut out = hyper::Response::new(body);
-    *out.status_mut() = response.status;
-    // Reserve room for the headers added below and by hyper.
-    out.headers_mut().reserve(response.headers.len() + 5);
-    for (name, value) in response.headers {
-        out.headers_mut().append(name, value);
-    }
-    out.headers_mut().insert(SERVER, couch.server_header.clone());
-    out
 }

@@ -1,7 +1,7 @@
 //! CORS: the headers that allow a browser to give an answer to a page of another origin.
 
-use super::{Response, origin};
-use crate::config::Config;
+use super::Response;
+use crate::server::Couch;
 use hyper::Method;
 use hyper::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
@@ -14,11 +14,11 @@ const EXPOSED: &str = "accept-ranges, cache-control, content-length, content-ran
                        server, x-couchdb-body-time, x-couch-request-id, x-couch-update-newrev";
 
 /// Answers a preflight request; `None` for any other request.
-pub fn preflight(config: &Config, method: &Method, headers: &HeaderMap) -> Option<Response> {
+pub fn preflight(couch: &Couch, method: &Method, headers: &HeaderMap) -> Option<Response> {
     if method != Method::OPTIONS || !headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
         return None;
     }
-    let origin = allowed(config, headers.get(ORIGIN))?;
+    let origin = allowed(couch, headers.get(ORIGIN))?;
     let mut response = Response::new(204, "text/plain", "")
         .with_header(ACCESS_CONTROL_ALLOW_METHODS, METHODS)
         .with_header(ACCESS_CONTROL_MAX_AGE, "600");
@@ -29,8 +29,8 @@ pub fn preflight(config: &Config, method: &Method, headers: &HeaderMap) -> Optio
 }
 
 /// Adds CORS headers if the request states an allowed origin.
-pub fn decorate(config: &Config, origin: Option<&HeaderValue>, response: Response) -> Response {
-    match allowed(config, origin) {
+pub fn decorate(couch: &Couch, origin: Option<&HeaderValue>, response: Response) -> Response {
+    match allowed(couch, origin) {
         Some(origin) => name_origin(response, origin).with_header(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED),
         None => response,
     }
@@ -43,7 +43,7 @@ fn name_origin(response: Response, origin: &str) -> Response {
         .with_header(VARY, "Origin")
 }
 
-fn allowed<'a>(config: &Config, origin: Option<&'a HeaderValue>) -> Option<&'a str> {
+fn allowed<'a>(couch: &Couch, origin: Option<&'a HeaderValue>) -> Option<&'a str> {
     let origin = origin?.to_str().ok()?;
-    origin::is_allowed(config, origin).then_some(origin)
+    couch.allows_origin(origin).then_some(origin)
 }

@@ -4,6 +4,7 @@
 mod body;
 pub mod connection;
 mod cors;
+mod ending;
 mod inline;
 pub mod multipart;
 mod origin;
@@ -12,6 +13,7 @@ mod paced;
 mod query;
 mod request;
 mod response;
+mod socket;
 mod streamed;
 mod target;
 mod workers;

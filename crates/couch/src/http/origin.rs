@@ -3,17 +3,33 @@
 //!
 //! After DNS rebinding a browser sends the attacker's host name in `Host`; a page of another site sends its origin in
 //! `Origin`. Both are refused unless they name this machine, the advertised host, or an origin allowed by
-//! `--cors-origin`.
+//! `--cors-origin`. On a server with users any `Host` is accepted: under a foreign name, a browser knows no password and
+//! has no cookie.
 
 use crate::config::Config;
 use crate::error::{Error, Result};
-use hyper::header::{HOST, HeaderMap, ORIGIN};
+use crate::server::Couch;
+use hyper::header::{HOST, HeaderMap, HeaderValue, ORIGIN};
 use std::net::IpAddr;
 
 /// Refuses a request that a page of another site may have sent.
-pub fn check(config: &Config, headers: &HeaderMap, authority: Option<&str>) -> Result<()> {
+pub fn check(couch: &Couch, headers: &HeaderMap, authority: Option<&str>) -> Result<()> {
     let host = headers.get(HOST).map(|value| value.to_str().unwrap_or("?")).or(authority);
+    let needs_own_host = couch.access.is_open()?;
+    check_names(&couch.config, headers.get(ORIGIN), host, needs_own_host, &|origin| {
+        couch.allows_origin(origin)
+    })
+}
+
+fn check_names(
+    config: &Config,
+    origin: Option<&HeaderValue>,
+    host: Option<&str>,
+    needs_own_host: bool,
+    is_allowed: &dyn Fn(&str) -> bool,
+) -> Result<()> {
     if let Some(host) = host
+        && needs_own_host
         && !is_own(config, host)
     {
         return Err(Error::forbidden(format!(
@@ -21,21 +37,17 @@ pub fn check(config: &Config, headers: &HeaderMap, authority: Option<&str>) -> R
 the name with --advertise"
         )));
     }
-    if let Some(origin) = headers.get(ORIGIN) {
+    if let Some(origin) = origin {
         let origin = origin.to_str().unwrap_or("?");
         let authority = origin.split_once("://").map_or(origin, |(_, rest)| rest);
-        if !is_own(config, authority) && !is_allowed(config, origin) {
+        let is_same = !needs_own_host && host.is_some_and(|host| host.eq_ignore_ascii_case(authority));
+        if !is_same && !is_own(config, authority) && !is_allowed(origin) {
             return Err(Error::forbidden(format!(
                 "Pages of '{origin}' may not use this server: allow them with --cors-origin"
             )));
         }
     }
     Ok(())
-}
-
-/// Whether pages of this origin may read answers.
-pub fn is_allowed(config: &Config, origin: &str) -> bool {
-    config.cors_origins.iter().any(|allowed| allowed == "*" || allowed.eq_ignore_ascii_case(origin))
 }
 
 /// Whether `host[:port]` names the loopback interface or the advertised host.
@@ -59,34 +71,31 @@ fn is_own(config: &Config, host: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn headers(pairs: &[(hyper::header::HeaderName, &'static str)]) -> HeaderMap {
-        pairs
-            .iter()
-            .map(|(name, value)| (name.clone(), hyper::header::HeaderValue::from_static(value)))
-            .collect()
-    }
-
     #[test]
     fn check_refuses_foreign_hosts_and_origins() {
-        let config = Config {
-            cors_origins: vec!["https://app.example".to_owned()],
-            advertise: Some("db.example:27017".to_owned()),
-            ..Config::default()
+        let config = Config { advertise: Some("db.example:27017".to_owned()), ..Config::default() };
+        let check = |host: &str, origin: Option<&str>, needs_own_host| {
+            let origin = origin.map(|origin| HeaderValue::from_str(origin).unwrap());
+            let is_allowed = |origin: &str| origin == "https://app.example";
+            check_names(&config, origin.as_ref(), Some(host), needs_own_host, &is_allowed)
         };
         for host in
             ["localhost:5984", "127.0.0.1", "127.0.0.1:1", "[::1]:5984", "db.example:5984", "x.localhost"]
         {
-            assert!(check(&config, &headers(&[(HOST, host)]), None).is_ok(), "{host}");
+            assert!(check(host, None, true).is_ok(), "{host}");
         }
         for host in ["evil.example", "evil.example:5984", "127.0.0.1.evil.example", "10.0.0.1"] {
-            assert_eq!(check(&config, &headers(&[(HOST, host)]), None).unwrap_err().status, 403, "{host}");
+            assert_eq!(check(host, None, true).unwrap_err().status, 403, "{host}");
+            assert!(check(host, None, false).is_ok(), "{host}");
         }
-        let with = |origin| headers(&[(HOST, "localhost:5984"), (ORIGIN, origin)]);
         for origin in ["http://localhost:3000", "https://app.example", "http://127.0.0.1"] {
-            assert!(check(&config, &with(origin), None).is_ok(), "{origin}");
+            assert!(check("localhost:5984", Some(origin), true).is_ok(), "{origin}");
         }
         for origin in ["https://evil.example", "null", "https://app.example.evil"] {
-            assert!(check(&config, &with(origin), None).is_err(), "{origin}");
+            assert!(check("localhost:5984", Some(origin), true).is_err(), "{origin}");
+            assert!(check("db.other:5984", Some(origin), false).is_err(), "{origin}");
         }
+        assert!(check("db.other:5984", Some("https://db.other:5984"), false).is_ok());
+        assert!(check("db.other:5984", Some("https://db.other:5984"), true).is_err());
     }
 }

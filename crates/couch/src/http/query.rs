@@ -14,13 +14,18 @@ pub struct Query {
 impl Query {
     /// Parses a query string.
     pub fn parse(text: &str) -> Query {
+        Query::parse_with(text, true)
+    }
+
+    /// Parses a query string in which a plus may be a space.
+    pub fn parse_with(text: &str, plus_is_space: bool) -> Query {
         let pairs = text
             // Like CouchDB, accept semicolons as separators.
             .split(['&', ';'])
             .filter(|part| !part.is_empty())
             .map(|part| {
                 let (name, value) = part.split_once('=').unwrap_or((part, ""));
-                (decode(name), decode(value))
+                (decode(name, plus_is_space), decode(value, plus_is_space))
             })
             .collect();
         Query { pairs, text: text.to_owned() }
@@ -90,9 +95,9 @@ pub fn whole(text: &str, shown: &str) -> Result<u64> {
     }
 }
 
-/// Percent-decodes a part of a URL; `+` is a space.
-fn decode(text: &str) -> String {
-    let spaced = text.replace('+', " ");
+/// Percent-decodes a part of a URL.
+fn decode(text: &str, plus_is_space: bool) -> String {
+    let spaced = if plus_is_space { text.replace('+', " ") } else { text.to_owned() };
     percent_decode_str(&spaced).decode_utf8_lossy().into_owned()
 }
 

@@ -3,6 +3,7 @@
 use super::{Body, Query, Response};
 use crate::error::{Error, Result};
 use crate::server::Couch;
+use diwan_access::Caller;
 use hyper::header::{CONTENT_LENGTH, HeaderMap, HeaderName, IF_NONE_MATCH};
 use hyper::{Method, body::Bytes};
 use std::net::IpAddr;
@@ -17,6 +18,14 @@ pub struct Request {
     pub couch: Arc<Couch>,
     /// The address of the connection's other end, which may be a proxy.
     pub peer: IpAddr,
+    /// The address of this end of the connection.
+    pub local: IpAddr,
+    /// Whether the connection is encrypted.
+    pub is_tls: bool,
+    /// Who makes the request.
+    pub caller: Caller,
+    /// How he signed in.
+    pub handler: Option<&'static str>,
     /// The method.
     pub method: Method,
     /// The path as sent, without the query.
@@ -104,7 +113,7 @@ impl Request {
 
     /// Reads the whole body, up to the limit for requests in memory.
     pub fn read_body(&mut self) -> Result<Bytes> {
-        let limit = self.couch.config.max_request_bytes;
+        let limit = self.couch.max_request_bytes();
         let directory = self.couch.config.temporary.clone();
         self.take_body().read_all(limit, directory.as_deref())
     }

@@ -23,6 +23,9 @@ const LISTS: usize = 32;
 const MAPPERS: usize = 2;
 /// How many background jobs run at once.
 const BACKGROUND: usize = 8;
+/// How many passwords are checked at once, and how many requests wait for that.
+const SIGN_INS: usize = 8;
+const WAITING_SIGN_INS: usize = 256;
 /// How long after a refusal a list function is considered to be waiting: its request retries.
 const WANTED: Duration = Duration::from_secs(2);
 /// The error reason when a handler panics.
@@ -38,6 +41,9 @@ pub struct Workers {
     /// When a list function was last refused a permit.
     list_refused: Mutex<Option<Instant>>,
     background: Arc<Semaphore>,
+    sign_ins: Arc<Semaphore>,
+    /// The requests that wait to check a password.
+    waiting_sign_ins: Arc<Semaphore>,
 }
 
 impl Default for Workers {
@@ -51,6 +57,8 @@ impl Default for Workers {
             mappers: places(MAPPERS),
             list_refused: Mutex::default(),
             background: places(BACKGROUND),
+            sign_ins: places(SIGN_INS),
+            waiting_sign_ins: places(WAITING_SIGN_INS),
         }
     }
 }
@@ -59,7 +67,7 @@ impl Workers {
     /// How many threads read the store for waiting feeds at once.
     pub const FEED_READERS: usize = 4;
     /// The number of threads that the runtime must allow, with spares for threads that are about to end.
-    pub const THREADS: usize = REQUESTS + STREAMS + BACKGROUND + Workers::FEED_READERS + 16;
+    pub const THREADS: usize = REQUESTS + STREAMS + BACKGROUND + SIGN_INS + Workers::FEED_READERS + 16;
 
     /// Runs a handler when a thread is free.
     pub async fn run<T: Send + 'static>(
@@ -75,6 +83,20 @@ impl Workers {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Error> {
         run_at(&self.streams, work).await
+    }
+
+    /// Checks a password when a thread is free for that. Fails if too many requests wait already.
+    pub async fn run_sign_in<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        let Ok(_waiting) = self.waiting_sign_ins.try_acquire() else { return Err(crate::auth::busy()) };
+        run_at(&self.sign_ins, work).await
+    }
+
+    /// Returns a permit to check a password in this thread, if one is free.
+    pub fn sign_in(&self) -> Option<OwnedSemaphorePermit> {
+        self.sign_ins.clone().try_acquire_owned().ok()
     }
 
     /// Returns a permit to read a body while it arrives, if one is free.

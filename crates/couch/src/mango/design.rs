@@ -6,7 +6,7 @@
 use super::indexes::shown_name;
 use super::request::IndexRequest;
 use crate::document::Attaching;
-use crate::edit::{Draft, edit_one};
+use crate::edit::{Author, Draft, edit_one};
 use crate::error::{Error, Result};
 use crate::server::Couch;
 use diwan_script::design_documents;
@@ -177,7 +177,7 @@ impl Edit {
             attaching.keep(collection, attachment)?;
         }
         let draft = Draft::new(id, Some(base), deleted, body.unwrap_or_default(), attaching)?;
-        let written = edit_one(couch, collection, draft)?;
+        let written = edit_one(couch, collection, &Author::server(), draft)?;
         if let Some(commit) = written.commit {
             couch.store.engine().wait_durable(commit)?;
         }

@@ -9,9 +9,10 @@ use super::changes;
 use super::failure::Failure;
 use super::job::{DocumentKey, Job, iso};
 use super::members::Members;
+use super::owner::Owner;
 use super::peer::{Call, Payload};
 use super::protocol::{Database, escape};
-use super::spec::Spec;
+use super::spec::{Defaults, Spec};
 use crate::error::{Error, Result};
 use crate::names;
 use diwan_store::Entry;
@@ -90,7 +91,7 @@ pub(crate) fn check_document(id: &str, text: &[u8]) -> Result<()> {
         return refuse("The `query_params' field must be an object.".into());
     }
     // The parser checks the remaining members.
-    match Spec::parse(&body) {
+    match Spec::parse(&body, &Defaults::default()) {
         Ok(_) => Ok(()),
         Err(failure) => refuse(failure.reason),
     }
@@ -236,7 +237,7 @@ impl Replicator {
     /// Follows a database until it is dropped or the server closes.
     fn follow(self: &Arc<Self>, database: &str) {
         let Some(instance) = self.instance(database) else { return };
-        let Ok(peer) = self.local(database, self.closing.clone()) else { return };
+        let Ok(peer) = self.local(database, self.closing.clone(), None) else { return };
         let source = Database::new(Box::new(peer), 0, self.closing.clone());
         let mut since = json!(0);
         while self.instance(database) == Some(instance) && !self.closing.is_stopped() {
@@ -285,7 +286,7 @@ impl Replicator {
             return;
         }
         let Some(body) = document else { return self.document_gone(&key) };
-        let parsed = Spec::parse(&body);
+        let parsed = Spec::parse(&body, &self.defaults());
         let (mut known, is_over) = Known::read(&body, parsed.as_ref().ok());
         if is_over {
             self.document_gone(&key);
@@ -299,15 +300,17 @@ impl Replicator {
                 return self.note_failed(&key, &failure.reason);
             }
         };
+        let owner = Owner::Name(body.get("owner").and_then(Value::as_str).map(str::to_owned));
         // An edit that leaves the replication as it is does not restart the job.
         if let Some(Known { state: DocumentState::Active(job), .. }) = self.documents.known.lock().get(&key)
             && job.spec == spec
+            && job.owner.is_same(&owner)
         {
             return;
         }
         self.document_gone(&key);
         let Ok(server) = self.server() else { return };
-        let job = Job::new(spec.base_id(&server), spec, Some(key.clone()));
+        let job = Job::new(spec.base_id(&server), spec, Some(key.clone()), owner);
         let Ok(taken) = self.add(job.clone()) else { return };
         if !Arc::ptr_eq(&taken, &job) {
             let by = match &taken.document {
@@ -338,13 +341,13 @@ impl Replicator {
             return None;
         }
         let body = serde_json::from_slice(&answer.bytes().ok()?).ok()?;
-        Some(Known::read(&body, Spec::parse(&body).ok().as_ref()).0.describe(key))
+        Some(Known::read(&body, Spec::parse(&body, &self.defaults()).ok().as_ref()).0.describe(key))
     }
 
     /// Opens the database of a document.
     fn database(&self, key: &DocumentKey) -> std::result::Result<Database, Failure> {
         let stop = self.closing.clone();
-        Ok(Database::new(Box::new(self.local(&key.database, stop.clone())?), 0, stop))
+        Ok(Database::new(Box::new(self.local(&key.database, stop.clone(), None)?), 0, stop))
     }
 
     /// Writes into a document that its replication completed.

@@ -7,6 +7,7 @@ use hyper::Uri;
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// The source or the target of a replication.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +19,7 @@ pub(crate) enum Endpoint {
 }
 
 /// The URL of a database, with credentials and headers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Address {
     /// Whether the scheme is `https`.
     pub(crate) secure: bool,
@@ -177,6 +178,16 @@ impl Address {
         Some(format!("Basic {}", STANDARD.encode(format!("{user}:{}", self.password))))
     }
 
+    /// The name and the password.
+    pub(crate) fn login(&self) -> Option<(&str, &str)> {
+        Some((self.user.as_ref()?, &self.password))
+    }
+
+    /// The scheme, the host and the port.
+    pub(crate) fn origin(&self) -> String {
+        format!("{}://{}", self.scheme(), self.host)
+    }
+
     /// The URL for messages, without the password.
     pub(crate) fn shown(&self) -> String {
         let login = self.user.as_ref().map_or_else(String::new, |user| format!("{user}:*****@"));
@@ -185,6 +196,13 @@ impl Address {
 
     fn scheme(&self) -> &'static str {
         if self.secure { "https" } else { "http" }
+    }
+}
+
+impl fmt::Debug for Address {
+    /// Leaves out the password and the headers, which may hold tokens.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shown())
     }
 }
 

@@ -1,6 +1,7 @@
 //! A job of the scheduler: pending, running, or waiting for a retry.
 
 use super::failure::{Failure, Kind};
+use super::owner::Owner;
 use super::progress::Progress;
 use super::spec::Spec;
 use super::stop::Stop;
@@ -39,6 +40,8 @@ pub(crate) struct Job {
     pub(crate) spec: Spec,
     /// The document that defines the job; `None` for one from `_replicate`.
     pub(crate) document: Option<DocumentKey>,
+    /// With whose rights it works on databases of this server.
+    pub(crate) owner: Owner,
     /// When the job was created.
     added: Timestamp,
     /// The counters and positions over all runs.
@@ -96,13 +99,14 @@ pub(crate) enum After {
 
 impl Job {
     /// Creates a pending job.
-    pub(crate) fn new(base: String, spec: Spec, document: Option<DocumentKey>) -> Arc<Job> {
+    pub(crate) fn new(base: String, spec: Spec, document: Option<DocumentKey>, owner: Owner) -> Arc<Job> {
         let now = Timestamp::now();
         Arc::new(Job {
             id: base.clone() + &spec.extension(),
             base,
             spec,
             document,
+            owner,
             added: now,
             progress: Arc::default(),
             state: Mutex::new(JobState {
@@ -305,7 +309,7 @@ impl Job {
             "doc_id": self.document.as_ref().map(|key| &key.id),
             "source": self.spec.source.shown(),
             "target": self.spec.target.shown(),
-            "user": null,
+            "user": self.owner.name(),
             "node": crate::NODE,
             "pid": null,
             "state": self.state_name(),
@@ -335,7 +339,7 @@ impl Job {
             "target": self.spec.target.shown(),
             "continuous": self.spec.continuous,
             "checkpoint_interval": self.spec.checkpoint_interval.as_millis() as u64,
-            "user": null,
+            "user": self.owner.name(),
             "node": crate::NODE,
             "pid": null,
             "started_on": began.as_second(),
@@ -359,9 +363,10 @@ mod tests {
 
     fn job(continuous: bool, document: bool) -> Arc<Job> {
         let body = json!({ "source": "a", "target": "b", "continuous": continuous });
-        let spec = Spec::parse(body.as_object().unwrap()).unwrap();
+        let spec =
+            Spec::parse(body.as_object().unwrap(), &crate::replicator::spec::Defaults::default()).unwrap();
         let key = DocumentKey { database: "_replicator".into(), id: "d".into() };
-        Job::new("base".into(), spec, document.then_some(key))
+        Job::new("base".into(), spec, document.then_some(key), Owner::Name(None))
     }
 
     #[test]

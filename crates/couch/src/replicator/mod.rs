@@ -13,6 +13,7 @@ mod endpoint;
 mod failure;
 mod job;
 mod members;
+pub(crate) mod owner;
 mod peer;
 mod progress;
 mod protocol;
@@ -26,16 +27,18 @@ pub(crate) use documents::{check_document, is_replicator};
 use crate::error::{Error, Result};
 use crate::server::Couch;
 use crate::uuids::push_hex;
+use diwan_access::Caller;
 use documents::Documents;
 use endpoint::Endpoint;
 use failure::{Failure, Kind};
 use job::{After, Job, Phase};
+use owner::Owner;
 use parking_lot::{Condvar, Mutex};
-use peer::{Http, Local, Patience, Peer, Remote};
+use peer::{Http, Local, Patience, Peer, Remote, Security, Trust};
 use protocol::Database;
 use run::{End, Settings, Task};
 use serde_json::{Map, Value};
-use spec::{Spec, Wanted};
+use spec::{Defaults, Spec, Wanted};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
@@ -135,18 +138,18 @@ impl Replicator {
         }
     }
 
-    /// Starts or cancels the replication in the body of `_replicate`.
-    pub(crate) fn replicate(&self, object: &Map<String, Value>) -> Result<Asked> {
-        let spec = match Wanted::parse(object).map_err(Failure::into_error)? {
+    /// Starts or cancels the replication in the body of `_replicate`, with the rights of its caller.
+    pub(crate) fn replicate(&self, object: &Map<String, Value>, caller: &Caller) -> Result<Asked> {
+        let spec = match Wanted::parse(object, &self.defaults()).map_err(Failure::into_error)? {
             Wanted::Run(spec) => *spec,
-            Wanted::Cancel(id) => return self.cancel(&id).map(Asked::Done),
+            Wanted::Cancel(id) => return self.cancel(&id, caller).map(Asked::Done),
             Wanted::CancelSame(spec) => {
                 let id = spec.base_id(&self.server()?) + &spec.extension();
-                return self.cancel(&id).map(Asked::Done);
+                return self.cancel(&id, caller).map(Asked::Done);
             }
         };
         let base = spec.base_id(&self.server()?);
-        Ok(Asked::Job(self.add(Job::new(base, spec, None))?))
+        Ok(Asked::Job(self.add(Job::new(base, spec, None, Owner::Caller(caller.clone())))?))
     }
 
     /// Returns the outcome of a job; `None` if there is none after a short wait.
@@ -172,11 +175,12 @@ impl Replicator {
         }
     }
 
-    fn cancel(&self, id: &str) -> Result<Outcome> {
+    fn cancel(&self, id: &str, caller: &Caller) -> Result<Outcome> {
         let mut jobs = self.jobs.lock();
         // A job that a document defines is only cancelled with the document.
-        if jobs.by_id.get(id).is_none_or(|job| job.document.is_some()) {
-            return Err(Error::missing());
+        let job = jobs.by_id.get(id).filter(|job| job.document.is_none()).ok_or_else(Error::missing)?;
+        if !caller.is_server_admin() && !job.owner.is(caller) {
+            return Err(Error::unauthorized("Unauthorized to replicate to target or cancel."));
         }
         if let Some(job) = jobs.by_id.remove(id) {
             job.remove();
@@ -216,8 +220,11 @@ impl Replicator {
         }
         let mut jobs = self.jobs.lock();
         if let Some(other) = jobs.by_id.get(&job.id) {
-            if other.document.is_some() || other.spec == job.spec {
+            if other.document.is_some() || (other.spec == job.spec && other.owner.is_same(&job.owner)) {
                 return Ok(other.clone());
+            }
+            if !other.owner.is_same(&job.owner) && !job.owner.is_admin() {
+                return Err(Error::forbidden("The replication belongs to another user."));
             }
             // The same replication with other options replaces the old job.
             other.remove();
@@ -252,6 +259,7 @@ impl Replicator {
     fn schedule(self: Arc<Self>) {
         while !self.closing.is_stopped() {
             self.watch_documents();
+            let (most, turn) = self.limits();
             let now = Instant::now();
             let mut jobs = self.jobs.lock();
             let mut due: Vec<(Instant, Arc<Job>)> =
@@ -263,8 +271,8 @@ impl Replicator {
                     next = next.min(at);
                     break;
                 }
-                if jobs.threads >= MOST_JOBS {
-                    make_room(&jobs, now);
+                if jobs.threads >= most {
+                    make_room(&jobs, now, turn);
                     break;
                 }
                 if let Some(stop) = job.begin() {
@@ -300,7 +308,8 @@ impl Replicator {
             started: &|| job.ready(),
         };
         let result = catch_unwind(AssertUnwindSafe(|| {
-            run::run_replication(&task, &|end, settings| self.open(&job.spec, end, settings))
+            let caller = self.caller_of(&job.owner)?;
+            run::run_replication(&task, &|end, settings| self.open(&job.spec, end, settings, &caller))
         }))
         .unwrap_or_else(|_| {
             Err(Failure::new(
@@ -326,31 +335,75 @@ impl Replicator {
         self.changed.notify_all();
     }
 
+    /// How many jobs run at once, and how long a continuous one runs before it makes room, as the settings say.
+    fn limits(&self) -> (usize, Duration) {
+        let Some(couch) = self.couch.upgrade() else { return (MOST_JOBS, TURN) };
+        let most =
+            couch.setting_number("replicator", "max_jobs", MOST_JOBS as u64).clamp(1, MOST_JOBS as u64);
+        let turn = couch.setting_number("replicator", "interval", TURN.as_millis() as u64).max(1000);
+        (most as usize, Duration::from_millis(turn))
+    }
+
+    /// The defaults of replications.
+    fn defaults(&self) -> Defaults {
+        self.couch.upgrade().map_or_else(Defaults::default, |couch| Defaults::of(&couch))
+    }
+
+    /// With whose rights a run works on databases of this server. A server without users has no callers.
+    fn caller_of(&self, owner: &Owner) -> std::result::Result<Caller, Failure> {
+        let couch = self.couch.upgrade().ok_or_else(Failure::stopped)?;
+        let access = &couch.access;
+        let find = || {
+            if access.is_open()? {
+                return Ok(Caller::Everybody);
+            }
+            match owner {
+                Owner::Caller(caller) => access.renew(caller),
+                Owner::Name(None) => Ok(Caller::Anonymous),
+                Owner::Name(Some(name)) => match access.http_user(name)? {
+                    Some(user) => access.principal(&user).map(Caller::User),
+                    None => Ok(Caller::Anonymous),
+                },
+            }
+        };
+        find().map_err(|error: diwan_access::Error| Error::from(error).into())
+    }
+
     /// Opens the source or the target of a replication.
-    fn open(&self, spec: &Spec, end: End, settings: Settings) -> std::result::Result<Database, Failure> {
+    fn open(
+        &self,
+        spec: &Spec,
+        end: End,
+        settings: Settings,
+        caller: &Caller,
+    ) -> std::result::Result<Database, Failure> {
         let endpoint = match end {
             End::Source => &spec.source,
             End::Target => &spec.target,
         };
         let Settings { silence, retries, stop } = settings;
         let peer: Box<dyn Peer> = match endpoint {
-            Endpoint::Local(name) => Box::new(self.local(name, stop.clone())?),
+            Endpoint::Local(name) => Box::new(self.local(name, stop.clone(), Some(caller.clone()))?),
             Endpoint::Remote(address) => {
                 let patience = Patience { silence, stop: stop.clone() };
-                Box::new(Remote::new(self.http.clone(), address.clone(), patience)?)
+                let couch = self.couch.upgrade().ok_or_else(Failure::stopped)?;
+                let plugins = couch.setting("replicator", "auth_plugins").unwrap_or_default();
+                let signs_in = plugins.contains("couch_replicator_auth_session");
+                let security = Security { trust: Trust::of(&couch), signs_in };
+                Box::new(Remote::new(self.http.clone(), address.clone(), patience, security)?)
             }
         };
         Ok(Database::new(peer, retries, stop))
     }
 
-    fn local(&self, name: &str, stop: Stop) -> std::result::Result<Local, Failure> {
+    fn local(&self, name: &str, stop: Stop, caller: Option<Caller>) -> std::result::Result<Local, Failure> {
         let couch = self.couch.upgrade().ok_or_else(Failure::stopped)?;
-        Ok(Local::new(&couch, self.runtime.clone(), name, stop))
+        Ok(Local::new(&couch, self.runtime.clone(), name, stop, caller))
     }
 }
 
 /// Interrupts the continuous job that has been running longest, in favour of a waiting one.
-fn make_room(jobs: &Jobs, now: Instant) {
+fn make_room(jobs: &Jobs, now: Instant, turn: Duration) {
     let oldest = jobs
         .by_id
         .values()
@@ -358,7 +411,7 @@ fn make_room(jobs: &Jobs, now: Instant) {
         .filter_map(|job| Some((job.running_since()?, job)))
         .min_by_key(|pair| pair.0);
     if let Some((since, job)) = oldest
-        && now.duration_since(since) >= TURN
+        && now.duration_since(since) >= turn
     {
         job.interrupt();
     }

@@ -2,6 +2,7 @@
 
 use super::endpoint::Endpoint;
 use super::failure::Failure;
+use crate::server::Couch;
 use crate::uuids::push_hex;
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value, json};
@@ -44,6 +45,52 @@ pub(crate) struct Spec {
     pub(crate) retries: u32,
 }
 
+/// What a replication is like where its object does not say.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Defaults {
+    http_connections: u64,
+    worker_processes: u64,
+    worker_batch_size: u64,
+    connection_timeout: u64,
+    retries_per_request: u64,
+    checkpoint_interval: u64,
+    use_checkpoints: bool,
+    use_bulk_get: bool,
+}
+
+impl Default for Defaults {
+    fn default() -> Defaults {
+        Defaults {
+            http_connections: 20,
+            worker_processes: 4,
+            worker_batch_size: 500,
+            connection_timeout: 30_000,
+            retries_per_request: 5,
+            checkpoint_interval: 5_000,
+            use_checkpoints: true,
+            use_bulk_get: true,
+        }
+    }
+}
+
+impl Defaults {
+    /// Reads the settings of the section `replicator`.
+    pub(crate) fn of(couch: &Couch) -> Defaults {
+        let built_in = Defaults::default();
+        let number = |key, default| couch.setting_number("replicator", key, default);
+        Defaults {
+            http_connections: number("http_connections", built_in.http_connections),
+            worker_processes: number("worker_processes", built_in.worker_processes),
+            worker_batch_size: number("worker_batch_size", built_in.worker_batch_size),
+            connection_timeout: number("connection_timeout", built_in.connection_timeout),
+            retries_per_request: number("retries_per_request", built_in.retries_per_request),
+            checkpoint_interval: number("checkpoint_interval", built_in.checkpoint_interval),
+            use_checkpoints: couch.setting_flag("replicator", "use_checkpoints"),
+            use_bulk_get: couch.setting_flag("replicator", "use_bulk_get"),
+        }
+    }
+}
+
 /// Which documents to replicate.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Choice {
@@ -73,21 +120,21 @@ fn bad(reason: impl Into<String>) -> Failure {
 
 impl Wanted {
     /// Parses the body of `_replicate`.
-    pub(super) fn parse(object: &Map<String, Value>) -> Result<Wanted, Failure> {
+    pub(super) fn parse(object: &Map<String, Value>, defaults: &Defaults) -> Result<Wanted, Failure> {
         let cancel = flag(object, "cancel", false)?;
         let id = ["_local_id", "replication_id", "id"].iter().find_map(|name| object.get(*name));
         match (cancel, id) {
             (true, Some(Value::String(id))) => Ok(Wanted::Cancel(id.replace(' ', "+"))),
             (true, Some(_)) => Err(bad("The id of a replication must be a string")),
-            (true, None) => Ok(Wanted::CancelSame(Box::new(Spec::parse(object)?))),
-            (false, _) => Ok(Wanted::Run(Box::new(Spec::parse(object)?))),
+            (true, None) => Ok(Wanted::CancelSame(Box::new(Spec::parse(object, defaults)?))),
+            (false, _) => Ok(Wanted::Run(Box::new(Spec::parse(object, defaults)?))),
         }
     }
 }
 
 impl Spec {
     /// Parses a replication. Unknown members are ignored.
-    pub(crate) fn parse(object: &Map<String, Value>) -> Result<Spec, Failure> {
+    pub(crate) fn parse(object: &Map<String, Value>, defaults: &Defaults) -> Result<Spec, Failure> {
         for name in ["proxy", "source_proxy", "target_proxy"] {
             if object.get(name).is_some_and(|value| !value.is_null() && value != "") {
                 return Err(bad(format!("`{name}` is not supported: this server connects without a proxy")));
@@ -98,7 +145,7 @@ impl Spec {
         let milliseconds = |name, default, least, most| {
             number(object, name, default, least, most).map(Duration::from_millis)
         };
-        let connections = number(object, "http_connections", 20, 1, 1000)? as usize;
+        let connections = number(object, "http_connections", defaults.http_connections, 1, 1000)? as usize;
         // One of the connections is used for the changes feed.
         let most = connections.saturating_sub(1).max(1);
         Ok(Spec {
@@ -111,13 +158,19 @@ impl Spec {
             query_params: member(object, "query_params", "an object")?,
             since_seq: object.get("since_seq").filter(|value| !value.is_null()).cloned(),
             winning_revs_only: flag(object, "winning_revs_only", false)?,
-            use_bulk_get: flag(object, "use_bulk_get", true)?,
-            use_checkpoints: flag(object, "use_checkpoints", true)?,
-            checkpoint_interval: milliseconds("checkpoint_interval", 5_000, 100, 3_600_000)?,
-            workers: (number(object, "worker_processes", 4, 1, 64)? as usize).min(most),
-            batch: number(object, "worker_batch_size", 500, 1, 5_000)? as usize,
-            silence: milliseconds("connection_timeout", 30_000, 500, 600_000)?,
-            retries: number(object, "retries_per_request", 5, 0, 20)? as u32,
+            use_bulk_get: flag(object, "use_bulk_get", defaults.use_bulk_get)?,
+            use_checkpoints: flag(object, "use_checkpoints", defaults.use_checkpoints)?,
+            checkpoint_interval: milliseconds(
+                "checkpoint_interval",
+                defaults.checkpoint_interval,
+                100,
+                3_600_000,
+            )?,
+            workers: (number(object, "worker_processes", defaults.worker_processes, 1, 64)? as usize)
+                .min(most),
+            batch: number(object, "worker_batch_size", defaults.worker_batch_size, 1, 5_000)? as usize,
+            silence: milliseconds("connection_timeout", defaults.connection_timeout, 500, 600_000)?,
+            retries: number(object, "retries_per_request", defaults.retries_per_request, 0, 20)? as u32,
         })
     }
 
@@ -226,7 +279,7 @@ mod tests {
     use super::*;
 
     fn parse(value: Value) -> Result<Spec, Failure> {
-        Spec::parse(value.as_object().unwrap())
+        Spec::parse(value.as_object().unwrap(), &Defaults::default())
     }
 
     #[test]
@@ -281,7 +334,7 @@ mod tests {
         assert_eq!(parse(json!({ "target": "b" })).unwrap_err().reason, "Missing replicator database");
         let body = json!({ "cancel": true, "replication_id": "abc continuous" });
         assert!(
-            matches!(Wanted::parse(body.as_object().unwrap()), Ok(Wanted::Cancel(id)) if id == "abc+continuous")
+            matches!(Wanted::parse(body.as_object().unwrap(), &Defaults::default()), Ok(Wanted::Cancel(id)) if id == "abc+continuous")
         );
     }
 }

@@ -386,18 +386,6 @@ fn method_override_header_is_supported() {
 }
 
 #[test]
-fn user_documents_with_passwords_are_refused() {
-    let (_server, mut http) = database();
-    let user =
-        json!({"_id": "org.couchdb.user:a", "name": "a", "type": "user", "roles": [], "password": "p"});
-    assert_eq!(http.put("/_users/org.couchdb.user%3Aa", &user).status, 501);
-    let rows = http.post("/_users/_bulk_docs", &json!({ "docs": [user] })).json();
-    assert_eq!(rows[0]["error"], "not_implemented");
-    assert_eq!(http.get("/_users").json()["doc_count"], 0);
-    assert_eq!(http.put("/db/a", &json!({"password": "p"})).status, 201);
-}
-
-#[test]
 fn etags_cover_what_is_shown() {
     let (_server, mut http) = database();
     let first = rev(&http.put("/db/a:b", &json!({})));

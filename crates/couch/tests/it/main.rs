@@ -1,9 +1,11 @@
 //! Tests of the CouchDB face through a socket.
 
 mod attachments;
+mod auth;
 mod bulk;
 mod changes;
 mod compat;
+mod config;
 mod documents;
 mod fake_couchdb;
 mod filters;
@@ -14,7 +16,10 @@ mod local;
 mod queries;
 mod refusals;
 mod replication;
+mod replication_rights;
+mod security;
 mod server;
 mod setup;
 mod streams;
+mod users_db;
 mod views;

@@ -1,6 +1,6 @@
 //! Endpoints of the server as a whole.
 
-use crate::setup::database;
+use crate::setup::{client_of, database};
 use serde_json::{Value, json};
 
 #[test]
@@ -17,8 +17,7 @@ fn cluster_setup_reports_a_single_node() {
         setup(json!({ "action": "enable_single_node", "ensure_dbs_exist": ["_users", "extra"] })).0,
         201
     );
-    let admin = json!({ "action": "enable_single_node", "username": "a", "password": "b" });
-    assert_eq!(setup(admin).0, 501, "passwords cannot be stored");
+    assert_eq!(setup(json!({ "action": "enable_single_node", "username": "a" })).0, 400);
     assert_eq!(setup(json!({ "action": "enable_single_node", "port": 80 })).0, 403);
     assert_eq!(setup(with("finish_cluster")), (400, "Cluster is already finished".to_owned()));
     for action in ["add_node", "remove_node", "receive_cookie"] {
@@ -30,6 +29,16 @@ fn cluster_setup_reports_a_single_node() {
     assert_eq!(setup(json!({ "action": "enable_single_node", "ensure_dbs_exist": [1] })).0, 400);
     assert_eq!(http.get("/extra").status, 200);
     assert_eq!(http.send("POST", "/_cluster_setup", &[], b"{}").status, 415);
+}
+
+#[test]
+fn cluster_setup_makes_the_first_administrator() {
+    let (server, mut http) = database();
+    server.couch().access().settings.set("chttpd_auth", "iterations", Some("10")).unwrap();
+    let admin = json!({ "action": "enable_single_node", "username": "ada", "password": "secret" });
+    assert_eq!(http.post("/_cluster_setup", &admin).status, 201);
+    assert_eq!(http.get("/_all_dbs").status, 401);
+    assert_eq!(client_of(&server, "ada", "secret").get("/_all_dbs").status, 200);
 }
 
 #[test]

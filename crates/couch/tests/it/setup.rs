@@ -14,6 +14,26 @@ pub fn database() -> (TestCouch, HttpClient) {
     (server, client)
 }
 
+/// Starts a server in memory with the administrator `root` (password `secret`), and connects as him.
+pub fn secured() -> (TestCouch, HttpClient) {
+    let server = TestCouch::in_memory();
+    server.add_user("root", "secret", &[("root", "admin")]);
+    let client = client_of(&server, "root", "secret");
+    (server, client)
+}
+
+/// Connects as this user.
+pub fn client_of(server: &TestCouch, name: &str, password: &str) -> HttpClient {
+    server.client().with_header("Accept", "application/json").with_password(name, password)
+}
+
+/// Adds a user by his document. His password is his name.
+pub fn add_user(root: &mut HttpClient, name: &str, roles: &[&str]) {
+    let user = json!({ "type": "user", "name": name, "roles": roles, "password": name });
+    let reply = root.put(&format!("/_users/org.couchdb.user:{name}"), &user);
+    assert_eq!(reply.status, 201, "{}", reply.text());
+}
+
 /// Returns the `rev` of a successful write.
 pub fn rev(reply: &HttpReply) -> String {
     assert!(reply.status < 300, "{} {}", reply.status, reply.text());
@@ -46,9 +66,20 @@ pub struct Lines {
 impl Lines {
     /// Sends the request and reads the head.
     pub fn open(server: &TestCouch, path: &str) -> Lines {
+        Lines::open_with(server, path, "")
+    }
+
+    /// The same as this user, whose password is his name.
+    pub fn open_as(server: &TestCouch, name: &str, path: &str) -> Lines {
+        let reply = server.client().post("/_session", &json!({ "name": name, "password": name }));
+        let cookie = reply.header("set-cookie").expect("a session");
+        Lines::open_with(server, path, &format!("Cookie: {cookie}\r\n"))
+    }
+
+    fn open_with(server: &TestCouch, path: &str, headers: &str) -> Lines {
         let mut stream = TcpStream::connect(server.address()).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").unwrap();
+        write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n{headers}\r\n").unwrap();
         let mut lines = Lines { reader: BufReader::new(stream) };
         while !lines.raw().is_empty() {}
         lines

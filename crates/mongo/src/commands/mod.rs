@@ -10,8 +10,12 @@ mod authentication;
 mod diagnostic;
 mod query_and_write;
 mod replication;
+mod role_management;
 mod sessions;
 mod shared;
+mod user_management;
+
+pub(crate) use shared::describe::described_roles;
 
 use administration::{
     coll_mod, compact, convert_to_capped, create, create_indexes, current_op, drop, drop_database,
@@ -19,21 +23,32 @@ use administration::{
     list_collections, list_databases, list_indexes, rename_collection, set_default_rw_concern, set_parameter,
 };
 use aggregation::{aggregate, count, distinct};
-use authentication::{roles_info, sasl_start, users_info};
+use authentication::{authenticate, logout, sasl_continue, sasl_start};
 use diagnostic::{
     build_info, coll_stats, connection_status, data_size, db_hash, db_stats, explain, get_cmd_line_opts,
     get_log, host_info, list_commands, ping, profile, server_status, top, validate, whatsmyuri,
 };
 use query_and_write::{bulk_write, delete, find, find_and_modify, get_more, insert, update};
 use replication::{hello, repl_set_get_config, repl_set_get_status};
+use role_management::{
+    create_role, drop_all_roles_from_database, drop_role, grant_privileges_to_role, grant_roles_to_role,
+    revoke_privileges_from_role, revoke_roles_from_role, roles_info, update_role,
+};
 use sessions::{
     end_sessions, end_transaction, kill_all_sessions, kill_sessions, refresh_sessions, start_session,
+};
+
+use user_management::{
+    create_user, drop_all_users_from_database, drop_user, grant_roles_to_user, invalidate_user_cache,
+    revoke_roles_from_user, update_user, users_info,
 };
 
 use crate::dispatch::Context;
 use crate::error::{CommandError, Result};
 use crate::monitoring::metrics::{LatencyClass, OperationKind};
 use crate::request::Request;
+use crate::rights::{Needs, requests};
+use diwan_access::Action::*;
 use diwan_value::{Doc, DocBuilder};
 
 /// The entry point of a command. It appends the fields of its reply; the dispatcher adds `ok` and the other fields that
@@ -71,6 +86,8 @@ pub(crate) struct Command {
     /// The counter of `opcounters` that counts the command.
     pub kind: OperationKind,
     flags: u16,
+    /// What a caller must be allowed to do.
+    pub needs: Needs,
 }
 
 impl Command {
@@ -124,139 +141,195 @@ impl Command {
     }
 }
 
-const fn row(name: &'static str, run: Handler, flags: u16) -> Command {
-    Command { name, run, kind: OperationKind::Command, flags }
+const fn row(name: &'static str, run: Handler, flags: u16, needs: Needs) -> Command {
+    Command { name, run, kind: OperationKind::Command, flags, needs }
 }
 
-const fn counted(name: &'static str, run: Handler, kind: OperationKind, flags: u16) -> Command {
-    Command { name, run, kind, flags }
+const fn counted(name: &'static str, run: Handler, kind: OperationKind, flags: u16, needs: Needs) -> Command {
+    Command { name, run, kind, flags, needs }
 }
 
+/// Whoever has signed in learns that the command is missing.
 const fn missing(name: &'static str) -> Command {
-    row(name, not_implemented, MISSING)
+    row(name, not_implemented, MISSING, Needs::SignIn)
 }
 
 /// All commands, sorted by name for the binary search.
 const TABLE: &[Command] = &[
-    row("abortTransaction", end_transaction::run, ADMIN | API | END),
-    counted("aggregate", aggregate::run, OperationKind::Command, LONG | READ | API),
+    row("abortTransaction", end_transaction::run, ADMIN | API | END, Needs::SignIn),
+    counted(
+        "aggregate",
+        aggregate::run,
+        OperationKind::Command,
+        LONG | READ | API,
+        Needs::Arguments(requests::aggregate),
+    ),
     missing("analyze"),
     missing("analyzeShardKey"),
     missing("appendOplogNote"),
     missing("applyOps"),
-    row("authenticate", sasl_start::run, PLAIN),
+    row("authenticate", authenticate::run, PLAIN, Needs::Nothing),
     missing("autoCompact"),
-    row("buildInfo", build_info::run, 0),
-    row("buildinfo", build_info::run, 0),
-    row("bulkWrite", bulk_write::run, ADMIN | LONG | WRITE | API | RETRY),
-    row("cloneCollectionAsCapped", convert_to_capped::run, LONG | WRITE),
-    row("collMod", coll_mod::run, LONG | WRITE | API),
-    row("collStats", coll_stats::run, 0),
-    row("commitTransaction", end_transaction::run, ADMIN | API | END),
-    row("compact", compact::run, LONG),
+    row("buildInfo", build_info::run, 0, Needs::Nothing),
+    row("buildinfo", build_info::run, 0, Needs::Nothing),
+    row(
+        "bulkWrite",
+        bulk_write::run,
+        ADMIN | LONG | WRITE | API | RETRY,
+        Needs::Arguments(requests::bulk_write),
+    ),
+    row(
+        "cloneCollectionAsCapped",
+        convert_to_capped::run,
+        LONG | WRITE,
+        Needs::Arguments(requests::clone_as_capped),
+    ),
+    row("collMod", coll_mod::run, LONG | WRITE | API, Needs::Arguments(requests::coll_mod)),
+    row("collStats", coll_stats::run, 0, Needs::Collection(&[CollStats])),
+    row("commitTransaction", end_transaction::run, ADMIN | API | END, Needs::SignIn),
+    row("compact", compact::run, LONG, Needs::Collection(&[Compact])),
     missing("configureFailPoint"),
-    row("connectionStatus", connection_status::run, 0),
-    row("convertToCapped", convert_to_capped::run, LONG | WRITE),
-    row("count", count::run, LOOKUP | READ | API),
-    row("create", create::run, WRITE | API),
-    row("createIndexes", create_indexes::run, LONG | WRITE | API),
-    missing("createRole"),
+    row("connectionStatus", connection_status::run, 0, Needs::Nothing),
+    row("convertToCapped", convert_to_capped::run, LONG | WRITE, Needs::Collection(&[ConvertToCapped])),
+    row("count", count::run, LOOKUP | READ | API, Needs::Collection(&[Find])),
+    row("create", create::run, WRITE | API, Needs::Arguments(requests::create)),
+    row("createIndexes", create_indexes::run, LONG | WRITE | API, Needs::Collection(&[CreateIndex])),
+    row("createRole", create_role::run, 0, Needs::SignIn),
     missing("createSearchIndexes"),
-    missing("createUser"),
-    row("currentOp", current_op::run, ADMIN | LONG),
-    row("dataSize", data_size::run, 0),
+    row("createUser", create_user::run, 0, Needs::SignIn),
+    row("currentOp", current_op::run, ADMIN | LONG, Needs::Arguments(requests::current_op)),
+    row("dataSize", data_size::run, 0, Needs::Arguments(requests::data_size)),
     missing("dbCheck"),
-    row("dbHash", db_hash::run, LONG),
-    row("dbStats", db_stats::run, 0),
-    row("dbstats", db_stats::run, 0),
-    counted("delete", delete::run, OperationKind::Delete, LOOKUP | WRITE | API | RETRY),
-    row("deleteIndexes", drop_indexes::run, WRITE),
-    row("distinct", distinct::run, LOOKUP | READ),
-    row("drop", drop::run, WRITE | API),
-    missing("dropAllRolesFromDatabase"),
-    missing("dropAllUsersFromDatabase"),
+    row("dbHash", db_hash::run, LONG, Needs::Database(DbHash)),
+    row("dbStats", db_stats::run, 0, Needs::Database(DbStats)),
+    row("dbstats", db_stats::run, 0, Needs::Database(DbStats)),
+    counted(
+        "delete",
+        delete::run,
+        OperationKind::Delete,
+        LOOKUP | WRITE | API | RETRY,
+        Needs::Collection(&[Remove]),
+    ),
+    row("deleteIndexes", drop_indexes::run, WRITE, Needs::Collection(&[DropIndex])),
+    row("distinct", distinct::run, LOOKUP | READ, Needs::Collection(&[Find])),
+    row("drop", drop::run, WRITE | API, Needs::Collection(&[DropCollection])),
+    row("dropAllRolesFromDatabase", drop_all_roles_from_database::run, 0, Needs::Database(DropRole)),
+    row("dropAllUsersFromDatabase", drop_all_users_from_database::run, 0, Needs::Database(DropUser)),
     missing("dropConnections"),
-    row("dropDatabase", drop_database::run, LONG | WRITE | API),
-    row("dropIndexes", drop_indexes::run, WRITE | API),
-    missing("dropRole"),
+    row("dropDatabase", drop_database::run, LONG | WRITE | API, Needs::Database(DropDatabase)),
+    row("dropIndexes", drop_indexes::run, WRITE | API, Needs::Collection(&[DropIndex])),
+    row("dropRole", drop_role::run, 0, Needs::Database(DropRole)),
     missing("dropSearchIndex"),
-    missing("dropUser"),
-    row("endSessions", end_sessions::run, API),
-    row("explain", explain::run, LONG | API),
-    row("filemd5", file_md5::run, LONG | READ),
-    counted("find", find::run, OperationKind::Query, LOOKUP | READ | API),
-    row("findAndModify", find_and_modify::run, LOOKUP | WRITE | API | RETRY),
-    row("findandmodify", find_and_modify::run, LOOKUP | WRITE | RETRY),
-    row("fsync", fsync::run, ADMIN | LONG),
+    row("dropUser", drop_user::run, 0, Needs::Database(DropUser)),
+    row("endSessions", end_sessions::run, API, Needs::Nothing),
+    row("explain", explain::run, LONG | API, Needs::Arguments(requests::explain)),
+    row("filemd5", file_md5::run, LONG | READ, Needs::Arguments(requests::file_md5)),
+    counted("find", find::run, OperationKind::Query, LOOKUP | READ | API, Needs::Collection(&[Find])),
+    row(
+        "findAndModify",
+        find_and_modify::run,
+        LOOKUP | WRITE | API | RETRY,
+        Needs::Arguments(requests::find_and_modify),
+    ),
+    row(
+        "findandmodify",
+        find_and_modify::run,
+        LOOKUP | WRITE | RETRY,
+        Needs::Arguments(requests::find_and_modify),
+    ),
+    row("fsync", fsync::run, ADMIN | LONG, Needs::Cluster(Fsync)),
     missing("fsyncUnlock"),
-    row("getCmdLineOpts", get_cmd_line_opts::run, ADMIN),
-    row("getDefaultRWConcern", get_default_rw_concern::run, ADMIN),
-    row("getLog", get_log::run, ADMIN),
-    counted("getMore", get_more::run, OperationKind::GetMore, LONG | READ | API),
-    row("getParameter", get_parameter::run, ADMIN),
-    missing("grantPrivilegesToRole"),
-    missing("grantRolesToRole"),
-    missing("grantRolesToUser"),
-    row("hello", hello::run, API | PLAIN),
-    row("hostInfo", host_info::run, 0),
-    counted("insert", insert::run, OperationKind::Insert, BULK | WRITE | API | RETRY),
-    missing("invalidateUserCache"),
-    row("isMaster", hello::run, PLAIN),
-    row("ismaster", hello::run, PLAIN),
-    row("killAllSessions", kill_all_sessions::run, 0),
-    row("killAllSessionsByPattern", kill_all_sessions::run, 0),
-    row("killCursors", kill_cursors::run, API),
-    row("killOp", kill_op::run, ADMIN),
-    row("killSessions", kill_sessions::run, 0),
-    row("listCollections", list_collections::run, API),
-    row("listCommands", list_commands::run, 0),
-    row("listDatabases", list_databases::run, ADMIN | API),
-    row("listIndexes", list_indexes::run, API),
+    row("getCmdLineOpts", get_cmd_line_opts::run, ADMIN, Needs::Cluster(GetCmdLineOpts)),
+    row("getDefaultRWConcern", get_default_rw_concern::run, ADMIN, Needs::Cluster(GetDefaultRwConcern)),
+    row("getLog", get_log::run, ADMIN, Needs::Cluster(GetLog)),
+    counted("getMore", get_more::run, OperationKind::GetMore, LONG | READ | API, Needs::SignIn),
+    row("getParameter", get_parameter::run, ADMIN, Needs::Cluster(GetParameter)),
+    row("grantPrivilegesToRole", grant_privileges_to_role::run, 0, Needs::SignIn),
+    row("grantRolesToRole", grant_roles_to_role::run, 0, Needs::SignIn),
+    row("grantRolesToUser", grant_roles_to_user::run, 0, Needs::SignIn),
+    row("hello", hello::run, API | PLAIN, Needs::Nothing),
+    row("hostInfo", host_info::run, 0, Needs::Cluster(HostInfo)),
+    counted(
+        "insert",
+        insert::run,
+        OperationKind::Insert,
+        BULK | WRITE | API | RETRY,
+        Needs::Arguments(requests::insert),
+    ),
+    row("invalidateUserCache", invalidate_user_cache::run, 0, Needs::Cluster(InvalidateUserCache)),
+    row("isMaster", hello::run, PLAIN, Needs::Nothing),
+    row("ismaster", hello::run, PLAIN, Needs::Nothing),
+    row("killAllSessions", kill_all_sessions::run, 0, Needs::Cluster(KillAnySession)),
+    row("killAllSessionsByPattern", kill_all_sessions::run, 0, Needs::Cluster(KillAnySession)),
+    row("killCursors", kill_cursors::run, API, Needs::SignIn),
+    row("killOp", kill_op::run, ADMIN, Needs::SignIn),
+    row("killSessions", kill_sessions::run, 0, Needs::SignIn),
+    row("listCollections", list_collections::run, API, Needs::Arguments(requests::list_collections)),
+    row("listCommands", list_commands::run, 0, Needs::SignIn),
+    row("listDatabases", list_databases::run, ADMIN | API, Needs::SignIn),
+    row("listIndexes", list_indexes::run, API, Needs::Collection(&[ListIndexes])),
     missing("lockInfo"),
     missing("logRotate"),
+    row("logout", logout::run, 0, Needs::Nothing),
     missing("mapReduce"),
-    row("ping", ping::run, API),
+    row("ping", ping::run, API, Needs::Nothing),
     missing("planCacheClear"),
     missing("planCacheClearFilters"),
     missing("planCacheListFilters"),
     missing("planCacheSetFilter"),
-    row("profile", profile::run, 0),
+    row("profile", profile::run, 0, Needs::Arguments(requests::profile)),
     missing("reIndex"),
-    row("refreshSessions", refresh_sessions::run, API),
-    row("renameCollection", rename_collection::run, ADMIN | LONG | WRITE),
+    row("refreshSessions", refresh_sessions::run, API, Needs::SignIn),
+    row(
+        "renameCollection",
+        rename_collection::run,
+        ADMIN | LONG | WRITE,
+        Needs::Arguments(requests::rename_collection),
+    ),
     missing("replSetAbortPrimaryCatchUp"),
     missing("replSetFreeze"),
-    row("replSetGetConfig", repl_set_get_config::run, ADMIN),
-    row("replSetGetStatus", repl_set_get_status::run, ADMIN),
+    row("replSetGetConfig", repl_set_get_config::run, ADMIN, Needs::Cluster(ReplSetGetConfig)),
+    row("replSetGetStatus", repl_set_get_status::run, ADMIN, Needs::Cluster(ReplSetGetStatus)),
     missing("replSetInitiate"),
     missing("replSetMaintenance"),
     missing("replSetReconfig"),
     missing("replSetStepDown"),
     missing("replSetSyncFrom"),
-    missing("revokePrivilegesFromRole"),
-    missing("revokeRolesFromRole"),
-    missing("revokeRolesFromUser"),
-    row("rolesInfo", roles_info::run, 0),
-    row("saslContinue", sasl_start::run, API | PLAIN),
-    row("saslStart", sasl_start::run, API | PLAIN),
-    row("serverStatus", server_status::run, 0),
-    row("setDefaultRWConcern", set_default_rw_concern::run, ADMIN | WRITE),
+    row("revokePrivilegesFromRole", revoke_privileges_from_role::run, 0, Needs::SignIn),
+    row("revokeRolesFromRole", revoke_roles_from_role::run, 0, Needs::SignIn),
+    row("revokeRolesFromUser", revoke_roles_from_user::run, 0, Needs::SignIn),
+    row("rolesInfo", roles_info::run, 0, Needs::SignIn),
+    row("saslContinue", sasl_continue::run, API | PLAIN, Needs::Nothing),
+    row("saslStart", sasl_start::run, API | PLAIN, Needs::Nothing),
+    row("serverStatus", server_status::run, 0, Needs::Cluster(ServerStatus)),
+    row(
+        "setDefaultRWConcern",
+        set_default_rw_concern::run,
+        ADMIN | WRITE,
+        Needs::Cluster(SetDefaultRwConcern),
+    ),
     missing("setFeatureCompatibilityVersion"),
-    row("setParameter", set_parameter::run, ADMIN),
+    row("setParameter", set_parameter::run, ADMIN, Needs::Cluster(SetParameter)),
     missing("setProfilingFilterGlobally"),
     missing("setQuerySettings"),
     missing("setUserWriteBlockMode"),
     missing("shutdown"),
-    row("startSession", start_session::run, 0),
-    row("top", top::run, ADMIN),
-    counted("update", update::run, OperationKind::Update, LOOKUP | WRITE | API | RETRY),
-    missing("updateRole"),
+    row("startSession", start_session::run, 0, Needs::SignIn),
+    row("top", top::run, ADMIN, Needs::Cluster(Top)),
+    counted(
+        "update",
+        update::run,
+        OperationKind::Update,
+        LOOKUP | WRITE | API | RETRY,
+        Needs::Arguments(requests::update),
+    ),
+    row("updateRole", update_role::run, 0, Needs::SignIn),
     missing("updateSearchIndex"),
-    missing("updateUser"),
-    row("usersInfo", users_info::run, 0),
-    row("validate", validate::run, LONG),
+    row("updateUser", update_user::run, 0, Needs::SignIn),
+    row("usersInfo", users_info::run, 0, Needs::SignIn),
+    row("validate", validate::run, LONG, Needs::Collection(&[Validate])),
     missing("validateDBMetadata"),
-    row("whatsmyuri", whatsmyuri::run, 0),
+    row("whatsmyuri", whatsmyuri::run, 0, Needs::Nothing),
 ];
 
 /// The command of that name.
@@ -297,5 +370,42 @@ mod tests {
         assert!(TABLE.is_sorted_by(|a, b| a.name < b.name));
         assert!(by_name("ping").is_some());
         assert!(by_name("Ping").is_none());
+    }
+
+    #[test]
+    fn only_greetings_need_no_sign_in() {
+        let open: Vec<&str> = TABLE
+            .iter()
+            .filter(|command| matches!(command.needs, Needs::Nothing))
+            .map(|command| command.name)
+            .collect();
+        let greetings = [
+            "authenticate",
+            "buildInfo",
+            "buildinfo",
+            "connectionStatus",
+            "endSessions",
+            "hello",
+            "isMaster",
+            "ismaster",
+            "logout",
+            "ping",
+            "saslContinue",
+            "saslStart",
+            "whatsmyuri",
+        ];
+        assert_eq!(open, greetings);
+    }
+
+    #[test]
+    fn commands_without_a_right_decide_themselves() {
+        // These check rights in their own code, or act on what belongs to the caller.
+        const DECIDE: &str = "abortTransaction commitTransaction createRole createUser getMore grantPrivilegesToRole \
+             grantRolesToRole grantRolesToUser killCursors killOp killSessions listCommands listDatabases \
+             refreshSessions revokePrivilegesFromRole revokeRolesFromRole revokeRolesFromUser rolesInfo startSession \
+             updateRole updateUser usersInfo";
+        let own = TABLE.iter().filter(|command| matches!(command.needs, Needs::SignIn));
+        let own = own.filter(|command| command.flags & MISSING == 0).map(|command| command.name);
+        assert_eq!(own.collect::<Vec<_>>(), DECIDE.split_whitespace().collect::<Vec<_>>());
     }
 }

@@ -1,18 +1,18 @@
 //! The registry of connections, and what commands see of their own connection.
 
 use crate::connection::MAX_THREADS;
+use crate::sign_in::SignIn;
+use diwan_access::Caller;
 use diwan_value::DocBuf;
 use parking_lot::Mutex;
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, recv};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::HashMap;
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use tokio::sync::Notify;
 
 /// One connection, as its commands see it.
-#[derive(Debug)]
 pub(crate) struct Client {
     /// The connection's number.
     pub id: i32,
@@ -22,6 +22,12 @@ pub(crate) struct Client {
     pub local: SocketAddr,
     /// The metadata that the driver sent in its first hello.
     pub metadata: Mutex<Option<DocBuf>>,
+    /// The subject of the certificate that the client showed in the TLS handshake.
+    certificate_subject: OnceLock<String>,
+    /// The user who has signed in.
+    pub caller: Mutex<Caller>,
+    /// The unfinished sign-in.
+    pub sign_in: Mutex<Option<SignIn>>,
     /// Wakes an idle connection so that it closes.
     pub closing: Notify,
     /// The socket while the connection has a thread.
@@ -32,11 +38,24 @@ impl Client {
     /// Whether the client has disconnected while its command runs.
     pub(crate) fn is_gone(&self) -> bool {
         let stream = self.talking.lock().clone();
-        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-        stream.is_some_and(|stream| match recv(&stream, &mut [0; 1], flags) {
-            Ok((read, _)) => read == 0,
-            Err(error) => error != Errno::WOULDBLOCK && error != Errno::INTR,
+        // Bytes that wait, such as the end of a TLS session, do not hide that the client has closed its side.
+        let closed = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+        stream.is_some_and(|stream| {
+            let mut polled = [PollFd::new(&stream, closed)];
+            poll(&mut polled, Some(&Timespec::default())).is_ok() && polled[0].revents().intersects(closed)
         })
+    }
+
+    /// Sets the subject of the client's certificate, after the TLS handshake.
+    pub(crate) fn set_certificate_subject(&self, subject: Option<String>) {
+        if let Some(subject) = subject {
+            self.certificate_subject.get_or_init(|| subject);
+        }
+    }
+
+    /// The subject of the client's certificate.
+    pub(crate) fn certificate_subject(&self) -> Option<&str> {
+        self.certificate_subject.get().map(String::as_str)
     }
 
     /// The name of the application, from the driver's metadata.
@@ -48,7 +67,7 @@ impl Client {
 }
 
 /// The open connections.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Clients {
     last: AtomicI32,
     open: Mutex<HashMap<i32, Arc<Client>>>,
@@ -63,6 +82,9 @@ impl Clients {
             peer,
             local,
             metadata: Mutex::default(),
+            certificate_subject: OnceLock::new(),
+            caller: Mutex::new(Caller::Anonymous),
+            sign_in: Mutex::default(),
             closing: Notify::new(),
             talking: Mutex::default(),
         });

@@ -4,6 +4,7 @@
 //! sends the reply. Each conversation has at most one parked reply: before it sends or parks another one, or releases
 //! the socket, it waits for the parked one. So replies keep their order.
 
+use crate::connection::tls::Tls;
 use crate::dispatch;
 use crate::server::Server;
 use crate::wire::HEADER_LEN;
@@ -84,6 +85,12 @@ async fn send_bytes(socket: &tokio::net::TcpStream, bytes: &[u8]) -> io::Result<
     Ok(())
 }
 
+/// The socket of a conversation, and its TLS session if it is encrypted.
+pub(crate) struct Link {
+    pub stream: Arc<TcpStream>,
+    pub tls: Option<Arc<Tls>>,
+}
+
 /// A parked reply. Its channel closes when the reply has been sent, or delivers the part that the client does not read.
 pub(crate) struct Parked(Receiver<Unsent>);
 
@@ -92,18 +99,24 @@ impl Parked {
     /// error is sent instead.
     pub(crate) fn new(
         server: &Arc<Server>,
-        stream: &Arc<TcpStream>,
+        link: Link,
         commit: CommitId,
         header: [u8; HEADER_LEN],
         output: Vec<u8>,
     ) -> Parked {
         let (over, parked) = channel();
-        let mut reply = Reply { output, sent: 0, server: server.clone(), stream: stream.clone(), over };
+        let mut reply = Reply { output, sent: 0, server: server.clone(), link, over };
         let send = move |outcome: diwan_kv::Result<()>| {
             if let Err(error) = outcome {
                 dispatch::fail(&reply.server, &header, error.into(), &mut reply.output);
             }
             reply.server.metrics.bytes_out.add(reply.output.len() as u64);
+            if let Some(tls) = &reply.link.tls
+                && tls.seal(&mut reply.output).is_err()
+            {
+                hang_up(&reply.link.stream);
+                return;
+            }
             // The syncing thread sends the replies of all connections, so it must not wait for one client.
             if !reply.send_at_once() {
                 reply.hand_over();
@@ -124,7 +137,7 @@ struct Reply {
     output: Vec<u8>,
     sent: usize,
     server: Arc<Server>,
-    stream: Arc<TcpStream>,
+    link: Link,
     /// Dropped last, when this thread no longer uses the socket or the server.
     over: Sender<Unsent>,
 }
@@ -134,12 +147,12 @@ impl Reply {
     fn send_at_once(&mut self) -> bool {
         while self.sent < self.output.len() {
             let rest = &self.output[self.sent..];
-            match send(&self.stream, rest, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+            match send(&self.link.stream, rest, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
                 Ok(sent) => self.sent += sent,
                 Err(Errno::INTR) => {}
                 Err(Errno::WOULDBLOCK) => return false,
                 Err(_) => {
-                    hang_up(&self.stream);
+                    hang_up(&self.link.stream);
                     return true;
                 }
             }
@@ -149,8 +162,8 @@ impl Reply {
 
     /// Passes the rest to the conversation, after this thread has released the socket.
     fn hand_over(self) {
-        let Reply { output, sent, server, stream, over } = self;
-        drop((stream, server));
+        let Reply { output, sent, server, link, over } = self;
+        drop((link, server));
         // This fails if the conversation has ended because its client disconnected.
         let _ = over.send(Unsent { bytes: output, sent });
     }

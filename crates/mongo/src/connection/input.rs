@@ -38,6 +38,11 @@ impl Input {
         }
     }
 
+    /// The length that the first message claims to have.
+    pub(crate) fn claimed_length(&self) -> Option<usize> {
+        Header::read(&self.bytes[..self.filled]).and_then(Result::ok).map(|header| header.length)
+    }
+
     /// The length of the first message, if it is long and has no permit yet.
     pub(crate) fn needs_permit(&self) -> Option<usize> {
         let header = Header::read(&self.bytes[..self.filled])?.ok()?;

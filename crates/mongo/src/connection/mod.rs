@@ -11,14 +11,17 @@ pub(crate) mod deferred;
 pub(crate) mod exhaust;
 mod input;
 pub(crate) mod room;
+pub(crate) mod tls;
 
 use crate::connection::client::Client;
-use crate::connection::deferred::{Parked, Unsent};
+use crate::connection::deferred::{Link, Parked, Unsent};
 use crate::connection::exhaust::Replies;
 use crate::connection::input::Input;
+use crate::connection::tls::Tls;
 use crate::dispatch::{self, Wait};
 use crate::server::Server;
 use crate::wire::HEADER_LEN;
+use diwan_access::Caller;
 use diwan_kv::CommitId;
 use std::future::ready;
 use std::io::{self, Read};
@@ -62,11 +65,17 @@ pub(crate) async fn serve(server: Arc<Server>, stream: TcpStream, client: Arc<Cl
 
 async fn run(server: &Arc<Server>, mut stream: TcpStream, client: &Arc<Client>) -> io::Result<()> {
     let mut kept = Kept::default();
+    let mut tls = None;
+    if let Some(configs) = &server.options.tls {
+        let (socket, session, subject) = tls::accept(configs, &server.handshakes, stream).await?;
+        (stream, tls) = (socket, Some(session));
+        client.set_certificate_subject(subject);
+    }
     loop {
-        if !next_message(server, &stream, client, &mut kept.input).await? {
+        if !next_message(server, &stream, tls.as_deref(), client, &mut kept.input).await? {
             return Ok(());
         }
-        let mut conversation = Conversation::begin(server, client, stream.into_std()?, kept)?;
+        let mut conversation = Conversation::begin(server, client, stream.into_std()?, tls.clone(), kept)?;
         (stream, kept) = loop {
             let (back, pause) = tokio::task::spawn_blocking(move || conversation.run()).await?;
             match pause? {
@@ -94,22 +103,46 @@ async fn run(server: &Arc<Server>, mut stream: TcpStream, client: &Arc<Client>) 
                     let (stream, kept) = back.end()?;
                     let stream = TcpStream::from_std(stream)?;
                     unsent.send(server, &stream).await?;
-                    conversation = Conversation::begin(server, client, stream.into_std()?, kept)?;
+                    conversation =
+                        Conversation::begin(server, client, stream.into_std()?, tls.clone(), kept)?;
                 }
             }
         };
     }
 }
 
+/// The longest message of a client that has not signed in, on a server with users.
+const STRANGERS_MESSAGE: usize = 64 << 10;
+/// How long such a client may send nothing. Drivers watch a server with a message every ten seconds.
+const STRANGERS_SILENCE: Duration = Duration::from_secs(120);
+
+/// Whether the client has not signed in although it must.
+fn is_stranger(server: &Server, client: &Client) -> bool {
+    matches!(*client.caller.lock(), Caller::Anonymous) && !server.access.is_open().unwrap_or(false)
+}
+
+/// Refuses a long message of a client that has not signed in, before it is received.
+fn check_length(server: &Server, client: &Client, input: &Input) -> io::Result<()> {
+    if input.claimed_length().is_some_and(|length| length > STRANGERS_MESSAGE) && is_stranger(server, client)
+    {
+        let text = "a message before the sign-in is too long";
+        return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+    }
+    Ok(())
+}
+
 /// Waits until a whole message has been received. False if the client has disconnected or the server shuts down.
 async fn next_message(
     server: &Server,
     stream: &TcpStream,
+    tls: Option<&Tls>,
     client: &Client,
     input: &mut Input,
 ) -> io::Result<bool> {
     let mut begun: Option<Instant> = None;
+    let silence = is_stranger(server, client).then(|| Instant::now() + STRANGERS_SILENCE);
     while input.whole_message()?.is_none() {
+        check_length(server, client, input)?;
         if let Some(length) = input.needs_permit() {
             let permit = tokio::select! {
                 permit = server.room.message(length) => permit,
@@ -121,7 +154,14 @@ async fn next_message(
         }
         let ready = async {
             match begun {
-                None if input.is_empty() => stream.readable().await,
+                _ if tls.is_some_and(Tls::may_have_more) => Ok(()),
+                None if input.is_empty() => match silence {
+                    None => stream.readable().await,
+                    Some(end) => match timeout_at(end.into(), stream.readable()).await {
+                        Ok(ready) => ready,
+                        Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not sign in")),
+                    },
+                },
                 _ => {
                     let pace = if input.has_permit() && server.room.is_wanted() { WANTED_PACE } else { PACE };
                     let allowed = HALF_MESSAGE + Duration::from_secs(input.len() as u64 / pace);
@@ -136,11 +176,21 @@ async fn next_message(
             ready = ready => ready?,
             () = client.closing.notified() => return Ok(false),
         }
-        match stream.try_read(input.room(FIRST_CHUNK)) {
+        let room = input.room(FIRST_CHUNK);
+        let read = match tls {
+            None => stream.try_read(room),
+            Some(tls) => tls.read(room, |chunk| stream.try_read(chunk)),
+        };
+        match read {
             Ok(0) if input.is_empty() => return Ok(false),
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(read) => input.advance(read),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => input.release(),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                input.release();
+                if let Some(tls) = tls {
+                    tls.release();
+                }
+            }
             Err(error) => return Err(error),
         }
     }
@@ -185,6 +235,7 @@ struct Conversation {
     server: Arc<Server>,
     client: Arc<Client>,
     stream: Arc<net::TcpStream>,
+    tls: Option<Arc<Tls>>,
     input: Input,
     /// The buffer for decompressed messages.
     scratch: Vec<u8>,
@@ -205,6 +256,7 @@ impl Conversation {
         server: &Arc<Server>,
         client: &Arc<Client>,
         stream: net::TcpStream,
+        tls: Option<Arc<Tls>>,
         kept: Kept,
     ) -> io::Result<Conversation> {
         stream.set_nonblocking(false)?;
@@ -216,6 +268,7 @@ impl Conversation {
             server: server.clone(),
             client: client.clone(),
             stream,
+            tls,
             input: kept.input,
             scratch: Vec::new(),
             output: Vec::new(),
@@ -233,6 +286,9 @@ impl Conversation {
         let stream = Arc::into_inner(self.stream).ok_or(io::ErrorKind::ConnectionAborted)?;
         stream.set_nonblocking(true)?;
         self.input.release();
+        if let Some(tls) = &self.tls {
+            tls.release();
+        }
         let Conversation { input, again, replies, due, over, .. } = self;
         Ok((stream, Kept { input, again, replies, due, over }))
     }
@@ -323,6 +379,7 @@ impl Conversation {
         if let Some(mut unsent) = self.settle() {
             if commit.is_none() {
                 // This reply waits for no commit, so it is sent together with the previous one.
+                self.seal()?;
                 self.server.metrics.bytes_out.add(self.output.len() as u64);
                 unsent.bytes.append(&mut self.output);
                 self.shrink();
@@ -338,18 +395,28 @@ impl Conversation {
             Some(Err(commit)) => {
                 let output = std::mem::take(&mut self.output);
                 self.replies.release_memory();
-                self.parked = Some(Parked::new(&self.server, &self.stream, commit, header, output));
+                let link = Link { stream: self.stream.clone(), tls: self.tls.clone() };
+                self.parked = Some(Parked::new(&self.server, link, commit, header, output));
                 self.shrink();
                 return Ok(None);
             }
         }
         self.server.metrics.bytes_out.add(self.output.len() as u64);
+        self.seal()?;
         let sent = send_at_pace(&self.stream, &self.output)?;
         let unsent =
             (sent < self.output.len()).then(|| Unsent { bytes: std::mem::take(&mut self.output), sent });
         self.shrink();
         self.replies.release_memory();
         Ok(unsent)
+    }
+
+    /// Encrypts the reply if the connection is encrypted.
+    fn seal(&mut self) -> io::Result<()> {
+        match &self.tls {
+            Some(tls) => tls.seal(&mut self.output),
+            None => Ok(()),
+        }
     }
 
     /// Waits until the parked reply, if there is one, has been sent. Returns the part that the client does not read.
@@ -364,6 +431,7 @@ impl Conversation {
             if let Some(length) = self.input.whole_message()? {
                 return Ok(Ok(length));
             }
+            check_length(&self.server, &self.client, &self.input)?;
             if let Some(length) = self.input.needs_permit() {
                 match self.server.room.message_now(length) {
                     Some(permit) => self.input.set_permit(permit),
@@ -375,7 +443,12 @@ impl Conversation {
             if !self.input.is_empty() && begun.get_or_insert_with(Instant::now).elapsed() > SILENCE {
                 return Ok(Err(Pause::Silence));
             }
-            match (&*self.stream).read(self.input.room(CHUNK)) {
+            let room = self.input.room(CHUNK);
+            let read = match &self.tls {
+                None => (&*self.stream).read(room),
+                Some(tls) => tls.read(room, |chunk| (&*self.stream).read(chunk)),
+            };
+            match read {
                 Ok(0) if self.input.is_empty() => return Ok(Err(Pause::End)),
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(read) => self.input.advance(read),

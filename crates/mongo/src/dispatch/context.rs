@@ -2,18 +2,24 @@
 
 use super::abbreviate::abbreviated_statement;
 use super::wait::Wait;
+use crate::commands;
+use crate::commands::described_roles;
 use crate::connection::client::Client;
 use crate::connection::exhaust::Replies;
 use crate::connection::room::is_long;
 use crate::error::{CommandError, Result, code};
 use crate::monitoring::profiler::{ProfiledStatement, Trace};
 use crate::request::Request;
+use crate::rights::{Check, Right};
 use crate::server::Server;
+use diwan_access::{Action, Caller, Resource};
 use diwan_kv::{Batch, CommitId};
 use diwan_query::{Examined, Interrupt};
-use diwan_store::Namespace;
 use diwan_store::ops::Scope;
+use diwan_store::{DesignGuard, Namespace};
 use diwan_value::{MAX_DOCUMENT_BYTES, Value, doc};
+use serde_json::json;
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -22,6 +28,8 @@ pub(crate) struct Context<'a> {
     pub server: &'a Arc<Server>,
     pub client: &'a Arc<Client>,
     pub request: &'a Request<'a>,
+    /// Who runs the command, with the rights as of its start.
+    pub caller: &'a Caller,
     /// Checked by long loops, so that `killOp` and time limits take effect. It also tallies what they read.
     pub interrupt: Interrupt,
     /// The tally at the start of the command: the batches of a cursor share one tally.
@@ -45,9 +53,21 @@ impl Context<'_> {
     pub(crate) fn scope(&self) -> Scope<'static> {
         Scope {
             interrupt: self.interrupt.clone(),
+            user_roles: self.caller.principal().map(|user| described_roles(&user.roles)),
+            designs: self.design_guard(),
             cluster_time: self.server.keeps_cluster_time().then(|| self.server.clock.now()),
             ..Scope::default()
         }
+    }
+
+    /// Decides whether the caller may change the design documents of a collection: whoever may change the collection
+    /// itself.
+    pub(crate) fn design_guard(&self) -> Option<DesignGuard> {
+        self.caller.principal()?;
+        let (access, caller) = (self.server.access.clone(), self.caller.clone());
+        Some(Arc::new(move |namespace| {
+            access.allows(&caller, Action::CollMod, Resource::collection(namespace))
+        }))
     }
 
     /// The scope for operations of the store that may use temporary files.
@@ -101,6 +121,57 @@ impl Context<'_> {
             self.replies.set_permit(permit);
         }
         Ok(true)
+    }
+
+    /// The check of the caller's rights.
+    fn check(&self) -> Check<'_> {
+        let address = self.client.peer.ip();
+        Check { server: self.server, caller: self.caller, request: self.request, address, needed: None }
+    }
+
+    /// The rights that the command needs, for the later batches of its cursor.
+    pub(crate) fn needed_rights(&self) -> Result<Vec<Right>> {
+        let needed = RefCell::default();
+        if let Some(command) = commands::by_name(self.request.name)
+            && self.caller.principal().is_some()
+        {
+            Check { needed: Some(&needed), ..self.check() }.run(&command.needs)?;
+        }
+        Ok(needed.into_inner())
+    }
+
+    /// Whether the caller has the right.
+    pub(crate) fn may(&self, action: Action, resource: Resource<'_>) -> bool {
+        self.check().has(action, resource)
+    }
+
+    /// Refuses a command whose caller does not have the right.
+    pub(crate) fn require(&self, action: Action, resource: Resource<'_>) -> Result<()> {
+        self.check().require(action, resource)
+    }
+
+    /// The error for a right that is missing.
+    pub(crate) fn not_authorized(&self) -> CommandError {
+        self.check().not_authorized()
+    }
+
+    /// The details of a change of users or roles for the audit log.
+    pub(crate) fn change_details(&self, name: &str) -> serde_json::Value {
+        json!({ "name": name, "database": self.request.arguments.database, "interface": "mongodb" })
+    }
+
+    /// Records a change of users or roles, and makes the acknowledgement wait for it.
+    pub(crate) fn changed_register(
+        &mut self,
+        event: &str,
+        details: serde_json::Value,
+        commit: Option<CommitId>,
+    ) {
+        let address = Some(self.client.peer.ip());
+        self.server.access.audit.record(event, self.caller, address, details);
+        if let Some(commit) = commit {
+            self.committed(commit);
+        }
     }
 
     /// Refuses a command whose `collectionUUID` is not the collection's.

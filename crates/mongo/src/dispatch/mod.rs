@@ -4,6 +4,7 @@ mod abbreviate;
 mod context;
 mod wait;
 
+pub(crate) use abbreviate::abbreviated_command;
 pub(crate) use context::Context;
 pub(crate) use wait::Wait;
 
@@ -17,10 +18,12 @@ use crate::monitoring::usage::Used;
 use crate::request::Request;
 use crate::request::arguments::WriteConcern;
 use crate::request::weight::{is_long_message, may_take_long};
+use crate::rights::Check;
 use crate::server::Server;
 use crate::server::options::{Durability, Topology};
+use crate::server::sessions::SessionError;
 use crate::wire::{self, Content, MESSAGE_PREFIX, REPLY_PREFIX};
-use abbreviate::abbreviated_command;
+use diwan_access::Caller;
 use diwan_kv::CommitId;
 use diwan_query::{Examined, Interrupt};
 use diwan_value::{Doc, DocBuilder, Value};
@@ -195,10 +198,21 @@ fn run_command(
     };
     let started = Instant::now();
     check_shared_rules(server, command, request)?;
-    if let Some(session) = request.arguments.session
-        && !server.sessions.touch(session, started)
+    let caller = renew(server, client)?;
+    Check { server, caller: &caller, request, address: client.peer.ip(), needed: None }
+        .run(&command.needs)?;
+    // Who has not signed in has no sessions: they would fill the table.
+    if let Some(session) = request.arguments.session.filter(|_| !matches!(caller, Caller::Anonymous))
+        && let Err(error) = server.sessions.touch(session, &caller, started)
     {
-        return Err(CommandError::new(261, "cannot add session into the cache: too many sessions"));
+        return Err(match error {
+            SessionError::TooMany => {
+                CommandError::new(261, "cannot add session into the cache: too many sessions")
+            }
+            SessionError::NotOwner => {
+                CommandError::new(code::UNAUTHORIZED, "the session belongs to another user")
+            }
+        });
     }
     // The `maxTimeMS` of a getMore limits its waiting. The cursor has the time limit of the whole operation.
     let interrupt = Interrupt::with_deadline(
@@ -208,6 +222,7 @@ fn run_command(
         server,
         client,
         request,
+        caller: &caller,
         interrupt,
         read_before: Examined::default(),
         commit: None,
@@ -227,6 +242,7 @@ fn run_command(
     let outcome = if registered {
         let operation = server.operations.start(Operation {
             client: client.clone(),
+            owner: caller.owner(),
             database: request.arguments.database.to_owned(),
             command: abbreviated_command(request.body),
             session: request.arguments.session,
@@ -269,6 +285,18 @@ fn run_command(
     };
     server.clock.tick();
     acknowledgement(server, request, commit, reply)
+}
+
+/// The caller as of now. What the connection knows of its user is kept for the next command.
+fn renew(server: &Server, client: &Client) -> Result<Caller> {
+    let mut kept = client.caller.lock();
+    let caller = server.access.renew(&kept)?;
+    // The connection of a server without users belongs to nobody when the first user is made.
+    *kept = match &caller {
+        Caller::Everybody => Caller::Anonymous,
+        caller => caller.clone(),
+    };
+    Ok(caller)
 }
 
 /// Counts a command that has succeeded, and logs it if it was slow.

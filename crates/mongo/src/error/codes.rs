@@ -196,7 +196,7 @@ pub(crate) mod code {
     pub(crate) const UNAUTHORIZED: i32 = 13;
     pub(crate) const TYPE_MISMATCH: i32 = 14;
     pub(crate) const INVALID_LENGTH: i32 = 16;
-    pub(crate) const AUTHENTICATION_FAILED: i32 = 18;
+    pub(crate) const PROTOCOL_ERROR: i32 = 17;
     pub(crate) const ILLEGAL_OPERATION: i32 = 20;
     pub(crate) const NAMESPACE_NOT_FOUND: i32 = 26;
     pub(crate) const CURSOR_NOT_FOUND: i32 = 43;
@@ -215,10 +215,12 @@ pub(crate) mod code {
     pub(crate) const OPERATION_NOT_SUPPORTED_IN_TRANSACTION: i32 = 263;
     pub(crate) const DATA_CORRUPTION_DETECTED: i32 = 301;
     pub(crate) const COLLECTION_UUID_MISMATCH: i32 = 361;
+    pub(crate) const MECHANISM_UNAVAILABLE: i32 = 334;
     pub(crate) const API_VERSION_ERROR: i32 = 322;
     pub(crate) const API_STRICT_ERROR: i32 = 323;
     pub(crate) const UNSUPPORTED_OP_QUERY_COMMAND: i32 = 352;
     pub(crate) const INTERRUPTED_AT_SHUTDOWN: i32 = 11600;
+    pub(crate) const IDL_DUPLICATE_FIELD: i32 = 40413;
     pub(crate) const IDL_MISSING_FIELD: i32 = 40414;
     pub(crate) const IDL_UNKNOWN_FIELD: i32 = 40415;
     pub(crate) const API_PARAMETERS_WITHOUT_VERSION: i32 = 4886600;

@@ -121,6 +121,15 @@ impl From<diwan_store::Error> for CommandError {
     }
 }
 
+impl From<diwan_access::Error> for CommandError {
+    fn from(error: diwan_access::Error) -> CommandError {
+        match error {
+            diwan_access::Error::Refused { code, message } => CommandError::new(code, message),
+            diwan_access::Error::Store(error) => error.into(),
+        }
+    }
+}
+
 impl From<diwan_kv::Error> for CommandError {
     fn from(error: diwan_kv::Error) -> CommandError {
         let code = match &error {

@@ -2,8 +2,9 @@
 
 use crate::connection::client::Client;
 use crate::request::arguments::SessionId;
+use diwan_access::Owner;
 use diwan_query::Interrupt;
-use diwan_value::{DocBuf, DocBuilder, Value, doc};
+use diwan_value::{DocBuf, DocBuilder, Value, array, doc};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,9 +12,11 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
 /// One running command.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Operation {
     pub client: Arc<Client>,
+    /// Whose it is.
+    pub owner: Owner,
     pub database: String,
     pub command: DocBuf,
     pub session: Option<SessionId>,
@@ -48,6 +51,10 @@ impl Operation {
         if let Some(application) = self.client.application() {
             out.append("appName", application);
         }
+        if let Some(user) = &self.owner {
+            let user = doc! { "user": user.user.as_str(), "db": user.database.as_str() };
+            out.append("effectiveUsers", array![user]);
+        }
         out.append("active", true).append("opid", id);
         if let Some(session) = &self.session {
             out.append("lsid", doc! { "id": Value::Binary { subtype: 4, bytes: session } });
@@ -63,7 +70,7 @@ impl Operation {
 }
 
 /// The running commands by number.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Operations {
     last: AtomicI32,
     running: Mutex<BTreeMap<i32, Operation>>,
@@ -114,6 +121,11 @@ impl Operations {
             );
             operation.interrupt.kill();
         }
+    }
+
+    /// Whose a running command is.
+    pub(crate) fn owner(&self, id: i32) -> Option<Owner> {
+        self.running.lock().get(&id).map(|operation| operation.owner.clone())
     }
 
     /// Interrupts command `id`, if it is running.

@@ -10,6 +10,34 @@ use crate::request::fields::Field;
 use crate::wire::Sequence;
 use diwan_store::Namespace;
 use diwan_value::{Doc, Value};
+use std::collections::HashSet;
+
+/// Up to this number of fields, a command's names are compared without a hash table.
+const FEW_FIELDS: usize = 24;
+
+/// Refuses a command with two fields of one name. The check of rights and the command could read different ones.
+pub(crate) fn check_unique(name: &str, body: Doc<'_>) -> Result<()> {
+    let duplicate = |key: &[u8]| {
+        let key = String::from_utf8_lossy(key);
+        let text = format!("BSON field '{name}.{key}' is a duplicate field");
+        CommandError::new(code::IDL_DUPLICATE_FIELD, text)
+    };
+    let mut few: [&[u8]; FEW_FIELDS] = [&[]; FEW_FIELDS];
+    let mut many = HashSet::new();
+    for (at, element) in body.iter().enumerate() {
+        let is_new = match few.get_mut(at) {
+            Some(place) => {
+                *place = element.key;
+                !few[..at].contains(&element.key)
+            }
+            None => many.insert(element.key) && !few.contains(&element.key),
+        };
+        if !is_new {
+            return Err(duplicate(element.key));
+        }
+    }
+    Ok(())
+}
 
 /// A parsed command. It borrows from the message and copies nothing.
 #[derive(Debug)]
@@ -32,6 +60,7 @@ impl<'a> Request<'a> {
         database: Option<&'a str>,
     ) -> Result<Request<'a>> {
         let name = body.iter().next().map(|element| element.key_str()).unwrap_or_default();
+        check_unique(name, body)?;
         Ok(Request { name, body, sequences, arguments: GenericArguments::parse(name, body, database)? })
     }
 
@@ -63,5 +92,32 @@ impl<'a> Request<'a> {
             self.body.iter().skip(1).map(move |element| Field::new(name, element.key_str(), element.value()));
         let sequences = self.sequences.iter().map(move |sequence| Field::of_sequence(name, *sequence));
         body.filter(|field| !is_generic(field.key)).chain(sequences)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use diwan_value::DocBuilder;
+
+    #[test]
+    fn field_that_stands_twice_is_refused() {
+        for fields in [2, FEW_FIELDS, 3 * FEW_FIELDS] {
+            let mut body = DocBuilder::new();
+            for at in 0..fields {
+                body.append(&format!("field{at}"), 1);
+            }
+            let unique = body.finish();
+            assert!(check_unique("find", unique.as_doc()).is_ok());
+            for twice in ["field0".to_owned(), format!("field{}", fields - 1)] {
+                let mut body = unique.clone().into_builder();
+                body.append(&twice, 2);
+                let error = check_unique("find", body.finish().as_doc()).unwrap_err();
+                assert_eq!(
+                    (error.code, error.message),
+                    (40413, format!("BSON field 'find.{twice}' is a duplicate field"))
+                );
+            }
+        }
     }
 }

@@ -7,6 +7,8 @@ use crate::connection::room::SHORT_BATCH;
 use crate::error::{CommandError, Result, code};
 use crate::monitoring::metrics::Counter;
 use crate::request::arguments::SessionId;
+use crate::rights::Right;
+use diwan_access::Owner;
 use diwan_query::Interrupt;
 use diwan_query::pipeline::DocSource;
 use diwan_value::{DocBuf, DocBuilder, MAX_DOCUMENT_BYTES};
@@ -32,6 +34,10 @@ pub(crate) struct Tail {
 
 /// A source of documents, and the state that is kept between its batches.
 pub(crate) struct Cursor {
+    /// Whose it is.
+    pub owner: Owner,
+    /// The rights that its command needed.
+    pub rights: Vec<Right>,
     source: Box<dyn DocSource>,
     /// A document that did not fit into the last batch.
     held: Option<DocBuf>,
@@ -101,6 +107,8 @@ impl Drop for Lifetime {
 impl Cursor {
     pub(crate) fn new(source: Box<dyn DocSource>, database: &str, collection: &str) -> Cursor {
         Cursor {
+            owner: None,
+            rights: Vec::new(),
             source,
             held: None,
             database: database.to_owned(),
@@ -178,7 +186,7 @@ enum Slot {
     /// The cursor is not being read.
     Idle { cursor: Box<Cursor>, since: Instant },
     /// A command has taken the cursor out. `interrupt` stops its read.
-    InUse { interrupt: Interrupt, session: Option<SessionId> },
+    InUse { interrupt: Interrupt, session: Option<SessionId>, owner: Owner },
 }
 
 /// The open cursors of the server.
@@ -235,7 +243,8 @@ impl Cursors {
         if let Some(lifetime) = &mut cursor.lifetime {
             lifetime.has_second_batch = true;
         }
-        let slot = Slot::InUse { interrupt: cursor.interrupt.clone(), session: cursor.session };
+        let (interrupt, owner) = (cursor.interrupt.clone(), cursor.owner.clone());
+        let slot = Slot::InUse { interrupt, session: cursor.session, owner };
         open.insert(id, slot);
         Ok(cursor)
     }
@@ -255,6 +264,14 @@ impl Cursors {
     /// Removes a cursor that has ended or failed.
     pub(crate) fn remove(&self, id: i64) {
         self.open.lock().remove(&id);
+    }
+
+    /// Whose an open cursor is. `None` if no cursor has that number.
+    pub(crate) fn owner(&self, id: i64) -> Option<Owner> {
+        self.open.lock().get(&id).map(|slot| match slot {
+            Slot::Idle { cursor, .. } => cursor.owner.clone(),
+            Slot::InUse { owner, .. } => owner.clone(),
+        })
     }
 
     /// Kills a cursor. False if no cursor has that number.

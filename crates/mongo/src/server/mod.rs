@@ -11,6 +11,7 @@ pub(crate) mod sessions;
 use crate::connection;
 use crate::connection::client::{Clients, Conversations};
 use crate::connection::room::Room;
+use crate::connection::tls::Handshakes;
 use crate::monitoring::metrics::Metrics;
 use crate::monitoring::operations::Operations;
 use crate::monitoring::profiler::Profiler;
@@ -23,6 +24,7 @@ use crate::server::cursors::Cursors;
 use crate::server::options::{Options, Topology};
 use crate::server::parameters::Parameters;
 use crate::server::sessions::Sessions;
+use diwan_access::Access;
 use diwan_kv::Engine;
 use diwan_store::{Namespace, ServerState, Store};
 use diwan_value::{Doc, DocBuf, ObjectId};
@@ -42,6 +44,8 @@ const ABANDONED: Duration = Duration::from_millis(250);
 /// The MongoDB face of a store.
 pub struct Server {
     pub(crate) store: Arc<Store>,
+    /// Users, roles and what each may do.
+    pub(crate) access: Arc<Access>,
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) cursors: Cursors,
     pub(crate) options: Options,
@@ -57,6 +61,8 @@ pub struct Server {
     pub(crate) sessions: Sessions,
     pub(crate) usage: Usage,
     pub(crate) started: Instant,
+    /// The TLS handshakes that are incomplete.
+    pub(crate) handshakes: Handshakes,
     /// The address of the listener.
     listening: OnceLock<SocketAddr>,
     /// Identifies this process in the topology versions that drivers compare.
@@ -66,12 +72,14 @@ pub struct Server {
 }
 
 impl Server {
-    /// Creates the face of `store`.
-    pub fn new(store: Arc<Store>, options: Options) -> Arc<Server> {
+    /// Creates the face of the register's store.
+    pub fn new(access: Arc<Access>, options: Options) -> Arc<Server> {
+        let store = access.store().clone();
         let server = Arc::new(Server {
             engine: store.engine().clone(),
             concerns: DefaultConcerns::load(&store),
             store,
+            access,
             cursors: Cursors::default(),
             options,
             clients: Clients::default(),
@@ -85,6 +93,7 @@ impl Server {
             sessions: Sessions::default(),
             usage: Usage::default(),
             started: Instant::now(),
+            handshakes: Handshakes::default(),
             listening: OnceLock::new(),
             process: ObjectId::generate(),
             message_id: AtomicI32::new(0),

@@ -3,6 +3,11 @@
 use diwan_value::DocBuf;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// The TLS configuration for new connections, which changes when its certificate is renewed.
+pub type TlsConfigs = watch::Receiver<Arc<rustls::ServerConfig>>;
 
 /// The kind of deployment that the server reports to drivers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,6 +55,8 @@ pub struct Options {
     pub persistent: bool,
     /// The directory for temporary files of large sorts and groups. `None` makes them fail instead.
     pub temporary: Option<PathBuf>,
+    /// If it is set, all connections are encrypted.
+    pub tls: Option<TlsConfigs>,
 }
 
 impl Default for Options {
@@ -65,6 +72,7 @@ impl Default for Options {
             storage_engine: "memory",
             persistent: false,
             temporary: Some(std::env::temp_dir()),
+            tls: None,
         }
     }
 }

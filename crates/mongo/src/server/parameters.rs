@@ -4,6 +4,7 @@ use crate::error::{CommandError, Result};
 use crate::request::fields::Field;
 use crate::server::Server;
 use crate::server::options::Topology;
+use diwan_auth::Mechanism;
 use diwan_value::{Value, ValueBuf, array, doc};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -40,7 +41,10 @@ pub(crate) struct Parameter {
 pub(crate) const TABLE: &[Parameter] = &[
     Parameter {
         name: "authenticationMechanisms",
-        value: |_| Value::Array(diwan_value::Array::trusted(&array![].finish())).to_owned(),
+        value: |_| {
+            let names = array!["SCRAM-SHA-1", "SCRAM-SHA-256", "MONGODB-X509"].finish();
+            Value::Array(diwan_value::Array::trusted(&names)).to_owned()
+        },
         set: None,
     },
     Parameter {
@@ -68,6 +72,16 @@ pub(crate) const TABLE: &[Parameter] = &[
     Parameter { name: "quiet", value: |_| Value::Boolean(false).to_owned(), set: None },
     Parameter { name: "requireApiVersion", value: |_| Value::Boolean(false).to_owned(), set: None },
     Parameter {
+        name: "scramIterationCount",
+        value: |server| iterations(server, Mechanism::ScramSha1),
+        set: Some(|server, field| set_iterations(server, Mechanism::ScramSha1, field)),
+    },
+    Parameter {
+        name: "scramSHA256IterationCount",
+        value: |server| iterations(server, Mechanism::ScramSha256),
+        set: Some(|server, field| set_iterations(server, Mechanism::ScramSha256, field)),
+    },
+    Parameter {
         name: "transactionLifetimeLimitSeconds",
         value: |server| {
             let seconds = if server.options.topology == Topology::Standalone { 0 } else { 60 };
@@ -89,6 +103,16 @@ pub(crate) const TABLE: &[Parameter] = &[
         }),
     },
 ];
+
+/// The iterations of the SCRAM verifiers that are made from now on.
+fn iterations(server: &Server, mechanism: Mechanism) -> ValueBuf {
+    let count = server.access.scram_iterations(mechanism);
+    Value::Int32(i32::try_from(count).unwrap_or(i32::MAX)).to_owned()
+}
+
+fn set_iterations(server: &Server, mechanism: Mechanism, field: Field<'_>) -> Result<()> {
+    Ok(server.access.set_scram_iterations(mechanism, field.integer()?)?)
+}
 
 /// The value of a parameter.
 pub(crate) fn get(server: &Server, parameter: &Parameter) -> ValueBuf {

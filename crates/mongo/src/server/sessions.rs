@@ -4,8 +4,10 @@
 
 use crate::request::arguments::SessionId;
 use crate::server::clock::unix_millis;
+use diwan_access::{Caller, Owner, UserName};
 use diwan_value::{DocBuf, Value, doc};
 use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -33,60 +35,96 @@ pub(crate) fn new_id() -> Option<SessionId> {
 /// The sessions that were used within [`TIMEOUT`].
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
-    last_use: Mutex<HashMap<SessionId, Instant>>,
+    open: Mutex<HashMap<SessionId, Session>>,
+}
+
+/// A session.
+#[derive(Debug)]
+struct Session {
+    last_use: Instant,
+    owner: Owner,
+}
+
+/// Why a session cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SessionError {
+    /// There are too many.
+    TooMany,
+    /// It is another user's.
+    NotOwner,
 }
 
 impl Sessions {
-    /// Notes a use of a session. False if the session is new and there are too many.
-    pub(crate) fn touch(&self, id: SessionId, now: Instant) -> bool {
-        let mut sessions = self.last_use.lock();
-        if let Some(last_use) = sessions.get_mut(&id) {
-            *last_use = now;
-            return true;
+    /// Notes a use of a session, which begins with its first use.
+    pub(crate) fn touch(&self, id: SessionId, caller: &Caller, now: Instant) -> Result<(), SessionError> {
+        let mut sessions = self.open.lock();
+        if let Some(session) = sessions.get_mut(&id) {
+            // A session of a server without users becomes the one of the first user who goes on with it.
+            if session.owner.is_none() {
+                session.owner = caller.owner();
+            }
+            if !caller.owns(&session.owner) {
+                return Err(SessionError::NotOwner);
+            }
+            session.last_use = now;
+            return Ok(());
         }
-        let room = sessions.len() < MAX_SESSIONS;
-        if room {
-            sessions.insert(id, now);
+        if sessions.len() >= MAX_SESSIONS {
+            return Err(SessionError::TooMany);
         }
-        room
+        sessions.insert(id, Session { last_use: now, owner: caller.owner() });
+        Ok(())
+    }
+
+    /// Whether a session is the caller's, or does not exist.
+    pub(crate) fn is_own(&self, id: &SessionId, caller: &Caller) -> bool {
+        self.open.lock().get(id).is_none_or(|session| caller.owns(&session.owner))
+    }
+
+    /// The sessions whose owner the filter selects.
+    pub(crate) fn owned(&self, filter: impl Fn(&Owner) -> bool) -> Vec<SessionId> {
+        let sessions = self.open.lock();
+        sessions.iter().filter(|(_, session)| filter(&session.owner)).map(|(id, _)| *id).collect()
     }
 
     /// Ends a session.
     pub(crate) fn end(&self, id: &SessionId) {
-        self.last_use.lock().remove(id);
+        self.open.lock().remove(id);
     }
 
     /// Ends the sessions that were not used for [`TIMEOUT`], and returns them.
     pub(crate) fn expire(&self, now: Instant) -> Vec<SessionId> {
-        let mut sessions = self.last_use.lock();
-        let gone = sessions.extract_if(|_, last_use| now.duration_since(*last_use) >= TIMEOUT);
+        let mut sessions = self.open.lock();
+        let gone = sessions.extract_if(|_, session| now.duration_since(session.last_use) >= TIMEOUT);
         gone.map(|(id, _)| id).collect()
     }
 
     /// The number of sessions.
     pub(crate) fn count(&self) -> usize {
-        self.last_use.lock().len()
+        self.open.lock().len()
     }
 
     /// The documents of `$listSessions`.
     pub(crate) fn describe(&self, now: Instant) -> Vec<DocBuf> {
         let today = unix_millis();
-        let describe = |(id, last_use): (&SessionId, &Instant)| {
-            let ago = now.saturating_duration_since(*last_use).as_millis() as i64;
-            doc! {
+        let describe = |(id, session): (&SessionId, &Session)| {
+            let ago = now.saturating_duration_since(session.last_use).as_millis() as i64;
+            let name = session.owner.as_ref().map(UserName::to_string);
+            let user = name.as_ref().map_or(NO_USER, |name| Sha256::digest(name).into());
+            let mut doc = doc! {
                 "_id": {
                     "id": (Value::Binary { subtype: 4, bytes: id }),
-                    "uid": (Value::Binary { subtype: 0, bytes: &NO_USER })
+                    "uid": (Value::Binary { subtype: 0, bytes: &user })
                 },
                 "lastUse": (Value::DateTime(today - ago))
             }
+            .into_builder();
+            if let Some(name) = name {
+                doc.append("user", name);
+            }
+            doc.finish()
         };
-        self.last_use.lock().iter().map(describe).collect()
-    }
-
-    /// The identifiers of all sessions.
-    pub(crate) fn list(&self) -> Vec<SessionId> {
-        self.last_use.lock().keys().copied().collect()
+        self.open.lock().iter().map(describe).collect()
     }
 }
 
@@ -98,10 +136,11 @@ mod tests {
     fn expire_ends_unused_sessions() {
         let sessions = Sessions::default();
         let start = Instant::now();
-        assert!(sessions.touch([1; 16], start));
-        assert!(sessions.touch([2; 16], start));
-        assert!(sessions.touch([2; 16], start + TIMEOUT / 2));
+        let caller = Caller::Everybody;
+        for (id, at) in [([1; 16], start), ([2; 16], start), ([2; 16], start + TIMEOUT / 2)] {
+            sessions.touch(id, &caller, at).unwrap();
+        }
         assert_eq!(sessions.expire(start + TIMEOUT), [[1; 16]]);
-        assert_eq!(sessions.list(), [[2; 16]]);
+        assert_eq!(sessions.owned(|_| true), [[2; 16]]);
     }
 }

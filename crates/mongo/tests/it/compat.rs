@@ -46,7 +46,7 @@ fn compat_22_missing_commands_answer_not_implemented() {
     // COMPAT-22
     let server = TestServer::in_memory();
     let client = &mut server.client();
-    for command in ["applyOps", "createUser", "mapReduce", "replSetInitiate", "shutdown"] {
+    for command in ["applyOps", "planCacheClear", "mapReduce", "replSetInitiate", "shutdown"] {
         let mut out = DocBuilder::new();
         out.append(command, 1);
         let (code, text) = refused(client, "admin", out.finish());
@@ -149,4 +149,19 @@ fn commit_quorum_of_several_members_is_refused() {
     let index = doc! { "key": { "a": 1 }, "name": "a_1" };
     let command = doc! { "createIndexes": "c", "indexes": [(index)], "commitQuorum": 2 };
     assert_eq!(refused(&mut server.client(), "test", command).0, 278);
+}
+
+#[test]
+fn compat_30_registers_of_users_are_not_changed_by_ordinary_commands() {
+    // COMPAT-30
+    let server = TestServer::in_memory();
+    let client = &mut server.client();
+    for collection in ["_users", "system.roles"] {
+        let command = doc! { "insert": collection, "documents": [{ "_id": 1 }] };
+        let (code, text) = refused(client, "admin", command);
+        assert!(code == 13 && text.contains("their own commands"), "{code} {text}");
+    }
+    let roles = doc! { "rolesInfo": "enableSharding" };
+    let reply = client.run("admin", roles).unwrap();
+    assert_eq!(reply.as_doc().get_array("roles").map(|roles| roles.count()), Some(0));
 }

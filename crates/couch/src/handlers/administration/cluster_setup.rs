@@ -1,5 +1,6 @@
 //! `/_cluster_setup`: CouchDB's setup wizard. Diwan is a configured single node from its first start.
 
+use super::admins;
 use crate::error::{Error, Result};
 use crate::http::{Request, Response};
 use crate::names;
@@ -18,7 +19,8 @@ pub(crate) fn post(request: &mut Request) -> Result<Response> {
     };
     match body.get("action").and_then(Value::as_str) {
         Some("enable_single_node") => {
-            refuse_settings(&body)?;
+            refuse_address(&body)?;
+            make_administrator(request, &body)?;
             create(request, &body)?;
         }
         Some("finish_cluster") => {
@@ -37,12 +39,24 @@ pub(crate) fn post(request: &mut Request) -> Result<Response> {
     Ok(Response::ok(201))
 }
 
-/// Refuses settings that would have to be stored: an administrator, and the listening address.
-fn refuse_settings(body: &Map<String, Value>) -> Result<()> {
-    let given = |name: &str| body.get(name).is_some_and(|value| !value.is_null());
-    if ["username", "password", "password_hash"].iter().any(|name| given(name)) {
-        return Err(Error::not_implemented("There are no users yet, so no administrator can be created"));
+/// Makes the administrator that the step names, if any.
+fn make_administrator(request: &Request, body: &Map<String, Value>) -> Result<()> {
+    let text = |name: &str| match body.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.as_str())),
+        Some(_) => Err(Error::bad_request(format!("`{name}` must be a string"))),
+    };
+    let password = text("password_hash")?.or(text("password")?);
+    match (text("username")?, password) {
+        (None, None) => Ok(()),
+        (Some(name), Some(password)) => admins::set_up(&request.couch, name, password),
+        _ => Err(Error::bad_request("An administrator needs both `username` and `password`")),
     }
+}
+
+/// Refuses the listening address, which only a flag sets.
+fn refuse_address(body: &Map<String, Value>) -> Result<()> {
+    let given = |name: &str| body.get(name).is_some_and(|value| !value.is_null());
     match ["bind_address", "port"].into_iter().find(|name| given(name)) {
         Some(name) => Err(Error::forbidden(format!(
             "`{name}` cannot be set here: use the flag --http of `diwan serve`"

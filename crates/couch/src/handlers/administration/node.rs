@@ -22,7 +22,7 @@ pub(crate) fn missing(request: &mut Request) -> Result<Response> {
 /// Refuses the name of another node.
 pub(crate) fn check(request: &Request) -> Result<()> {
     match request.param("node") {
-        "_local" | NODE => Ok(()),
+        "_local" | "nonode@nohost" | NODE => Ok(()),
         _ => Err(Error::not_found("no such node: ".to_owned() + request.param("node"))),
     }
 }

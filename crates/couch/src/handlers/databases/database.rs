@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::http::{Query, Request, Response};
 use crate::names;
 use crate::partition;
+use crate::users;
 use diwan_value::Value as Bson;
 use hyper::header::LOCATION;
 
@@ -66,6 +67,11 @@ pub(crate) fn delete(request: &mut Request) -> Result<Response> {
         ));
     }
     let collection = request.couch.find_database(request.param("db"))?;
+    if users::is_users(&collection.namespace()) {
+        return Err(Error::forbidden(
+            "The database of users cannot be deleted: delete its documents instead",
+        ));
+    }
     request.couch.store.drop_collection(&collection.namespace())?;
     Ok(Response::ok(200))
 }

@@ -1,10 +1,13 @@
 //! `POST /{db}/_purge`: removes revisions without a trace.
 
 use crate::document::{Rev, check_new, parse_id, parse_list};
+use crate::edit::Author;
 use crate::error::{Error, Result};
 use crate::http::{Request, Response};
+use crate::users;
 use diwan_kv::Batch;
 use diwan_store::Revision;
+use diwan_value::Doc;
 use serde_json::{Map, Value, json};
 
 /// How many documents and how many revisions one request may name.
@@ -34,6 +37,12 @@ pub(crate) fn post(request: &mut Request) -> Result<Response> {
     for (id, revs) in wanted {
         let own: Vec<Revision> = revs.iter().filter_map(Rev::own).collect();
         // An invalid id names no document.
+        let is_user = users::is_users(&collection.namespace()) && !own.is_empty();
+        let _turn = is_user.then(|| request.couch.access.begin_change());
+        if is_user {
+            let edited = users::Edited { id, deleted: true, body: Doc::EMPTY };
+            users::check(&request.couch, &collection, &Author::of(request), &edited)?;
+        }
         let gone = match parse_id(id) {
             Ok(id) if !own.is_empty() => collection.purge(&id.key, &own)?,
             _ => Vec::new(),

@@ -1,11 +1,11 @@
-//! `/{db}/_security`: the security object of a database. It is stored and returned but not enforced, as there are no
-//! users yet.
+//! `/{db}/_security`: the security object of a database, which gives users and roles rights on it.
 
 use crate::database;
 use crate::error::{Error, Result};
 use crate::http::{Request, Response};
+use crate::users;
 use diwan_value::json::{self, Limits};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Returns the object.
 pub(crate) fn get(request: &mut Request) -> Result<Response> {
@@ -16,7 +16,8 @@ pub(crate) fn get(request: &mut Request) -> Result<Response> {
 /// Replaces the object.
 pub(crate) fn put(request: &mut Request) -> Result<Response> {
     let collection = request.database()?;
-    if request.param("db") == "_users" {
+    let is_editable = request.couch.setting_flag("couchdb", "users_db_security_editable");
+    if users::is_users(&collection.namespace()) && !is_editable {
         return Err(Error::forbidden("You can't edit the security object of the user database."));
     }
     let object = request.read_object()?;
@@ -34,6 +35,8 @@ pub(crate) fn put(request: &mut Request) -> Result<Response> {
     let text = Value::Object(object).to_string();
     let stored = json::parse_document(text.as_bytes(), Limits::default())?;
     let commit = database::set_security(&collection, stored.as_doc())?;
+    let details = json!({ "interface": "http", "database": request.param("db") });
+    request.couch.access.audit.record("setSecurity", &request.caller, Some(request.peer), details);
     Ok(Response::ok(200).after(Some(commit)))
 }
 

@@ -62,7 +62,8 @@ fn by_rules(request: &mut Request, rules: &[Value]) -> Result<Response> {
             bound.entry(name).or_insert_with(|| value.into());
         }
         let to = text("to").unwrap_or("");
-        if to.split('/').filter(|part| *part == "..").count() > MOST_UP {
+        let is_secure = request.couch.setting_flag("chttpd", "secure_rewrites");
+        if is_secure && to.split('/').filter(|part| *part == "..").count() > MOST_UP {
             return Err(Error::new(500, "insecure_rewrite_rule", "too many ../.. segments"));
         }
         let target = fill_path(to, &bound);
@@ -78,7 +79,7 @@ fn by_rules(request: &mut Request, rules: &[Value]) -> Result<Response> {
             }
         }
         request.query = query;
-        return dispatch(request, &target, false);
+        return dispatch(request, &target, !is_secure);
     }
     Err(Error::missing())
 }
@@ -247,6 +248,7 @@ fn dispatch(request: &mut Request, target: &str, may_leave: bool) -> Result<Resp
     if !may_leave && reached != Some(database.as_str()) {
         return Err(Error::forbidden("A rewrite rule must not leave its database"));
     }
+    found.check(&request.couch, &request.caller)?;
     request.params = found.params;
     request.path = path;
     (found.handler)(request)

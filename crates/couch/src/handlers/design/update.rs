@@ -2,7 +2,7 @@
 
 use super::show;
 use crate::design::{answer, request_object};
-use crate::edit::{Context, Draft, Named, edit_one};
+use crate::edit::{Author, Context, Draft, Named, edit_one};
 use crate::error::{Error, Result};
 use crate::http::{Request, Response};
 use diwan_store::Collection;
@@ -38,9 +38,9 @@ pub(crate) fn call(request: &mut Request) -> Result<Response> {
 /// Stores the document; returns its id and new revision.
 fn store(request: &Request, collection: &Arc<Collection>, text: &str) -> Result<(String, String)> {
     let couch = &request.couch;
-    let context = Context { collection, max_bytes: couch.config.max_document_bytes, replicated: false };
+    let context = Context { collection, max_bytes: couch.max_document_bytes(), replicated: false };
     let draft = Draft::read(&context, text.as_bytes(), None, &Named::default(), String::new, None)?;
-    let written = edit_one(couch, collection, draft)?;
+    let written = edit_one(couch, collection, &Author::of(request), draft)?;
     if let Some(commit) = written.commit {
         couch.store.engine().wait_durable(commit)?;
     }

@@ -7,12 +7,14 @@ use crate::document::{
 };
 use crate::error::{Error, Result};
 use crate::http::{Flow, Request, Response, RowWriter, begins_as_object, multipart};
+use crate::users;
 use diwan_store::{Collection, ReadView};
 use diwan_value::json::{ArraySplitter, write_string};
 use hyper::header::CONTENT_TYPE;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::io::{self, Read, Write};
+use std::sync::Arc;
 
 /// How many bytes of the body are read at once.
 const PIECE: usize = 64 << 10;
@@ -92,8 +94,8 @@ pub(crate) fn post(request: &mut Request) -> Result<Response> {
 }
 
 /// Parses the requested documents from the body, which may be long.
-fn read(request: &mut Request, collection: &Collection, show: &Show) -> Result<Vec<Asked>> {
-    let limit = request.couch.config.max_request_bytes;
+fn read(request: &mut Request, collection: &Arc<Collection>, show: &Show) -> Result<Vec<Asked>> {
+    let limit = request.couch.max_request_bytes();
     let mut body = request.take_body();
     let mut splitter = ArraySplitter::new("docs", limit);
     let mut piece = vec![0; PIECE];
@@ -115,7 +117,11 @@ fn read(request: &mut Request, collection: &Collection, show: &Show) -> Result<V
         while let Some(text) = splitter.next_element()? {
             let value: Value = serde_json::from_slice(text)
                 .map_err(|error| Error::bad_request(format!("invalid UTF-8 JSON: {error}")))?;
-            asked.push(parse(&value, show, &|id| check_new(collection, id)));
+            let check = |id: &str| {
+                check_new(collection, id)?;
+                users::require_whole(request, collection, id)
+            };
+            asked.push(parse(&value, show, &check));
         }
     }
     let found = splitter.found();

@@ -3,15 +3,19 @@
 //! The body is the pipeline, or an object with `pipeline` and options. Results are formatted as Extended JSON and not
 //! as documents, because their `_id` may be of any type.
 
+use crate::auth::{self, rights};
 use crate::error::{Error, Result};
 use crate::http::{Flow, Request, Response};
+use diwan_access::Action;
 use diwan_kv::Batch;
 use diwan_query::Interrupt;
+use diwan_store::DesignGuard;
 use diwan_store::ops::{Aggregate, Scope};
 use diwan_store::plan::Hint;
 use diwan_value::json::{self, Limits, Mode};
 use diwan_value::{Array, Value};
 use std::io::Write;
+use std::sync::Arc;
 
 /// The members that a body may have.
 const MEMBERS: [&str; 6] =
@@ -29,6 +33,7 @@ pub(crate) fn post(request: &mut Request) -> Result<Response> {
         hint: Hint::None,
         scope: Scope {
             interrupt: interrupt.clone(),
+            designs: Some(designs(request)),
             temporary: request.couch.config.temporary.clone(),
             ..Scope::default()
         },
@@ -61,6 +66,7 @@ pub(crate) fn post(request: &mut Request) -> Result<Response> {
         _ => return Err(Error::bad_request("Request body must be a pipeline: a JSON array of stages")),
     }
     let namespace = collection.namespace();
+    auth::check_pipeline(request, &namespace, aggregate.pipeline)?;
     let mut source = request.couch.store.aggregate(Some(&namespace), &namespace.database, &aggregate)?;
     // The first result is computed here so that errors become error responses. A pipeline that writes has no results
     // and is finished by then.
@@ -88,6 +94,12 @@ pub(crate) fn post(request: &mut Request) -> Result<Response> {
         out.write_all(end)?;
         Ok(Flow::Done)
     }))
+}
+
+/// Decides whether the pipeline may change design documents.
+fn designs(request: &Request) -> DesignGuard {
+    let (couch, caller) = (request.couch.clone(), request.caller.clone());
+    Arc::new(move |namespace| rights::allows(&couch, &caller, &[Action::CollMod], namespace))
 }
 
 /// Whether the pipeline ends in `$out` or `$merge`.

@@ -11,7 +11,7 @@ use std::io::Write;
 pub(crate) fn post(request: &mut Request) -> Result<Response> {
     request.require_json()?;
     let body = request.read_object()?;
-    let job = match request.couch.replicator()?.replicate(&body)? {
+    let job = match request.couch.replicator()?.replicate(&body, &request.caller)? {
         Asked::Done(outcome) => {
             let (status, answer) = describe(outcome);
             return Ok(Response::json(status, &answer));

@@ -1,9 +1,11 @@
 //! `/_dbs_info`: describes many databases.
 
 use super::all_dbs;
+use crate::auth::rights::{self, Needs};
 use crate::database;
 use crate::error::{Error, Result};
 use crate::http::{Request, Response};
+use diwan_access::Action;
 use serde_json::{Value, json};
 
 /// How many databases one request may name.
@@ -36,6 +38,11 @@ fn describe(request: &Request, keys: &[Value]) -> Result<Response> {
         .map(|key| {
             // A key that is not a string names no database.
             let name = key.as_str().unwrap_or_default();
+            if rights::check(&request.couch, &request.caller, Needs::Database(&[Action::Find]), name)
+                .is_err_and(|error| error.status != 404)
+            {
+                return Ok(json!({ "key": key, "error": "forbidden" }));
+            }
             Ok(match request.couch.find_database(name) {
                 Ok(collection) => json!({ "key": key, "info": database::info(name, &collection)? }),
                 Err(_) => json!({ "key": key, "error": "not_found" }),

@@ -5,16 +5,13 @@ use crate::http::{Request, Response};
 use hyper::header::{CACHE_CONTROL, EXPIRES, PRAGMA};
 use serde_json::json;
 
-/// How many ids one request may ask for.
-const MOST: u64 = 1000;
-
 /// Returns `count` ids.
 pub(crate) fn get(request: &mut Request) -> Result<Response> {
     let count = request.query.number("count")?.unwrap_or(1);
-    if count > MOST {
+    if count > request.couch.setting_number("uuids", "max_count", 1000).min(100_000) {
         return Err(Error::bad_request("count parameter too large"));
     }
-    let ids: Vec<String> = (0..count).map(|_| request.couch.uuids.next()).collect();
+    let ids: Vec<String> = (0..count).map(|_| request.couch.new_id()).collect();
     let tag = ids.first().cloned().unwrap_or_default();
     Ok(Response::json(200, &json!({ "uuids": ids }))
         .with_header(CACHE_CONTROL, "no-cache, no-store, must-revalidate")

@@ -7,6 +7,7 @@ use crate::replicator::failure::Failure;
 use crate::replicator::stop::Stop;
 use crate::routes;
 use crate::server::Couch;
+use diwan_access::Caller;
 use hyper::body::Bytes;
 use hyper::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, SERVER};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -23,13 +24,21 @@ pub(crate) struct Local {
     stop: Stop,
     name: String,
     path: String,
+    /// With whose rights requests are made; `None` for the server itself.
+    caller: Option<Caller>,
 }
 
 impl Local {
-    /// Creates a peer for the database of this name.
-    pub(crate) fn new(couch: &Arc<Couch>, runtime: Handle, name: &str, stop: Stop) -> Local {
+    /// Creates a peer for the database of this name, with the rights of this caller.
+    pub(crate) fn new(
+        couch: &Arc<Couch>,
+        runtime: Handle,
+        name: &str,
+        stop: Stop,
+        caller: Option<Caller>,
+    ) -> Local {
         let path = format!("/{}", utf8_percent_encode(name, NON_ALPHANUMERIC));
-        Local { couch: Arc::downgrade(couch), runtime, stop, name: name.to_owned(), path }
+        Local { couch: Arc::downgrade(couch), runtime, stop, name: name.to_owned(), path, caller }
     }
 }
 
@@ -54,7 +63,13 @@ impl Peer for Local {
             "" => self.path.clone(),
             path => format!("{}/{path}", self.path),
         };
-        let response = match routes::find(&call.method, &path) {
+        let caller = match &self.caller {
+            None => Caller::Everybody,
+            Some(caller) => couch.access.renew(caller).map_err(Error::from)?,
+        };
+        let found = routes::find(&call.method, &path);
+        let found = found.and_then(|found| found.check(&couch, &caller).map(|()| found));
+        let response = match found {
             Err(error) => error.into(),
             Ok(found) => {
                 let mut headers = HeaderMap::new();
@@ -79,6 +94,10 @@ impl Peer for Local {
                 let mut request = Request {
                     couch,
                     peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
+                    local: IpAddr::V4(Ipv4Addr::LOCALHOST),
+                    is_tls: false,
+                    caller,
+                    handler: None,
                     method: call.method,
                     path,
                     params: found.params,

@@ -5,9 +5,12 @@
 
 mod local;
 mod remote;
+mod session;
+mod trust;
 
 pub(super) use local::Local;
-pub(super) use remote::{Http, Remote, kind_of};
+pub(super) use remote::{Http, Remote, Security, kind_of};
+pub(super) use trust::Trust;
 
 use super::failure::Failure;
 use super::stop::Stop;
@@ -72,6 +75,23 @@ impl Call {
             gzip: true,
             relaxed: false,
         }
+    }
+
+    /// The same request once more; `None` if its body can be read only once.
+    fn again(&self) -> Option<Call> {
+        let payload = match &self.payload {
+            Payload::Empty => Payload::Empty,
+            Payload::Json(bytes) => Payload::Json(bytes.clone()),
+            Payload::Stream { .. } => return None,
+        };
+        Some(Call {
+            method: self.method.clone(),
+            path: self.path.clone(),
+            headers: self.headers.clone(),
+            payload,
+            gzip: self.gzip,
+            relaxed: self.relaxed,
+        })
     }
 
     /// Creates a `GET` request.
@@ -177,6 +197,17 @@ impl<S: Source> Read for Chunks<S> {
         buffer[..count].copy_from_slice(&self.ready.split_to(count));
         Ok(count)
     }
+}
+
+/// The cookie `AuthSession` that an answer sets, as a request sends it back.
+fn answer_cookie(headers: &HeaderMap) -> Option<header::HeaderValue> {
+    let set = headers.get_all(header::SET_COOKIE).into_iter().filter_map(|value| value.to_str().ok());
+    let pair = set
+        .filter_map(|text| text.split(';').next())
+        .find(|pair| pair.trim().strip_prefix("AuthSession=").is_some_and(|value| !value.is_empty()))?;
+    let mut cookie = header::HeaderValue::from_str(pair.trim()).ok()?;
+    cookie.set_sensitive(true);
+    Some(cookie)
 }
 
 /// How long to wait for a peer.

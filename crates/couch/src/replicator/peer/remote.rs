@@ -3,7 +3,8 @@
 //! Requests are sent by the server's runtime while the job's thread waits, with a limit on silence and until the job
 //! is stopped. Redirects are followed; credentials are only sent to the original origin.
 
-use super::{Answer, Call, Chunks, Patience, Payload, Peer, Source};
+use super::session::Session;
+use super::{Answer, Call, Chunks, Patience, Payload, Peer, Source, Trust};
 use crate::http::{self, Outgoing};
 use crate::replicator::endpoint::Address;
 use crate::replicator::failure::{Failure, Kind};
@@ -43,7 +44,18 @@ pub(crate) struct Http {
     runtime: Handle,
     plain: Client<HttpConnector, Outgoing>,
     /// Created at the first `https://` request, because loading the root certificates takes time.
-    secure: Mutex<Option<Client<HttpsConnector<HttpConnector>, Outgoing>>>,
+    secure: Mutex<Option<(Trust, SecureClient)>>,
+}
+
+type SecureClient = Client<HttpsConnector<HttpConnector>, Outgoing>;
+
+/// How a remote server is recognized, and recognizes the replicator.
+#[derive(Clone, Debug)]
+pub(crate) struct Security {
+    /// Which certificates are trusted.
+    pub(in crate::replicator) trust: Trust,
+    /// Whether to sign in for a session.
+    pub(in crate::replicator) signs_in: bool,
 }
 
 impl Http {
@@ -59,30 +71,24 @@ impl Http {
         builder
     }
 
-    /// Returns the client for `https://`. It trusts Mozilla's and this system's root certificates.
-    fn secure(&self) -> Result<Client<HttpsConnector<HttpConnector>, Outgoing>, Failure> {
+    /// Returns the client for `https://` that trusts these certificates.
+    fn secure(&self, trust: &Trust) -> Result<SecureClient, Failure> {
         let mut made = self.secure.lock();
-        if let Some(client) = &*made {
+        if let Some((known, client)) = &*made
+            && known == trust
+        {
             return Ok(client.clone());
         }
-        let mut roots = rustls::RootCertStore::empty();
-        roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
-        let native = rustls_native_certs::load_native_certs();
-        roots.add_parsable_certificates(native.certs);
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = rustls::ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(|error| Failure::new("tls", error.to_string()))?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
         let mut http = connector();
         http.enforce_http(false);
         let https = HttpsConnectorBuilder::new()
-            .with_tls_config(config)
+            .with_tls_config(trust.config()?)
             .https_only()
             .enable_http1()
             .wrap_connector(http);
-        Ok(made.insert(Http::builder().build(https)).clone())
+        let client: SecureClient = Http::builder().build(https);
+        *made = Some((trust.clone(), client.clone()));
+        Ok(client)
     }
 }
 
@@ -103,11 +109,18 @@ pub(crate) struct Remote {
     /// Headers that are only sent to the address's own origin.
     secrets: HeaderMap,
     patience: Patience,
+    security: Security,
+    session: Session,
 }
 
 impl Remote {
     /// Creates a peer for the database at `address`.
-    pub(crate) fn new(http: Arc<Http>, address: Address, patience: Patience) -> Result<Remote, Failure> {
+    pub(crate) fn new(
+        http: Arc<Http>,
+        address: Address,
+        patience: Patience,
+        security: Security,
+    ) -> Result<Remote, Failure> {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         headers.insert(USER_AGENT, HeaderValue::from_static("Diwan-Replicator"));
@@ -117,13 +130,27 @@ impl Remote {
             let name = HeaderName::try_from(name.as_str()).map_err(|_| bad("header"))?;
             secrets.insert(name, HeaderValue::from_str(value).map_err(|_| bad("header"))?);
         }
-        if let Some(authorization) = address.authorization() {
-            let mut value = HeaderValue::from_str(&authorization).map_err(|_| bad("credentials"))?;
-            value.set_sensitive(true);
-            secrets.insert(hyper::header::AUTHORIZATION, value);
-        }
+        let basic = match address.authorization() {
+            Some(authorization) => {
+                let mut value = HeaderValue::from_str(&authorization).map_err(|_| bad("credentials"))?;
+                value.set_sensitive(true);
+                Some(value)
+            }
+            None => None,
+        };
+        let session = Session::new(address.login(), basic, security.signs_in);
         let shown = address.shown();
-        Ok(Remote { http, address, shown, headers, secrets, patience })
+        Ok(Remote { http, address, shown, headers, secrets, patience, security, session })
+    }
+
+    /// The scheme, the host and the port of the server.
+    pub(super) fn origin(&self) -> String {
+        self.address.origin()
+    }
+
+    /// The headers of every request.
+    pub(super) fn headers(&self) -> &HeaderMap {
+        &self.headers
     }
 
     /// Waits for a future on the runtime, within the allowed silence.
@@ -165,6 +192,25 @@ impl Peer for Remote {
     }
 
     fn send(&self, call: Call) -> Result<Answer, Failure> {
+        let again = call.again();
+        let proof = self.session.proof(self);
+        let answer = self.follow(call, &proof)?;
+        if let Some(call) = again
+            && matches!(answer.status, 401 | 403)
+            && self.session.renew(self, &proof)
+        {
+            return self.follow(call, &self.session.proof(self));
+        }
+        if answer.is_success() {
+            self.session.learn(&answer.headers);
+        }
+        Ok(answer)
+    }
+}
+
+impl Remote {
+    /// Sends a request and follows redirects. `proof` goes to the address's own origin.
+    fn follow(&self, call: Call, proof: &HeaderMap) -> Result<Answer, Failure> {
         let what =
             format!("{} {}{}", call.method, self.shown, call.path.split('?').next().unwrap_or_default());
         let invalid = || Failure::new("bad_request", format!("invalid URL {}", self.shown));
@@ -180,6 +226,7 @@ impl Peer for Remote {
             let mut all = self.headers.clone();
             if is_same_origin(&uri, &home) {
                 all.extend(self.secrets.clone());
+                all.extend(proof.clone());
             }
             for (name, value) in &headers {
                 all.insert(name, HeaderValue::from_static(value));
@@ -210,7 +257,7 @@ impl Peer for Remote {
 
 impl Remote {
     /// Sends a request to one URL.
-    fn request(
+    pub(super) fn request(
         &self,
         what: &str,
         method: &Method,
@@ -230,7 +277,11 @@ impl Remote {
         if gzip && !request.headers().contains_key(ACCEPT_ENCODING) {
             request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
         }
-        let secure = if uri.scheme_str() == Some("https") { Some(self.http.secure()?) } else { None };
+        let secure = if uri.scheme_str() == Some("https") {
+            Some(self.http.secure(&self.security.trust)?)
+        } else {
+            None
+        };
         let plain = &self.http.plain;
         let mut sent = self.http.runtime.spawn(match secure {
             Some(client) => client.request(request),

@@ -22,7 +22,9 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     let filter = Filter::parse(filter.as_doc(), &FilterEnv::default())?;
     let mut running = ArrayBuilder::new();
     for (id, operation) in context.server.operations.list() {
-        if own && operation.client.id != context.client.id {
+        let is_own = context.caller.owns(&operation.owner)
+            && (context.caller.principal().is_some() || operation.client.id == context.client.id);
+        if own && !is_own {
             continue;
         }
         let shown = operation.describe(id);

@@ -3,6 +3,7 @@
 use crate::dispatch::Context;
 use crate::error::Result;
 use crate::request::fields::{Field, missing};
+use diwan_access::{Action, Resource};
 use diwan_value::{ArrayBuilder, DocBuilder, Value, array};
 
 pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
@@ -23,8 +24,13 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         Value::Int64(id) => Ok(id),
         other => Err(wrong((at, other))),
     });
+    let ids = ids.collect::<Result<Vec<_>>>()?;
+    let is_own = |id: &i64| context.server.cursors.owner(*id).is_none_or(|owner| context.caller.owns(&owner));
+    if !ids.iter().all(is_own) {
+        context.require(Action::KillAnyCursor, Resource::Cluster)?;
+    }
     let (mut killed, mut missing) = (ArrayBuilder::new(), ArrayBuilder::new());
-    for id in ids.collect::<Result<Vec<_>>>()? {
+    for id in ids {
         // Numbers are unique in the server, so the collection that the command names does not matter.
         match context.server.cursors.kill(id) {
             true => killed.push(id),

@@ -4,18 +4,20 @@ use crate::commands::shared::cursor_reply::{batch_size, first_batch};
 use crate::dispatch::Context;
 use crate::error::Result;
 use crate::server::cursors::{Cursor, FIRST_BATCH};
+use diwan_access::{Action, Resource};
 use diwan_query::filter::{Filter, FilterEnv};
 use diwan_query::pipeline::DocList;
 use diwan_store::{Entry, Namespace};
 use diwan_value::{Doc, DocBuf, DocBuilder, Value, doc};
 
 pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
-    let (mut filter, mut name_only, mut size) = (Doc::EMPTY, false, FIRST_BATCH);
+    let (mut filter, mut name_only, mut only_own, mut size) = (Doc::EMPTY, false, false, FIRST_BATCH);
     context.request.read(|field| {
         match field.key {
             "filter" => filter = field.document()?,
             "nameOnly" => name_only = field.flag()?,
-            "authorizedCollections" | "includePendingDrops" => {
+            "authorizedCollections" => only_own = field.flag()?,
+            "includePendingDrops" => {
                 field.flag()?;
             }
             "cursor" => size = batch_size(field)?,
@@ -26,7 +28,13 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     let filter = Filter::parse(filter, &FilterEnv::default())?;
     let database = context.request.arguments.database;
     let mut listed = Vec::new();
+    // The check before the command allows it without the right to list if only names of one's own are asked for.
+    let hides = only_own && name_only && !context.may(Action::ListCollections, Resource::Database(database));
     for (namespace, entry) in context.server.store.entries_of(database) {
+        let access = &context.server.access;
+        if hides && !access.allows_something(context.caller, Resource::collection(&namespace)) {
+            continue;
+        }
         let full = describe(&namespace, &entry);
         if filter.matches(full.as_doc())? {
             listed.push(if name_only { name_and_type(full.as_doc()) } else { full });

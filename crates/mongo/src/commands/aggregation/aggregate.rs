@@ -5,12 +5,13 @@ use crate::dispatch::Context;
 use crate::error::{CommandError, Result, code};
 use crate::request::Request;
 use crate::request::fields::missing;
+use crate::rights::own;
 use crate::server::cursors::{Cursor, FIRST_BATCH};
 use crate::server::options::Topology;
 use diwan_store::Namespace;
 use diwan_store::ops::{Aggregate, Scope};
 use diwan_store::plan::Hint;
-use diwan_value::{Array, Doc, DocBuilder, Value};
+use diwan_value::{Array, Doc, DocBuilder, Value, ValueBuf};
 
 /// The arguments of `aggregate`.
 pub(crate) struct AggregateArguments<'a> {
@@ -22,7 +23,11 @@ pub(crate) struct AggregateArguments<'a> {
 pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
     let request = context.request;
     let namespace = target(request)?;
-    let arguments = parse(request, context.scope_with_disk())?;
+    let mut arguments = parse(request, context.scope_with_disk())?;
+    let restricted = own::restricted(arguments.aggregate.pipeline, context.caller);
+    if let Some(Value::Array(restricted)) = restricted.as_ref().map(ValueBuf::as_value) {
+        arguments.aggregate.pipeline = restricted;
+    }
     if let Some(stage) = writing_stage(arguments.aggregate.pipeline)
         && request.arguments.read_concern == Some("linearizable")
     {

@@ -1,5 +1,6 @@
-//! Authentication, users and roles. There are no users, so logins fail, and only the built-in roles exist.
+//! Authentication commands.
 
-pub(crate) mod roles_info;
+pub(crate) mod authenticate;
+pub(crate) mod logout;
+pub(crate) mod sasl_continue;
 pub(crate) mod sasl_start;
-pub(crate) mod users_info;

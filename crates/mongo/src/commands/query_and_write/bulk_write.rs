@@ -197,7 +197,10 @@ fn insert_all(
     let mut errors = Vec::new();
     let server = context.server;
     let tick = || server.clock.tick();
-    let options = WriteOptions { bypass_validation, timestamps: Some(&tick), ..WriteOptions::default() };
+    let guard = context.design_guard();
+    let designs = guard.as_ref();
+    let options =
+        WriteOptions { bypass_validation, designs, timestamps: Some(&tick), ..WriteOptions::default() };
     let inserted =
         insert::insert_documents(context, namespace, &docs, run.start, ordered, options, retry, &mut errors)?;
     let fields =

@@ -79,9 +79,18 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     Ok(())
 }
 
-/// Refuses a `getMore` for another collection or session than the cursor's.
+/// Refuses a `getMore` by another user, for another collection or session than the cursor's, or without the rights that
+/// the cursor's command needed.
 fn check_access(context: &Context<'_>, id: i64, collection: &str, cursor: &Cursor) -> Result<()> {
     let arguments = &context.request.arguments;
+    if !context.caller.owns(&cursor.owner) {
+        let text = format!("cursor id {id} was not created by the authenticated user");
+        return Err(CommandError::new(code::UNAUTHORIZED, text));
+    }
+    if !cursor.rights.iter().all(|right| right.is_held_by(context.caller, &context.server.access)) {
+        let text = format!("not authorized for getMore with cursor id {id}");
+        return Err(CommandError::new(code::UNAUTHORIZED, text));
+    }
     if cursor.database != arguments.database || cursor.collection != collection {
         let text = format!(
             "Requested getMore on namespace '{}.{collection}', but cursor belongs to a different namespace {}",

@@ -32,7 +32,9 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     let server = context.server;
     let tick = || server.clock.tick();
     let timestamps = (!keep_timestamps).then_some(&tick as &dyn Fn() -> Timestamp);
-    let options = WriteOptions { bypass_validation, timestamps, ..WriteOptions::default() };
+    let guard = context.design_guard();
+    let designs = guard.as_ref();
+    let options = WriteOptions { bypass_validation, designs, timestamps, ..WriteOptions::default() };
     let mut errors = Vec::new();
     let inserted = insert_documents(context, &namespace, &docs, 0, ordered, options, &retry, &mut errors)?;
     context.count("ninserted", inserted as u64);

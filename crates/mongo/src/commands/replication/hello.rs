@@ -3,6 +3,7 @@
 //! A driver that sends the topology version it knows gets a reply when the topology changes or its waiting time ends.
 //! The topology of this server never changes while the process runs.
 
+use crate::commands::authentication::sasl_start::Arguments;
 use crate::dispatch::{Context, Wait};
 use crate::error::{CommandError, Result};
 use crate::request::fields::{Field, missing};
@@ -10,8 +11,10 @@ use crate::server::clock::unix_millis;
 use crate::server::identity::{ELECTION, MAX_WIRE_VERSION, MAX_WRITE_BATCH};
 use crate::server::options::Topology;
 use crate::server::sessions;
+use crate::sign_in;
 use crate::wire::{Compressor, MAX_MESSAGE_BYTES};
-use diwan_value::{ArrayBuilder, Doc, DocBuilder, MAX_DOCUMENT_BYTES, ObjectId, Value, array, doc};
+use diwan_access::UserName;
+use diwan_value::{ArrayBuilder, Doc, DocBuf, DocBuilder, MAX_DOCUMENT_BYTES, ObjectId, Value, array, doc};
 use std::time::{Duration, Instant};
 
 /// The maximum size of the metadata that a driver sends about itself.
@@ -26,7 +29,7 @@ const MAX_AWAIT: Duration = Duration::from_secs(24 * 60 * 60);
 pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
     let old = context.request.name != "hello";
     let mut compressors = ArrayBuilder::new();
-    let mut mechanisms = false;
+    let (mut mechanisms, mut sign_in) = (None, None);
     let (mut known, mut await_millis) = (None, None);
     context.request.read(|field| {
         match field.key {
@@ -38,7 +41,8 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
                 remember_client(context, field.document()?)?;
             }
             "compression" => compressors = common_compressors(field)?,
-            "saslSupportedMechs" => mechanisms = true,
+            "saslSupportedMechs" => mechanisms = Some(field.string()?),
+            "speculativeAuthenticate" => sign_in = Some(field.document()?),
             "topologyVersion" => known = Some(TopologyVersion::parse(field.document()?)?),
             "maxAwaitTimeMS" => await_millis = Some(field.natural()?),
             // The other arguments have no effect on the reply of this server.
@@ -87,10 +91,34 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     if !compressors.is_empty() {
         reply.append("compression", compressors);
     }
-    if mechanisms {
-        reply.append("saslSupportedMechs", array![]);
+    if let Some(user) = mechanisms {
+        let (database, user) = user.split_once('.').ok_or_else(|| {
+            CommandError::bad_value("UserName must contain a '.' separated database.user pair")
+        })?;
+        let mechanisms = sign_in::mechanisms_of(context.server, &UserName::new(user, database))?;
+        reply.append("saslSupportedMechs", mechanisms);
+    }
+    if let Some(first) = sign_in
+        && let Some(answer) = sign_in_at_once(context, first)
+    {
+        reply.append("speculativeAuthenticate", answer);
     }
     Ok(())
+}
+
+/// Begins the sign-in that a driver sends along with its first hello. `None` if it fails or has to wait: the driver
+/// then begins again with a command of its own.
+fn sign_in_at_once(context: &mut Context<'_>, first: Doc<'_>) -> Option<DocBuf> {
+    if first.get_str("mechanism") == Some("MONGODB-X509") {
+        let user = sign_in::by_certificate(context, first.get_str("user"), sign_in::EXTERNAL).ok()?;
+        return Some(doc! { "dbname": sign_in::EXTERNAL, "user": user });
+    }
+    let arguments = Arguments::of_hello(first).ok()?;
+    // A hello that has waited did so for another reason: the attempt counts.
+    let answer = sign_in::start(context, &arguments.first(first.get_str("db")?), false);
+    // The hello itself does not wait.
+    context.wait = None;
+    answer.ok().flatten()
 }
 
 /// The topology version that a driver knows.

@@ -6,7 +6,8 @@ use crate::error::Result;
 use diwan_value::DocBuilder;
 
 pub(crate) fn run(context: &mut Context<'_>, _: &mut DocBuilder) -> Result<()> {
-    let ended = named_sessions(context.request)?;
+    let mut ended = named_sessions(context.request)?;
+    ended.retain(|session| context.server.sessions.is_own(session, context.caller));
     context.server.kill_sessions(&ended);
     Ok(())
 }

@@ -5,12 +5,17 @@ use crate::error::{CommandError, Result, code};
 use crate::request::Request;
 use crate::request::arguments::{SessionId, session_id};
 use crate::request::fields::Field;
+use diwan_access::{Action, Resource};
 use diwan_value::DocBuilder;
 
 pub(crate) fn run(context: &mut Context<'_>, _: &mut DocBuilder) -> Result<()> {
     let named = named_sessions(context.request)?;
-    // As in MongoDB, an empty list selects all sessions of the user. All sessions belong to the same user.
-    let sessions = if named.is_empty() { context.server.sessions.list() } else { named };
+    let all = &context.server.sessions;
+    if !named.iter().all(|session| all.is_own(session, context.caller)) {
+        context.require(Action::KillAnySession, Resource::Cluster)?;
+    }
+    // As in MongoDB, an empty list selects all sessions of the user.
+    let sessions = if named.is_empty() { all.owned(|owner| context.caller.owns(owner)) } else { named };
     context.server.kill_sessions(&sessions);
     Ok(())
 }

@@ -9,7 +9,8 @@ use std::time::Instant;
 pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
     let id =
         new_id().ok_or_else(|| CommandError::new(code::INTERNAL_ERROR, "the system has no random bytes"))?;
-    context.server.sessions.touch(id, Instant::now());
+    // A new identifier is nobody else's.
+    let _ = context.server.sessions.touch(id, context.caller, Instant::now());
     reply.append("id", doc! { "id": Value::Binary { subtype: 4, bytes: &id } });
     reply.append("timeoutMinutes", (sessions::TIMEOUT.as_secs() / 60) as i32);
     Ok(())

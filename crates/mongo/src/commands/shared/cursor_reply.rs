@@ -56,8 +56,12 @@ pub(crate) fn first_batch(
     reply.end();
     let namespace = cursor.namespace();
     cursor.session = context.request.arguments.session;
+    cursor.owner = context.caller.owner();
     cursor.pause(&context.interrupt);
     let keep = !single && (!ended || cursor.tail.is_some());
+    if keep {
+        cursor.rights = context.needed_rights()?;
+    }
     let id = if keep { context.server.cursors.insert(cursor)? } else { 0 };
     context.count("nreturned", count);
     if id != 0 {

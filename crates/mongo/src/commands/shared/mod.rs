@@ -1,6 +1,8 @@
 //! Code that several commands share.
 
 pub(crate) mod cursor_reply;
+pub(crate) mod describe;
+pub(crate) mod names;
 pub(crate) mod write;
 
 /// Bytes as hexadecimal digits.

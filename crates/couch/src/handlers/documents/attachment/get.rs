@@ -4,6 +4,7 @@ use crate::document::{Rev, open, parse_id};
 use crate::error::{Error, Result};
 use crate::handlers::documents::document::{find, id_of};
 use crate::http::{Flow, Request, Response, multipart};
+use crate::users;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use diwan_store::Collection;
@@ -23,6 +24,7 @@ const MOST_RANGES: usize = 9;
 /// Returns the attachment.
 pub(crate) fn get(request: &mut Request) -> Result<Response> {
     let collection = request.database()?;
+    users::require_whole(request, &collection, &id_of(request))?;
     let id = parse_id(&id_of(request)).map_err(|_| Error::missing())?;
     let rev = request.query.get("rev").map(Rev::parse).transpose()?;
     let doc = find(&collection.view(), &id, rev.as_ref())?;

@@ -6,9 +6,10 @@ pub(crate) use get::get;
 
 use super::document::{find, id_of, without_id};
 use crate::document::{Attaching, Rev, check_name, check_new, forget_length, location, parse_id, stream};
-use crate::edit::{Draft, Named, Written, edit_one};
+use crate::edit::{Author, Draft, Named, Written, edit_one};
 use crate::error::{Error, Result};
 use crate::http::{Request, Response};
+use crate::users;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use diwan_store::blob::THIS_EDIT;
@@ -34,6 +35,7 @@ pub(crate) fn put(request: &mut Request) -> Result<Response> {
 fn store(request: &mut Request) -> Result<Response> {
     let collection = request.database()?;
     let id = id_of(request);
+    users::require_whole(request, &collection, &id)?;
     let name = request.param("name").to_owned();
     check_name(&name)?;
     let kind = request.header(CONTENT_TYPE).unwrap_or("application/octet-stream").to_owned();
@@ -82,6 +84,7 @@ fn store(request: &mut Request) -> Result<Response> {
 pub(crate) fn delete(request: &mut Request) -> Result<Response> {
     let collection = request.database()?;
     let id = id_of(request);
+    users::require_whole(request, &collection, &id)?;
     let name = request.param("name").to_owned();
     check_name(&name)?;
     let rev = Named::of(request)?.one()?;
@@ -129,5 +132,5 @@ fn edit(
         }
     }
     let draft = Draft::new(id, Some(base), deleted, body, attaching)?;
-    edit_one(&request.couch, collection, draft)
+    edit_one(&request.couch, collection, &Author::of(request), draft)
 }

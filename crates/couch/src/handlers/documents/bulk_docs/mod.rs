@@ -8,11 +8,14 @@
 mod spool;
 
 use crate::document::push_rev;
-use crate::edit::{Context, Draft, Named, Validation, Written, edit_all, edit_one, error_of};
+use crate::edit::{
+    Author, Context, Draft, Named, Validation, Written, edit_all, edit_one, error_of, name_owner,
+};
 use crate::error::{Error, Result};
 use crate::http::{Body, Received, Request, Response, begins_as_object};
 use crate::mango;
 use crate::server::Couch;
+use crate::users;
 use diwan_kv::CommitId;
 use diwan_store::{Base, Collection, RevisionOutcome};
 use diwan_value::json::{ArraySplitter, Limits, parse_document, write_string};
@@ -40,7 +43,8 @@ pub(crate) fn post(request: &mut Request) -> Result<Response> {
     let mut body = request.take_body();
     let couch = request.couch.clone();
     let mut bulk = Bulk {
-        validation: Validation::of(&couch, &collection)?,
+        validation: Validation::of(&couch, &collection, Author::of(request))?,
+        author: Author::of(request),
         results: Spool::new(couch.config.temporary.clone()),
         collection,
         couch,
@@ -78,6 +82,7 @@ struct Bulk {
     couch: Arc<Couch>,
     collection: Arc<Collection>,
     validation: Validation,
+    author: Author,
     /// Whether the edits are replicated (`new_edits=false`); `None` until known.
     replicated: Option<bool>,
     /// `all_or_nothing`, which current CouchDB does not support: as there, no document is stored.
@@ -105,7 +110,7 @@ struct Bulk {
 
 impl Bulk {
     fn read_and_store(&mut self, body: &mut Body) -> Result<()> {
-        let mut splitter = ArraySplitter::new("docs", self.couch.config.max_request_bytes);
+        let mut splitter = ArraySplitter::new("docs", self.couch.max_request_bytes());
         let directory = self.couch.config.temporary.clone();
         let Received { mut first, length, pass } = body.receive(HELD_BYTES, directory.as_deref())?;
         self.read(&mut first, &mut splitter)?;
@@ -240,10 +245,10 @@ impl Bulk {
         self.read += 1;
         let context = Context {
             collection: &self.collection,
-            max_bytes: self.couch.config.max_document_bytes,
+            max_bytes: self.couch.max_document_bytes(),
             replicated: self.replicated.unwrap_or(false),
         };
-        let draft = Draft::read(&context, text, None, &Named::default(), || self.couch.uuids.next(), None);
+        let draft = Draft::read(&context, text, None, &Named::default(), || self.couch.new_id(), None);
         let draft = match draft {
             Ok(draft) => draft,
             Err(error) if error.is_own_limit => return self.refuse(text, &error),
@@ -287,9 +292,17 @@ impl Bulk {
     }
 
     fn store_batch(&mut self, batch: &mut Vec<Draft>) -> Result<()> {
+        if users::is_users(&self.collection.namespace()) {
+            return self.store_users(batch);
+        }
         let mut outcomes: Vec<Option<std::result::Result<RevisionOutcome, Error>>> = Vec::new();
-        for draft in batch.iter() {
-            outcomes.push(self.validation.check(&self.collection, draft).err().map(Err));
+        for draft in batch.iter_mut() {
+            let named = name_owner(&self.couch, &self.collection, &self.author, draft);
+            if let Err(error) = named {
+                outcomes.push(Some(Err(error)));
+                continue;
+            }
+            outcomes.push(self.validation.check(&self.couch, &self.collection, draft).err().map(Err));
         }
         let mut edits = Vec::with_capacity(batch.len());
         let mut places = Vec::with_capacity(batch.len());
@@ -324,10 +337,31 @@ impl Bulk {
         Ok(())
     }
 
+    /// The documents of users are stored one by one: rules over all of them hold after each.
+    fn store_users(&mut self, batch: &mut Vec<Draft>) -> Result<()> {
+        for draft in batch.drain(..) {
+            let id = draft.id.clone();
+            let rev = match draft.base() {
+                Some((_, Base::Graft { revision, .. })) => Some(revision.to_string()),
+                _ => None,
+            };
+            match edit_one(&self.couch, &self.collection, &self.author, draft) {
+                Ok(Written { rev, commit, .. }) => {
+                    self.commit = commit.max(self.commit);
+                    self.write_ok(&id, |out| out.extend_from_slice(rev.as_bytes()))?;
+                }
+                Err(error) if error.status >= 500 => return Err(error),
+                Err(error) => self.write_failure(&id, rev, &error)?,
+            }
+            self.stored += 1;
+        }
+        Ok(())
+    }
+
     /// Local documents have no revision tree and are stored one by one.
     fn store_local(&mut self, draft: Draft) -> Result<()> {
         let id = draft.id.clone();
-        match edit_one(&self.couch, &self.collection, draft) {
+        match edit_one(&self.couch, &self.collection, &self.author, draft) {
             Ok(Written { rev, commit, .. }) => {
                 self.commit = commit.max(self.commit);
                 self.write_ok(&id, |out| out.extend_from_slice(rev.as_bytes()))

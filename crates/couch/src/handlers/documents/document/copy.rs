@@ -5,6 +5,7 @@ use crate::document::{Attaching, Rev, check_new, local_name, parse_id};
 use crate::edit::{Draft, Named, local_count};
 use crate::error::{Error, Result};
 use crate::http::{Request, Response};
+use crate::users;
 use diwan_store::Base;
 use percent_encoding::percent_decode_str;
 
@@ -14,6 +15,7 @@ pub(crate) fn copy(request: &mut Request) -> Result<Response> {
     let rev = Named::of(request)?.one()?;
     let (target, target_rev) = destination(request)?;
     let source = id_of(request);
+    users::require_whole(request, &collection, &source)?;
     let (body, attachments, deleted) = match local_name(&source) {
         Some(name) => {
             let local = collection.local(name)?.ok_or_else(Error::missing)?;

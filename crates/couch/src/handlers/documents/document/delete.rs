@@ -5,6 +5,7 @@ use crate::document::{Attaching, Rev, local_name, parse_id};
 use crate::edit::{Draft, Named, local_count};
 use crate::error::{Error, Result};
 use crate::http::{Request, Response};
+use crate::users;
 use diwan_store::Base;
 use diwan_value::DocBuf;
 
@@ -18,6 +19,7 @@ pub(crate) fn delete(request: &mut Request) -> Result<Response> {
         let draft = Draft::new_local(id, previous, true, DocBuf::new());
         return store(request, &collection, draft, 200);
     }
+    users::require_whole(request, &collection, &id)?;
     let key = parse_id(&id).map_err(|_| Error::missing())?;
     // As in CouchDB, a missing document is reported before a missing revision.
     find(&collection.view(), &key, None)?;

@@ -2,11 +2,12 @@
 //! and files that become attachments (`_attachments`).
 
 use super::{find, id_of, store, without_id};
-use crate::document::{Attaching, Rev, check_name, parse_id, stream};
+use crate::document::{Attaching, Rev, check_name, forwarded, parse_id, stream};
 use crate::edit::{Context, Draft, Named};
 use crate::error::{Error, Result};
 use crate::http::multipart::{Multipart, parameter};
 use crate::http::{Request, Response};
+use crate::users;
 use diwan_store::blob::StagedBlob;
 use diwan_store::{Base, Collection};
 use hyper::header::{CONTENT_TYPE, HOST, REFERER};
@@ -35,18 +36,19 @@ pub(crate) fn post(request: &mut Request) -> Result<Response> {
     let collection = request.database()?;
     check_referer(request)?;
     let id = id_of(request);
+    users::require_whole(request, &collection, &id)?;
     let key = parse_id(&id)?;
     if request.content_type().as_deref() != Some("multipart/form-data") {
         return Err(Error::bad_content_type("Content-Type must be multipart/form-data"));
     }
     let kind = request.header(CONTENT_TYPE).unwrap_or_default().to_owned();
-    let limit = request.couch.config.max_request_bytes;
+    let limit = request.couch.max_request_bytes();
     let mut body = request.take_body();
     let form = Form::read(&collection, &mut body, &kind, limit)?;
     io::copy(&mut body.take(limit as u64), &mut io::sink())?;
     let mut draft = match form.doc {
         Some(text) => {
-            let max_bytes = request.couch.config.max_document_bytes;
+            let max_bytes = request.couch.max_document_bytes();
             let context = Context { collection: &collection, max_bytes, replicated: false };
             Draft::read(&context, &text, Some(&id), &Named::of(request)?, String::new, None)?
         }
@@ -72,7 +74,7 @@ fn check_referer(request: &Request) -> Result<()> {
     let referer = request.header(REFERER).ok_or_else(|| Error::bad_request("Referer header required."))?;
     let rest = referer.split_once("://").map_or(referer, |(_, rest)| rest);
     let from = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    let host = request.named_header("x-forwarded-host").or_else(|| request.header(HOST)).unwrap_or_default();
+    let host = forwarded(request, "x_forwarded_host").or_else(|| request.header(HOST)).unwrap_or_default();
     if !from.eq_ignore_ascii_case(host) {
         return Err(Error::bad_request("Referer header must match host."));
     }

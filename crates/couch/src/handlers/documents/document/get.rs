@@ -8,8 +8,10 @@ use crate::document::{
 use crate::error::{Error, Result};
 use crate::handlers::documents::local;
 use crate::http::{Flow, Request, Response, multipart};
+use crate::replicator::owner;
+use crate::users::{self, Seen};
 use diwan_store::blob::Attachment;
-use diwan_store::{ReadView, RevisedDocument};
+use diwan_store::{Collection, ReadView, RevisedDocument};
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
 use std::io::Write;
 
@@ -19,12 +21,16 @@ pub(crate) fn get(request: &mut Request) -> Result<Response> {
     let id = id_of(request);
     let mut options = DocOptions::parse(&request.query)?;
     options.show.exact_integers = request.keeps_integers();
+    let seen = users::seen(request, &collection, &id)?;
     if let Some(name) = local_name(&id) {
         return local::get(request, &collection, name);
     }
     // An invalid id names no document.
     let id = parse_id(&id).map_err(|_| Error::missing())?;
     let view = collection.view();
+    if let Some(response) = part(request, &collection, &view, &id, &seen)? {
+        return Ok(response);
+    }
     if let Some(revs) = &options.open_revs {
         return open_revs(request, view, id, revs, &options);
     }
@@ -61,6 +67,34 @@ pub(crate) fn get(request: &mut Request) -> Result<Response> {
         Some(tag) => response.with_etag(&tag),
         None => response,
     })
+}
+
+/// Answers with a part of the document, if the caller does not see all of it. Options that ask for more than the fields
+/// are ignored.
+fn part(
+    request: &Request,
+    collection: &Collection,
+    view: &ReadView,
+    id: &IdKey,
+    seen: &Seen,
+) -> Result<Option<Response>> {
+    let part = match seen {
+        Seen::Fields(fields) => users::public_part(&find(view, id, None)?, fields)?,
+        Seen::Whole => {
+            if owner::sees_all(request, collection, None) {
+                return Ok(None);
+            }
+            let found = find(view, id, None)?;
+            if owner::sees_all(request, collection, Some(found.doc.as_doc())) {
+                return Ok(None);
+            }
+            owner::stripped(found.doc.as_doc())
+        }
+    };
+    let found = RevisedDocument { doc: part, attachments: Vec::new(), ..find(view, id, None)? };
+    let mut text = Vec::new();
+    write_doc(&mut text, view, &id.key, &found, &Show::default())?;
+    Ok(Some(Response::json_text(200, text)))
 }
 
 /// Redirects a design document's path with an escaped slash to the one with a plain slash.

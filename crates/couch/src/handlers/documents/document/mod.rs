@@ -17,7 +17,7 @@ pub(crate) use post::post;
 pub(crate) use put::put;
 
 use crate::document::{IdKey, Rev, location};
-use crate::edit::{Draft, edit_one};
+use crate::edit::{Author, Draft, edit_one};
 use crate::error::{Error, Result};
 use crate::http::{Request, Response};
 use crate::mango;
@@ -62,7 +62,7 @@ pub(super) fn store(
     if request.query.get("batch") == Some("ok") && matches!(request.method, Method::POST | Method::PUT) {
         return store_later(request, collection, draft);
     }
-    let written = edit_one(&request.couch, collection, draft)?;
+    let written = edit_one(&request.couch, collection, &Author::of(request), draft)?;
     if written.id.starts_with("_design/") {
         mango::follow_soon(&request.couch, collection);
     }
@@ -78,7 +78,7 @@ fn store_later(request: &Request, collection: &Arc<Collection>, draft: Draft) ->
     write_string(&mut text, &draft.id);
     text.push(b'}');
     let is_design = draft.id.starts_with("_design/");
-    match edit_one(&request.couch, collection, draft) {
+    match edit_one(&request.couch, collection, &Author::of(request), draft) {
         Ok(_) if is_design => mango::follow_soon(&request.couch, collection),
         Ok(_) => {}
         Err(error) if error.status < 500 => {

@@ -6,9 +6,10 @@
 
 use super::{id_of, without_id};
 use crate::document::{Attaching, location, parse_id};
-use crate::edit::{Draft, Named, edit_one};
+use crate::edit::{Author, Draft, Named, edit_one};
 use crate::error::{Error, Result};
 use crate::http::{Request, Response, blocking};
+use crate::users;
 use diwan_query::Interrupt;
 use diwan_query::expr::Context;
 use diwan_query::filter::FilterEnv;
@@ -29,6 +30,7 @@ pub(crate) fn patch(request: &mut Request) -> Result<Response> {
     request.require_json()?;
     let named = Named::of(request)?.one()?;
     let text = id_of(request);
+    users::require_whole(request, &collection, &text)?;
     let id = parse_id(&text)?;
     let body = request.read_body()?;
     let body = json::parse_value(&body, Limits::default())?;
@@ -80,7 +82,7 @@ pub(crate) fn patch(request: &mut Request) -> Result<Response> {
             return Ok(answer(request, &text, &found.revision.to_string(), 200));
         };
         let draft = draft(&collection, &text, &found, &changed)?;
-        match edit_one(&request.couch, &collection, draft) {
+        match edit_one(&request.couch, &collection, &Author::of(request), draft) {
             Ok(written) => {
                 return Ok(answer(request, &written.id, &written.rev, 201).after(written.commit));
             }

@@ -13,9 +13,9 @@ pub(crate) fn post(request: &mut Request) -> Result<Response> {
     let couch = request.couch.clone();
     let context = Context {
         collection: &collection,
-        max_bytes: couch.config.max_document_bytes,
+        max_bytes: couch.max_document_bytes(),
         replicated: super::is_replicated(request),
     };
-    let draft = Draft::read(&context, &body, None, &Named::default(), || couch.uuids.next(), None)?;
+    let draft = Draft::read(&context, &body, None, &Named::default(), || couch.new_id(), None)?;
     store(request, &collection, draft, 201)
 }

@@ -15,12 +15,12 @@ pub(crate) fn put(request: &mut Request) -> Result<Response> {
     let named = Named::of(request)?;
     let context = Context {
         collection: &collection,
-        max_bytes: request.couch.config.max_document_bytes,
+        max_bytes: request.couch.max_document_bytes(),
         replicated: is_replicated(request),
     };
     let kind = request.header(CONTENT_TYPE).unwrap_or_default().to_owned();
     let draft = if request.content_type().as_deref() == Some("multipart/related") {
-        let limit = request.couch.config.max_request_bytes;
+        let limit = request.couch.max_request_bytes();
         let mut body = request.take_body();
         let draft = read_parts(&context, &mut body, &kind, &id, &named, limit)?;
         // Read unused parts too, up to a limit, so that the client finishes sending.
