@@ -6,7 +6,7 @@ PYTHON ?= python3
 DATA ?= diwan-data
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: help serve build test test-quick check-style test-rust test-clients test-crash
+.PHONY: help serve build test test-quick check-style test-rust test-clients test-crash rights
 
 help: ## Show the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
@@ -43,7 +43,7 @@ FORCE:
 PYTEST := DIWAN_BIN=$(PROGRAM) .venv/bin/python -m pytest -q -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 # Clients whose tests take seconds.
-QUICK := crud cursors aggregation indexes two_faces http_bad_input node
+QUICK := crud cursors aggregation indexes two_faces http_bad_input node users
 
 test-quick: test-rust $(PROGRAM) .venv/clients tests/node/node_modules ## What a change needs before `make test`: Rust tests and quick clients.
 	$(CARGO) fmt --all --check
@@ -53,7 +53,10 @@ test-crash: $(PROGRAM) .venv/clients ## Kill the server again and again under mi
 	$(PYTEST) tests/crash
 
 test-clients: $(PROGRAM) .venv/clients tests/node/node_modules ## Real clients against a real server.
-	$(PYTEST) tests/clients
+	$(PYTEST) tests/clients tests/security
+
+rights: $(PROGRAM) .venv/clients ## Make docs/rights.md: try every command and route with several rights.
+	DIWAN_WRITE_RIGHTS=1 $(PYTEST) tests/security
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv

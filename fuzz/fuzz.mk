@@ -4,7 +4,7 @@
 #   make fuzz-key_encoding FUZZ_SECONDS=600 one target
 #
 # Targets for outside input: bson_reader and wire (MongoDB messages), json and multipart (HTTP bodies,
-# including ids and revisions). For parsed queries: filter and mango. For stored data: key_encoding, collation (keys of views),
+# including ids and revisions), sign_in (SCRAM messages, cookies, tokens). For parsed queries: filter and mango. For stored data: key_encoding, collation (keys of views),
 # revision_tree (against a simple model). A target is a file fuzz/fuzz_targets/NAME.rs and its [[bin]] in fuzz/Cargo.toml. Its corpus is
 # fuzz/corpus/NAME. An input that fails is saved in fuzz/artifacts/NAME; give it to the target's binary to run it again.
 

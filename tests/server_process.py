@@ -23,10 +23,17 @@ def binary() -> Path:
 class ServerProcess:
     """One server, in memory or on a directory. Its first ports are free ones and stay the same over restarts."""
 
-    def __init__(self, directory: Path, data: Path | None = None, arguments: tuple[str, ...] = ()):
+    def __init__(
+        self,
+        directory: Path,
+        data: Path | None = None,
+        arguments: tuple[str, ...] = (),
+        environment: dict[str, str] | None = None,
+    ):
         self.directory = directory
         self.data = data
         self.arguments = arguments
+        self.environment = os.environ | (environment or {})
         self.port = 0
         self.http_port = 0
         self.process: subprocess.Popen | None = None
@@ -40,12 +47,12 @@ class ServerProcess:
         command = [binary(), "serve", *store, "--listen", f"127.0.0.1:{self.port}"]
         command += ["--http", f"127.0.0.1:{self.http_port}", *self.arguments]
         with open(out, "wb") as stdout, open(self.log, "ab") as stderr:
-            self.process = subprocess.Popen(command, stdout=stdout, stderr=stderr, cwd=self.directory)
+            self.process = subprocess.Popen(command, stdout=stdout, stderr=stderr, cwd=self.directory, env=self.environment)
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
             greeting = out.read_text(errors="replace")
             mongodb = re.search(r"mongodb://127\.0\.0\.1:(\d+)/", greeting)
-            http = re.search(r"http://127\.0\.0\.1:(\d+)/\n", greeting)
+            http = re.search(r"https?://127\.0\.0\.1:(\d+)/\n", greeting)
             if mongodb and http:
                 self.port, self.http_port = int(mongodb.group(1)), int(http.group(1))
                 return self
