@@ -200,6 +200,8 @@ enum JoinCache {
 
 impl DocSource for LookupSource {
     fn advance(&mut self, interrupt: &Interrupt) -> Result<bool> {
+        // Neither the input nor a result that is kept has to check it, and each document may be large.
+        interrupt.check()?;
         if !self.input.advance(interrupt)? {
             self.out.clear();
             return Ok(false);

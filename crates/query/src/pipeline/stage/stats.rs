@@ -72,7 +72,7 @@ impl Statistics {
             }
             StatisticsKind::Indexes => collections.index_stats(&execution.namespace)?,
             StatisticsKind::CurrentOperations => collections.current_operations(self.spec.as_doc())?,
-            // There are no users, so no user has sessions.
+            // On a server with users the face replaces the named users by a filter; without users nobody has sessions.
             StatisticsKind::LocalSessions | StatisticsKind::Sessions
                 if self.spec.as_doc().contains_key("users") =>
             {
