@@ -45,7 +45,8 @@ use parking_lot::{Mutex, RwLock};
 use poison::Poison;
 use read::{DiskSnapshot, guarded};
 use room::Room;
-use std::fs::{File, TryLockError};
+use std::fs::{DirBuilder, File, TryLockError};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
@@ -86,7 +87,9 @@ impl FjallEngine {
     /// Opens the engine in the directory `path`, which is created if it does not exist.
     pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         let path = path.as_ref();
-        std::fs::create_dir_all(path).map_err(|e| Error::io(format!("creating {}", path.display()), e))?;
+        // Only its owner reads a directory that is created here: it holds documents and verifiers of passwords.
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+        made.map_err(|e| Error::io(format!("creating {}", path.display()), e))?;
         let lock = lock(path)?;
         let data = path.join("data");
         let (mut mark, mut synced) = prepare(path, &data, options)?;
