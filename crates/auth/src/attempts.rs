@@ -1,20 +1,25 @@
 //! Slows those who guess passwords, without locking the owner out.
 //!
 //! Failures are counted for an account together with an address, for an address, and for an account. Each attempt
-//! counts as a failure when it begins, so a burst of attempts is slowed as much as a sequence of them; a success takes
-//! its count back. Counts halve every thirty seconds.
+//! counts as a failure when it begins; a success takes its count back. Counts halve every thirty seconds. Attempts that
+//! must wait do so one after the other, so many at once are as slow as a sequence of them; one that would wait too long
+//! is refused.
 
+use crate::hashing::Busy;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
-/// Failures that cost nothing.
+/// Failures that cost nothing: of an account, and of an address, which many users may share.
 const FREE: f64 = 5.0;
+const FREE_OF_ADDRESS: f64 = 50.0;
 /// The delay after the first failure that costs something. Each further one doubles it.
 const FIRST: Duration = Duration::from_millis(100);
 /// The longest delay.
 const LONGEST: Duration = Duration::from_secs(10);
+/// The longest time that an attempt waits for those before it.
+const LONGEST_WAIT: Duration = Duration::from_secs(20);
 /// The longest delay by failures of an account from other addresses: the owner waits no longer.
 const LONGEST_FOR_ACCOUNT: Duration = Duration::from_secs(2);
 /// After this time a count is half of what it was.
@@ -36,6 +41,8 @@ enum Key {
 struct Count {
     failures: f64,
     at: Instant,
+    /// When the last attempt that waits is checked.
+    last: Instant,
     /// When the account signed in from the address last.
     succeeded: Option<Instant>,
 }
@@ -60,8 +67,8 @@ impl Attempts {
     }
 
     /// Begins an attempt. Returns how long it must wait before its password is checked. [`Attempts::succeeded`] follows
-    /// if the password is right.
-    pub fn begin(&self, account: &str, address: IpAddr, now: Instant) -> Duration {
+    /// if the password is right. Fails if too many attempts wait already.
+    pub fn begin(&self, account: &str, address: IpAddr, now: Instant) -> Result<Duration, Busy> {
         let address = group(address);
         let both = Key::Both(account.to_owned(), address);
         let mut counts = self.counts.lock();
@@ -69,16 +76,29 @@ impl Attempts {
             .get(&both)
             .is_some_and(|count| count.succeeded.is_some_and(|at| now.saturating_duration_since(at) < KNOWN));
         make_room(&mut counts, address, now);
-        let mut add = |key: Key| {
-            let count = counts.entry(key).or_insert(Count { failures: 0.0, at: now, succeeded: None });
+        let mut add = |key: Key, free: f64, counts_here: bool, longest: Duration| {
+            let new = Count { failures: 0.0, at: now, last: now, succeeded: None };
+            let count = counts.entry(key).or_insert(new);
             let failures = count.now(now);
             (count.failures, count.at) = (failures + 1.0, now);
-            failures
+            let delay = if counts_here { delay(failures - free).min(longest) } else { Duration::ZERO };
+            if delay.is_zero() {
+                return Duration::ZERO;
+            }
+            let ready = count.last.max(now) + delay;
+            let wait = ready.saturating_duration_since(now);
+            if wait <= LONGEST_WAIT {
+                count.last = ready;
+            }
+            wait
         };
-        let near = add(both).max(add(Key::Address(address)));
-        let far = add(Key::Account(account.to_owned()));
-        let far = if is_known { Duration::ZERO } else { delay(far).min(LONGEST_FOR_ACCOUNT) };
-        delay(near).max(far)
+        // An address from which the account has signed in waits for failures of this account there alone.
+        let own = add(both, FREE, true, LONGEST);
+        let near = add(Key::Address(address), FREE_OF_ADDRESS, !is_known, LONGEST);
+        let far = add(Key::Account(account.to_owned()), FREE, !is_known, LONGEST_FOR_ACCOUNT);
+        // Failures from elsewhere never refuse an attempt.
+        let wait = own.max(near);
+        if wait > LONGEST_WAIT { Err(Busy) } else { Ok(wait.max(far.min(LONGEST_FOR_ACCOUNT))) }
     }
 
     /// The password of an attempt was right: it counts no more, and the address is known.
@@ -91,15 +111,16 @@ impl Attempts {
                 (count.failures, count.at) = ((count.now(now) - 1.0).max(0.0), now);
             }
         }
-        counts.insert(both, Count { failures: 0.0, at: now, succeeded: Some(now) });
+        counts.insert(both, Count { failures: 0.0, at: now, last: now, succeeded: Some(now) });
     }
 }
 
+/// The delay after so many failures that cost something.
 fn delay(failures: f64) -> Duration {
-    if failures < FREE {
+    if failures < 0.0 {
         return Duration::ZERO;
     }
-    let doublings = (failures - FREE).floor().min(16.0) as i32;
+    let doublings = failures.floor().min(16.0) as i32;
     FIRST.mul_f64(2_f64.powi(doublings)).min(LONGEST)
 }
 
@@ -146,49 +167,66 @@ mod tests {
 
     #[test]
     fn delay_grows_after_five_failures_and_fades() {
-        let (attempts, now) = (Attempts::new(), Instant::now());
-        let delays: Vec<Duration> = (0..9).map(|_| attempts.begin("ada", address(1), now)).collect();
-        assert_eq!(delays[..5], [Duration::ZERO; 5]);
-        assert_eq!(delays[5..8], [100, 200, 400].map(Duration::from_millis));
-        for _ in 0..20 {
-            attempts.begin("ada", address(1), now);
+        let (attempts, start) = (Attempts::new(), Instant::now());
+        let mut now = start;
+        let mut waits = Vec::new();
+        for _ in 0..9 {
+            let wait = attempts.begin("ada", address(1), now).unwrap();
+            waits.push(wait);
+            now += wait;
         }
-        assert_eq!(attempts.begin("ada", address(1), now), LONGEST);
+        assert_eq!(waits[..5], [Duration::ZERO; 5]);
+        assert!(waits.is_sorted() && waits[5] == FIRST && waits[8] >= 2 * FIRST, "{waits:?}");
         let later = now + Duration::from_secs(300);
-        assert_eq!(attempts.begin("ada", address(1), later), Duration::ZERO);
+        assert_eq!(attempts.begin("ada", address(1), later), Ok(Duration::ZERO));
     }
 
     #[test]
-    fn owner_is_not_slowed_by_failures_from_elsewhere() {
+    fn attempts_at_once_wait_one_after_the_other_and_a_flood_is_refused() {
         let (attempts, now) = (Attempts::new(), Instant::now());
-        attempts.begin("ada", address(1), now);
+        let waits: Vec<_> = (0..100).map(|_| attempts.begin("ada", address(1), now)).collect();
+        let allowed: Vec<Duration> = waits.iter().filter_map(|wait| wait.ok()).collect();
+        assert!(allowed.is_sorted() && allowed.len() < 20, "{allowed:?}");
+        assert!(waits.iter().any(Result::is_err));
+        // A flood that was refused does not make those wait longer who come later.
+        let later = now + Duration::from_secs(400);
+        assert_eq!(attempts.begin("ada", address(1), later), Ok(Duration::ZERO));
+    }
+
+    #[test]
+    fn owner_is_not_slowed_by_failures_of_others() {
+        let (attempts, now) = (Attempts::new(), Instant::now());
+        attempts.begin("ada", address(1), now).unwrap();
         attempts.succeeded("ada", address(1), now);
         for attacker in 2..200 {
-            attempts.begin("ada", address(attacker), now);
+            let _ = attempts.begin("ada", address(attacker), now);
         }
-        assert_eq!(attempts.begin("ada", address(1), now), Duration::ZERO);
-        assert_eq!(attempts.begin("ada", address(201), now), LONGEST_FOR_ACCOUNT);
-        assert_eq!(attempts.begin("bob", address(201), now), Duration::ZERO);
+        for name in 0..200 {
+            let _ = attempts.begin(&format!("name-{name}"), address(1), now);
+        }
+        assert_eq!(attempts.begin("ada", address(1), now), Ok(Duration::ZERO));
+        assert_eq!(attempts.begin("ada", address(201), now), Ok(LONGEST_FOR_ACCOUNT));
+        assert_eq!(attempts.begin("bob", address(201), now), Ok(Duration::ZERO));
     }
 
     #[test]
-    fn one_address_with_many_names_is_slowed() {
+    fn one_address_with_many_names_is_slowed_and_refused() {
         let (attempts, now) = (Attempts::new(), Instant::now());
-        for name in 0..30 {
-            attempts.begin(&format!("name-{name}"), address(1), now);
-        }
-        assert_eq!(attempts.begin("ada", address(1), now), LONGEST);
+        let waits: Vec<_> =
+            (0..80).map(|name| attempts.begin(&format!("name-{name}"), address(1), now)).collect();
+        assert!(waits[..50].iter().all(|wait| *wait == Ok(Duration::ZERO)));
+        assert!(waits[50] == Ok(FIRST) && waits[79].is_err());
     }
 
     #[test]
     fn addresses_of_one_ipv6_network_count_together() {
         let (attempts, now) = (Attempts::new(), Instant::now());
-        for host in 0..10_u16 {
+        for host in 0..60_u16 {
             let host = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 1, 0, 0, 0, host));
-            attempts.begin("ada", host, now);
+            let _ = attempts.begin("ada", host, now);
         }
         let host = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 1, 9, 9, 9, 9));
-        assert!(attempts.begin("bob", host, now) > Duration::ZERO);
+        assert_ne!(attempts.begin("bob", host, now), Ok(Duration::ZERO));
     }
 
     #[test]
@@ -196,11 +234,8 @@ mod tests {
         let (attempts, now) = (Attempts::new(), Instant::now());
         for name in 0..40_000_u32 {
             let [_, b, c, d] = name.to_be_bytes();
-            attempts.begin(
-                &name.to_string(),
-                IpAddr::from([10, b, c, d]),
-                now + Duration::from_millis(u64::from(name)),
-            );
+            let at = now + Duration::from_millis(u64::from(name));
+            let _ = attempts.begin(&name.to_string(), IpAddr::from([10, b, c, d]), at);
         }
         assert!(attempts.counts.lock().len() <= MOST + 3);
     }

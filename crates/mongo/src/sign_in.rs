@@ -61,7 +61,7 @@ pub(crate) fn start(
     let name = UserName::new(conversation.user(), first.database);
     check_first_sign_in(context, &name)?;
     if !has_waited {
-        let delay = begin_attempt(context, &name);
+        let delay = begin_attempt(context, &name)?;
         if !delay.is_zero() {
             context.wait = Some(Wait::for_time(Instant::now() + delay));
             return Ok(None);
@@ -103,10 +103,12 @@ fn check_first_sign_in(context: &Context<'_>, name: &UserName) -> Result<()> {
     })
 }
 
-/// Counts an attempt. Returns how long it must wait.
-fn begin_attempt(context: &Context<'_>, name: &UserName) -> Duration {
-    let address = context.client.peer.ip();
-    context.server.access.attempts.begin(&name.to_string(), address, Instant::now())
+/// Counts an attempt. Returns how long it must wait. Too many that wait already are a failure like any other.
+fn begin_attempt(context: &Context<'_>, name: &UserName) -> Result<Duration> {
+    let (address, attempts) = (context.client.peer.ip(), &context.server.access.attempts);
+    attempts
+        .begin(&name.to_string(), address, Instant::now())
+        .map_err(|_| refuse(context, name, "too many attempts wait"))
 }
 
 /// Continues the conversation with the client's next message.

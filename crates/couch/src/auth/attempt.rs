@@ -46,7 +46,7 @@ impl Attempt {
         let is_known = user.as_ref().is_some_and(|user| couch.access.knows_password(user, &password));
         let ready = match is_known {
             true => now,
-            false => now + couch.access.attempts.begin(&name, peer, now),
+            false => now + couch.access.attempts.begin(&name, peer, now).map_err(|_| busy())?,
         };
         Ok(Attempt { name, password, peer, local, user, ready })
     }
