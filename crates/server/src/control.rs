@@ -6,8 +6,9 @@
 use crate::users::{self, Request};
 use diwan_access::Access;
 use serde::{Deserialize, Serialize};
-use std::fs::Permissions;
+use std::fs::{File, Permissions};
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -16,10 +17,23 @@ use std::time::Duration;
 
 /// The socket's name in the data directory.
 const NAME: &str = "control.sock";
+/// Longer paths are replaced by shorter ones.
+const LONGEST_PATH: usize = 100;
 /// The longest request.
 const LIMIT: u64 = 64 << 10;
 /// How long either side waits for the other.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A path of the socket that the system accepts. A socket's path has about a hundred bytes at most, and a directory may
+/// have a longer one: the path through the open directory is short.
+fn short_path(directory: &Path) -> io::Result<(PathBuf, Option<File>)> {
+    let path = directory.join(NAME);
+    if path.as_os_str().len() < LONGEST_PATH {
+        return Ok((path, None));
+    }
+    let open = File::open(directory)?;
+    Ok((PathBuf::from(format!("/proc/self/fd/{}", open.as_raw_fd())).join(NAME), Some(open)))
+}
 
 /// The answer to a request.
 #[derive(Debug, Deserialize, Serialize)]
@@ -43,7 +57,8 @@ impl Control {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let listener = UnixListener::bind(&path)?;
+        let (short, _directory) = short_path(directory)?;
+        let listener = UnixListener::bind(short)?;
         std::fs::set_permissions(&path, Permissions::from_mode(0o600))?;
         std::thread::Builder::new().name("diwan-control".to_owned()).spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -84,7 +99,11 @@ fn answer(access: &Access, stream: UnixStream) -> io::Result<()> {
 
 /// Sends a request to the server that has the directory open. `None` if there is none.
 pub fn send(directory: &Path, request: &Request) -> Result<Option<String>, String> {
-    let stream = match UnixStream::connect(directory.join(NAME)) {
+    let connect = || {
+        let (short, _directory) = short_path(directory)?;
+        UnixStream::connect(short)
+    };
+    let stream = match connect() {
         Ok(stream) => stream,
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             return Err(format!(
@@ -105,5 +124,28 @@ pub fn send(directory: &Path, request: &Request) -> Result<Option<String>, Strin
         Ok(Answer::Done(text)) => Ok(Some(text)),
         Ok(Answer::Refused(text)) => Err(text),
         Err(_) => Err("the server does not answer: it is stopping".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use diwan_kv::MemoryEngine;
+    use diwan_store::Store;
+
+    #[test]
+    fn socket_answers_in_a_directory_with_a_long_path() {
+        let temporary = tempfile::tempdir().unwrap();
+        let directory = temporary.path().join("d".repeat(120));
+        std::fs::create_dir(&directory).unwrap();
+        let access = Access::with_defaults(Store::open(Arc::new(MemoryEngine::new())).unwrap()).unwrap();
+        assert_eq!(send(&directory, &Request::List), Ok(None));
+        let control = Control::listen(&directory, access).unwrap();
+        assert_eq!(send(&directory, &Request::List), Ok(Some(String::new())));
+        let (user, database) = ("bob".to_owned(), "admin".to_owned());
+        let add = Request::Add { user, database, roles: vec!["read".to_owned()], password: "pw".to_owned() };
+        assert!(send(&directory, &add).unwrap_err().contains("first user"));
+        drop(control);
+        assert_eq!(send(&directory, &Request::List), Ok(None));
     }
 }
