@@ -1,38 +1,46 @@
-//! The control socket: how `diwan user` reaches the server that has its directory open.
+//! The control port: how `diwan user` reaches the server that has its directory open.
 //!
-//! The server listens on a Unix socket in its data directory, which only the directory's owner can open: whoever can
-//! read the documents' files needs no password. A request is a line of JSON, and so is the answer.
+//! The server listens on a free port of the loopback interface and writes the port and a token to a file in its data
+//! directory. Only the directory's owner can read the file: whoever can read the documents' files needs no password. A
+//! request is a line of JSON, and so is the answer.
+//!
+//! The file is an ordinary one, so a directory can be copied whether its server runs or was killed. A request names its
+//! directory: the file of a copy leads to the server of the original, which refuses it.
 
 use crate::users::{self, Request};
 use diwan_access::Access;
 use serde::{Deserialize, Serialize};
-use std::fs::{File, Permissions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use subtle::ConstantTimeEq;
 
-/// The socket's name in the data directory.
-const NAME: &str = "control.sock";
-/// Longer paths are replaced by shorter ones.
-const LONGEST_PATH: usize = 100;
+/// The file's name in the data directory.
+const NAME: &str = "control";
 /// The longest request.
 const LIMIT: u64 = 64 << 10;
-/// How long either side waits for the other.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a client may take to send its request.
+const REQUEST: Duration = Duration::from_secs(2);
+/// How long a client waits for the answer.
+const ANSWER: Duration = Duration::from_secs(30);
 
-/// A path of the socket that the system accepts. A socket's path has about a hundred bytes at most, and a directory may
-/// have a longer one: the path through the open directory is short.
-fn short_path(directory: &Path) -> io::Result<(PathBuf, Option<File>)> {
-    let path = directory.join(NAME);
-    if path.as_os_str().len() < LONGEST_PATH {
-        return Ok((path, None));
-    }
-    let open = File::open(directory)?;
-    Ok((PathBuf::from(format!("/proc/self/fd/{}", open.as_raw_fd())).join(NAME), Some(open)))
+/// The contents of the file.
+#[derive(Deserialize, Serialize)]
+struct Address {
+    port: u16,
+    token: String,
+}
+
+/// A request with what proves that its sender may make it.
+#[derive(Deserialize, Serialize)]
+struct Envelope<R> {
+    token: String,
+    directory: PathBuf,
+    request: R,
 }
 
 /// The answer to a request.
@@ -41,29 +49,36 @@ fn short_path(directory: &Path) -> io::Result<(PathBuf, Option<File>)> {
 enum Answer {
     Done(String),
     Refused(String),
+    /// The request is for another directory, or for an earlier server.
+    NotMine,
 }
 
-/// The socket of a running server. Dropping it removes the file.
+/// The control port of a running server. Dropping it removes the file.
 pub struct Control {
     path: PathBuf,
 }
 
 impl Control {
-    /// Listens in this directory, in a thread of its own.
+    /// Listens for this directory, in a thread of its own.
     pub fn listen(directory: &Path, access: Arc<Access>) -> io::Result<Control> {
+        let directory = directory.canonicalize()?;
         let path = directory.join(NAME);
-        // The directory's lock says that no other server listens: a socket that is there is left over.
-        match std::fs::remove_file(&path) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let mut random = [0; 32];
+        getrandom::fill(&mut random).map_err(|error| io::Error::other(error.to_string()))?;
+        let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        // The directory's lock says that no other server runs: a file that is there is left over.
+        match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let (short, _directory) = short_path(directory)?;
-        let listener = UnixListener::bind(short)?;
-        std::fs::set_permissions(&path, Permissions::from_mode(0o600))?;
+        let address = Address { port: listener.local_addr()?.port(), token: token.clone() };
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+        file.write_all(&serde_json::to_vec(&address)?)?;
         std::thread::Builder::new().name("diwan-control".to_owned()).spawn(move || {
             for stream in listener.incoming().flatten() {
-                if let Err(error) = answer(&access, stream) {
-                    tracing::debug!(%error, "a client of the control socket went away");
+                if let Err(error) = answer(&access, &token, &directory, &stream) {
+                    tracing::debug!(%error, "a client of the control port went away");
                 }
             }
         })?;
@@ -74,56 +89,69 @@ impl Control {
 impl Drop for Control {
     fn drop(&mut self) {
         // The next server removes it otherwise.
-        let _ = std::fs::remove_file(&self.path);
+        let _ = fs::remove_file(&self.path);
     }
 }
 
-fn answer(access: &Access, stream: UnixStream) -> io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+fn answer(access: &Access, token: &str, directory: &Path, mut stream: &TcpStream) -> io::Result<()> {
+    stream.set_read_timeout(Some(REQUEST))?;
+    stream.set_write_timeout(Some(REQUEST))?;
     let mut line = String::new();
-    BufReader::new((&stream).take(LIMIT)).read_line(&mut line)?;
-    let answer = match serde_json::from_str::<Request>(&line) {
-        Ok(request) => match users::apply(access, &request) {
-            Ok(text) => Answer::Done(text),
-            Err(text) => Answer::Refused(text),
+    BufReader::new(stream.take(LIMIT)).read_line(&mut line)?;
+    let is_proved = |given: &str| bool::from(given.as_bytes().ct_eq(token.as_bytes()));
+    let answer = match serde_json::from_str::<Envelope<serde_json::Value>>(&line) {
+        Ok(envelope) if !is_proved(&envelope.token) || envelope.directory != directory => Answer::NotMine,
+        Ok(envelope) => match serde_json::from_value::<Request>(envelope.request) {
+            Ok(request) => match users::apply(access, &request) {
+                Ok(text) => Answer::Done(text),
+                Err(text) => Answer::Refused(text),
+            },
+            Err(_) => Answer::Refused(
+                "the server does not understand the request: it has another version".to_owned(),
+            ),
         },
-        Err(_) => {
-            Answer::Refused("the server does not understand the request: it has another version".to_owned())
-        }
+        Err(_) => return Err(io::ErrorKind::InvalidData.into()),
     };
     let mut text = serde_json::to_string(&answer)?;
     text.push('\n');
-    (&stream).write_all(text.as_bytes())
+    stream.write_all(text.as_bytes())
 }
 
 /// Sends a request to the server that has the directory open. `None` if there is none.
 pub fn send(directory: &Path, request: &Request) -> Result<Option<String>, String> {
-    let connect = || {
-        let (short, _directory) = short_path(directory)?;
-        UnixStream::connect(short)
-    };
-    let stream = match connect() {
-        Ok(stream) => stream,
+    let path = directory.join(NAME);
+    let address: Address = match fs::read(&path) {
+        Ok(bytes) => match serde_json::from_slice(&bytes) {
+            Ok(address) => address,
+            Err(_) => return Ok(None),
+        },
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             return Err(format!(
                 "{} belongs to another user of this machine: run the command as the server's user",
-                directory.join(NAME).display()
+                path.display()
             ));
         }
         Err(_) => return Ok(None),
     };
+    let target = SocketAddr::from((Ipv4Addr::LOCALHOST, address.port));
+    let Ok(mut stream) = TcpStream::connect_timeout(&target, REQUEST) else { return Ok(None) };
     let failed = |error: io::Error| format!("the server does not answer: {error}");
-    stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
-    let mut text = serde_json::to_string(request).map_err(|error| error.to_string())?;
+    let directory = directory.canonicalize().map_err(failed)?;
+    let envelope = Envelope { token: address.token, directory, request };
+    let mut text = serde_json::to_string(&envelope).map_err(|error| error.to_string())?;
     text.push('\n');
-    (&stream).write_all(text.as_bytes()).map_err(failed)?;
+    stream.set_read_timeout(Some(ANSWER)).map_err(failed)?;
+    // Another program may have the port by now. It does not answer with a line of JSON.
     let mut line = String::new();
-    BufReader::new(&stream).read_line(&mut line).map_err(failed)?;
+    if stream.write_all(text.as_bytes()).is_err()
+        || BufReader::new(stream.take(LIMIT)).read_line(&mut line).is_err()
+    {
+        return Ok(None);
+    }
     match serde_json::from_str(&line) {
         Ok(Answer::Done(text)) => Ok(Some(text)),
         Ok(Answer::Refused(text)) => Err(text),
-        Err(_) => Err("the server does not answer: it is stopping".to_owned()),
+        Ok(Answer::NotMine) | Err(_) => Ok(None),
     }
 }
 
@@ -134,7 +162,7 @@ mod tests {
     use diwan_store::Store;
 
     #[test]
-    fn socket_answers_in_a_directory_with_a_long_path() {
+    fn server_answers_for_its_own_directory_alone() {
         let temporary = tempfile::tempdir().unwrap();
         let directory = temporary.path().join("d".repeat(120));
         std::fs::create_dir(&directory).unwrap();
@@ -145,6 +173,10 @@ mod tests {
         let (user, database) = ("bob".to_owned(), "admin".to_owned());
         let add = Request::Add { user, database, roles: vec!["read".to_owned()], password: "pw".to_owned() };
         assert!(send(&directory, &add).unwrap_err().contains("first user"));
+        let copy = temporary.path().join("copy");
+        std::fs::create_dir(&copy).unwrap();
+        std::fs::copy(directory.join(NAME), copy.join(NAME)).unwrap();
+        assert_eq!(send(&copy, &Request::List), Ok(None), "the file of a copy");
         drop(control);
         assert_eq!(send(&directory, &Request::List), Ok(None));
     }

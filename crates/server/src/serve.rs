@@ -207,10 +207,10 @@ fn check_exposure(settings: &Resolved, access: &Access) -> Result<(), String> {
     Ok(())
 }
 
-/// The socket for `diwan user`.
+/// The port for `diwan user`.
 fn control(directory: &Path, access: &Arc<Access>) -> Result<Control, String> {
     Control::listen(directory, access.clone())
-        .map_err(|error| format!("cannot listen on the control socket in {}: {error}", directory.display()))
+        .map_err(|error| format!("cannot write the control file in {}: {error}", directory.display()))
 }
 
 fn http_config(
