@@ -7,7 +7,7 @@
 use crate::action::Action;
 use crate::audit::Audit;
 use crate::error::{Error, Result, codes};
-use crate::principal::{Caller, Principal, SERVER_ADMIN, Version, is_root};
+use crate::principal::{Caller, Principal, SERVER_ADMIN, Version, described, is_root};
 use crate::resource::{Resource, USERS, is_register};
 use crate::roles::{Role, Roles};
 use crate::security;
@@ -187,6 +187,7 @@ impl Access {
             name: user.name.clone(),
             http_name: user.http_name.clone(),
             http_roles: http_roles(&user.free_roles, is_admin),
+            described_roles: described(&user.roles),
             roles: user.roles.clone(),
             privileges: roles.privileges(&user.roles),
             id: user.id,
@@ -213,6 +214,7 @@ impl Access {
             http_name: http_name.to_owned(),
             http_roles: role_names.to_vec(),
             privileges: self.roles()?.privileges(&roles),
+            described_roles: described(&roles),
             roles,
             id: None,
             fingerprint: Vec::new(),

@@ -4,6 +4,7 @@ use crate::action::Action;
 use crate::privilege::Privilege;
 use crate::resource::Resource;
 use crate::user::{ADMIN, RoleName, UserName};
+use diwan_value::{Array, ArrayBuilder, Value, ValueBuf, doc};
 use std::sync::Arc;
 
 /// CouchDB's role of a server administrator.
@@ -19,6 +20,8 @@ pub struct Principal {
     pub http_roles: Vec<String>,
     /// The roles that the user has directly.
     pub roles: Vec<RoleName>,
+    /// The roles as `{_id: …, role: …, db: …}`, the value of `$$USER_ROLES`.
+    pub described_roles: Arc<ValueBuf>,
     /// The rights of all roles, each pattern of resources once.
     pub privileges: Vec<Privilege>,
     /// The UUID of the user, who may have been dropped and created again meanwhile.
@@ -47,6 +50,17 @@ impl Principal {
     pub fn is_server_admin(&self) -> bool {
         self.http_roles.iter().any(|role| role == SERVER_ADMIN)
     }
+}
+
+/// The value of `$$USER_ROLES`.
+pub(crate) fn described(roles: &[RoleName]) -> Arc<ValueBuf> {
+    let mut list = ArrayBuilder::new();
+    for role in roles {
+        let id = format!("{}.{}", role.database, role.role);
+        list.push(doc! { "_id": id, "role": role.role.as_str(), "db": role.database.as_str() });
+    }
+    let bytes = list.finish();
+    Arc::new(ValueBuf::new(Value::Array(Array::trusted(&bytes))))
 }
 
 /// Whether a role makes its owner an administrator of the server.

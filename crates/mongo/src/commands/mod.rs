@@ -15,8 +15,6 @@ mod sessions;
 mod shared;
 mod user_management;
 
-pub(crate) use shared::describe::described_roles;
-
 use administration::{
     coll_mod, compact, convert_to_capped, create, create_indexes, current_op, drop, drop_database,
     drop_indexes, file_md5, fsync, get_default_rw_concern, get_parameter, kill_cursors, kill_op,

@@ -3,7 +3,6 @@
 use super::abbreviate::abbreviated_statement;
 use super::wait::Wait;
 use crate::commands;
-use crate::commands::described_roles;
 use crate::connection::client::Client;
 use crate::connection::exhaust::Replies;
 use crate::connection::room::is_long;
@@ -53,7 +52,7 @@ impl Context<'_> {
     pub(crate) fn scope(&self) -> Scope<'static> {
         Scope {
             interrupt: self.interrupt.clone(),
-            user_roles: self.caller.principal().map(|user| described_roles(&user.roles)),
+            user_roles: self.caller.principal().map(|user| user.described_roles.clone()),
             designs: self.design_guard(),
             cluster_time: self.server.keeps_cluster_time().then(|| self.server.clock.now()),
             ..Scope::default()

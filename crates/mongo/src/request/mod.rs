@@ -24,11 +24,16 @@ pub(crate) fn check_unique(name: &str, body: Doc<'_>) -> Result<()> {
     };
     let mut few: [&[u8]; FEW_FIELDS] = [&[]; FEW_FIELDS];
     let mut many = HashSet::new();
+    // Names with different marks differ, so few of them have to be compared.
+    let mut marks = 0_u64;
     for (at, element) in body.iter().enumerate() {
+        let mark = mark_of(element.key);
+        let is_marked = marks & mark != 0;
+        marks |= mark;
         let is_new = match few.get_mut(at) {
             Some(place) => {
                 *place = element.key;
-                !few[..at].contains(&element.key)
+                !is_marked || !few[..at].contains(&element.key)
             }
             None => many.insert(element.key) && !few.contains(&element.key),
         };
@@ -37,6 +42,13 @@ pub(crate) fn check_unique(name: &str, body: Doc<'_>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// One of 64 bits, by the length, the first and the last byte of a name.
+fn mark_of(name: &[u8]) -> u64 {
+    let (first, last) = (name.first().copied().unwrap_or(0), name.last().copied().unwrap_or(0));
+    let mixed = usize::from(first) * 7 + usize::from(last) * 13 + name.len() * 29;
+    1 << (mixed % 64)
 }
 
 /// A parsed command. It borrows from the message and copies nothing.

@@ -34,7 +34,7 @@ pub struct Context {
     /// `$$CLUSTER_TIME`.
     pub cluster_time: Option<Timestamp>,
     /// `$$USER_ROLES`: an array with the user's roles.
-    pub user_roles: Option<ValueBuf>,
+    pub user_roles: Option<Arc<ValueBuf>>,
     /// The values of the first slots: the variables of the operation's `let`.
     pub variables: Vec<Option<ValueBuf>>,
     /// The collation of string comparisons; without one, strings compare by their bytes.

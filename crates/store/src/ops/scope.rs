@@ -22,7 +22,7 @@ pub struct Scope<'a> {
     /// The value of `$$CLUSTER_TIME`; `None` outside a replica set.
     pub cluster_time: Option<Timestamp>,
     /// The value of `$$USER_ROLES`: an array with the roles of the user; `None` on a server without users.
-    pub user_roles: Option<ValueBuf>,
+    pub user_roles: Option<Arc<ValueBuf>>,
     /// Decides whether the operation may change design documents.
     pub designs: Option<DesignGuard>,
     /// Ends the operation when it is killed or times out.

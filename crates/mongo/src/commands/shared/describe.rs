@@ -1,7 +1,7 @@
 //! Roles and privileges in replies.
 
 use diwan_access::{Privilege, Restriction, RoleName, Roles};
-use diwan_value::{Array, ArrayBuilder, Value, ValueBuf, doc};
+use diwan_value::{Array, ArrayBuilder, Value, ValueBuf};
 
 /// A list of `{role: …, db: …}`.
 pub(crate) fn roles_array(roles: &[RoleName]) -> ValueBuf {
@@ -17,16 +17,6 @@ pub(crate) fn privileges_array(privileges: &[Privilege]) -> ValueBuf {
     let mut list = ArrayBuilder::new();
     for privilege in privileges {
         list.push(privilege.to_doc());
-    }
-    finished(list)
-}
-
-/// A list of `{_id: …, role: …, db: …}`, the value of `$$USER_ROLES`.
-pub(crate) fn described_roles(roles: &[RoleName]) -> ValueBuf {
-    let mut list = ArrayBuilder::new();
-    for role in roles {
-        let id = format!("{}.{}", role.database, role.role);
-        list.push(doc! { "_id": id, "role": role.role.as_str(), "db": role.database.as_str() });
     }
     finished(list)
 }
