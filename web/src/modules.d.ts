@@ -1,0 +1,3 @@
+// What the build understands beyond TypeScript.
+
+declare module '*.css';

@@ -1,0 +1,5 @@
+// Makes a database.
+
+export function NewDatabasePage() {
+  return <p class="loading">…</p>;
+}

@@ -1,0 +1,5 @@
+// Replications.
+
+export function ReplicationPage() {
+  return <p class="loading">…</p>;
+}

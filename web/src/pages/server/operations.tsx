@@ -1,0 +1,5 @@
+// Operations that run now.
+
+export function OperationsPage() {
+  return <p class="loading">…</p>;
+}

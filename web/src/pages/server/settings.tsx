@@ -1,0 +1,5 @@
+// Settings of the server.
+
+export function SettingsPage() {
+  return <p class="loading">…</p>;
+}

@@ -1,0 +1,5 @@
+// Slow queries by shape.
+
+export function SlowPage() {
+  return <p class="loading">…</p>;
+}

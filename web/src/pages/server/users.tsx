@@ -1,0 +1,5 @@
+// Users and roles.
+
+export function UsersPage() {
+  return <p class="loading">…</p>;
+}

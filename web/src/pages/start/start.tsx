@@ -1,0 +1,5 @@
+// The first page.
+
+export function StartPage() {
+  return <p class="loading">…</p>;
+}

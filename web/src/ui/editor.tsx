@@ -1,0 +1,45 @@
+// The text editor, which is loaded when it is first shown.
+
+import { useEffect, useRef } from 'preact/hooks';
+import type { Completions, EditorHandle, Problem } from './codemirror.ts';
+
+export type { Completions, Problem } from './codemirror.ts';
+
+export interface EditorProps {
+  /** The text at first. Later changes of `value` replace the text only if they differ from what is there. */
+  value: string;
+  onChange?: (text: string) => void;
+  /** Called by Ctrl+Enter or Cmd+Enter. */
+  onRun?: () => void;
+  language: 'json' | 'shell' | 'javascript';
+  /** What screen readers call the editor. */
+  label: string;
+  readOnly?: boolean;
+  /** Finds problems, which are shown at their places. */
+  check?: (text: string) => Problem[];
+  complete?: Completions;
+  /** The height without text, in lines. */
+  lines?: number;
+}
+
+/** A text editor with highlighting, completion and problems. It lies in a shadow tree, whose styles need no exception. */
+export function Editor(props: EditorProps) {
+  const host = useRef<HTMLDivElement>(null);
+  const handle = useRef<EditorHandle | null>(null);
+  const latest = useRef(props);
+  latest.current = props;
+  useEffect(() => {
+    let isGone = false;
+    import('./codemirror.ts').then(({ createEditor }) => {
+      if (!isGone) handle.current = createEditor(host.current!, () => latest.current);
+    });
+    return () => {
+      isGone = true;
+      handle.current?.destroy();
+      handle.current = null;
+    };
+  }, []);
+  useEffect(() => handle.current?.setText(props.value), [props.value]);
+  useEffect(() => handle.current?.setReadOnly(props.readOnly ?? false), [props.readOnly]);
+  return <div class="editor" ref={host} />;
+}
