@@ -7,6 +7,7 @@ DATA ?= diwan-data
 export CARGO_TERM_COLOR ?= auto
 
 .PHONY: help serve build test test-quick check-style test-rust test-clients test-crash rights
+.PHONY: web web-dev check-web test-web screenshots
 
 help: ## Show the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
@@ -17,7 +18,7 @@ serve: build ## Build Diwan and serve the directory DATA (diwan-data) on both po
 build: ## Build the release binary.
 	$(CARGO) build --release --bin diwan
 
-test: check-style test-rust test-bench fuzz test-crash test-clients ## Everything: style, Rust tests, fuzzing, crash tests, real clients.
+test: check-style check-web test-rust test-bench fuzz test-crash test-clients test-web ## Everything: style, Rust tests, fuzzing, crash tests, real clients.
 
 check-style: ## Formatting, lints, documentation links, rules of the repository.
 	$(CARGO) fmt --all --check
@@ -55,6 +56,21 @@ test-crash: $(PROGRAM) .venv/clients ## Kill the server again and again under mi
 test-clients: $(PROGRAM) .venv/clients tests/node/node_modules ## Real clients against a real server.
 	$(PYTEST) tests/clients tests/security
 
+web: web/node_modules ## Build the web interface from web/src into web/dist, which the binary embeds.
+	cd web && node build.mjs
+
+web-dev: web/node_modules ## Serve the web interface from its source, beside the server at DIWAN (http://127.0.0.1:5984).
+	cd web && node serve.mjs
+
+check-web: web/node_modules ## Types and unit tests of the web interface; web/dist must be what web/src builds.
+	cd web && npm run --silent check && npm test --silent && node build.mjs --check
+
+test-web: $(PROGRAM) .venv/clients tests/web/node_modules ## The web interface in a headless Chromium.
+	$(PYTEST) tests/web
+
+screenshots: $(PROGRAM) .venv/clients tests/web/node_modules ## Pictures of each page into docs/pictures.
+	SCREENSHOTS=$(CURDIR)/docs/pictures $(PYTEST) tests/web
+
 rights: $(PROGRAM) .venv/clients ## Make docs/rights.md: try every command and route with several rights.
 	DIWAN_WRITE_RIGHTS=1 $(PYTEST) tests/security
 
@@ -67,6 +83,14 @@ rights: $(PROGRAM) .venv/clients ## Make docs/rights.md: try every command and r
 
 tests/node/node_modules: tests/node/package.json
 	cd tests/node && npm install --no-audit --no-fund --loglevel=error
+	touch $@
+
+web/node_modules: web/package.json web/package-lock.json
+	cd web && npm ci --no-audit --no-fund --loglevel=error
+	touch $@
+
+tests/web/node_modules: tests/web/package.json
+	cd tests/web && npm install --no-audit --no-fund --no-package-lock --loglevel=error
 	touch $@
 
 include bench/bench.mk
