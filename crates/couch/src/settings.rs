@@ -13,6 +13,7 @@ use crate::server::Couch;
 use crate::uuids::Algorithm;
 use diwan_access::Sections;
 use diwan_auth::Prf;
+use hyper::header::HeaderName;
 use std::time::Duration;
 
 /// The default of each setting that has one, by section and key.
@@ -45,7 +46,20 @@ const DEFAULTS: &[(&str, &str, &str)] = &[
     ("chttpd_auth", "timeout", "600"),
     ("chttpd_auth", "upgrade_hash_on_auth", "true"),
     ("chttpd_auth", "users_db_public", "false"),
-    ("cors", "credentials", "true"),
+    (
+        "cors",
+        "exposed_headers",
+        "accept-ranges, etag, server, x-couch-request-id, x-couch-update-newrev, x-couchdb-body-time",
+    ),
+    (
+        "cors",
+        "headers",
+        "accept, accept-language, authorization, content-length, content-range, content-type, destination, expires, \
+         if-match, last-modified, origin, pragma, x-couch-full-commit, x-couch-id, x-couch-persist, \
+         x-couchdb-www-authenticate, x-http-method-override, x-requested-with, x-couchdb-vhost-path",
+    ),
+    ("cors", "max_age", "600"),
+    ("cors", "methods", "CONNECT, COPY, DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT, TRACE"),
     ("couchdb", "max_partition_size", "10737418240"),
     ("couchdb", "users_db_security_editable", "false"),
     ("jwt_auth", "required_claims", "exp"),
@@ -91,6 +105,11 @@ impl Couch {
         match (section, key) {
             ("chttpd", "enable_cors") => Some((!config.cors_origins.is_empty()).to_string()),
             ("chttpd", "max_http_request_size") => Some(config.max_request_bytes.to_string()),
+            // Browsers' libraries send cookies unless told otherwise. For all pages of the web that is no default.
+            ("cors", "credentials") => {
+                let named = &config.cors_origins;
+                Some((!named.is_empty() && !named.iter().any(|origin| origin == "*")).to_string())
+            }
             ("cors", "origins") => Some(config.cors_origins.join(",")),
             ("couchdb", "max_document_size") => Some(config.max_document_bytes.to_string()),
             ("couchdb", "uuid") => Some(self.uuid.clone()),
@@ -109,6 +128,7 @@ impl Couch {
         let computed = [
             ("chttpd", "enable_cors"),
             ("chttpd", "max_http_request_size"),
+            ("cors", "credentials"),
             ("cors", "origins"),
             ("couchdb", "max_document_size"),
             ("couchdb", "uuid"),
@@ -162,18 +182,6 @@ impl Couch {
     pub(crate) fn hash_algorithms(&self) -> Vec<Prf> {
         Prf::parse_list(&self.setting("chttpd_auth", "hash_algorithms").unwrap_or_default())
     }
-
-    /// Whether pages of this origin may read answers.
-    pub(crate) fn allows_origin(&self, origin: &str) -> bool {
-        if !self.setting_flag("chttpd", "enable_cors") {
-            return false;
-        }
-        let origins = self.setting("cors", "origins").unwrap_or_default();
-        origins
-            .split(',')
-            .map(str::trim)
-            .any(|allowed| allowed == "*" || allowed.eq_ignore_ascii_case(origin))
-    }
 }
 
 /// Settings that are numbers.
@@ -224,12 +232,17 @@ const UNCHANGEABLE: [(&str, &str); 5] = [
 
 /// Refuses a value that the setting cannot have. Unknown settings have any value.
 pub(crate) fn check(section: &str, key: &str, value: &str) -> Result<()> {
+    // The settings for one host are like those for all.
+    let section = if section.starts_with("cors:") { "cors" } else { section };
     let bad = |what: String| Err(Error::bad_request(format!("{section}/{key} {what}")));
     if NUMBERS.contains(&(section, key)) && value.parse::<u64>().is_err() {
         return bad("must be a number".to_owned());
     }
     if FLAGS.contains(&(section, key)) && !matches!(value, "true" | "false") {
         return bad("must be true or false".to_owned());
+    }
+    if section == "cors" && matches!(key, "exposed_headers" | "headers" | "methods") && !are_tokens(value) {
+        return bad("must be a list of names, separated by commas".to_owned());
     }
     let newer = if section == "httpd" { "chttpd" } else { section };
     if UNCHANGEABLE.contains(&(newer, key)) {
@@ -273,6 +286,12 @@ pub(crate) fn check(section: &str, key: &str, value: &str) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// Whether a text is a list of names of headers or methods.
+fn are_tokens(list: &str) -> bool {
+    let is_name = |name: &str| !name.is_empty() && HeaderName::from_bytes(name.as_bytes()).is_ok();
+    list.split(',').map(str::trim).all(is_name)
 }
 
 #[cfg(test)]

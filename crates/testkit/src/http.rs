@@ -143,8 +143,9 @@ impl HttpClient {
         headers: &[(&str, &str)],
         length: Option<usize>,
     ) -> io::Result<()> {
-        let mut head = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n");
         let is_given = |name: &str| headers.iter().any(|header| header.0.eq_ignore_ascii_case(name));
+        let host = if is_given("host") { "" } else { "Host: localhost\r\n" };
+        let mut head = format!("{method} {path} HTTP/1.1\r\n{host}");
         let own = self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let own = own.filter(|(name, _)| !is_given(name));
         for (name, value) in own.chain(headers.iter().copied()) {

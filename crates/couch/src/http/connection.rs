@@ -11,7 +11,7 @@ use super::socket::Socket;
 use super::streamed::{self, CHUNKS, Moments, Streamed, pump};
 use super::target::{Lenient, Next};
 use super::workers::FAULT;
-use super::{Body, Chunks, Feed, Outgoing, Query, Request, Response, blocking, cors, origin};
+use super::{Body, Chunks, Feed, Outgoing, Query, Request, Response, blocking, origin};
 use crate::auth::{self, rights};
 use crate::error::Error;
 use crate::routes::{self, Found};
@@ -145,13 +145,13 @@ async fn respond(
 ) -> hyper::Response<Outgoing> {
     let (mut head, incoming) = request.into_parts();
     head.method = overridden(head.method, &head.headers);
-    let mut ending = Ending::of(&couch, &head.headers);
     let authority = head.uri.authority().map(|authority| authority.as_str());
+    let mut ending = Ending::of(&couch, &head.headers, authority);
     if let Err(error) = origin::check(&couch, &head.headers, authority) {
         return ending.refuse(error);
     }
-    if let Some(response) = cors::preflight(&couch, &head.method, &head.headers) {
-        return ending.finish(response, None);
+    if let Some(response) = ending.page.preflight(&couch, &head.method, &head.headers) {
+        return ending.finish_preflight(response);
     }
     let path = head.uri.path().to_owned();
     if PROBES.contains(&path.as_str())

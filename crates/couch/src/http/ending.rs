@@ -1,11 +1,12 @@
 //! The end of each request: the headers that depend on the request and not on the handler.
 
+use super::cors::Page;
 use super::response::ResponseBody;
-use super::{Chunks, Outgoing, Response, cors};
+use super::{Chunks, Outgoing, Response};
 use crate::error::Error;
 use crate::server::Couch;
 use hyper::StatusCode;
-use hyper::header::{HeaderMap, HeaderValue, ORIGIN, SERVER, SET_COOKIE, WWW_AUTHENTICATE};
+use hyper::header::{HeaderMap, HeaderValue, SERVER, SET_COOKIE, WWW_AUTHENTICATE};
 use std::sync::Arc;
 
 /// The header by which a client chooses how it is asked for a password.
@@ -17,18 +18,19 @@ const BASIC: &str = "Basic realm=\"server\"";
 /// What a response takes from its request.
 pub struct Ending {
     couch: Arc<Couch>,
-    origin: Option<HeaderValue>,
+    /// Where it comes from.
+    pub page: Page,
     challenge: Option<HeaderValue>,
     /// A cookie that continues the caller's session.
     pub renewal: Option<String>,
 }
 
 impl Ending {
-    /// Reads the headers of a request.
-    pub fn of(couch: &Arc<Couch>, headers: &HeaderMap) -> Ending {
+    /// Reads the headers of a request. `authority` is its host where it has no header for it.
+    pub fn of(couch: &Arc<Couch>, headers: &HeaderMap, authority: Option<&str>) -> Ending {
         Ending {
             couch: couch.clone(),
-            origin: headers.get(ORIGIN).cloned(),
+            page: Page::of(headers, authority),
             challenge: headers.get(CHALLENGE).cloned(),
             renewal: None,
         }
@@ -41,7 +43,7 @@ impl Ending {
 
     /// Converts a response for hyper.
     pub fn finish(self, response: Response, chunks: Option<Chunks>) -> hyper::Response<Outgoing> {
-        let mut response = cors::decorate(&self.couch, self.origin.as_ref(), response);
+        let mut response = self.page.decorate(&self.couch, response);
         let has = |response: &Response, name| response.headers.iter().any(|(header, _)| header == name);
         // A form for sign-ins that failed clears the cookie. It is no reason to ask for a password in another way.
         if response.status == StatusCode::UNAUTHORIZED
@@ -52,9 +54,18 @@ impl Ending {
             response.headers.push((WWW_AUTHENTICATE, challenge));
         }
         // Signing in and out set the cookie themselves.
-        if let Some(cookie) = self.renewal.filter(|_| !has(&response, SET_COOKIE)) {
+        if let Some(cookie) = self.renewal.as_ref().filter(|_| !has(&response, SET_COOKIE)) {
             response = response.with_header(SET_COOKIE, cookie);
         }
+        self.send(response, chunks)
+    }
+
+    /// Converts the answer to a preflight request, whose headers are complete.
+    pub fn finish_preflight(self, response: Response) -> hyper::Response<Outgoing> {
+        self.send(response, None)
+    }
+
+    fn send(self, response: Response, chunks: Option<Chunks>) -> hyper::Response<Outgoing> {
         let body = match (chunks, response.body) {
             (Some(chunks), _) => Outgoing::Chunks(chunks),
             (None, ResponseBody::Bytes(bytes)) => Outgoing::Whole(bytes),

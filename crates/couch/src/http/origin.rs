@@ -2,10 +2,11 @@
 //! loopback interface.
 //!
 //! After DNS rebinding a browser sends the attacker's host name in `Host`; a page of another site sends its origin in
-//! `Origin`. Both are refused unless they name this machine, the advertised host, or an origin allowed by
-//! `--cors-origin`. On a server with users any `Host` is accepted: under a foreign name, a browser knows no password and
+//! `Origin`. Both are refused unless they name this machine, the advertised host, or an origin that `--cors-origin` or
+//! the settings allow. On a server with users any `Host` is accepted: under a foreign name, a browser knows no password and
 //! has no cookie.
 
+use super::cors;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::server::Couch;
@@ -17,7 +18,7 @@ pub fn check(couch: &Couch, headers: &HeaderMap, authority: Option<&str>) -> Res
     let host = headers.get(HOST).map(|value| value.to_str().unwrap_or("?")).or(authority);
     let needs_own_host = couch.access.is_open()?;
     check_names(&couch.config, headers.get(ORIGIN), host, needs_own_host, &|origin| {
-        couch.allows_origin(origin)
+        cors::allows(couch, host, origin)
     })
 }
 
@@ -43,7 +44,8 @@ the name with --advertise"
         let is_same = !needs_own_host && host.is_some_and(|host| host.eq_ignore_ascii_case(authority));
         if !is_same && !is_own(config, authority) && !is_allowed(origin) {
             return Err(Error::forbidden(format!(
-                "Pages of '{origin}' may not use this server: allow them with --cors-origin"
+                "Pages of '{origin}' may not use this server: allow them with --cors-origin, or with the settings \
+chttpd/enable_cors and cors/origins"
             )));
         }
     }

@@ -6,6 +6,7 @@ mod bulk;
 mod changes;
 mod compat;
 mod config;
+mod cors;
 mod documents;
 mod fake_couchdb;
 mod filters;
