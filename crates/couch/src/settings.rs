@@ -204,8 +204,9 @@ const NUMBERS: [(&str, &str); 15] = [
 ];
 
 /// Settings that are `true` or `false`.
-const FLAGS: [(&str, &str); 14] = [
+const FLAGS: [(&str, &str); 15] = [
     ("chttpd", "admin_only_all_dbs"),
+    ("chttpd", "allow_jsonp"),
     ("chttpd", "decode_plus_to_space"),
     ("chttpd", "enable_cors"),
     ("chttpd", "require_valid_user"),
@@ -222,29 +223,24 @@ const FLAGS: [(&str, &str); 14] = [
 ];
 
 /// Settings of CouchDB that have one value here: they can be read, and set to what they are.
-const UNCHANGEABLE: [(&str, &str); 5] = [
-    ("attachments", "compressible_types"),
-    ("attachments", "compression_level"),
-    ("chttpd", "allow_jsonp"),
-    ("couchdb", "max_partition_size"),
-    ("query_server_config", "reduce_limit"),
-];
+const UNCHANGEABLE: [(&str, &str); 2] =
+    [("couchdb", "max_partition_size"), ("query_server_config", "reduce_limit")];
 
 /// Refuses a value that the setting cannot have. Unknown settings have any value.
 pub(crate) fn check(section: &str, key: &str, value: &str) -> Result<()> {
     // The settings for one host are like those for all.
     let section = if section.starts_with("cors:") { "cors" } else { section };
     let bad = |what: String| Err(Error::bad_request(format!("{section}/{key} {what}")));
-    if NUMBERS.contains(&(section, key)) && value.parse::<u64>().is_err() {
+    let newer = if section == "httpd" { "chttpd" } else { section };
+    if NUMBERS.contains(&(newer, key)) && value.parse::<u64>().is_err() {
         return bad("must be a number".to_owned());
     }
-    if FLAGS.contains(&(section, key)) && !matches!(value, "true" | "false") {
+    if FLAGS.contains(&(newer, key)) && !matches!(value, "true" | "false") {
         return bad("must be true or false".to_owned());
     }
     if section == "cors" && matches!(key, "exposed_headers" | "headers" | "methods") && !are_tokens(value) {
         return bad("must be a list of names, separated by commas".to_owned());
     }
-    let newer = if section == "httpd" { "chttpd" } else { section };
     if UNCHANGEABLE.contains(&(newer, key)) {
         let only = DEFAULTS.iter().find(|row| (row.0, row.1) == (newer, key)).map_or("", |row| row.2);
         return match value == only {
@@ -253,6 +249,9 @@ pub(crate) fn check(section: &str, key: &str, value: &str) -> Result<()> {
         };
     }
     match (section, key) {
+        ("attachments", "compression_level") if !matches!(value.parse(), Ok(0..=9)) => {
+            bad("must be a number from 0, for no compression, to 9".to_owned())
+        }
         ("couchdb", "max_document_size") => {
             let most = diwan_value::MAX_DOCUMENT_BYTES;
             match value.parse::<usize>() {

@@ -106,7 +106,7 @@ fn follow(things: &Arc<Collection>, direction: Direction) -> u64 {
 fn attachments(store: &Arc<Store>) {
     const BYTES: u64 = 64 << 20;
     let files = create(store, "files");
-    for source in [BlobSource::Plain, BlobSource::ToPack] {
+    for source in [BlobSource::Plain, BlobSource::ToPack { level: 8 }] {
         let mut writer = files.blob_writer(source).expect("an upload begins");
         let begun = Instant::now();
         for n in 0..BYTES / 65_536 {

@@ -3,13 +3,14 @@
 //!
 //! Bytes are written to blobs as they are read. [`Attaching`] holds the blobs until the document's edit is committed.
 
+use super::packing;
 use crate::error::{Error, Result};
 use crate::http::multipart::{Multipart, file_name, parameter};
+use crate::server::Couch;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use diwan_store::blob::{
     Attachment, BlobForm, BlobHold, BlobReader, BlobSource, BlobWriter, StagedBlob, THIS_EDIT,
-    is_compressible,
 };
 use diwan_store::{Collection, Error as StoreError, Revision};
 use diwan_value::json::{Limits, parse_document};
@@ -76,6 +77,8 @@ enum Source<'d> {
 
 /// Reads the attachments of one document.
 pub(crate) struct Incoming<'a> {
+    /// The server's state.
+    pub(crate) couch: &'a Couch,
     /// The database.
     pub(crate) collection: &'a Arc<Collection>,
     /// The document's id, for error messages.
@@ -119,7 +122,9 @@ impl Incoming<'_> {
                         Error::bad_request(format!("Invalid attachment data for {}", attachment.name))
                     })?;
                     let reader = &mut bytes.as_slice();
-                    Some(Slot::Staged(stream(self.collection, attachment.content_type, false, reader)?.0))
+                    Some(Slot::Staged(
+                        stream(self.couch, self.collection, attachment.content_type, false, reader)?.0,
+                    ))
                 }
                 Source::Follows => None,
             });
@@ -166,7 +171,8 @@ impl Incoming<'_> {
             let Some(at) = at else { break };
             let attachment = &described[at];
             let packed = attachment.packed || headers.get("content-encoding") == Some("gzip");
-            let (mut blob, received) = stream(self.collection, attachment.content_type, packed, parts)?;
+            let (mut blob, received) =
+                stream(self.couch, self.collection, attachment.content_type, packed, parts)?;
             if packed && attachment.length.is_none_or(|length| length == blob.encoded_length) {
                 forget_length(&mut blob);
             }
@@ -281,6 +287,7 @@ fn decode(data: &str) -> Option<Vec<u8>> {
 /// Stores the reader's bytes and returns the blob and the number of bytes read. `packed` means that the bytes are a
 /// gzip stream.
 pub(crate) fn stream(
+    couch: &Couch,
     collection: &Arc<Collection>,
     content_type: &str,
     packed: bool,
@@ -288,8 +295,7 @@ pub(crate) fn stream(
 ) -> Result<(StagedBlob, u64)> {
     let source = match packed {
         true => BlobSource::Packed,
-        false if is_compressible(content_type) => BlobSource::ToPack,
-        false => BlobSource::Plain,
+        false => packing::source(couch, content_type),
     };
     let mut writer = collection.blob_writer(source)?;
     copy(reader, &mut writer)?;

@@ -7,6 +7,7 @@ mod attachments;
 mod ids;
 mod location;
 mod options;
+mod packing;
 mod related;
 mod revs;
 mod write;

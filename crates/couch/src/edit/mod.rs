@@ -75,6 +75,8 @@ impl Named {
 
 /// The context in which a document is parsed.
 pub(crate) struct Context<'a> {
+    /// The server's state.
+    pub(crate) couch: &'a Couch,
     /// The database.
     pub(crate) collection: &'a Arc<Collection>,
     /// The maximum size of a document in bytes.
@@ -132,8 +134,12 @@ impl Draft {
         let attaching = match doc.attachments {
             None => Attaching::default(),
             Some(text) => {
-                let incoming =
-                    Incoming { collection: context.collection, id: &id, replicated: context.replicated };
+                let incoming = Incoming {
+                    couch: context.couch,
+                    collection: context.collection,
+                    id: &id,
+                    replicated: context.replicated,
+                };
                 let previous = || previous_attachments(context.collection, &value, base.as_ref());
                 incoming.read(text, &previous, parts)?
             }

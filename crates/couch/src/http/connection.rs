@@ -146,7 +146,7 @@ async fn respond(
     let (mut head, incoming) = request.into_parts();
     head.method = overridden(head.method, &head.headers);
     let authority = head.uri.authority().map(|authority| authority.as_str());
-    let mut ending = Ending::of(&couch, &head.headers, authority);
+    let mut ending = Ending::of(&couch, &head);
     if let Err(error) = origin::check(&couch, &head.headers, authority) {
         return ending.refuse(error);
     }
@@ -205,12 +205,14 @@ async fn respond(
     };
     let (mut response, chunks) = match begun {
         Begun::Whole(response) => (response, None),
-        Begun::Feed(response, rest) => (response, Some(Chunks { first: None, rest, length: None, pace })),
+        Begun::Feed(response, rest) => {
+            (response, Some(Chunks { first: None, rest, last: None, length: None, pace }))
+        }
         Begun::Rows(response, first, answer) => {
             let (sender, rest) = mpsc::channel(CHUNKS);
             let couch = couch.clone();
             tokio::spawn(async move { pump(&couch.workers, answer, sender).await });
-            (response, Some(Chunks { first: Some(first), rest, length: None, pace }))
+            (response, Some(Chunks { first: Some(first), rest, last: None, length: None, pace }))
         }
     };
     if let Some(commit) = response.after.take()

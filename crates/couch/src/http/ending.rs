@@ -1,12 +1,14 @@
 //! The end of each request: the headers that depend on the request and not on the handler.
 
 use super::cors::Page;
+use super::jsonp::Callback;
 use super::response::ResponseBody;
 use super::{Chunks, Outgoing, Response};
 use crate::error::Error;
 use crate::server::Couch;
 use hyper::StatusCode;
-use hyper::header::{HeaderMap, HeaderValue, SERVER, SET_COOKIE, WWW_AUTHENTICATE};
+use hyper::header::{HeaderValue, SERVER, SET_COOKIE, WWW_AUTHENTICATE};
+use hyper::http::request::Parts;
 use std::sync::Arc;
 
 /// The header by which a client chooses how it is asked for a password.
@@ -21,17 +23,21 @@ pub struct Ending {
     /// Where it comes from.
     pub page: Page,
     challenge: Option<HeaderValue>,
+    callback: Callback,
     /// A cookie that continues the caller's session.
     pub renewal: Option<String>,
 }
 
 impl Ending {
-    /// Reads the headers of a request. `authority` is its host where it has no header for it.
-    pub fn of(couch: &Arc<Couch>, headers: &HeaderMap, authority: Option<&str>) -> Ending {
+    /// Reads the head of a request.
+    pub fn of(couch: &Arc<Couch>, head: &Parts) -> Ending {
+        let headers = &head.headers;
+        let authority = head.uri.authority().map(|authority| authority.as_str());
         Ending {
             couch: couch.clone(),
             page: Page::of(headers, authority),
             challenge: headers.get(CHALLENGE).cloned(),
+            callback: Callback::of(couch, head.uri.query()),
             renewal: None,
         }
     }
@@ -43,6 +49,7 @@ impl Ending {
 
     /// Converts a response for hyper.
     pub fn finish(self, response: Response, chunks: Option<Chunks>) -> hyper::Response<Outgoing> {
+        let (response, chunks) = self.callback.wrap(response, chunks);
         let mut response = self.page.decorate(&self.couch, response);
         let has = |response: &Response, name| response.headers.iter().any(|(header, _)| header == name);
         // A form for sign-ins that failed clears the cookie. It is no reason to ask for a password in another way.

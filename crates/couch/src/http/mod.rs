@@ -6,6 +6,7 @@ pub mod connection;
 mod cors;
 mod ending;
 mod inline;
+mod jsonp;
 pub mod multipart;
 mod origin;
 mod outgoing;

@@ -23,6 +23,8 @@ pub struct Chunks {
     pub first: Option<Bytes>,
     /// The following chunks.
     pub rest: mpsc::Receiver<io::Result<Bytes>>,
+    /// What follows when all chunks have come.
+    pub last: Option<Bytes>,
     /// The total length, if known.
     pub length: Option<u64>,
     /// Whether the receiver is reading.
@@ -39,10 +41,18 @@ impl HttpBody for Outgoing {
             if chunks.pace.poll_ready(context).is_pending() {
                 return Poll::Pending;
             }
-            return match chunks.first.take() {
-                Some(first) => Poll::Ready(Some(Ok(Frame::data(first)))),
-                None => chunks.rest.poll_recv(context).map(|chunk| chunk.map(|chunk| chunk.map(Frame::data))),
-            };
+            if let Some(first) = chunks.first.take() {
+                return Poll::Ready(Some(Ok(Frame::data(first))));
+            }
+            return chunks.rest.poll_recv(context).map(|chunk| match chunk {
+                Some(Ok(chunk)) => Some(Ok(Frame::data(chunk))),
+                // A body that breaks off must not look complete.
+                Some(Err(error)) => {
+                    chunks.last = None;
+                    Some(Err(error))
+                }
+                None => chunks.last.take().map(|last| Ok(Frame::data(last))),
+            });
         }
         Poll::Ready(match std::mem::replace(body, Outgoing::Empty) {
             Outgoing::Whole(bytes) => Some(Ok(Frame::data(bytes))),

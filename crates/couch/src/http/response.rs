@@ -20,6 +20,8 @@ pub struct Response {
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// The body.
     pub body: ResponseBody,
+    /// Whether the body is JSON of this server, and not of an attachment or a function.
+    pub is_json: bool,
     /// The commit that must be durable before the response is sent.
     pub after: Option<CommitId>,
 }
@@ -41,6 +43,7 @@ impl Response {
             status: StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
             headers: Vec::with_capacity(4),
             body: ResponseBody::Bytes(body.into()),
+            is_json: false,
             after: None,
         };
         response.headers.push((CONTENT_TYPE, HeaderValue::from_static(content_type)));
@@ -57,6 +60,7 @@ impl Response {
         text.push(b'\n');
         let mut response = Response::new(status, "application/json", text);
         response.headers.push((CACHE_CONTROL, HeaderValue::from_static("must-revalidate")));
+        response.is_json = true;
         response
     }
 
@@ -80,10 +84,11 @@ impl Response {
         response
     }
 
-    /// Sets a header; an invalid value is dropped.
+    /// Sets a header; an invalid value is dropped. Whoever names the type of the body writes something else than JSON.
     pub fn with_header(mut self, name: HeaderName, value: impl AsRef<str>) -> Response {
         if let Ok(value) = HeaderValue::from_str(value.as_ref()) {
             self.headers.retain(|pair| pair.0 != name || name == hyper::header::SET_COOKIE);
+            self.is_json &= name != CONTENT_TYPE;
             self.headers.push((name, value));
         }
         self

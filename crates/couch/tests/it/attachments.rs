@@ -340,3 +340,53 @@ fn attachments_that_are_not_objects_are_ignored() {
     assert_eq!(http.put("/db/e", &json!({"_attachments": {"_a": 1}})).status, 201);
     assert_eq!(http.put("/db/f", &json!({"_attachments": 1})).refusal().1, "doc_validation");
 }
+
+#[test]
+fn settings_choose_which_attachments_are_compressed() {
+    let (_server, mut http) = database();
+    let set = |http: &mut HttpClient, key: &str, value: &str| {
+        http.put(&format!("/_node/_local/_config/attachments/{key}"), &json!(value)).status
+    };
+    let text = "a line of text that packs well, and differs little\n".repeat(400);
+    let mut stored = Vec::new();
+    for (level, types, kind) in [
+        ("1", "text/*", "text/plain"),
+        ("9", "text/*", "TEXT/plain; charset=utf-8"),
+        ("0", "text/*", "text/plain"),
+        ("8", "image/*, x/y", "text/plain"),
+        ("8", "image/*, x/y", "x/y"),
+        ("8", "", "text/plain"),
+    ] {
+        assert_eq!(
+            (set(&mut http, "compression_level", level), set(&mut http, "compressible_types", types)),
+            (200, 200)
+        );
+        let id = format!("d{}", stored.len());
+        assert_eq!(
+            http.send("PUT", &format!("/db/{id}/f"), &[("Content-Type", kind)], text.as_bytes()).status,
+            201
+        );
+        let stub = http.get(&format!("/db/{id}?att_encoding_info=true")).json()["_attachments"]["f"].clone();
+        assert_eq!(stub["length"].as_u64(), Some(text.len() as u64));
+        assert_eq!(http.get(&format!("/db/{id}/f")).text(), text);
+        stored.push((stub["encoding"].as_str().map(str::to_owned), stub["encoded_length"].as_u64()));
+    }
+    let packed: Vec<bool> = stored.iter().map(|(encoding, _)| encoding.as_deref() == Some("gzip")).collect();
+    assert_eq!(packed, [true, true, false, false, true, false]);
+    assert!(stored.iter().all(|(encoding, length)| encoding.is_some() == length.is_some()), "{stored:?}");
+    assert!(stored[0].1 > stored[1].1, "{stored:?}");
+    // Attachments in a document's JSON, and in a bulk request.
+    set(&mut http, "compressible_types", "text/*");
+    set(&mut http, "compression_level", "0");
+    let file = json!({ "f": { "content_type": "text/plain", "data": "aGVsbG8=" } });
+    http.put("/db/plain", &json!({ "_attachments": file }));
+    set(&mut http, "compression_level", "5");
+    http.post("/db/_bulk_docs", &json!({ "docs": [{ "_id": "packed", "_attachments": file }] }));
+    for (id, encoding) in [("plain", json!(null)), ("packed", json!("gzip"))] {
+        let found = http.get(&format!("/db/{id}?att_encoding_info=true")).json();
+        assert_eq!(found["_attachments"]["f"]["encoding"], encoding, "{id}");
+    }
+    for bad in ["10", "-1", "best", ""] {
+        assert_eq!(set(&mut http, "compression_level", bad), 400, "{bad}");
+    }
+}

@@ -79,8 +79,6 @@ fn values_that_a_setting_cannot_have_are_refused() {
     assert_eq!(put(&mut root, "query_servers/javascript", "/bin/sh").0, 403);
     // Settings of CouchDB that have one value here.
     for (setting, value, other) in [
-        ("attachments/compression_level", "8", "1"),
-        ("httpd/allow_jsonp", "false", "true"),
         ("query_server_config/reduce_limit", "true", "false"),
         ("couchdb/max_partition_size", "10737418240", "5"),
     ] {

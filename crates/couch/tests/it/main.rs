@@ -12,6 +12,7 @@ mod fake_couchdb;
 mod filters;
 mod full;
 mod functions;
+mod jsonp;
 mod lists;
 mod local;
 mod queries;

@@ -28,7 +28,7 @@ pub use attachment::{Attachment, BlobId, Encoding, THIS_EDIT};
 pub use hold::{BlobHold, BlobTotals};
 pub use read::{BlobForm, BlobReader};
 pub(crate) use reference::{reference, release};
-pub use write::{BlobSource, BlobWriter, StagedBlob, error_of, is_compressible};
+pub use write::{BlobSource, BlobWriter, StagedBlob, error_of};
 
 pub(crate) use hold::{Blobs, Head};
 pub(crate) use sweep::{delete_all, sweep};

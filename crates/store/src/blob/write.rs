@@ -15,8 +15,6 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
 use std::sync::Arc;
 
-/// CouchDB's `compression_level`.
-const LEVEL: u32 = 8;
 /// The operating system that a gzip stream's header names: Unix, as zlib writes it. Digests cover the header.
 const UNIX: u8 = 3;
 
@@ -26,17 +24,12 @@ pub enum BlobSource {
     /// Bytes that are stored unchanged.
     Plain,
     /// Bytes that are compressed.
-    ToPack,
+    ToPack {
+        /// How hard: from 1, the fastest, to 9, the smallest.
+        level: u32,
+    },
     /// A gzip stream, which is stored unchanged. The attachment is the uncompressed content.
     Packed,
-}
-
-/// Whether attachments of this media type are compressed: CouchDB's default `compressible_types`.
-pub fn is_compressible(content_type: &str) -> bool {
-    let kind = content_type.split(';').next().unwrap_or_default().trim();
-    let is_text = kind.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("text/"));
-    let exact = ["application/javascript", "application/json", "application/xml"];
-    is_text || exact.iter().any(|name| name.eq_ignore_ascii_case(kind))
 }
 
 /// Extracts the store's error from one that a [`BlobWriter`] or [`BlobReader`](super::BlobReader) returned. Returns any
@@ -118,8 +111,9 @@ impl Collection {
         let sink = Sink::new(self.clone());
         let encoder = match source {
             BlobSource::Plain => Encoder::Plain(sink),
-            BlobSource::ToPack => {
-                let packer = GzBuilder::new().operating_system(UNIX).write(sink, Compression::new(LEVEL));
+            BlobSource::ToPack { level } => {
+                let level = Compression::new(level.min(9));
+                let packer = GzBuilder::new().operating_system(UNIX).write(sink, level);
                 Encoder::ToPack { packer, received: Md5::new() }
             }
             BlobSource::Packed => Encoder::Packed { sink, counter: MultiGzDecoder::new(Counter(0)) },

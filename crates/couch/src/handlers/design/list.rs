@@ -85,6 +85,7 @@ pub(crate) fn call(request: &mut Request) -> Result<Response> {
 
 /// Applies the status and headers that the function set.
 fn begin(mut response: Response, head: &Value) -> Response {
+    response.is_json = false;
     if let Some(code) = head.get("code").and_then(Value::as_u64)
         && let Ok(code) = StatusCode::from_u16(u16::try_from(code).unwrap_or(500))
     {

@@ -38,7 +38,7 @@ pub(crate) fn call(request: &mut Request) -> Result<Response> {
 /// Stores the document; returns its id and new revision.
 fn store(request: &Request, collection: &Arc<Collection>, text: &str) -> Result<(String, String)> {
     let couch = &request.couch;
-    let context = Context { collection, max_bytes: couch.max_document_bytes(), replicated: false };
+    let context = Context { couch, collection, max_bytes: couch.max_document_bytes(), replicated: false };
     let draft = Draft::read(&context, text.as_bytes(), None, &Named::default(), String::new, None)?;
     let written = edit_one(couch, collection, &Author::of(request), draft)?;
     if let Some(commit) = written.commit {

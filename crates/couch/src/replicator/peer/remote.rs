@@ -456,6 +456,7 @@ impl Prepared {
                 let body = Outgoing::Chunks(http::Chunks {
                     first: None,
                     rest,
+                    last: None,
                     length: Some(length),
                     pace: http::Pace::default(),
                 });

@@ -61,7 +61,7 @@ fn store(request: &mut Request) -> Result<Response> {
         }
     };
     let mut body = request.take_body().into_raw();
-    let (mut blob, _) = stream(&collection, &kind, packed, &mut body)?;
+    let (mut blob, _) = stream(&request.couch, &collection, &kind, packed, &mut body)?;
     if packed {
         forget_length(&mut blob);
     }

@@ -244,6 +244,7 @@ impl Bulk {
     fn take(&mut self, text: &[u8]) -> Result<()> {
         self.read += 1;
         let context = Context {
+            couch: &self.couch,
             collection: &self.collection,
             max_bytes: self.couch.max_document_bytes(),
             replicated: self.replicated.unwrap_or(false),

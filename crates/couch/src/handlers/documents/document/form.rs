@@ -7,6 +7,7 @@ use crate::edit::{Context, Draft, Named};
 use crate::error::{Error, Result};
 use crate::http::multipart::{Multipart, parameter};
 use crate::http::{Request, Response};
+use crate::server::Couch;
 use crate::users;
 use diwan_store::blob::StagedBlob;
 use diwan_store::{Base, Collection};
@@ -44,12 +45,13 @@ pub(crate) fn post(request: &mut Request) -> Result<Response> {
     let kind = request.header(CONTENT_TYPE).unwrap_or_default().to_owned();
     let limit = request.couch.max_request_bytes();
     let mut body = request.take_body();
-    let form = Form::read(&collection, &mut body, &kind, limit)?;
+    let form = Form::read(&request.couch, &collection, &mut body, &kind, limit)?;
     io::copy(&mut body.take(limit as u64), &mut io::sink())?;
     let mut draft = match form.doc {
         Some(text) => {
             let max_bytes = request.couch.max_document_bytes();
-            let context = Context { collection: &collection, max_bytes, replicated: false };
+            let context =
+                Context { couch: &request.couch, collection: &collection, max_bytes, replicated: false };
             Draft::read(&context, &text, Some(&id), &Named::of(request)?, String::new, None)?
         }
         None => {
@@ -82,7 +84,13 @@ fn check_referer(request: &Request) -> Result<()> {
 }
 
 impl Form {
-    fn read(collection: &Arc<Collection>, body: &mut dyn Read, kind: &str, limit: usize) -> Result<Form> {
+    fn read(
+        couch: &Couch,
+        collection: &Arc<Collection>,
+        body: &mut dyn Read,
+        kind: &str,
+        limit: usize,
+    ) -> Result<Form> {
         let mut parts = Multipart::of_type(body, kind)?;
         let mut form = Form::default();
         while let Some(headers) = parts.next_part()? {
@@ -108,7 +116,7 @@ impl Form {
                     check_name(&name)?;
                     let content_type =
                         headers.get("content-type").unwrap_or("application/octet-stream").to_owned();
-                    let (blob, _) = stream(collection, &content_type, false, &mut parts)?;
+                    let (blob, _) = stream(couch, collection, &content_type, false, &mut parts)?;
                     form.files.push(File { name, content_type, blob });
                 }
                 _ => {}

@@ -12,6 +12,7 @@ pub(crate) fn post(request: &mut Request) -> Result<Response> {
     let body = request.read_body()?;
     let couch = request.couch.clone();
     let context = Context {
+        couch: &couch,
         collection: &collection,
         max_bytes: couch.max_document_bytes(),
         replicated: super::is_replicated(request),

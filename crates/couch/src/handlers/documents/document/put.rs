@@ -13,9 +13,11 @@ pub(crate) fn put(request: &mut Request) -> Result<Response> {
     let collection = request.database()?;
     let id = id_of(request);
     let named = Named::of(request)?;
+    let couch = request.couch.clone();
     let context = Context {
+        couch: &couch,
         collection: &collection,
-        max_bytes: request.couch.max_document_bytes(),
+        max_bytes: couch.max_document_bytes(),
         replicated: is_replicated(request),
     };
     let kind = request.header(CONTENT_TYPE).unwrap_or_default().to_owned();
