@@ -12,7 +12,7 @@
 
 use crate::auth::rights::Needs::{
     AllDocuments, Database, DatabaseAdmin, DatabaseItself, Documents, ListDatabases, Maintenance, Metrics,
-    Nothing, ServerAdmin, SignIn,
+    Nothing, PublicDocuments, ServerAdmin, SignIn,
 };
 use crate::auth::rights::{self, Needs};
 use crate::error::{Error, Result};
@@ -157,8 +157,8 @@ const ROUTES: &[Route] = &[
     route(POST, "/{db}/_view_cleanup", Maintenance(COMPACT), compact::view_cleanup),
     route(POST, "/{db}/_sync_shards", ServerAdmin, compact::sync_shards),
     // Queries over a database: documents by id, the changes feed, Mango queries, indexes, partitions.
-    route(GET, "/{db}/_all_docs", AllDocuments(READ), all_docs::get),
-    route(POST, "/{db}/_all_docs", AllDocuments(READ), all_docs::post),
+    route(GET, "/{db}/_all_docs", PublicDocuments(READ), all_docs::get),
+    route(POST, "/{db}/_all_docs", PublicDocuments(READ), all_docs::post),
     route(POST, "/{db}/_all_docs/queries", AllDocuments(READ), all_docs::queries),
     route(GET, "/{db}/_design_docs", AllDocuments(READ), all_docs::get_design),
     route(POST, "/{db}/_design_docs", AllDocuments(READ), all_docs::post_design),
@@ -466,6 +466,7 @@ mod tests {
                     | DatabaseItself(_)
                     | Documents(_)
                     | Maintenance(_)
+                    | PublicDocuments(_)
             );
             let is_below = route.pattern.starts_with("/{db}");
             assert!(on_database || !is_below || matches!(route.needs, ServerAdmin), "{}", route.pattern);

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::feed::Hubs;
 use crate::http::{self, Inline, Workers};
 use crate::mango;
+use crate::partition::PartitionSizes;
 use crate::replicator::Replicator;
 use crate::uuids::{self, Uuids};
 use diwan_access::Access;
@@ -48,11 +49,13 @@ pub struct Couch {
     /// Runs the functions of design documents.
     pub(crate) scripts: Arc<Sandbox>,
     /// The view indexes.
-    pub(crate) views: Arc<Views>,
+    views: Arc<Views>,
     /// Caches the `validate_doc_update` functions of databases.
     pub(crate) validators: Validators,
     /// The database whose `_design/_auth` was looked for.
     pub(crate) auth_design: Mutex<Option<[u8; 16]>>,
+    /// How large partitions are.
+    pub(crate) partition_sizes: PartitionSizes,
     /// Runs replications; set by [`Couch::serve`].
     replicator: OnceLock<Arc<Replicator>>,
     /// The value of the `Server` header.
@@ -89,6 +92,7 @@ impl Couch {
             scripts,
             validators: Validators::default(),
             auth_design: Mutex::default(),
+            partition_sizes: PartitionSizes::default(),
             replicator: OnceLock::new(),
             server_header,
             inline: Inline::default(),
@@ -108,6 +112,12 @@ impl Couch {
     pub async fn serve(self: Arc<Self>, listener: TcpListener) {
         self.replicator.get_or_init(|| Replicator::start(&self, Handle::current()));
         http::connection::serve(listener, self).await;
+    }
+
+    /// The view indexes, with the limits that the settings have now.
+    pub(crate) fn views(&self) -> &Arc<Views> {
+        self.scripts.limit_reductions(self.reduce_limit());
+        &self.views
     }
 
     /// Returns the replicator.

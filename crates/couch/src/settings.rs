@@ -13,6 +13,7 @@ use crate::server::Couch;
 use crate::uuids::Algorithm;
 use diwan_access::Sections;
 use diwan_auth::Prf;
+use diwan_script::{Overflow, ReduceLimit};
 use hyper::header::HeaderName;
 use std::time::Duration;
 
@@ -60,11 +61,13 @@ const DEFAULTS: &[(&str, &str, &str)] = &[
     ),
     ("cors", "max_age", "600"),
     ("cors", "methods", "CONNECT, COPY, DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT, TRACE"),
-    ("couchdb", "max_partition_size", "10737418240"),
+    ("couchdb", "max_partition_size", "0"),
     ("couchdb", "users_db_security_editable", "false"),
     ("jwt_auth", "required_claims", "exp"),
     ("query_server_config", "os_process_limit", "100"),
     ("query_server_config", "reduce_limit", "true"),
+    ("query_server_config", "reduce_limit_ratio", "2.0"),
+    ("query_server_config", "reduce_limit_threshold", "5000"),
     ("query_servers", "javascript", "built in"),
     ("replicator", "auth_plugins", "couch_replicator_auth_session,couch_replicator_auth_noop"),
     ("replicator", "checkpoint_interval", "5000"),
@@ -80,6 +83,7 @@ const DEFAULTS: &[(&str, &str, &str)] = &[
     ("replicator", "worker_processes", "4"),
     ("uuids", "algorithm", "sequential"),
     ("uuids", "max_count", "1000"),
+    ("uuids", "utc_id_suffix", ""),
 ];
 
 /// The section and key under which a setting is stored.
@@ -173,6 +177,23 @@ impl Couch {
         usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 
+    /// The limit of the reductions of views.
+    pub(crate) fn reduce_limit(&self) -> ReduceLimit {
+        let default = ReduceLimit::default();
+        let setting = |key: &str| self.setting("query_server_config", key);
+        let threshold = setting("reduce_limit_threshold").and_then(|value| value.parse().ok());
+        let ratio = setting("reduce_limit_ratio").and_then(|value| value.parse().ok());
+        ReduceLimit {
+            overflow: match setting("reduce_limit").as_deref() {
+                Some("log") => Overflow::Log,
+                Some("false") => Overflow::Ignore,
+                _ => Overflow::Refuse,
+            },
+            threshold: threshold.unwrap_or(default.threshold),
+            ratio: ratio.unwrap_or(default.ratio),
+        }
+    }
+
     /// How long a session lasts.
     pub(crate) fn session_timeout(&self) -> Duration {
         Duration::from_secs(self.setting_number("chttpd_auth", "timeout", 600))
@@ -185,12 +206,14 @@ impl Couch {
 }
 
 /// Settings that are numbers.
-const NUMBERS: [(&str, &str); 15] = [
+const NUMBERS: [(&str, &str); 17] = [
     ("chttpd", "max_http_request_size"),
     ("chttpd_auth", "iterations"),
     ("chttpd_auth", "timeout"),
     ("couchdb", "max_document_size"),
+    ("couchdb", "max_partition_size"),
     ("query_server_config", "os_process_limit"),
+    ("query_server_config", "reduce_limit_threshold"),
     ("replicator", "checkpoint_interval"),
     ("replicator", "connection_timeout"),
     ("replicator", "http_connections"),
@@ -223,8 +246,7 @@ const FLAGS: [(&str, &str); 15] = [
 ];
 
 /// Settings of CouchDB that have one value here: they can be read, and set to what they are.
-const UNCHANGEABLE: [(&str, &str); 2] =
-    [("couchdb", "max_partition_size"), ("query_server_config", "reduce_limit")];
+const UNCHANGEABLE: [(&str, &str); 1] = [("chttpd_auth", "authentication_db")];
 
 /// Refuses a value that the setting cannot have. Unknown settings have any value.
 pub(crate) fn check(section: &str, key: &str, value: &str) -> Result<()> {
@@ -275,6 +297,14 @@ pub(crate) fn check(section: &str, key: &str, value: &str) -> Result<()> {
             if !matches!(value.to_ascii_lowercase().as_str(), "" | "none" | "lax" | "strict") =>
         {
             bad("must be none, lax or strict".to_owned())
+        }
+        ("query_server_config", "reduce_limit") if !matches!(value, "true" | "false" | "log") => {
+            bad("must be true, false or log".to_owned())
+        }
+        ("query_server_config", "reduce_limit_ratio")
+            if !value.parse().is_ok_and(|ratio: f64| ratio >= 0.0) =>
+        {
+            bad("must be a number that is not negative".to_owned())
         }
         ("uuids", "algorithm") if !Algorithm::is_known(value) => {
             bad("must be sequential, random, utc_random or utc_id".to_owned())

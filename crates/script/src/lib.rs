@@ -21,6 +21,7 @@ mod view;
 
 pub use design::{Design, DesignOptions, ViewDefinition, design_documents};
 pub use error::{Error, Result};
+pub use reduce::{Overflow, ReduceLimit};
 pub use sandbox::{Limits, ListCall, ListEvent, Sandbox};
 pub use view::{
     Documents, GroupLevel, Progress, Queried, Row, Task, Tasks, TemporaryView, Update, ViewAnswer, ViewHead,

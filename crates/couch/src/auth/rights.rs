@@ -33,6 +33,8 @@ pub(crate) enum Needs {
     /// These actions on the database, through any of its documents. `_users` and `_replicator` show them to
     /// administrators alone.
     AllDocuments(&'static [Action]),
+    /// The same, where a setting can open the public parts of the documents of `_users`.
+    PublicDocuments(&'static [Action]),
     /// These actions on the database. Those are for its administrators.
     DatabaseAdmin(&'static [Action]),
     /// The same, with the words that CouchDB has for compaction.
@@ -113,6 +115,9 @@ pub(crate) fn check(couch: &Couch, caller: &Caller, needs: Needs, database: &str
         Needs::AllDocuments(actions) => {
             on_database(couch, caller, database, actions, Guarded::Closed, Refusal::Member)
         }
+        Needs::PublicDocuments(actions) => {
+            on_database(couch, caller, database, actions, Guarded::Public, Refusal::Member)
+        }
         Needs::DatabaseAdmin(actions) => {
             on_database(couch, caller, database, actions, Guarded::Server, Refusal::DatabaseAdmin)
         }
@@ -129,6 +134,8 @@ enum Guarded {
     Open,
     /// Nothing, except that whoever administers users sees their documents.
     Closed,
+    /// The same, and public parts if a setting allows it.
+    Public,
     /// Nothing.
     Server,
 }
@@ -146,6 +153,7 @@ fn on_database(
         let allowed = match guarded {
             Guarded::Open => true,
             Guarded::Closed => users::may_see_all(couch, caller),
+            Guarded::Public => users::may_see_all(couch, caller) || users::are_public(couch),
             Guarded::Server => caller.is_server_admin(),
         };
         return if allowed { Ok(()) } else { Err(refusal(caller, Refusal::ServerAdmin)) };

@@ -191,6 +191,17 @@ impl Draft {
         self.body.as_doc().as_bytes().len() + self.id.len() + 200
     }
 
+    /// Whether it deletes the document.
+    pub(crate) fn deleted(&self) -> bool {
+        self.deleted
+    }
+
+    /// The size of the stored document in bytes, with attachments.
+    pub(crate) fn size(&self) -> u64 {
+        let attachments = self.attachments().iter().map(|attachment| attachment.encoded_length);
+        self.body.as_doc().as_bytes().len() as u64 + attachments.sum::<u64>()
+    }
+
     /// The fields of the document.
     pub(crate) fn body(&self) -> &DocBuf {
         &self.body

@@ -88,6 +88,7 @@ impl Validation {
         if is_replicator(&self.database) && !draft.deleted {
             check_document(&draft.id, &new_json(draft, base))?;
         }
+        crate::partition::check_size(couch, collection, draft)?;
         // Without validation functions the documents need not be formatted.
         if self.designs.is_empty() {
             return Ok(());

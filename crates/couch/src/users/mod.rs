@@ -18,6 +18,7 @@ use crate::replicator::owner;
 use crate::server::Couch;
 use diwan_access::{Action, Caller, ID_PREFIX, Resource, USERS, security};
 use diwan_store::{Collection, Entry, Namespace, RevisedDocument, id_key};
+use diwan_value::json::write_couch_members;
 use diwan_value::{Doc, DocBuf, DocBuilder, Value};
 use std::sync::Arc;
 
@@ -107,6 +108,28 @@ pub(crate) fn require_whole(request: &Request, collection: &Arc<Collection>, id:
 fn public_fields(couch: &Couch) -> Vec<String> {
     let fields = couch.setting("chttpd_auth", "public_fields").unwrap_or_default();
     fields.split(',').map(str::trim).filter(|field| !field.is_empty()).map(str::to_owned).collect()
+}
+
+/// Whether everybody may list the public parts of the documents. As in CouchDB, two settings are needed.
+pub(crate) fn are_public(couch: &Couch) -> bool {
+    couch.setting_flag("chttpd_auth", "users_db_public") && !public_fields(couch).is_empty()
+}
+
+/// The fields that a list of this database shows to the request's caller; `None` for all.
+pub(crate) fn listed_fields(request: &Request, collection: &Collection) -> Option<Vec<String>> {
+    let sees_all = !is_users(&collection.namespace()) || may_see_all(&request.couch, &request.caller);
+    (!sees_all).then(|| public_fields(&request.couch))
+}
+
+/// Writes the public fields of a document as a list shows them.
+pub(crate) fn write_public(out: &mut Vec<u8>, doc: Doc<'_>, fields: &[String]) {
+    let mut part = DocBuilder::new();
+    for element in doc.iter().filter(|element| fields.iter().any(|name| name == element.key_str())) {
+        part.append_element(element);
+    }
+    out.push(b'{');
+    write_couch_members(out, part.finish().as_doc());
+    out.push(b'}');
 }
 
 /// The public part of a document; it is missing if it has none.

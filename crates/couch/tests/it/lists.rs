@@ -215,3 +215,47 @@ fn patch_applies_update_operators() {
     }
     assert_eq!(client.json("PATCH", "/db/none", &json!({"$set": {"n": 1}})).status, 404);
 }
+
+#[test]
+fn full_partitions_refuse_what_makes_them_larger() {
+    let (_server, mut http) = database();
+    http.put("/parts?partitioned=true", &json!({}));
+    let doc = json!({ "text": "x".repeat(1000) });
+    for n in 0..12 {
+        assert_eq!(http.put(&format!("/parts/a:{n}"), &doc).status, 201);
+    }
+    let limit = "/_node/_local/_config/couchdb/max_partition_size";
+    assert_eq!(http.put(limit, &json!("10241")).status, 200);
+    let refused = http.put("/parts/a:more", &doc).refusal();
+    let reason = "Partition limit exceeded due to update on 'a:more'".to_owned();
+    assert_eq!(refused, (403, "partition_overflow".to_owned(), reason));
+    let bulk = json!({ "docs": [{ "_id": "a:bulk" }, { "_id": "b:1" }] });
+    let outcomes = http.post("/parts/_bulk_docs", &bulk).json();
+    assert_eq!((&outcomes[0]["error"], &outcomes[1]["ok"]), (&json!("partition_overflow"), &json!(true)));
+    // Other partitions, design documents, databases without partitions.
+    assert_eq!(http.put("/parts/b:2", &doc).status, 201);
+    assert_eq!(http.put("/parts/_design/d", &json!({ "text": "x".repeat(20_000) })).status, 201);
+    assert_eq!(http.put("/db/a:1", &json!({ "text": "x".repeat(20_000) })).status, 201);
+    // What comes from another server, and what makes it smaller.
+    let grafted = json!({ "new_edits": false, "docs": [{ "_id": "a:g", "_rev": "1-abc", "text": "x" }] });
+    assert_eq!(http.post("/parts/_bulk_docs", &grafted).json(), json!([]));
+    let rev = http.get("/parts/a:0").json()["_rev"].clone();
+    assert_eq!(http.put("/parts/a:0", &json!({ "_rev": rev, "text": "y" })).status, 201);
+    let rev = http.get("/parts/a:1").json()["_rev"].clone();
+    assert_eq!(http.put("/parts/a:1", &json!({ "_rev": rev, "text": "y".repeat(1100) })).status, 403);
+    for n in 1..8 {
+        let rev = http.get(&format!("/parts/a:{n}")).json()["_rev"].as_str().unwrap().to_owned();
+        assert_eq!(http.send("DELETE", &format!("/parts/a:{n}?rev={rev}"), &[], b"").status, 200);
+    }
+    // The partition is read again after a pause.
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    assert_eq!(http.put("/parts/a:more", &doc).status, 201);
+    // Attachments count.
+    let file = vec![b'x'; 9000];
+    http.send("PUT", "/parts/c:1/f", &[("Content-Type", "image/png")], &file);
+    http.put("/parts/c:2", &json!({ "text": "x".repeat(2000) }));
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    assert_eq!(http.put("/parts/c:3", &doc).status, 403);
+    http.put(limit, &json!("0"));
+    assert_eq!(http.put("/parts/c:3", &doc).status, 201);
+}

@@ -155,6 +155,54 @@ fn public_fields_are_shown_to_all_users() {
 }
 
 #[test]
+fn two_settings_open_the_list_of_users() {
+    let (server, mut root) = secured();
+    let bob = json!({ "type": "user", "name": "bob", "roles": [], "password": "p", "city": "Ulm" });
+    root.put(&path("bob"), &bob);
+    add_user(&mut root, "ada", &[]);
+    root.put("/_users/_local/secret", &json!({ "x": 1 }));
+    let mut ada = client_of(&server, "ada", "ada");
+    let set = |root: &mut HttpClient, key: &str, value: &str| {
+        root.put(&format!("/_node/_local/_config/chttpd_auth/{key}"), &json!(value));
+    };
+    let list = "/_users/_all_docs?include_docs=true&attachments=true&conflicts=true";
+    set(&mut root, "users_db_public", "true");
+    assert_eq!(ada.get(list).status, 401);
+    set(&mut root, "public_fields", "name, city");
+    let rows = ada.get(list).json()["rows"].clone();
+    let of_bob = rows.as_array().unwrap().iter().find(|row| row["id"] == path("bob")[8..]).unwrap();
+    assert_eq!(of_bob["doc"], json!({ "name": "bob", "city": "Ulm" }));
+    assert!(of_bob["value"]["rev"].is_string());
+    let text = rows.to_string();
+    for hidden in ["derived_key", "salt", "roles", "credentials", "validate_doc_update"] {
+        assert!(!text.contains(hidden), "{hidden} {text}");
+    }
+    // His own document too: lists show everybody the same.
+    assert!(rows.as_array().unwrap().iter().any(|row| row["doc"] == json!({ "name": "ada" })));
+    let keys = json!({ "keys": [&path("bob")[8..], "_local/secret", "_design/_auth"] });
+    let named = ada.post("/_users/_all_docs?include_docs=true", &keys).json();
+    assert_eq!(named["rows"][0]["doc"], json!({ "name": "bob", "city": "Ulm" }));
+    assert_eq!(named["rows"][1]["error"], "not_found");
+    assert_eq!(named["rows"][2]["doc"], json!({}));
+    // Nothing else is open, and strangers still see nothing.
+    for (method, path) in [
+        ("GET", "/_users/_changes"),
+        ("POST", "/_users/_find"),
+        ("POST", "/_users/_all_docs/queries"),
+        ("GET", "/_users/_design_docs"),
+        ("GET", "/_users/_local_docs"),
+        ("GET", "/_users/_design/_auth/_view/x"),
+    ] {
+        let kind = [("Content-Type", "application/json")];
+        assert_eq!(ada.send(method, path, &kind, b"{}").status, 401, "{path}");
+    }
+    assert_eq!(server.client().get("/_users/_all_docs").status, 401);
+    assert!(root.get(list).text().contains("derived_key"));
+    set(&mut root, "users_db_public", "false");
+    assert_eq!(ada.get(list).status, 401);
+}
+
+#[test]
 fn a_user_edits_what_is_his() {
     let (server, mut root) = secured();
     add_user(&mut root, "ada", &["staff"]);

@@ -279,3 +279,47 @@ fn paths_without_a_view_answer_405() {
     }
     assert_eq!(client.get("/db/_design/none/_view").status, 404);
 }
+
+#[test]
+fn settings_limit_reductions_that_do_not_shrink() {
+    let (_server, mut http) = database();
+    let set = |http: &mut HttpClient, key: &str, value: &str| {
+        let path = format!("/_node/_local/_config/query_server_config/{key}");
+        assert_eq!(http.put(&path, &json!(value)).status, 200);
+    };
+    for n in 0..10 {
+        let words: serde_json::Map<_, _> = (0..60).map(|m| (format!("word {n} {m}"), json!(1))).collect();
+        http.put(&format!("/db/{n}"), &json!({ "words": words }));
+    }
+    // A view of its own for each setting: what an index holds does not change.
+    let mut made = 0;
+    let mut reduced = |http: &mut HttpClient, reduce: &str| {
+        made += 1;
+        let view =
+            json!({ "map": format!("function (doc) {{ emit({made}, doc.words); }}"), "reduce": reduce });
+        http.put(&format!("/db/_design/d{made}"), &json!({ "views": { "v": view } }));
+        let reply = http.get(&format!("/db/_design/d{made}/_view/v"));
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        reply.json()["rows"][0].clone()
+    };
+    const GROWING: &str = "function (keys, values) { return values; }";
+    let overflows = |value: &Value| value["error"] == "reduce_overflow_error";
+    let refused = reduced(&mut http, GROWING);
+    assert!(overflows(&refused), "{refused}");
+    let refused = reduced(&mut http, "_sum");
+    assert!(refused.to_string().contains("must shrink more rapidly"), "{refused}");
+    for (key, value) in [
+        ("reduce_limit", "log"),
+        ("reduce_limit", "false"),
+        ("reduce_limit_threshold", "1000000"),
+        ("reduce_limit_ratio", "0.1"),
+    ] {
+        set(&mut http, key, value);
+        assert!(reduced(&mut http, GROWING)["value"].is_array(), "{key} {value}");
+        assert_eq!(reduced(&mut http, "_sum")["value"].as_object().unwrap().len(), 600, "{key} {value}");
+        if key != "reduce_limit" || value == "false" {
+            http.send("DELETE", &format!("/_node/_local/_config/query_server_config/{key}"), &[], b"");
+            assert!(overflows(&reduced(&mut http, GROWING)), "{key}");
+        }
+    }
+}

@@ -6,6 +6,7 @@
 
 pub(crate) mod builtin;
 mod distinct;
+mod limit;
 mod rank;
 mod stats;
 mod sum;
@@ -14,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::json;
 use crate::sandbox::Reducer;
 use builtin::Builtin;
+pub use limit::{Overflow, ReduceLimit};
 use std::sync::Arc;
 
 /// A row as input of a reduction.
@@ -29,16 +31,11 @@ pub(crate) struct ReduceRow<'a> {
     pub value: &'a str,
 }
 
-/// A reduction is an error if it is larger than the first constant and than the size of its input divided by the
-/// second: it must not grow with the number of rows.
-pub(crate) const OVERFLOW_THRESHOLD: usize = 4906;
-pub(crate) const OVERFLOW_RATIO: usize = 2;
-
 /// The reduce function of a view.
 #[derive(Clone)]
 pub(crate) enum Reduce {
     /// A built-in function.
-    Builtin(Builtin),
+    Builtin(Builtin, ReduceLimit),
     /// A JavaScript function: a context and the function's number in it.
     Script(Arc<Reducer>, usize),
 }
@@ -47,14 +44,18 @@ impl Reduce {
     /// Reduces rows. There must be at least one.
     pub fn rows<'a>(&self, rows: &mut dyn Iterator<Item = ReduceRow<'a>>) -> Result<Vec<u8>> {
         match self {
-            Reduce::Builtin(Builtin::Sum) => Ok(sum::rows(rows)),
-            Reduce::Builtin(Builtin::Count) => Ok((rows.count() as u64).to_be_bytes().to_vec()),
-            Reduce::Builtin(Builtin::Stats) => Ok(stats::rows(rows)),
-            Reduce::Builtin(Builtin::Distinct) => Ok(distinct::rows(rows)),
-            Reduce::Builtin(Builtin::First) => Ok(rank::edge(rows.map(|row| (row.place, row.value)), true)),
-            Reduce::Builtin(Builtin::Last) => Ok(rank::edge(rows.map(|row| (row.place, row.value)), false)),
-            Reduce::Builtin(Builtin::Top(most)) => Ok(rank::rows(rows, *most, true)),
-            Reduce::Builtin(Builtin::Bottom(most)) => Ok(rank::rows(rows, *most, false)),
+            Reduce::Builtin(Builtin::Sum, limit) => Ok(sum::rows(rows, *limit)),
+            Reduce::Builtin(Builtin::Count, _) => Ok((rows.count() as u64).to_be_bytes().to_vec()),
+            Reduce::Builtin(Builtin::Stats, _) => Ok(stats::rows(rows)),
+            Reduce::Builtin(Builtin::Distinct, _) => Ok(distinct::rows(rows)),
+            Reduce::Builtin(Builtin::First, _) => {
+                Ok(rank::edge(rows.map(|row| (row.place, row.value)), true))
+            }
+            Reduce::Builtin(Builtin::Last, _) => {
+                Ok(rank::edge(rows.map(|row| (row.place, row.value)), false))
+            }
+            Reduce::Builtin(Builtin::Top(most), _) => Ok(rank::rows(rows, *most, true)),
+            Reduce::Builtin(Builtin::Bottom(most), _) => Ok(rank::rows(rows, *most, false)),
             Reduce::Script(reducer, function) => script_rows(reducer, *function, rows),
         }
     }
@@ -62,21 +63,21 @@ impl Reduce {
     /// Merges reductions. There must be at least one.
     pub fn merge(&self, parts: &[&[u8]]) -> Result<Vec<u8>> {
         match self {
-            Reduce::Builtin(Builtin::Sum) => Ok(sum::merge(parts)),
-            Reduce::Builtin(Builtin::Count) => {
+            Reduce::Builtin(Builtin::Sum, limit) => Ok(sum::merge(parts, *limit)),
+            Reduce::Builtin(Builtin::Count, _) => {
                 let total: u64 = parts.iter().map(|part| count(part)).sum();
                 Ok(total.to_be_bytes().to_vec())
             }
-            Reduce::Builtin(Builtin::Stats) => Ok(stats::merge(parts)),
-            Reduce::Builtin(Builtin::Distinct) => Ok(distinct::merge(parts)),
-            Reduce::Builtin(Builtin::First) => {
+            Reduce::Builtin(Builtin::Stats, _) => Ok(stats::merge(parts)),
+            Reduce::Builtin(Builtin::Distinct, _) => Ok(distinct::merge(parts)),
+            Reduce::Builtin(Builtin::First, _) => {
                 Ok(rank::edge(parts.iter().filter_map(|part| rank::split(part)), true))
             }
-            Reduce::Builtin(Builtin::Last) => {
+            Reduce::Builtin(Builtin::Last, _) => {
                 Ok(rank::edge(parts.iter().filter_map(|part| rank::split(part)), false))
             }
-            Reduce::Builtin(Builtin::Top(most)) => Ok(rank::merge(parts, *most, true)),
-            Reduce::Builtin(Builtin::Bottom(most)) => Ok(rank::merge(parts, *most, false)),
+            Reduce::Builtin(Builtin::Top(most), _) => Ok(rank::merge(parts, *most, true)),
+            Reduce::Builtin(Builtin::Bottom(most), _) => Ok(rank::merge(parts, *most, false)),
             Reduce::Script(reducer, function) => script_merge(reducer, *function, parts),
         }
     }
@@ -84,14 +85,14 @@ impl Reduce {
     /// Converts a reduction to the JSON that clients see.
     pub fn finish(&self, reduction: &[u8]) -> Result<String> {
         match self {
-            Reduce::Builtin(Builtin::Count) => Ok(count(reduction).to_string()),
-            Reduce::Builtin(Builtin::Stats) => stats::finish(reduction),
-            Reduce::Builtin(Builtin::Distinct) => Ok(distinct::finish(reduction).to_string()),
-            Reduce::Builtin(Builtin::First | Builtin::Last) => {
+            Reduce::Builtin(Builtin::Count, _) => Ok(count(reduction).to_string()),
+            Reduce::Builtin(Builtin::Stats, _) => stats::finish(reduction),
+            Reduce::Builtin(Builtin::Distinct, _) => Ok(distinct::finish(reduction).to_string()),
+            Reduce::Builtin(Builtin::First | Builtin::Last, _) => {
                 Ok(rank::split(reduction).map_or_else(|| "null".to_owned(), |(_, value)| value.to_owned()))
             }
-            Reduce::Builtin(Builtin::Top(_) | Builtin::Bottom(_)) => Ok(rank::finish(reduction)),
-            Reduce::Builtin(Builtin::Sum) | Reduce::Script(..) => Ok(text(reduction).to_owned()),
+            Reduce::Builtin(Builtin::Top(_) | Builtin::Bottom(_), _) => Ok(rank::finish(reduction)),
+            Reduce::Builtin(Builtin::Sum, _) | Reduce::Script(..) => Ok(text(reduction).to_owned()),
         }
     }
 }
@@ -153,15 +154,10 @@ fn run_function(reducer: &Reducer, function: usize, keys: Option<&str>, values: 
             "null".to_owned()
         }
     };
-    if output.len() > OVERFLOW_THRESHOLD && output.len().saturating_mul(OVERFLOW_RATIO) > input {
-        let message = json::quoted(&overflow(input, output.len()));
-        return Ok(format!("{{\"{OVERFLOW}\":{message}}}").into_bytes());
+    match reducer.limit().check(input, output.len()) {
+        Some(reason) => Ok(format!("{{\"{OVERFLOW}\":{}}}", json::quoted(&reason)).into_bytes()),
+        None => Ok(output.into_bytes()),
     }
-    Ok(output.into_bytes())
-}
-
-fn overflow(input: usize, output: usize) -> String {
-    format!("Reduce output must shrink more rapidly: input size: {input} output size: {output}")
 }
 
 #[cfg(test)]

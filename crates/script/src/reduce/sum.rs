@@ -1,6 +1,6 @@
 //! `_sum`: sums of numbers, of arrays by position, of objects by member.
 
-use super::{OVERFLOW_RATIO, OVERFLOW_THRESHOLD, ReduceRow, overflow, text};
+use super::{ReduceLimit, ReduceRow, text};
 use crate::json::{self, Kind, Number};
 use std::collections::BTreeMap;
 
@@ -18,26 +18,26 @@ enum Sum {
 }
 
 /// The sum of the rows' values as JSON.
-pub(super) fn rows<'a>(rows: &mut dyn Iterator<Item = ReduceRow<'a>>) -> Vec<u8> {
+pub(super) fn rows<'a>(rows: &mut dyn Iterator<Item = ReduceRow<'a>>, limit: ReduceLimit) -> Vec<u8> {
     let mut input = 0;
     let total = all(rows.map(|row| {
         input += row.key.len() + row.value.len();
         row.value
     }));
-    checked(input, total)
+    checked(limit, input, total)
 }
 
 /// The sum of partial sums.
-pub(super) fn merge(parts: &[&[u8]]) -> Vec<u8> {
+pub(super) fn merge(parts: &[&[u8]], limit: ReduceLimit) -> Vec<u8> {
     let input = parts.iter().map(|part| part.len()).sum();
-    checked(input, all(parts.iter().map(|part| text(part))))
+    checked(limit, input, all(parts.iter().map(|part| text(part))))
 }
 
-fn checked(input: usize, total: Sum) -> Vec<u8> {
+fn checked(limit: ReduceLimit, input: usize, total: Sum) -> Vec<u8> {
     let mut out = String::new();
     write(&total, &mut out);
-    if out.len() > OVERFLOW_THRESHOLD && out.len().saturating_mul(OVERFLOW_RATIO) > input {
-        out = error_object(&overflow(input, out.len()), None);
+    if let Some(reason) = limit.check(input, out.len()) {
+        out = error_object(&reason, None);
     }
     out.into_bytes()
 }

@@ -23,7 +23,7 @@ fn reduce(reduce: &Reduce, values: &[&str]) -> Result<String> {
 }
 
 fn builtin(name: &str, values: &[&str]) -> String {
-    reduce(&Reduce::Builtin(Builtin::parse(name).unwrap()), values).unwrap()
+    reduce(&Reduce::Builtin(Builtin::parse(name).unwrap(), ReduceLimit::default()), values).unwrap()
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn count_and_stats_reduce_values() {
         builtin("_stats", &["2", r#"{"sum":3,"count":2,"min":1,"max":2,"sumsqr":5}"#]),
         r#"{"sum":5,"count":3,"min":1,"max":2,"sumsqr":9}"#
     );
-    let stats = Reduce::Builtin(Builtin::Stats);
+    let stats = Reduce::Builtin(Builtin::Stats, ReduceLimit::default());
     let rejected = |values: &[&str]| reduce(&stats, values).unwrap_err().reason();
     assert_eq!(
         rejected(&["1", r#""a""#]),
@@ -95,7 +95,7 @@ fn sums_of_large_integers_are_exact() {
 
 #[test]
 fn approx_count_distinct_estimates_distinct_keys() {
-    let distinct = Reduce::Builtin(Builtin::Distinct);
+    let distinct = Reduce::Builtin(Builtin::Distinct, ReduceLimit::default());
     for (total, repeats) in [(1, 1), (10, 3), (1000, 2), (50_000, 1)] {
         let keys: Vec<String> = (0..total).map(|at| format!("\"key {at}\"")).collect();
         fn row(key: &String) -> ReduceRow<'_> {

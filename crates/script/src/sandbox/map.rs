@@ -4,6 +4,7 @@ use super::context::{Context, entry_points};
 use super::{Limits, convert};
 use crate::design::Design;
 use crate::error::{Error, Result};
+use crate::reduce::ReduceLimit;
 use diwan_value::Doc;
 use rquickjs::{CatchResultExt, Ctx, Function, Object, Value};
 
@@ -157,13 +158,14 @@ impl Mapper {
 
 /// The JavaScript reduce functions of a design document.
 pub(crate) struct Reducer {
+    limit: ReduceLimit,
     context: Context,
 }
 
 impl Reducer {
     /// A reducer without functions.
     pub fn new(limits: Limits) -> Result<Reducer> {
-        Ok(Reducer { context: Context::new(limits)? })
+        Ok(Reducer { limit: limits.reduce, context: Context::new(limits)? })
     }
 
     /// Compiles a function. Functions are numbered from 0.
@@ -175,6 +177,11 @@ impl Reducer {
             )),
             other => other,
         })
+    }
+
+    /// The limit of its results.
+    pub fn limit(&self) -> ReduceLimit {
+        self.limit
     }
 
     /// Reduces values. `keys` is the list of `[key, id]`, or `None` when earlier results are reduced again.

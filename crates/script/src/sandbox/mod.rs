@@ -15,13 +15,14 @@ pub(crate) use map::{Emitted, MapDocument, Mapper, Reducer};
 use crate::design::Design;
 use crate::error::{Error, Result};
 use crate::json;
+use crate::reduce::ReduceLimit;
 use context::Context;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// The limits of a script.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
     /// The memory of one context, in bytes.
     pub memory: usize,
@@ -33,6 +34,8 @@ pub struct Limits {
     pub output: usize,
     /// How many unused contexts the pool keeps.
     pub idle: usize,
+    /// The limit of a reduction.
+    pub reduce: ReduceLimit,
 }
 
 impl Default for Limits {
@@ -43,13 +46,14 @@ impl Default for Limits {
             stack: 256 << 10,
             output: 32 << 20,
             idle: 16,
+            reduce: ReduceLimit::default(),
         }
     }
 }
 
 /// Runs the functions of design documents.
 pub struct Sandbox {
-    limits: Limits,
+    limits: RwLock<Limits>,
     /// Unused contexts by the fingerprint of their design document, least recently used first.
     idle: Mutex<Vec<([u8; 16], Context)>>,
 }
@@ -57,12 +61,19 @@ pub struct Sandbox {
 impl Sandbox {
     /// A sandbox with these limits.
     pub fn new(limits: Limits) -> Arc<Sandbox> {
-        Arc::new(Sandbox { limits, idle: Mutex::default() })
+        Arc::new(Sandbox { limits: RwLock::new(limits), idle: Mutex::default() })
     }
 
     /// The limits.
     pub fn limits(&self) -> Limits {
-        self.limits
+        *self.limits.read()
+    }
+
+    /// Changes the limit of reductions that are computed from now on.
+    pub fn limit_reductions(&self, limit: ReduceLimit) {
+        if self.limits().reduce != limit {
+            self.limits.write().reduce = limit;
+        }
     }
 
     /// Compiles the view functions of a design document before it is stored.
@@ -71,7 +82,7 @@ impl Sandbox {
         if design.language() != "javascript" {
             return Ok(());
         }
-        let context = Context::new(self.limits)?;
+        let context = Context::new(self.limits())?;
         for (name, view) in design.views() {
             let failed = |kind: &str, error: Error| match error {
                 Error::Compilation(reason) => Error::Compilation(format!(
@@ -167,7 +178,7 @@ impl Sandbox {
                 return Ok(idle.remove(at).1);
             }
         }
-        let context = Context::new(self.limits)?;
+        let context = Context::new(self.limits())?;
         context.invoke("load", &[design.text()])?;
         Ok(context)
     }
@@ -178,7 +189,7 @@ impl Sandbox {
         }
         let mut idle = self.idle.lock();
         idle.push((design.fingerprint(), context));
-        if idle.len() > self.limits.idle {
+        if idle.len() > self.limits().idle {
             let oldest = idle.remove(0);
             drop(idle);
             drop(oldest);

@@ -3,6 +3,7 @@
 use super::*;
 use crate::collate::Order;
 use crate::reduce::Reduce;
+use crate::reduce::ReduceLimit;
 use crate::reduce::builtin::Builtin;
 use std::collections::BTreeMap;
 
@@ -58,7 +59,7 @@ fn range(model: &Model, random: &mut Random) -> Range {
 }
 
 fn check(tree: &Tree, nodes: &MemoryNodes, model: &Model, random: &mut Random) {
-    let reduce = Reduce::Builtin(Builtin::Sum);
+    let reduce = Reduce::Builtin(Builtin::Sum, ReduceLimit::default());
     assert_eq!(tree.rows, model.len() as u64);
     assert_eq!(tree.bytes, model.values().map(|(key, value)| (key.len() + value.len()) as u64).sum::<u64>());
     for descending in [false, true] {
@@ -133,7 +134,7 @@ fn check_nodes(tree: &Tree, nodes: &MemoryNodes) {
 
 fn run(seed: u64, rounds: usize) {
     let mut random = Random(seed);
-    let reduce = Reduce::Builtin(Builtin::Sum);
+    let reduce = Reduce::Builtin(Builtin::Sum, ReduceLimit::default());
     let (mut tree, mut nodes, mut model) = (Tree::default(), MemoryNodes::default(), Model::new());
     if seed.is_multiple_of(2) {
         for _ in 0..random.below(3000) {
@@ -191,7 +192,7 @@ fn tree_behaves_like_a_sorted_map() {
 
 #[test]
 fn large_tree_stays_shallow() {
-    let reduce = Reduce::Builtin(Builtin::Count);
+    let reduce = Reduce::Builtin(Builtin::Count, ReduceLimit::default());
     let mut nodes = MemoryNodes::default();
     let mut builder = TreeBuilder::new(&mut nodes, LAYOUT, Some(&reduce));
     for number in 0..200_000 {
@@ -234,7 +235,10 @@ fn height(tree: &Tree, nodes: &MemoryNodes) -> usize {
 #[test]
 fn removing_rows_removes_nodes() {
     // Also with reductions of several kilobytes, of which a node holds few however many rows it loses.
-    for reduce in [Reduce::Builtin(Builtin::Count), Reduce::Builtin(Builtin::Top(50))] {
+    for reduce in [
+        Reduce::Builtin(Builtin::Count, ReduceLimit::default()),
+        Reduce::Builtin(Builtin::Top(50), ReduceLimit::default()),
+    ] {
         let mut random = Random(4711);
         let (mut nodes, mut model) = (MemoryNodes::default(), Model::new());
         for number in 0..20_000 {

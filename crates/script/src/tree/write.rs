@@ -267,7 +267,7 @@ pub(super) fn reduce_entries(reduce: &Reduce, layout: Layout, rows: &[Entry<'_>]
     let ids: Vec<_> = match reduce {
         // Only script functions need ids.
         Reduce::Script(..) => rows.iter().map(|entry| layout.id(entry.place)).collect(),
-        Reduce::Builtin(_) => Vec::new(),
+        Reduce::Builtin(..) => Vec::new(),
     };
     let mut rows = rows.iter().enumerate().map(|(index, entry)| ReduceRow {
         place: entry.place,

@@ -120,7 +120,9 @@ pub(super) fn reduces(views: &[(&str, Option<&str>)], limits: Limits) -> Result<
     for (name, source) in views {
         reduces.push(match source {
             None => None,
-            Some(source) if source.starts_with('_') => Some(Reduce::Builtin(Builtin::parse(source)?)),
+            Some(source) if source.starts_with('_') => {
+                Some(Reduce::Builtin(Builtin::parse(source)?, limits.reduce))
+            }
             Some(source) => {
                 let (context, count) = match &mut reducer {
                     Some(made) => made,

@@ -157,7 +157,7 @@ pub(super) fn make(
     let walk = Walk::new(&view, None);
     walk.allow(u64::MAX);
     // A single reduction over all rows needs neither a sort nor a tree.
-    if let Some(reduce @ Reduce::Builtin(_)) = &reduce
+    if let Some(reduce @ Reduce::Builtin(..)) = &reduce
         && reduced
         && query.grouping()? == GroupLevel::None
         && query.keys.is_none()

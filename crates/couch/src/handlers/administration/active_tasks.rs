@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 /// Lists the tasks, the latest first.
 pub(crate) fn get(request: &mut Request) -> Result<Response> {
     let mut tasks = request.couch.replicator()?.tasks();
-    tasks.extend(request.couch.views.tasks().iter().map(indexer));
+    tasks.extend(request.couch.views().tasks().iter().map(indexer));
     tasks.extend(request.couch.followed_designs.tasks().iter().map(indexer));
     tasks.sort_by_key(|task| std::cmp::Reverse(task.get("started_on").and_then(Value::as_i64)));
     Ok(Response::json(200, &Value::Array(tasks)))

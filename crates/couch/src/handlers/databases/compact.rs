@@ -32,7 +32,7 @@ pub(crate) fn view_cleanup(request: &mut Request) -> Result<Response> {
     let collection = request.database()?;
     let couch = request.couch.clone();
     request.couch.workers.beside(move || {
-        if let Err(error) = couch.views.cleanup(&collection) {
+        if let Err(error) = couch.views().cleanup(&collection) {
             tracing::warn!(%error, "indexes of views were not cleaned up");
         }
     });

@@ -9,7 +9,7 @@ use serde_json::json;
 pub(crate) fn get(request: &mut Request) -> Result<Response> {
     let collection = request.database()?;
     let design = request.design(&collection)?;
-    let info = request.couch.views.info(&collection, &design)?;
+    let info = request.couch.views().info(&collection, &design)?;
     Ok(Response::json(
         200,
         &json!({

@@ -57,11 +57,11 @@ pub(crate) fn call(request: &mut Request) -> Result<Response> {
             out,
             &mut |query, take| {
                 if view != "_all_docs" {
-                    return Ok(Some(couch.views.query(&collection, &source, &view, query, take)?));
+                    return Ok(Some(couch.views().query(&collection, &source, &view, query, take)?));
                 }
                 let Some(_place) = couch.workers.mapper() else { return Ok(None) };
                 let all = TemporaryView::parse(ALL_DOCS)?;
-                let answer = couch.views.temporary(&collection, &all, query)?;
+                let answer = couch.views().temporary(&collection, &all, query)?;
                 // The result may have been spilled to the store, so take the snapshot afterwards.
                 take();
                 Ok(Some(Queried::Answer(Box::new(answer))))

@@ -64,7 +64,7 @@ pub(crate) fn post_temporary(request: &mut Request) -> Result<Response> {
     Ok(Response::rows(move |out| {
         let flow = reading.write(out, &mut |query, take| {
             let Some(_place) = couch.workers.mapper() else { return Ok(None) };
-            let answer = couch.views.temporary(&collection, &view, query)?;
+            let answer = couch.views().temporary(&collection, &view, query)?;
             // The result may have been spilled to the store, so take the snapshot afterwards.
             take();
             Ok(Some(Queried::Answer(Box::new(answer))))
@@ -117,7 +117,7 @@ fn answer(request: &Request, queries: Vec<ViewQuery>, are_several: bool) -> Resu
             out.buffer().extend_from_slice(begin);
         }
         let flow = reading.write(out, &mut |query, take| {
-            Ok(Some(couch.views.query(&collection, &design, &view, query, take)?))
+            Ok(Some(couch.views().query(&collection, &design, &view, query, take)?))
         })?;
         Ok(match flow {
             Flow::Done => {

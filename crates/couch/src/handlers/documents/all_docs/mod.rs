@@ -13,6 +13,7 @@ use crate::handlers::listing::{Edge, Interval, Members, Parameters, each_query};
 use crate::http::{Flow, Request, Response, RowWriter};
 use crate::partition;
 use crate::sequence;
+use crate::users;
 use diwan_kv::Direction;
 use diwan_store::{Collection, ReadView, Record};
 use diwan_value::Value as Bson;
@@ -97,7 +98,8 @@ fn list(request: &mut Request, given: Option<Namespace>, has_body: bool) -> Resu
     let members = Members::new(&request.query, body.as_ref());
     let namespace = given.map_or_else(|| chosen(&collection, &members), Ok)?;
     let parameters = Parameters::read(&members)?;
-    let mut listing = Listing::new(collection, namespace, parameters);
+    let public = users::listed_fields(request, &collection);
+    let mut listing = Listing { public, ..Listing::new(collection, namespace, parameters) };
     Ok(Response::rows(move |out| {
         let flow = listing.write(out)?;
         if flow == Flow::Done {
@@ -142,6 +144,8 @@ struct Listing {
     /// The requested interval within the namespace.
     interval: Interval,
     show: Show,
+    /// The fields of documents that the caller sees, if they are not all.
+    public: Option<Vec<String>>,
     /// `None` before the head is written.
     progress: Option<Progress>,
 }
@@ -164,7 +168,7 @@ impl Listing {
             att_encoding_info: parameters.att_encoding_info,
             ..Show::default()
         };
-        Listing { collection, namespace, parameters, interval, show, progress: None }
+        Listing { collection, namespace, parameters, interval, show, public: None, progress: None }
     }
 
     /// Writes the listing until the buffer is full.
@@ -288,6 +292,7 @@ impl Listing {
         let is_open = !matches!(self.namespace, Namespace::Design);
         if is_open
             && let Some(name) = key.as_str().and_then(document::local_name)
+            && self.public.is_none()
             && let Some(local) = self.collection.local(name)?
         {
             local::write_row(out.buffer(), name, &local, self.parameters.include_docs);
@@ -314,9 +319,10 @@ impl Listing {
         buffer.push(b'}');
         if self.parameters.include_docs {
             buffer.extend_from_slice(b",\"doc\":");
-            match found.deleted && !self.parameters.deleted_docs {
-                true => buffer.extend_from_slice(b"null"),
-                false => document::write_doc(out, view, &id.key, &found, &self.show)?,
+            match (found.deleted && !self.parameters.deleted_docs, &self.public) {
+                (true, _) => buffer.extend_from_slice(b"null"),
+                (false, Some(fields)) => users::write_public(buffer, found.doc.as_doc(), fields),
+                (false, None) => document::write_doc(out, view, &id.key, &found, &self.show)?,
             }
         }
         out.buffer().push(b'}');
@@ -401,7 +407,9 @@ impl Rows<'_> {
             let is_plain = !(listing.show.conflicts && record.has_branches())
                 && !((listing.show.attachments || listing.show.att_encoding_info)
                     && record.has_attachments());
-            if is_plain {
+            if let Some(fields) = &listing.public {
+                users::write_public(buffer, record.doc, fields);
+            } else if is_plain {
                 document::write_record(buffer, record)?;
             } else {
                 match view.document(id)? {

@@ -1,9 +1,16 @@
 //! Partitions: the documents of a partitioned database whose ids begin with the partition's name and a colon.
 
+mod limit;
+
+pub(crate) use limit::{PartitionSizes, check_size};
+
 use crate::error::{Error, Result};
 use crate::http::Request;
-use diwan_store::Collection;
+use diwan_kv::{Bytes, Direction, KeyRange};
+use diwan_store::{Collection, id_key};
 use diwan_value::Value;
+use std::ops::ControlFlow;
+use std::sync::Arc;
 
 /// The collection setting that marks a database as partitioned.
 pub(crate) const SETTING: &str = "partitioned";
@@ -54,6 +61,48 @@ pub(crate) fn check(name: &str) -> Result<()> {
         return Err(Error::illegal_partition("Partition must not contain a colon"));
     }
     Ok(())
+}
+
+/// The documents of a partition and their size, with attachments.
+#[derive(Default)]
+pub(crate) struct Measured {
+    /// How many documents there are.
+    pub(crate) documents: u64,
+    /// The size in bytes.
+    pub(crate) bytes: u64,
+}
+
+/// The keys of a partition's documents.
+pub(crate) fn range(name: &str) -> Result<KeyRange> {
+    let key = |end: char| -> Result<Bytes> { Ok(id_key(Value::String(&format!("{name}{end}")))?.into()) };
+    // The range ends at the character after the colon.
+    Ok(KeyRange::half_open(key(':')?, key(';')?))
+}
+
+/// Reads a partition, until it has more than `most` bytes.
+pub(crate) fn measure(collection: &Arc<Collection>, name: &str, most: u64) -> Result<Measured> {
+    let mut measured = Measured::default();
+    let mut damage = None;
+    collection.view().documents(&range(name)?, Direction::Forward, &mut |_, record| {
+        measured.documents += 1;
+        measured.bytes += record.doc.as_bytes().len() as u64;
+        if record.has_attachments() {
+            match record.attachments() {
+                Ok(list) => {
+                    measured.bytes += list.iter().map(|attachment| attachment.encoded_length).sum::<u64>();
+                }
+                Err(error) => {
+                    damage = Some(error);
+                    return ControlFlow::Break(());
+                }
+            }
+        }
+        if measured.bytes > most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    match damage {
+        Some(damage) => Err(damage.into()),
+        None => Ok(measured),
+    }
 }
 
 #[cfg(test)]
