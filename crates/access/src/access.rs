@@ -8,7 +8,7 @@ use crate::action::Action;
 use crate::audit::Audit;
 use crate::error::{Error, Result, codes};
 use crate::principal::{Caller, Principal, SERVER_ADMIN, Version, described, is_root};
-use crate::resource::{Resource, USERS, is_register};
+use crate::resource::{Resource, USERS, is_system};
 use crate::roles::{Role, Roles};
 use crate::security;
 use crate::settings::Settings;
@@ -278,7 +278,8 @@ impl Access {
         resource: Resource<'_>,
     ) -> bool {
         let Resource::Collection(database, collection) = resource else { return false };
-        if is_register(database, collection) || !security::ADMIN.has(action) {
+        // Documents of replications hold passwords. The HTTP face alone shows each user his own.
+        if is_system(database, collection) || !security::ADMIN.has(action) {
             return false;
         }
         let Ok(namespace) = Namespace::new(database, collection) else { return false };

@@ -28,6 +28,16 @@ pub enum Password<'a> {
 /// The text that says how to go on where the last administrator would be lost.
 const WAY_OUT: &str = "give another user the role root or userAdminAnyDatabase first";
 
+/// Which names over HTTP new users may get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HttpNames {
+    /// Any: whoever makes the user may make users of all databases.
+    Any,
+    /// `name@database` only. The `_security` of every database grants rights to names, so an administrator of one
+    /// database's users must not choose a name that another database knows.
+    Qualified,
+}
+
 impl Access {
     /// Makes the SCRAM verifiers of a password. It waits for its turn to hash.
     pub fn scram_credentials(
@@ -112,8 +122,9 @@ impl Access {
         Ok(())
     }
 
-    /// Adds a user. His HTTP name is his name, or `name@database` if another database has a user of that name.
-    pub fn create_user(&self, mut user: User) -> Result<Option<CommitId>> {
+    /// Adds a user. His HTTP name is his name, or `name@database` if another user has it already or `names` does not allow
+    /// the short form.
+    pub fn create_user(&self, mut user: User, names: HttpNames) -> Result<Option<CommitId>> {
         check_name(&user.name.user)?;
         let _turn = self.begin_change();
         let exists = || Error::refused(codes::USER_EXISTS, format!("User \"{}\" already exists", user.name));
@@ -121,7 +132,8 @@ impl Access {
             return Err(exists());
         }
         user.http_name = user.name.user.clone();
-        if self.http_user(&user.http_name)?.is_some() {
+        let is_free = names == HttpNames::Any && self.http_user(&user.http_name)?.is_none();
+        if !is_free {
             user.http_name = user.name.to_string();
             if self.http_user(&user.http_name)?.is_some() {
                 return Err(exists());

@@ -30,7 +30,7 @@ mod user;
 pub use access::Access;
 pub use action::{Action, ActionSet};
 pub use audit::Audit;
-pub use change::{Password, administers, user_not_found};
+pub use change::{HttpNames, Password, administers, user_not_found};
 pub use error::{Error, Result, codes};
 pub use principal::{Caller, Owner, Principal, SERVER_ADMIN};
 pub use privilege::{Privilege, includes, merge};

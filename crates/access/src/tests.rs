@@ -1,8 +1,8 @@
 //! The register over a store in memory.
 
 use crate::{
-    Access, Action, Caller, Password, Pattern, Privilege, Resource, Role, RoleName, Settings, User, UserName,
-    codes, security,
+    Access, Action, Caller, HttpNames, Password, Pattern, Privilege, Resource, Role, RoleName, Settings,
+    User, UserName, codes, security,
 };
 use diwan_auth::Mechanism;
 use diwan_kv::MemoryEngine;
@@ -42,7 +42,7 @@ fn root() -> RoleName {
 /// A register with the administrator `ada`.
 fn administered() -> Arc<Access> {
     let access = register();
-    access.create_user(user(&access, "ada", "admin", &[root()])).unwrap();
+    access.create_user(user(&access, "ada", "admin", &[root()]), HttpNames::Any).unwrap();
     access
 }
 
@@ -61,7 +61,7 @@ const ORDERS: Resource<'static> = Resource::Collection("shop", "orders");
 fn store_without_users_is_open_and_the_first_user_closes_it() {
     let access = register();
     assert!(matches!(access.renew(&Caller::Anonymous).unwrap(), Caller::Everybody));
-    access.create_user(user(&access, "ada", "admin", &[root()])).unwrap();
+    access.create_user(user(&access, "ada", "admin", &[root()]), HttpNames::Any).unwrap();
     assert!(matches!(access.renew(&Caller::Everybody).unwrap(), Caller::Anonymous));
     assert!(!access.allows(&Caller::Anonymous, Action::Find, ORDERS));
 }
@@ -70,10 +70,11 @@ fn store_without_users_is_open_and_the_first_user_closes_it() {
 fn first_user_must_administer_and_the_last_administrator_stays() {
     let access = register();
     let reader = RoleName::new("read", "shop");
-    let first = access.create_user(user(&access, "bob", "admin", std::slice::from_ref(&reader)));
+    let first =
+        access.create_user(user(&access, "bob", "admin", std::slice::from_ref(&reader)), HttpNames::Any);
     assert_eq!(code(first), Some(codes::UNAUTHORIZED));
-    access.create_user(user(&access, "ada", "admin", &[root()])).unwrap();
-    access.create_user(user(&access, "bob", "shop", &[reader])).unwrap();
+    access.create_user(user(&access, "ada", "admin", &[root()]), HttpNames::Any).unwrap();
+    access.create_user(user(&access, "bob", "shop", &[reader]), HttpNames::Any).unwrap();
     let ada = UserName::new("ada", "admin");
     assert_eq!(code(access.drop_user(&ada)), Some(codes::UNAUTHORIZED));
     assert_eq!(code(access.drop_users_of("admin")), Some(codes::UNAUTHORIZED));
@@ -83,7 +84,7 @@ fn first_user_must_administer_and_the_last_administrator_stays() {
     });
     assert_eq!(code(demoted), Some(codes::UNAUTHORIZED));
     assert_eq!(code(access.check_edit("ada", None)), Some(codes::UNAUTHORIZED));
-    access.create_user(user(&access, "eve", "shop", &[root()])).unwrap();
+    access.create_user(user(&access, "eve", "shop", &[root()]), HttpNames::Any).unwrap();
     access.drop_user(&ada).unwrap();
 }
 
@@ -94,7 +95,7 @@ fn role_that_makes_the_last_administrator_stays() {
     let privileges = vec![Privilege::new(Pattern::database("admin"), Action::GrantRole.into())];
     let made = Role { name: role.clone(), roles: Vec::new(), privileges, restrictions: Vec::new() };
     access.create_role(made).unwrap();
-    access.create_user(user(&access, "bob", "admin", std::slice::from_ref(&role))).unwrap();
+    access.create_user(user(&access, "bob", "admin", std::slice::from_ref(&role)), HttpNames::Any).unwrap();
     access.drop_user(&UserName::new("ada", "admin")).unwrap();
     assert_eq!(code(access.drop_role(&role)), Some(codes::UNAUTHORIZED));
     let emptied = access.update_role(&role, |role| {
@@ -108,13 +109,13 @@ fn role_that_makes_the_last_administrator_stays() {
 fn users_of_one_name_in_two_databases_have_two_http_names() {
     let access = administered();
     let reader = RoleName::new("read", "shop");
-    access.create_user(user(&access, "bob", "shop", std::slice::from_ref(&reader))).unwrap();
-    access.create_user(user(&access, "bob", "stock", std::slice::from_ref(&reader))).unwrap();
+    access.create_user(user(&access, "bob", "shop", std::slice::from_ref(&reader)), HttpNames::Any).unwrap();
+    access.create_user(user(&access, "bob", "stock", std::slice::from_ref(&reader)), HttpNames::Any).unwrap();
     assert_eq!(access.http_user("bob").unwrap().unwrap().name, UserName::new("bob", "shop"));
     assert_eq!(access.http_user("bob@stock").unwrap().unwrap().name, UserName::new("bob", "stock"));
     assert_eq!(access.user(&UserName::new("bob", "stock")).unwrap().unwrap().http_name, "bob@stock");
     assert!(access.user(&UserName::new("bob", "admin")).unwrap().is_none());
-    let again = access.create_user(user(&access, "bob", "shop", &[reader]));
+    let again = access.create_user(user(&access, "bob", "shop", &[reader]), HttpNames::Any);
     assert_eq!(code(again), Some(codes::USER_EXISTS));
 }
 
@@ -122,7 +123,9 @@ fn users_of_one_name_in_two_databases_have_two_http_names() {
 fn change_of_rights_holds_for_callers_that_have_signed_in() {
     let access = administered();
     let bob = UserName::new("bob", "shop");
-    access.create_user(user(&access, "bob", "shop", &[RoleName::new("read", "shop")])).unwrap();
+    access
+        .create_user(user(&access, "bob", "shop", &[RoleName::new("read", "shop")]), HttpNames::Any)
+        .unwrap();
     let caller = sign_in(&access, "bob", "shop");
     assert!(access.allows(&caller, Action::Find, ORDERS) && !access.allows(&caller, Action::Insert, ORDERS));
     access
@@ -135,14 +138,14 @@ fn change_of_rights_holds_for_callers_that_have_signed_in() {
     assert!(access.allows(&caller, Action::Insert, ORDERS));
     access.drop_user(&bob).unwrap();
     assert!(matches!(access.renew(&caller).unwrap(), Caller::Anonymous));
-    access.create_user(user(&access, "bob", "shop", &[root()])).unwrap();
+    access.create_user(user(&access, "bob", "shop", &[root()]), HttpNames::Any).unwrap();
     assert!(matches!(access.renew(&caller).unwrap(), Caller::Anonymous), "another user of the same name");
 }
 
 #[test]
 fn security_object_gives_rights_on_its_collection_alone() {
     let access = administered();
-    access.create_user(user(&access, "mia", "admin", &[])).unwrap();
+    access.create_user(user(&access, "mia", "admin", &[]), HttpNames::Any).unwrap();
     let orders = Namespace::new("shop", "orders").unwrap();
     let collection = access.store().collection_or_create(&orders).unwrap();
     let caller = sign_in(&access, "mia", "admin");
@@ -160,7 +163,7 @@ fn security_object_gives_rights_on_its_collection_alone() {
 #[test]
 fn security_object_never_opens_the_register_of_users() {
     let access = administered();
-    access.create_user(user(&access, "mia", "admin", &[])).unwrap();
+    access.create_user(user(&access, "mia", "admin", &[]), HttpNames::Any).unwrap();
     let users = access.store().collection_or_create(access.users_namespace()).unwrap();
     let open = doc! { "members": { "names": [] } };
     users.set_setting(security::SETTING, Some(Value::Document(open.as_doc()))).unwrap();
@@ -209,7 +212,7 @@ fn document_of_couchdb_is_a_user_whose_password_gets_scram_verifiers_later() {
 #[test]
 fn scram_verifiers_of_an_older_password_are_ignored() {
     let access = administered();
-    access.create_user(user(&access, "joe", "admin", &[])).unwrap();
+    access.create_user(user(&access, "joe", "admin", &[]), HttpNames::Any).unwrap();
     access
         .update_user(&UserName::new("joe", "admin"), |joe| {
             joe.credentials = access.http_credentials("joe", "first").unwrap();
@@ -254,7 +257,7 @@ fn dropped_role_disappears_from_users_and_roles() {
     let roles = vec![inner.clone()];
     let role = Role { name: outer.clone(), roles, privileges: Vec::new(), restrictions: Vec::new() };
     access.create_role(role).unwrap();
-    access.create_user(user(&access, "bob", "admin", std::slice::from_ref(&outer))).unwrap();
+    access.create_user(user(&access, "bob", "admin", std::slice::from_ref(&outer)), HttpNames::Any).unwrap();
     let caller = sign_in(&access, "bob", "admin");
     assert!(access.allows(&caller, Action::Find, ORDERS));
     access.drop_role(&inner).unwrap();

@@ -77,9 +77,13 @@ impl Control {
         file.write_all(&serde_json::to_vec(&address)?)?;
         std::thread::Builder::new().name("diwan-control".to_owned()).spawn(move || {
             for stream in listener.incoming().flatten() {
-                if let Err(error) = answer(&access, &token, &directory, &stream) {
-                    tracing::debug!(%error, "a client of the control port went away");
-                }
+                let (access, token, directory) = (access.clone(), token.clone(), directory.clone());
+                // A client that sends slowly holds up nobody else.
+                std::thread::spawn(move || {
+                    if let Err(error) = answer(&access, &token, &directory, &stream) {
+                        tracing::debug!(%error, "a client of the control port went away");
+                    }
+                });
             }
         })?;
         Ok(Control { path })

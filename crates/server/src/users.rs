@@ -4,7 +4,7 @@
 
 use crate::cli::{UserArguments, UserCommand};
 use crate::control;
-use diwan_access::{ADMIN, Access, Caller, Password, RoleName, User, UserName};
+use diwan_access::{ADMIN, Access, Caller, HttpNames, Password, RoleName, User, UserName};
 use diwan_auth::Mechanism;
 use diwan_store::Store;
 use serde::{Deserialize, Serialize};
@@ -179,7 +179,7 @@ pub fn add(
         custom_data: None,
         restrictions: Vec::new(),
     };
-    access.create_user(made).map_err(refused)?;
+    access.create_user(made, HttpNames::Any).map_err(refused)?;
     Ok(())
 }
 

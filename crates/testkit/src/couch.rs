@@ -104,7 +104,7 @@ impl TestCouch {
             custom_data: None,
             restrictions: Vec::new(),
         };
-        access.create_user(user).expect("a new user");
+        access.create_user(user, diwan_access::HttpNames::Any).expect("a new user");
     }
 
     /// Opens a connection.

@@ -6,7 +6,7 @@
 use super::wrong_password;
 use crate::error::{Error, Result};
 use crate::server::Couch;
-use diwan_access::{Caller, Principal, User};
+use diwan_access::{ADMIN, Caller, Principal, User};
 use diwan_auth::{Mechanism, ScramVerifier};
 use serde_json::json;
 use std::net::IpAddr;
@@ -46,7 +46,11 @@ impl Attempt {
         let is_known = user.as_ref().is_some_and(|user| couch.access.knows_password(user, &password));
         let ready = match is_known {
             true => now,
-            false => now + couch.access.attempts.begin(&name, peer, now).map_err(|_| busy())?,
+            false => {
+                let account =
+                    user.as_ref().map_or_else(|| format!("{name}@{ADMIN}"), |user| user.name.to_string());
+                now + couch.access.attempts.begin(&account, peer, now).map_err(|_| busy())?
+            }
         };
         Ok(Attempt { name, password, peer, local, user, ready })
     }
@@ -64,15 +68,19 @@ impl Attempt {
     /// Checks the password. This takes as long as its hash does.
     pub(crate) fn check(&self, couch: &Couch) -> Result<Arc<Principal>> {
         let access = &couch.access;
-        let Some(user) = &self.user else {
-            let waste = || NOBODY.as_ref().is_some_and(|nobody| nobody.check("nobody", &self.password));
-            access.hashing.run(waste).map_err(|_| busy())?;
-            return Err(self.failed(couch));
+        let user = match &self.user {
+            Some(user) if access.check_password(user, &self.password).map_err(|_| busy())? => user,
+            known => {
+                // A failure takes as long for a name that does not exist, or whose verifier is cheaper, as for others.
+                if known.as_ref().is_none_or(|user| user.credentials.scram_sha_256.is_none()) {
+                    let waste =
+                        || NOBODY.as_ref().is_some_and(|nobody| nobody.check("nobody", &self.password));
+                    access.hashing.run(waste).map_err(|_| busy())?;
+                }
+                return Err(self.failed(couch));
+            }
         };
-        if !access.check_password(user, &self.password).map_err(|_| busy())? {
-            return Err(self.failed(couch));
-        }
-        access.attempts.succeeded(&self.name, self.peer, Instant::now());
+        access.attempts.succeeded(&user.name.to_string(), self.peer, Instant::now());
         self.admit(couch, user)?;
         let upgraded = self.upgrade(couch, user);
         let principal = access.principal(upgraded.as_ref().unwrap_or(user))?;

@@ -7,8 +7,8 @@ use crate::error::{Error, Result};
 use crate::names;
 use crate::server::Couch;
 use crate::users;
-use diwan_access::{Action, Caller, Resource};
-use diwan_store::Namespace;
+use diwan_access::{Action, ActionSet, Caller, REPLICATIONS, Resource};
+use diwan_store::{Entry, Namespace};
 
 /// What a row of the route table needs.
 #[derive(Clone, Copy, Debug)]
@@ -183,8 +183,17 @@ pub(crate) fn may_see_metrics(couch: &Couch, caller: &Caller) -> bool {
         || caller.http_roles().iter().any(|role| role == METRICS)
 }
 
-/// Whether the caller may do all of this with a collection.
+/// Whether the caller may do all of this with a collection. For replications `_security` counts here alone: other ways
+/// to their documents would show the passwords of others.
 pub(crate) fn allows(couch: &Couch, caller: &Caller, actions: &[Action], namespace: &Namespace) -> bool {
     let resource = Resource::collection(namespace);
-    actions.iter().all(|action| couch.access.allows(caller, *action, resource))
+    let by_security = match couch.store.entry(namespace) {
+        Some(Entry::Collection(collection))
+            if namespace.collection == REPLICATIONS && !matches!(caller, Caller::Everybody) =>
+        {
+            couch.access.standing(caller, &collection).actions()
+        }
+        _ => ActionSet::EMPTY,
+    };
+    actions.iter().all(|action| by_security.has(*action) || couch.access.allows(caller, *action, resource))
 }

@@ -25,7 +25,7 @@ use tokio::time::Instant;
 const BATCH: usize = 512;
 /// The size at which a chunk is sent.
 const CHUNK: usize = 32 << 10;
-/// How often the rights of a feed's reader are looked at.
+/// How often the rights of a reader are looked at while there are no changes.
 const CHECK: Duration = Duration::from_secs(2);
 /// How many chunks may wait for a slow client.
 const PIECES: usize = 2;
@@ -137,16 +137,14 @@ async fn follow(
             if progress.left == 0 || sender.is_closed() {
                 break;
             }
-            if Instant::now() >= next_check {
-                next_check = Instant::now() + CHECK;
-                if !feed.reader.may_go_on() {
-                    let _ = send(sender, last_piece(feed, progress, &windows)).await;
-                    return Ok(());
-                }
-            }
             let window = windows.borrow_and_update().clone();
             if progress.since >= window.end {
                 break;
+            }
+            // A change of rights holds for changes that come after it.
+            if !feed.reader.may_go_on() {
+                let _ = send(sender, last_piece(feed, progress, &windows)).await;
+                return Ok(());
             }
             // Without documents the hub's rows suffice; a feed that lags behind reads the log.
             let piece = match progress.since >= window.start && !feed.needs_view() {

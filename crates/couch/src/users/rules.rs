@@ -5,15 +5,18 @@ use super::{Edited, may_edit_all, may_grant};
 use crate::edit::Author;
 use crate::error::{Error, Result};
 use crate::server::Couch;
-use diwan_access::ID_PREFIX;
+use diwan_access::{ID_PREFIX, User};
 use diwan_store::{Collection, RevisedDocument, id_key};
 use diwan_value::json::{Mode, write_value};
-use diwan_value::{Doc, Value};
+use diwan_value::{Doc, DocBuilder, Value};
 use std::sync::Arc;
 
 /// Fields that change what a user may do, or who he is for MongoDB's clients. CouchDB does not have them.
 const PRIVILEGED: [&str; 7] =
     ["authenticationRestrictions", "credentials", "customData", "db", "grants", "user", "userId"];
+
+/// The most iterations of a verifier in a document that an ordinary user writes, unless a setting says otherwise.
+const MAX_ITERATIONS: u64 = 1_000_000;
 
 /// The only role with an underscore that users may have.
 const METRICS: &str = "_metrics";
@@ -30,6 +33,8 @@ pub(super) fn check(
     let is_admin = may_edit_all(couch, &author.caller);
     if !is_admin {
         check_person(author, edited, before.as_ref())?;
+    } else if !may_grant(couch, &author.caller) {
+        check_powerless(couch, author, edited, before.as_ref().map(|found| found.doc.as_doc()))?;
     }
     if edited.deleted {
         return Ok(());
@@ -41,8 +46,42 @@ pub(super) fn check(
     }
     if !may_grant(couch, &author.caller) {
         check_privileged(edited.body, old, author.has_new_password)?;
+        check_iterations(couch, edited.body)?;
     }
     Ok(())
+}
+
+/// Checks that somebody who administers `_users` alone leaves users with privileges as they are: with their passwords he
+/// would have their rights.
+fn check_powerless(couch: &Couch, author: &Author, edited: &Edited<'_>, old: Option<Doc<'_>>) -> Result<()> {
+    let mut whole = DocBuilder::new();
+    whole.append("_id", edited.id);
+    for element in edited.body.iter().filter(|element| element.key != b"_id") {
+        whole.append_element(element);
+    }
+    let (new, roles) = (whole.finish(), couch.access.roles()?);
+    let is_own = author.caller.http_name() == edited.id.strip_prefix(ID_PREFIX);
+    let before = old.and_then(User::read).map(|user| user.roles).unwrap_or_default();
+    let after = User::read(new.as_doc()).map(|user| user.roles).unwrap_or_default();
+    let gains = after.iter().any(|role| !before.contains(role) && roles.exists(role));
+    if gains || (!is_own && !roles.privileges(&before).is_empty()) {
+        return Err(Error::forbidden("Only administrators of users may edit users with privileges"));
+    }
+    Ok(())
+}
+
+/// Checks that a verifier costs the server no more than the settings allow. Whoever knows the name can make the server
+/// compute it.
+fn check_iterations(couch: &Couch, doc: Doc<'_>) -> Result<()> {
+    let most = couch.setting_number("chttpd_auth", "max_iterations", MAX_ITERATIONS);
+    let least = couch.setting_number("chttpd_auth", "min_iterations", 1);
+    let given = doc.get("iterations").and_then(Value::as_i64_exact);
+    match given.map(|given| u64::try_from(given).unwrap_or(0)) {
+        Some(given) if given < least || given > most => {
+            Err(Error::forbidden(format!("iterations must be between {least} and {most}.")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Checks that somebody who is no administrator edits his own document, or makes a new one for himself.

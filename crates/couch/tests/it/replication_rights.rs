@@ -229,3 +229,33 @@ fn replication_documents_belong_to_their_authors() {
     until("the document", || mia.get("/hers/doc").status == 200);
     assert_eq!(root.get("/_replicator/given").json()["owner"], "mia");
 }
+
+#[test]
+fn administrators_of_a_replicator_database_lend_no_rights() {
+    let (server, mut root) = source();
+    root.put("/shop%2F_replicator", &json!({}));
+    let object =
+        json!({ "admins": { "names": ["sam"], "roles": [] }, "members": { "names": ["sam"], "roles": [] } });
+    for database in ["/shop%2F_replicator", "/_replicator"] {
+        assert_eq!(root.put(&format!("{database}/_security"), &object).status, 200);
+        let theirs = json!({ "source": "http://127.0.0.1:9/x", "target": "hers", "owner": "mia" });
+        assert_eq!(root.put(&format!("{database}/theirs"), &theirs).status, 201);
+        let mut sam = client_of(&server, "sam", "sam");
+        for owner in [json!("mia"), json!("root"), json!(null)] {
+            let forged = json!({ "source": "db", "target": "mine", "create_target": true, "owner": owner });
+            assert_eq!(sam.put(&format!("{database}/forged"), &forged).status, 403, "{owner}");
+            let graft = json!({ "new_edits": false, "docs": [
+                { "_id": "forged", "_rev": "1-abc", "source": "db", "target": "mine", "owner": owner }
+            ] });
+            let rows = sam.post(&format!("{database}/_bulk_docs"), &graft).json();
+            assert_eq!(rows[0]["error"], "forbidden", "{rows}");
+        }
+        // With an edit of somebody else's document he would get that owner's rights, too.
+        let mut edited = sam.get(&format!("{database}/theirs")).json();
+        edited["source"] = json!("db");
+        assert_eq!(sam.put(&format!("{database}/theirs"), &edited).status, 403);
+        let rev = edited["_rev"].as_str().unwrap();
+        let gone = sam.send("DELETE", &format!("{database}/theirs?rev={rev}"), &[], b"");
+        assert_eq!(gone.status, 200, "{}", gone.text());
+    }
+}

@@ -375,3 +375,41 @@ fn the_security_object_of_users_is_closed_by_default() {
     // Rights on the server are not hers to give.
     assert_eq!(ada.put(&path("eve"), &admin("eve")).status, 403);
 }
+
+#[test]
+fn administrators_of_the_users_database_do_not_take_over_users_with_privileges() {
+    let (server, mut root) = secured();
+    server.add_user("anna", "anna", &[("root", "admin")]);
+    add_user(&mut root, "ada", &[]);
+    add_user(&mut root, "bob", &[]);
+    root.put("/_node/_local/_config/couchdb/users_db_security_editable", &json!("true"));
+    root.put("/_users/_security", &json!({ "admins": { "names": ["ada"], "roles": [] } }));
+    let mut ada = client_of(&server, "ada", "ada");
+    let mut anna = ada.get(&path("anna")).json();
+    anna["password"] = json!("taken");
+    assert_eq!(ada.put(&path("anna"), &anna).status, 403);
+    let rev = anna["_rev"].as_str().unwrap();
+    assert_eq!(ada.send("DELETE", &format!("{}?rev={rev}", path("anna")), &[], b"").status, 403);
+    let mut bob = ada.get(&path("bob")).json();
+    bob["password"] = json!("new");
+    assert_eq!(ada.put(&path("bob"), &bob).status, 201);
+    assert_eq!(client_of(&server, "anna", "anna").get("/_session").status, 200);
+}
+
+#[test]
+fn a_user_does_not_make_sign_ins_expensive() {
+    let (server, mut root) = secured();
+    add_user(&mut root, "ada", &[]);
+    let mut ada = client_of(&server, "ada", "ada");
+    let own = ada.get(&path("ada")).json();
+    for iterations in [0, 1_000_001, 10_000_000] {
+        let mut doc = own.clone();
+        doc["iterations"] = json!(iterations);
+        let refused = ada.put(&path("ada"), &doc).refusal();
+        assert_eq!((refused.0, refused.2.as_str()), (403, "iterations must be between 1 and 1000000."));
+    }
+    root.put("/_node/_local/_config/chttpd_auth/max_iterations", &json!("2000000"));
+    let mut doc = own.clone();
+    doc["iterations"] = json!(1_500_000);
+    assert_eq!(ada.put(&path("ada"), &doc).status, 201);
+}

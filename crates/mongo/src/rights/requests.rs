@@ -6,7 +6,7 @@ use crate::error::{Result, code};
 use crate::request::arguments::GenericArguments;
 use crate::request::fields::int64;
 use crate::request::{Request, check_unique};
-use diwan_access::{Action, Resource};
+use diwan_access::{Action, REPLICATIONS, Resource};
 use diwan_store::{Entry, Namespace};
 use diwan_value::{Array, Doc, Value};
 
@@ -149,6 +149,10 @@ pub(crate) fn rename_collection(check: &Check<'_>) -> Result<()> {
     let to = Namespace::parse(body.get_str("to").unwrap_or_default())?;
     check_unprotected(&from.database, &from.collection)?;
     check_unprotected(&to.database, &to.collection)?;
+    // A replication works with the rights of the user whom its document names.
+    if [&from, &to].iter().any(|name| name.collection == REPLICATIONS) && !check.caller.is_server_admin() {
+        return Err(check.not_authorized());
+    }
     let (source, target) = (Resource::collection(&from), Resource::collection(&to));
     let drops = is_set(body, "dropTarget");
     // A rename must not open a collection that the caller cannot read.

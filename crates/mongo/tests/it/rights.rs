@@ -454,3 +454,37 @@ fn change_of_rights_holds_for_open_connections_and_cursors() {
     ok(client, "shop", doc! { "ping": 1 });
     assert_eq!(refused(client, "shop", more()), (13, "Command getMore requires authentication".to_owned()));
 }
+
+#[test]
+fn replications_are_for_administrators_of_the_server() {
+    let server = guarded();
+    let root = &mut administrator(&server);
+    let on = |collection: &str| {
+        let actions = vec![
+            "find",
+            "insert",
+            "update",
+            "remove",
+            "createIndex",
+            "renameCollectionSameDB",
+            "dropCollection",
+        ];
+        doc! { "resource": { "db": "shop", "collection": collection }, "actions": actions }
+    };
+    let privileges = vec![on("rr"), on("_replicator")];
+    ok(root, "shop", doc! { "createRole": "replicates", "privileges": privileges, "roles": [] });
+    let client = &mut with_roles(&server, "bob", &[("replicates", "shop")]);
+    ok(client, "shop", doc! { "insert": "rr", "documents": [{ "_id": "r", "owner": "root" }] });
+    ok(root, "shop", doc! { "insert": "_replicator", "documents": [{ "_id": "s" }] });
+    for (from, to) in [("shop.rr", "shop._replicator"), ("shop._replicator", "shop.rr")] {
+        assert!(!may(client, "admin", doc! { "renameCollection": from, "to": to, "dropTarget": true }));
+    }
+    // A member by `_security` would read the passwords of others here; over HTTP they are left out.
+    let replications = Namespace::new("admin", "_replicator").unwrap();
+    let collection = server.store().collection_or_create(&replications).unwrap();
+    let object = doc! { "members": { "names": ["mia"] } };
+    collection.set_setting(diwan_access::security::SETTING, Some(Value::Document(object.as_doc()))).unwrap();
+    server.add_user("admin", "mia", crate::callers::PASSWORD, &[]);
+    let mia = &mut signed_in(&server, "admin", "mia");
+    assert!(!may(mia, "admin", doc! { "find": "_replicator" }));
+}

@@ -401,3 +401,16 @@ fn audit_log_has_sign_ins_refusals_and_changes_without_passwords() {
     assert_eq!((&lines[6]["user"]["user"], &lines[6]["command"]), (&"bob".into(), &"find".into()));
     assert!(!log.contains(PASSWORD) && !log.contains("wrong guess"));
 }
+
+#[test]
+fn an_administrator_of_one_databases_users_makes_no_short_http_names() {
+    let server = guarded();
+    let keeper = &mut with_roles(&server, "keeper", &[("userAdmin", "shop")]);
+    ok(keeper, "shop", doc! { "createUser": "carla", "pwd": "x", "roles": [] });
+    ok(&mut administrator(&server), "shop", doc! { "createUser": "dora", "pwd": "x", "roles": [] });
+    for (user, expected) in [("carla", "carla@shop"), ("dora", "dora")] {
+        let name = diwan_access::UserName::new(user, "shop");
+        let found = server.access().user(&name).unwrap().unwrap();
+        assert_eq!(found.http_name, expected);
+    }
+}

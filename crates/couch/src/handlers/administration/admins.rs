@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::server::Couch;
-use diwan_access::{ADMIN, Credentials, RoleName, User, UserName};
+use diwan_access::{ADMIN, Credentials, HttpNames, RoleName, User, UserName};
 use diwan_auth::AdminHash;
 use diwan_kv::CommitId;
 use std::collections::BTreeMap;
@@ -63,7 +63,7 @@ pub(super) fn put(couch: &Couch, name: &str, value: &str) -> Result<(String, Opt
             custom_data: None,
             restrictions: Vec::new(),
         };
-        return Ok((String::new(), access.create_user(user)?));
+        return Ok((String::new(), access.create_user(user, HttpNames::Any)?));
     };
     let old = if user.roles.contains(&root()) { hash(&user.credentials) } else { String::new() };
     let commit = access.update_user(&user.name, |user| {

@@ -7,7 +7,7 @@ use crate::replicator::failure::Failure;
 use crate::replicator::stop::Stop;
 use crate::routes;
 use crate::server::Couch;
-use diwan_access::Caller;
+use diwan_access::{Caller, SERVER_ADMIN};
 use hyper::body::Bytes;
 use hyper::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, SERVER};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -64,7 +64,10 @@ impl Peer for Local {
             path => format!("{}/{path}", self.path),
         };
         let caller = match &self.caller {
-            None => Caller::Everybody,
+            // The replicator itself, which reads its own databases.
+            None => Caller::User(
+                couch.access.external("_replicator", &[SERVER_ADMIN.to_owned()]).map_err(Error::from)?,
+            ),
             Some(caller) => couch.access.renew(caller).map_err(Error::from)?,
         };
         let found = routes::find(&call.method, &path);

@@ -6,7 +6,7 @@ use crate::dispatch::Context;
 use crate::error::{CommandError, Result};
 use crate::request::fields::missing;
 use crate::sign_in::EXTERNAL;
-use diwan_access::{Action, Resource, Restriction, User};
+use diwan_access::{ADMIN, Action, HttpNames, Resource, Restriction, User};
 use diwan_value::DocBuilder;
 
 pub(crate) fn run(context: &mut Context<'_>, _: &mut DocBuilder) -> Result<()> {
@@ -52,8 +52,12 @@ pub(crate) fn run(context: &mut Context<'_>, _: &mut DocBuilder) -> Result<()> {
         restrictions,
         name,
     };
+    let names = match context.may(Action::CreateUser, Resource::Database(ADMIN)) {
+        true => HttpNames::Any,
+        false => HttpNames::Qualified,
+    };
     let details = context.change_details(&user.name.user);
-    let commit = context.server.access.create_user(user)?;
+    let commit = context.server.access.create_user(user, names)?;
     context.changed_register("createUser", details, commit);
     Ok(())
 }
