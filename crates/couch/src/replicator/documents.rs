@@ -6,6 +6,7 @@
 
 use super::Replicator;
 use super::changes;
+use super::context::UserContext;
 use super::failure::Failure;
 use super::job::{DocumentKey, Job, iso};
 use super::members::Members;
@@ -65,6 +66,7 @@ pub(crate) fn check_document(id: &str, text: &[u8]) -> Result<()> {
             }
         }
     }
+    UserContext::parse(&body).map_err(Error::forbidden)?;
     let wrong = |name: &str, fits: fn(&Value) -> bool| body.get(name).is_some_and(|value| !fits(value));
     for name in ["create_target", "continuous"] {
         if wrong(name, Value::is_boolean) {

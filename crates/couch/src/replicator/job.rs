@@ -278,6 +278,12 @@ impl Job {
         stats
     }
 
+    /// The name that the replication has on this server.
+    fn user(&self) -> Option<&str> {
+        let given = self.spec.user_ctx.as_ref().and_then(|context| context.name());
+        given.or_else(|| self.owner.name())
+    }
+
     /// The number of failures since the last healthy run.
     pub(crate) fn error_count(&self) -> u32 {
         self.state.lock().errors
@@ -309,7 +315,7 @@ impl Job {
             "doc_id": self.document.as_ref().map(|key| &key.id),
             "source": self.spec.source.shown(),
             "target": self.spec.target.shown(),
-            "user": self.owner.name(),
+            "user": self.user(),
             "node": crate::NODE,
             "pid": null,
             "state": self.state_name(),
@@ -339,7 +345,7 @@ impl Job {
             "target": self.spec.target.shown(),
             "continuous": self.spec.continuous,
             "checkpoint_interval": self.spec.checkpoint_interval.as_millis() as u64,
-            "user": self.owner.name(),
+            "user": self.user(),
             "node": crate::NODE,
             "pid": null,
             "started_on": began.as_second(),

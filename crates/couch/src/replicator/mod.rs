@@ -8,6 +8,7 @@
 mod attachments;
 mod changes;
 mod checkpoint;
+mod context;
 mod documents;
 mod endpoint;
 mod failure;
@@ -27,6 +28,7 @@ pub(crate) use documents::{check_document, is_replicator};
 use crate::error::{Error, Result};
 use crate::server::Couch;
 use crate::uuids::push_hex;
+use context::UserContext;
 use diwan_access::Caller;
 use documents::Documents;
 use endpoint::Endpoint;
@@ -148,6 +150,9 @@ impl Replicator {
                 return self.cancel(&id, caller).map(Asked::Done);
             }
         };
+        if let Some(context) = &spec.user_ctx {
+            context.check(caller)?;
+        }
         let base = spec.base_id(&self.server()?);
         Ok(Asked::Job(self.add(Job::new(base, spec, None, Owner::Caller(caller.clone())))?))
     }
@@ -383,7 +388,10 @@ impl Replicator {
         };
         let Settings { silence, retries, stop } = settings;
         let peer: Box<dyn Peer> = match endpoint {
-            Endpoint::Local(name) => Box::new(self.local(name, stop.clone(), Some(caller.clone()))?),
+            Endpoint::Local(name) => {
+                let caller = (caller.clone(), spec.user_ctx.clone());
+                Box::new(self.local(name, stop.clone(), Some(caller))?)
+            }
             Endpoint::Remote(address) => {
                 let patience = Patience { silence, stop: stop.clone() };
                 let couch = self.couch.upgrade().ok_or_else(Failure::stopped)?;
@@ -396,7 +404,12 @@ impl Replicator {
         Ok(Database::new(peer, retries, stop))
     }
 
-    fn local(&self, name: &str, stop: Stop, caller: Option<Caller>) -> std::result::Result<Local, Failure> {
+    fn local(
+        &self,
+        name: &str,
+        stop: Stop,
+        caller: Option<(Caller, Option<UserContext>)>,
+    ) -> std::result::Result<Local, Failure> {
         let couch = self.couch.upgrade().ok_or_else(Failure::stopped)?;
         Ok(Local::new(&couch, self.runtime.clone(), name, stop, caller))
     }

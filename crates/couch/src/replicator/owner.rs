@@ -1,5 +1,6 @@
 //! The owner of a replication: with his rights it works on databases of this server, and he alone sees its passwords.
 
+use super::context::{USER_CTX, UserContext};
 use crate::auth::rights::allows;
 use crate::error::{Error, Result};
 use crate::http::Request;
@@ -8,8 +9,10 @@ use crate::replicator::is_replicator;
 use crate::server::Couch;
 use diwan_access::{Action, Caller};
 use diwan_store::{Collection, id_key};
+use diwan_value::json::{Mode, write_value};
 use diwan_value::{Doc, DocBuf, DocBuilder, Value};
 use hyper::Uri;
+use serde_json::Map;
 use std::sync::Arc;
 
 /// The field that names the owner.
@@ -84,6 +87,7 @@ pub(crate) fn stamp(
     if deleted {
         return Ok(None);
     }
+    check_context(caller, body)?;
     match body.get(OWNER) {
         None => {}
         Some(Value::Null) if is_admin => {}
@@ -99,6 +103,19 @@ pub(crate) fn stamp(
         None => out.append(OWNER, Value::Null),
     };
     Ok(Some(out.finish()))
+}
+
+/// Refuses a `user_ctx` that this caller may not give.
+fn check_context(caller: &Caller, body: Doc<'_>) -> Result<()> {
+    let Some(context) = body.get(USER_CTX) else { return Ok(()) };
+    let mut text = Vec::new();
+    write_value(&mut text, context, Mode::Relaxed);
+    let value = serde_json::from_slice(&text).unwrap_or_default();
+    let object = Map::from_iter([(USER_CTX.to_owned(), value)]);
+    match UserContext::parse(&object).map_err(Error::forbidden)? {
+        Some(context) => context.check(caller),
+        None => Ok(()),
+    }
 }
 
 /// Whether the request's caller sees all of a document, passwords included. `doc` is the winning revision; of a document

@@ -1,5 +1,6 @@
 //! Parses replications: the body of `_replicate` or a document of `_replicator`.
 
+use super::context::UserContext;
 use super::endpoint::Endpoint;
 use super::failure::Failure;
 use crate::server::Couch;
@@ -43,6 +44,8 @@ pub(crate) struct Spec {
     pub(crate) silence: Duration,
     /// How often a request is retried.
     pub(crate) retries: u32,
+    /// With which name and roles it works on databases of this server.
+    pub(crate) user_ctx: Option<UserContext>,
 }
 
 /// What a replication is like where its object does not say.
@@ -170,6 +173,7 @@ impl Spec {
                 .min(most),
             batch: number(object, "worker_batch_size", defaults.worker_batch_size, 1, 5_000)? as usize,
             silence: milliseconds("connection_timeout", defaults.connection_timeout, 500, 600_000)?,
+            user_ctx: UserContext::parse(object).map_err(bad)?,
             retries: number(object, "retries_per_request", defaults.retries_per_request, 0, 20)? as u32,
         })
     }

@@ -259,3 +259,97 @@ fn administrators_of_a_replicator_database_lend_no_rights() {
         assert_eq!(gone.status, 200, "{}", gone.text());
     }
 }
+
+#[test]
+fn administrators_lend_replications_a_name_and_roles() {
+    let (server, mut root) = source();
+    let members = json!({ "members": { "names": ["mia"], "roles": ["staff"] } });
+    for database in ["hers", "by_role"] {
+        root.put(&format!("/{database}"), &json!({}));
+        root.put(&format!("/{database}/_security"), &members);
+    }
+    let validate = "function (doc, old, user) { if (!doc._id.startsWith('_')) { throw { forbidden: JSON.stringify(user) }; } }";
+    root.put("/told", &json!({}));
+    root.put("/told/_security", &members);
+    root.put("/told/_design/d", &json!({ "validate_doc_update": validate }));
+    let ask = |http: &mut HttpClient, target: &str, context: &Value| {
+        let body = json!({ "source": "db", "target": target, "user_ctx": context });
+        let reply = http.post("/_replicate", &body);
+        (reply.status, reply.json())
+    };
+    // As mia, who may read `db` and write `hers`; as sam, who may neither; with a role that may not read `db`.
+    assert_eq!(ask(&mut root, "hers", &json!({ "name": "mia", "roles": [] })).0, 200);
+    assert_eq!(root.get("/hers/doc").status, 200);
+    assert!(ask(&mut root, "hers", &json!({ "name": "sam", "roles": [] })).0 >= 400);
+    assert!(ask(&mut root, "by_role", &json!({ "name": null, "roles": ["staff"] })).0 >= 400);
+    assert!(ask(&mut root, "by_role", &json!({})).0 >= 400);
+    assert_eq!(ask(&mut root, "by_role", &json!({ "roles": ["_admin"] })).0, 200);
+    // What functions see of the author.
+    let (_, answer) = ask(&mut root, "told", &json!({ "name": "mia", "roles": ["x"] }));
+    assert_eq!(answer["history"][0]["doc_write_failures"], 1, "{answer}");
+    // Others only give what is theirs.
+    let mut mia = client_of(&server, "mia", "mia");
+    for (context, reason) in [
+        (json!({ "name": "root" }), "The given `user_ctx.name' is not valid"),
+        (json!({ "name": "mia", "roles": ["_admin"] }), "Invalid role (`_admin') in the `user_ctx'"),
+        (json!({ "roles": ["staff"] }), "Invalid role (`staff') in the `user_ctx'"),
+    ] {
+        let (status, answer) = ask(&mut mia, "hers", &context);
+        assert_eq!((status, &answer["reason"]), (403, &json!(reason)), "{context}");
+    }
+    assert_eq!(ask(&mut mia, "hers", &json!({ "name": "mia", "roles": [] })).0, 200);
+    assert_eq!(ask(&mut mia, "hers", &json!("root")).0, 400);
+}
+
+#[test]
+fn documents_of_replications_hold_a_name_and_roles() {
+    let (server, mut root) = source();
+    root.put("/hers", &json!({}));
+    root.put("/hers/_security", &json!({ "members": { "names": ["mia"], "roles": [] } }));
+    let members = json!({ "members": { "names": ["mia", "sam"], "roles": [] } });
+    root.put("/_replicator/_security", &members);
+    let doc = |context: Value| json!({ "source": "db", "target": "hers", "user_ctx": context });
+    let mut sam = client_of(&server, "sam", "sam");
+    for context in [
+        json!({ "name": "root", "roles": ["_admin"] }),
+        json!({ "roles": ["_admin"] }),
+        json!({ "name": "mia" }),
+    ] {
+        let refused = sam.put("/_replicator/r", &doc(context.clone())).refusal();
+        assert_eq!((refused.0, refused.1.as_str()), (403, "forbidden"), "{context}");
+        // Also where a document is stored as another server's, or as one that has failed.
+        let mut failed = doc(context.clone());
+        failed["_replication_state"] = json!("failed");
+        assert_eq!(sam.put("/_replicator/r", &failed).status, 403, "{context}");
+        let mut grafted = doc(context);
+        grafted["_id"] = json!("r");
+        grafted["_rev"] = json!("1-00000000000000000000000000000001");
+        let bulk = json!({ "new_edits": false, "docs": [grafted] });
+        assert_eq!(sam.post("/_replicator/_bulk_docs", &bulk).json()[0]["error"], "forbidden");
+    }
+    for bad in [json!(1), json!({ "name": "" }), json!({ "name": "mia", "roles": "x" })] {
+        assert_eq!(root.put("/_replicator/r", &doc(bad)).status, 403);
+    }
+    // With a name that may do nothing; then with one that may.
+    assert_eq!(root.put("/_replicator/r", &doc(json!({ "name": "sam", "roles": [] }))).status, 201);
+    let state =
+        |root: &mut HttpClient, id: &str| root.get(&format!("/_scheduler/docs/_replicator/{id}")).json();
+    until("the refusal", || matches!(state(&mut root, "r")["state"].as_str(), Some("crashing" | "failed")));
+    assert_eq!(root.get("/hers/doc").status, 404);
+    assert_eq!(root.get("/_scheduler/jobs").json()["jobs"][0]["user"], "sam");
+    let mut edited = root.get("/_replicator/r").json();
+    edited["user_ctx"] = json!({ "name": "mia" });
+    assert_eq!(root.put("/_replicator/r", &edited).status, 201);
+    until("the document", || root.get("/hers/doc").status == 200);
+    // Whoever is no administrator any more lends nothing.
+    assert_eq!(root.put("/_node/_local/_config/admins/ada", &json!("ada")).status, 200);
+    let mut ada = client_of(&server, "ada", "ada");
+    let mut continuous = doc(json!({ "name": "mia", "roles": [] }));
+    continuous["continuous"] = json!(true);
+    assert_eq!(ada.put("/_replicator/c", &continuous).status, 201);
+    until("its start", || state(&mut root, "c")["state"] == "running");
+    assert_eq!(root.send("DELETE", "/_node/_local/_config/admins/ada", &[], b"").status, 200);
+    root.put("/db/later", &json!({}));
+    until("its end", || state(&mut root, "c")["state"] == "crashing");
+    assert_eq!(root.get("/hers/later").status, 404);
+}

@@ -3,6 +3,7 @@
 use super::{Answer, Call, Chunks, Payload, Peer};
 use crate::error::Error;
 use crate::http::{Body, Query, Request, Response, ResponseBody, RowReader};
+use crate::replicator::context::UserContext;
 use crate::replicator::failure::Failure;
 use crate::replicator::stop::Stop;
 use crate::routes;
@@ -24,18 +25,18 @@ pub(crate) struct Local {
     stop: Stop,
     name: String,
     path: String,
-    /// With whose rights requests are made; `None` for the server itself.
-    caller: Option<Caller>,
+    /// With whose rights requests are made, and which of them; `None` for the server itself.
+    caller: Option<(Caller, Option<UserContext>)>,
 }
 
 impl Local {
-    /// Creates a peer for the database of this name, with the rights of this caller.
+    /// Creates a peer for the database of this name, with the rights of this caller or what he gives of them.
     pub(crate) fn new(
         couch: &Arc<Couch>,
         runtime: Handle,
         name: &str,
         stop: Stop,
-        caller: Option<Caller>,
+        caller: Option<(Caller, Option<UserContext>)>,
     ) -> Local {
         let path = format!("/{}", utf8_percent_encode(name, NON_ALPHANUMERIC));
         Local { couch: Arc::downgrade(couch), runtime, stop, name: name.to_owned(), path, caller }
@@ -68,7 +69,13 @@ impl Peer for Local {
             None => Caller::User(
                 couch.access.external("_replicator", &[SERVER_ADMIN.to_owned()]).map_err(Error::from)?,
             ),
-            Some(caller) => couch.access.renew(caller).map_err(Error::from)?,
+            Some((owner, context)) => {
+                let owner = couch.access.renew(owner).map_err(Error::from)?;
+                match context {
+                    None => owner,
+                    Some(context) => context.apply(&couch.access, owner)?,
+                }
+            }
         };
         let found = routes::find(&call.method, &path);
         let found = found.and_then(|found| found.check(&couch, &caller).map(|()| found));
