@@ -1,7 +1,11 @@
 //! Settings that the binary passes to the CouchDB face.
 
+use diwan_access::Caller;
+use diwan_value::{Doc, DocBuf};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -10,6 +14,23 @@ pub type TlsConfigs = watch::Receiver<Arc<rustls::ServerConfig>>;
 
 /// Answers paths outside CouchDB's API, such as `/metrics`: maps a path to a status and a text body.
 pub type Extra = Box<dyn Fn(&str) -> Option<(u16, String)> + Send + Sync>;
+
+/// One command of MongoDB that came over HTTP.
+pub struct Command<'a> {
+    /// Who runs it.
+    pub caller: &'a Caller,
+    /// The address of the client.
+    pub peer: IpAddr,
+    /// The database.
+    pub database: &'a str,
+    /// The command, its name first.
+    pub body: Doc<'a>,
+    /// Becomes true when the client goes away.
+    pub gone: Arc<AtomicBool>,
+}
+
+/// Runs a command of MongoDB and returns its reply.
+pub type Commands = Box<dyn Fn(Command<'_>) -> DocBuf + Send + Sync>;
 
 /// The settings of the CouchDB face.
 pub struct Config {
@@ -33,6 +54,8 @@ pub struct Config {
     pub tls: Option<TlsConfigs>,
     /// Answers paths that are not part of CouchDB's API.
     pub extra: Extra,
+    /// Runs commands of MongoDB, where there is a MongoDB face.
+    pub commands: Option<Commands>,
 }
 
 impl Default for Config {
@@ -48,6 +71,7 @@ impl Default for Config {
             temporary: None,
             tls: None,
             extra: Box::new(|_| None),
+            commands: None,
         }
     }
 }

@@ -21,6 +21,7 @@ use crate::handlers::databases::{
     changes, compact, database, ensure_full_commit, partition, purge, revs_limit, security, shards,
 };
 use crate::handlers::design::{info, list, rewrite, show, update, view};
+use crate::handlers::diwan::command;
 use crate::handlers::documents::{all_docs, attachment, bulk_docs, bulk_get, document, local};
 use crate::handlers::queries::{aggregate, find, index};
 use crate::handlers::replication::{replicate, revs_diff, scheduler};
@@ -122,8 +123,8 @@ const ROUTES: &[Route] = &[
     route(GET, "/_scheduler/{rest*}", ServerAdmin, scheduler::missing),
     route(GET, "/_db_updates", ServerAdmin, db_updates::get),
     quick(GET, "/favicon.ico", Nothing, favicon::get),
-    route(GET, "/_utils", SignIn, web_interface::get),
-    route(GET, "/_utils/{rest*}", SignIn, web_interface::get),
+    route(GET, "/_utils", Nothing, web_interface::get),
+    route(GET, "/_utils/{rest*}", Nothing, web_interface::get),
     route(GET, "/_node/{node}/_stats", Metrics, node::stats),
     route(GET, "/_node/{node}/_stats/{rest*}", Metrics, node::stats),
     route(GET, "/_node/{node}/_system", Metrics, node::system),
@@ -138,6 +139,8 @@ const ROUTES: &[Route] = &[
     quick(GET, "/_node/{node}", ServerAdmin, node::name),
     quick(ANY, "/_node/{node}/{rest*}", ServerAdmin, node::missing),
     quick(ANY, "/_node", ServerAdmin, node::unnamed),
+    // What CouchDB does not have.
+    route(POST, "/_diwan/command/{database}", SignIn, command::post),
     // Databases.
     route(GET, "/{db}", Database(READ), database::get),
     route(PUT, "/{db}", DatabaseItself(&[Action::CreateCollection]), database::put),

@@ -4,7 +4,7 @@ use crate::control::Control;
 use crate::settings::Resolved;
 use crate::{limits, logging, tls, users};
 use diwan_access::{Access, Audit, Fixed, Sections, Settings};
-use diwan_couch::{Config, Couch};
+use diwan_couch::{Command, Config, Couch};
 use diwan_kv::{Engine, MemoryEngine};
 use diwan_mongo::{Options, Server};
 use diwan_store::Store;
@@ -224,6 +224,13 @@ fn http_config(
         advertise: settings.advertise.clone(),
         version: env!("CARGO_PKG_VERSION"),
         max_connections,
+        commands: Some({
+            let server = server.clone();
+            Box::new(move |command| {
+                let Command { caller, peer, database, body, gone } = command;
+                server.run_command(caller, peer, database, body, gone)
+            })
+        }),
         temporary: Some(settings.data.clone().unwrap_or_else(std::env::temp_dir)),
         extra: Box::new(move |path| match path {
             "/healthz" => Some((200, "ok\n".to_owned())),

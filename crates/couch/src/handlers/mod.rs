@@ -5,6 +5,7 @@
 //! - `databases`: `/{db}` and its settings, the changes feed, partitions, maintenance.
 //! - `documents`: documents and attachments, single, in lists and in bulk.
 //! - `queries`: `_find`, `_explain`, `_index` and `_aggregate`.
+//! - `diwan`: what only this server has, below `/_diwan`; [docs/http-diwan.md](../../../../docs/http-diwan.md) describes it.
 //! - `design`: views, and the show, list, update and rewrite functions of design documents.
 //! - `replication`: `_replicate`, `_scheduler` and `_revs_diff`.
 //!
@@ -13,6 +14,7 @@
 pub(crate) mod administration;
 pub(crate) mod databases;
 pub(crate) mod design;
+pub(crate) mod diwan;
 pub(crate) mod documents;
 mod listing;
 pub(crate) mod queries;

@@ -32,7 +32,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
@@ -184,7 +184,10 @@ async fn respond(
         Ok(body) => body,
         Err(error) => return ending.refuse(error),
     };
+    // The connection drops this future when the client goes away.
+    let waiting = Waiting::default();
     let request = Request {
+        gone: waiting.gone.clone(),
         couch: couch.clone(),
         peer,
         local,
@@ -221,6 +224,18 @@ async fn respond(
         return ending.refuse(error);
     }
     ending.finish(response, chunks)
+}
+
+/// Somebody waits for the answer as long as this exists.
+#[derive(Default)]
+struct Waiting {
+    gone: Arc<AtomicBool>,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.gone.store(true, Ordering::Relaxed);
+    }
 }
 
 /// What a path leads to.

@@ -8,6 +8,7 @@ use hyper::header::{CONTENT_LENGTH, HeaderMap, HeaderName, IF_NONE_MATCH};
 use hyper::{Method, body::Bytes};
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// The header with which a replicator states that its target stores integers of any size.
 pub const EXACT_INTEGERS: &str = "x-diwan-exact-integers";
@@ -38,6 +39,8 @@ pub struct Request {
     pub headers: HeaderMap,
     /// The body.
     pub body: Body,
+    /// Becomes true when nobody waits for the answer any more.
+    pub gone: Arc<AtomicBool>,
 }
 
 impl Request {

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::HashMap;
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use tokio::sync::Notify;
 
@@ -32,11 +32,31 @@ pub(crate) struct Client {
     pub closing: Notify,
     /// The socket while the connection has a thread.
     pub talking: Mutex<Option<Arc<TcpStream>>>,
+    /// Set when the client of a command that came over HTTP has gone away.
+    gone: Option<Arc<AtomicBool>>,
 }
 
 impl Client {
+    fn new(id: i32, peer: SocketAddr, local: SocketAddr, caller: Caller) -> Client {
+        Client {
+            id,
+            peer,
+            local,
+            metadata: Mutex::default(),
+            certificate_subject: OnceLock::new(),
+            caller: Mutex::new(caller),
+            sign_in: Mutex::default(),
+            closing: Notify::new(),
+            talking: Mutex::default(),
+            gone: None,
+        }
+    }
+
     /// Whether the client has disconnected while its command runs.
     pub(crate) fn is_gone(&self) -> bool {
+        if let Some(gone) = &self.gone {
+            return gone.load(Ordering::Relaxed);
+        }
         let stream = self.talking.lock().clone();
         // Bytes that wait, such as the end of a TLS session, do not hide that the client has closed its side.
         let closed = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
@@ -77,19 +97,15 @@ impl Clients {
     /// Registers a connection. [`Clients::remove`] must follow.
     pub(crate) fn add(&self, peer: SocketAddr, local: SocketAddr) -> Arc<Client> {
         let id = self.last.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-        let client = Arc::new(Client {
-            id,
-            peer,
-            local,
-            metadata: Mutex::default(),
-            certificate_subject: OnceLock::new(),
-            caller: Mutex::new(Caller::Anonymous),
-            sign_in: Mutex::default(),
-            closing: Notify::new(),
-            talking: Mutex::default(),
-        });
+        let client = Arc::new(Client::new(id, peer, local, Caller::Anonymous));
         self.open.lock().insert(id, client.clone());
         client
+    }
+
+    /// A client whose commands come over HTTP, one by one. It has a number like a connection, and is not in the registry.
+    pub(crate) fn visitor(&self, peer: SocketAddr, caller: Caller, gone: Arc<AtomicBool>) -> Arc<Client> {
+        let id = self.last.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        Arc::new(Client { gone: Some(gone), ..Client::new(id, peer, peer, caller) })
     }
 
     pub(crate) fn remove(&self, id: i32) {

@@ -2,6 +2,7 @@
 
 mod abbreviate;
 mod context;
+mod visit;
 mod wait;
 
 pub(crate) use abbreviate::abbreviated_command;

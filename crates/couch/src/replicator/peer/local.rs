@@ -114,6 +114,7 @@ impl Peer for Local {
                     query: Query::parse(query),
                     headers,
                     body,
+                    gone: Arc::default(),
                 };
                 let response = (found.handler)(&mut request).unwrap_or_else(Response::from);
                 // The connection would wait for durability after the handler; here the replication's thread does.

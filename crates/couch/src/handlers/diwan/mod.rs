@@ -1,0 +1,3 @@
+//! Endpoints that CouchDB does not have.
+
+pub(crate) mod command;
