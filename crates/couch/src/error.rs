@@ -25,6 +25,8 @@ pub(crate) struct Error {
     /// CouchDB would store this document, but Diwan cannot. In a bulk write such an error concerns one document; an
     /// error that CouchDB has too fails the whole request.
     pub(crate) is_own_limit: bool,
+    /// The audit log has it already.
+    pub(crate) is_recorded: bool,
 }
 
 /// The error name for a nearly full disk, in CouchDB's spelling.
@@ -93,12 +95,24 @@ impl Error {
         error: impl Into<Cow<'static, str>>,
         reason: impl Into<Cow<'static, str>>,
     ) -> Error {
-        Error { status, error: error.into(), reason: reason.into(), headers: Vec::new(), is_own_limit: false }
+        Error {
+            status,
+            error: error.into(),
+            reason: reason.into(),
+            headers: Vec::new(),
+            is_own_limit: false,
+            is_recorded: false,
+        }
     }
 
     /// Marks the error as a limit of Diwan that CouchDB does not have.
     pub(crate) fn own_limit(self) -> Error {
         Error { is_own_limit: true, ..self }
+    }
+
+    /// Whether it refuses a right, and the audit log does not have it yet.
+    pub(crate) fn is_refusal(&self) -> bool {
+        matches!(self.status, 401 | 403) && !self.is_recorded
     }
 
     /// The edit names a revision that is not a leaf, or names none though the document exists.

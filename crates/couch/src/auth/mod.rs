@@ -12,11 +12,13 @@ mod default;
 mod jwt;
 mod pipeline;
 mod proxy;
+mod refused;
 pub(crate) mod rights;
 mod session;
 
 pub(crate) use attempt::{Attempt, busy};
 pub(crate) use pipeline::check as check_pipeline;
+pub(crate) use refused::Witness;
 pub(crate) use session::{cleared_cookie, new_cookie};
 
 use crate::error::{Error, Result};

@@ -40,5 +40,5 @@ pub(super) fn edit(
         store_one(couch, collection, &author, draft)
     })();
     author.record(couch, "editUser", &id, outcome.as_ref().err());
-    outcome
+    outcome.map_err(|error| Error { is_recorded: true, ..error })
 }

@@ -6,17 +6,17 @@
 
 use super::ending::Ending;
 use super::paced::{Pace, Paced};
+use super::reach::{Reached, probe, route};
 use super::response::ResponseBody;
 use super::socket::Socket;
 use super::streamed::{self, CHUNKS, Moments, Streamed, pump};
 use super::target::{Lenient, Next};
 use super::workers::FAULT;
 use super::{Body, Chunks, Feed, Outgoing, Query, Request, Response, blocking, origin};
-use crate::auth::{self, rights};
+use crate::auth::{self, Witness};
 use crate::error::Error;
 use crate::routes::{self, Found};
 use crate::server::Couch;
-use diwan_access::Caller;
 use diwan_kv::CommitId;
 use http_body_util::BodyExt;
 use hyper::Method;
@@ -25,7 +25,6 @@ use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap, HeaderName, Hea
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use serde_json::json;
 use std::convert::Infallible;
 use std::io::{Seek, SeekFrom, Write};
 use std::net::{IpAddr, Ipv4Addr};
@@ -154,9 +153,7 @@ async fn respond(
         return ending.finish_preflight(response);
     }
     let path = head.uri.path().to_owned();
-    if PROBES.contains(&path.as_str())
-        && let Some(response) = extra(&couch, &path)
-    {
+    if let Some(response) = probe(&couch, &path) {
         return ending.finish(response, None);
     }
     let Arrival { local, is_tls } = head.extensions.get().copied().unwrap_or_default();
@@ -186,6 +183,7 @@ async fn respond(
     };
     // The connection drops this future when the client goes away.
     let waiting = Waiting::default();
+    let witness = Witness::of(&couch, &caller, peer, &head.method, &path);
     let request = Request {
         gone: waiting.gone.clone(),
         couch: couch.clone(),
@@ -218,6 +216,9 @@ async fn respond(
             (response, Some(Chunks { first: Some(first), rest, last: None, length: None, pace }))
         }
     };
+    if let (Some(reason), Some(witness)) = (&response.refusal, witness) {
+        witness.refused(&couch, None, reason);
+    }
     if let Some(commit) = response.after.take()
         && let Err(error) = durable(&couch, commit).await
     {
@@ -236,54 +237,6 @@ impl Drop for Waiting {
     fn drop(&mut self) {
         self.gone.store(true, Ordering::Relaxed);
     }
-}
-
-/// What a path leads to.
-enum Reached {
-    /// A row of the route table.
-    Row(Found),
-    /// An answer that is not CouchDB's.
-    Extra(Response),
-}
-
-/// Paths outside CouchDB's API that everybody reaches.
-const PROBES: [&str; 2] = ["/healthz", "/readyz"];
-
-/// Answers a path outside CouchDB's API.
-fn extra(couch: &Couch, path: &str) -> Option<Response> {
-    let (status, text) = (couch.config.extra)(path)?;
-    Some(Response::new(status, "text/plain; version=0.0.4; charset=utf-8", text))
-}
-
-/// Finds what the request is for, and refuses a caller who lacks the right to it.
-fn route(
-    couch: &Couch,
-    caller: &Caller,
-    method: &Method,
-    path: &str,
-    peer: IpAddr,
-) -> Result<Reached, Error> {
-    let found = match routes::find(method, path) {
-        // Whoever must sign in first learns nothing else.
-        Err(_) if matches!(caller, Caller::Anonymous) && couch.access.needs_valid_user() => {
-            Err(rights::sign_in_first())
-        }
-        Err(error) => return Err(error),
-        Ok(found) => match extra(couch, path) {
-            None => found.check(couch, caller).map(|()| Reached::Row(found)),
-            Some(response) => {
-                rights::check(couch, caller, rights::Needs::Metrics, "").map(|()| Reached::Extra(response))
-            }
-        },
-    };
-    found.inspect_err(|error| {
-        if couch.access.audit.is_on() && matches!(error.status, 401 | 403) {
-            let details = json!({
-                "interface": "http", "method": method.as_str(), "path": path, "reason": error.reason
-            });
-            couch.access.audit.record("refused", caller, Some(peer), details);
-        }
-    })
 }
 
 fn query(couch: &Couch, text: &str) -> Query {

@@ -12,6 +12,7 @@ mod origin;
 mod outgoing;
 mod paced;
 mod query;
+mod reach;
 mod request;
 mod response;
 mod socket;

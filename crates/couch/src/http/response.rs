@@ -6,6 +6,7 @@ use diwan_kv::CommitId;
 use hyper::StatusCode;
 use hyper::body::Bytes;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, HeaderValue};
+use std::borrow::Cow;
 use std::io;
 use tokio::sync::mpsc;
 
@@ -22,6 +23,8 @@ pub struct Response {
     pub body: ResponseBody,
     /// Whether the body is JSON of this server, and not of an attachment or a function.
     pub is_json: bool,
+    /// Why a right was refused, if the audit log does not have it yet.
+    pub refusal: Option<Cow<'static, str>>,
     /// The commit that must be durable before the response is sent.
     pub after: Option<CommitId>,
 }
@@ -44,6 +47,7 @@ impl Response {
             headers: Vec::with_capacity(4),
             body: ResponseBody::Bytes(body.into()),
             is_json: false,
+            refusal: None,
             after: None,
         };
         response.headers.push((CONTENT_TYPE, HeaderValue::from_static(content_type)));
@@ -115,6 +119,7 @@ impl Response {
 impl From<Error> for Response {
     fn from(error: Error) -> Response {
         let mut response = Response::json(error.status, &error.to_json());
+        response.refusal = error.is_refusal().then(|| error.reason.clone());
         for (name, value) in error.headers {
             if let Ok(name) = HeaderName::try_from(name) {
                 response = response.with_header(name, value);

@@ -355,15 +355,93 @@ fn probes_are_open_and_metrics_are_not() {
     }
 }
 
-#[test]
-fn audit_log_has_sign_ins_refusals_and_changes_but_no_passwords() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("audit");
+/// A server with an audit log in this directory, and the lines of the log.
+fn audited(directory: &std::path::Path) -> (TestCouch, impl Fn() -> Vec<Value>) {
+    let path = directory.join("audit");
     let store = Store::open(Arc::new(MemoryEngine::new())).unwrap();
     let settings = Settings::open(store.clone(), Default::default(), Default::default()).unwrap();
     let access = Access::open(store, settings, Audit::open(&path).unwrap()).unwrap();
     let server = TestCouch::with_access(access);
     server.add_user("root", "secret-1", &[("root", "admin")]);
+    let lines = move || {
+        let log = std::fs::read_to_string(&path).unwrap();
+        log.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    (server, lines)
+}
+
+#[test]
+fn audit_log_has_refusals_of_handlers_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let (server, lines) = audited(directory.path());
+    let mut root = client_of(&server, "root", "secret-1");
+    add_user(&mut root, "ada", &[]);
+    root.put("/db", &json!({}));
+    root.put("/db/_security", &json!({ "members": { "names": ["ada"], "roles": [] } }));
+    let validate = "function (doc) { if (doc.bad) { throw { forbidden: 'bad' }; } }";
+    root.put("/db/_design/d", &json!({ "validate_doc_update": validate }));
+    let mut ada = client_of(&server, "ada", "ada");
+    ada.get("/db");
+    let mut seen = lines().len();
+    let mut added = |what: &str| -> Vec<Value> {
+        let all = lines();
+        let new: Vec<Value> = all[seen..].iter().map(|line| line["reason"].clone()).collect();
+        for line in &all[seen..] {
+            assert_eq!(
+                (&line["user"]["user"], &line["address"]),
+                (&json!("ada"), &json!("127.0.0.1")),
+                "{what}"
+            );
+        }
+        seen = all.len();
+        new
+    };
+    // By the route; by a validation function; by rights that a handler compares; by a rule of a system database.
+    assert_eq!(ada.put("/new", &json!({})).status, 401);
+    assert_eq!(added("a route"), ["You are not a server admin."]);
+    assert_eq!(ada.put("/db/x", &json!({ "bad": true })).status, 403);
+    assert_eq!(added("a function"), ["bad"]);
+    assert_eq!(ada.post("/db", &json!({ "_id": "_design/e" })).status, 403);
+    assert_eq!(added("a design document"), ["You are not a db or server admin."]);
+    let body = json!({ "source": "db", "target": "other", "create_target": true });
+    assert!(ada.post("/_replicate", &body).status == 401);
+    assert_eq!(added("a replication").len(), 1);
+    let pipeline = json!({ "pipeline": [{ "$currentOp": {} }] });
+    assert_eq!(ada.post("/db/_aggregate", &pipeline).status, 403);
+    assert_eq!(added("a pipeline").len(), 1);
+    // An edit of a user has a line of its own.
+    let own = json!({ "type": "user", "name": "ada", "roles": ["boss"] });
+    assert_eq!(ada.put("/_users/org.couchdb.user:ada?new_edits=true", &own).status, 403);
+    assert_eq!(added("a user"), ["Only _admin may edit roles"]);
+    ada.post("/_users/_bulk_docs", &json!({ "docs": [{ "_id": "org.couchdb.user:ada", "type": "user", "name": "ada", "roles": ["boss"] }] }));
+    assert_eq!(added("users"), ["Only _admin may edit roles"]);
+    // Each refused document of a bulk request.
+    ada.post(
+        "/db/_bulk_docs",
+        &json!({ "docs": [{ "_id": "a", "bad": 1 }, { "_id": "b" }, { "_id": "_design/x" }] }),
+    );
+    assert_eq!(added("documents"), ["bad", "You are not a db or server admin."]);
+    let line = lines().pop().unwrap();
+    assert_eq!(
+        (&line["event"], &line["document"], &line["path"], &line["method"]),
+        (&json!("refused"), &json!("_design/x"), &json!("/db/_bulk_docs"), &json!("POST"))
+    );
+    // What is no refusal.
+    assert_eq!(ada.get("/db/none").status, 404);
+    assert_eq!(ada.put("/db/b", &json!({})).status, 409);
+    assert_eq!(ada.get("/db/b").status, 200);
+    assert!(added("nothing").is_empty());
+    // A wrong password is a failed sign-in, however it comes.
+    assert_eq!(sign_in(&mut server.client(), "ada", "wrong").status, 401);
+    client_of(&server, "ada", "wrong").get("/db");
+    let events: Vec<Value> = lines()[seen..].iter().map(|line| line["event"].clone()).collect();
+    assert_eq!(events, ["signInFailed", "signInFailed"]);
+}
+
+#[test]
+fn audit_log_has_sign_ins_refusals_and_changes_but_no_passwords() {
+    let directory = tempfile::tempdir().unwrap();
+    let (server, lines) = audited(directory.path());
     let mut root = client_of(&server, "root", "secret-1");
     root.put("/db", &json!({}));
     root.put("/db/_security", &json!({}));
@@ -372,8 +450,8 @@ fn audit_log_has_sign_ins_refusals_and_changes_but_no_passwords() {
     assert_eq!(root.put("/_users/org.couchdb.user:ada", &user).status, 201);
     client_of(&server, "ada", "secret-4").get("/");
     client_of(&server, "ada", "secret-3").put("/other", &json!({}));
-    let log = std::fs::read_to_string(&path).unwrap();
-    let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lines = lines();
+    let log = json!(lines).to_string();
     let has = |event: &str, name: &Value| {
         lines.iter().any(|line| line["event"] == event && line["user"]["user"] == *name)
     };

@@ -7,6 +7,7 @@
 
 mod spool;
 
+use crate::auth::Witness;
 use crate::document::push_rev;
 use crate::edit::{
     Author, Context, Draft, Named, Validation, Written, edit_all, edit_one, error_of, name_owner,
@@ -45,6 +46,7 @@ pub(crate) fn post(request: &mut Request) -> Result<Response> {
     let mut bulk = Bulk {
         validation: Validation::of(&couch, &collection, Author::of(request))?,
         author: Author::of(request),
+        witness: Witness::of(&couch, &request.caller, request.peer, &request.method, &request.path),
         results: Spool::new(couch.config.temporary.clone()),
         collection,
         couch,
@@ -83,6 +85,8 @@ struct Bulk {
     collection: Arc<Collection>,
     validation: Validation,
     author: Author,
+    /// Tells the audit log of refused documents.
+    witness: Option<Witness>,
     /// Whether the edits are replicated (`new_edits=false`); `None` until known.
     replicated: Option<bool>,
     /// `all_or_nothing`, which current CouchDB does not support: as there, no document is stored.
@@ -402,6 +406,9 @@ impl Bulk {
     }
 
     fn write_failure(&mut self, id: &str, rev: Option<String>, error: &Error) -> Result<()> {
+        if let Some(witness) = self.witness.as_ref().filter(|_| error.is_refusal()) {
+            witness.refused(&self.couch, Some(id), &error.reason);
+        }
         let out = self.results.row();
         out.extend_from_slice(br#"{"id":"#);
         write_string(out, id);
