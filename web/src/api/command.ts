@@ -18,9 +18,9 @@ function written(command: Command): string {
   return `{${fields.map(([name, value]) => `${JSON.stringify(name)}:${compact(isNode(value) ? value : fromPlain(value))}`).join(',')}}`;
 }
 
-/** Runs a command and returns its reply as a tree, with exact values. */
-export async function command(database: string, fields: Command, signal?: AbortSignal): Promise<Node> {
-  const response = await send('POST', path('_diwan', 'command', database), { json: written(fields), signal });
+/** Runs a command and returns its reply as a tree, with exact values: in relaxed Extended JSON, or in canonical. */
+export async function command(database: string, fields: Command, signal?: AbortSignal, canonical?: boolean): Promise<Node> {
+  const response = await send('POST', path('_diwan', 'command', database), { query: { canonical }, json: written(fields), signal });
   return parseJson(await response.text());
 }
 
@@ -30,8 +30,8 @@ export async function plainCommand<T>(database: string, fields: Command, signal?
 }
 
 /** Runs a command that opens a cursor (`find`, `aggregate`, `listIndexes`) and yields its batches. */
-export async function* batches(database: string, fields: Command, signal?: AbortSignal): AsyncGenerator<readonly Node[]> {
-  let reply = await command(database, fields, signal);
+export async function* batches(database: string, fields: Command, signal?: AbortSignal, canonical?: boolean): AsyncGenerator<readonly Node[]> {
+  let reply = await command(database, fields, signal, canonical);
   const cursor = () => field(reply, 'cursor');
   const collection = () => {
     const name = field(cursor(), 'ns');
@@ -43,7 +43,7 @@ export async function* batches(database: string, fields: Command, signal?: Abort
     yield items(field(cursor(), 'firstBatch'));
     while (id !== '0') {
       const next = { kind: 'object', entries: [['$numberLong', { kind: 'string', value: id }]] } as Node;
-      reply = await command(database, [['getMore', next], ['collection', collection()]], signal);
+      reply = await command(database, [['getMore', next], ['collection', collection()]], signal, canonical);
       id = cursorId(field(cursor(), 'id'));
       yield items(field(cursor(), 'nextBatch'));
     }

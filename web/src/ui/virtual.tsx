@@ -22,10 +22,12 @@ interface RowsProps {
   head?: ComponentChildren;
   /** The width of the contents if it is more than the list's, in pixels. */
   width?: number;
+  /** Whether the list is a table: `head` and `row` return cells with the roles `columnheader` and `cell`. */
+  table?: boolean;
 }
 
 /** A list of rows of the same height, which may have millions of them. */
-export function Rows({ count, rowHeight, label, row, onRange, head, width }: RowsProps) {
+export function Rows({ count, rowHeight, label, row, onRange, head, width, table }: RowsProps) {
   const element = useRef<HTMLDivElement>(null);
   const [view, setView] = useState({ top: 0, height: 600 });
   const pixels = count * rowHeight;
@@ -50,15 +52,21 @@ export function Rows({ count, rowHeight, label, row, onRange, head, width }: Row
   useEffect(() => onRange?.(first, end), [first, end, count]);
   const indices = Array.from({ length: Math.max(0, end - first) }, (_, step) => first + step);
   return (
-    <div class="rows" ref={element} role="region" aria-label={label} tabIndex={0}>
+    <div class="rows" ref={element} role={table ? 'table' : 'region'} aria-label={label} aria-rowcount={table ? count + 1 : undefined} tabIndex={0}>
       {head && (
-        <div class="rows-head" style={{ minWidth: width }}>
+        <div class="rows-head" role={table ? 'row' : undefined} style={{ minWidth: width }}>
           {head}
         </div>
       )}
-      <div class="rows-space" style={{ height: scrolled, minWidth: width }}>
+      <div class="rows-space" role={table ? 'rowgroup' : undefined} style={{ height: scrolled, minWidth: width }}>
         {indices.map((index) => (
-          <div key={index} class="rows-row" style={{ height: rowHeight, transform: `translateY(${view.top - offset + index * rowHeight}px)` }}>
+          <div
+            key={index}
+            class="rows-row"
+            role={table ? 'row' : undefined}
+            aria-rowindex={table ? index + 2 : undefined}
+            style={{ height: rowHeight, transform: `translateY(${view.top - offset + index * rowHeight}px)` }}
+          >
             {row(index)}
           </div>
         ))}
