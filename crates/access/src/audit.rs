@@ -3,6 +3,7 @@
 use crate::principal::Caller;
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
+use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::net::IpAddr;
@@ -10,27 +11,30 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The audit log, if there is one.
+/// How many entries are kept in memory.
+const RECENT: usize = 500;
+
+/// The audit log: a file if there is one, and the last entries in memory.
 #[derive(Default)]
 pub struct Audit {
     file: Option<Mutex<File>>,
+    recent: Mutex<VecDeque<Value>>,
 }
 
 impl Audit {
     /// Appends to this file. Only its owner may read it if it is created.
     pub fn open(path: &Path) -> io::Result<Audit> {
         let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
-        Ok(Audit { file: Some(Mutex::new(file)) })
+        Ok(Audit { file: Some(Mutex::new(file)), recent: Mutex::default() })
     }
 
-    /// Whether events are recorded at all, so that a caller need not describe them.
-    pub fn is_on(&self) -> bool {
-        self.file.is_some()
+    /// The last entries, the newest first, at most `limit`.
+    pub fn recent(&self, limit: usize) -> Vec<Value> {
+        self.recent.lock().iter().rev().take(limit).cloned().collect()
     }
 
     /// Records an event: who made it from where, and its details. Details never hold a password or a verifier.
     pub fn record(&self, event: &str, caller: &Caller, address: Option<IpAddr>, details: Value) {
-        let Some(file) = &self.file else { return };
         let mut line = Map::new();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         line.insert("ts".to_owned(), json!(now.as_millis() as u64));
@@ -41,8 +45,17 @@ impl Audit {
         if let Value::Object(details) = details {
             line.extend(details);
         }
-        let mut text = Value::Object(line).to_string();
+        let entry = Value::Object(line);
+        let mut text = entry.to_string();
         text.push('\n');
+        {
+            let mut recent = self.recent.lock();
+            if recent.len() >= RECENT {
+                recent.pop_front();
+            }
+            recent.push_back(entry);
+        }
+        let Some(file) = &self.file else { return };
         if let Err(error) = file.lock().write_all(text.as_bytes()) {
             tracing::error!(%error, "cannot write to the audit log");
         }

@@ -32,6 +32,20 @@ pub struct Command<'a> {
 /// Runs a command of MongoDB and returns its reply.
 pub type Commands = Box<dyn Fn(Command<'_>) -> DocBuf + Send + Sync>;
 
+/// What the binary knows and the face does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Report {
+    /// The addresses of both faces and the version.
+    Status,
+    /// Sizes and connections.
+    Figures,
+    /// The last hour.
+    History,
+}
+
+/// Gives a report as JSON.
+pub type Reports = Box<dyn Fn(Report) -> serde_json::Value + Send + Sync>;
+
 /// The settings of the CouchDB face.
 pub struct Config {
     /// Origins whose pages may read answers (`*` allows all). Empty by default.
@@ -56,6 +70,8 @@ pub struct Config {
     pub extra: Extra,
     /// Runs commands of MongoDB, where there is a MongoDB face.
     pub commands: Option<Commands>,
+    /// Describes the server as a whole, for `/_diwan/status` and `/_diwan/history`.
+    pub reports: Option<Reports>,
 }
 
 impl Default for Config {
@@ -72,6 +88,7 @@ impl Default for Config {
             tls: None,
             extra: Box::new(|_| None),
             commands: None,
+            reports: None,
         }
     }
 }

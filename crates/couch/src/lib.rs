@@ -49,7 +49,7 @@ mod settings;
 mod users;
 mod uuids;
 
-pub use config::{Command, Commands, Config, Extra, TlsConfigs};
+pub use config::{Command, Commands, Config, Extra, Report, Reports, TlsConfigs};
 pub use http::multipart::Multipart;
 pub use server::Couch;
 

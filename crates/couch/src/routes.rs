@@ -21,7 +21,7 @@ use crate::handlers::databases::{
     changes, compact, database, ensure_full_commit, partition, purge, revs_limit, security, shards,
 };
 use crate::handlers::design::{info, list, rewrite, show, update, view};
-use crate::handlers::diwan::command;
+use crate::handlers::diwan::{audit, command, slow, status};
 use crate::handlers::documents::{all_docs, attachment, bulk_docs, bulk_get, document, local};
 use crate::handlers::queries::{aggregate, find, index};
 use crate::handlers::replication::{replicate, revs_diff, scheduler};
@@ -141,6 +141,11 @@ const ROUTES: &[Route] = &[
     quick(ANY, "/_node", ServerAdmin, node::unnamed),
     // What CouchDB does not have.
     route(POST, "/_diwan/command/{database}", SignIn, command::post),
+    quick(GET, "/_diwan/status", SignIn, status::get),
+    quick(GET, "/_diwan/history", Metrics, status::history),
+    quick(GET, "/_diwan/slow", Metrics, slow::get),
+    quick(DELETE, "/_diwan/slow", ServerAdmin, slow::delete),
+    quick(GET, "/_diwan/audit", ServerAdmin, audit::get),
     // Databases.
     route(GET, "/{db}", Database(READ), database::get),
     route(PUT, "/{db}", DatabaseItself(&[Action::CreateCollection]), database::put),
@@ -455,7 +460,19 @@ mod tests {
     fn only_these_rows_need_nothing() {
         let open = |route: &&Route| matches!(route.needs, Nothing);
         let open: Vec<&str> = ROUTES.iter().filter(open).map(|route| route.pattern).collect();
-        assert_eq!(open, ["/", "/_up", "/_session", "/_session", "/_session", "/favicon.ico"]);
+        assert_eq!(
+            open,
+            [
+                "/",
+                "/_up",
+                "/_session",
+                "/_session",
+                "/_session",
+                "/favicon.ico",
+                "/_utils",
+                "/_utils/{rest*}"
+            ]
+        );
     }
 
     #[test]

@@ -14,7 +14,7 @@ use diwan_script::{Limits, Sandbox, Views};
 use diwan_store::Store;
 use hyper::header::HeaderValue;
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use tokio::net::TcpListener;
@@ -103,6 +103,11 @@ impl Couch {
     /// Users, roles and what each may do.
     pub fn access(&self) -> &Arc<Access> {
         &self.access
+    }
+
+    /// How many requests there were since the start.
+    pub fn request_count(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
     }
 
     /// How many blocking threads the runtime must allow.

@@ -18,5 +18,6 @@ mod sign_in;
 pub mod wire;
 
 pub use monitoring::log;
+pub use monitoring::totals::{Figures, Totals};
 pub use server::Server;
 pub use server::options::{Durability, Options, TlsConfigs, Topology};

@@ -3,6 +3,7 @@
 mod check;
 mod cli;
 mod control;
+mod history;
 mod limits;
 mod logging;
 mod memory;

@@ -1,20 +1,22 @@
 //! `diwan serve`: opens the store, listens, prints the addresses, runs until a signal, and closes cleanly.
 
 use crate::control::Control;
+use crate::history::History;
 use crate::settings::Resolved;
 use crate::{limits, logging, tls, users};
 use diwan_access::{Access, Audit, Fixed, Sections, Settings};
-use diwan_couch::{Command, Config, Couch};
+use diwan_couch::{Command, Config, Couch, Report, Reports};
 use diwan_kv::{Engine, MemoryEngine};
-use diwan_mongo::{Options, Server};
+use diwan_mongo::{Options, Server, Topology};
 use diwan_store::Store;
 use diwan_value::DocBuilder;
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::{Handle, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
@@ -101,6 +103,7 @@ async fn serve(settings: &Resolved, store: Arc<Store>, http: &Handle) -> Result<
     let connections = limits::connections(settings.max_connections, faces(settings));
     let options = Options { tls: mongo_tls, ..options(settings, address, connections) };
     let server = Server::new(access.clone(), options);
+    let history = Arc::new(History::default());
     let mut http_address = None;
     let mut face = None;
     if let Some(wanted) = settings.http {
@@ -110,13 +113,14 @@ async fn serve(settings: &Resolved, store: Arc<Store>, http: &Handle) -> Result<
             listen(wanted, "--http")?
         };
         http_address = Some(listener.local_addr().map_err(|error| error.to_string())?);
-        let couch = Couch::new(
-            access.clone(),
-            Config { tls: http_tls, ..http_config(settings, connections, server.clone(), store) },
-        );
+        let addresses = (address, http_address);
+        let reports = reports(settings, addresses, server.clone(), history.clone());
+        let config = http_config(settings, connections, server.clone(), store);
+        let couch = Couch::new(access.clone(), Config { tls: http_tls, reports: Some(reports), ..config });
         face = Some(couch.clone());
         http.spawn(couch.serve(listener));
     }
+    let sampling = tokio::spawn(history.follow(server.clone(), face.clone()));
     let mut terminate = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| error.to_string())?;
     let accepting = tokio::spawn(server.clone().serve(mongo_listener));
@@ -128,6 +132,7 @@ async fn serve(settings: &Resolved, store: Arc<Store>, http: &Handle) -> Result<
         _ = interrupt.recv() => tracing::info!("SIGINT: closing"),
     }
     accepting.abort();
+    sampling.abort();
     if let Some(couch) = face {
         // Closing waits for threads that need the store and the runtime, so it runs on a blocking thread.
         let _ = tokio::task::spawn_blocking(move || couch.close()).await;
@@ -244,6 +249,43 @@ fn http_config(
         }),
         ..Config::default()
     }
+}
+
+/// What the HTTP face reports on the server as a whole.
+fn reports(
+    settings: &Resolved,
+    addresses: (SocketAddr, Option<SocketAddr>),
+    server: Arc<Server>,
+    history: Arc<History>,
+) -> Reports {
+    let started = Instant::now();
+    let is_encrypted = settings.tls.is_some();
+    let set = (settings.topology == Topology::ReplicaSet).then(|| settings.set_name.clone());
+    let shown = move |address: SocketAddr| json!({ "address": address.ip().to_string(), "port": address.port(), "tls": is_encrypted });
+    Box::new(move |report| match report {
+        Report::Status => {
+            let mut mongodb = shown(addresses.0);
+            mongodb["set"] = json!(set);
+            json!({
+                "version": env!("CARGO_PKG_VERSION"),
+                "uptime_ms": started.elapsed().as_millis() as u64,
+                "mongodb": mongodb,
+                "http": addresses.1.map(shown),
+            })
+        }
+        Report::Figures => {
+            let figures = server.figures();
+            json!({
+                "connections": figures.connections,
+                "memory_bytes": figures.memory_bytes,
+                "cache_bytes": figures.cache_bytes,
+                "cache_limit_bytes": figures.cache_limit_bytes,
+                "journal_bytes": figures.journal_bytes,
+                "disk_bytes": figures.disk_bytes,
+            })
+        }
+        Report::History => history.to_json(),
+    })
 }
 
 /// How many faces share the file descriptors of the process.

@@ -39,6 +39,7 @@ mod record;
 mod retry;
 mod revision;
 mod schema_change;
+pub mod slow;
 pub mod stats;
 mod store;
 mod upkeep;

@@ -15,6 +15,7 @@ use crate::numbers::Numbers;
 use crate::options::{CollectionOptions, View};
 use crate::retry::{RememberedStatement, RetryTable, SessionTurn};
 use crate::schema_change::{SchemaChange, format_value};
+use crate::slow::SlowOperations;
 use crate::upkeep::Upkeep;
 use diwan_kv::{Batch, Bytes, Direction, Engine, KeyRange, Space};
 use diwan_query::{Gate, code};
@@ -110,6 +111,7 @@ pub struct Store {
     retries: Arc<RetryTable>,
     upkeep: Upkeep,
     server: OnceLock<Box<dyn ServerState>>,
+    slow: SlowOperations,
 }
 
 /// The names after `system.` that clients may create.
@@ -174,7 +176,14 @@ impl Store {
         let entries = Arc::new(RwLock::new(entries));
         let retries = Arc::new(RetryTable::default());
         let upkeep = Upkeep::start(shared.clone(), entries.clone(), retries.clone());
-        let store = Arc::new(Store { shared, entries, retries, upkeep, server: OnceLock::new() });
+        let store = Arc::new(Store {
+            shared,
+            entries,
+            retries,
+            upkeep,
+            server: OnceLock::new(),
+            slow: SlowOperations::default(),
+        });
         store.drop_unfinished()?;
         Ok(store)
     }
@@ -195,6 +204,11 @@ impl Store {
 
     pub(crate) fn server_state(&self) -> Option<&dyn ServerState> {
         self.server.get().map(AsRef::as_ref)
+    }
+
+    /// The slow operations of both faces.
+    pub fn slow(&self) -> &SlowOperations {
+        &self.slow
     }
 
     /// The engine that holds the store.

@@ -6,6 +6,9 @@ use hyper::Method;
 use serde_json::json;
 use std::net::IpAddr;
 
+/// How many characters of a path the audit log shows.
+const SHOWN_PATH: usize = 1000;
+
 /// Whose request may be refused. It is made before the request is given to its handler.
 pub(crate) struct Witness {
     caller: Caller,
@@ -15,16 +18,10 @@ pub(crate) struct Witness {
 }
 
 impl Witness {
-    /// What the audit log needs to know of a request; `None` if there is no log.
-    pub(crate) fn of(
-        couch: &Couch,
-        caller: &Caller,
-        peer: IpAddr,
-        method: &Method,
-        path: &str,
-    ) -> Option<Witness> {
-        let make = || Witness { caller: caller.clone(), peer, method: method.clone(), path: path.to_owned() };
-        couch.access.audit.is_on().then(make)
+    /// What the audit log needs to know of a request.
+    pub(crate) fn of(caller: &Caller, peer: IpAddr, method: &Method, path: &str) -> Witness {
+        let path = path.chars().take(SHOWN_PATH).collect();
+        Witness { caller: caller.clone(), peer, method: method.clone(), path }
     }
 
     /// Records that the request was refused, or the edit of one of its documents.

@@ -75,9 +75,6 @@ impl Author {
 
     /// Records an edit in the audit log.
     pub(crate) fn record(&self, couch: &Couch, event: &str, id: &str, refused: Option<&Error>) {
-        if !couch.access.audit.is_on() {
-            return;
-        }
         let details = match refused {
             None => json!({ "interface": "http", "document": id, "ok": true }),
             Some(error) => {

@@ -183,7 +183,7 @@ async fn respond(
     };
     // The connection drops this future when the client goes away.
     let waiting = Waiting::default();
-    let witness = Witness::of(&couch, &caller, peer, &head.method, &path);
+    let witness = Witness::of(&caller, peer, &head.method, &path);
     let request = Request {
         gone: waiting.gone.clone(),
         couch: couch.clone(),
@@ -216,7 +216,7 @@ async fn respond(
             (response, Some(Chunks { first: Some(first), rest, last: None, length: None, pace }))
         }
     };
-    if let (Some(reason), Some(witness)) = (&response.refusal, witness) {
+    if let Some(reason) = &response.refusal {
         witness.refused(&couch, None, reason);
     }
     if let Some(commit) = response.after.take()
@@ -238,7 +238,6 @@ impl Drop for Waiting {
         self.gone.store(true, Ordering::Relaxed);
     }
 }
-
 fn query(couch: &Couch, text: &str) -> Query {
     // Only a plus makes a difference.
     let plus_is_space = !text.contains('+') || couch.setting_flag("chttpd", "decode_plus_to_space");

@@ -47,10 +47,8 @@ pub fn route(couch: &Couch, caller: &Caller, method: &Method, path: &str, peer: 
         },
     };
     found.inspect_err(|error| {
-        if error.is_refusal()
-            && let Some(witness) = Witness::of(couch, caller, peer, method, path)
-        {
-            witness.refused(couch, None, &error.reason);
+        if error.is_refusal() {
+            Witness::of(caller, peer, method, path).refused(couch, None, &error.reason);
         }
     })
 }

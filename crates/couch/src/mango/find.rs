@@ -10,17 +10,18 @@ use crate::error::{Error, Result};
 use crate::http::{Flow, Request, Response, RowWriter};
 use crate::partition;
 use crate::server::Couch;
-use diwan_query::Interrupt;
 use diwan_query::filter::Filter;
 use diwan_query::mango;
+use diwan_query::{Examined, Interrupt};
 use diwan_store::ops::{Query, Running};
 use diwan_store::plan::Hint;
+use diwan_store::slow::SlowOperation;
 use diwan_store::{Collection, RevisedDocument, StoredDocument, id_key};
 use diwan_value::{ArrayBuilder, Doc, DocBuf, Value, doc};
 use serde_json::json;
 use std::io::{self, Write};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The answer contains a warning if more than this many documents were read for each one returned.
 const MANY_READ: u64 = 10;
@@ -156,9 +157,18 @@ pub(crate) fn find(request: &mut Request, within: Option<String>) -> Result<Resp
     // Plan and sort before the head is sent, so that failures become error responses.
     let running = collection.query(&chosen.query)?;
     let (skip, results, last) = (asked.skip, 0, None);
-    let mut answer = Answer { asked, chosen, running, collection, begun, skip, results, last };
+    let (couch, busy) = (request.couch.clone(), begun.elapsed());
+    let mut answer = Answer { asked, chosen, running, collection, begun, busy, couch, skip, results, last };
     answer.running.suspend();
-    Ok(Response::rows(move |out| answer.write(out)))
+    Ok(Response::rows(move |out| {
+        let resumed = Instant::now();
+        let flow = answer.write(out)?;
+        answer.busy += resumed.elapsed();
+        if matches!(flow, Flow::Done) {
+            answer.note_if_slow();
+        }
+        Ok(flow)
+    }))
 }
 
 struct Answer {
@@ -167,6 +177,9 @@ struct Answer {
     running: Running,
     collection: Arc<Collection>,
     begun: Instant,
+    /// How long the server has worked on it. The client may read slowly.
+    busy: Duration,
+    couch: Arc<Couch>,
     /// How many documents are still to be skipped.
     skip: u64,
     results: u64,
@@ -260,6 +273,22 @@ impl Answer {
             write!(out, ",\r\n\"warning\": {}", json!(warnings.join("\n")))?;
         }
         out.write_all(b"}\r\n")
+    }
+
+    fn note_if_slow(&self) {
+        let slow = self.couch.store.slow();
+        if slow.includes(self.busy) {
+            let stats = self.running.stats();
+            slow.record(&SlowOperation {
+                namespace: &self.collection.namespace(),
+                operation: "_find",
+                query: self.asked.body.as_doc(),
+                took: self.busy,
+                read: Examined { keys: stats.keys_examined, documents: stats.docs_examined },
+                returned: self.results,
+                plan: self.chosen.query.interrupt.tally().plan_summary(),
+            });
+        }
     }
 
     fn warnings(&self) -> Vec<String> {

@@ -41,6 +41,8 @@ pub(crate) struct Context<'a> {
     pub deadline: Option<Instant>,
     /// The profiler's record of the command, if its database is profiled.
     pub trace: Option<Trace>,
+    /// How many documents the command returned.
+    pub returned: u64,
     /// Set by a command that has no answer yet. The dispatcher runs it again, from the start, after the wait.
     pub wait: Option<Wait>,
     /// The earlier replies to the same message, and whether another one follows.
@@ -104,6 +106,9 @@ impl Context<'_> {
 
     /// Gives the profiler a document count under the name of the entry's field, such as `nreturned`.
     pub(crate) fn count(&mut self, name: &'static str, count: u64) {
+        if name == "nreturned" {
+            self.returned = count;
+        }
         if let Some(trace) = &mut self.trace {
             trace.count(name, count);
         }

@@ -17,7 +17,7 @@ use crate::monitoring::operations::Operation;
 use crate::monitoring::profile_entry::{FinishedCommand, begin_trace};
 use crate::monitoring::usage::Used;
 use crate::request::Request;
-use crate::request::arguments::WriteConcern;
+use crate::request::arguments::{WriteConcern, is_generic};
 use crate::request::weight::{is_long_message, may_take_long};
 use crate::rights::Check;
 use crate::server::Server;
@@ -27,7 +27,8 @@ use crate::wire::{self, Content, MESSAGE_PREFIX, REPLY_PREFIX};
 use diwan_access::Caller;
 use diwan_kv::CommitId;
 use diwan_query::{Examined, Interrupt};
-use diwan_value::{Doc, DocBuilder, Value};
+use diwan_store::slow::SlowOperation;
+use diwan_value::{Doc, DocBuf, DocBuilder, Value};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -230,6 +231,7 @@ fn run_command(
         operation: None,
         deadline,
         trace: begin_trace(server, command, request),
+        returned: 0,
         wait: None,
         replies,
     };
@@ -330,7 +332,33 @@ fn count_command(context: &Context<'_>, command: &Command, took: Duration, regis
             docs_examined = context.examined().documents,
             "slow command"
         );
+        if command.names_collection()
+            && let Ok(namespace) = request.namespace()
+        {
+            let query = query_of(context);
+            server.store.slow().record(&SlowOperation {
+                namespace: &namespace,
+                operation: request.name,
+                query: query.as_doc(),
+                took,
+                read: context.examined(),
+                returned: context.returned,
+                plan: context.interrupt.tally().plan_summary(),
+            });
+        }
     }
+}
+
+/// What a command asks for, without its collection, session and database.
+fn query_of(context: &Context<'_>) -> DocBuf {
+    let shown = abbreviated_command(context.request.body);
+    let mut out = DocBuilder::new();
+    for element in shown.as_doc().iter().skip(1) {
+        if !is_generic(element.key_str()) {
+            out.append_element(element);
+        }
+    }
+    out.finish()
 }
 
 /// Decides by the write concern whether the reply to a write waits for the disk.

@@ -7,4 +7,5 @@ pub(crate) mod operations;
 pub(crate) mod profile_entry;
 pub(crate) mod profiler;
 pub(crate) mod prometheus;
+pub(crate) mod totals;
 pub(crate) mod usage;

@@ -142,12 +142,9 @@ impl Check<'_> {
 
     fn refuse(&self, text: String) -> CommandError {
         let access = &self.server.access;
-        if access.audit.is_on() {
-            let database = self.request.arguments.database;
-            let details =
-                json!({ "interface": "mongodb", "command": self.request.name, "database": database });
-            access.audit.record("refused", self.caller, Some(self.address), details);
-        }
+        let database = self.request.arguments.database;
+        let details = json!({ "interface": "mongodb", "command": self.request.name, "database": database });
+        access.audit.record("refused", self.caller, Some(self.address), details);
         CommandError::new(code::UNAUTHORIZED, text)
     }
 }

@@ -1,3 +1,6 @@
 //! Endpoints that CouchDB does not have.
 
+pub(crate) mod audit;
 pub(crate) mod command;
+pub(crate) mod slow;
+pub(crate) mod status;

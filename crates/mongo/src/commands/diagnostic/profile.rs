@@ -38,6 +38,7 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     let has_filter = settings.filter.is_some();
     profiler.set(database, settings);
     profiler.set_slow(slow);
+    context.server.store.slow().set_threshold_millis(slow.millis);
     reply.append("was", was.level).append("slowms", int32(slow_was.millis));
     reply.append("sampleRate", slow_was.sample_rate);
     if let Some((filter, _)) = was.filter {

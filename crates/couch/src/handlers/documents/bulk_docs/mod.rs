@@ -46,7 +46,7 @@ pub(crate) fn post(request: &mut Request) -> Result<Response> {
     let mut bulk = Bulk {
         validation: Validation::of(&couch, &collection, Author::of(request))?,
         author: Author::of(request),
-        witness: Witness::of(&couch, &request.caller, request.peer, &request.method, &request.path),
+        witness: Witness::of(&request.caller, request.peer, &request.method, &request.path),
         results: Spool::new(couch.config.temporary.clone()),
         collection,
         couch,
@@ -86,7 +86,7 @@ struct Bulk {
     validation: Validation,
     author: Author,
     /// Tells the audit log of refused documents.
-    witness: Option<Witness>,
+    witness: Witness,
     /// Whether the edits are replicated (`new_edits=false`); `None` until known.
     replicated: Option<bool>,
     /// `all_or_nothing`, which current CouchDB does not support: as there, no document is stored.
@@ -406,8 +406,8 @@ impl Bulk {
     }
 
     fn write_failure(&mut self, id: &str, rev: Option<String>, error: &Error) -> Result<()> {
-        if let Some(witness) = self.witness.as_ref().filter(|_| error.is_refusal()) {
-            witness.refused(&self.couch, Some(id), &error.reason);
+        if error.is_refusal() {
+            self.witness.refused(&self.couch, Some(id), &error.reason);
         }
         let out = self.results.row();
         out.extend_from_slice(br#"{"id":"#);
