@@ -21,7 +21,7 @@ use crate::handlers::databases::{
     changes, compact, database, ensure_full_commit, partition, purge, revs_limit, security, shards,
 };
 use crate::handlers::design::{info, list, rewrite, show, update, view};
-use crate::handlers::diwan::{audit, command, slow, status};
+use crate::handlers::diwan::{audit, command, conflicts, map, sample, slow, status};
 use crate::handlers::documents::{all_docs, attachment, bulk_docs, bulk_get, document, local};
 use crate::handlers::queries::{aggregate, find, index};
 use crate::handlers::replication::{replicate, revs_diff, scheduler};
@@ -146,6 +146,9 @@ const ROUTES: &[Route] = &[
     quick(GET, "/_diwan/slow", Metrics, slow::get),
     quick(DELETE, "/_diwan/slow", ServerAdmin, slow::delete),
     quick(GET, "/_diwan/audit", ServerAdmin, audit::get),
+    route(GET, "/_diwan/conflicts/{db}", AllDocuments(READ), conflicts::get),
+    route(POST, "/_diwan/map/{db}", DatabaseAdmin(DESIGN), map::post),
+    route(POST, "/_diwan/sample", ServerAdmin, sample::post),
     // Databases.
     route(GET, "/{db}", Database(READ), database::get),
     route(PUT, "/{db}", DatabaseItself(&[Action::CreateCollection]), database::put),
@@ -488,7 +491,7 @@ mod tests {
                     | Maintenance(_)
                     | PublicDocuments(_)
             );
-            let is_below = route.pattern.starts_with("/{db}");
+            let is_below = route.pattern.contains("/{db}");
             assert!(on_database || !is_below || matches!(route.needs, ServerAdmin), "{}", route.pattern);
             assert!(is_below || !on_database, "{}", route.pattern);
         }

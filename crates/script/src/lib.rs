@@ -22,8 +22,8 @@ mod view;
 pub use design::{Design, DesignOptions, ViewDefinition, design_documents};
 pub use error::{Error, Result};
 pub use reduce::{Overflow, ReduceLimit};
-pub use sandbox::{Limits, ListCall, ListEvent, Sandbox};
+pub use sandbox::{Fault, Limits, ListCall, ListEvent, Sandbox};
 pub use view::{
-    Documents, GroupLevel, Progress, Queried, Row, Task, Tasks, TemporaryView, Update, ViewAnswer, ViewHead,
-    ViewInfo, ViewQuery, ViewSink, Views, Waiting,
+    Documents, GroupLevel, Progress, Queried, Row, Task, Tasks, TemporaryView, Trial, TrialDocument,
+    TrialScope, Update, ViewAnswer, ViewHead, ViewInfo, ViewQuery, ViewSink, Views, Waiting,
 };

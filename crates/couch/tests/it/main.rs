@@ -7,6 +7,7 @@ mod changes;
 mod compat;
 mod config;
 mod cors;
+mod diwan;
 mod documents;
 mod fake_couchdb;
 mod filters;

@@ -60,6 +60,14 @@ impl Reduce {
         }
     }
 
+    /// Reduces rows, as [`Reduce::rows`] does, for the person who writes the function: what it throws is the error
+    /// instead of null.
+    pub fn try_rows<'a>(&self, rows: &mut dyn Iterator<Item = ReduceRow<'a>>) -> Result<Vec<u8>> {
+        let Reduce::Script(reducer, function) = self else { return self.rows(rows) };
+        let (keys, values) = script_arguments(rows);
+        reducer.reduce(*function, Some(&keys), &values).map(String::into_bytes)
+    }
+
     /// Merges reductions. There must be at least one.
     pub fn merge(&self, parts: &[&[u8]]) -> Result<Vec<u8>> {
         match self {
@@ -114,6 +122,12 @@ fn script_rows<'a>(
     function: usize,
     rows: &mut dyn Iterator<Item = ReduceRow<'a>>,
 ) -> Result<Vec<u8>> {
+    let (keys, values) = script_arguments(rows);
+    run_function(reducer, function, Some(&keys), &values)
+}
+
+/// The first two arguments of a reduce function, as JSON.
+fn script_arguments<'a>(rows: &mut dyn Iterator<Item = ReduceRow<'a>>) -> (String, String) {
     let (mut keys, mut values) = (String::from("["), String::from("["));
     for row in rows {
         if keys.len() > 1 {
@@ -129,7 +143,7 @@ fn script_rows<'a>(
     }
     keys.push(']');
     values.push(']');
-    run_function(reducer, function, Some(&keys), &values)
+    (keys, values)
 }
 
 fn script_merge(reducer: &Reducer, function: usize, parts: &[&[u8]]) -> Result<Vec<u8>> {

@@ -171,6 +171,7 @@ impl Context {
             "\"forbidden\"" => Err(Error::Forbidden(words())),
             "\"unauthorized\"" => Err(Error::Unauthorized(words())),
             "\"memory\"" => Err(self.out_of_memory()),
+            "\"null\"" => Err(self.threw_null()),
             _ => {
                 let reason = json::unquote(parts.next().unwrap_or_default()).into_owned();
                 Err(match words().as_str() {
@@ -196,8 +197,7 @@ impl Context {
                 let name: String = exception.get("name").unwrap_or_else(|_| "Error".to_owned());
                 Error::Thrown { name, reason }
             }
-            // The engine throws null if it has no memory for an exception.
-            CaughtError::Value(value) if value.is_null() => self.out_of_memory(),
+            CaughtError::Value(value) if value.is_null() => self.threw_null(),
             CaughtError::Value(value) => {
                 Error::Thrown { name: "unnamed_error".to_owned(), reason: format!("{value:?}") }
             }
@@ -205,6 +205,12 @@ impl Context {
                 Error::Thrown { name: "script_error".to_owned(), reason: error.to_string() }
             }
         }
+    }
+
+    /// The engine throws null if it has no memory for an exception, and a script may throw it, too.
+    fn threw_null(&self) -> Error {
+        let megabytes = self.limits.memory >> 20;
+        Error::Exhausted(format!("The script threw null, or it needed more than {megabytes} MB of memory."))
     }
 
     pub fn out_of_memory(&self) -> Error {

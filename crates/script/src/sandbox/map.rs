@@ -9,6 +9,7 @@ use diwan_value::Doc;
 use rquickjs::{CatchResultExt, Ctx, Function, Object, Value};
 
 /// A document to map.
+#[derive(Clone, Copy)]
 pub(crate) struct MapDocument<'a> {
     /// The id as text.
     pub id: &'a str,
@@ -27,6 +28,11 @@ pub(crate) struct Emitted<'a> {
 }
 
 impl<'a> Emitted<'a> {
+    /// Pairs whose keys and values stand one after another in `text`, with the end of each key and each value.
+    pub(super) fn new(text: &'a str, ends: &'a [(usize, usize)]) -> Emitted<'a> {
+        Emitted { text, ends }
+    }
+
     /// The number of pairs.
     pub fn count(&self) -> usize {
         self.ends.len()
@@ -46,7 +52,7 @@ impl<'a> Emitted<'a> {
 
 /// The map functions of a design document, compiled in their own context.
 pub(crate) struct Mapper {
-    context: Context,
+    pub(super) context: Context,
     functions: usize,
 }
 
@@ -110,7 +116,7 @@ impl Mapper {
         })
     }
 
-    fn prepare<'js>(&self, ctx: &Ctx<'js>) -> Result<Vec<Function<'js>>> {
+    pub(super) fn prepare<'js>(&self, ctx: &Ctx<'js>) -> Result<Vec<Function<'js>>> {
         let list = || {
             let maps: Object<'js> = entry_points(ctx)?.get("maps")?;
             (0..self.functions)

@@ -8,9 +8,12 @@ mod context;
 mod convert;
 mod list;
 mod map;
+mod trial;
 
 pub use list::{ListCall, ListEvent};
 pub(crate) use map::{Emitted, MapDocument, Mapper, Reducer};
+pub use trial::Fault;
+pub(crate) use trial::{TrialMapper, compilation_fault};
 
 use crate::design::Design;
 use crate::error::{Error, Result};

@@ -57,7 +57,9 @@
 
   // An error in the server's form: a list whose first element determines the kind of response.
   function describe(error) {
-    if (error === null || error === undefined) return ["error", "unnamed_error", String(error)];
+    // The engine throws null if it has no memory for an exception.
+    if (error === null) return ["null"];
+    if (error === undefined) return ["error", "unnamed_error", String(error)];
     if (isArray(error)) {
       const [kind, name, reason] = error;
       if (kind === "error" || kind === "fatal") return [kind, String(name), text(reason)];
@@ -293,7 +295,7 @@
   function renderError(error) {
     if (error && ((error.error && error.reason) || error[0] === "error" || error[0] === "fatal"
         || isOwn.call(Object(error), "forbidden") || isOwn.call(Object(error), "unauthorized"))) throw error;
-    if (describe(error)[0] === "memory") throw error;
+    if (error === null || describe(error)[0] === "memory") throw error;
     const stack = error && error.stack ? " \nstacktrace: " + error.stack : "";
     fail("render_error", "function raised error: " + (error instanceof Error ? String(error) : text(error)) + stack);
   }
@@ -400,6 +402,30 @@
   const runners = { shows: show, updates: update, lists: list, validate_doc_update: validate, filters: filter,
     views: filterByView, rewrites: rewrite };
 
+  // Faults, for people who write functions
+
+  // The message of an error, and the line and column of the script where it arose; 0 if they are unknown.
+  function fault(error) {
+    const described = describe(error);
+    const message = described[0] === "error" && error instanceof Error
+      ? described[1] + ": " + described[2] : described.slice(1).join(": ");
+    const stack = error instanceof Error ? String(error.stack) : "";
+    const [, line, column] = /<input>:(\d+)(?::(\d+))?/.exec(stack) || [];
+    // The compiler puts a parenthesis before the source.
+    return [message, Number(line || 0), Math.max(0, Number(column || 0) - (line === "1" ? 1 : 0))];
+  }
+
+  // The fault of a function that does not compile, or null.
+  function compilationFault(source) {
+    try {
+      compile(source);
+      return null;
+    } catch (error) {
+      try { globalEval("(" + source + "\n)"); } catch (cause) { return fault(cause); }
+      return ["The source is not a function.", 0, 0];
+    }
+  }
+
   // The entry points
 
   let design = {};
@@ -437,6 +463,8 @@
   return {
     maps,
     describe: error => stringify(describe(error)),
+    fault: guarded(fault),
+    compilationFault: guarded(compilationFault),
     load: guarded(source => {
       design = parse(source);
       compiled = new Map();

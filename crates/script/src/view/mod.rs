@@ -12,6 +12,7 @@ mod parameters;
 mod rows;
 mod tasks;
 mod temporary;
+mod trial;
 mod update;
 
 pub use index::Waiting;
@@ -32,6 +33,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 pub use tasks::{Progress, Tasks};
+pub use trial::{Trial, TrialDocument, TrialScope};
 
 /// A row of a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -302,6 +304,16 @@ impl Views {
     ) -> Result<ViewAnswer> {
         let made = temporary::make(collection, view, query, self.sandbox.limits(), &self.ended)?;
         Ok(self.answer(query, AnswerSource::Temporary(Box::new(made))))
+    }
+
+    /// Maps a few documents and reduces their rows, for the person who writes the functions.
+    pub fn trial(
+        &self,
+        collection: &Arc<Collection>,
+        view: &TemporaryView,
+        scope: &TrialScope,
+    ) -> Result<Trial> {
+        trial::run(&collection.view(), view, scope, self.sandbox.limits())
     }
 
     /// Updates the index of a design document, building it if necessary.
