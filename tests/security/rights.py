@@ -107,6 +107,7 @@ OF_COLLECTION = (
 # Paths of routes: what the placeholders of their patterns stand for.
 PLACEHOLDERS = {
     "db": HTTP_DATABASE,
+    "database": DATABASE,
     "doc": "tried",
     "doc*": "tried",
     "node": "_local",
@@ -120,6 +121,9 @@ PLACEHOLDERS = {
 }
 BODIES = {
     "/_dbs_info": {"keys": []},
+    "/_diwan/command/{database}": {"find": COLLECTION},
+    "/_diwan/map/{db}": {"map": "function (doc) { emit(doc._id) }"},
+    "/_diwan/sample": {"name": "library", "db": f"{DATABASE}/{COLLECTION}"},
     "/_replicate": {"source": f"{DATABASE}/{COLLECTION}", "target": f"{DATABASE}/copy"},
     "/_node/{node}/_config/{section}/{key}": "value",
     "/{db}/_bulk_docs": {"docs": [{"a": 1}]},
