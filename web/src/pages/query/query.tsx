@@ -8,6 +8,7 @@ import { place, setQuery } from '../../state/router.ts';
 import { may, session } from '../../state/session.ts';
 import { databases } from '../../state/databases.ts';
 import { ErrorBox, Menu, Segments } from '../../ui/basics.tsx';
+import { copyText } from '../../ui/copy.tsx';
 import type { DatabasePageProps } from '../registry.ts';
 import { codeFor, targetsOf, type Target } from './copy-as.ts';
 import { QueryEditor } from './query-editor.tsx';
@@ -162,19 +163,4 @@ export function QueryPage({ db }: DatabasePageProps) {
       {dialog === 'save' && <SaveDialog db={db} query={query} onClose={() => setDialog(undefined)} />}
     </div>
   );
-}
-
-/** Puts a text onto the clipboard. Browsers offer that on secure addresses only; elsewhere the text is selected and copied. */
-async function copyText(text: string): Promise<void> {
-  if (navigator.clipboard) {
-    await navigator.clipboard.writeText(text);
-    return;
-  }
-  const area = document.createElement('textarea');
-  area.value = text;
-  document.body.append(area);
-  area.select();
-  const isCopied = document.execCommand('copy');
-  area.remove();
-  if (!isCopied) throw new Error('The browser does not allow this page to copy.');
 }
