@@ -31,7 +31,9 @@ async function executable() {
 /** Starts a browser. `close` it at the end. */
 export async function startBrowser() {
   const { executablePath, args } = await executable();
-  return puppeteer.launch({ executablePath, args, headless: "shell", defaultViewport: { width: 1280, height: 800 } });
+  // The locale of a bare machine is "en-US@posix", which no browser of a person has.
+  const env = { ...process.env, LANG: "en_US.UTF-8", LC_ALL: "en_US.UTF-8" };
+  return puppeteer.launch({ executablePath, args: [...args, "--lang=en-US"], env, headless: "shell", defaultViewport: { width: 1280, height: 800 } });
 }
 
 /**

@@ -57,7 +57,7 @@ export function App() {
             </button>
           </Menu>
         )}
-        {now?.isOpen && <a href="#/server/users">Open to everybody on this machine</a>}
+        {now?.isOpen && <a href="#/server/users" title="There are no users: everybody on this machine may do everything.">No users yet</a>}
       </header>
       <Side open={sideOpen} />
       <main tabIndex={-1}>
