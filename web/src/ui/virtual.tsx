@@ -26,6 +26,13 @@ interface RowsProps {
   table?: boolean;
 }
 
+/** A length for a style. */
+export function pixelsOf(length: number): string;
+export function pixelsOf(length: number | undefined): string | undefined;
+export function pixelsOf(length: number | undefined): string | undefined {
+  return length === undefined ? undefined : `${length}px`;
+}
+
 /** A list of rows of the same height, which may have millions of them. */
 export function Rows({ count, rowHeight, label, row, onRange, head, width, table }: RowsProps) {
   const element = useRef<HTMLDivElement>(null);
@@ -54,18 +61,18 @@ export function Rows({ count, rowHeight, label, row, onRange, head, width, table
   return (
     <div class="rows" ref={element} role={table ? 'table' : 'region'} aria-label={label} aria-rowcount={table ? count + 1 : undefined} tabIndex={0}>
       {head && (
-        <div class="rows-head" role={table ? 'row' : undefined} style={{ minWidth: width }}>
+        <div class="rows-head" role={table ? 'row' : undefined} style={{ minWidth: pixelsOf(width) }}>
           {head}
         </div>
       )}
-      <div class="rows-space" role={table ? 'rowgroup' : undefined} style={{ height: scrolled, minWidth: width }}>
+      <div class="rows-space" role={table ? 'rowgroup' : undefined} style={{ height: pixelsOf(scrolled), minWidth: pixelsOf(width) }}>
         {indices.map((index) => (
           <div
             key={index}
             class="rows-row"
             role={table ? 'row' : undefined}
             aria-rowindex={table ? index + 2 : undefined}
-            style={{ height: rowHeight, transform: `translateY(${view.top - offset + index * rowHeight}px)` }}
+            style={{ height: pixelsOf(rowHeight), transform: `translateY(${view.top - offset + index * rowHeight}px)` }}
           >
             {row(index)}
           </div>

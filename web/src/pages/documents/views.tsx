@@ -5,7 +5,7 @@ import { brief, pretty, typeName } from '../../json/print.ts';
 import { object } from '../../json/node.ts';
 import { link } from '../../state/router.ts';
 import { bytes } from '../../ui/basics.tsx';
-import { Rows } from '../../ui/virtual.tsx';
+import { pixelsOf, Rows } from '../../ui/virtual.tsx';
 import { cell } from './columns.tsx';
 import type { DocumentRow, PagedRows } from './rows.ts';
 
@@ -31,7 +31,7 @@ export function TableView({ columns, ...list }: ListProps & { columns: readonly 
   const template = `${CHECK_PIXELS}px ${ID_PIXELS}px ${columns.map(() => `minmax(${COLUMN_PIXELS}px, 1fr)`).join(' ')} ${mayEdit ? `${EDIT_PIXELS}px` : ''}`;
   const width = CHECK_PIXELS + ID_PIXELS + columns.length * COLUMN_PIXELS + (mayEdit ? EDIT_PIXELS : 0);
   const line = (children: ComponentChildren) => (
-    <div class="document-row" role="presentation" style={{ gridTemplateColumns: template, minWidth: width }}>
+    <div class="document-row" role="presentation" style={{ gridTemplateColumns: template, minWidth: pixelsOf(width) }}>
       {children}
     </div>
   );

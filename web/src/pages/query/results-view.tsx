@@ -8,7 +8,7 @@ import { databases } from '../../state/databases.ts';
 import { link } from '../../state/router.ts';
 import { remembered } from '../../state/remembered.ts';
 import { count, duration, Empty, ErrorBox, Segments } from '../../ui/basics.tsx';
-import { Rows } from '../../ui/virtual.tsx';
+import { pixelsOf, Rows } from '../../ui/virtual.tsx';
 import type { Parsed } from './request.ts';
 import type { RunningQuery } from './use-results.ts';
 
@@ -95,7 +95,7 @@ function Table({ db, docs, idOf }: ListProps) {
     for (const doc of docs) if (doc.kind === 'object') for (const [name] of doc.entries) if (names.size < MOST_COLUMNS) names.add(name);
     return [...names];
   }, [docs]);
-  const template = { gridTemplateColumns: columns.map(() => `minmax(${COLUMN_PIXELS}px, 1fr)`).join(' '), minWidth: columns.length * COLUMN_PIXELS };
+  const template = { gridTemplateColumns: columns.map(() => `minmax(${COLUMN_PIXELS}px, 1fr)`).join(' '), minWidth: pixelsOf(columns.length * COLUMN_PIXELS) };
   return (
     <Rows
       table

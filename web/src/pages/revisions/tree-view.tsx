@@ -1,6 +1,7 @@
 // The picture of a document's revisions: generations from left to right, branches from top to bottom.
 
 import { useMemo } from 'preact/hooks';
+import { pixelsOf } from '../../ui/virtual.tsx';
 import { layout, type Branch, type TreeNode } from './tree.ts';
 
 const COLUMN = 118;
@@ -26,7 +27,7 @@ export function TreeView({ branches, left, right, onChoose }: Props) {
   const y = ({ line }: TreeNode) => EDGE + line * LINE;
   return (
     <div class="revision-tree" role="region" aria-label="Tree of revisions" tabIndex={0}>
-      <div class="revision-canvas" style={{ width, height }}>
+      <div class="revision-canvas" style={{ width: pixelsOf(width), height: pixelsOf(height) }}>
         <svg width={width} height={height} aria-hidden="true">
           {nodes.map((node) => {
             const from = node.from === undefined ? undefined : byRev.get(node.from);
@@ -45,7 +46,7 @@ export function TreeView({ branches, left, right, onChoose }: Props) {
             key={node.rev}
             type="button"
             class={`revision-node${node.isWinner ? ' winner' : node.isLeaf ? ' leaf' : ''}${node.deleted ? ' deleted' : ''}`}
-            style={{ left: x(node), top: y(node), width: WIDTH, height: HEIGHT }}
+            style={{ left: pixelsOf(x(node)), top: pixelsOf(y(node)), width: pixelsOf(WIDTH), height: pixelsOf(HEIGHT) }}
             aria-label={nameOf(node)}
             aria-pressed={node.rev === left || node.rev === right}
             title={`${node.rev}${node.skipped > 0 ? `, after ${node.skipped} revisions that are not drawn` : ''}`}
