@@ -5,7 +5,7 @@ import { defaultKeymap, history, historyKeymap } from '@codemirror/commands';
 import { javascript } from '@codemirror/lang-javascript';
 import { json } from '@codemirror/lang-json';
 import { bracketMatching, foldGutter, foldKeymap, HighlightStyle, indentOnInput, indentUnit, syntaxHighlighting } from '@codemirror/language';
-import { linter, lintKeymap, setDiagnostics } from '@codemirror/lint';
+import { linter, lintGutter, lintKeymap, setDiagnostics } from '@codemirror/lint';
 import { highlightSelectionMatches, searchKeymap } from '@codemirror/search';
 import { Compartment, EditorState } from '@codemirror/state';
 import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers } from '@codemirror/view';
@@ -25,6 +25,7 @@ export type Completions = (context: CompletionContext) => CompletionResult | nul
 export interface EditorHandle {
   setText: (text: string) => void;
   setReadOnly: (readOnly: boolean) => void;
+  setProblems: (problems: readonly Problem[]) => void;
   destroy: () => void;
 }
 
@@ -61,11 +62,12 @@ export function createEditor(host: HTMLElement, props: () => EditorProps): Edito
   const shadow = host.shadowRoot ?? host.attachShadow({ mode: 'open' });
   const readOnly = new Compartment();
   const fixed = (value: boolean) => [EditorState.readOnly.of(value), EditorView.editable.of(!value)];
-  const findProblems = (view: EditorView) =>
-    (props().check?.(view.state.doc.toString()) ?? []).map(({ from, to, message }) => {
+  const shown = (view: EditorView, problems: readonly Problem[]) =>
+    problems.map(({ from, to, message }) => {
       const length = view.state.doc.length;
       return { from: Math.min(from, length), to: Math.min(Math.max(to, from), length), severity: 'error' as const, message };
     });
+  const findProblems = (view: EditorView) => shown(view, props().check?.(view.state.doc.toString()) ?? []);
   const view = new EditorView({
     parent: shadow,
     root: shadow,
@@ -88,6 +90,7 @@ export function createEditor(host: HTMLElement, props: () => EditorProps): Edito
         EditorView.theme({ '.cm-content, .cm-gutter': { minHeight: `${(first.lines ?? 4) * 20}px` } }),
         EditorView.contentAttributes.of({ 'aria-label': first.label }),
         first.language === 'json' ? json() : javascript(),
+        lintGutter(),
         autocompletion({ override: first.complete ? [(context) => props().complete?.(context) ?? null] : undefined }),
         linter(findProblems, { delay: 300 }),
         readOnly.of(fixed(first.readOnly ?? false)),
@@ -121,6 +124,9 @@ export function createEditor(host: HTMLElement, props: () => EditorProps): Edito
     },
     setReadOnly(value) {
       view.dispatch({ effects: readOnly.reconfigure(fixed(value)) });
+    },
+    setProblems(problems) {
+      view.dispatch(setDiagnostics(view.state, shown(view, problems)));
     },
     destroy() {
       view.destroy();

@@ -17,6 +17,8 @@ export interface EditorProps {
   readOnly?: boolean;
   /** Finds problems, which are shown at their places. */
   check?: (text: string) => Problem[];
+  /** Problems that the page has found. They are shown until the text changes. */
+  problems?: readonly Problem[];
   complete?: Completions;
   /** The height without text, in lines. */
   lines?: number;
@@ -41,5 +43,6 @@ export function Editor(props: EditorProps) {
   }, []);
   useEffect(() => handle.current?.setText(props.value), [props.value]);
   useEffect(() => handle.current?.setReadOnly(props.readOnly ?? false), [props.readOnly]);
+  useEffect(() => handle.current?.setProblems(props.problems ?? []), [props.problems]);
   return <div class="editor" ref={host} />;
 }
