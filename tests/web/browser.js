@@ -109,7 +109,7 @@ export async function press(tab, name, { role, within = "" } = {}) {
 /** Replaces what an input with this label holds. */
 export async function fill(tab, label, text) {
   const element = await tab.waitForSelector(`::-p-aria([name="${label.replaceAll('"', '\\"')}"])`, { timeout: 10_000 });
-  await element.click({ clickCount: 3 });
+  await element.evaluate((node) => (node.focus(), node.select()));
   await tab.keyboard.press("Backspace");
   await element.type(text);
 }
@@ -136,8 +136,28 @@ export async function readEditor(tab, label) {
   return editor.evaluate((node) => [...node.querySelectorAll(".cm-line")].map((line) => line.textContent).join("\n"));
 }
 
-function editorContent(tab, label) {
-  return tab.waitForSelector(`.editor >>> .cm-content[aria-label="${label}"]`, { timeout: 10_000 });
+/** Waits until an editor holds a text. */
+export async function seeEditor(tab, label, text) {
+  let now;
+  for (let turn = 0; turn < 100 && now !== text; turn++) {
+    now = await readEditor(tab, label);
+    if (now !== text) await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  assert.equal(now, text);
+}
+
+async function editorContent(tab, label) {
+  return (await waitInEditors(tab, `.cm-content[aria-label="${label}"]`))[0];
+}
+
+/** Waits for elements in the shadow trees of editors, whose changes `waitForSelector` does not see. */
+export async function waitInEditors(tab, selector) {
+  for (let turn = 0; turn < 200; turn++) {
+    const found = await tab.$$(`.editor >>> ${selector}`);
+    if (found.length > 0) return found;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  throw new Error(`no editor has ${selector}`);
 }
 
 /** Fails if the page has findings of axe that are serious or critical. */

@@ -43,7 +43,7 @@ export async function* batches(database: string, fields: Command, signal?: Abort
     yield items(field(cursor(), 'firstBatch'));
     while (id !== '0') {
       const next = { kind: 'object', entries: [['$numberLong', { kind: 'string', value: id }]] } as Node;
-      reply = await command(database, [['getMore', next], ['collection', collection()]], signal, canonical);
+      reply = await command(database, [['getMore', next], ['collection', collection()], ['batchSize', batchSize(fields)]], signal, canonical);
       id = cursorId(field(cursor(), 'id'));
       yield items(field(cursor(), 'nextBatch'));
     }
@@ -54,6 +54,13 @@ export async function* batches(database: string, fields: Command, signal?: Abort
       command(database, [['killCursors', collection()], ['cursors', open]]).catch(() => undefined);
     }
   }
+}
+
+/** The size of the first batch, which the others have, too. */
+function batchSize(fields: Command): unknown {
+  const member = (name: string) => fields.find(([key]) => key === name)?.[1];
+  const size = member('batchSize') ?? (member('cursor') as { batchSize?: number } | undefined)?.batchSize;
+  return typeof size === 'number' && size > 0 ? size : undefined;
 }
 
 function cursorId(node: Node | undefined): string {

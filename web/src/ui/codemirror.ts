@@ -10,7 +10,7 @@ import { highlightSelectionMatches, searchKeymap } from '@codemirror/search';
 import { Compartment, EditorState } from '@codemirror/state';
 import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers } from '@codemirror/view';
 import { tags } from '@lezer/highlight';
-import type { EditorProps } from './editor.tsx';
+import { LINE_PIXELS, type EditorProps } from './editor.tsx';
 
 /** A problem at a place of the text, in characters from its beginning. */
 export interface Problem {
@@ -87,7 +87,7 @@ export function createEditor(host: HTMLElement, props: () => EditorProps): Edito
         syntaxHighlighting(colours),
         theme,
         EditorView.lineWrapping,
-        EditorView.theme({ '.cm-content, .cm-gutter': { minHeight: `${(first.lines ?? 4) * 20}px` } }),
+        EditorView.theme({ '.cm-content, .cm-gutter': { minHeight: `${(first.lines ?? 4) * LINE_PIXELS}px` } }),
         EditorView.contentAttributes.of({ 'aria-label': first.label }),
         first.language === 'json' ? json() : javascript(),
         lintGutter(),

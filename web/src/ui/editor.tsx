@@ -2,8 +2,12 @@
 
 import { useEffect, useRef } from 'preact/hooks';
 import type { Completions, EditorHandle, Problem } from './codemirror.ts';
+import { pixelsOf } from './virtual.tsx';
 
 export type { Completions, Problem } from './codemirror.ts';
+
+/** The height of a line of text. */
+export const LINE_PIXELS = 20;
 
 export interface EditorProps {
   /** The text at first. Later changes of `value` replace the text only if they differ from what is there. */
@@ -29,7 +33,13 @@ export function Editor(props: EditorProps) {
   const host = useRef<HTMLDivElement>(null);
   const handle = useRef<EditorHandle | null>(null);
   const latest = useRef(props);
-  latest.current = props;
+  /** Texts that the person typed and the page has not given back yet as `value`. */
+  const typed = useRef<string[]>([]);
+  const onChange = (text: string) => {
+    typed.current.push(text);
+    props.onChange?.(text);
+  };
+  latest.current = { ...props, onChange };
   useEffect(() => {
     let isGone = false;
     import('./codemirror.ts').then(({ createEditor }) => {
@@ -41,8 +51,14 @@ export function Editor(props: EditorProps) {
       handle.current = null;
     };
   }, []);
-  useEffect(() => handle.current?.setText(props.value), [props.value]);
+  useEffect(() => {
+    // A value that comes back late must not replace what was typed since.
+    const at = typed.current.lastIndexOf(props.value);
+    typed.current = at < 0 ? [] : typed.current.slice(at + 1);
+    if (at < 0) handle.current?.setText(props.value);
+  }, [props.value]);
   useEffect(() => handle.current?.setReadOnly(props.readOnly ?? false), [props.readOnly]);
   useEffect(() => handle.current?.setProblems(props.problems ?? []), [props.problems]);
-  return <div class="editor" ref={host} />;
+  // The place is kept while the editor is loaded, so that nothing jumps under the pointer.
+  return <div class="editor" ref={host} style={{ minHeight: pixelsOf((props.lines ?? 4) * LINE_PIXELS + 14) }} />;
 }

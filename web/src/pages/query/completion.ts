@@ -10,7 +10,7 @@ const STAGES = words(`$addFields $bucket $bucketAuto $collStats $count $facet $g
   $project $redact $replaceRoot $replaceWith $sample $set $setWindowFields $skip $sort $sortByCount $unionWith $unset $unwind`);
 
 const QUERY_OPERATORS = words(`$all $and $bitsAllClear $bitsAllSet $bitsAnyClear $bitsAnySet $elemMatch $eq $exists $expr $gt $gte $in $jsonSchema
-  $lt $lte $mod $ne $nin $nor $not $or $regex $size $type $where`);
+  $lt $lte $mod $ne $nin $nor $not $or $regex $size $type`);
 
 const SELECTOR_OPERATORS = words('$all $allMatch $and $beginsWith $elemMatch $eq $exists $gt $gte $in $keyMapMatch $lt $lte $mod $ne $nin $nor $not $or $regex $size $type');
 

@@ -80,7 +80,7 @@ export function QueryPage({ db }: DatabasePageProps) {
     if (!request) return;
     remember();
     setAsked(request);
-    setShown((now) => (now === 'plan' ? 'results' : now));
+    setShown('results');
     running.start(request);
   };
   const showPlan = async () => {
