@@ -1,0 +1,136 @@
+// Revisions, conflicts, design documents.
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { checkAccessibility, fill, goTo, makeDatabase, openTab, picture, press, request, seeText, startBrowser, waitInEditors, writeEditor } from "./browser.js";
+
+let browser;
+before(async () => {
+  browser = await startBrowser();
+});
+after(() => browser.close());
+
+const hash = (digit) => digit.repeat(32);
+
+/** Stores a replicated revision: `digits` are its own and its ancestors', the newest first. */
+async function graft(db, id, start, digits, fields = {}) {
+  const doc = { _id: id, _revisions: { start, ids: [...digits].map(hash) }, ...fields };
+  assert.equal((await request("POST", `/${db}/_bulk_docs`, { new_edits: false, docs: [doc] })).status, 201);
+}
+
+test("the tree of a document is a picture, and two leaves become one field by field", async () => {
+  await makeDatabase("notes");
+  await graft("notes", "trip", 1, "a", { title: "Trip", days: 3 });
+  await graft("notes", "trip", 2, "ba", { title: "Trip to Rome", days: 3, by: "train" });
+  await graft("notes", "trip", 2, "ca", { title: "Trip", days: 5 });
+  const tab = await openTab(browser, "#/db/notes/conflicts");
+  await seeText(tab, "1 document has conflicts.");
+  await checkAccessibility(tab);
+  await picture(tab, "conflicts-light");
+  await press(tab, "Resolve trip");
+  await tab.waitForFunction(() => document.querySelectorAll(".revision-node").length === 3);
+  await seeText(tab, "2 revisions are in conflict.");
+  await checkAccessibility(tab);
+  await picture(tab, "revisions-light");
+  await press(tab, `Revision 1-${hash("a")}`);
+  await seeText(tab, "fields differ.");
+  await press(tab, `Revision 2-${hash("b")}, in conflict`);
+  await press(tab, "title: take right");
+  await press(tab, "days: take left");
+  await press(tab, "by: take another value");
+  await tab.type('textarea[aria-label="Value of by"]', "");
+  await tab.$eval('textarea[aria-label="Value of by"]', (area) => {
+    area.value = '"bus"';
+    area.dispatchEvent(new Event("input", { bubbles: true }));
+  });
+  await press(tab, "Save the merged document");
+  await seeText(tab, "No conflict.");
+  const doc = await request("GET", "/notes/trip?conflicts=true");
+  assert.deepEqual([doc.title, doc.days, doc.by, doc._conflicts], ["Trip to Rome", 5, "bus", undefined]);
+  await tab.end();
+});
+
+test("one of two leaves is kept as it is", async () => {
+  await makeDatabase("kept");
+  await graft("kept", "x", 1, "a", { n: 1 });
+  await graft("kept", "x", 1, "b", { n: 2 });
+  const tab = await openTab(browser, "#/db/kept/revisions/x", { dark: true });
+  await press(tab, "As text");
+  await seeText(tab, '"n": 1');
+  await picture(tab, "revisions-text-dark");
+  await press(tab, "Keep right");
+  await press(tab, "Keep it");
+  await seeText(tab, "No conflict.");
+  assert.equal((await request("GET", "/kept/x")).n, 1);
+  await tab.end();
+});
+
+test("a deleted document shows its tree, and a long branch is drawn short", async () => {
+  await makeDatabase("long");
+  let rev;
+  for (let n = 0; n < 30; n++) rev = (await request("PUT", "/long/a", { _rev: rev, n })).rev;
+  await request("DELETE", `/long/a?rev=${rev}`);
+  const tab = await openTab(browser, "#/db/long/revisions/a");
+  await seeText(tab, "The document is deleted.");
+  const nodes = await tab.$$eval(".revision-node", (all) => all.length);
+  assert.ok(nodes >= 3 && nodes < 10, `${nodes} nodes`);
+  await tab.end();
+});
+
+test("a design document is made, tried with errors at the line, saved and read", async () => {
+  await makeDatabase(
+    "books",
+    Array.from({ length: 40 }, (_, n) => ({ _id: `b${String(n).padStart(2, "0")}`, tags: n === 7 ? null : [`t${n % 3}`] })),
+  );
+  const tab = await openTab(browser, "#/db/books/design");
+  await press(tab, "New design document");
+  await fill(tab, "Name of the design document", "tags");
+  await fill(tab, "Name of its first view", "by_tag");
+  await press(tab, "Create");
+  await writeEditor(tab, "Map function", "function (doc) {\n  doc.tags.forEach(function (tag) {\n    emit(tag, 1);\n  });\n}");
+  await press(tab, "_sum");
+  await press(tab, "Try it");
+  await seeText(tab, "The function fails on 1 of them.");
+  await seeText(tab, "Line 2: TypeError");
+  await seeText(tab, "All rows reduced: 39");
+  const [marker] = await waitInEditors(tab, ".cm-lint-marker-error");
+  assert.ok(marker);
+  await checkAccessibility(tab);
+  await picture(tab, "design-light");
+  await fill(tab, "Document to try", "b07");
+  await press(tab, "Try it");
+  await seeText(tab, "1 documents emit 0 rows.");
+  await press(tab, "Save");
+  await seeText(tab, "Saved.");
+  await press(tab, "Rows of the view");
+  await press(tab, "Grouped by key");
+  await seeText(tab, '"t2"');
+  const { rows } = await request("GET", "/books/_design/tags/_view/by_tag?group=true");
+  assert.deepEqual(rows.map(({ value }) => value), [14, 12, 13]);
+  await seeText(tab, "up to date");
+  await tab.end();
+});
+
+test("functions of every kind are added and removed, and a filter that does not compile is told", async () => {
+  await makeDatabase("functions");
+  assert.equal((await request("PUT", "/functions/_design/all", { views: { a: { map: "function (doc) { emit(1); }" } } })).status, 201);
+  const tab = await openTab(browser, "#/db/functions/design/all");
+  await press(tab, "Add a function");
+  await tab.select("dialog select", "validate_doc_update");
+  await press(tab, "Add");
+  await writeEditor(tab, "Function", 'function (doc) { if (!doc.type) throw { forbidden: "no type" }; }');
+  await press(tab, "Save");
+  await seeText(tab, "Saved.");
+  assert.equal((await request("PUT", "/functions/x", {})).status, 403);
+  await press(tab, "Remove views/a");
+  await press(tab, "Remove", { within: "dialog" });
+  await press(tab, "Save");
+  await tab.waitForFunction(() => !document.body.innerText.includes("Remove views/a") && [...document.querySelectorAll("button")].some((button) => button.innerText === "Save" && button.disabled));
+  const doc = await request("GET", "/functions/_design/all");
+  assert.deepEqual([doc.views, typeof doc.validate_doc_update], [undefined, "string"]);
+  await press(tab, "Delete");
+  await press(tab, "Delete", { within: "dialog" });
+  await seeText(tab, "No design documents");
+  await goTo(tab, "#/");
+  await tab.end();
+});
