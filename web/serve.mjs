@@ -30,6 +30,7 @@ createServer(async (incoming, outgoing) => {
   const options = { host: target.hostname, port: target.port, method: incoming.method, path: incoming.url, headers: incoming.headers };
   const onward = request(options, (answer) => {
     outgoing.writeHead(answer.statusCode, answer.headers);
+    outgoing.flushHeaders();
     answer.pipe(outgoing);
   });
   onward.on('error', () => outgoing.destroy());

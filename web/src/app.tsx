@@ -60,7 +60,7 @@ export function App() {
         {now?.isOpen && <a href="#/server/users" title="There are no users: everybody on this machine may do everything.">No users yet</a>}
       </header>
       <Side open={sideOpen} />
-      <main tabIndex={-1}>
+      <main tabIndex={0}>
         {!reachable.value && (
           <div class="away" role="status">
             The server does not answer. The page goes on when it is back; what you have typed is kept.

@@ -16,10 +16,12 @@ export interface ChartProps {
 export function Chart({ label, times, series, format = String, height = 140 }: ChartProps) {
   const host = useRef<HTMLDivElement>(null);
   useEffect(() => {
+    const place = host.current;
+    if (!place) return;
     let isGone = false;
     let remove = () => {};
     import('./plot.ts').then(({ draw }) => {
-      if (!isGone) remove = draw(host.current!, { label, times, series, format, height });
+      if (!isGone) remove = draw(place, { label, times, series, format, height });
     });
     return () => {
       isGone = true;

@@ -41,9 +41,11 @@ export function Editor(props: EditorProps) {
   };
   latest.current = { ...props, onChange };
   useEffect(() => {
+    const place = host.current;
+    if (!place) return;
     let isGone = false;
     import('./codemirror.ts').then(({ createEditor }) => {
-      if (!isGone) handle.current = createEditor(host.current!, () => latest.current);
+      if (!isGone) handle.current = createEditor(place, () => latest.current);
     });
     return () => {
       isGone = true;

@@ -126,7 +126,7 @@ function ChangeLine({ db, change }: { db: string; change: Change }) {
 /** Follows the feed. While it is paused, changes are counted and kept, but not shown. */
 function useFeed(db: string, since: string, selectorText: string, selector: ObjectNode | undefined, paused: boolean, enabled: boolean) {
   const [, render] = useState(0);
-  const [state, setState] = useState<'open' | 'waiting'>('waiting');
+  const [state, setState] = useState<'open' | 'waiting'>('open');
   const [error, setError] = useState<unknown>();
   const kept = useRef({ all: [] as Change[], shown: [] as Change[], total: 0, shownTotal: 0 });
   const isPaused = useRef(paused);

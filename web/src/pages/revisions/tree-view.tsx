@@ -52,7 +52,7 @@ export function TreeView({ branches, left, right, onChoose }: Props) {
             title={`${node.rev}${node.skipped > 0 ? `, after ${node.skipped} revisions that are not drawn` : ''}`}
             onClick={() => onChoose(node.rev)}
           >
-            {node.rev.slice(0, node.rev.indexOf('-') + 6)}
+            {shortRev(node.rev)}
           </button>
         ))}
       </div>
@@ -60,7 +60,12 @@ export function TreeView({ branches, left, right, onChoose }: Props) {
   );
 }
 
+/** The generation and the first digits. */
+function shortRev(rev: string): string {
+  return rev.slice(0, rev.indexOf('-') + 6);
+}
+
 function nameOf({ rev, isWinner, isLeaf, deleted }: TreeNode): string {
   const role = deleted ? ', deleted' : isWinner ? ', the winner' : isLeaf ? ', in conflict' : '';
-  return `Revision ${rev}${role}`;
+  return `Revision ${shortRev(rev)}${role}`;
 }
