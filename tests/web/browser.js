@@ -77,7 +77,7 @@ export async function signIn(tab, user, password) {
   await tab.waitForSelector('input[name="username"]');
   await tab.type('input[name="username"]', user);
   await tab.type('input[name="password"]', password);
-  await tab.click("dialog button.primary");
+  await tab.keyboard.press("Enter");
   await tab.waitForSelector('input[name="password"]', { hidden: true });
 }
 
@@ -98,20 +98,41 @@ export async function seeText(tab, text, { timeout = 10_000 } = {}) {
 }
 
 /** Clicks the button, link or option whose accessible name is `name`. */
-export async function press(tab, name, { role, within = "" } = {}) {
-  const selector = `::-p-aria([name="${name.replaceAll('"', '\\"')}"]${role ? `[role="${role}"]` : ""})`;
-  const scope = within ? await tab.waitForSelector(within) : tab;
-  const element = await scope.waitForSelector(selector, { timeout: 10_000 });
-  await element.evaluate((node) => node.scrollIntoView({ block: "center", inline: "center" }));
+export async function press(tab, name, { within = "" } = {}) {
+  const element = await named(tab, name, "button, a, summary, option, input[type=radio], input[type=checkbox]", within);
+  await element.evaluate(async (node) => {
+    node.scrollIntoView({ block: "center", inline: "center" });
+    // What was just loaded may still move it.
+    let place = "";
+    for (let turn = 0; turn < 60; turn++) {
+      await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+      const { x, y } = node.getBoundingClientRect();
+      if (place === `${x} ${y}`) break;
+      place = `${x} ${y}`;
+    }
+  });
   await element.click();
 }
 
 /** Replaces what an input with this label holds. */
 export async function fill(tab, label, text) {
-  const element = await tab.waitForSelector(`::-p-aria([name="${label.replaceAll('"', '\\"')}"])`, { timeout: 10_000 });
+  const element = await named(tab, label, "input, textarea");
   await element.evaluate((node) => (node.focus(), node.select()));
   await tab.keyboard.press("Backspace");
   await element.type(text);
+}
+
+/** The element of a kind with an accessible name; cells, columns and headings may have the same name. */
+async function named(tab, name, kind, within = "") {
+  const selector = `::-p-aria([name="${name.replaceAll('"', '\\"')}"])`;
+  for (let turn = 0; turn < 200; turn++) {
+    const scope = within ? await tab.$(within) : tab;
+    for (const element of (await scope?.$$(selector)) ?? []) {
+      if (await element.evaluate((node, wanted) => node.matches(wanted), kind).catch(() => false)) return element;
+    }
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  throw new Error(`there is no ${kind} with the name ${JSON.stringify(name)}:\n${await tab.evaluate(() => document.body.innerText)}`);
 }
 
 /** Replaces the text of an editor, which lies in a shadow tree. */
@@ -177,12 +198,17 @@ export async function checkAccessibility(tab) {
   assert.deepEqual(JSON.parse(result.value), [], "axe has findings");
 }
 
-/** Writes a picture of the page if SCREENSHOTS names a directory. */
+/** Writes pictures of the page, light and dark, if SCREENSHOTS names a directory. */
 export async function picture(tab, name) {
   const directory = process.env.SCREENSHOTS;
   if (!directory) return;
   mkdirSync(directory, { recursive: true });
-  await tab.screenshot({ path: join(directory, `${name}.png`) });
+  for (const theme of ["dark", "light"]) {
+    await tab.emulateMediaFeatures([{ name: "prefers-color-scheme", value: theme }]);
+    // Editors and charts take the colours a moment later.
+    await new Promise((resolve) => setTimeout(resolve, 400));
+    await tab.screenshot({ path: join(directory, `${name}-${theme}.webp`), type: "webp", quality: 80 });
+  }
 }
 
 /** A request to the server, as curl makes it. Returns the answer's JSON. */

@@ -29,7 +29,7 @@ test("a list of 100,000 documents scrolls to its end without loading them", asyn
   });
   await status(tab, "100,000 documents");
   await seeText(tab, "doc:000000");
-  await picture(tab, "documents-light");
+  await picture(tab, "documents");
   await tab.$eval(".rows", (rows) => (rows.scrollTop = rows.scrollHeight));
   await seeText(tab, "doc:099999");
   await tab.$eval(".rows", (rows) => (rows.scrollTop = rows.scrollHeight / 2));
@@ -66,7 +66,7 @@ test("a document is created, edited with a look at the changes, duplicated and d
   await press(tab, "Review and save");
   await seeText(tab, '"year": 1949');
   await checkAccessibility(tab);
-  await picture(tab, "document-diff-light");
+  await picture(tab, "document-diff");
   await press(tab, "Save", { within: "dialog" });
   await tab.waitForFunction(() => !document.querySelector("dialog"));
   const text = await (await fetch(`${server}/cars/2cv`)).text();
@@ -194,7 +194,7 @@ test("attachments are uploaded, previewed and deleted, and their scripts never r
   await press(tab, "Preview picture.svg");
   await tab.waitForSelector('section[aria-label="Preview of picture.svg"] :is(img, pre)');
   await checkAccessibility(tab);
-  await picture(tab, "attachments-light");
+  await picture(tab, "attachments");
   assert.equal(await tab.evaluate(() => window.hacked), undefined);
   const answer = await fetch(`${server}/attached/a/page.html`);
   assert.match(answer.headers.get("content-security-policy"), /sandbox/);

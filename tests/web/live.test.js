@@ -30,7 +30,7 @@ test("changes appear as they happen, are paused and filtered", async () => {
   await tab.evaluate(() => [...document.querySelectorAll("button")].find((button) => button.innerText.startsWith("Go on")).click());
   await seeText(tab, "later");
   await checkAccessibility(tab);
-  await picture(tab, "changes-light");
+  await picture(tab, "changes");
   await press(tab, "From the beginning");
   await fill(tab, "Selector", '{ type: "b" }');
   await press(tab, "Filter");
@@ -67,7 +67,7 @@ test("a replication runs once, another follows, and errors say what to do", asyn
   await seeText(tab, "The database does not exist.", { timeout: 30_000 });
   await tab.waitForSelector(".replication .chart canvas", { timeout: 20_000 });
   await checkAccessibility(tab);
-  await picture(tab, "replication-light");
+  await picture(tab, "replication");
   const { docs } = await request("GET", "/_scheduler/docs");
   const follower = docs.find(({ state }) => state === "running").doc_id;
   await press(tab, `Stop ${follower}`);
@@ -84,7 +84,7 @@ test("the overview shows figures and the last hour", async () => {
   await tab.waitForSelector(".charts canvas", { timeout: 60_000 });
   await seeText(tab, "Documents a second");
   await checkAccessibility(tab);
-  await picture(tab, "overview-dark");
+  await picture(tab, "overview");
   await tab.end();
 });
 

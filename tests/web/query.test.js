@@ -25,7 +25,7 @@ test("a filter with fields, order and limit runs, and its address can be shared"
   await press(tab, "Run");
   await status(tab, "7 results");
   const address = await tab.evaluate(() => location.hash);
-  await picture(tab, "query-light");
+  await picture(tab, "query");
   await checkAccessibility(tab);
   await tab.end();
   const other = await openTab(browser, address);
@@ -78,12 +78,12 @@ test("the plan proposes an index, and uses it when it is created", async () => {
   await seeText(tab, "COLLSCAN");
   await seeText(tab, "3,000");
   await seeText(tab, "{ maker: 1, n: 1, year: 1 }");
-  await picture(tab, "plan-dark");
+  await picture(tab, "plan");
   await checkAccessibility(tab);
   await press(tab, "Create this index");
   await seeText(tab, "IXSCAN");
   assert.ok(!(await tab.evaluate(() => document.body.innerText)).includes("Create this index"));
-  await picture(tab, "plan-index-dark");
+  await picture(tab, "plan-index");
   await tab.end();
 });
 
@@ -93,7 +93,7 @@ test("a pipeline runs, shows its stages, and is copied as code", async () => {
   await press(tab, "Stages");
   await seeText(tab, "Nothing is written here.");
   await tab.waitForFunction(() => document.querySelectorAll(".stage-documents").length >= 4);
-  await picture(tab, "stages-light");
+  await picture(tab, "stages");
   await checkAccessibility(tab);
   assert.equal((await request("GET", "/never")).status, 404);
   await writeEditor(tab, "Pipeline", '[{ $group: { _id: "$maker", n: { $sum: 1 } } }, { $sort: { _id: 1 } }]');
@@ -186,7 +186,7 @@ test("a schema has types, frequent values and distributions", async () => {
   await seeText(tab, "price.net");
   await seeText(tab, "Citroën");
   await checkAccessibility(tab);
-  await picture(tab, "schema-light");
+  await picture(tab, "schema");
   await press(tab, "Volvo");
   await seeEditor(tab, "Filter", '{"maker":"Volvo"}');
   await tab.end();
@@ -205,7 +205,7 @@ test("an index is created, hidden and deleted", async () => {
   await seeText(tab, "price.net_1_n_-1");
   await seeText(tab, "partialFilterExpression");
   await seeText(tab, "never");
-  await picture(tab, "indexes-light");
+  await picture(tab, "indexes");
   await press(tab, "Hide price.net_1_n_-1");
   await seeText(tab, "hidden");
   await press(tab, "Delete price.net_1_n_-1");

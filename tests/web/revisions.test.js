@@ -26,12 +26,12 @@ test("the tree of a document is a picture, and two leaves become one field by fi
   const tab = await openTab(browser, "#/db/notes/conflicts");
   await seeText(tab, "1 document has conflicts.");
   await checkAccessibility(tab);
-  await picture(tab, "conflicts-light");
+  await picture(tab, "conflicts");
   await press(tab, "Resolve trip");
   await tab.waitForFunction(() => document.querySelectorAll(".revision-node").length === 3);
   await seeText(tab, "2 revisions are in conflict.");
   await checkAccessibility(tab);
-  await picture(tab, "revisions-light");
+  await picture(tab, "revisions");
   await press(tab, "Revision 1-aaaaa");
   await seeText(tab, "fields differ.");
   await press(tab, "Revision 2-bbbbb, in conflict");
@@ -57,7 +57,7 @@ test("one of two leaves is kept as it is", async () => {
   const tab = await openTab(browser, "#/db/kept/revisions/x", { dark: true });
   await press(tab, "As text");
   await seeText(tab, '"n": 1');
-  await picture(tab, "revisions-text-dark");
+  await picture(tab, "revisions-text");
   await press(tab, "Keep right");
   await press(tab, "Keep it");
   await seeText(tab, "No conflict.");
@@ -96,7 +96,7 @@ test("a design document is made, tried with errors at the line, saved and read",
   const [marker] = await waitInEditors(tab, ".cm-lint-marker-error");
   assert.ok(marker);
   await checkAccessibility(tab);
-  await picture(tab, "design-light");
+  await picture(tab, "design");
   await fill(tab, "Document to try", "b07");
   await press(tab, "Try it");
   await seeText(tab, "1 documents emit 0 rows.");

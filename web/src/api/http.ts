@@ -72,7 +72,7 @@ export async function send(method: string, address: string, options: Options = {
     throw new Failure(0, 'unreachable', 'The server does not answer. The page tries again until it does.');
   }
   if (response.ok) return response;
-  if (response.status === 401 && !options.anonymous && (await signIn.ask())) return send(method, address, options);
+  if (response.status === 401 && !options.anonymous && !(await isSignedIn()) && (await signIn.ask())) return send(method, address, options);
   const text = await response.text();
   let answer: { error?: string; reason?: string; errmsg?: string; codeName?: string } = {};
   try {
@@ -87,6 +87,17 @@ export async function send(method: string, address: string, options: Options = {
 export async function call<T>(method: string, address: string, options: Options = {}): Promise<T> {
   const response = await send(method, address, options);
   return (await response.json()) as T;
+}
+
+/** Whether the server knows the user: then an answer 401 says that somebody else may do it. */
+async function isSignedIn(): Promise<boolean> {
+  try {
+    const response = await fetch('/_session', { headers: { accept: 'application/json' }, credentials: 'same-origin', cache: 'no-store' });
+    const session = (await response.json()) as { userCtx?: { name?: string | null } };
+    return response.ok && typeof session.userCtx?.name === 'string';
+  } catch {
+    return false;
+  }
 }
 
 let waiting = false;

@@ -1,6 +1,7 @@
 // Replications: start, watch, stop.
 
 import { useMemo, useRef, useState } from 'preact/hooks';
+import { Failure } from '../../api/http.ts';
 import { useInterval, useLoad } from '../../state/load.ts';
 import { done, failed } from '../../state/notices.ts';
 import { link } from '../../state/router.ts';
@@ -32,7 +33,10 @@ export function ReplicationPage() {
     for (const replication of found) addSample(samples.current, replication);
     return found;
   }, []);
-  useInterval(loaded.reload, REFRESH_MS);
+  const isRefused = loaded.error instanceof Failure && [401, 403].includes(loaded.error.status);
+  useInterval(() => {
+    if (!isRefused) loaded.reload();
+  }, REFRESH_MS);
   const stop = async (replication: Replication) => {
     const text = 'Documents that are at the target stay there. A new replication between the same ends goes on where this one was.';
     if (!(await confirm({ title: 'Stop this replication?', text, action: 'Stop', dangerous: true }))) return;
@@ -56,25 +60,31 @@ export function ReplicationPage() {
           .
         </span>
         <span class="space" />
-        <button type="button" class="primary" onClick={() => setStarting(true)}>
-          New replication
-        </button>
+        {!isRefused && (
+          <button type="button" class="primary" onClick={() => setStarting(true)}>
+            New replication
+          </button>
+        )}
       </div>
-      <Shown of={loaded}>
-        {(replications) =>
-          replications.length === 0 ? (
-            <Empty title="No replications">
-              <p class="soft">Copy a database to or from another Diwan, CouchDB or PouchDB Server, once or continuously.</p>
-            </Empty>
-          ) : (
-            <>
-              {replications.map((replication) => (
-                <ReplicationPanel key={replication.id} replication={replication} samples={samples.current.get(replication.id)} onStop={() => stop(replication)} />
-              ))}
-            </>
-          )
-        }
-      </Shown>
+      {isRefused ? (
+        <Empty title="Replications are shown to administrators of the server" />
+      ) : (
+        <Shown of={loaded}>
+          {(replications) =>
+            replications.length === 0 ? (
+              <Empty title="No replications">
+                <p class="soft">Copy a database to or from another Diwan, CouchDB or PouchDB Server, once or continuously.</p>
+              </Empty>
+            ) : (
+              <>
+                {replications.map((replication) => (
+                  <ReplicationPanel key={replication.id} replication={replication} samples={samples.current.get(replication.id)} onStop={() => stop(replication)} />
+                ))}
+              </>
+            )
+          }
+        </Shown>
+      )}
       {starting && (
         <NewReplicationDialog
           onClose={(started) => {
