@@ -327,6 +327,7 @@ fn greet(
     writeln!(out, "  MongoDB     mongodb://{address}/?directConnection=true{option}")?;
     if let Some(http) = http {
         writeln!(out, "  CouchDB     {scheme}://{http}/")?;
+        writeln!(out, "  browser     {scheme}://{http}/_utils/")?;
     }
     if is_open {
         writeln!(

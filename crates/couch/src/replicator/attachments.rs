@@ -18,8 +18,8 @@ const BOUNDARY: &str = "3b6c1f0e7a944d58b2d0c5e8f1a7d263";
 
 /// The outcome of a copy.
 pub(super) enum Sent {
-    /// The target has stored the revision.
-    Written,
+    /// The target has stored the revision, sent in this many bytes.
+    Written(u64),
     /// The target refused the revision.
     Refused(Refused),
     /// The source does not have the revision.
@@ -199,7 +199,7 @@ impl Attempt {
         let call = Call { payload, ..Call::new(Method::PUT, format!("{}?new_edits=false", doc_path(id))) };
         let refused = |error, reason| Ok(Sent::Refused(Refused { rev: Some(rev.to_owned()), error, reason }));
         match target.send(call) {
-            Ok(answer) if answer.is_success() => Ok(Sent::Written),
+            Ok(answer) if answer.is_success() => Ok(Sent::Written(length)),
             Ok(answer) => {
                 if answer.status == 404 {
                     target.info()?;

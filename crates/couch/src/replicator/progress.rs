@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The counters and positions.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
-    counts: [AtomicU64; 7],
+    counts: [AtomicU64; 8],
     positions: Mutex<Positions>,
 }
 
@@ -41,14 +41,16 @@ pub(crate) enum Count {
     BulkAttempts,
     /// Revisions received from `_bulk_get`.
     BulkDocs,
+    /// Bytes of documents and attachments sent to the target.
+    Bytes,
 }
 
 /// The counters at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts([u64; 7]);
+pub(crate) struct Counts([u64; 8]);
 
 /// The names of the counters in checkpoints.
-const HISTORY: [&str; 7] = [
+const HISTORY: [&str; 8] = [
     "missing_checked",
     "missing_found",
     "docs_read",
@@ -56,9 +58,10 @@ const HISTORY: [&str; 7] = [
     "doc_write_failures",
     "bulk_get_attempts",
     "bulk_get_docs",
+    "bytes_written",
 ];
 /// The names of the counters in monitoring requests.
-const TASK: [&str; 7] = [
+const TASK: [&str; 8] = [
     "revisions_checked",
     "missing_revisions_found",
     "docs_read",
@@ -66,6 +69,7 @@ const TASK: [&str; 7] = [
     "doc_write_failures",
     "bulk_get_attempts",
     "bulk_get_docs",
+    "bytes_written",
 ];
 
 impl Progress {
@@ -114,7 +118,7 @@ impl Counts {
         self.named(&HISTORY)
     }
 
-    fn named(&self, names: &[&str; 7]) -> Map<String, Value> {
+    fn named(&self, names: &[&str; 8]) -> Map<String, Value> {
         names.iter().zip(self.0).map(|(name, count)| ((*name).to_owned(), json!(count))).collect()
     }
 }

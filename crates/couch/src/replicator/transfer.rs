@@ -298,9 +298,10 @@ impl Run<'_> {
         let Transfer { source, target, progress, takes_encoded, .. } = self.transfer;
         let ancestors = self.missing.get(id).map(|missing| missing.ancestors.as_slice()).unwrap_or_default();
         match attachments::copy(source, target, id, rev, ancestors, *takes_encoded)? {
-            Sent::Written => {
+            Sent::Written(bytes) => {
                 progress.add(Count::Read, 1);
                 progress.add(Count::Written, 1);
+                progress.add(Count::Bytes, bytes);
             }
             // Some peers do not accept `multipart/related`, or not with replicated edits.
             Sent::Refused(why)
@@ -349,7 +350,9 @@ impl Run<'_> {
         match self.transfer.target.bulk_docs(docs, self.transfer.relaxed)? {
             Some(refused) => {
                 let failures = refused.len().min(docs.len()) as u64;
-                self.transfer.progress.add(Count::Written, docs.len() as u64 - failures);
+                let progress = &self.transfer.progress;
+                progress.add(Count::Written, docs.len() as u64 - failures);
+                progress.add(Count::Bytes, docs.iter().map(|doc| doc.len() as u64).sum());
                 for why in &refused {
                     self.unwritten(None, why);
                 }
