@@ -162,6 +162,7 @@ test("a wrong password says so, and the audit page has it", async () => {
   await tab.type('input[name="password"]', PASSWORD);
   await tab.click("dialog button.primary");
   await seeText(tab, "bob");
+  await tab.waitForFunction(() => [...document.querySelectorAll("td:nth-child(3)")].some((cell) => cell.innerText === "ada"));
   await checkAccessibility(tab);
   await picture(tab, "audit");
   await tab.end();

@@ -6,10 +6,11 @@ import { useInterval, useLoad } from '../../state/load.ts';
 import { Empty, Field, Shown } from '../../ui/basics.tsx';
 
 interface Entry {
-  readonly ts: string;
+  /** Milliseconds since 1970. */
+  readonly ts: number;
   readonly event: string;
   readonly address?: string;
-  readonly user?: string | null;
+  readonly user?: { readonly user: string; readonly db: string } | null;
   readonly [member: string]: unknown;
 }
 
@@ -47,11 +48,11 @@ export function AuditPage() {
                 <tbody>
                   {shown.map((entry, index) => (
                     <tr key={index}>
-                      <td>{timeOf(entry.ts)}</td>
+                      <td>{new Date(entry.ts).toLocaleString()}</td>
                       <td>
-                        <span class={/fail|refus|denied/i.test(entry.event + JSON.stringify(entry['outcome'] ?? '')) ? 'badge danger' : 'badge'}>{entry.event}</span>
+                        <span class={/failed|refused/i.test(entry.event) || entry['ok'] === false ? 'badge danger' : 'badge'}>{entry.event}</span>
                       </td>
-                      <td>{entry.user ?? ''}</td>
+                      <td>{entry.user?.user}</td>
                       <td class="mono">{entry.address ?? ''}</td>
                       <td class="mono">{moreOf(entry)}</td>
                     </tr>
@@ -64,11 +65,6 @@ export function AuditPage() {
       </Shown>
     </div>
   );
-}
-
-function timeOf(text: string): string {
-  const date = new Date(text);
-  return Number.isNaN(date.getTime()) ? text : date.toLocaleString();
 }
 
 function moreOf(entry: Entry): string {
