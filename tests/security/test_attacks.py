@@ -1,6 +1,11 @@
 """Ways around rights: each tries to reach by a side door what the front door refuses."""
 
+import base64
+import hashlib
+import hmac
 import json
+import socket
+import time
 
 import pytest
 import requests
@@ -197,3 +202,40 @@ def test_passwords_stay_out_of_the_log_and_the_task_lists(root, server):
     shown = [root.get(path).text for path in ("_scheduler/jobs", "_scheduler/docs", "_active_tasks")]
     assert "hidden-password" not in "".join(shown)
     assert "hidden-password" not in server.log.read_text()
+
+
+def test_strangers_keep_no_user_out(tmp_path):
+    server = ServerProcess(tmp_path, environment=ROOT | {"DIWAN_MAX_CONNECTIONS": "20"}).start()
+    with MongoClient(server.uri, username="ada", password="secret") as ada:
+        ada.admin.command("ping")
+        address = (ada.address[0], ada.address[1])
+        strangers = [socket.create_connection(address) for _ in range(60)]
+        with MongoClient(server.uri, username="ada", password="secret", serverSelectionTimeoutMS=10_000) as other:
+            assert other.admin.command("connectionStatus")["authInfo"]["authenticatedUsers"]
+        assert ada.admin.command("ping")["ok"] == 1
+        for stranger in strangers:
+            stranger.close()
+    server.end()
+
+
+def token(key: bytes, claims: dict) -> str:
+    def encoded(value: bytes) -> str:
+        return base64.urlsafe_b64encode(value).rstrip(b"=").decode()
+
+    message = f"{encoded(json.dumps({'alg': 'HS256', 'typ': 'JWT'}).encode())}.{encoded(json.dumps(claims).encode())}"
+    return f"{message}.{encoded(hmac.digest(key, message.encode(), hashlib.sha256))}"
+
+
+def test_feed_ends_with_the_token(server, root):
+    handlers = "{chttpd_auth, jwt_authentication_handler}, {chttpd_auth, default_authentication_handler}"
+    assert root.put("_node/_local/_config/chttpd/authentication_handlers", json=handlers).status_code == 200
+    assert root.put("_node/_local/_config/jwt_keys/hmac:_default", json=base64.b64encode(b"key").decode()).status_code == 200
+    named = token(b"key", {"sub": "mia", "exp": int(time.time()) + 2})
+    http = Http(server.url)
+    begun = time.monotonic()
+    answer = http.get(
+        "open/_changes?feed=continuous&since=now&heartbeat=500", headers={"Authorization": f"Bearer {named}"}, stream=True, timeout=30
+    )
+    assert answer.status_code == 200
+    for _ in answer.iter_content(1):
+        assert time.monotonic() - begun < 15, "the feed goes on"

@@ -22,6 +22,7 @@ use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::net::IpAddr;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The register of users and roles over a store.
 pub struct Access {
@@ -193,12 +194,18 @@ impl Access {
             id: user.id,
             fingerprint: user.credentials.fingerprint(),
             version,
+            expires: None,
         }))
     }
 
     /// The rights of somebody whom a token or a proxy names, with CouchDB's role names. `_admin` is one of them if he is
-    /// an administrator of the server.
-    pub fn external(&self, http_name: &str, role_names: &[String]) -> Result<Arc<Principal>> {
+    /// an administrator of the server. `expires` is when the token ends, in seconds since 1970.
+    pub fn external(
+        &self,
+        http_name: &str,
+        role_names: &[String],
+        expires: Option<u64>,
+    ) -> Result<Arc<Principal>> {
         let is_admin = role_names.iter().any(|role| role == SERVER_ADMIN);
         let mut roles: Vec<RoleName> = role_names
             .iter()
@@ -219,6 +226,7 @@ impl Access {
             id: None,
             fingerprint: Vec::new(),
             version: None,
+            expires,
         }))
     }
 
@@ -230,7 +238,13 @@ impl Access {
         let Caller::User(principal) = caller else { return Ok(Caller::Anonymous) };
         let version = self.version();
         match principal.version {
-            None => return Ok(caller.clone()),
+            None if principal.expires.is_some_and(|end| end <= seconds_since_1970()) => {
+                return Ok(Caller::Anonymous);
+            }
+            None => {
+                let Principal { http_name, http_roles, expires, .. } = &**principal;
+                return Ok(Caller::User(self.external(http_name, http_roles, *expires)?));
+            }
             Some(known) if known == version => return Ok(caller.clone()),
             Some(_) => {}
         }
@@ -360,4 +374,8 @@ impl Access {
         let settings = Settings::open(store.clone(), Default::default(), Default::default())?;
         Access::open(store, settings, Audit::default())
     }
+}
+
+fn seconds_since_1970() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs())
 }

@@ -30,6 +30,8 @@ pub struct Principal {
     pub fingerprint: Vec<u8>,
     /// The version of the register. `None` for a user whom a token or a proxy names: the register does not know him.
     pub(crate) version: Option<Version>,
+    /// When a token ends that names the user, in seconds since 1970.
+    pub(crate) expires: Option<u64>,
 }
 
 /// The states of the collections behind the register: their UUIDs and last sequences.

@@ -26,7 +26,7 @@ pub(super) fn find(couch: &Couch, head: &Head<'_>) -> Result<FoundCaller> {
             false => Error::bad_request(error.to_string()),
         }
     })?;
-    Ok(Some((Caller::User(couch.access.external(&found.name, &found.roles)?), None)))
+    Ok(Some((Caller::User(couch.access.external(&found.name, &found.roles, found.expires)?), None)))
 }
 
 /// Reads the keys and the rules. A key that cannot be read is left out: tokens of the others stay valid.

@@ -26,5 +26,5 @@ pub(super) fn find(couch: &Couch, head: &Head<'_>) -> Result<FoundCaller> {
     let roles = header("x_auth_roles", "X-Auth-CouchDB-Roles").unwrap_or_default();
     let roles: Vec<String> =
         roles.split(',').map(str::trim).filter(|role| !role.is_empty()).map(str::to_owned).collect();
-    Ok(Some((Caller::User(couch.access.external(name, &roles)?), None)))
+    Ok(Some((Caller::User(couch.access.external(name, &roles, None)?), None)))
 }

@@ -92,7 +92,7 @@ pub async fn serve(listener: TcpListener, couch: Arc<Couch>) {
                 }
             };
             let arrival = Arrival { local, is_tls: stream.is_tls() };
-            let stream = Paced::new(Lenient::new(stream), couch.config.write_timeout);
+            let stream = Paced::new(Lenient::new(stream), couch.config.write_timeout, PATIENCE);
             let (next, pace) = (stream.inner().next(), stream.pace());
             let service = service_fn(move |mut request: hyper::Request<Incoming>| {
                 let (couch, next, pace) = (couch.clone(), next.clone(), pace.clone());

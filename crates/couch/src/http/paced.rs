@@ -1,7 +1,8 @@
 //! A socket wrapper that notices when the client does not read.
 //!
 //! While the socket's send buffer is full, streamed answers are not polled for more chunks, so at most a few chunks
-//! wait in memory. A client that reads nothing for too long is disconnected.
+//! wait in memory. A client that reads nothing for too long is disconnected, and so is one that does not send enough to
+//! tell HTTP/1 from HTTP/2.
 
 use parking_lot::Mutex;
 use std::io;
@@ -59,12 +60,19 @@ pub struct Paced<S> {
     patience: Duration,
     /// While the send buffer is full: when the client is disconnected.
     given_up: Option<Pin<Box<Sleep>>>,
+    /// Until the protocol is known: how much of HTTP/2's preface has come, and when the client is disconnected.
+    greeting: Option<(usize, Pin<Box<Sleep>>)>,
 }
 
+/// What a client of HTTP/2 sends first (RFC 9113, section 3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
 impl<S> Paced<S> {
-    /// Wraps a socket whose client may stop reading for at most `patience`.
-    pub fn new(socket: S, patience: Duration) -> Paced<S> {
-        Paced { socket, pace: Pace::default(), patience, given_up: None }
+    /// Wraps a socket whose client may stop reading for at most `patience`, and may take `greeting` for its first bytes.
+    /// It must be called in a runtime.
+    pub fn new(socket: S, patience: Duration, greeting: Duration) -> Paced<S> {
+        let greeting = Some((0, Box::pin(sleep(greeting))));
+        Paced { socket, pace: Pace::default(), patience, given_up: None, greeting }
     }
 
     /// The wrapped socket.
@@ -109,7 +117,26 @@ impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().socket).poll_read(context, buffer)
+        let this = self.get_mut();
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut this.socket).poll_read(context, buffer);
+        let Some((matching, deadline)) = &mut this.greeting else { return read };
+        match read {
+            Poll::Ready(_) => {
+                let new = &buffer.filled()[before..];
+                let rest = &PREFACE[*matching..];
+                *matching += new.len();
+                // The deadline of a request's head follows for HTTP/1, and that of HTTP/2 for its frames.
+                if new.is_empty() || new.len() >= rest.len() || !rest.starts_with(new) {
+                    this.greeting = None;
+                }
+                read
+            }
+            Poll::Pending => deadline
+                .as_mut()
+                .poll(context)
+                .map(|()| Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not send a request"))),
+        }
     }
 }
 
@@ -156,7 +183,7 @@ mod tests {
     fn pace_is_pending_while_the_client_does_not_read() {
         runtime().block_on(async {
             let (own, mut client) = tokio::io::duplex(10);
-            let mut socket = Paced::new(own, Duration::from_secs(3600));
+            let mut socket = Paced::new(own, Duration::from_secs(3600), Duration::from_secs(3600));
             let pace = socket.pace();
             let ready = || std::future::poll_fn(|context| pace.poll_ready(context));
             ready().await;
@@ -173,9 +200,36 @@ mod tests {
     fn a_client_that_reads_nothing_is_disconnected() {
         runtime().block_on(async {
             let (own, _client) = tokio::io::duplex(10);
-            let mut socket = Paced::new(own, Duration::from_millis(5));
+            let mut socket = Paced::new(own, Duration::from_millis(5), Duration::from_secs(3600));
             let failed = socket.write_all(&[0; 30]).await.unwrap_err();
             assert_eq!(failed.kind(), io::ErrorKind::TimedOut);
+        });
+    }
+
+    #[test]
+    fn a_client_that_sends_no_request_is_disconnected() {
+        runtime().block_on(async {
+            for begun in ["", "PRI * HTTP"] {
+                let (own, mut client) = tokio::io::duplex(100);
+                client.write_all(begun.as_bytes()).await.unwrap();
+                let mut socket = Paced::new(own, Duration::from_secs(3600), Duration::from_millis(5));
+                let failed = socket.read_to_end(&mut Vec::new()).await.unwrap_err();
+                assert_eq!(failed.kind(), io::ErrorKind::TimedOut, "{begun}");
+            }
+        });
+    }
+
+    #[test]
+    fn a_client_whose_protocol_is_known_may_wait() {
+        runtime().block_on(async {
+            for begun in ["G", "PRO", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"] {
+                let (own, mut client) = tokio::io::duplex(100);
+                client.write_all(begun.as_bytes()).await.unwrap();
+                let mut socket = Paced::new(own, Duration::from_secs(3600), Duration::from_millis(5));
+                let mut received = Vec::new();
+                let reading = socket.read_to_end(&mut received);
+                assert!(tokio::time::timeout(Duration::from_millis(20), reading).await.is_err(), "{begun}");
+            }
         });
     }
 }

@@ -68,14 +68,14 @@ impl UserContext {
         // Without a name, functions of design documents see the owner's.
         let name = self.name.as_deref().unwrap_or(&user.http_name);
         if user.is_server_admin() {
-            return Ok(Caller::User(access.external(name, &self.roles)?));
+            return Ok(Caller::User(access.external(name, &self.roles, None)?));
         }
         if name != user.http_name {
             return Ok(Caller::Anonymous);
         }
         let kept: Vec<String> =
             self.roles.iter().filter(|role| user.http_roles.contains(role)).cloned().collect();
-        Ok(Caller::User(access.external(name, &kept)?))
+        Ok(Caller::User(access.external(name, &kept, None)?))
     }
 }
 

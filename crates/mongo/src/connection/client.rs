@@ -6,7 +6,7 @@ use diwan_access::Caller;
 use diwan_value::DocBuf;
 use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -66,6 +66,15 @@ impl Client {
         })
     }
 
+    /// Makes the connection close after its current command.
+    fn close(&self) {
+        self.closing.notify_one();
+        if let Some(stream) = self.talking.lock().as_ref() {
+            // This fails if the client has already disconnected.
+            let _ = stream.shutdown(Shutdown::Read);
+        }
+    }
+
     /// Sets the subject of the client's certificate, after the TLS handshake.
     pub(crate) fn set_certificate_subject(&self, subject: Option<String>) {
         if let Some(subject) = subject {
@@ -90,7 +99,7 @@ impl Client {
 #[derive(Default)]
 pub(crate) struct Clients {
     last: AtomicI32,
-    open: Mutex<HashMap<i32, Arc<Client>>>,
+    open: Mutex<BTreeMap<i32, Arc<Client>>>,
 }
 
 impl Clients {
@@ -116,14 +125,21 @@ impl Clients {
         self.open.lock().len()
     }
 
+    /// Closes the oldest connection on which nobody has signed in. Returns whether there was one.
+    pub(crate) fn evict_anonymous(&self) -> bool {
+        let mut open = self.open.lock();
+        let found = open.values().find(|client| matches!(*client.caller.lock(), Caller::Anonymous)).cloned();
+        let Some(client) = found else { return false };
+        // Its task removes it again, which changes nothing.
+        open.remove(&client.id);
+        client.close();
+        true
+    }
+
     /// Makes every connection close after its current command.
     pub(crate) fn close_all(&self) {
         for client in self.open.lock().values() {
-            client.closing.notify_one();
-            if let Some(stream) = client.talking.lock().as_ref() {
-                // This fails if the client has already disconnected.
-                let _ = stream.shutdown(Shutdown::Read);
-            }
+            client.close();
         }
     }
 }

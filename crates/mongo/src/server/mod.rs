@@ -188,9 +188,12 @@ impl Server {
         }
     }
 
-    /// Starts the task of a new connection, unless too many are open.
+    /// Starts the task of a new connection, unless too many are open. On a server with users, the oldest connection of a
+    /// stranger makes room: strangers cannot keep users out.
     fn add_connection(self: &Arc<Server>, stream: TcpStream, peer: SocketAddr) {
-        if self.clients.count() >= self.options.max_connections {
+        let is_full = self.clients.count() >= self.options.max_connections;
+        let has_users = !self.access.is_open().unwrap_or(false);
+        if is_full && !(has_users && self.clients.evict_anonymous()) {
             self.metrics.connections_refused.add(1);
             tracing::warn!(%peer, limit = self.options.max_connections, "connection refused: too many are open");
             return;

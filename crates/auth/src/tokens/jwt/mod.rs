@@ -70,6 +70,8 @@ pub struct JwtIdentity {
     pub name: String,
     /// CouchDB's names of his roles.
     pub roles: Vec<String>,
+    /// When the token ends, in seconds since 1970.
+    pub expires: Option<u64>,
 }
 
 /// Checks a token. `now_seconds` is the time since 1970.
@@ -96,7 +98,7 @@ pub fn verify(
         return Err(if algorithm.is_hmac() { JwtError::BadHmac } else { JwtError::BadSignature });
     }
     let claims = decode_object(claims)?;
-    check_times(&claims, rules.skew_seconds, now_seconds)?;
+    let expires = check_times(&claims, rules.skew_seconds, now_seconds)?;
     for required in &rules.required_claims {
         required.check(&header, &claims)?;
     }
@@ -105,7 +107,7 @@ pub fn verify(
         Some(Value::String(name)) if !name.is_empty() => name.clone(),
         Some(_) => return Err(JwtError::InvalidClaim("sub".to_owned())),
     };
-    Ok(JwtIdentity { name, roles: rules.roles.read(&claims)? })
+    Ok(JwtIdentity { name, roles: rules.roles.read(&claims)?, expires })
 }
 
 fn decode_object(part: &str) -> Result<Map<String, Value>, JwtError> {
@@ -124,18 +126,20 @@ fn check_header(header: &Map<String, Value>, rules: &JwtRules) -> Result<JwtAlgo
     if header.contains_key("crit") { Err(JwtError::InvalidHeader("crit")) } else { Ok(algorithm) }
 }
 
-/// Checks `exp` and `nbf`, which hold wherever they are given.
-fn check_times(claims: &Map<String, Value>, skew: u64, now: u64) -> Result<(), JwtError> {
+/// Checks `exp` and `nbf`, which hold wherever they are given. Returns when the token ends.
+fn check_times(claims: &Map<String, Value>, skew: u64, now: u64) -> Result<Option<u64>, JwtError> {
     let time = |name: &str| match claims.get(name) {
         None => Ok(None),
         Some(time) => time.as_f64().map(Some).ok_or_else(|| JwtError::InvalidClaim(name.to_owned())),
     };
     let (now, skew) = (now as f64, skew as f64);
-    if time("exp")?.is_some_and(|exp| exp + skew <= now) {
+    let expires = time("exp")?.map(|exp| exp + skew);
+    if expires.is_some_and(|expires| expires <= now) {
         return Err(JwtError::Expired);
     }
     if time("nbf")?.is_some_and(|nbf| nbf - skew > now) {
         return Err(JwtError::NotYetValid);
     }
-    Ok(())
+    // A conversion of a number that is too large gives the largest one.
+    Ok(expires.map(|expires| expires as u64))
 }

@@ -67,7 +67,10 @@ impl Peer for Local {
         let caller = match &self.caller {
             // The replicator itself, which reads its own databases.
             None => Caller::User(
-                couch.access.external("_replicator", &[SERVER_ADMIN.to_owned()]).map_err(Error::from)?,
+                couch
+                    .access
+                    .external("_replicator", &[SERVER_ADMIN.to_owned()], None)
+                    .map_err(Error::from)?,
             ),
             Some((owner, context)) => {
                 let owner = couch.access.renew(owner).map_err(Error::from)?;
