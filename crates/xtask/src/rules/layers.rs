@@ -3,7 +3,7 @@
 use crate::{Finding, Repository};
 
 /// Each crate with the crates of this workspace on which it may depend.
-const LAYERS: [(&str, &[&str]); 12] = [
+const LAYERS: [(&str, &[&str]); 13] = [
     ("value", &[]),
     ("kv", &[]),
     ("query", &["value"]),
@@ -12,7 +12,8 @@ const LAYERS: [(&str, &[&str]); 12] = [
     ("auth", &[]),
     ("access", &["auth", "kv", "query", "store", "value"]),
     ("mongo", &["access", "auth", "kv", "query", "script", "store", "value"]),
-    ("couch", &["access", "auth", "kv", "query", "script", "store", "value"]),
+    ("web", &[]),
+    ("couch", &["access", "auth", "kv", "query", "script", "store", "value", "web"]),
     // The program chooses the engine, so it also uses the layers below the faces.
     ("server", &["access", "auth", "couch", "kv", "mongo", "store", "value"]),
     ("testkit", &["access", "couch", "kv", "mongo", "store", "value"]),
