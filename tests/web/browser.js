@@ -75,6 +75,8 @@ export async function openTab(browser, address = "#/", { dark = false, user, pas
 /** Signs in by the dialog that the page shows. */
 export async function signIn(tab, user, password) {
   await tab.waitForSelector('input[name="username"]');
+  // The name is there already if a session has ended.
+  await tab.$eval('input[name="username"]', (node) => node.select());
   await tab.type('input[name="username"]', user);
   await tab.type('input[name="password"]', password);
   await tab.keyboard.press("Enter");
