@@ -22,8 +22,11 @@ fn translated(error: fjall::Error) -> Error {
     use fjall::{Error as F, LsmError as L};
     match error {
         F::Io(e) | F::Storage(L::Io(e)) => match e.kind() {
-            // fjall reads as many bytes as its own structures state; a shorter file is damage.
-            std::io::ErrorKind::UnexpectedEof | std::io::ErrorKind::InvalidData => {
+            // fjall reads as many bytes as its own structures state; a shorter file is damage. In one that is shorter than
+            // its trailer, fjall looks before the beginning, which is an invalid argument.
+            std::io::ErrorKind::UnexpectedEof
+            | std::io::ErrorKind::InvalidData
+            | std::io::ErrorKind::InvalidInput => {
                 Error::damaged(format!("a file is shorter than it says, or malformed: {e}"))
             }
             _ => Error::io("the storage engine", e),

@@ -292,6 +292,29 @@ fn flip(path: &Path, at: u64, bit: u8) {
 }
 
 #[test]
+fn tables_that_are_cut_off_are_damaged() {
+    let dir = tempfile::tempdir().unwrap();
+    let (here, damaged) = (dir.path().join("here"), dir.path().join("damaged"));
+    let engine = open(&here).unwrap();
+    fill(&engine, 0..40);
+    engine.settle().unwrap();
+    drop(engine);
+    let tables = || files(&here).into_iter().filter(|path| path.parent().unwrap().ends_with("tables"));
+    assert!(tables().count() > 0);
+    for table in tables() {
+        let table = table.strip_prefix(&here).unwrap().to_owned();
+        let length = std::fs::metadata(here.join(&table)).unwrap().len();
+        for cut in [0, 1, 7, 40, length / 2, length - 1] {
+            let _ = std::fs::remove_dir_all(&damaged);
+            copy(&here, &damaged);
+            std::fs::OpenOptions::new().write(true).open(damaged.join(&table)).unwrap().set_len(cut).unwrap();
+            let read = open(&damaged).and_then(|engine| content(&engine));
+            assert!(matches!(read, Err(Error::Damaged(_))), "{} cut at {cut}: {read:?}", table.display());
+        }
+    }
+}
+
+#[test]
 fn damage_to_a_synced_journal_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let (here, copied) = (dir.path().join("here"), dir.path().join("copy"));
