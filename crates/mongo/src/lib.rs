@@ -10,6 +10,7 @@ mod commands;
 mod connection;
 mod dispatch;
 mod error;
+mod fail_points;
 mod monitoring;
 mod request;
 mod rights;

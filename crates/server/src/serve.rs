@@ -149,6 +149,9 @@ fn options(settings: &Resolved, address: SocketAddr, max_connections: usize) -> 
     if let Some(directory) = &settings.data {
         parsed.begin_document("storage").append("dbPath", directory.display().to_string()).end();
     }
+    if settings.test_commands {
+        parsed.begin_document("setParameter").append("enableTestCommands", true).end();
+    }
     Options {
         topology: settings.topology,
         set_name: settings.set_name.clone(),
@@ -162,6 +165,7 @@ fn options(settings: &Resolved, address: SocketAddr, max_connections: usize) -> 
         // Temporary files are beside the data, because a temporary file system may be small.
         temporary: Some(settings.data.clone().unwrap_or_else(std::env::temp_dir)),
         tls: None,
+        test_commands: settings.test_commands,
     }
 }
 

@@ -71,6 +71,9 @@ pub struct Settings {
     /// A file to which sign-ins, refusals and changes of users and settings are appended, one JSON object a line
     #[arg(long, value_name = "FILE", env = "DIWAN_AUDIT")]
     audit: Option<PathBuf>,
+    /// Allow `configureFailPoint`, which makes commands fail on purpose: for those who test programs against the server
+    #[arg(long, env = "DIWAN_TEST_COMMANDS", num_args = 0..=1, default_missing_value = "true", require_equals = true)]
+    test_commands: Option<bool>,
     /// The most MongoDB connections at a time [default: 65536]
     #[arg(long, value_name = "COUNT", env = "DIWAN_MAX_CONNECTIONS")]
     max_connections: Option<usize>,
@@ -278,6 +281,8 @@ pub struct Resolved {
     pub insecure_plaintext: bool,
     /// The audit log.
     pub audit: Option<PathBuf>,
+    /// Whether commands may be made to fail on purpose.
+    pub test_commands: bool,
     /// The most connections at a time.
     pub max_connections: usize,
     /// Whether to open a store that lost writes.
@@ -353,6 +358,7 @@ impl Settings {
             tls,
             insecure_plaintext: self.insecure_plaintext.unwrap_or(false),
             audit: self.audit,
+            test_commands: self.test_commands.unwrap_or(false),
             max_connections: self.max_connections.unwrap_or(65_536),
             accept_loss: self.accept_loss.unwrap_or(false),
             log: self.log.unwrap_or_else(|| "info".to_owned()),
@@ -366,7 +372,15 @@ impl Settings {
             ($($field:ident),*) => { $(self.$field = self.$field.take().or(file.$field);)* };
         }
         fill!(data, memory, listen, http, cors_origin, durability, topology, set_name, advertise, cache_size);
-        fill!(tls_certificate, tls_key, tls_ca, tls_client_certificates, insecure_plaintext, audit);
+        fill!(
+            tls_certificate,
+            tls_key,
+            tls_ca,
+            tls_client_certificates,
+            insecure_plaintext,
+            audit,
+            test_commands
+        );
         fill!(disk_reserve, max_connections, accept_loss, log, log_format);
     }
 }

@@ -16,9 +16,10 @@ mod shared;
 mod user_management;
 
 use administration::{
-    coll_mod, compact, convert_to_capped, create, create_indexes, current_op, drop, drop_database,
-    drop_indexes, file_md5, fsync, get_default_rw_concern, get_parameter, kill_cursors, kill_op,
-    list_collections, list_databases, list_indexes, rename_collection, set_default_rw_concern, set_parameter,
+    coll_mod, compact, configure_fail_point, convert_to_capped, create, create_indexes, current_op, drop,
+    drop_database, drop_indexes, file_md5, fsync, get_default_rw_concern, get_parameter, kill_cursors,
+    kill_op, list_collections, list_databases, list_indexes, rename_collection, set_default_rw_concern,
+    set_parameter,
 };
 use aggregation::{aggregate, count, distinct};
 use authentication::{authenticate, logout, sasl_continue, sasl_start};
@@ -186,7 +187,7 @@ const TABLE: &[Command] = &[
     row("collStats", coll_stats::run, 0, Needs::Collection(&[CollStats])),
     row("commitTransaction", end_transaction::run, ADMIN | API | END, Needs::SignIn),
     row("compact", compact::run, LONG, Needs::Collection(&[Compact])),
-    missing("configureFailPoint"),
+    row("configureFailPoint", configure_fail_point::run, ADMIN, Needs::Cluster(SetParameter)),
     row("connectionStatus", connection_status::run, 0, Needs::Nothing),
     row("convertToCapped", convert_to_capped::run, LONG | WRITE, Needs::Collection(&[ConvertToCapped])),
     row("count", count::run, LOOKUP | READ | API, Needs::Collection(&[Find])),

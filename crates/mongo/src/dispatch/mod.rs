@@ -13,11 +13,13 @@ use crate::commands::{self, Command};
 use crate::connection::client::Client;
 use crate::connection::exhaust::Replies;
 use crate::error::{CommandError, Result, code};
+use crate::fail_points::Failure;
 use crate::monitoring::operations::Operation;
 use crate::monitoring::profile_entry::{FinishedCommand, begin_trace};
 use crate::monitoring::usage::Used;
 use crate::request::Request;
 use crate::request::arguments::{WriteConcern, is_generic};
+use crate::request::fields::int64;
 use crate::request::weight::{is_long_message, may_take_long};
 use crate::rights::Check;
 use crate::server::Server;
@@ -66,6 +68,10 @@ pub(crate) fn handle(
             let request = Request::parse(message.body, &message.sequences, None);
             replies.begin(message.exhaust_allowed && !message.more_to_come);
             let wait = answer(server, client, message.body, request, deadline, replies, output);
+            if matches!(wait, Wait::Close) {
+                output.clear();
+                return wait;
+            }
             // The sender of such a message does not read a reply, so there is none that could wait for the disk.
             if message.more_to_come {
                 output.clear();
@@ -140,13 +146,27 @@ fn answer(
         Ok(request) => (Some(request), None),
         Err(error) => (None, Some(error)),
     };
+    // A command that waits and runs again has not failed the first time.
+    let failure = request
+        .as_ref()
+        .filter(|_| deadline.is_none() && !replies.have_begun())
+        .and_then(|request| struck(server, client, request));
+    if failure.as_ref().is_some_and(|failure| failure.closes) {
+        return Wait::Close;
+    }
     let outcome = match (&request, refused) {
-        (Some(request), _) => run_command(server, client, request, deadline, replies, &mut reply),
+        (Some(request), _) => match failure.as_ref().and_then(Failure::error) {
+            Some(error) => Err(error),
+            None => run_command(server, client, request, deadline, replies, &mut reply),
+        },
         (None, Some(error)) => Err(error),
         (None, None) => Ok(Wait::Nothing),
     };
     let wait = match outcome {
         Ok(wait) => {
+            if let Some((failure, request)) = failure.as_ref().zip(request.as_ref()) {
+                append_failure(failure, request, &mut reply);
+            }
             reply.append("ok", 1.0);
             wait
         }
@@ -159,10 +179,11 @@ fn answer(
             buffer.truncate(start);
             reply = DocBuilder::with_buffer(buffer);
             replies.begin(false);
-            let arguments = request.as_ref().map(|request| &request.arguments);
-            let retryable = arguments
-                .is_some_and(|arguments| arguments.txn_number.is_some() && !arguments.in_transaction());
-            error.write(error.labels(retryable), &mut reply);
+            let labels = match failure.as_ref().and_then(|failure| failure.labels.as_ref()) {
+                Some(labels) => labels.iter().map(String::as_str).collect(),
+                None => error.labels(request.as_ref().is_some_and(is_retryable_write)).to_vec(),
+            };
+            error.write(&labels, &mut reply);
             if let Some(request) = request.filter(|request| has_begun_to_write(request, &error)) {
                 append_concern_error(
                     &server.concerns.of(request.arguments.write_concern.as_ref()),
@@ -181,6 +202,36 @@ fn answer(
     }
     *output = reply.finish_buffer();
     wait
+}
+
+/// What a fail point does to a command. A delay has passed when this returns.
+fn struck(server: &Server, client: &Client, request: &Request<'_>) -> Option<Failure> {
+    let points = server.fail_points.as_ref()?;
+    let namespace = request.namespace().map(|namespace| namespace.to_string()).unwrap_or_default();
+    let failure = points.strike(request.name, client.application().as_deref(), &namespace)?;
+    if let Some(delay) = failure.delay {
+        std::thread::sleep(delay);
+    }
+    Some(failure)
+}
+
+/// Whether a driver may send the command again with the same number.
+fn is_retryable_write(request: &Request<'_>) -> bool {
+    request.arguments.txn_number.is_some() && !request.arguments.in_transaction()
+}
+
+/// Appends the write concern error and the labels of a fail point to the reply of a command that has run.
+fn append_failure(failure: &Failure, request: &Request<'_>, reply: &mut DocBuilder) {
+    let Some(error) = &failure.concern_error else { return };
+    reply.append("writeConcernError", error.clone());
+    let code = error.as_doc().get("code").and_then(int64).and_then(|code| i32::try_from(code).ok());
+    let labels: Vec<&str> = match &failure.labels {
+        Some(labels) => labels.iter().map(String::as_str).collect(),
+        None => CommandError::new(code.unwrap_or_default(), "").labels(is_retryable_write(request)).to_vec(),
+    };
+    if !labels.is_empty() {
+        reply.append("errorLabels", labels);
+    }
 }
 
 /// Finds the command, checks the rules that all commands share, calls the command's function, and counts it.

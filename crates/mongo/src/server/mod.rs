@@ -12,6 +12,7 @@ use crate::connection;
 use crate::connection::client::{Clients, Conversations};
 use crate::connection::room::Room;
 use crate::connection::tls::Handshakes;
+use crate::fail_points::FailPoints;
 use crate::monitoring::metrics::Metrics;
 use crate::monitoring::operations::Operations;
 use crate::monitoring::profiler::Profiler;
@@ -61,6 +62,8 @@ pub struct Server {
     pub(crate) sessions: Sessions,
     pub(crate) usage: Usage,
     pub(crate) started: Instant,
+    /// The fail points, if there are some.
+    pub(crate) fail_points: Option<FailPoints>,
     /// The TLS handshakes that are incomplete.
     pub(crate) handshakes: Handshakes,
     /// The address of the listener.
@@ -81,6 +84,7 @@ impl Server {
             store,
             access,
             cursors: Cursors::default(),
+            fail_points: options.test_commands.then(FailPoints::default),
             options,
             clients: Clients::default(),
             conversations: Conversations::default(),

@@ -57,6 +57,8 @@ pub struct Options {
     pub temporary: Option<PathBuf>,
     /// If it is set, all connections are encrypted.
     pub tls: Option<TlsConfigs>,
+    /// Whether `configureFailPoint` may make commands fail on purpose.
+    pub test_commands: bool,
 }
 
 impl Default for Options {
@@ -73,6 +75,7 @@ impl Default for Options {
             persistent: false,
             temporary: Some(std::env::temp_dir()),
             tls: None,
+            test_commands: false,
         }
     }
 }

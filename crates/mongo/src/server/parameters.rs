@@ -61,7 +61,11 @@ pub(crate) const TABLE: &[Parameter] = &[
             Ok(())
         }),
     },
-    Parameter { name: "enableTestCommands", value: |_| Value::Boolean(false).to_owned(), set: None },
+    Parameter {
+        name: "enableTestCommands",
+        value: |server| Value::Boolean(server.options.test_commands).to_owned(),
+        set: None,
+    },
     Parameter { name: "featureCompatibilityVersion", value: |_| doc! { "version": "8.0" }.into(), set: None },
     Parameter {
         name: "localLogicalSessionTimeoutMinutes",

@@ -2,6 +2,7 @@
 
 pub(crate) mod coll_mod;
 pub(crate) mod compact;
+pub(crate) mod configure_fail_point;
 pub(crate) mod convert_to_capped;
 pub(crate) mod create;
 pub(crate) mod create_indexes;
