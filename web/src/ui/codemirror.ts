@@ -67,7 +67,9 @@ export function createEditor(host: HTMLElement, props: () => EditorProps): Edito
       const length = view.state.doc.length;
       return { from: Math.min(from, length), to: Math.min(Math.max(to, from), length), severity: 'error' as const, message };
     });
-  const findProblems = (view: EditorView) => shown(view, props().check?.(view.state.doc.toString()) ?? []);
+  // The linter replaces all problems a moment after a change, so it must know those of the page.
+  let told: readonly Problem[] = first.problems ?? [];
+  const findProblems = (view: EditorView) => shown(view, [...(props().check?.(view.state.doc.toString()) ?? []), ...told]);
   const view = new EditorView({
     parent: shadow,
     root: shadow,
@@ -111,7 +113,9 @@ export function createEditor(host: HTMLElement, props: () => EditorProps): Edito
           ...lintKeymap,
         ]),
         EditorView.updateListener.of((update) => {
-          if (update.docChanged) props().onChange?.(update.state.doc.toString());
+          if (!update.docChanged) return;
+          told = [];
+          props().onChange?.(update.state.doc.toString());
         }),
       ],
     }),
@@ -126,7 +130,8 @@ export function createEditor(host: HTMLElement, props: () => EditorProps): Edito
       view.dispatch({ effects: readOnly.reconfigure(fixed(value)) });
     },
     setProblems(problems) {
-      view.dispatch(setDiagnostics(view.state, shown(view, problems)));
+      told = problems;
+      view.dispatch(setDiagnostics(view.state, findProblems(view)));
     },
     destroy() {
       view.destroy();

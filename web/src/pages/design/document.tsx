@@ -1,6 +1,6 @@
 // One design document: its functions, and the editor of one of them.
 
-import { useState } from 'preact/hooks';
+import { useRef, useState } from 'preact/hooks';
 import { same, type ObjectNode } from '../../json/node.ts';
 import { useLoad } from '../../state/load.ts';
 import { done, failed } from '../../state/notices.ts';
@@ -23,10 +23,23 @@ interface Props {
 export function DesignDocument({ db, name, onGone }: Props) {
   const id = `_design/${name}`;
   const loaded = useLoad((signal) => loadDocument(db, id, signal), [db, id]);
-  return <Shown of={loaded}>{(stored) => <Design key={stored.rev} db={db} name={name} stored={stored} reload={loaded.reload} onGone={onGone} />}</Shown>;
+  const isEdited = useRef(false);
+  const edited = useRef<Stored>(undefined);
+  // A newer revision, or a failure to load it, must not take away what is being written.
+  if (!isEdited.current) edited.current = loaded.value;
+  if (!edited.current) return <Shown of={loaded}>{() => null}</Shown>;
+  const remember = (isChanged: boolean) => (isEdited.current = isChanged);
+  return <Design key={edited.current.rev} db={db} name={name} stored={edited.current} remember={remember} reload={loaded.reload} onGone={onGone} />;
 }
 
-function Design({ db, name, stored, reload, onGone }: Props & { stored: Stored; reload: () => void }) {
+interface DesignProps extends Props {
+  stored: Stored;
+  /** Called with whether there are changes that are not saved. */
+  remember: (isChanged: boolean) => void;
+  reload: () => void;
+}
+
+function Design({ db, name, stored, remember, reload, onGone }: DesignProps) {
   const [body, setBody] = useState<ObjectNode>(stored.body);
   const [adding, setAdding] = useState(false);
   const readOnly = !may('collMod', db);
@@ -34,7 +47,12 @@ function Design({ db, name, stored, reload, onGone }: Props & { stored: Stored; 
   const wanted = place.value.query.get('function');
   const chosen = functions.find((each) => keyOf(each) === wanted) ?? functions[0];
   const isChanged = !same(body, stored.body);
-  const release = useUnsaved(isChanged, 'The design document');
+  const endGuard = useUnsaved(isChanged, 'The design document');
+  remember(isChanged);
+  const release = () => {
+    endGuard();
+    remember(false);
+  };
 
   const save = async () => {
     try {

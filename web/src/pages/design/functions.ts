@@ -27,10 +27,11 @@ export function functionsOf(body: ObjectNode): FunctionName[] {
   const found: FunctionName[] = [];
   for (const [group] of GROUPS) {
     const members = field(body, group);
-    // `views.lib` holds modules, not a view.
-    if (members?.kind === 'object') for (const [name, value] of members.entries) if (group !== 'views' || field(value, 'map')) found.push({ group, name });
+    if (members?.kind !== 'object') continue;
+    // `views.lib` holds modules, and the views of Mango indexes have no source: neither is a function.
+    for (const [name, value] of members.entries) if ((group === 'views' ? field(value, 'map') : value)?.kind === 'string') found.push({ group, name });
   }
-  if (field(body, SINGLE)) found.push({ group: SINGLE, name: '' });
+  if (field(body, SINGLE)?.kind === 'string') found.push({ group: SINGLE, name: '' });
   return found;
 }
 

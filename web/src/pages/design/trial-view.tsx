@@ -14,7 +14,7 @@ function short(text: string): string {
   return text.length > VALUE_LENGTH ? `${text.slice(0, VALUE_LENGTH)}…` : text;
 }
 
-function FaultText({ fault }: { fault: Fault }) {
+export function FaultText({ fault }: { fault: Fault }) {
   return (
     <span class="problem">
       {fault.line !== undefined && `Line ${fault.line}: `}
@@ -40,7 +40,7 @@ export function TrialView({ db, trial }: { db: string; trial: Trial }) {
         </p>
       )}
       <p class="soft" role="status">
-        {count(documents.length)} documents emit {count(rows)} {rows === 1 ? 'row' : 'rows'}.{faults > 0 && ` The function fails on ${count(faults)} of them.`}
+        {count(documents.length)} {documents.length === 1 ? 'document emits' : 'documents emit'} {count(rows)} {rows === 1 ? 'row' : 'rows'}.{faults > 0 && ` The function fails on ${count(faults)} of them.`}
       </p>
       {reduced && (
         <p>

@@ -67,6 +67,12 @@ function faultOf(node: Node | undefined): Fault | undefined {
   return { message: text(field(node, 'message')), line: number('line'), column: number('column') };
 }
 
+/** What is wrong with the syntax of any function. The server compiles it as a map function, and runs it on nothing. */
+export async function findSyntaxFault(db: string, source: string, signal: AbortSignal): Promise<Fault | undefined> {
+  const response = await send('POST', path('_diwan', 'map', db), { json: { map: source, ids: [] }, signal });
+  return faultOf(field(parseJson(await response.text()), 'error'));
+}
+
 /** The places of faults in a source. Equal faults are shown once. */
 export function problemsOf(source: string, faults: readonly (Fault | undefined)[]): Problem[] {
   const found = new Map<string, Problem>();

@@ -99,8 +99,3 @@ function errorsOf(reply: Node): { index: number; reason: string }[] {
     return { index: numberOf(field(error, 'index')), reason: message?.kind === 'string' ? message.value : 'refused' };
   });
 }
-
-/** Whether an error is about one request, not about the server or the user. */
-export function isRefusal(error: unknown): boolean {
-  return error instanceof Failure && [400, 403, 412, 413, 415].includes(error.status);
-}
