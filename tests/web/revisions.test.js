@@ -99,7 +99,7 @@ test("a design document is made, tried with errors at the line, saved and read",
   await picture(tab, "design");
   await fill(tab, "Document to try", "b07");
   await press(tab, "Try it");
-  await seeText(tab, "1 documents emit 0 rows.");
+  await seeText(tab, "1 document emits 0 rows.");
   await press(tab, "Save");
   await seeText(tab, "Saved.");
   await press(tab, "Rows of the view");
