@@ -1,6 +1,6 @@
 // One design document: its functions, and the editor of one of them.
 
-import { useRef, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { same, type ObjectNode } from '../../json/node.ts';
 import { useLoad } from '../../state/load.ts';
 import { done, failed } from '../../state/notices.ts';
@@ -23,45 +23,40 @@ interface Props {
 export function DesignDocument({ db, name, onGone }: Props) {
   const id = `_design/${name}`;
   const loaded = useLoad((signal) => loadDocument(db, id, signal), [db, id]);
-  const isEdited = useRef(false);
-  const edited = useRef<Stored>(undefined);
-  // A newer revision, or a failure to load it, must not take away what is being written.
-  if (!isEdited.current) edited.current = loaded.value;
-  if (!edited.current) return <Shown of={loaded}>{() => null}</Shown>;
-  const remember = (isChanged: boolean) => (isEdited.current = isChanged);
-  return <Design key={edited.current.rev} db={db} name={name} stored={edited.current} remember={remember} reload={loaded.reload} onGone={onGone} />;
+  const first = useRef<Stored>(undefined);
+  first.current ??= loaded.value;
+  // Once it is shown, a failure to load it again must not take away what is being written.
+  if (!first.current) return <Shown of={loaded}>{() => null}</Shown>;
+  return <Design db={db} name={name} first={first.current} latest={loaded.value} onGone={onGone} />;
 }
 
-interface DesignProps extends Props {
-  stored: Stored;
-  /** Called with whether there are changes that are not saved. */
-  remember: (isChanged: boolean) => void;
-  reload: () => void;
-}
-
-function Design({ db, name, stored, remember, reload, onGone }: DesignProps) {
-  const [body, setBody] = useState<ObjectNode>(stored.body);
+function Design({ db, name, first, latest, onGone }: Props & { first: Stored; latest: Stored | undefined }) {
+  const [stored, setStored] = useState(first);
+  const [body, setBody] = useState<ObjectNode>(first.body);
+  const [isSaving, setSaving] = useState(false);
   const [adding, setAdding] = useState(false);
   const readOnly = !may('collMod', db);
   const functions = functionsOf(body);
   const wanted = place.value.query.get('function');
   const chosen = functions.find((each) => keyOf(each) === wanted) ?? functions[0];
   const isChanged = !same(body, stored.body);
-  const endGuard = useUnsaved(isChanged, 'The design document');
-  remember(isChanged);
-  const release = () => {
-    endGuard();
-    remember(false);
-  };
+  const release = useUnsaved(isChanged, 'The design document');
+  useEffect(() => {
+    if (!latest || isChanged) return;
+    setStored(latest);
+    setBody(latest.body);
+  }, [latest]);
 
   const save = async () => {
+    setSaving(true);
     try {
-      await saveDocument(db, stored.id, body, { rev: stored.rev, attachments: stored.attachments });
-      release();
+      const rev = await saveDocument(db, stored.id, body, { rev: stored.rev, attachments: stored.attachments });
+      setStored({ ...stored, rev, body });
       done('Saved. Views are built when they are next read.');
-      reload();
     } catch (error) {
       failed(isConflict(error) ? 'Somebody else has saved this design document meanwhile. Copy your functions, then reload the page.' : error);
+    } finally {
+      setSaving(false);
     }
   };
   const remove = async () => {
@@ -97,7 +92,7 @@ function Design({ db, name, stored, remember, reload, onGone }: DesignProps) {
             <button type="button" disabled={!isChanged} onClick={() => setBody(stored.body)}>
               Undo all changes
             </button>
-            <button type="button" class="primary" disabled={!isChanged} onClick={save}>
+            <button type="button" class="primary" disabled={!isChanged || isSaving} onClick={save}>
               Save
             </button>
           </>

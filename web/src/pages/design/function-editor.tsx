@@ -6,8 +6,8 @@ import { may } from '../../state/session.ts';
 import { ErrorBox, Segments } from '../../ui/basics.tsx';
 import { Editor, type Problem } from '../../ui/editor.tsx';
 import { reduceOf, SINGLE, sourceOf, withSource, type FunctionName } from './functions.ts';
-import { problemsOf, runTrial, type Trial } from './trial.ts';
-import { TrialView } from './trial-view.tsx';
+import { findSyntaxFault, problemsOf, runTrial, type Fault, type Trial } from './trial.ts';
+import { FaultText, TrialView } from './trial-view.tsx';
 import { ViewRows } from './view-rows.tsx';
 
 interface Props {
@@ -21,6 +21,15 @@ interface Props {
   onChange: (body: ObjectNode) => void;
 }
 
+interface Found {
+  readonly map: { readonly source: string; readonly problems: readonly Problem[] };
+  readonly reduce?: Found['map'];
+  /** What the check of a function that is no view has found. */
+  readonly syntax?: Fault | 'none';
+}
+
+const NONE: readonly Problem[] = [];
+
 /** The documents of a trial. */
 const SAMPLE = 50;
 
@@ -29,14 +38,17 @@ export function FunctionEditor({ db, design, body, edited, readOnly, isChanged, 
   const source = sourceOf(body, edited);
   const reduce = isView ? reduceOf(body, edited.name) : '';
   const [trial, setTrial] = useState<Trial>();
-  const [problems, setProblems] = useState<{ map: Problem[]; reduce: Problem[] }>({ map: [], reduce: [] });
+  const [found, setFound] = useState<Found>();
   const [error, setError] = useState<unknown>();
   const [busy, setBusy] = useState(false);
   const [id, setId] = useState('');
   const [shown, setShown] = useState<'trial' | 'rows'>('trial');
   const aborter = useRef<AbortController>(undefined);
   useEffect(() => () => aborter.current?.abort(), []);
-  const mayTry = isView && may('collMod', db);
+  const mayTry = may('collMod', db);
+  // The answer may be about a source that has been changed since.
+  const problems = (own: string, of: Found['map'] | undefined) => (of?.source === own ? of.problems : NONE);
+  const syntax = found?.map.source === source ? found.syntax : undefined;
 
   const run = async () => {
     if (!mayTry) return;
@@ -47,9 +59,17 @@ export function FunctionEditor({ db, design, body, edited, readOnly, isChanged, 
     setError(undefined);
     setShown('trial');
     try {
+      if (!isView) {
+        const fault = await findSyntaxFault(db, source, own.signal);
+        setFound({ map: { source, problems: problemsOf(source, [fault]) }, syntax: fault ?? 'none' });
+        return;
+      }
       const made = await runTrial(db, source, reduce, id.trim() === '' ? { sample: SAMPLE } : { id: id.trim() }, own.signal);
       setTrial(made);
-      setProblems({ map: problemsOf(source, [made.mapFault, ...made.documents.map(({ fault }) => fault)]), reduce: problemsOf(reduce, [made.reduceFault]) });
+      setFound({
+        map: { source, problems: problemsOf(source, [made.mapFault, ...made.documents.map(({ fault }) => fault)]) },
+        reduce: { source: reduce, problems: problemsOf(reduce, [made.reduceFault]) },
+      });
     } catch (caught) {
       if (!own.signal.aborted) setError(caught);
     } finally {
@@ -66,10 +86,18 @@ export function FunctionEditor({ db, design, body, edited, readOnly, isChanged, 
         label={isView ? 'Map function' : 'Function'}
         readOnly={readOnly}
         lines={isView ? 8 : 14}
-        problems={problems.map}
+        problems={problems(source, found?.map)}
         onChange={(text) => onChange(withSource(body, edited, text, isView ? reduce : undefined))}
         onRun={run}
       />
+      {!isView && mayTry && (
+        <div class="toolbar">
+          <button type="button" disabled={busy} onClick={run}>
+            {busy ? 'Checking…' : 'Check the syntax'}
+          </button>
+          <span role="status">{syntax === 'none' ? 'The syntax is right.' : syntax && <FaultText fault={syntax} />}</span>
+        </div>
+      )}
       {isView && (
         <>
           <div class="toolbar">
@@ -80,7 +108,7 @@ export function FunctionEditor({ db, design, body, edited, readOnly, isChanged, 
               </button>
             ))}
           </div>
-          <Editor value={reduce} language="javascript" label="Reduce function" readOnly={readOnly} lines={2} problems={problems.reduce} onChange={(text) => onChange(withSource(body, edited, source, text))} onRun={run} />
+          <Editor value={reduce} language="javascript" label="Reduce function" readOnly={readOnly} lines={2} problems={problems(reduce, found?.reduce)} onChange={(text) => onChange(withSource(body, edited, source, text))} onRun={run} />
           <div class="toolbar">
             {mayTry && (
               <>
@@ -101,7 +129,6 @@ export function FunctionEditor({ db, design, body, edited, readOnly, isChanged, 
               onChange={setShown}
             />
           </div>
-          {error !== undefined && <ErrorBox error={error} />}
           {shown === 'trial' && trial && <TrialView db={db} trial={trial} />}
           {shown === 'rows' && (
             <>
@@ -111,6 +138,7 @@ export function FunctionEditor({ db, design, body, edited, readOnly, isChanged, 
           )}
         </>
       )}
+      {error !== undefined && <ErrorBox error={error} />}
     </div>
   );
 }
