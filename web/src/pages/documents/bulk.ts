@@ -1,6 +1,6 @@
 // Edits and deletes many documents, step by step.
 
-import { call, Failure, path } from '../../api/http.ts';
+import { call, path } from '../../api/http.ts';
 import { command, on } from '../../api/command.ts';
 import { array, boolean, field, number, object, type Node } from '../../json/node.ts';
 import { idText } from '../../json/ids.ts';
