@@ -168,6 +168,19 @@ test("a wrong password says so, and the audit page has it", async () => {
   await tab.end();
 });
 
+test("signing out forgets the queries of the browser", async () => {
+  const tab = await openTab(browser, "#/db/cars/query", { user: "ada", password: PASSWORD });
+  await press(tab, "Run");
+  await seeText(tab, "There are more.");
+  const kept = () => tab.evaluate(() => Object.keys(localStorage).filter((key) => key.startsWith("diwan.history.")));
+  assert.deepEqual(await kept(), ["diwan.history.cars"]);
+  await press(tab, "Signed in as ada");
+  await Promise.all([tab.waitForNavigation(), press(tab, "Sign out")]);
+  await tab.waitForSelector('input[name="username"]');
+  assert.deepEqual(await kept(), []);
+  await tab.end();
+});
+
 test("one changes one's own password", async () => {
   const tab = await openTab(browser, "#/server/users", { user: "bob", password: PASSWORD });
   await tab.waitForSelector("details summary");

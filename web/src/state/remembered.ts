@@ -1,8 +1,10 @@
 // Small values that the browser keeps, such as choices of view.
 
+const PREFIX = 'diwan.';
+
 /** A value under a name. A browser that keeps nothing returns `initial`. */
 export function remembered<T>(name: string, initial: T): { get: () => T; set: (value: T) => void } {
-  const key = `diwan.${name}`;
+  const key = PREFIX + name;
   return {
     get() {
       try {
@@ -20,4 +22,13 @@ export function remembered<T>(name: string, initial: T): { get: () => T; set: (v
       }
     },
   };
+}
+
+/** Forgets the values whose names begin with `beginning`. */
+export function forget(beginning: string): void {
+  try {
+    for (const key of Object.keys(localStorage)) if (key.startsWith(PREFIX + beginning)) localStorage.removeItem(key);
+  } catch {
+    // A browser that keeps nothing has nothing to forget.
+  }
 }

@@ -4,6 +4,7 @@ import { computed, signal } from '@preact/signals';
 import { call, Failure, signIn } from '../api/http.ts';
 import { namespace } from '../api/names.ts';
 import { plainCommand } from '../api/command.ts';
+import { forget } from './remembered.ts';
 
 interface UserContext {
   readonly name: string | null;
@@ -83,9 +84,10 @@ export function cancelSignIn(): void {
   answerWaiting(false);
 }
 
-/** Signs out and forgets everything on the page. */
+/** Signs out and forgets everything on the page, and the queries that the browser has kept. */
 export async function leave(): Promise<void> {
   await call('DELETE', '/_session', { anonymous: true });
+  forget('history.');
   location.hash = '#/';
   location.reload();
 }
