@@ -1,8 +1,8 @@
-// Revisions, conflicts, design documents.
+// Revisions and conflicts.
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { checkAccessibility, fill, goTo, makeDatabase, openTab, picture, press, request, seeText, startBrowser, waitInEditors, writeEditor } from "./browser.js";
+import { checkAccessibility, makeDatabase, openTab, picture, press, request, seeText, startBrowser } from "./browser.js";
 
 let browser;
 before(async () => {
@@ -74,63 +74,5 @@ test("a deleted document shows its tree, and a long branch is drawn short", asyn
   await seeText(tab, "The document is deleted.");
   const nodes = await tab.$$eval(".revision-node", (all) => all.length);
   assert.ok(nodes >= 3 && nodes < 10, `${nodes} nodes`);
-  await tab.end();
-});
-
-test("a design document is made, tried with errors at the line, saved and read", async () => {
-  await makeDatabase(
-    "books",
-    Array.from({ length: 40 }, (_, n) => ({ _id: `b${String(n).padStart(2, "0")}`, tags: n === 7 ? null : [`t${n % 3}`] })),
-  );
-  const tab = await openTab(browser, "#/db/books/design");
-  await press(tab, "New design document");
-  await fill(tab, "Name of the design document", "tags");
-  await fill(tab, "Name of its first view", "by_tag");
-  await press(tab, "Create");
-  await writeEditor(tab, "Map function", "function (doc) {\n  doc.tags.forEach(function (tag) {\n    emit(tag, 1);\n  });\n}");
-  await press(tab, "_sum");
-  await press(tab, "Try it");
-  await seeText(tab, "The function fails on 1 of them.");
-  await seeText(tab, "Line 2: TypeError");
-  await seeText(tab, "All rows reduced: 39");
-  const [marker] = await waitInEditors(tab, ".cm-lint-marker-error");
-  assert.ok(marker);
-  await checkAccessibility(tab);
-  await picture(tab, "design");
-  await fill(tab, "Document to try", "b07");
-  await press(tab, "Try it");
-  await seeText(tab, "1 document emits 0 rows.");
-  await press(tab, "Save");
-  await seeText(tab, "Saved.");
-  await press(tab, "Rows of the view");
-  await press(tab, "Grouped by key");
-  await seeText(tab, '"t2"');
-  const { rows } = await request("GET", "/books/_design/tags/_view/by_tag?group=true");
-  assert.deepEqual(rows.map(({ value }) => value), [14, 12, 13]);
-  await seeText(tab, "up to date");
-  await tab.end();
-});
-
-test("functions of every kind are added and removed, and a filter that does not compile is told", async () => {
-  await makeDatabase("functions");
-  assert.equal((await request("PUT", "/functions/_design/all", { views: { a: { map: "function (doc) { emit(1); }" } } })).status, 201);
-  const tab = await openTab(browser, "#/db/functions/design/all");
-  await press(tab, "Add a function");
-  await tab.select("dialog select", "validate_doc_update");
-  await press(tab, "Add");
-  await writeEditor(tab, "Function", 'function (doc) { if (!doc.type) throw { forbidden: "no type" }; }');
-  await press(tab, "Save");
-  await seeText(tab, "Saved.");
-  assert.equal((await request("PUT", "/functions/x", {})).status, 403);
-  await press(tab, "Remove views/a");
-  await press(tab, "Remove", { within: "dialog" });
-  await press(tab, "Save");
-  await tab.waitForFunction(() => !document.body.innerText.includes("Remove views/a") && [...document.querySelectorAll("button")].some((button) => button.innerText === "Save" && button.disabled));
-  const doc = await request("GET", "/functions/_design/all");
-  assert.deepEqual([doc.views, typeof doc.validate_doc_update], [undefined, "string"]);
-  await press(tab, "Delete");
-  await press(tab, "Delete", { within: "dialog" });
-  await seeText(tab, "No design documents");
-  await goTo(tab, "#/");
   await tab.end();
 });
