@@ -170,6 +170,7 @@ test("a wrong password says so, and the audit page has it", async () => {
 
 test("signing out forgets the queries of the browser", async () => {
   const tab = await openTab(browser, "#/db/cars/query", { user: "ada", password: PASSWORD });
+  tab.expectErrors(/status of 401/);
   await press(tab, "Run");
   await seeText(tab, "There are more.");
   const kept = () => tab.evaluate(() => Object.keys(localStorage).filter((key) => key.startsWith("diwan.history.")));
