@@ -1,9 +1,9 @@
 // Reads and resolves the branches of a document.
 
 import { documentPath, send } from '../../api/http.ts';
-import { field, type Node, type ObjectNode } from '../../json/node.ts';
+import { field, type Node } from '../../json/node.ts';
 import { parseJson } from '../../json/parse.ts';
-import { deleteDocument, saveDocument, storedOf, type Stored } from '../documents/stored.ts';
+import { storedOf, type Stored } from '../documents/stored.ts';
 import type { Branch } from './tree.ts';
 
 /** All branches of a document. A document that does not exist has none. */
@@ -28,13 +28,4 @@ export async function loadRevision(db: string, id: string, rev: string, signal: 
   const answer = parseJson(text);
   const doc = answer.kind === 'array' ? field(answer.items[0], 'ok') : undefined;
   return doc?.kind === 'object' ? storedOf(doc, text.length) : undefined;
-}
-
-/**
- * Ends a conflict of two leaves: `body` becomes the next revision of `kept`, with its attachments, then `other` is deleted.
- * In this order nothing is lost if the second step fails.
- */
-export async function resolve(db: string, id: string, kept: Stored, other: string, body: ObjectNode | undefined): Promise<void> {
-  if (body) await saveDocument(db, id, body, { rev: kept.rev, attachments: kept.attachments });
-  await deleteDocument(db, id, other);
 }

@@ -1,7 +1,7 @@
 // The documents of a database that have conflicts.
 
-import { useEffect, useState } from 'preact/hooks';
-import { call, path } from '../../api/http.ts';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { call, path, returns } from '../../api/http.ts';
 import { link } from '../../state/router.ts';
 import { count, Empty, ErrorBox } from '../../ui/basics.tsx';
 import type { DatabasePageProps } from '../registry.ts';
@@ -20,50 +20,59 @@ interface Answer {
 /** The rows that are looked for before the person is asked for more. */
 const STEP = 200;
 
+interface Search {
+  readonly rows: readonly Row[];
+  /** Where the next request begins; null at the end. */
+  readonly next: string | null | undefined;
+}
+
+const BEGINNING: Search = { rows: [], next: undefined };
+
 export function ConflictsPage({ db }: DatabasePageProps) {
-  const [rows, setRows] = useState<readonly Row[]>([]);
-  const [next, setNext] = useState<string | null>();
+  const [found, setFound] = useState(BEGINNING);
   const [error, setError] = useState<unknown>();
+  const [isSearching, setSearching] = useState(true);
   const [turn, setTurn] = useState(0);
+  // Beside the state, so that a search goes on where the last one has ended or failed.
+  const reached = useRef({ found: BEGINNING, back: returns.value });
+  const back = returns.value;
   useEffect(() => {
     const aborter = new AbortController();
+    if (reached.current.back !== back) reached.current = { found: BEGINNING, back };
     const read = async () => {
-      const found = turn === 0 ? [] : [...rows];
-      const until = found.length + STEP;
-      let start = turn === 0 ? undefined : (next ?? undefined);
+      const until = reached.current.found.rows.length + STEP;
       for (;;) {
-        const answer = await call<Answer>('GET', path('_diwan', 'conflicts', db), { query: { start, limit: STEP }, signal: aborter.signal });
-        found.push(...answer.rows);
-        setRows([...found]);
-        if (answer.next === null || found.length >= until) return answer.next;
-        start = answer.next;
+        const { rows, next } = reached.current.found;
+        const answer = await call<Answer>('GET', path('_diwan', 'conflicts', db), { query: { start: next ?? undefined, limit: STEP }, signal: aborter.signal });
+        if (aborter.signal.aborted) return;
+        reached.current.found = { rows: [...rows, ...answer.rows], next: answer.next };
+        setFound(reached.current.found);
+        if (answer.next === null || reached.current.found.rows.length >= until) return;
       }
     };
     setError(undefined);
-    read().then(setNext, (caught) => !aborter.signal.aborted && setError(caught));
+    setSearching(true);
+    read()
+      .catch((caught) => !aborter.signal.aborted && setError(caught))
+      .finally(() => !aborter.signal.aborted && setSearching(false));
     return () => aborter.abort();
-  }, [db, turn]);
-  const isSearching = next === undefined && error === undefined;
+  }, [db, turn, back]);
+  const { rows, next } = found;
+  const goOn = () => setTurn(turn + 1);
   return (
     <div class="page">
       <div class="toolbar">
         <span class="soft" role="status">
           {isSearching ? 'Looking for conflicts… ' : ''}
-          {count(rows.length)} {rows.length === 1 ? 'document has' : 'documents have'} conflicts{typeof next === 'string' ? ' so far.' : '.'}
+          {count(rows.length)} {rows.length === 1 ? 'document has' : 'documents have'} conflicts{next === null ? '.' : ' so far.'}
         </span>
-        {typeof next === 'string' && (
-          <button
-            type="button"
-            onClick={() => {
-              setNext(undefined);
-              setTurn(turn + 1);
-            }}
-          >
+        {typeof next === 'string' && !isSearching && error === undefined && (
+          <button type="button" onClick={goOn}>
             Look for more
           </button>
         )}
       </div>
-      {error !== undefined && <ErrorBox error={error} />}
+      {error !== undefined && <ErrorBox error={error} retry={goOn} />}
       {rows.length === 0 && next === null && (
         <Empty title="No conflicts">
           <p class="soft">A conflict arises when two copies of a document are changed, and replication brings both changes together.</p>

@@ -34,6 +34,11 @@ export function inOrder(branches: readonly Branch[]): Branch[] {
   return [...branches].sort((a, b) => Number(a.deleted) - Number(b.deleted) || generation(b.rev) - generation(a.rev) || (a.rev < b.rev ? 1 : -1));
 }
 
+/** The leaves that are not deleted, the winner first. More than one is a conflict. */
+export function openLeaves(branches: readonly Branch[]): string[] {
+  return inOrder(branches).flatMap(({ rev, deleted }) => (deleted ? [] : [rev]));
+}
+
 /** Ancestors beside a leaf that are drawn even if nothing branches there. */
 const NEAR = 2;
 
