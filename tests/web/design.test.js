@@ -141,11 +141,26 @@ test("hostile names, ids, keys and values are texts", async () => {
   await seeText(tab, "1 document emits 1 row.");
   await seeText(tab, "javascript:window.hacked=1");
   await press(tab, "Rows of the view");
-  await seeText(tab, "1 rows in the view");
+  await seeText(tab, "1 row in the view");
   await seeText(tab, evil);
   await checkAccessibility(tab);
   assert.equal(await tab.evaluate(() => window.hacked), undefined);
   assert.equal(await tab.$('img[src="x"], a[href^="javascript:"]'), null);
+  await tab.end();
+});
+
+test("a view of 100,000 documents shows how far it is built", async () => {
+  assert.equal((await request("POST", "/_diwan/sample", { name: "persons", db: "big", count: 100_000 })).status, 201);
+  const map = "function (doc) {\n  for (var n = 0; n < 200; n++) Math.sqrt(n);\n  emit(doc._id, 1);\n}";
+  await request("PUT", "/big/_design/d", { views: { v: { map } } });
+  const tab = await openTab(browser, "#/db/big/design/d");
+  await seeText(tab, "100,001 changes behind");
+  await press(tab, "Build now");
+  await seeText(tab, "The views are being built");
+  await tab.waitForFunction(() => document.querySelector(".index-state progress")?.value > 0);
+  await seeText(tab, "up to date", { timeout: 60_000 });
+  await press(tab, "Rows of the view");
+  await seeText(tab, "100,000 rows in the view");
   await tab.end();
 });
 
@@ -159,7 +174,7 @@ test("a user who may only read sees functions and rows, and is offered no change
   assert.equal((await request("POST", "/_diwan/command/admin", reader, { authorization })).status, 200);
   const tab = await openTab(browser, "#/db/closed/design/d", { user: "rea", password: PASSWORD });
   await press(tab, "Rows of the view");
-  await seeText(tab, "1 rows in the view");
+  await seeText(tab, "1 row in the view");
   for (const name of ["New design document", "Add a function", "Save", "Delete", "Try it"]) {
     assert.ok(!(await tab.$$eval("button", (all) => all.map((button) => button.innerText))).includes(name), `${name} is offered`);
   }

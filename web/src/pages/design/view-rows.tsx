@@ -54,7 +54,7 @@ export function ViewRows({ db, design, view, reduces }: Props) {
         {({ rows, total }) => (
           <>
             <p class="soft" role="status">
-              {total?.kind === 'number' ? `${count(Number(total.text))} rows in the view` : `${count(Math.min(rows.length, PAGE))} rows`}
+              {total?.kind === 'number' ? `${rowsOf(Number(total.text))} in the view` : rowsOf(Math.min(rows.length, PAGE))}
             </p>
             <div class="wide-table panel" role="region" aria-label="Rows" tabIndex={0}>
               <table>
@@ -95,6 +95,10 @@ export function ViewRows({ db, design, view, reduces }: Props) {
       </Shown>
     </section>
   );
+}
+
+function rowsOf(number: number): string {
+  return `${count(number)} ${number === 1 ? 'row' : 'rows'}`;
 }
 
 function isJson(text: string): boolean {
