@@ -3,6 +3,7 @@
 import time
 
 import pytest
+import requests
 from pymongo import MongoClient
 from pymongo.errors import AutoReconnect, NetworkTimeout, OperationFailure, WriteConcernError
 from server_process import ServerProcess
@@ -95,3 +96,10 @@ def test_wrong_settings_are_refused(client):
     with pytest.raises(OperationFailure, match="nothing not found") as refused:
         client.admin.command("configureFailPoint", "nothing", mode="off")
     assert refused.value.code == 249
+
+
+def test_closed_connection_is_an_error_over_http(server, client):
+    fail(client, {"times": 2}, failCommands=["find"], closeConnection=True)
+    url = f"{server.url.rstrip('/')}/_diwan/command/test"
+    for status in (400, 400, 200):
+        assert requests.post(url, json={"find": "retried"}, timeout=10).status_code == status

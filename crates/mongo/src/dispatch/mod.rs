@@ -152,6 +152,7 @@ fn answer(
         .filter(|_| deadline.is_none() && !replies.have_begun())
         .and_then(|request| struck(server, client, request));
     if failure.as_ref().is_some_and(|failure| failure.closes) {
+        *output = reply.finish_buffer();
         return Wait::Close;
     }
     let outcome = match (&request, refused) {
