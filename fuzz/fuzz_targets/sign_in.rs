@@ -7,17 +7,19 @@ use diwan_auth::{AdminHash, Cookie, Mechanism, Prf, ScramConversation, ScramVeri
 use libfuzzer_sys::fuzz_target;
 use std::sync::LazyLock;
 
-/// A verifier that no proof fits.
-static DECOY: LazyLock<ScramVerifier> =
-    LazyLock::new(|| ScramVerifier::decoy(Mechanism::ScramSha256, "ada", b"a secret of the server"));
+/// A verifier of each mechanism that no proof fits.
+static DECOYS: LazyLock<[(Mechanism, ScramVerifier); 2]> = LazyLock::new(|| {
+    [Mechanism::ScramSha1, Mechanism::ScramSha256]
+        .map(|mechanism| (mechanism, ScramVerifier::decoy(mechanism, "ada", b"a secret of the server")))
+});
 
 fuzz_target!(|data: &[u8]| {
     // The first message and the last one, at the first line break.
     let end = data.iter().position(|&byte| byte == b'\n').unwrap_or(data.len());
     let (first, last) = (&data[..end], data.get(end + 1..).unwrap_or_default());
-    for mechanism in [Mechanism::ScramSha1, Mechanism::ScramSha256] {
-        if let Ok(mut conversation) = ScramConversation::start(mechanism, first) {
-            assert!(!conversation.challenge(DECOY.clone()).is_empty());
+    for (mechanism, decoy) in DECOYS.iter() {
+        if let Ok(mut conversation) = ScramConversation::start(*mechanism, first) {
+            assert!(!conversation.challenge(decoy.clone()).is_empty());
             assert!(conversation.finish(last).is_err());
             assert!(conversation.finish(last).is_err(), "a failed conversation is over");
         }
