@@ -19,12 +19,21 @@ pub enum Space {
     Revisions = 4,
     /// Chunks of attachments, some 100 KB each: written once, in the order of their keys, and read in runs.
     Attachments = 5,
+    /// Events of change streams, by time: written at the end, read forward, trimmed at the front.
+    Events = 6,
 }
 
 impl Space {
     /// Every space, in the order of their numbers.
-    pub const ALL: [Space; 6] =
-        [Space::Meta, Space::Records, Space::Indexes, Space::Log, Space::Revisions, Space::Attachments];
+    pub const ALL: [Space; 7] = [
+        Space::Meta,
+        Space::Records,
+        Space::Indexes,
+        Space::Log,
+        Space::Revisions,
+        Space::Attachments,
+        Space::Events,
+    ];
 
     /// The name of the space, which is also its name on disk.
     pub const fn name(self) -> &'static str {
@@ -35,13 +44,14 @@ impl Space {
             Space::Log => "log",
             Space::Revisions => "revisions",
             Space::Attachments => "attachments",
+            Space::Events => "events",
         }
     }
 
     /// Whether the space is created by its first write: most stores never need it, and each space on disk makes the first
     /// start a little longer.
     pub(crate) const fn is_made_on_demand(self) -> bool {
-        matches!(self, Space::Attachments)
+        matches!(self, Space::Attachments | Space::Events)
     }
 
     /// The position of the space in [`Space::ALL`].

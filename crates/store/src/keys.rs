@@ -34,6 +34,8 @@ pub enum Key<'a> {
     Size(CollectionId),
     /// `Meta "z"`: the store was closed, and nothing has been written since; the notes of sizes are exact.
     Closed,
+    /// `Meta "h"`: which collections' changes are recorded as events.
+    Recordings,
     /// `Meta "e"`: every body of a superseded revision has its [`Key::DueBody`].
     DueBodiesComplete,
     /// `Meta "r" session statement`: the result of a retryable write.
@@ -135,7 +137,7 @@ impl Key<'_> {
             Key::Format | Key::Catalog { .. } | Key::Dropped(_) | Key::Size(_) | Key::Retry { .. } => {
                 Space::Meta
             }
-            Key::Closed | Key::DueBodiesComplete => Space::Meta,
+            Key::Closed | Key::DueBodiesComplete | Key::Recordings => Space::Meta,
             Key::Blob(..) | Key::BlobContent(..) | Key::BlobReference { .. } | Key::LooseBlob { .. } => {
                 Space::Meta
             }
@@ -176,6 +178,7 @@ impl Key<'_> {
             }
             Key::Closed => out.push(b'z'),
             Key::DueBodiesComplete => out.push(b'e'),
+            Key::Recordings => out.push(b'h'),
             Key::Retry { session, statement } => {
                 out.extend_from_slice(&retry_prefix(session));
                 out.extend_from_slice(&statement.to_be_bytes());
@@ -561,6 +564,7 @@ pub fn describe(space: Space, key: &[u8]) -> String {
         (Space::Revisions, [DUE_BODIES, rest @ ..]) => format!("superseded body that is due {}", hex(rest)),
         (Space::Revisions, _) => numbered("revision in collection"),
         (Space::Attachments, _) => numbered("chunk of a blob in collection"),
+        (Space::Events, _) => format!("event {}", hex(key)),
     }
 }
 

@@ -25,6 +25,7 @@ pub mod check;
 mod clock;
 mod collection;
 mod error;
+pub mod events;
 pub mod exec;
 mod feed;
 mod index;

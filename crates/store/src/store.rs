@@ -5,6 +5,7 @@ use crate::catalog::{CatalogEntry, FORMAT_VERSION, random_uuid};
 use crate::clock;
 use crate::collection::{Collection, Recovered, Recovery, Schema, StoppedWrites};
 use crate::error::{Error, Result};
+use crate::events::{ClusterClock, Draft, EventKind, EventLog, Retention};
 use crate::exec::on_all_cores;
 use crate::feed::{DatabaseEventKind, DatabaseFeed};
 use crate::index::{Index, IndexSpec};
@@ -40,6 +41,10 @@ pub(crate) struct Shared {
     pub blobs: Blobs,
     /// The log of created, updated and deleted collections, for `_db_updates`.
     pub databases: DatabaseFeed,
+    /// The events of change streams, and the clock of commits.
+    pub events: EventLog,
+    /// How long events are kept.
+    pub retention: RwLock<Retention>,
     /// Held during a [change of the schema](crate::schema_change).
     pub schema_changes: Mutex<()>,
     /// The numbers of collections and indexes. Holds the catalog's lock.
@@ -132,6 +137,7 @@ impl Store {
             }
             Some(value) => read_format(&value)?,
         };
+        let events = EventLog::open(engine.as_ref())?;
         let shared = Arc::new(Shared {
             engine,
             documents: LockTable::new(),
@@ -139,6 +145,8 @@ impl Store {
             large_writes: Gate::new(LARGE_WRITES),
             blobs: Blobs::default(),
             databases: DatabaseFeed::new(),
+            events,
+            retention: RwLock::default(),
             schema_changes: Mutex::new(()),
             numbers: Numbers::new(next),
         });
@@ -209,6 +217,11 @@ impl Store {
     /// The slow operations of both faces.
     pub fn slow(&self) -> &SlowOperations {
         &self.slow
+    }
+
+    /// The clock that gives each commit its time.
+    pub fn clock(&self) -> &ClusterClock {
+        &self.shared.events.clock
     }
 
     /// The engine that holds the store.

@@ -84,7 +84,7 @@ const fn tuning(space: Space) -> Tuning {
         Space::Indexes => Tuning { table_bytes: 16 << 20, block_bytes: 4 << 10, ..COMMON },
         Space::Records => Tuning { block_bytes: 8 << 10, ..COMMON },
         Space::Revisions => COMMON,
-        Space::Log => Tuning { filter: false, ..COMMON },
+        Space::Log | Space::Events => Tuning { filter: false, ..COMMON },
         Space::Attachments => Tuning {
             memtable_bytes: 16 << 20,
             block_bytes: 128 << 10,

@@ -22,6 +22,7 @@ pub use source::{DocList, DocSource};
 pub use stage::{
     add_fields::AddFields,
     bucket_auto::BucketAuto,
+    change_stream::{BeforeChange, ChangeStream, FullDocument, StreamStart},
     counting::count_document,
     documents::Documents,
     facet::Facet,
@@ -39,7 +40,7 @@ pub use table::stage_names;
 use crate::error::{Error, Result, code};
 use crate::filter::Filter;
 use diwan_value::{Array, DocBuf, Path, Value};
-use stage::{counting, match_filter, out, sample, transform};
+use stage::{change_stream, counting, match_filter, out, sample, transform};
 use std::sync::Arc;
 
 /// The maximum number of stages.
@@ -101,6 +102,8 @@ pub enum Operation {
     Statistics(Arc<Statistics>),
     /// `$documents`.
     Documents(Arc<Documents>),
+    /// `$changeStream`.
+    ChangeStream(Arc<ChangeStream>),
 }
 
 impl Pipeline {
@@ -122,6 +125,7 @@ impl Pipeline {
             table::parse(stage, env, &mut parsed)?;
         }
         table::check_positions(&parsed, env)?;
+        change_stream::check_following(&parsed)?;
         if let Some(error) = env.failed.get().filter(|_| env.within.is_none()) {
             return Err(error.clone().in_context("Failed to optimize pipeline"));
         }
@@ -143,7 +147,10 @@ impl Pipeline {
     /// Whether the pipeline reads a collection. It does not if its first stage generates documents.
     pub fn reads_collection(&self) -> bool {
         self.stages.first().is_none_or(|stage| {
-            !matches!(stage.operation, Operation::Documents(_) | Operation::Statistics(_))
+            !matches!(
+                stage.operation,
+                Operation::Documents(_) | Operation::Statistics(_) | Operation::ChangeStream(_)
+            )
         })
     }
 
@@ -233,6 +240,8 @@ impl Operation {
             Operation::Merge(merge) => merge.open(input, execution)?,
             Operation::Statistics(statistics) => statistics.open(execution)?,
             Operation::Documents(documents) => documents.open(execution)?,
+            // The store opens the stream of a pipeline. It cannot be read in another place.
+            Operation::ChangeStream(_) => return Err(not_implemented("$changeStream within another pipeline")),
         })
     }
 }

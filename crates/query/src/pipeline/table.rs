@@ -2,7 +2,7 @@
 
 use super::stage::{bucket, counting, match_filter, out, sample};
 use super::{
-    BucketAuto, Documents, Facet, Group, Lookup, Merge, Operation, PipelineEnv, SortStage, Stage, Statistics,
+    BucketAuto, ChangeStream, Documents, Facet, Group, Lookup, Merge, Operation, PipelineEnv, SortStage, Stage, Statistics,
     Transform, UnionWith, Unwind, not_implemented,
 };
 use crate::error::{Error, Result, code};
@@ -113,10 +113,12 @@ static STAGES: &[StageRow] = &[
     first("$currentOp", statistics),
     first("$listLocalSessions", statistics),
     first("$listSessions", statistics),
+    first("$changeStream", |_, spec, env| {
+        Ok(Operation::ChangeStream(Arc::new(ChangeStream::parse(spec, env)?)))
+    }),
     first("$documents", |_, spec, env| {
         Ok(Operation::Documents(Arc::new(Documents::parse(spec, &env.scope())?)))
     }),
-    missing("$changeStream"),
     missing("$changeStreamSplitLargeEvent"),
     missing("$densify"),
     missing("$fill"),
@@ -268,6 +270,10 @@ fn check_collection(stages: &[Stage], env: &PipelineEnv) -> Result<()> {
         Operation::Statistics(statistics) => statistics.is_of_server(),
         _ => false,
     };
+    // A stream is of one collection, of a database or of all databases.
+    if matches!(stages.first().map(|stage| &stage.operation), Some(Operation::ChangeStream(_))) {
+        return Ok(());
+    }
     match (stages.first(), &env.collection) {
         (None, None) => invalid("{aggregate: 1} is not valid for an empty pipeline.".to_owned()),
         (Some(stage), None) if !needs_none(&stage.operation) => {

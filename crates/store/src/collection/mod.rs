@@ -69,6 +69,8 @@ pub struct Schema {
     pub indexes: Vec<Arc<Index>>,
     /// Whether ancestors of revisions and tombstones are kept, for HTTP clients and replicators.
     pub(crate) history: bool,
+    /// Changes are recorded as events.
+    pub(crate) recorded: bool,
     /// The collection was dropped. Writes through old handles are refused.
     pub(crate) dropped: bool,
 }
@@ -135,8 +137,13 @@ impl Collection {
         let Recovered { note, exact, settings } = recovered;
         let sequence = Sequence::recover(shared.engine.as_ref(), entry.id, capped, note, exact)?;
         let greatest_id = (sequence.last() == 0).then(Vec::new);
-        let schema =
-            Schema { options: entry.options, indexes: entry.indexes, history: entry.history, dropped: false };
+        let schema = Schema {
+            options: entry.options,
+            indexes: entry.indexes,
+            history: entry.history,
+            recorded: shared.events.records(&name),
+            dropped: false,
+        };
         let schema = Arc::new(schema);
         Ok(Collection {
             shared,

@@ -63,7 +63,7 @@ impl Collection {
             &mut batch,
         )?;
         uniques.write_to(&mut batch);
-        self.commit(schema, batch, vec![StagedChange::new(id, &stored, next)])?;
+        self.commit(schema, batch, vec![self.staged(schema, id, &stored, next, true)])?;
         Ok(removed)
     }
 

@@ -211,7 +211,7 @@ impl Collection {
                 Ok(()) => {
                     self.note_id(&ready.id)?;
                     batch.append(writes);
-                    staged.push(StagedChange::new(&ready.id, &stored, next));
+                    staged.push(self.staged(schema, &ready.id, &stored, next, true));
                     outcomes[ready.at] = Some(outcome);
                 }
                 Err(error @ Error::Engine(_)) => return Err(error),

@@ -9,6 +9,7 @@ use super::{Collection, Schema};
 use crate::change::{Change, ChangeKind};
 use crate::clock;
 use crate::error::Result;
+use crate::events::{DocumentChange, Draft};
 use crate::keys::{self, CollectionId, Key};
 use crate::record::{Header, Marks, Tombstone};
 use crate::revision::Revision;
@@ -24,6 +25,8 @@ pub(super) struct StagedChange<'a> {
     id: &'a [u8],
     replaced: Option<ReplacedState>,
     next: NextState<'a>,
+    /// The event of the change, if the collection's changes are recorded and a reader sees a difference.
+    event: Option<Draft>,
 }
 
 /// The facts about the replaced stored state that the commit needs.
@@ -44,7 +47,7 @@ enum ReplacedKind {
 }
 
 impl<'a> StagedChange<'a> {
-    pub fn new(id: &'a [u8], stored: &StoredState<'_>, next: NextState<'a>) -> StagedChange<'a> {
+    fn new(id: &'a [u8], stored: &StoredState<'_>, next: NextState<'a>) -> StagedChange<'a> {
         let replaced = match stored {
             DocumentState::Absent => None,
             DocumentState::Live(record) => Some(ReplacedState {
@@ -60,7 +63,7 @@ impl<'a> StagedChange<'a> {
                 bytes: 0,
             }),
         };
-        StagedChange { id, replaced, next }
+        StagedChange { id, replaced, next, event: None }
     }
 }
 
@@ -76,6 +79,24 @@ static DESIGNS: LazyLock<Option<Range<Vec<u8>>>> = LazyLock::new(|| {
 });
 
 impl Collection {
+    /// A change that is ready to be committed, with its event if the collection's changes are recorded. `replaces` says
+    /// whether an existing document is replaced and not updated in parts.
+    pub(super) fn staged<'a>(
+        &self,
+        schema: &Schema,
+        id: &'a [u8],
+        stored: &StoredState<'_>,
+        next: NextState<'a>,
+        replaces: bool,
+    ) -> StagedChange<'a> {
+        let event = schema.recorded.then(|| {
+            let (old, new) = (stored.record().map(|record| record.doc), next.doc());
+            let change = DocumentChange { old, new, replaces, images: schema.options.images };
+            Draft::of_document(&self.namespace(), &self.uuid(), &change)
+        });
+        StagedChange { event: event.flatten(), ..StagedChange::new(id, stored, next) }
+    }
+
     /// Whether the collection has a design document.
     pub(crate) fn has_designs(self: &Arc<Self>) -> Result<bool> {
         let Some(range) = DESIGNS.as_ref() else { return Ok(false) };
@@ -142,10 +163,12 @@ impl Collection {
         let before = SequenceState { ..*state };
         let designs = staged.iter().any(|change| is_design(change.id));
         let newest = staged.len().saturating_sub(1);
-        for (at, change) in staged.into_iter().enumerate() {
+        let mut events = Vec::new();
+        for (at, mut change) in staged.into_iter().enumerate() {
+            events.extend(change.event.take());
             self.write_change(&mut state, &mut batch, change, capped, &natural, at == newest);
         }
-        match self.shared.engine.commit(batch) {
+        match self.shared.events.commit(self.shared.engine.as_ref(), batch, events) {
             Ok(commit) => {
                 self.sequence.publish(&state);
                 drop(state);
@@ -157,7 +180,7 @@ impl Collection {
             }
             Err(error) => {
                 *state = before;
-                Err(error.into())
+                Err(error)
             }
         }
     }
@@ -173,7 +196,7 @@ impl Collection {
         is_newest: bool,
     ) {
         state.last += 1;
-        let StagedChange { id, replaced, next } = change;
+        let StagedChange { id, replaced, next, .. } = change;
         let was = replaced.as_ref().map(|replaced| replaced.kind);
         let mut position = None;
         // The log holds only the newest change of each document.

@@ -31,6 +31,8 @@ pub(crate) fn design_error(namespace: &Namespace) -> Error {
 pub struct WriteOptions<'a> {
     /// Skips the validator (`bypassDocumentValidation`).
     pub bypass_validation: bool,
+    /// Whether an edit replaces whole documents, as events of change streams tell.
+    pub replaces: bool,
     /// The retry record of a retryable write, stored in the same batch.
     pub retry: Option<RetryRecord<'a>>,
     /// The result that the retry record holds, if only the edit can compute it.
@@ -207,7 +209,7 @@ impl Collection {
                 if !rising {
                     ids.insert(ready.id.as_slice());
                 }
-                self.stage_insert(&ready.id, ready.doc(), &current.parse()?, &mut batch)
+                self.stage_insert(schema, &ready.id, ready.doc(), &current.parse()?, &mut batch)
             });
             match outcome {
                 Ok(change) => {
@@ -332,17 +334,17 @@ impl Collection {
             match (stored, outcome) {
                 (_, Edit::Keep) | (DocumentState::Absent | DocumentState::Deleted(_), Edit::Delete) => {}
                 (DocumentState::Absent | DocumentState::Deleted(_), Edit::Put(doc)) => {
-                    staged.push(self.stage_insert(id, doc.as_doc(), stored, &mut batch)?);
+                    staged.push(self.stage_insert(schema, id, doc.as_doc(), stored, &mut batch)?);
                     written.inserted += 1;
                 }
                 (DocumentState::Live(record), Edit::Put(doc)) => {
                     let next = self.stage_update(id, record, doc.as_doc(), &mut batch)?;
-                    staged.push(StagedChange::new(id, stored, next));
+                    staged.push(self.staged(schema, id, stored, next, options.replaces));
                     written.replaced += 1;
                 }
                 (DocumentState::Live(record), Edit::Delete) => {
                     let next = self.stage_delete(id, record, &mut batch)?;
-                    staged.push(StagedChange::new(id, stored, next));
+                    staged.push(self.staged(schema, id, stored, next, false));
                     written.deleted += 1;
                 }
             }
@@ -370,6 +372,7 @@ impl Collection {
     /// Stages the insert of a document that does not exist: as its first revision, or as the one after its tombstone.
     fn stage_insert<'a>(
         &self,
+        schema: &Schema,
         id: &'a [u8],
         doc: Doc<'a>,
         stored: &StoredState<'a>,
@@ -387,6 +390,6 @@ impl Collection {
                 attachments: Cow::Borrowed(&[]),
             },
         };
-        Ok(StagedChange::new(id, stored, next))
+        Ok(self.staged(schema, id, stored, next, false))
     }
 }

@@ -5,6 +5,7 @@
 pub(super) mod add_fields;
 pub(super) mod bucket;
 pub(super) mod bucket_auto;
+pub(super) mod change_stream;
 pub(super) mod counting;
 pub(super) mod documents;
 pub(super) mod facet;

@@ -1,0 +1,153 @@
+//! The log of events: appending in the order of commits, reading, and waking readers.
+//!
+//! A commit with events takes the log's lock, gives its events their times, and keeps the lock until the engine has
+//! committed. So events become visible in the order of their positions, and a reader that has seen one event never meets an
+//! earlier one later. Commits without events do not take the lock.
+
+use super::clock::ClusterClock;
+use super::event::{Draft, Event};
+use super::position::Position;
+use super::readers::Readers;
+use super::scope::{EventScope, Recordings};
+use crate::error::{Error, Result};
+use crate::keys::Key;
+use crate::namespace::Namespace;
+use diwan_kv::{Batch, CommitId, Engine, KeyRange, Space};
+use parking_lot::{Mutex, RwLock};
+use std::collections::VecDeque;
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How many bytes of the newest events are kept in memory, for readers that keep up.
+const RECENT_BYTES: usize = 4 << 20;
+
+/// How many events and bytes a reader gets at once.
+const RUN_EVENTS: usize = 256;
+const RUN_BYTES: usize = 1 << 20;
+
+/// The log of events of a store.
+pub(crate) struct EventLog {
+    pub clock: ClusterClock,
+    /// Held from the moment at which events get their times until they are committed.
+    order: Mutex<()>,
+    recent: Mutex<Recent>,
+    /// What is recorded. Changed only by whoever has the turn of schema changes.
+    pub(super) recordings: RwLock<Recordings>,
+    /// About how many bytes the log holds.
+    pub(super) bytes: AtomicU64,
+    pub(super) readers: Readers,
+}
+
+/// The newest events.
+struct Recent {
+    /// Every later event is in the list.
+    from: Position,
+    events: VecDeque<Arc<Event>>,
+    bytes: usize,
+}
+
+impl EventLog {
+    /// Opens the log of the engine.
+    pub fn open(engine: &dyn Engine) -> Result<EventLog> {
+        let recordings = match engine.get(Space::Meta, &Key::Recordings.bytes())? {
+            Some(stored) => Recordings::decode(&stored)?,
+            None => Recordings::default(),
+        };
+        let newest = engine.snapshot().scan(Space::Events, KeyRange::all(), diwan_kv::Direction::Reverse).next();
+        let newest = newest.transpose()?.and_then(|(key, _)| Position::from_key(&key)).unwrap_or_default();
+        let clock = ClusterClock::new(newest.time);
+        let from = Position::before(clock.now());
+        Ok(EventLog {
+            clock,
+            order: Mutex::new(()),
+            recent: Mutex::new(Recent { from, events: VecDeque::new(), bytes: 0 }),
+            recordings: RwLock::new(recordings),
+            bytes: AtomicU64::new(0),
+            readers: Readers::default(),
+        })
+    }
+
+    /// Whether the changes of a collection are recorded.
+    pub fn records(&self, name: &Namespace) -> bool {
+        self.recordings.read().include(name)
+    }
+
+    /// Commits a batch with its events, and gives the commit its time.
+    pub fn commit(&self, engine: &dyn Engine, mut batch: Batch, drafts: Vec<Draft>) -> Result<CommitId> {
+        if drafts.is_empty() {
+            let commit = engine.commit(batch)?;
+            self.clock.tick();
+            return Ok(commit);
+        }
+        let names: Vec<Namespace> = drafts.iter().map(|draft| draft.namespace.clone()).collect();
+        let ordered = self.order.lock();
+        let mut events = Vec::with_capacity(drafts.len());
+        for draft in drafts {
+            let position = Position { time: self.clock.tick().to_bits(), number: 0 };
+            let value = draft.into_value();
+            batch.put(Space::Events, position.key().to_vec(), value.clone());
+            events.push(Arc::new(Event::new(position, value)));
+        }
+        let commit = engine.commit(batch)?;
+        self.recent.lock().push(&self.bytes, events);
+        drop(ordered);
+        self.readers.wake(names);
+        Ok(commit)
+    }
+
+    /// The events after a position, oldest first: some of them if there are many.
+    pub fn read(&self, engine: &dyn Engine, after: Position) -> Result<Vec<Arc<Event>>> {
+        if let Some(recent) = self.recent.lock().after(after) {
+            return Ok(recent);
+        }
+        let range = KeyRange { start: Bound::Excluded(after.key().to_vec().into()), end: Bound::Unbounded };
+        let (mut events, mut bytes) = (Vec::new(), 0);
+        let mut damaged = None;
+        engine.snapshot().visit(Space::Events, range, &mut |key, value| {
+            let Some(position) = Position::from_key(key) else {
+                damaged = Some(Error::Damaged("a position in the log of events".to_owned()));
+                return ControlFlow::Break(());
+            };
+            bytes += value.len();
+            events.push(Arc::new(Event::new(position, value.to_vec())));
+            let is_full = events.len() >= RUN_EVENTS || bytes >= RUN_BYTES;
+            if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        damaged.map_or(Ok(events), Err)
+    }
+
+    /// Whether the log holds everything in the scope that happened after a position.
+    pub fn holds(&self, scope: &EventScope, position: Position) -> bool {
+        self.recordings.read().hold(scope, position)
+    }
+}
+
+impl Recent {
+    fn push(&mut self, total: &AtomicU64, events: Vec<Arc<Event>>) {
+        for event in events {
+            self.bytes += event.bytes();
+            total.fetch_add(event.bytes() as u64, Ordering::Relaxed);
+            self.events.push_back(event);
+        }
+        while self.bytes > RECENT_BYTES {
+            let Some(oldest) = self.events.pop_front() else { break };
+            self.bytes -= oldest.bytes();
+            self.from = oldest.position;
+        }
+    }
+
+    /// The events after a position; `None` if some of them are not in memory.
+    fn after(&self, position: Position) -> Option<Vec<Arc<Event>>> {
+        if position < self.from {
+            return None;
+        }
+        let start = self.events.partition_point(|event| event.position <= position);
+        let mut bytes = 0;
+        let fits = |event: &&Arc<Event>| {
+            bytes += event.bytes();
+            bytes <= RUN_BYTES || bytes == event.bytes()
+        };
+        Some(self.events.iter().skip(start).take(RUN_EVENTS).take_while(fits).cloned().collect())
+    }
+}

@@ -1,0 +1,30 @@
+//! Events: what change streams show. Every change of a recorded collection, in the order of commits.
+//!
+//! A change is recorded only where somebody wants it: a [scope](EventScope) is recorded from the first stream that is opened
+//! on it until some time after the last one is closed. The change log of a collection is another thing: it holds the newest
+//! change of each document, for ever, and costs no image.
+//!
+//! Reading order: `position` and `clock`; `diff` and `event`, what one change says; `scope`, what is recorded; `log`, which
+//! orders, stores and reads events; `readers`, who are woken; `recording`, which begins and ends it; `stream`, which makes
+//! the documents that clients see.
+
+mod clock;
+mod diff;
+mod event;
+mod log;
+mod position;
+mod readers;
+mod recording;
+mod scope;
+mod stream;
+
+pub use clock::ClusterClock;
+pub use event::{Event, EventKind};
+pub(crate) use event::{DocumentChange, Draft};
+pub(crate) use log::EventLog;
+pub use position::{Position, Token};
+pub use readers::EventSubscription;
+pub(crate) use recording::trim;
+pub use recording::{Retention, StreamLease};
+pub use scope::EventScope;
+pub use stream::{OpenStream, StreamState};

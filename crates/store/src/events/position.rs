@@ -1,0 +1,112 @@
+//! Positions in the event log, and the tokens by which clients resume a stream.
+
+use crate::error::{Error, Result};
+use diwan_value::{Doc, DocBuf, Timestamp, doc};
+
+/// The version of the token's form.
+const VERSION: u8 = 1;
+/// The error for a token that this server did not make (`FailedToParse` in MongoDB, which names the field).
+const BAD_TOKEN: i32 = 260;
+
+/// A place in the log: after the event with this time and number. A stream that continues there shows later events only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    /// The event's cluster time, as [`Timestamp::to_bits`].
+    pub time: u64,
+    /// The event's number among those of one time. A transaction's events have one time.
+    pub number: u32,
+}
+
+impl Position {
+    /// After every event up to and including `time`.
+    pub fn after(time: Timestamp) -> Position {
+        Position { time: time.to_bits(), number: u32::MAX }
+    }
+
+    /// Before every event of `time`.
+    pub fn before(time: Timestamp) -> Position {
+        Position { time: time.to_bits().saturating_sub(1), number: u32::MAX }
+    }
+
+    /// The cluster time.
+    pub fn timestamp(self) -> Timestamp {
+        Timestamp::from_bits(self.time)
+    }
+
+    pub(crate) fn key(self) -> [u8; 12] {
+        let mut key = [0; 12];
+        key[..8].copy_from_slice(&self.time.to_be_bytes());
+        key[8..].copy_from_slice(&self.number.to_be_bytes());
+        key
+    }
+
+    pub(crate) fn from_key(key: &[u8]) -> Option<Position> {
+        let (time, number) = key.split_first_chunk::<8>()?;
+        Some(Position { time: u64::from_be_bytes(*time), number: u32::from_be_bytes(number.try_into().ok()?) })
+    }
+}
+
+/// What a client gives back to continue a stream: `{_data: "…"}`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// Where the stream continues.
+    pub position: Position,
+    /// Whether the event ended its stream. Only `startAfter` continues behind such an event.
+    pub is_invalidate: bool,
+}
+
+impl Token {
+    /// The token as documents hold it.
+    pub fn to_doc(self) -> DocBuf {
+        let mut bytes = vec![VERSION, u8::from(self.is_invalidate)];
+        bytes.extend_from_slice(&self.position.key());
+        let text: String = bytes.iter().map(|byte| format!("{byte:02X}")).collect();
+        doc! { "_data": text.as_str() }
+    }
+
+    /// Reads a token that a client gave back.
+    pub fn parse(doc: Doc<'_>) -> Result<Token> {
+        let parsed = doc.get_str("_data").and_then(|text| {
+            let bytes = unhex(text)?;
+            let [VERSION, flag @ (0 | 1), key @ ..] = bytes.as_slice() else { return None };
+            Some(Token { position: Position::from_key(key)?, is_invalidate: *flag == 1 })
+        });
+        parsed.ok_or_else(|| Error::refused(BAD_TOKEN, "the resume token was not made by this server"))
+    }
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digits = text.as_bytes();
+    if !digits.len().is_multiple_of(2) {
+        return None;
+    }
+    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
+    digits.chunks_exact(2).map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_parses_to_what_was_written() {
+        for is_invalidate in [false, true] {
+            let token = Token { position: Position { time: 77 << 32 | 3, number: 5 }, is_invalidate };
+            assert_eq!(Token::parse(token.to_doc().as_doc()).unwrap(), token);
+        }
+    }
+
+    #[test]
+    fn a_token_of_another_server_is_refused() {
+        for text in ["", "82", "0100", "zz", "0102000000000000000000000000", "é0"] {
+            assert!(Token::parse(doc! { "_data": text }.as_doc()).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn keys_sort_as_positions() {
+        let positions = [(1, 0), (1, 7), (2, 0), (1 << 40, 0)].map(|(time, number)| Position { time, number });
+        assert!(positions.is_sorted_by_key(|position| position.key()));
+        assert_eq!(Position::from_key(&positions[1].key()), Some(positions[1]));
+    }
+}

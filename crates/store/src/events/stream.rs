@@ -1,0 +1,440 @@
+//! Change streams: the documents that clients see, made from the events of the log.
+
+use super::event::{Event, EventKind};
+use super::position::{Position, Token};
+use super::readers::EventSubscription;
+use super::recording::StreamLease;
+use super::scope::EventScope;
+use crate::collection::id_key;
+use crate::error::{Error, Result};
+use crate::exec::as_query_error;
+use crate::namespace::Namespace;
+use crate::ops::Aggregate;
+use crate::store::{Entry, Store};
+use diwan_kv::{Engine, Space};
+use diwan_query::display::ShownDoc;
+use diwan_query::pipeline::{BeforeChange, ChangeStream, DocSource, FullDocument, Operation, StreamStart};
+use diwan_query::{Interrupt, code};
+use diwan_value::{Doc, DocBuf, DocBuilder, Value};
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// The stream cannot be continued from this token.
+const FATAL: i32 = 280;
+/// The history that the token needs is gone.
+const HISTORY_LOST: i32 = 286;
+/// A token of an event that ended its stream.
+const INVALID_TOKEN: i32 = 260;
+/// An image that was required is not there.
+const NO_DOCUMENT: i32 = 47;
+
+/// A stream that was opened.
+pub struct OpenStream {
+    /// The documents. The source has more after it had none.
+    pub source: Box<dyn DocSource>,
+    /// How far it has come.
+    pub state: Arc<StreamState>,
+}
+
+/// How far a stream has come, for replies and for waiting.
+pub struct StreamState {
+    store: Arc<Store>,
+    scope: EventScope,
+    progress: Mutex<Progress>,
+}
+
+#[derive(Clone, Copy)]
+struct Progress {
+    /// Behind everything that the stream has looked at.
+    scanned: Position,
+    /// The token of the event that was shown last.
+    shown: Token,
+    /// Whether an event has ended the stream.
+    has_ended: bool,
+}
+
+impl StreamState {
+    /// The token with which a new stream continues where this one is.
+    pub fn token(&self) -> Token {
+        let progress = *self.progress.lock();
+        match progress.has_ended || progress.shown.position == progress.scanned {
+            true => progress.shown,
+            false => Token { position: progress.scanned, is_invalidate: false },
+        }
+    }
+
+    /// Whether an event has ended the stream: the cursor has no more documents.
+    pub fn has_ended(&self) -> bool {
+        self.progress.lock().has_ended
+    }
+
+    /// Whether there may be events that the stream has not looked at.
+    pub fn has_news(&self) -> bool {
+        self.progress.lock().scanned < self.store.shared.events.newest()
+    }
+
+    /// Calls `callback` in another thread after each commit with events that the stream may show. Check
+    /// [`StreamState::has_news`] afterwards.
+    pub fn on_event(&self, callback: Box<dyn Fn() + Send + Sync>) -> EventSubscription {
+        self.store.shared.events.readers.add(self.scope.clone(), callback)
+    }
+}
+
+impl Store {
+    /// Opens the stream of a pipeline whose first stage is `$changeStream`. `collection` is `None` for `aggregate: 1`.
+    pub fn open_stream(
+        self: &Arc<Self>,
+        collection: Option<&Namespace>,
+        database: &str,
+        request: &Aggregate<'_>,
+    ) -> Result<OpenStream> {
+        let (pipeline, execution) = self.prepare_pipeline(collection, database, request)?;
+        let Some(Operation::ChangeStream(stream)) = pipeline.stages.first().map(|stage| &stage.operation) else {
+            return Err(Error::refused(code::BAD_VALUE, "the pipeline does not begin with $changeStream"));
+        };
+        let scope = match collection {
+            _ if stream.is_of_cluster => EventScope::Everything,
+            None => EventScope::Database(database.to_owned()),
+            Some(name) => EventScope::Collection(name.clone()),
+        };
+        if let Some(Entry::View(view)) = collection.and_then(|name| self.entry(name)) {
+            return Err(Error::refused(
+                code::COMMAND_NOT_SUPPORTED_ON_VIEW,
+                format!("Namespace {} is a view, not a collection", view.namespace),
+            ));
+        }
+        let start = start_of(&stream.start)?;
+        let lease = self.record(&scope)?;
+        let events = &self.shared.events;
+        let after = match start {
+            Some(token) => self.check_start(&scope, token, matches!(stream.start, StreamStart::AtTime(_)))?,
+            None => Position::after(events.clock.now()),
+        };
+        let begin = Token { position: after, is_invalidate: false };
+        let progress = Progress { scanned: after, shown: begin, has_ended: false };
+        let state = Arc::new(StreamState { store: self.clone(), scope, progress: Mutex::new(progress) });
+        let source = Box::new(EventSource {
+            stream: stream.clone(),
+            state: state.clone(),
+            events: VecDeque::new(),
+            ending: None,
+            current: DocBuf::new(),
+            _lease: lease,
+        });
+        let following = pipeline.after(1);
+        let source = match following.stages.is_empty() {
+            true => source as Box<dyn DocSource>,
+            false => {
+                let source = following.open(source, &execution)?;
+                Box::new(KeepsToken { source, state: state.clone() })
+            }
+        };
+        Ok(OpenStream { source, state })
+    }
+
+    /// Refuses a start whose history is gone, and a token that names no event of this store.
+    fn check_start(&self, scope: &EventScope, token: Token, is_time: bool) -> Result<Position> {
+        let events = &self.shared.events;
+        let Position { time, number } = token.position;
+        let is_known = || -> Result<bool> {
+            let key = token.position.key();
+            Ok(number == u32::MAX || self.shared.engine.get(Space::Events, &key)?.is_some())
+        };
+        if !events.holds(scope, token.position) {
+            let text = "Resume of change stream was not possible, as the resume point may no longer be in the oplog.";
+            return Err(Error::refused(HISTORY_LOST, text));
+        }
+        if !is_time && (time > events.clock.now().to_bits() || !is_known()?) {
+            let shown = token.to_doc();
+            let text = format!(
+                "cannot resume stream; the resume token was not found. {}",
+                ShownDoc(shown.as_doc())
+            );
+            return Err(Error::refused(FATAL, text));
+        }
+        Ok(token.position)
+    }
+}
+
+/// The position that the options name; `None` for now.
+fn start_of(start: &StreamStart) -> Result<Option<Token>> {
+    let parse = |doc: &DocBuf| match doc.as_doc().get("_data") {
+        Some(Value::String(_)) => {
+            Token::parse(doc.as_doc()).map_err(|error| Error::refused(FATAL, error.to_string()))
+        }
+        other => {
+            let found = other.map_or("missing", |value| value.tag().alias());
+            let text = format!("Bad resume token: _data of missing or of wrong type: {found}");
+            Err(Error::refused(40647, text))
+        }
+    };
+    Ok(match start {
+        StreamStart::Now => None,
+        StreamStart::AtTime(time) => {
+            Some(Token { position: Position::before(*time), is_invalidate: false })
+        }
+        StreamStart::StartAfter(token) => Some(parse(token)?),
+        StreamStart::ResumeAfter(token) => {
+            let token = parse(token)?;
+            if token.is_invalidate {
+                let text = "Attempting to resume a change stream using 'resumeAfter' is not allowed from an invalidate \
+                            notification.";
+                return Err(Error::refused(INVALID_TOKEN, text));
+            }
+            Some(token)
+        }
+    })
+}
+
+/// The events of a scope as documents.
+struct EventSource {
+    stream: Arc<ChangeStream>,
+    state: Arc<StreamState>,
+    /// Events that were read and not shown yet.
+    events: VecDeque<Arc<Event>>,
+    /// The last event of the stream, which is shown next.
+    ending: Option<Arc<Event>>,
+    current: DocBuf,
+    _lease: StreamLease,
+}
+
+impl DocSource for EventSource {
+    fn advance(&mut self, interrupt: &Interrupt) -> diwan_query::Result<bool> {
+        if let Some(event) = self.ending.take() {
+            let token = Token { position: event.position, is_invalidate: true };
+            let mut out = begin_document(token, "invalidate", &event);
+            out.append("wallTime", event.wall_time());
+            self.current = out.finish();
+            let mut progress = self.state.progress.lock();
+            (progress.shown, progress.has_ended) = (token, true);
+            return Ok(true);
+        }
+        if self.state.has_ended() {
+            return Ok(false);
+        }
+        loop {
+            interrupt.check()?;
+            let event = match self.events.pop_front() {
+                Some(event) => event,
+                None => {
+                    let scanned = self.state.progress.lock().scanned;
+                    let shared = &self.state.store.shared;
+                    self.events =
+                        shared.events.read(shared.engine.as_ref(), scanned).map_err(as_query_error)?.into();
+                    match self.events.pop_front() {
+                        Some(event) => event,
+                        None => return Ok(false),
+                    }
+                }
+            };
+            self.state.progress.lock().scanned = event.position;
+            if !self.shows(&event) {
+                continue;
+            }
+            let token = Token { position: event.position, is_invalidate: false };
+            self.current = self.document(token, &event).map_err(as_query_error)?;
+            self.state.progress.lock().shown = token;
+            if self.is_ended_by(&event) {
+                self.ending = Some(event);
+            }
+            return Ok(true);
+        }
+    }
+
+    fn current(&self) -> Doc<'_> {
+        self.current.as_doc()
+    }
+
+    /// Events that were read are few, and need no snapshot.
+    fn suspend(&mut self) {}
+}
+
+impl EventSource {
+    fn shows(&self, event: &Event) -> bool {
+        let (database, collection) = (event.database(), event.collection());
+        let is_internal =
+            matches!(database, "admin" | "config" | "local") || collection.starts_with("system.");
+        if is_internal || (event.kind().is_expanded() && !self.stream.shows_expanded) {
+            return false;
+        }
+        match &self.state.scope {
+            EventScope::Collection(own) => {
+                let is_own = own.database == database && own.collection == collection;
+                is_own || event.target().is_some_and(|target| is_target(target, own))
+            }
+            EventScope::Database(own) => {
+                own == database || event.target().is_some_and(|target| target.get_str("db") == Some(own))
+            }
+            EventScope::Everything => true,
+        }
+    }
+
+    /// Whether the event ends what the stream is about.
+    fn is_ended_by(&self, event: &Event) -> bool {
+        match &self.state.scope {
+            EventScope::Collection(_) => matches!(event.kind(), EventKind::Drop | EventKind::Rename),
+            EventScope::Database(_) => event.kind() == EventKind::DropDatabase,
+            EventScope::Everything => false,
+        }
+    }
+
+    /// The document of an event, with MongoDB's fields in their order.
+    fn document(&self, token: Token, event: &Event) -> Result<DocBuf> {
+        let kind = event.kind();
+        let mut out = begin_document(token, kind.name(), event);
+        if self.stream.shows_expanded {
+            out.append("collectionUUID", event.uuid());
+        }
+        out.append("wallTime", event.wall_time());
+        match kind {
+            EventKind::Insert | EventKind::Replace => {
+                out.append("fullDocument", event.document());
+            }
+            EventKind::Update => self.append_full(event, &mut out)?,
+            _ => {}
+        }
+        out.begin_document("ns").append("db", event.database());
+        if !event.collection().is_empty() {
+            out.append("coll", event.collection());
+        }
+        out.end();
+        out.append("to", event.target());
+        out.append("documentKey", event.document_key());
+        if let Some(update) = event.update() {
+            out.begin_document("updateDescription");
+            for field in update.iter() {
+                if self.stream.shows_expanded || field.key != b"disambiguatedPaths" {
+                    out.append_element(field);
+                }
+            }
+            out.end();
+        }
+        if self.stream.shows_expanded {
+            out.append("operationDescription", event.description());
+        }
+        if matches!(kind, EventKind::Update | EventKind::Replace | EventKind::Delete) {
+            let needs = (self.stream.before_change != BeforeChange::Off)
+                .then_some(self.stream.before_change == BeforeChange::Required);
+            if let Some(is_required) = needs {
+                append_image(
+                    "fullDocumentBeforeChange",
+                    event.document_before(),
+                    is_required,
+                    "pre-image for all update, delete and replace events, but the pre-image",
+                    &mut out,
+                )?;
+            }
+        }
+        Ok(out.finish())
+    }
+
+    /// The document of an update, as the option `fullDocument` wants it.
+    fn append_full(&self, event: &Event, out: &mut DocBuilder) -> Result<()> {
+        match self.stream.full_document {
+            FullDocument::Default => {}
+            FullDocument::UpdateLookup => match self.present(event)? {
+                Some(document) => {
+                    out.append("fullDocument", document);
+                }
+                None => {
+                    out.append("fullDocument", Value::Null);
+                }
+            },
+            kept => append_image(
+                "fullDocument",
+                event.document(),
+                kept == FullDocument::Required,
+                "post-image for all update events, but the post-image",
+                out,
+            )?,
+        }
+        Ok(())
+    }
+
+    /// The document as it is now.
+    fn present(&self, event: &Event) -> Result<Option<DocBuf>> {
+        let name =
+            Namespace { database: event.database().to_owned(), collection: event.collection().to_owned() };
+        let Some(Entry::Collection(collection)) = self.state.store.entry(&name) else { return Ok(None) };
+        let is_same = matches!(event.uuid(), Some(Value::Binary { bytes, .. }) if bytes == collection.uuid());
+        let Some(id) = event.document_key().and_then(|key| key.get("_id")).filter(|_| is_same) else {
+            return Ok(None);
+        };
+        Ok(collection.get(&id_key(id)?)?.map(|stored| stored.doc().to_owned()))
+    }
+}
+
+fn is_target(target: Doc<'_>, name: &Namespace) -> bool {
+    target.get_str("db") == Some(&name.database) && target.get_str("coll") == Some(&name.collection)
+}
+
+fn begin_document(token: Token, operation: &str, event: &Event) -> DocBuilder {
+    let mut out = DocBuilder::new();
+    out.append("_id", token.to_doc()).append("operationType", operation);
+    out.append("clusterTime", event.position.timestamp());
+    out
+}
+
+/// Appends a version of the document that the event holds, or null.
+fn append_image(
+    field: &str,
+    image: Option<Doc<'_>>,
+    is_required: bool,
+    what: &str,
+    out: &mut DocBuilder,
+) -> Result<()> {
+    match image {
+        Some(image) => {
+            out.append(field, image);
+        }
+        None if is_required => {
+            let text = format!("Change stream was configured to require a {what} was not found for an event");
+            return Err(Error::refused(NO_DOCUMENT, text));
+        }
+        None => {
+            out.append(field, Value::Null);
+        }
+    }
+    Ok(())
+}
+
+/// Ends a stream whose pipeline changes the token: the client could not continue it.
+struct KeepsToken {
+    source: Box<dyn DocSource>,
+    state: Arc<StreamState>,
+}
+
+impl DocSource for KeepsToken {
+    fn advance(&mut self, interrupt: &Interrupt) -> diwan_query::Result<bool> {
+        if !self.source.advance(interrupt)? {
+            return Ok(false);
+        }
+        let expected = self.state.progress.lock().shown.to_doc();
+        let found = self.source.current().get("_id");
+        if found == Some(Value::Document(expected.as_doc())) {
+            return Ok(true);
+        }
+        let shown = |value: Option<Value<'_>>| {
+            let mut doc = DocBuilder::new();
+            doc.append("_id", value);
+            ShownDoc(doc.finish().as_doc()).to_string()
+        };
+        let text = format!(
+            "Encountered an event whose _id field, which contains the resume token, was modified by the pipeline. \
+             Modifying the _id field of an event makes it impossible to resume the stream from that point. Only \
+             transformations that retain the unmodified _id field are allowed. Expected: {} but found: {}",
+            shown(Some(Value::Document(expected.as_doc()))),
+            shown(found)
+        );
+        Err(diwan_query::Error::new(FATAL, text))
+    }
+
+    fn current(&self) -> Doc<'_> {
+        self.source.current()
+    }
+
+    fn suspend(&mut self) {
+        self.source.suspend();
+    }
+}
