@@ -51,6 +51,8 @@ pub struct CollectionOptions {
     pub collation: Option<Collation>,
     /// Compares strings by the default collation.
     pub collator: Option<Arc<Collator>>,
+    /// Whether events of change streams keep the documents before and after a change.
+    pub images: bool,
     /// How many seconds tombstones are kept for replicators.
     pub tombstone_seconds: u64,
     /// The source of a view; `None` for a collection.
@@ -63,7 +65,8 @@ pub struct CollectionOptions {
 const TOMBSTONE_SECONDS: u64 = 7 * 24 * 3600;
 
 /// The options that Diwan supports or ignores, and MongoDB's options that it refuses.
-const KNOWN: [&str; 14] = [
+const KNOWN: [&str; 15] = [
+    "changeStreamPreAndPostImages",
     "capped",
     "size",
     "max",
@@ -79,11 +82,10 @@ const KNOWN: [&str; 14] = [
     "flags",
     "tombstoneSeconds",
 ];
-const UNSUPPORTED: [&str; 6] = [
+const UNSUPPORTED: [&str; 5] = [
     "timeseries",
     "clusteredIndex",
     "expireAfterSeconds",
-    "changeStreamPreAndPostImages",
     "encryptedFields",
     "temp",
 ];
@@ -97,6 +99,7 @@ impl Default for CollectionOptions {
             validation_refuses: true,
             collation: None,
             collator: None,
+            images: false,
             tombstone_seconds: TOMBSTONE_SECONDS,
             view: None,
             document: DocBuf::new(),
@@ -156,6 +159,7 @@ impl CollectionOptions {
         options.capped = parse_capped(doc)?;
         options.parse_validation(doc)?;
         options.view = parse_view(doc)?;
+        options.images = parse_images(doc)?;
         if let Some(seconds) = doc.get("tombstoneSeconds") {
             options.tombstone_seconds = whole_number("tombstoneSeconds", seconds)?;
         }
@@ -240,6 +244,25 @@ impl CollectionOptions {
             }
         }
         out.finish()
+    }
+}
+
+/// Parses `changeStreamPreAndPostImages: {enabled}`.
+fn parse_images(doc: Doc<'_>) -> Result<bool> {
+    const NAME: &str = "changeStreamPreAndPostImages";
+    match doc.get(NAME) {
+        None => Ok(false),
+        Some(Value::Document(images)) => match (images.get("enabled"), images.iter().count()) {
+            (Some(Value::Boolean(enabled)), 1) => Ok(enabled),
+            (Some(Value::Boolean(_)), _) => {
+                Err(Error::refused(40415, format!("BSON field 'create.{NAME}' has an unknown field.")))
+            }
+            (Some(_), _) => Err(wrong_type(&format!("{NAME}.enabled"), "bool")),
+            (None, _) => {
+                Err(Error::refused(40414, format!("BSON field '{NAME}.enabled' is missing but a required field")))
+            }
+        },
+        Some(_) => Err(wrong_type(NAME, "object")),
     }
 }
 

@@ -4,7 +4,6 @@
 use super::document_state::Winner;
 use super::entries::{UniqueChanges, index_keys, unique_locks};
 use super::history::read_tree;
-use super::stage::StagedChange;
 use super::{Collection, Schema};
 use crate::blob::{self, attachment};
 use crate::error::Result;

@@ -8,7 +8,6 @@ use super::document_state::{LeafContent, NextState, StoredState, Winner};
 use super::entries::{UniqueChanges, index_keys, unique_locks};
 use super::history::{read_body, read_tree};
 use super::lineage::id_to_keep;
-use super::stage::StagedChange;
 use super::{Collection, Schema};
 use crate::blob::{self, Attachment, attachment};
 use crate::error::{Error, Result};

@@ -117,6 +117,12 @@ impl EventLog {
         damaged.map_or(Ok(events), Err)
     }
 
+    /// The position of the newest event.
+    pub fn newest(&self) -> Position {
+        let recent = self.recent.lock();
+        recent.events.back().map_or(recent.from, |event| event.position)
+    }
+
     /// Whether the log holds everything in the scope that happened after a position.
     pub fn holds(&self, scope: &EventScope, position: Position) -> bool {
         self.recordings.read().hold(scope, position)

@@ -52,11 +52,17 @@ pub(super) struct Recorded {
 }
 
 /// Everything that is recorded, as it is stored.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Recordings {
     pub scopes: Vec<Recorded>,
     /// Events up to this time were deleted because of their age or number.
     pub trimmed: Timestamp,
+}
+
+impl Default for Recordings {
+    fn default() -> Recordings {
+        Recordings { scopes: Vec::new(), trimmed: Timestamp::from_bits(0) }
+    }
 }
 
 impl Recordings {

@@ -11,7 +11,7 @@ use crate::exec::as_query_error;
 use crate::namespace::Namespace;
 use crate::ops::Aggregate;
 use crate::store::{Entry, Store};
-use diwan_kv::{Engine, Space};
+use diwan_kv::Space;
 use diwan_query::display::ShownDoc;
 use diwan_query::pipeline::{BeforeChange, ChangeStream, DocSource, FullDocument, Operation, StreamStart};
 use diwan_query::{Interrupt, code};

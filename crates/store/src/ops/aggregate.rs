@@ -41,7 +41,7 @@ impl Store {
     }
 
     /// Parses a pipeline, and creates the environment that executes it.
-    pub(super) fn prepare_pipeline(
+    pub(crate) fn prepare_pipeline(
         self: &Arc<Self>,
         namespace: Option<&Namespace>,
         database: &str,

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result, code};
 use crate::pipeline::{Operation, PipelineEnv, Stage};
-use diwan_value::{Doc, DocBuf, Timestamp, Value};
+use diwan_value::{DocBuf, Timestamp, Value};
 
 /// The stage's argument.
 #[derive(Clone, Debug, Default)]
