@@ -82,13 +82,8 @@ const KNOWN: [&str; 15] = [
     "flags",
     "tombstoneSeconds",
 ];
-const UNSUPPORTED: [&str; 5] = [
-    "timeseries",
-    "clusteredIndex",
-    "expireAfterSeconds",
-    "encryptedFields",
-    "temp",
-];
+const UNSUPPORTED: [&str; 5] =
+    ["timeseries", "clusteredIndex", "expireAfterSeconds", "encryptedFields", "temp"];
 
 impl Default for CollectionOptions {
     fn default() -> CollectionOptions {
@@ -258,9 +253,10 @@ fn parse_images(doc: Doc<'_>) -> Result<bool> {
                 Err(Error::refused(40415, format!("BSON field 'create.{NAME}' has an unknown field.")))
             }
             (Some(_), _) => Err(wrong_type(&format!("{NAME}.enabled"), "bool")),
-            (None, _) => {
-                Err(Error::refused(40414, format!("BSON field '{NAME}.enabled' is missing but a required field")))
-            }
+            (None, _) => Err(Error::refused(
+                40414,
+                format!("BSON field '{NAME}.enabled' is missing but a required field"),
+            )),
         },
         Some(_) => Err(wrong_type(NAME, "object")),
     }

@@ -16,6 +16,7 @@
 use crate::catalog::{CatalogEntry, FORMAT_VERSION};
 use crate::collection::{Collection, Schema};
 use crate::error::{Error, Result};
+use crate::events::Draft;
 use crate::keys::{Key, write_number};
 use crate::namespace::Namespace;
 use crate::store::Shared;
@@ -38,7 +39,14 @@ impl Shared {
     /// before the batch is committed.
     pub fn catalog_batch(&self) -> CatalogBatch<'_> {
         let next = self.numbers.next.lock();
-        CatalogBatch { shared: self, first: *next, free: *next, next, batch: Batch::new() }
+        CatalogBatch {
+            shared: self,
+            first: *next,
+            free: *next,
+            next,
+            batch: Batch::new(),
+            events: Vec::new(),
+        }
     }
 }
 
@@ -78,9 +86,18 @@ pub(crate) struct CatalogBatch<'a> {
     first: u32,
     free: u32,
     batch: Batch,
+    /// What change streams tell of the changes.
+    events: Vec<Draft>,
 }
 
 impl CatalogBatch<'_> {
+    /// Tells change streams of a change to a collection, if its changes are recorded.
+    pub fn tell(&mut self, namespace: &Namespace, event: impl FnOnce() -> Draft) {
+        if self.shared.events.records(namespace) {
+            self.events.push(event());
+        }
+    }
+
     /// Allocates a number for a collection or an index.
     pub fn allocate(&mut self) -> u32 {
         self.free += 1;
@@ -150,7 +167,7 @@ impl CatalogBatch<'_> {
             // A change that allocates no number adds nothing of size, so it may use the reserve of a full disk.
             self.batch.take_reserve();
         }
-        let commit = self.shared.engine.commit(self.batch)?;
+        let commit = self.shared.events.commit(self.shared.engine.as_ref(), self.batch, self.events)?;
         *self.next = self.free;
         Ok(commit)
     }

@@ -20,7 +20,7 @@ use crate::slow::SlowOperations;
 use crate::upkeep::Upkeep;
 use diwan_kv::{Batch, Bytes, Direction, Engine, KeyRange, Space};
 use diwan_query::{Gate, code};
-use diwan_value::{Doc, DocBuf};
+use diwan_value::{Doc, DocBuf, DocBuilder};
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -297,6 +297,17 @@ impl Store {
         let uuid = random_uuid();
         let entry = CatalogEntry { id, uuid, created, options: parsed, indexes, history: false };
         batch.create(namespace, &entry);
+        if entry.options.view.is_none() {
+            batch.tell(namespace, || {
+                let mut description = DocBuilder::new();
+                if let Some(index) = entry.indexes.first() {
+                    description.append("idIndex", index.spec.to_doc());
+                }
+                description.append_all(entry.options.to_doc());
+                let description = description.finish();
+                Draft::of_collection(EventKind::Create, namespace, Some(&uuid), description.as_doc())
+            });
+        }
         batch.commit()?;
         let entry = open_entry(&self.shared, namespace.clone(), entry, Recovered::empty())?;
         self.entries.write().insert(namespace.clone(), entry.clone());
@@ -319,6 +330,11 @@ impl Store {
         for (namespace, _) in self.entries_of(database) {
             any |= self.drop_entry(&change, &namespace)?;
         }
+        let whole = Namespace { database: database.to_owned(), collection: String::new() };
+        if any && self.shared.events.records(&whole) {
+            let event = Draft::of_collection(EventKind::DropDatabase, &whole, None, Doc::EMPTY);
+            self.shared.events.commit(self.shared.engine.as_ref(), Batch::new(), vec![event])?;
+        }
         Ok(any)
     }
 
@@ -338,6 +354,9 @@ impl Store {
                 let mut batch = change.batch();
                 batch.remove(namespace, &collection.uuid())?;
                 batch.mark_dropped(&numbers);
+                batch.tell(namespace, || {
+                    Draft::of_collection(EventKind::Drop, namespace, Some(&collection.uuid()), Doc::EMPTY)
+                });
                 batch.commit()?;
                 self.entries.write().remove(namespace);
                 self.retire(&mut stopped, numbers);
@@ -407,6 +426,12 @@ impl Store {
             None => batch.create(to, &entry),
         }
         batch.mark_dropped(&numbers);
+        let dropped = replaced.as_ref().map(|target| target.collection().uuid());
+        let rename = || Draft::of_rename(&from, to, &entry.uuid, dropped.as_ref());
+        match self.shared.events.records(&from) {
+            true => batch.tell(&from, rename),
+            false => batch.tell(to, rename),
+        }
         batch.commit()?;
         collection.set_namespace(to.clone());
         let mut entries = self.entries.write();
@@ -437,7 +462,10 @@ impl Store {
             .ok_or_else(|| Error::namespace_not_found(format!("ns does not exist: {namespace}")))?;
         let options = Arc::new(entry.options().modified(changes)?);
         match entry {
-            Entry::Collection(collection) => collection.change_schema(&change, |_, schema| {
+            Entry::Collection(collection) => collection.change_schema(&change, |batch, schema| {
+                batch.tell(namespace, || {
+                    Draft::of_collection(EventKind::Modify, namespace, Some(&collection.uuid()), changes)
+                });
                 schema.options = options;
                 edit.map_or(Ok(()), |edit| edit(schema))
             }),

@@ -241,7 +241,9 @@ impl Operation {
             Operation::Statistics(statistics) => statistics.open(execution)?,
             Operation::Documents(documents) => documents.open(execution)?,
             // The store opens the stream of a pipeline. It cannot be read in another place.
-            Operation::ChangeStream(_) => return Err(not_implemented("$changeStream within another pipeline")),
+            Operation::ChangeStream(_) => {
+                return Err(not_implemented("$changeStream within another pipeline"));
+            }
         })
     }
 }

@@ -2,8 +2,8 @@
 
 use super::stage::{bucket, counting, match_filter, out, sample};
 use super::{
-    BucketAuto, ChangeStream, Documents, Facet, Group, Lookup, Merge, Operation, PipelineEnv, SortStage, Stage, Statistics,
-    Transform, UnionWith, Unwind, not_implemented,
+    BucketAuto, ChangeStream, Documents, Facet, Group, Lookup, Merge, Operation, PipelineEnv, SortStage,
+    Stage, Statistics, Transform, UnionWith, Unwind, not_implemented,
 };
 use crate::error::{Error, Result, code};
 use diwan_value::{Array, Doc, DocBuf, Element, Value};

@@ -56,8 +56,7 @@ pub(super) fn describe(old: Doc<'_>, new: Doc<'_>) -> DocBuf {
 }
 
 fn documents(old: Doc<'_>, new: Doc<'_>, path: &mut Vec<Part>, out: &mut Description) {
-    let before: HashMap<&[u8], RawValue<'_>> =
-        old.iter().map(|element| (element.key, element.raw)).collect();
+    let before: HashMap<&[u8], RawValue<'_>> = old.iter().map(|element| (element.key, element.raw)).collect();
     for element in new.iter() {
         path.push(Part::Field(element.key_str().to_owned()));
         match before.get(element.key) {
@@ -86,8 +85,10 @@ fn values(old: RawValue<'_>, new: RawValue<'_>, path: &mut Vec<Part>, out: &mut 
 }
 
 fn arrays(old: Array<'_>, new: Array<'_>, path: &mut Vec<Part>, out: &mut Description) {
-    let (before, after): (Vec<RawValue<'_>>, Vec<RawValue<'_>>) =
-        (old.elements().map(|element| element.raw).collect(), new.elements().map(|element| element.raw).collect());
+    let (before, after): (Vec<RawValue<'_>>, Vec<RawValue<'_>>) = (
+        old.elements().map(|element| element.raw).collect(),
+        new.elements().map(|element| element.raw).collect(),
+    );
     let differing = before.iter().zip(&after).filter(|(old, new)| old != new).count()
         + after.len().saturating_sub(before.len());
     if after.is_empty() || differing * WHOLE_ARRAY_SHARE > after.len().max(2) {

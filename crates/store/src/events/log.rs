@@ -54,7 +54,8 @@ impl EventLog {
             Some(stored) => Recordings::decode(&stored)?,
             None => Recordings::default(),
         };
-        let newest = engine.snapshot().scan(Space::Events, KeyRange::all(), diwan_kv::Direction::Reverse).next();
+        let newest =
+            engine.snapshot().scan(Space::Events, KeyRange::all(), diwan_kv::Direction::Reverse).next();
         let newest = newest.transpose()?.and_then(|(key, _)| Position::from_key(&key)).unwrap_or_default();
         let clock = ClusterClock::new(newest.time);
         let from = Position::before(clock.now());

@@ -19,8 +19,8 @@ mod scope;
 mod stream;
 
 pub use clock::ClusterClock;
-pub use event::{Event, EventKind};
 pub(crate) use event::{DocumentChange, Draft};
+pub use event::{Event, EventKind};
 pub(crate) use log::EventLog;
 pub use position::{Position, Token};
 pub use readers::EventSubscription;

@@ -42,7 +42,10 @@ impl Position {
 
     pub(crate) fn from_key(key: &[u8]) -> Option<Position> {
         let (time, number) = key.split_first_chunk::<8>()?;
-        Some(Position { time: u64::from_be_bytes(*time), number: u32::from_be_bytes(number.try_into().ok()?) })
+        Some(Position {
+            time: u64::from_be_bytes(*time),
+            number: u32::from_be_bytes(number.try_into().ok()?),
+        })
     }
 }
 
@@ -105,7 +108,8 @@ mod tests {
 
     #[test]
     fn keys_sort_as_positions() {
-        let positions = [(1, 0), (1, 7), (2, 0), (1 << 40, 0)].map(|(time, number)| Position { time, number });
+        let positions =
+            [(1, 0), (1, 7), (2, 0), (1 << 40, 0)].map(|(time, number)| Position { time, number });
         assert!(positions.is_sorted_by_key(|position| position.key()));
         assert_eq!(Position::from_key(&positions[1].key()), Some(positions[1]));
     }

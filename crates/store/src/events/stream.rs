@@ -90,7 +90,8 @@ impl Store {
         request: &Aggregate<'_>,
     ) -> Result<OpenStream> {
         let (pipeline, execution) = self.prepare_pipeline(collection, database, request)?;
-        let Some(Operation::ChangeStream(stream)) = pipeline.stages.first().map(|stage| &stage.operation) else {
+        let Some(Operation::ChangeStream(stream)) = pipeline.stages.first().map(|stage| &stage.operation)
+        else {
             return Err(Error::refused(code::BAD_VALUE, "the pipeline does not begin with $changeStream"));
         };
         let scope = match collection {
@@ -147,10 +148,8 @@ impl Store {
         }
         if !is_time && (time > events.clock.now().to_bits() || !is_known()?) {
             let shown = token.to_doc();
-            let text = format!(
-                "cannot resume stream; the resume token was not found. {}",
-                ShownDoc(shown.as_doc())
-            );
+            let text =
+                format!("cannot resume stream; the resume token was not found. {}", ShownDoc(shown.as_doc()));
             return Err(Error::refused(FATAL, text));
         }
         Ok(token.position)
@@ -171,9 +170,7 @@ fn start_of(start: &StreamStart) -> Result<Option<Token>> {
     };
     Ok(match start {
         StreamStart::Now => None,
-        StreamStart::AtTime(time) => {
-            Some(Token { position: Position::before(*time), is_invalidate: false })
-        }
+        StreamStart::AtTime(time) => Some(Token { position: Position::before(*time), is_invalidate: false }),
         StreamStart::StartAfter(token) => Some(parse(token)?),
         StreamStart::ResumeAfter(token) => {
             let token = parse(token)?;

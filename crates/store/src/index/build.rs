@@ -10,12 +10,15 @@
 
 use crate::collection::{Collection, Schema, unique_value};
 use crate::error::{Error, Result};
+use crate::events::{Draft, EventKind};
 use crate::index::{Index, IndexSpec};
 use crate::keys::{self, IndexId, Key};
 use crate::numbers::Filling;
 use crate::record::Record;
+use crate::schema_change::CatalogBatch;
 use diwan_kv::{Batch, Bytes, KeyRange, Space};
 use diwan_query::{Interrupt, code};
+use diwan_value::{ArrayBuilder, DocBuilder};
 use std::collections::HashMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -127,6 +130,7 @@ impl Collection {
             for index in schema.indexes.iter_mut().filter(|index| numbers.contains(&index.id.0)) {
                 *index = Arc::new(index.completed());
             }
+            self.tell_of_indexes(batch, EventKind::CreateIndexes, built);
             batch.unmark_dropped(numbers);
             Ok(())
         })
@@ -143,11 +147,31 @@ impl Collection {
         }
         self.change_schema(&change, |batch, schema| {
             batch.mark_dropped(&removed);
+            let gone = |index: &&Arc<Index>| removed.contains(&index.id.0) && index.is_ready();
+            let gone: Vec<Arc<Index>> = schema.indexes.iter().filter(gone).cloned().collect();
+            self.tell_of_indexes(batch, EventKind::DropIndexes, &gone);
             schema.indexes.retain(|index| !removed.contains(&index.id.0));
             Ok(())
         })?;
         self.shared.delete_later(removed);
         Ok(())
+    }
+
+    /// Tells change streams of indexes that are ready or gone.
+    fn tell_of_indexes(&self, batch: &mut CatalogBatch<'_>, kind: EventKind, indexes: &[Arc<Index>]) {
+        if indexes.is_empty() {
+            return;
+        }
+        let namespace = self.namespace();
+        batch.tell(&namespace, || {
+            let mut shown = ArrayBuilder::new();
+            for index in indexes {
+                shown.push(index.spec.to_doc());
+            }
+            let mut description = DocBuilder::new();
+            description.append("indexes", shown);
+            Draft::of_collection(kind, &namespace, Some(&self.uuid()), description.finish().as_doc())
+        });
     }
 
     /// Adds the entries of all documents to the new indexes.

@@ -15,6 +15,7 @@ use crate::blob;
 use crate::clock;
 use crate::collection::Collection;
 use crate::error::Result;
+use crate::events;
 use crate::keys::CollectionId;
 use crate::retry::RetryTable;
 use crate::store::{Entry, Shared};
@@ -31,6 +32,9 @@ use std::time::{Duration, Instant};
 const TICK: Duration = Duration::from_secs(1);
 /// How often expired tombstones, bodies of revisions and results of retryable writes are removed.
 const EXPIRY_EVERY: Duration = Duration::from_secs(300);
+
+/// How often events of change streams are checked against their retention.
+const TRIM_EVERY: Duration = Duration::from_secs(60);
 
 /// The collections and views of the store.
 type Entries = Arc<RwLock<BTreeMap<Namespace, Entry>>>;
@@ -146,6 +150,7 @@ fn tasks(
         )),
         Box::new(bodies::ExpireBodies::new(shared.clone(), entries.clone())),
         Box::new(ExpireRetries { shared: shared.clone(), retries }),
+        Box::new(TrimEvents { shared: shared.clone(), entries: entries.clone() }),
     ]
 }
 
@@ -174,6 +179,26 @@ impl Task for SweepBlobs {
 
     fn work(&mut self, slice: &Slice<'_>) -> Result<Progress> {
         let done = blob::sweep(&self.shared, || slice.is_over())?;
+        Ok(if done { Progress::Done } else { Progress::More })
+    }
+}
+
+struct TrimEvents {
+    shared: Arc<Shared>,
+    entries: Entries,
+}
+
+impl Task for TrimEvents {
+    fn name(&self) -> &'static str {
+        "trimming events"
+    }
+
+    fn interval(&self) -> Duration {
+        TRIM_EVERY
+    }
+
+    fn work(&mut self, slice: &Slice<'_>) -> Result<Progress> {
+        let done = events::trim(&self.shared, &self.entries, &|| slice.is_over())?;
         Ok(if done { Progress::Done } else { Progress::More })
     }
 }

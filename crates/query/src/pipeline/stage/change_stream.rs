@@ -75,7 +75,8 @@ const FOLLOWING: [&str; 9] = [
 impl ChangeStream {
     pub(crate) fn parse(spec: Value<'_>, env: &PipelineEnv) -> Result<ChangeStream> {
         let Some(spec) = spec.as_doc() else {
-            let text = format!("$changeStream stage expects a document as argument but got {}", spec.tag().alias());
+            let text =
+                format!("$changeStream stage expects a document as argument but got {}", spec.tag().alias());
             return Err(Error::new(6188500, text));
         };
         let mut stream = ChangeStream::default();
@@ -94,7 +95,9 @@ impl ChangeStream {
                     };
                 }
                 "startAtOperationTime" => {
-                    let Value::Timestamp(time) = value else { return Err(wrong_type(name, value, "timestamp")) };
+                    let Value::Timestamp(time) = value else {
+                        return Err(wrong_type(name, value, "timestamp"));
+                    };
                     starts += 1;
                     stream.start = StreamStart::AtTime(time);
                 }
@@ -103,7 +106,10 @@ impl ChangeStream {
                 // There are no shards, and system collections are never shown.
                 "showMigrationEvents" | "showSystemEvents" if !flag(name, value)? => {}
                 "showMigrationEvents" | "showSystemEvents" => {
-                    return Err(Error::new(code::NOT_IMPLEMENTED, format!("$changeStream.{name} is not implemented")));
+                    return Err(Error::new(
+                        code::NOT_IMPLEMENTED,
+                        format!("$changeStream.{name} is not implemented"),
+                    ));
                 }
                 _ => {
                     let text = format!("BSON field '$changeStream.{name}' is an unknown field.");
@@ -148,7 +154,8 @@ fn check_namespace(stream: &ChangeStream, env: &PipelineEnv) -> Result<()> {
 
 /// Refuses stages that cannot follow `$changeStream`.
 pub(crate) fn check_following(stages: &[Stage]) -> Result<()> {
-    let Some((Operation::ChangeStream(_), rest)) = stages.split_first().map(|(first, rest)| (&first.operation, rest))
+    let Some((Operation::ChangeStream(_), rest)) =
+        stages.split_first().map(|(first, rest)| (&first.operation, rest))
     else {
         return Ok(());
     };
@@ -183,7 +190,8 @@ fn before_change(value: Value<'_>) -> Result<BeforeChange> {
 fn not_an_option(name: &str, given: Option<&str>, value: Value<'_>) -> Error {
     match given {
         Some(given) => {
-            let text = format!("Enumeration value '{given}' for field '$changeStream.{name}' is not a valid value.");
+            let text =
+                format!("Enumeration value '{given}' for field '$changeStream.{name}' is not a valid value.");
             Error::new(code::BAD_VALUE, text)
         }
         None => wrong_type(name, value, "string"),
