@@ -56,7 +56,7 @@ impl Context<'_> {
             interrupt: self.interrupt.clone(),
             user_roles: self.caller.principal().map(|user| user.described_roles.clone()),
             designs: self.design_guard(),
-            cluster_time: self.server.keeps_cluster_time().then(|| self.server.clock.now()),
+            cluster_time: self.server.keeps_cluster_time().then(|| self.server.store.clock().now()),
             ..Scope::default()
         }
     }

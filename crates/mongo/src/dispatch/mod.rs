@@ -195,7 +195,7 @@ fn answer(
         }
     };
     if server.keeps_cluster_time() {
-        let now = server.clock.now();
+        let now = server.store.clock().now();
         reply.begin_document("$clusterTime").append("clusterTime", now);
         reply.begin_document("signature");
         reply.append("hash", Value::Binary { subtype: 0, bytes: &[0; 20] }).append("keyId", 0i64);
@@ -338,7 +338,6 @@ fn run_command(
         }
         return Ok(Wait::Nothing);
     };
-    server.clock.tick();
     acknowledgement(server, request, commit, reply)
 }
 

@@ -2,6 +2,7 @@
 
 use diwan_kv::CommitId;
 use diwan_store::Collection;
+use diwan_store::events::StreamState;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -33,6 +34,25 @@ impl Wait {
         let changed = Box::pin(async move {
             // A change between the read and the subscription did not call the waker.
             if collection.last_sequence() == seen {
+                notify.notified().await;
+            }
+            drop(subscription);
+            if again {
+                tokio::time::sleep(GATHERING).await;
+            }
+        });
+        Wait::Change { until, changed }
+    }
+
+    /// Waits until there are events that a change stream has not looked at. A reader that waits `again` lets some gather.
+    pub(crate) fn for_event(stream: &Arc<StreamState>, again: bool, until: Instant) -> Wait {
+        let notify = Arc::new(Notify::new());
+        let waker = notify.clone();
+        let subscription = stream.on_event(Box::new(move || waker.notify_one()));
+        let stream = stream.clone();
+        let changed = Box::pin(async move {
+            // An event between the read and the subscription did not call the waker.
+            if !stream.has_news() {
                 notify.notified().await;
             }
             drop(subscription);

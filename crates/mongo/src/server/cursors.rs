@@ -11,7 +11,9 @@ use crate::rights::Right;
 use diwan_access::Owner;
 use diwan_query::Interrupt;
 use diwan_query::pipeline::DocSource;
-use diwan_value::{DocBuf, DocBuilder, MAX_DOCUMENT_BYTES};
+use diwan_store::Collection;
+use diwan_store::events::StreamState;
+use diwan_value::{Doc, DocBuf, DocBuilder, MAX_DOCUMENT_BYTES};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,8 +30,27 @@ const BATCH_BYTES: usize = MAX_DOCUMENT_BYTES;
 pub(crate) struct Tail {
     /// Whether a `getMore` without documents waits for new ones.
     pub await_data: bool,
-    /// The collection whose changes end the wait.
-    pub collection: Arc<diwan_store::Collection>,
+    /// What ends the wait.
+    pub news: News,
+}
+
+/// Where the news of a tailable cursor come from.
+#[derive(Clone)]
+pub(crate) enum News {
+    /// The changes of a collection.
+    Collection(Arc<Collection>),
+    /// The events of a change stream.
+    Stream(Arc<StreamState>),
+}
+
+impl News {
+    /// How far the source has come, before a batch is read.
+    pub(crate) fn mark(&self) -> u64 {
+        match self {
+            News::Collection(collection) => collection.last_sequence(),
+            News::Stream(_) => 0,
+        }
+    }
 }
 
 /// A source of documents, and the state that is kept between its batches.
@@ -41,6 +62,8 @@ pub(crate) struct Cursor {
     source: Box<dyn DocSource>,
     /// A document that did not fit into the last batch.
     held: Option<DocBuf>,
+    /// The token of the last document of a change stream that was sent.
+    last_token: Option<DocBuf>,
     pub database: String,
     /// The collection in the replies' `ns`. Lists have a pseudo-collection such as `$cmd.listCollections`.
     pub collection: String,
@@ -111,6 +134,7 @@ impl Cursor {
             rights: Vec::new(),
             source,
             held: None,
+            last_token: None,
             database: database.to_owned(),
             collection: collection.to_owned(),
             session: None,
@@ -167,12 +191,31 @@ impl Cursor {
                 break;
             }
             reply.append_indexed(count as usize, doc);
+            if self.tail.as_ref().is_some_and(|tail| matches!(tail.news, News::Stream(_))) {
+                self.last_token = doc.get_doc("_id").map(Doc::to_owned);
+            }
             count += 1;
             if let Some(left) = &mut self.left {
                 *left = left.saturating_sub(1);
             }
         }
         Ok((count, self.left == Some(0)))
+    }
+
+    /// The token of a change stream behind the documents that the client has.
+    pub(crate) fn resume_token(&self) -> Option<DocBuf> {
+        let Some(Tail { news: News::Stream(state), .. }) = &self.tail else { return None };
+        // A document that waits for the next batch was read, but the client does not have it.
+        let held = self.held.as_ref().and_then(|_| self.last_token.clone());
+        Some(held.unwrap_or_else(|| state.token().to_doc()))
+    }
+
+    /// Whether a change stream has shown its last event.
+    pub(crate) fn has_stream_ended(&self) -> bool {
+        match &self.tail {
+            Some(Tail { news: News::Stream(state), .. }) => self.held.is_none() && state.has_ended(),
+            _ => false,
+        }
     }
 
     /// The `ns` in replies.

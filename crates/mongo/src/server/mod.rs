@@ -19,7 +19,6 @@ use crate::monitoring::profiler::Profiler;
 use crate::monitoring::usage::Usage;
 use crate::monitoring::{machine, prometheus};
 use crate::request::arguments::SessionId;
-use crate::server::clock::Clock;
 use crate::server::concerns::DefaultConcerns;
 use crate::server::cursors::Cursors;
 use crate::server::options::{Options, Topology};
@@ -52,7 +51,6 @@ pub struct Server {
     pub(crate) options: Options,
     pub(crate) clients: Clients,
     pub(crate) conversations: Conversations,
-    pub(crate) clock: Clock,
     pub(crate) concerns: DefaultConcerns,
     pub(crate) metrics: Metrics,
     pub(crate) operations: Operations,
@@ -88,7 +86,6 @@ impl Server {
             options,
             clients: Clients::default(),
             conversations: Conversations::default(),
-            clock: Clock::new(),
             metrics: Metrics::default(),
             operations: Operations::default(),
             parameters: Parameters::default(),

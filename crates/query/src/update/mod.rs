@@ -97,6 +97,11 @@ impl Update {
         .map(Update)
     }
 
+    /// Whether the update replaces documents as a whole.
+    pub fn replaces(&self) -> bool {
+        matches!(self.0, UpdateKind::Replacement(_))
+    }
+
     /// Whether [`Update::apply`] needs the index of the array element that the query matched.
     pub fn needs_array_index(&self) -> bool {
         matches!(&self.0, UpdateKind::Operators(operators) if operators.positional)

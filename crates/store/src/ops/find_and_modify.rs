@@ -153,6 +153,7 @@ impl Collection {
         let result = RefCell::new(None);
         let options = WriteOptions {
             bypass_validation: request.bypass_validation,
+            replaces: statement.update.replaces(),
             retry: request.retry,
             retry_result: Some(&result),
             designs: statement.ready.designs.as_ref(),

@@ -231,6 +231,7 @@ impl Collection {
         let retry = request.retry.map(|retry| RetryRecord { result: Some(result.as_doc()), ..retry });
         let options = WriteOptions {
             bypass_validation: request.bypass_validation,
+            replaces: statement.update.replaces(),
             retry: retry.filter(|_| !request.multi),
             designs: statement.ready.designs.as_ref(),
             ..WriteOptions::default()

@@ -17,7 +17,7 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         Ok(())
     })?;
     let server = context.server;
-    if let Some(commit) = server.concerns.set(&server.store, read, write, server.clock.now())? {
+    if let Some(commit) = server.concerns.set(&server.store, read, write, server.store.clock().now())? {
         context.committed(commit);
     }
     append_defaults(server, reply);

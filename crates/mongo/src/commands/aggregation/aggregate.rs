@@ -6,7 +6,7 @@ use crate::error::{CommandError, Result, code};
 use crate::request::Request;
 use crate::request::fields::missing;
 use crate::rights::own;
-use crate::server::cursors::{Cursor, FIRST_BATCH};
+use crate::server::cursors::{Cursor, FIRST_BATCH, News, Tail};
 use crate::server::options::Topology;
 use diwan_store::Namespace;
 use diwan_store::ops::{Aggregate, Scope};
@@ -54,18 +54,21 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         return Err(CommandError::new(code::FAILED_TO_PARSE, text));
     };
     let database = request.arguments.database;
-    let source = context.server.store.aggregate(namespace.as_ref(), database, &arguments.aggregate);
-    // Change streams are not implemented. A standalone server has MongoDB's own error for them.
-    let source = source.map_err(|error| match CommandError::from(error) {
-        error
-            if error.code == code::NOT_IMPLEMENTED && is_change_stream_of_standalone(context, &arguments) =>
-        {
-            CommandError::new(40573, "The $changeStream stage is only supported on replica sets")
-        }
-        error => error,
-    })?;
+    let store = &context.server.store;
     let collection = namespace.as_ref().map_or("$cmd.aggregate", |namespace| &namespace.collection);
-    let cursor = Cursor::new(source, database, collection);
+    let cursor = if is_change_stream(arguments.aggregate.pipeline) {
+        if context.server.options.topology == Topology::Standalone {
+            let text = "The $changeStream stage is only supported on replica sets";
+            return Err(CommandError::new(40573, text));
+        }
+        let stream = store.open_stream(namespace.as_ref(), database, &arguments.aggregate)?;
+        let mut cursor = Cursor::new(stream.source, database, collection);
+        cursor.tail = Some(Tail { await_data: true, news: News::Stream(stream.state) });
+        cursor
+    } else {
+        let source = store.aggregate(namespace.as_ref(), database, &arguments.aggregate)?;
+        Cursor::new(source, database, collection)
+    };
     let writes = writing_stage(arguments.aggregate.pipeline).is_some();
     // A pipeline that writes runs at once, even with a batch size of 0. It returns no documents.
     let batch_size = if writes { batch_size.max(1) } else { batch_size };
@@ -93,11 +96,10 @@ pub(crate) fn target(request: &Request<'_>) -> Result<Option<Namespace>> {
     }
 }
 
-/// Whether the pipeline opens a change stream on a standalone server.
-fn is_change_stream_of_standalone(context: &Context<'_>, arguments: &AggregateArguments<'_>) -> bool {
-    let first = arguments.aggregate.pipeline.iter().next().and_then(Value::as_doc);
-    context.server.options.topology == Topology::Standalone
-        && first.is_some_and(|stage| stage.contains_key("$changeStream"))
+/// Whether the pipeline opens a change stream.
+fn is_change_stream(pipeline: Array<'_>) -> bool {
+    let first = pipeline.iter().next().and_then(Value::as_doc);
+    first.is_some_and(|stage| stage.contains_key("$changeStream"))
 }
 
 /// The name of the last stage if it is `$out` or `$merge`.

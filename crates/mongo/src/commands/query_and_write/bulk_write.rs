@@ -196,7 +196,7 @@ fn insert_all(
     let begun = context.begin_statement();
     let mut errors = Vec::new();
     let server = context.server;
-    let tick = || server.clock.tick();
+    let tick = || server.store.clock().tick();
     let guard = context.design_guard();
     let designs = guard.as_ref();
     let options =

@@ -4,7 +4,7 @@ use crate::commands::shared::cursor_reply::{executor_error, first_batch};
 use crate::dispatch::Context;
 use crate::error::{CommandError, Result, code};
 use crate::request::Request;
-use crate::server::cursors::{Cursor, FIRST_BATCH, Tail};
+use crate::server::cursors::{Cursor, FIRST_BATCH, News, Tail};
 use diwan_store::ops::{Find, Scope};
 use diwan_value::{Doc, DocBuilder};
 
@@ -28,7 +28,7 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     if arguments.find.tailable
         && let Some(collection) = store.collection(&namespace)?
     {
-        cursor.tail = Some(Tail { await_data: arguments.await_data, collection });
+        cursor.tail = Some(Tail { await_data: arguments.await_data, news: News::Collection(collection) });
     }
     // A tailable cursor stays open at its limit.
     cursor.left = arguments.find.limit.filter(|_| cursor.tail.is_none());

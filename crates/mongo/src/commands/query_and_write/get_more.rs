@@ -3,7 +3,7 @@
 use crate::dispatch::{Context, Wait};
 use crate::error::{CommandError, Result, code};
 use crate::request::fields::{Field, missing};
-use crate::server::cursors::{Cursor, not_found};
+use crate::server::cursors::{Cursor, News, not_found};
 use diwan_value::{DocBuilder, Value};
 use std::time::{Duration, Instant};
 
@@ -35,7 +35,7 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     let interrupt = cursor.resume();
     context.adopt_interrupt(&interrupt);
     // Taken before the batch is read, so that a change that comes meanwhile ends the wait at once.
-    let seen = cursor.tail.as_ref().map(|tail| tail.collection.last_sequence());
+    let seen = cursor.tail.as_ref().map(|tail| tail.news.mark());
     reply.begin_document("cursor").begin_array("nextBatch");
     let grow = |bytes| context.grow_batch(bytes, &interrupt);
     let (count, ended) = match cursor.fill(batch_size, false, &interrupt, reply, grow) {
@@ -49,7 +49,10 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     context.count("cursorid", id.unsigned_abs());
     context.count("nreturned", count);
     let namespace = cursor.namespace();
-    if ended && cursor.tail.is_none() {
+    if let Some(token) = cursor.resume_token() {
+        reply.append("postBatchResumeToken", token);
+    }
+    if ended && cursor.tail.is_none() || cursor.has_stream_ended() {
         cursors.remove(id);
         reply.append("id", 0i64).append("ns", namespace).end();
         return Ok(());
@@ -60,9 +63,11 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
             let until = context
                 .deadline
                 .unwrap_or_else(|| started + request.arguments.max_time.unwrap_or(DEFAULT_AWAIT));
-            let collection = tail.collection.clone();
-            (started < until && !context.server.is_draining())
-                .then(|| Wait::for_change(&collection, seen, again, until))
+            let news = tail.news.clone();
+            (started < until && !context.server.is_draining()).then(|| match &news {
+                News::Collection(collection) => Wait::for_change(collection, seen, again, until),
+                News::Stream(stream) => Wait::for_event(stream, again, until),
+            })
         }
         _ => None,
     };

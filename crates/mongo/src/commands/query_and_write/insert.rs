@@ -30,7 +30,7 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     context.server.metrics.count(OperationKind::Insert, docs.len() as u64 - 1);
     let retry = Retry::begin(context, first)?;
     let server = context.server;
-    let tick = || server.clock.tick();
+    let tick = || server.store.clock().tick();
     let timestamps = (!keep_timestamps).then_some(&tick as &dyn Fn() -> Timestamp);
     let guard = context.design_guard();
     let designs = guard.as_ref();

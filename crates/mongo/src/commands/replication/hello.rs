@@ -64,7 +64,7 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
             reply.append("setVersion", 1).append(primary, true).append("secondary", false);
             reply.append("primary", host.as_str()).append("me", host.as_str());
             reply.append("electionId", ELECTION);
-            let now = context.server.clock.now();
+            let now = context.server.store.clock().now();
             let time = doc! { "ts": now, "t": 1i64 };
             let date = Value::DateTime(i64::from(now.seconds) * 1000);
             reply.append(

@@ -9,7 +9,7 @@ use diwan_value::{DocBuilder, Value, doc};
 pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
     require_replica_set(context)?;
     let server = context.server;
-    let now = server.clock.now();
+    let now = server.store.clock().now();
     let time = doc! { "ts": now, "t": 1i64 };
     let date = Value::DateTime(i64::from(now.seconds) * 1000);
     reply.append("set", server.options.set_name.as_str()).append("date", Value::DateTime(unix_millis()));

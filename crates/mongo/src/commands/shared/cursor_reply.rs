@@ -54,6 +54,9 @@ pub(crate) fn first_batch(
     let grow = |bytes| context.grow_batch(bytes, &interrupt);
     let (count, ended) = cursor.fill(batch_size, single, &interrupt, reply, grow)?;
     reply.end();
+    if let Some(token) = cursor.resume_token() {
+        reply.append("postBatchResumeToken", token);
+    }
     let namespace = cursor.namespace();
     cursor.session = context.request.arguments.session;
     cursor.owner = context.caller.owner();
