@@ -67,6 +67,7 @@ pub mod code {
     pub const TYPE_MISMATCH: i32 = 14;
     pub const OVERFLOW: i32 = 15;
     pub const INVALID_LENGTH: i32 = 16;
+    pub const ILLEGAL_OPERATION: i32 = 20;
     pub const INDEX_NOT_FOUND: i32 = 27;
     pub const NAMESPACE_NOT_FOUND: i32 = 26;
     pub const PATH_NOT_VIABLE: i32 = 28;

@@ -43,6 +43,10 @@ pub fn run(settings: Resolved) -> Result<(), String> {
         }
         None => format!("cannot open the store: {error}"),
     })?;
+    store.set_retention(settings.change_history);
+    if settings.record_changes {
+        store.record_everything().map_err(|error| format!("cannot record changes: {error}"))?;
+    }
     let served = mongo.block_on(serve(&settings, store.clone(), http.handle()));
     http.shutdown_timeout(Duration::from_secs(1));
     mongo.shutdown_timeout(Duration::from_secs(1));

@@ -3,11 +3,13 @@
 use crate::memory;
 use clap::{Args, ValueEnum};
 use diwan_mongo::{Durability, Topology};
+use diwan_store::events::Retention;
 use serde::Deserialize;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 /// The settings of `diwan serve` as given; each may be missing.
 #[derive(Args, Clone, Debug, Default, Deserialize)]
@@ -74,6 +76,15 @@ pub struct Settings {
     /// Allow `configureFailPoint`, which makes commands fail on purpose: for those who test programs against the server
     #[arg(long, env = "DIWAN_TEST_COMMANDS", num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     test_commands: Option<bool>,
+    /// How long changes are kept for change streams, such as 90m, 24h or 7d: a stream can be resumed this long [default: 24h]
+    #[arg(long, value_name = "TIME", env = "DIWAN_CHANGE_HISTORY")]
+    change_history: Option<Period>,
+    /// The size above which the oldest of these changes are deleted earlier [default: 1GB]
+    #[arg(long, value_name = "SIZE", env = "DIWAN_CHANGE_HISTORY_SIZE")]
+    change_history_size: Option<Size>,
+    /// Keep the changes of all collections from the start, not only of those on which a change stream was opened
+    #[arg(long, env = "DIWAN_RECORD_CHANGES", num_args = 0..=1, default_missing_value = "true", require_equals = true)]
+    record_changes: Option<bool>,
     /// The most MongoDB connections at a time [default: 65536]
     #[arg(long, value_name = "COUNT", env = "DIWAN_MAX_CONNECTIONS")]
     max_connections: Option<usize>,
@@ -147,6 +158,39 @@ impl TryFrom<String> for Size {
     type Error = String;
 
     fn try_from(text: String) -> Result<Size, String> {
+        text.parse()
+    }
+}
+
+/// A span of time, written with a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Period(pub Duration);
+
+impl FromStr for Period {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Period, String> {
+        let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+        let (number, unit) = text.split_at(digits);
+        let seconds: u64 = match unit.trim() {
+            "s" => 1,
+            "m" => 60,
+            "h" => 3_600,
+            "d" => 86_400,
+            _ => return Err("a time is a number and s, m, h or d".to_owned()),
+        };
+        let seconds = number.parse::<u32>().ok().map(|number| u64::from(number) * seconds);
+        let period =
+            seconds.filter(|seconds| *seconds > 0).map(|seconds| Period(Duration::from_secs(seconds)));
+        period.ok_or_else(|| "a time begins with a number from 1 to 4294967295".to_owned())
+    }
+}
+
+impl TryFrom<String> for Period {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Period, String> {
         text.parse()
     }
 }
@@ -283,6 +327,10 @@ pub struct Resolved {
     pub audit: Option<PathBuf>,
     /// Whether commands may be made to fail on purpose.
     pub test_commands: bool,
+    /// How long and how many changes are kept for change streams.
+    pub change_history: Retention,
+    /// Whether the changes of all collections are kept.
+    pub record_changes: bool,
     /// The most connections at a time.
     pub max_connections: usize,
     /// Whether to open a store that lost writes.
@@ -344,6 +392,11 @@ impl Settings {
             Some(TopologyName::Mongos) => Topology::Mongos,
             _ => Topology::ReplicaSet,
         };
+        let defaults = Retention::default();
+        let change_history = Retention {
+            millis: self.change_history.map_or(defaults.millis, |period| period.0.as_millis() as i64),
+            bytes: self.change_history_size.map_or(defaults.bytes, |size| size.0),
+        };
         Ok(Resolved {
             data,
             listen,
@@ -359,6 +412,8 @@ impl Settings {
             insecure_plaintext: self.insecure_plaintext.unwrap_or(false),
             audit: self.audit,
             test_commands: self.test_commands.unwrap_or(false),
+            change_history,
+            record_changes: self.record_changes.unwrap_or(false),
             max_connections: self.max_connections.unwrap_or(65_536),
             accept_loss: self.accept_loss.unwrap_or(false),
             log: self.log.unwrap_or_else(|| "info".to_owned()),
@@ -381,6 +436,7 @@ impl Settings {
             audit,
             test_commands
         );
+        fill!(change_history, change_history_size, record_changes);
         fill!(disk_reserve, max_connections, accept_loss, log, log_format);
     }
 }
@@ -396,6 +452,12 @@ mod tests {
         assert_eq!(size("2 GB"), Ok(2_000_000_000));
         assert_eq!(size("4096"), Ok(4096));
         assert!(size("many").is_err() && size("5 parsecs").is_err() && size("99999999999999999999").is_err());
+    }
+    #[test]
+    fn period_parses_numbers_with_units() {
+        let period = |text: &str| text.parse::<Period>().map(|period| period.0.as_secs());
+        assert_eq!((period("90m"), period("24h"), period("7d")), (Ok(5_400), Ok(86_400), Ok(604_800)));
+        assert!(period("0h").is_err() && period("24").is_err() && period("5000000000s").is_err());
     }
 
     #[test]

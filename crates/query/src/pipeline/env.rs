@@ -163,12 +163,14 @@ pub trait Collections: Send + Sync {
 
     /// Finds the document whose `_id`, or whose fields of the merge key, equal those of `key` (none if `key` is
     /// `None`), calls `decide` and performs its decision atomically: if the document changes in between, `decide` is
-    /// called again. A document without `_id` gets one.
+    /// called again. A document without `_id` gets one. `replaces` says whether the decision replaces a found document as a
+    /// whole, which change streams show.
     fn merge(
         &self,
         namespace: &Namespace,
         key: Option<Doc<'_>>,
         decide: &mut MergeDecision<'_>,
+        replaces: bool,
         execution: &Execution,
     ) -> Result<()>;
 }

@@ -29,6 +29,7 @@ pub use stage::{
     group::Group,
     lookup::Lookup,
     merge::Merge,
+    redact::Redact,
     sort::SortStage,
     stats::{Statistics, storage_scale},
     transform::Transform,
@@ -72,6 +73,8 @@ pub enum Operation {
     /// `$project`, `$unset`, `$addFields`, `$set`, `$replaceRoot`, `$replaceWith`: each document is transformed into
     /// one document.
     Transform(Arc<Transform>),
+    /// `$redact`.
+    Redact(Arc<Redact>),
     /// `$group`.
     Group(Arc<Group>),
     /// `$sort`.
@@ -104,6 +107,8 @@ pub enum Operation {
     Documents(Arc<Documents>),
     /// `$changeStream`.
     ChangeStream(Arc<ChangeStream>),
+    /// `$changeStreamSplitLargeEvent`. The store splits what the pipeline yields.
+    SplitLargeEvent,
 }
 
 impl Pipeline {
@@ -225,6 +230,7 @@ impl Operation {
         Ok(match self {
             Operation::Match(filter) => match_filter::open(filter.clone(), input, execution),
             Operation::Transform(transform) => transform::open(transform.clone(), input, execution),
+            Operation::Redact(redact) => redact.open(input, execution),
             Operation::Group(group) => group.open(input, execution),
             Operation::Sort(sort) => sort.open(input, execution),
             Operation::Skip(count) => counting::skip(*count, input),
@@ -240,6 +246,7 @@ impl Operation {
             Operation::Merge(merge) => merge.open(input, execution)?,
             Operation::Statistics(statistics) => statistics.open(execution)?,
             Operation::Documents(documents) => documents.open(execution)?,
+            Operation::SplitLargeEvent => input,
             // The store opens the stream of a pipeline. It cannot be read in another place.
             Operation::ChangeStream(_) => {
                 return Err(not_implemented("$changeStream within another pipeline"));

@@ -1,9 +1,9 @@
 //! The table of stages: how each is parsed and where it is allowed.
 
-use super::stage::{bucket, counting, match_filter, out, sample};
+use super::stage::{bucket, change_stream, counting, match_filter, out, sample};
 use super::{
-    BucketAuto, ChangeStream, Documents, Facet, Group, Lookup, Merge, Operation, PipelineEnv, SortStage,
-    Stage, Statistics, Transform, UnionWith, Unwind, not_implemented,
+    BucketAuto, ChangeStream, Documents, Facet, Group, Lookup, Merge, Operation, PipelineEnv, Redact,
+    SortStage, Stage, Statistics, Transform, UnionWith, Unwind, not_implemented,
 };
 use crate::error::{Error, Result, code};
 use diwan_value::{Array, Doc, DocBuf, Element, Value};
@@ -86,6 +86,7 @@ static STAGES: &[StageRow] = &[
     stage("$set", transform),
     stage("$replaceRoot", transform),
     stage("$replaceWith", transform),
+    stage("$redact", |_, spec, env| Ok(Operation::Redact(Arc::new(Redact::parse(spec, &env.scope())?)))),
     stage("$group", |_, spec, env| Ok(Operation::Group(Arc::new(Group::parse(spec, &env.scope())?)))),
     stage("$sort", |_, spec, _| Ok(Operation::Sort(Arc::new(SortStage::parse(spec)?)))),
     stage("$skip", |_, spec, _| counting::parse_skip(spec)),
@@ -119,7 +120,7 @@ static STAGES: &[StageRow] = &[
     first("$documents", |_, spec, env| {
         Ok(Operation::Documents(Arc::new(Documents::parse(spec, &env.scope())?)))
     }),
-    missing("$changeStreamSplitLargeEvent"),
+    last("$changeStreamSplitLargeEvent", |_, spec, _| change_stream::parse_split(spec)),
     missing("$densify"),
     missing("$fill"),
     missing("$geoNear"),
@@ -128,7 +129,6 @@ static STAGES: &[StageRow] = &[
     missing("$planCacheStats"),
     missing("$querySettings"),
     missing("$queryStats"),
-    missing("$redact"),
     missing("$setWindowFields"),
     missing("$shardedDataDistribution"),
     search("$listSearchIndexes"),

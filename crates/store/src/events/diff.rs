@@ -1,7 +1,7 @@
 //! The difference between two versions of a document, as change streams describe an update.
 
 use diwan_value::{Array, Doc, DocBuf, DocBuilder, RawValue, Value};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Arrays of which more than this share of elements differ are set as a whole.
 const WHOLE_ARRAY_SHARE: usize = 2;
@@ -65,7 +65,8 @@ fn documents(old: Doc<'_>, new: Doc<'_>, path: &mut Vec<Part>, out: &mut Descrip
         }
         path.pop();
     }
-    for element in old.iter().filter(|element| !new.contains_key(element.key_str())) {
+    let after: HashSet<&[u8]> = new.iter().map(|element| element.key).collect();
+    for element in old.iter().filter(|element| !after.contains(element.key)) {
         path.push(Part::Field(element.key_str().to_owned()));
         let joined = out.join(path);
         out.removed.push(joined);

@@ -36,6 +36,8 @@ pub(crate) struct EventLog {
     pub(super) recordings: RwLock<Recordings>,
     /// About how many bytes the log holds.
     pub(super) bytes: AtomicU64,
+    /// The newest event that was there when the log was opened, until those events are counted in `bytes`.
+    uncounted: Mutex<Option<Position>>,
     pub(super) readers: Readers,
 }
 
@@ -56,8 +58,8 @@ impl EventLog {
         };
         let newest =
             engine.snapshot().scan(Space::Events, KeyRange::all(), diwan_kv::Direction::Reverse).next();
-        let newest = newest.transpose()?.and_then(|(key, _)| Position::from_key(&key)).unwrap_or_default();
-        let clock = ClusterClock::new(newest.time);
+        let newest = newest.transpose()?.and_then(|(key, _)| Position::from_key(&key));
+        let clock = ClusterClock::new(newest.unwrap_or_default().time);
         let from = Position::before(clock.now());
         Ok(EventLog {
             clock,
@@ -65,6 +67,7 @@ impl EventLog {
             recent: Mutex::new(Recent { from, events: VecDeque::new(), bytes: 0 }),
             recordings: RwLock::new(recordings),
             bytes: AtomicU64::new(0),
+            uncounted: Mutex::new(newest),
             readers: Readers::default(),
         })
     }
@@ -116,6 +119,22 @@ impl EventLog {
             if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
         damaged.map_or(Ok(events), Err)
+    }
+
+    /// Counts the bytes of the events that were there when the log was opened.
+    pub(super) fn count_older(&self, engine: &dyn Engine) -> Result<()> {
+        let Some(newest) = self.uncounted.lock().take() else { return Ok(()) };
+        let range = KeyRange { start: Bound::Unbounded, end: Bound::Included(newest.key().to_vec().into()) };
+        engine.snapshot().visit(Space::Events, range, &mut |_, value| {
+            self.bytes.fetch_add(value.len() as u64, Ordering::Relaxed);
+            ControlFlow::Continue(())
+        })?;
+        Ok(())
+    }
+
+    /// The number by which the log's tokens are recognized.
+    pub fn origin(&self) -> u32 {
+        self.recordings.read().origin
     }
 
     /// The position of the newest event.

@@ -6,12 +6,13 @@
 //!
 //! Reading order: `position` and `clock`; `diff` and `event`, what one change says; `scope`, what is recorded; `log`, which
 //! orders, stores and reads events; `readers`, who are woken; `recording`, which begins and ends it; `stream`, which makes
-//! the documents that clients see.
+//! the documents that clients see, and `output`, which checks and splits them.
 
 mod clock;
 mod diff;
 mod event;
 mod log;
+mod output;
 mod position;
 mod readers;
 mod recording;

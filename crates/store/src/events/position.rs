@@ -5,8 +5,14 @@ use diwan_value::{Doc, DocBuf, Timestamp, doc};
 
 /// The version of the token's form.
 const VERSION: u8 = 1;
+/// Flags of a token.
+const INVALIDATE: u8 = 1;
+const FRAGMENT: u8 = 2;
 /// The error for a token that this server did not make (`FailedToParse` in MongoDB, which names the field).
 const BAD_TOKEN: i32 = 260;
+
+/// The bytes of a position in the log's keys.
+const KEY_BYTES: usize = 12;
 
 /// A place in the log: after the event with this time and number. A stream that continues there shows later events only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,8 +39,16 @@ impl Position {
         Timestamp::from_bits(self.time)
     }
 
-    pub(crate) fn key(self) -> [u8; 12] {
-        let mut key = [0; 12];
+    /// Before the event at this position.
+    pub(crate) fn previous(self) -> Position {
+        match self.number.checked_sub(1) {
+            Some(number) => Position { number, ..self },
+            None => Position::before(self.timestamp()),
+        }
+    }
+
+    pub(crate) fn key(self) -> [u8; KEY_BYTES] {
+        let mut key = [0; KEY_BYTES];
         key[..8].copy_from_slice(&self.time.to_be_bytes());
         key[8..].copy_from_slice(&self.number.to_be_bytes());
         key
@@ -49,20 +63,30 @@ impl Position {
     }
 }
 
-/// What a client gives back to continue a stream: `{_data: "…"}`.
+/// What a client gives back to continue a stream: `{_data: "…"}`, with hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token {
     /// Where the stream continues.
     pub position: Position,
     /// Whether the event ended its stream. Only `startAfter` continues behind such an event.
     pub is_invalidate: bool,
+    /// How many fragments of the event were shown; 0 if it was shown as a whole.
+    pub fragment: u32,
+    /// The log that the position is in.
+    pub origin: u32,
 }
 
 impl Token {
     /// The token as documents hold it.
     pub fn to_doc(self) -> DocBuf {
-        let mut bytes = vec![VERSION, u8::from(self.is_invalidate)];
+        let flags =
+            if self.is_invalidate { INVALIDATE } else { 0 } | if self.fragment > 0 { FRAGMENT } else { 0 };
+        let mut bytes = vec![VERSION, flags];
+        bytes.extend_from_slice(&self.origin.to_be_bytes());
         bytes.extend_from_slice(&self.position.key());
+        if self.fragment > 0 {
+            bytes.extend_from_slice(&self.fragment.to_be_bytes());
+        }
         let text: String = bytes.iter().map(|byte| format!("{byte:02X}")).collect();
         doc! { "_data": text.as_str() }
     }
@@ -71,8 +95,19 @@ impl Token {
     pub fn parse(doc: Doc<'_>) -> Result<Token> {
         let parsed = doc.get_str("_data").and_then(|text| {
             let bytes = unhex(text)?;
-            let [VERSION, flag @ (0 | 1), key @ ..] = bytes.as_slice() else { return None };
-            Some(Token { position: Position::from_key(key)?, is_invalidate: *flag == 1 })
+            let [VERSION, flags @ 0..=3, rest @ ..] = bytes.as_slice() else { return None };
+            let (origin, rest) = rest.split_first_chunk()?;
+            let (key, fragment) = rest.split_at_checked(KEY_BYTES)?;
+            let fragment = match flags & FRAGMENT {
+                0 => fragment.is_empty().then_some(0)?,
+                _ => u32::from_be_bytes(fragment.try_into().ok()?),
+            };
+            Some(Token {
+                position: Position::from_key(key)?,
+                is_invalidate: flags & INVALIDATE > 0,
+                fragment,
+                origin: u32::from_be_bytes(*origin),
+            })
         });
         parsed.ok_or_else(|| Error::refused(BAD_TOKEN, "the resume token was not made by this server"))
     }
@@ -93,15 +128,16 @@ mod tests {
 
     #[test]
     fn a_token_parses_to_what_was_written() {
-        for is_invalidate in [false, true] {
-            let token = Token { position: Position { time: 77 << 32 | 3, number: 5 }, is_invalidate };
+        let position = Position { time: 77 << 32 | 3, number: 5 };
+        for (is_invalidate, fragment) in [(false, 0), (true, 0), (false, 2)] {
+            let token = Token { position, is_invalidate, fragment, origin: 0xFEDC_BA98 };
             assert_eq!(Token::parse(token.to_doc().as_doc()).unwrap(), token);
         }
     }
 
     #[test]
     fn a_token_of_another_server_is_refused() {
-        for text in ["", "82", "0100", "zz", "0102000000000000000000000000", "é0"] {
+        for text in ["", "82", "0100", "zz", "0104000000000000000000000000000000000000", "é0"] {
             assert!(Token::parse(doc! { "_data": text }.as_doc()).is_err(), "{text}");
         }
     }

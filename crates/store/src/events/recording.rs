@@ -26,7 +26,7 @@ pub struct Retention {
 
 impl Default for Retention {
     fn default() -> Retention {
-        Retention { millis: 24 * 3_600_000, bytes: 1 << 30 }
+        Retention { millis: 24 * 3_600_000, bytes: 1_000_000_000 }
     }
 }
 
@@ -142,6 +142,7 @@ pub(crate) fn trim(
     }
     let (now, retention) = (clock::now_millis(), shared.retention());
     renew(shared, entries, now, retention)?;
+    log.count_older(shared.engine.as_ref())?;
     let oldest = (now - retention.millis).max(0) as u64 / 1000;
     let by_age = Position { time: oldest << 32, number: 0 };
     let end = match log.recordings.read().scopes.is_empty() {

@@ -1,6 +1,8 @@
 //! Which collections' changes are recorded, since when, and until when.
 
+use super::event::Event;
 use super::position::Position;
+use crate::catalog::random_uuid;
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use diwan_value::{ArrayBuilder, Doc, DocBuf, DocBuilder, Timestamp, Value};
@@ -24,6 +26,30 @@ impl EventScope {
             EventScope::Database(own) => own == database,
             EventScope::Collection(own) => {
                 own.database == database && (own.collection == collection || collection.is_empty())
+            }
+        }
+    }
+
+    /// Whether a stream of the scope shows an event. Internal databases and collections are never shown.
+    pub(super) fn shows(&self, event: &Event) -> bool {
+        let (database, collection) = (event.database(), event.collection());
+        let is_internal =
+            matches!(database, "admin" | "config" | "local") || collection.starts_with("system.");
+        if is_internal {
+            return false;
+        }
+        let target = event.target();
+        match self {
+            EventScope::Everything => true,
+            EventScope::Database(own) => {
+                own == database || target.is_some_and(|target| target.get_str("db") == Some(own))
+            }
+            EventScope::Collection(own) => {
+                let is_target = |target: Doc<'_>| {
+                    target.get_str("db") == Some(&own.database)
+                        && target.get_str("coll") == Some(&own.collection)
+                };
+                (own.database == database && own.collection == collection) || target.is_some_and(is_target)
             }
         }
     }
@@ -57,12 +83,19 @@ pub(super) struct Recordings {
     pub scopes: Vec<Recorded>,
     /// Events up to this time were deleted because of their age or number.
     pub trimmed: Timestamp,
+    /// A random number by which tokens of other stores are recognized.
+    pub origin: u32,
 }
 
 impl Default for Recordings {
     fn default() -> Recordings {
-        Recordings { scopes: Vec::new(), trimmed: Timestamp::from_bits(0) }
+        Recordings { scopes: Vec::new(), trimmed: Timestamp::from_bits(0), origin: random_origin() }
     }
+}
+
+fn random_origin() -> u32 {
+    let [a, b, c, d, ..] = random_uuid();
+    u32::from_be_bytes([a, b, c, d])
 }
 
 impl Recordings {
@@ -95,7 +128,9 @@ impl Recordings {
             scopes.push(out.finish());
         }
         let mut out = DocBuilder::new();
-        out.append("scopes", scopes).append("trimmed", self.trimmed);
+        out.append("scopes", scopes)
+            .append("trimmed", self.trimmed)
+            .append("origin", self.origin.cast_signed());
         out.finish()
     }
 
@@ -127,6 +162,7 @@ impl Recordings {
                 open: 0,
             });
         }
-        Ok(Recordings { scopes, trimmed: time(doc.get("trimmed"))? })
+        let Some(Value::Int32(origin)) = doc.get("origin") else { return Err(damaged()) };
+        Ok(Recordings { scopes, trimmed: time(doc.get("trimmed"))?, origin: origin.cast_unsigned() })
     }
 }

@@ -1,6 +1,7 @@
 //! Change streams: the documents that clients see, made from the events of the log.
 
 use super::event::{Event, EventKind};
+use super::output::Output;
 use super::position::{Position, Token};
 use super::readers::EventSubscription;
 use super::recording::StreamLease;
@@ -15,13 +16,13 @@ use diwan_kv::Space;
 use diwan_query::display::ShownDoc;
 use diwan_query::pipeline::{BeforeChange, ChangeStream, DocSource, FullDocument, Operation, StreamStart};
 use diwan_query::{Interrupt, code};
-use diwan_value::{Doc, DocBuf, DocBuilder, Value};
+use diwan_value::{Append, Doc, DocBuf, DocBuilder, Timestamp, Value};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// The stream cannot be continued from this token.
-const FATAL: i32 = 280;
+pub(super) const FATAL: i32 = 280;
 /// The history that the token needs is gone.
 const HISTORY_LOST: i32 = 286;
 /// A token of an event that ended its stream.
@@ -60,8 +61,24 @@ impl StreamState {
         let progress = *self.progress.lock();
         match progress.has_ended || progress.shown.position == progress.scanned {
             true => progress.shown,
-            false => Token { position: progress.scanned, is_invalidate: false },
+            false => self.token_at(progress.scanned),
         }
+    }
+
+    /// The token behind the whole event at a position.
+    fn token_at(&self, position: Position) -> Token {
+        let origin = self.store.shared.events.origin();
+        Token { position, is_invalidate: false, fragment: 0, origin }
+    }
+
+    /// The token of the event that was shown last.
+    pub(super) fn shown(&self) -> Token {
+        self.progress.lock().shown
+    }
+
+    /// Notes that an event, or a part of it, is shown.
+    pub(super) fn show(&self, token: Token) {
+        self.progress.lock().shown = token;
     }
 
     /// Whether an event has ended the stream: the cursor has no more documents.
@@ -109,10 +126,18 @@ impl Store {
         let lease = self.record(&scope)?;
         let events = &self.shared.events;
         let after = match start {
-            Some(token) => self.check_start(&scope, token, matches!(stream.start, StreamStart::AtTime(_)))?,
-            None => Position::after(events.clock.now()),
+            Start::Token(token) => {
+                self.check_token(&scope, token)?;
+                if token.fragment > 0 { token.position.previous() } else { token.position }
+            }
+            Start::Time(time) => {
+                let position = Position::before(time);
+                self.check_history(&scope, position)?;
+                position
+            }
+            Start::Now => Position::after(events.clock.now()),
         };
-        let begin = Token { position: after, is_invalidate: false };
+        let begin = Token { position: after, is_invalidate: false, fragment: 0, origin: events.origin() };
         let progress = Progress { scanned: after, shown: begin, has_ended: false };
         let state = Arc::new(StreamState { store: self.clone(), scope, progress: Mutex::new(progress) });
         let source = Box::new(EventSource {
@@ -124,43 +149,69 @@ impl Store {
             _lease: lease,
         });
         let following = pipeline.after(1);
-        let source = match following.stages.is_empty() {
-            true => source as Box<dyn DocSource>,
-            false => {
-                let source = following.open(source, &execution)?;
-                Box::new(KeepsToken { source, state: state.clone() })
-            }
+        let splits =
+            following.stages.iter().any(|stage| matches!(stage.operation, Operation::SplitLargeEvent));
+        let resumed = match start {
+            Start::Token(token) if token.fragment > 0 => Some(token),
+            _ => None,
         };
+        if resumed.is_some() && !splits {
+            let text =
+                "To resume from a split event, the stream must include a $changeStreamSplitLargeEvent stage";
+            return Err(Error::refused(FATAL, text));
+        }
+        let source = following.open(source, &execution)?;
+        let source = Box::new(Output::new(source, state.clone(), splits, resumed));
         Ok(OpenStream { source, state })
     }
 
-    /// Refuses a start whose history is gone, and a token that names no event of this store.
-    fn check_start(&self, scope: &EventScope, token: Token, is_time: bool) -> Result<Position> {
+    /// Refuses a start whose history is gone.
+    fn check_history(&self, scope: &EventScope, position: Position) -> Result<()> {
+        if self.shared.events.holds(scope, position) {
+            return Ok(());
+        }
+        let text =
+            "Resume of change stream was not possible, as the resume point may no longer be in the oplog.";
+        Err(Error::refused(HISTORY_LOST, text))
+    }
+
+    /// Refuses a token that is not of this store, or of an event that the stream would not show.
+    fn check_token(&self, scope: &EventScope, token: Token) -> Result<()> {
         let events = &self.shared.events;
         let Position { time, number } = token.position;
-        let is_known = || -> Result<bool> {
-            let key = token.position.key();
-            Ok(number == u32::MAX || self.shared.engine.get(Space::Events, &key)?.is_some())
-        };
-        if !events.holds(scope, token.position) {
-            let text = "Resume of change stream was not possible, as the resume point may no longer be in the oplog.";
-            return Err(Error::refused(HISTORY_LOST, text));
+        let is_known = token.origin == events.origin() && time <= events.clock.now().to_bits();
+        if is_known {
+            self.check_history(scope, token.position)?;
         }
-        if !is_time && (time > events.clock.now().to_bits() || !is_known()?) {
-            let shown = token.to_doc();
-            let text =
-                format!("cannot resume stream; the resume token was not found. {}", ShownDoc(shown.as_doc()));
-            return Err(Error::refused(FATAL, text));
+        // A token between events stands for no event.
+        let is_shown = is_known
+            && (number == u32::MAX
+                || match self.shared.engine.get(Space::Events, &token.position.key())? {
+                    Some(value) => scope.shows(&Event::new(token.position, value.to_vec())),
+                    None => false,
+                });
+        if is_shown {
+            return Ok(());
         }
-        Ok(token.position)
+        let shown = token.to_doc();
+        let text =
+            format!("cannot resume stream; the resume token was not found. {}", ShownDoc(shown.as_doc()));
+        Err(Error::refused(FATAL, text))
     }
 }
 
-/// The position that the options name; `None` for now.
-fn start_of(start: &StreamStart) -> Result<Option<Token>> {
+/// Where a stream begins.
+enum Start {
+    Now,
+    Time(Timestamp),
+    Token(Token),
+}
+
+/// The start that the options name.
+fn start_of(start: &StreamStart) -> Result<Start> {
     let parse = |doc: &DocBuf| match doc.as_doc().get("_data") {
         Some(Value::String(_)) => {
-            Token::parse(doc.as_doc()).map_err(|error| Error::refused(FATAL, error.to_string()))
+            Token::parse(doc.as_doc()).map_err(|error| Error::refused(INVALID_TOKEN, error.to_string()))
         }
         other => {
             let found = other.map_or("missing", |value| value.tag().alias());
@@ -169,9 +220,9 @@ fn start_of(start: &StreamStart) -> Result<Option<Token>> {
         }
     };
     Ok(match start {
-        StreamStart::Now => None,
-        StreamStart::AtTime(time) => Some(Token { position: Position::before(*time), is_invalidate: false }),
-        StreamStart::StartAfter(token) => Some(parse(token)?),
+        StreamStart::Now => Start::Now,
+        StreamStart::AtTime(time) => Start::Time(*time),
+        StreamStart::StartAfter(token) => Start::Token(parse(token)?),
         StreamStart::ResumeAfter(token) => {
             let token = parse(token)?;
             if token.is_invalidate {
@@ -179,7 +230,7 @@ fn start_of(start: &StreamStart) -> Result<Option<Token>> {
                             notification.";
                 return Err(Error::refused(INVALID_TOKEN, text));
             }
-            Some(token)
+            Start::Token(token)
         }
     })
 }
@@ -199,9 +250,9 @@ struct EventSource {
 impl DocSource for EventSource {
     fn advance(&mut self, interrupt: &Interrupt) -> diwan_query::Result<bool> {
         if let Some(event) = self.ending.take() {
-            let token = Token { position: event.position, is_invalidate: true };
+            let token = Token { is_invalidate: true, ..self.state.token_at(event.position) };
             let mut out = begin_document(token, "invalidate", &event);
-            out.append("wallTime", event.wall_time());
+            append_some("wallTime", event.wall_time(), &mut out);
             self.current = out.finish();
             let mut progress = self.state.progress.lock();
             (progress.shown, progress.has_ended) = (token, true);
@@ -226,12 +277,13 @@ impl DocSource for EventSource {
                 }
             };
             self.state.progress.lock().scanned = event.position;
-            if !self.shows(&event) {
+            if !self.state.scope.shows(&event) || (event.kind().is_expanded() && !self.stream.shows_expanded)
+            {
                 continue;
             }
-            let token = Token { position: event.position, is_invalidate: false };
+            let token = self.state.token_at(event.position);
             self.current = self.document(token, &event).map_err(as_query_error)?;
-            self.state.progress.lock().shown = token;
+            self.state.show(token);
             if self.is_ended_by(&event) {
                 self.ending = Some(event);
             }
@@ -248,25 +300,6 @@ impl DocSource for EventSource {
 }
 
 impl EventSource {
-    fn shows(&self, event: &Event) -> bool {
-        let (database, collection) = (event.database(), event.collection());
-        let is_internal =
-            matches!(database, "admin" | "config" | "local") || collection.starts_with("system.");
-        if is_internal || (event.kind().is_expanded() && !self.stream.shows_expanded) {
-            return false;
-        }
-        match &self.state.scope {
-            EventScope::Collection(own) => {
-                let is_own = own.database == database && own.collection == collection;
-                is_own || event.target().is_some_and(|target| is_target(target, own))
-            }
-            EventScope::Database(own) => {
-                own == database || event.target().is_some_and(|target| target.get_str("db") == Some(own))
-            }
-            EventScope::Everything => true,
-        }
-    }
-
     /// Whether the event ends what the stream is about.
     fn is_ended_by(&self, event: &Event) -> bool {
         match &self.state.scope {
@@ -281,12 +314,12 @@ impl EventSource {
         let kind = event.kind();
         let mut out = begin_document(token, kind.name(), event);
         if self.stream.shows_expanded {
-            out.append("collectionUUID", event.uuid());
+            append_some("collectionUUID", event.uuid(), &mut out);
         }
-        out.append("wallTime", event.wall_time());
+        append_some("wallTime", event.wall_time(), &mut out);
         match kind {
             EventKind::Insert | EventKind::Replace => {
-                out.append("fullDocument", event.document());
+                append_some("fullDocument", event.document(), &mut out);
             }
             EventKind::Update => self.append_full(event, &mut out)?,
             _ => {}
@@ -296,8 +329,8 @@ impl EventSource {
             out.append("coll", event.collection());
         }
         out.end();
-        out.append("to", event.target());
-        out.append("documentKey", event.document_key());
+        append_some("to", event.target(), &mut out);
+        append_some("documentKey", event.document_key(), &mut out);
         if let Some(update) = event.update() {
             out.begin_document("updateDescription");
             for field in update.iter() {
@@ -308,7 +341,7 @@ impl EventSource {
             out.end();
         }
         if self.stream.shows_expanded {
-            out.append("operationDescription", event.description());
+            append_some("operationDescription", event.description().filter(|doc| !doc.is_empty()), &mut out);
         }
         if matches!(kind, EventKind::Update | EventKind::Replace | EventKind::Delete) {
             let needs = (self.stream.before_change != BeforeChange::Off)
@@ -362,8 +395,10 @@ impl EventSource {
     }
 }
 
-fn is_target(target: Doc<'_>, name: &Namespace) -> bool {
-    target.get_str("db") == Some(&name.database) && target.get_str("coll") == Some(&name.collection)
+fn append_some(field: &str, value: Option<impl Append>, out: &mut DocBuilder) {
+    if let Some(value) = value {
+        out.append(field, value);
+    }
 }
 
 fn begin_document(token: Token, operation: &str, event: &Event) -> DocBuilder {
@@ -394,44 +429,4 @@ fn append_image(
         }
     }
     Ok(())
-}
-
-/// Ends a stream whose pipeline changes the token: the client could not continue it.
-struct KeepsToken {
-    source: Box<dyn DocSource>,
-    state: Arc<StreamState>,
-}
-
-impl DocSource for KeepsToken {
-    fn advance(&mut self, interrupt: &Interrupt) -> diwan_query::Result<bool> {
-        if !self.source.advance(interrupt)? {
-            return Ok(false);
-        }
-        let expected = self.state.progress.lock().shown.to_doc();
-        let found = self.source.current().get("_id");
-        if found == Some(Value::Document(expected.as_doc())) {
-            return Ok(true);
-        }
-        let shown = |value: Option<Value<'_>>| {
-            let mut doc = DocBuilder::new();
-            doc.append("_id", value);
-            ShownDoc(doc.finish().as_doc()).to_string()
-        };
-        let text = format!(
-            "Encountered an event whose _id field, which contains the resume token, was modified by the pipeline. \
-             Modifying the _id field of an event makes it impossible to resume the stream from that point. Only \
-             transformations that retain the unmodified _id field are allowed. Expected: {} but found: {}",
-            shown(Some(Value::Document(expected.as_doc()))),
-            shown(found)
-        );
-        Err(diwan_query::Error::new(FATAL, text))
-    }
-
-    fn current(&self) -> Doc<'_> {
-        self.source.current()
-    }
-
-    fn suspend(&mut self) {
-        self.source.suspend();
-    }
 }

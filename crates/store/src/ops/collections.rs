@@ -84,6 +84,7 @@ impl StoreCollections {
         namespace: &query::Namespace,
         key: Option<Doc<'_>>,
         decide: &mut MergeDecision<'_>,
+        replaces: bool,
         execution: &Execution,
     ) -> Result<()> {
         let name = Namespace::new(&namespace.database, &namespace.collection)?;
@@ -93,7 +94,7 @@ impl StoreCollections {
         };
         for _ in 0..ATTEMPTS {
             let merged = self.store.on_collection(&name, |collection| {
-                self.try_merge(collection, key, &filter, decide, execution)
+                self.try_merge(collection, key, &filter, decide, replaces, execution)
             })?;
             if merged {
                 return Ok(());
@@ -114,10 +115,12 @@ impl StoreCollections {
         key: Option<Doc<'_>>,
         filter: &Arc<Filter>,
         decide: &mut MergeDecision<'_>,
+        replaces: bool,
         execution: &Execution,
     ) -> Result<bool> {
         let options = WriteOptions {
             bypass_validation: execution.bypass_document_validation,
+            replaces,
             designs: self.designs.as_ref(),
             ..WriteOptions::default()
         };
@@ -271,9 +274,10 @@ impl Collections for StoreCollections {
         namespace: &query::Namespace,
         key: Option<Doc<'_>>,
         decide: &mut MergeDecision<'_>,
+        replaces: bool,
         execution: &Execution,
     ) -> diwan_query::Result<()> {
-        self.merge_into(namespace, key, decide, execution).map_err(as_query_error)
+        self.merge_into(namespace, key, decide, replaces, execution).map_err(as_query_error)
     }
 }
 

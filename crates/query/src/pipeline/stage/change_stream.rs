@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result, code};
 use crate::pipeline::{Operation, PipelineEnv, Stage};
-use diwan_value::{DocBuf, Timestamp, Value};
+use diwan_value::{Doc, DocBuf, Timestamp, Value};
 
 /// The stage's argument.
 #[derive(Clone, Debug, Default)]
@@ -152,18 +152,36 @@ fn check_namespace(stream: &ChangeStream, env: &PipelineEnv) -> Result<()> {
     }
 }
 
-/// Refuses stages that cannot follow `$changeStream`.
+/// Parses `$changeStreamSplitLargeEvent`, which has no options.
+pub(crate) fn parse_split(spec: Value<'_>) -> Result<Operation> {
+    match spec.as_doc().is_some_and(Doc::is_empty) {
+        true => Ok(Operation::SplitLargeEvent),
+        false => {
+            let text = "$changeStreamSplitLargeEvent spec should be an empty object";
+            Err(Error::new(7182800, text))
+        }
+    }
+}
+
+/// Refuses stages that cannot follow `$changeStream`, and those that can follow nothing else.
 pub(crate) fn check_following(stages: &[Stage]) -> Result<()> {
     let Some((Operation::ChangeStream(_), rest)) =
         stages.split_first().map(|(first, rest)| (&first.operation, rest))
     else {
-        return Ok(());
+        let is_split = |stage: &Stage| matches!(stage.operation, Operation::SplitLargeEvent);
+        return match stages.iter().any(is_split) {
+            true => Err(Error::new(
+                code::ILLEGAL_OPERATION,
+                "$changeStreamSplitLargeEvent can only be used in a $changeStream pipeline",
+            )),
+            false => Ok(()),
+        };
     };
     match rest.iter().find(|stage| !FOLLOWING.contains(&stage.name)) {
         None => Ok(()),
         Some(stage) => {
             let text = format!("{} is not permitted in a $changeStream pipeline", stage.name);
-            Err(Error::new(20, text))
+            Err(Error::new(code::ILLEGAL_OPERATION, text))
         }
     }
 }

@@ -123,7 +123,8 @@ impl Merge {
             },
         };
         let key = key.as_ref().map(DocBuf::as_doc);
-        execution.collections.merge(&self.target, key, &mut decide, execution).map_err(|error| {
+        let replaces = matches!(self.matched, WhenMatched::Replace);
+        execution.collections.merge(&self.target, key, &mut decide, replaces, execution).map_err(|error| {
             match error.code {
                 code::DUPLICATE_KEY => error.in_context("$merge failed due to a DuplicateKey error"),
                 _ => error,

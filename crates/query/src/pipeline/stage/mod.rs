@@ -15,6 +15,7 @@ pub(super) mod lookup;
 pub(super) mod match_filter;
 pub(super) mod merge;
 pub(super) mod out;
+pub(super) mod redact;
 pub(super) mod sample;
 pub(super) mod set_path;
 pub(super) mod sort;

@@ -84,6 +84,7 @@ impl Collections for Arc<Memory> {
         namespace: &Namespace,
         key: Option<Doc<'_>>,
         decide: &mut MergeDecision<'_>,
+        _: bool,
         _: &Execution,
     ) -> Result<()> {
         let mut collections = self.collections.lock().unwrap();
