@@ -33,12 +33,27 @@ fn compat_20_transactions_are_refused() {
 }
 
 #[test]
-fn compat_21_change_streams_are_refused() {
+fn compat_21_history_begins_with_the_first_stream() {
     // COMPAT-21
     let server = TestServer::in_memory();
-    let command = doc! { "aggregate": "c", "pipeline": [{ "$changeStream": {} }], "cursor": {} };
-    let (code, text) = refused(&mut server.client(), "test", command);
-    assert_eq!((code, text.as_str()), (238, "The aggregation stage $changeStream is not implemented"));
+    let client = &mut server.client();
+    let insert = client.run("test", doc! { "insert": "c", "documents": [{ "_id": 1 }] }).unwrap();
+    let before = insert.as_doc().get("operationTime").unwrap();
+    let open =
+        |stage: DocBuf| doc! { "aggregate": "c", "pipeline": [{ "$changeStream": stage }], "cursor": {} };
+    let (code, text) = refused(client, "test", open(doc! { "startAtOperationTime": before }));
+    assert_eq!(code, 286, "{text}");
+    let opened = client.run("test", open(doc! {})).unwrap();
+    assert_eq!(opened.as_doc().get("ok"), Some(Value::Double(1.0)), "{opened:?}");
+    let insert = client.run("test", doc! { "insert": "c", "documents": [{ "_id": 2 }] }).unwrap();
+    let after = insert.as_doc().get("operationTime").unwrap();
+    let opened = client.run("test", open(doc! { "startAtOperationTime": after })).unwrap();
+    let batch = opened.as_doc().get_doc("cursor").unwrap().get_array("firstBatch").unwrap();
+    let ids: Vec<DocBuf> = batch
+        .iter()
+        .map(|event| event.as_doc().unwrap().get_doc("documentKey").unwrap().to_owned())
+        .collect();
+    assert_eq!(ids, [doc! { "_id": 2 }]);
 }
 
 #[test]

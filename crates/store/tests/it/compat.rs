@@ -217,16 +217,7 @@ fn compat_13_javascript_is_refused() {
 #[test]
 fn compat_14_unsupported_stages_answer_not_implemented() {
     // COMPAT-14
-    for stage in [
-        "$changeStream",
-        "$densify",
-        "$fill",
-        "$geoNear",
-        "$graphLookup",
-        "$planCacheStats",
-        "$redact",
-        "$setWindowFields",
-    ] {
+    for stage in ["$densify", "$fill", "$geoNear", "$graphLookup", "$planCacheStats", "$setWindowFields"] {
         let mut out = DocBuilder::new();
         out.append(stage, doc! {});
         assert_eq!(code_of_stage(out.finish()), code::NOT_IMPLEMENTED, "{stage}");
@@ -237,7 +228,7 @@ fn compat_14_unsupported_stages_answer_not_implemented() {
 fn compat_15_unsupported_options_of_create_answer_not_implemented() {
     // COMPAT-15
     let store = store();
-    for option in ["timeseries", "clusteredIndex", "changeStreamPreAndPostImages", "encryptedFields"] {
+    for option in ["timeseries", "clusteredIndex", "encryptedFields"] {
         let mut options = DocBuilder::new();
         options.append(option, doc! {});
         let outcome = store.create(&name(), options.finish().as_doc()).map(drop);

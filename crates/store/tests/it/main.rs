@@ -6,6 +6,7 @@ mod check;
 mod compat;
 mod covering;
 mod crud;
+mod events;
 mod full;
 mod indexes;
 mod metamorphic;

@@ -135,7 +135,11 @@ fn parsing_checks_the_arguments_of_stages() {
         (array![{ "$currentOp": {} }], 73),
         (array![{ "$documents": [] }], 73),
         (array![{ "$graphLookup": {} }], 238),
-        (array![{ "$changeStream": {} }], 238),
+        (array![{ "$changeStream": 1 }], 6188500),
+        (array![{ "$changeStream": { "fullDocument": "x" } }], 2),
+        (array![{ "$changeStream": {} }, { "$sort": { "a": 1 } }], 20),
+        (array![{ "$changeStreamSplitLargeEvent": {} }], 20),
+        (array![{ "$changeStreamSplitLargeEvent": { "a": 1 } }], 7182800),
         (array![{ "$search": {} }], 31082),
     ];
     for (stages, expected) in cases {
