@@ -125,6 +125,7 @@ impl Collections for NoCollections {
         _: &Namespace,
         _: Option<Doc<'_>>,
         _: &mut MergeDecision<'_>,
+        _: bool,
         _: &Execution,
     ) -> Result<()> {
         Err(Error::bad_value("nothing can be written here"))
