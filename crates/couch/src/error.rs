@@ -185,6 +185,9 @@ impl From<StoreError> for Error {
                 "Document failed validation: {}",
                 diwan_value::extjson::to_json(details.as_doc(), diwan_value::extjson::Mode::Relaxed)
             )),
+            StoreError::Claimed(_) => {
+                Error::unavailable("an open transaction has written the document; try again")
+            }
             full if full.is_out_of_space() => Error::insufficient_storage("database_dir is too full"),
             StoreError::Engine(_) | StoreError::Damaged(_) => {
                 tracing::error!(%error, "the store failed");

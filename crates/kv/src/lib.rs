@@ -9,7 +9,7 @@
 //! A commit is acknowledged in two steps: when [`Engine::commit`] returns, the batch is visible and survives a
 //! kill of the process; once the engine reports its [`CommitId`] durable, it also survives a loss of power.
 //!
-//! Engines: [`FjallEngine`] on disk, [`MemoryEngine`] in memory; around any of them [`CachedEngine`] keeps pairs in
+//! Engines: [`FjallEngine`] on disk, [`MemoryEngine`] in memory, [`OverlayEngine`] over a snapshot; around any of them [`CachedEngine`] keeps pairs in
 //! memory, [`ContractEngine`] checks this contract and [`FaultEngine`] breaks it on purpose, for tests. [`open`] is the
 //! usual way in.
 
@@ -21,6 +21,7 @@ mod engine;
 mod error;
 mod fault;
 mod memory;
+mod overlay;
 mod range;
 mod space;
 mod split;
@@ -39,6 +40,7 @@ pub use fault::{Fault, FaultEngine};
 /// A cheaply cloned, immutable byte string; short ones are stored in place.
 pub use fjall::Slice as Bytes;
 pub use memory::MemoryEngine;
+pub use overlay::OverlayEngine;
 pub use range::KeyRange;
 pub use space::Space;
 

@@ -283,6 +283,18 @@ fn memory_engine_behaves_like_a_map() {
 }
 
 #[test]
+fn overlay_engine_behaves_like_a_map() {
+    contract(&OverlayEngine::new(MemoryEngine::new().snapshot().into()));
+    for seed in 0..8 {
+        // A new engine over the writes of the one before.
+        let above = |below: Box<dyn Engine>| -> Box<dyn Engine> {
+            Box::new(ContractEngine::new(OverlayEngine::new(below.snapshot().into())))
+        };
+        behaves_like_a_map(above(Box::new(MemoryEngine::new())), above, seed, 3000);
+    }
+}
+
+#[test]
 fn disk_engine_behaves_like_a_map() {
     for seed in 0..2 {
         let dir = tempfile::tempdir().unwrap();

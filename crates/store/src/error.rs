@@ -1,10 +1,12 @@
 //! The store's errors. A case is a variant of its own where a face answers it differently.
 
 use crate::namespace::Namespace;
+use crate::transaction::Claimant;
 use diwan_kv as kv;
 use diwan_query as query;
 use diwan_query::display::ShownDoc;
 use diwan_value::{DocBuf, doc};
+use std::sync::Arc;
 
 /// The result of the store's operations.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -24,6 +26,10 @@ pub enum Error {
         /// The reason, in the form of MongoDB's `errInfo`.
         details: DocBuf,
     },
+    /// An open transaction has written what the caller wants to write, or a transaction met a later write of somebody else
+    /// (MongoDB's `WriteConflict`). Nothing was written.
+    #[error("{WRITE_CONFLICT}")]
+    Claimed(Arc<Claimant>),
     /// The collection was dropped after the caller looked it up. Another one may have its name by now.
     #[error("collection dropped. ns: {0}")]
     CollectionDropped(Namespace),
@@ -34,6 +40,10 @@ pub enum Error {
     #[error("stored data is damaged: {0}")]
     Damaged(String),
 }
+
+/// MongoDB's text of a write conflict.
+const WRITE_CONFLICT: &str = "Caused by :: Write conflict during plan execution and yielding is disabled. :: Please \
+                              retry your operation or multi-document transaction.";
 
 /// The key that another document holds.
 #[derive(Clone, Debug)]
@@ -78,6 +88,11 @@ impl Error {
             Error::Query(error) => error.code == query::code::OUT_OF_DISK_SPACE,
             _ => false,
         }
+    }
+
+    /// MongoDB's error `WriteConflict`.
+    pub(crate) fn write_conflict() -> Error {
+        Error::refused(query::code::WRITE_CONFLICT, WRITE_CONFLICT)
     }
 
     /// MongoDB's error `NamespaceNotFound`.

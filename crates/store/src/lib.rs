@@ -12,6 +12,7 @@
 //!   followers (`feed`).
 //! - Queries: [`plan`] chooses how to find documents, [`exec`] finds them, [`ops`] holds the operations that the faces
 //!   call.
+//! - `transaction`: a private store over a snapshot, whose writes are committed as a whole.
 //! - [`Store`]: the catalog in memory, schema changes by name, and `upkeep`, the tasks in the background. [`check()`]
 //!   verifies all of it.
 //!
@@ -43,6 +44,7 @@ mod schema_change;
 pub mod slow;
 pub mod stats;
 mod store;
+mod transaction;
 mod upkeep;
 mod views;
 
@@ -67,6 +69,7 @@ pub use retry::{RememberedStatement, RetryRecord, SessionTurn};
 pub use revision::Revision;
 pub use revision::tree::{Leaf, RevisionTree};
 pub use store::{Entry, ServerState, Store, ViewEntry};
+pub use transaction::{Claimant, Transaction, TransactionOrigin};
 pub use views::TemporaryNumber;
 
 /// How many revisions of each branch are kept unless a collection sets another limit (CouchDB's default `_revs_limit`).

@@ -7,10 +7,15 @@
 //!
 //! These locks and the lock of the [sequence](crate::collection) are the standard library's, whose waiters sleep.
 //! parking_lot's waiters yield the processor several times first. On a busy machine, each yield costs a time slice.
+//!
+//! A lock is held for one write. What a transaction has written is claimed until it ends: whoever locks a claimed key
+//! unlocks it again and waits for the transaction, or fails.
 
+use crate::transaction::{Claimant, Claims};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// The number of shards, a power of two: so many that two writers seldom need one at the same moment.
 const SHARDS: u32 = 128;
@@ -19,6 +24,8 @@ const SHARDS: u32 = 128;
 pub(crate) struct LockTable {
     shards: Vec<Mutex<Shard>>,
     hasher: RandomState,
+    /// The keys that transactions have written. A claim begins while the key is locked.
+    claims: Claims,
 }
 
 /// The entries of one range of hashes.
@@ -65,29 +72,69 @@ pub(crate) struct Held<'a> {
 impl LockTable {
     /// A table without locked keys.
     pub fn new() -> LockTable {
+        LockTable::with_shards(SHARDS)
+    }
+
+    /// A small table, for one writer.
+    pub fn small() -> LockTable {
+        LockTable::with_shards(1)
+    }
+
+    fn with_shards(shards: u32) -> LockTable {
         LockTable {
-            shards: (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect(),
+            shards: (0..shards).map(|_| Mutex::new(Shard::default())).collect(),
             hasher: RandomState::new(),
+            claims: Claims::default(),
         }
+    }
+
+    /// The transaction that has claimed one of the locked keys.
+    pub fn claimant(&self, locked: &[u64]) -> Option<Arc<Claimant>> {
+        self.claims.find(locked)
+    }
+
+    /// Claims a key for a transaction, and returns its hash. `None` if another transaction has it, or if a writer keeps it
+    /// locked for longer than `patience`.
+    pub fn claim(&self, owner: u32, key: &[u8], claimant: &Arc<Claimant>, patience: Duration) -> Option<u64> {
+        let hash = self.hash(owner, key);
+        if self.claims.is_held_by(hash, claimant) {
+            return Some(hash);
+        }
+        drop(enter(lock(self.shard(hash)), hash, Some(Instant::now() + patience))?);
+        let _held = HeldOne { table: self, hash };
+        self.claims.add(hash, claimant).then_some(hash)
+    }
+
+    /// Ends the claims on these keys.
+    pub fn release(&self, hashes: impl Iterator<Item = u64>) {
+        self.claims.remove(hashes);
+    }
+
+    /// Locks the keys that a transaction has claimed.
+    pub fn lock_claimed(&self, hashes: Vec<u64>) -> Held<'_> {
+        self.lock_hashes(hashes)
     }
 
     /// Locks one key.
     pub fn lock_one(&self, owner: u32, key: &[u8]) -> HeldOne<'_> {
         let hash = self.hash(owner, key);
-        drop(enter(lock(self.shard(hash)), hash));
+        drop(enter(lock(self.shard(hash)), hash, None));
         HeldOne { table: self, hash }
     }
 
     /// Locks several keys. All callers take them in the same order, so they cannot deadlock. A caller must not hold
     /// another lock of the same table.
     pub fn lock_many<'k>(&self, keys: impl Iterator<Item = (u32, &'k [u8])>) -> Held<'_> {
-        let mut hashes: Vec<u64> = keys.map(|(owner, key)| self.hash(owner, key)).collect();
+        self.lock_hashes(keys.map(|(owner, key)| self.hash(owner, key)).collect())
+    }
+
+    fn lock_hashes(&self, mut hashes: Vec<u64>) -> Held<'_> {
         hashes.sort_unstable();
         hashes.dedup();
         for run in hashes.chunk_by(|one, other| shard_of(*one) == shard_of(*other)) {
-            let mut shard = lock(self.shard(run[0]));
+            let mut shard = Some(lock(self.shard(run[0])));
             for &hash in run {
-                shard = enter(shard, hash);
+                shard = shard.and_then(|shard| enter(shard, hash, None));
             }
         }
         Held { table: self, hashes }
@@ -98,7 +145,7 @@ impl LockTable {
     }
 
     fn shard(&self, hash: u64) -> &Mutex<Shard> {
-        &self.shards[shard_of(hash)]
+        &self.shards[shard_of(hash) % self.shards.len()]
     }
 }
 
@@ -107,23 +154,35 @@ fn shard_of(hash: u64) -> usize {
     (hash >> (u64::BITS - SHARDS.trailing_zeros())) as usize
 }
 
-/// Locks a key of a shard. Waits while another thread has it.
-fn enter(mut shard: MutexGuard<'_, Shard>, hash: u64) -> MutexGuard<'_, Shard> {
+/// Locks a key of a shard. Waits while another thread has it; `None` if that takes until `deadline`.
+fn enter(
+    mut shard: MutexGuard<'_, Shard>,
+    hash: u64,
+    deadline: Option<Instant>,
+) -> Option<MutexGuard<'_, Shard>> {
     let entry = shard.entry(hash).or_insert(LockedKey { locked: false, waiting: 0, freed: None });
     if !entry.locked {
         entry.locked = true;
-        return shard;
+        return Some(shard);
     }
     entry.waiting += 1;
     let freed = entry.freed.get_or_insert_default().clone();
     loop {
-        shard = freed.wait(shard).unwrap_or_else(PoisonError::into_inner);
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        shard = match left {
+            None => freed.wait(shard).unwrap_or_else(PoisonError::into_inner),
+            Some(left) => freed.wait_timeout(shard, left).unwrap_or_else(PoisonError::into_inner).0,
+        };
         // The entry exists as long as a thread waits for it.
         let Some(entry) = shard.get_mut(&hash) else { continue };
         if !entry.locked {
             entry.locked = true;
             entry.waiting -= 1;
-            return shard;
+            return Some(shard);
+        }
+        if left == Some(Duration::ZERO) {
+            entry.waiting -= 1;
+            return None;
         }
     }
 }
@@ -138,6 +197,20 @@ fn leave(shard: &mut Shard, hash: u64) {
     entry.locked = false;
     if let Some(freed) = &entry.freed {
         freed.notify_one();
+    }
+}
+
+impl HeldOne<'_> {
+    /// The locked key's hash.
+    pub fn hashes(&self) -> &[u64] {
+        std::slice::from_ref(&self.hash)
+    }
+}
+
+impl Held<'_> {
+    /// The locked keys' hashes.
+    pub fn hashes(&self) -> &[u64] {
+        &self.hashes
     }
 }
 

@@ -27,7 +27,7 @@ impl Shared {
     /// deleted at the next start if the process is killed in between.
     pub fn next_number(&self) -> Result<u32> {
         let mut batch = self.catalog_batch();
-        let number = batch.allocate();
+        let number = batch.allocate()?;
         batch.mark_dropped(&[number]);
         batch.commit()?;
         Ok(number)

@@ -16,7 +16,7 @@
 use crate::catalog::{CatalogEntry, FORMAT_VERSION};
 use crate::collection::{Collection, Schema};
 use crate::error::{Error, Result};
-use crate::events::Draft;
+use crate::events::{Draft, EventOrigin};
 use crate::keys::{Key, write_number};
 use crate::namespace::Namespace;
 use crate::store::Shared;
@@ -98,10 +98,18 @@ impl CatalogBatch<'_> {
         }
     }
 
-    /// Allocates a number for a collection or an index.
-    pub fn allocate(&mut self) -> u32 {
+    /// Allocates a number for a collection or an index. Inside a transaction, it is one of the store outside.
+    pub fn allocate(&mut self) -> Result<u32> {
+        if let Some(inside) = &self.shared.inside {
+            return inside.allocate();
+        }
         self.free += 1;
-        self.free - 1
+        Ok(self.free - 1)
+    }
+
+    /// Adds writes that are committed together with the changes.
+    pub fn add(&mut self, batch: Batch) {
+        self.batch.append(batch);
     }
 
     /// Adds the entry of a free name.
@@ -170,6 +178,11 @@ impl CatalogBatch<'_> {
         let commit = self.shared.events.commit(self.shared.engine.as_ref(), self.batch, self.events)?;
         *self.next = self.free;
         Ok(commit)
+    }
+
+    /// Commits the changes that a transaction made, with the events of all that it did.
+    pub fn commit_together(self, events: Vec<Draft>, origin: Option<&EventOrigin<'_>>) -> Result<CommitId> {
+        self.shared.events.commit_together(self.shared.engine.as_ref(), self.batch, events, origin)
     }
 }
 

@@ -17,16 +17,18 @@ use crate::options::{CollectionOptions, View};
 use crate::retry::{RememberedStatement, RetryTable, SessionTurn};
 use crate::schema_change::{SchemaChange, format_value};
 use crate::slow::SlowOperations;
+use crate::transaction::{ClaimWaiters, Inside};
 use crate::upkeep::Upkeep;
 use diwan_kv::{Batch, Bytes, Direction, Engine, KeyRange, Space};
 use diwan_query::{Gate, code};
 use diwan_value::{Doc, DocBuf, DocBuilder};
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
 /// How many bytes the writes of large documents hold at once.
-const LARGE_WRITES: usize = 96 << 20;
+pub(crate) const LARGE_WRITES: usize = 96 << 20;
 
 /// The state that all collections of a store share.
 pub(crate) struct Shared {
@@ -49,6 +51,12 @@ pub(crate) struct Shared {
     pub schema_changes: Mutex<()>,
     /// The numbers of collections and indexes. Holds the catalog's lock.
     pub numbers: Numbers,
+    /// The writers that wait for transactions.
+    pub waiters: ClaimWaiters,
+    /// How many bytes the open transactions have written.
+    pub transaction_bytes: AtomicU64,
+    /// The transaction whose private store this is.
+    pub inside: Option<Arc<Inside>>,
 }
 
 /// A view: it reads a collection through a pipeline.
@@ -114,7 +122,8 @@ pub struct Store {
     pub(crate) shared: Arc<Shared>,
     entries: Arc<RwLock<BTreeMap<Namespace, Entry>>>,
     retries: Arc<RetryTable>,
-    upkeep: Upkeep,
+    /// A transaction's private store has none.
+    upkeep: Option<Upkeep>,
     server: OnceLock<Box<dyn ServerState>>,
     slow: SlowOperations,
 }
@@ -149,6 +158,9 @@ impl Store {
             retention: RwLock::default(),
             schema_changes: Mutex::new(()),
             numbers: Numbers::new(next),
+            waiters: ClaimWaiters::default(),
+            transaction_bytes: AtomicU64::new(0),
+            inside: None,
         });
         let snapshot = shared.engine.snapshot();
         let recovery = Recovery::read(snapshot.as_ref())?;
@@ -188,7 +200,7 @@ impl Store {
             shared,
             entries,
             retries,
-            upkeep,
+            upkeep: Some(upkeep),
             server: OnceLock::new(),
             slow: SlowOperations::default(),
         });
@@ -210,13 +222,30 @@ impl Store {
         let _ = self.server.set(server);
     }
 
+    /// The private store of a transaction.
+    pub(crate) fn inside(shared: Arc<Shared>, outside: &Store) -> Arc<Store> {
+        Arc::new(Store {
+            shared,
+            entries: Arc::default(),
+            retries: outside.retries.clone(),
+            upkeep: None,
+            server: OnceLock::new(),
+            slow: SlowOperations::default(),
+        })
+    }
+
+    /// The store outside, of the private store of a transaction; any other store itself.
+    fn outside(&self) -> &Store {
+        self.shared.inside.as_ref().map_or(self, |inside| &inside.outside)
+    }
+
     pub(crate) fn server_state(&self) -> Option<&dyn ServerState> {
-        self.server.get().map(AsRef::as_ref)
+        self.outside().server.get().map(AsRef::as_ref)
     }
 
     /// The slow operations of both faces.
     pub fn slow(&self) -> &SlowOperations {
-        &self.slow
+        &self.outside().slow
     }
 
     /// The clock that gives each commit its time.
@@ -231,7 +260,20 @@ impl Store {
 
     /// The collection or view of that name.
     pub fn entry(&self, namespace: &Namespace) -> Option<Entry> {
-        self.entries.read().get(namespace).cloned()
+        let found = self.entries.read().get(namespace).cloned();
+        match &self.shared.inside {
+            Some(inside) if found.is_none() => inside.open_entry(&self.shared, &self.entries, namespace),
+            _ => found,
+        }
+    }
+
+    /// Adds an entry that has been committed.
+    pub(crate) fn add_entry(&self, namespace: Namespace, entry: Entry) {
+        let is_collection = matches!(entry, Entry::Collection(_));
+        self.entries.write().insert(namespace.clone(), entry);
+        if is_collection {
+            self.shared.databases.note(DatabaseEventKind::Created, &namespace);
+        }
     }
 
     /// The collection of that name; `None` if the name is free. Refuses a view.
@@ -287,11 +329,11 @@ impl Store {
             ));
         }
         let mut batch = change.batch();
-        let id = CollectionId(batch.allocate());
+        let id = CollectionId(batch.allocate()?);
         let mut indexes = Vec::new();
         if parsed.view.is_none() {
             let spec = IndexSpec::id_index(parsed.collation.as_ref())?;
-            indexes.push(Arc::new(Index::new(IndexId(batch.allocate()), spec, true, 0)));
+            indexes.push(Arc::new(Index::new(IndexId(batch.allocate()?), spec, true, 0)));
         }
         let created = Some(clock::now_micros());
         let uuid = random_uuid();
@@ -310,10 +352,7 @@ impl Store {
         }
         batch.commit()?;
         let entry = open_entry(&self.shared, namespace.clone(), entry, Recovered::empty())?;
-        self.entries.write().insert(namespace.clone(), entry.clone());
-        if let Entry::Collection(_) = entry {
-            self.shared.databases.note(DatabaseEventKind::Created, namespace);
-        }
+        self.add_entry(namespace.clone(), entry.clone());
         Ok(entry)
     }
 
@@ -372,7 +411,9 @@ impl Store {
         stopped.publish(Schema { dropped: true, ..stopped.schema().clone() });
         stopped.collection().watchers.wake();
         self.shared.delete_later(numbers);
-        self.upkeep.wake();
+        if let Some(upkeep) = &self.upkeep {
+            upkeep.wake();
+        }
     }
 
     /// Renames a collection; `replace` drops the collection that has the new name.
@@ -536,12 +577,16 @@ impl Store {
 
     /// Sets how often the TTL monitor runs, in seconds.
     pub fn set_ttl_interval(&self, seconds: u64) {
-        self.upkeep.set_ttl_interval(seconds);
+        if let Some(upkeep) = &self.upkeep {
+            upkeep.set_ttl_interval(seconds);
+        }
     }
 
     /// Stops the background tasks, stores the collections' sizes and closes the engine. Writes wait, and fail.
     pub fn close(&self) -> Result<()> {
-        self.upkeep.stop();
+        if let Some(upkeep) = &self.upkeep {
+            upkeep.stop();
+        }
         // The notes are exact only if nothing is written after them.
         let _change = self.shared.change_schema();
         let entries: Vec<Entry> = self.entries.read().values().cloned().collect();
@@ -621,7 +666,7 @@ fn load_entry(
     Ok((namespace, entry))
 }
 
-fn open_entry(
+pub(crate) fn open_entry(
     shared: &Arc<Shared>,
     namespace: Namespace,
     entry: CatalogEntry,

@@ -76,6 +76,8 @@ const LOOKUP: u16 = 1 << 9;
 const BULK: u16 = 1 << 10;
 /// Answers `NotImplemented`.
 const MISSING: u16 = 1 << 8;
+/// Runs in transactions.
+const INSIDE: u16 = 1 << 11;
 
 /// A row of the table.
 pub(crate) struct Command {
@@ -120,6 +122,11 @@ impl Command {
         self.flags & END != 0
     }
 
+    /// Whether the command runs in transactions.
+    pub(crate) fn is_in_transactions(&self) -> bool {
+        self.flags & INSIDE != 0
+    }
+
     /// Whether the command changes data.
     pub(crate) fn writes(&self) -> bool {
         self.flags & WRITE != 0
@@ -160,7 +167,7 @@ const TABLE: &[Command] = &[
         "aggregate",
         aggregate::run,
         OperationKind::Command,
-        LONG | READ | API,
+        LONG | READ | API | INSIDE,
         Needs::Arguments(requests::aggregate),
     ),
     missing("analyze"),
@@ -174,7 +181,7 @@ const TABLE: &[Command] = &[
     row(
         "bulkWrite",
         bulk_write::run,
-        ADMIN | LONG | WRITE | API | RETRY,
+        ADMIN | LONG | WRITE | API | RETRY | INSIDE,
         Needs::Arguments(requests::bulk_write),
     ),
     row(
@@ -191,8 +198,8 @@ const TABLE: &[Command] = &[
     row("connectionStatus", connection_status::run, 0, Needs::Nothing),
     row("convertToCapped", convert_to_capped::run, LONG | WRITE, Needs::Collection(&[ConvertToCapped])),
     row("count", count::run, LOOKUP | READ | API, Needs::Collection(&[Find])),
-    row("create", create::run, WRITE | API, Needs::Arguments(requests::create)),
-    row("createIndexes", create_indexes::run, LONG | WRITE | API, Needs::Collection(&[CreateIndex])),
+    row("create", create::run, WRITE | API | INSIDE, Needs::Arguments(requests::create)),
+    row("createIndexes", create_indexes::run, LONG | WRITE | API | INSIDE, Needs::Collection(&[CreateIndex])),
     row("createRole", create_role::run, 0, Needs::SignIn),
     missing("createSearchIndexes"),
     row("createUser", create_user::run, 0, Needs::SignIn),
@@ -206,11 +213,11 @@ const TABLE: &[Command] = &[
         "delete",
         delete::run,
         OperationKind::Delete,
-        LOOKUP | WRITE | API | RETRY,
+        LOOKUP | WRITE | API | RETRY | INSIDE,
         Needs::Collection(&[Remove]),
     ),
     row("deleteIndexes", drop_indexes::run, WRITE, Needs::Collection(&[DropIndex])),
-    row("distinct", distinct::run, LOOKUP | READ, Needs::Collection(&[Find])),
+    row("distinct", distinct::run, LOOKUP | READ | INSIDE, Needs::Collection(&[Find])),
     row("drop", drop::run, WRITE | API, Needs::Collection(&[DropCollection])),
     row("dropAllRolesFromDatabase", drop_all_roles_from_database::run, 0, Needs::Database(DropRole)),
     row("dropAllUsersFromDatabase", drop_all_users_from_database::run, 0, Needs::Database(DropUser)),
@@ -223,17 +230,23 @@ const TABLE: &[Command] = &[
     row("endSessions", end_sessions::run, API, Needs::Nothing),
     row("explain", explain::run, LONG | API, Needs::Arguments(requests::explain)),
     row("filemd5", file_md5::run, LONG | READ, Needs::Arguments(requests::file_md5)),
-    counted("find", find::run, OperationKind::Query, LOOKUP | READ | API, Needs::Collection(&[Find])),
+    counted(
+        "find",
+        find::run,
+        OperationKind::Query,
+        LOOKUP | READ | API | INSIDE,
+        Needs::Collection(&[Find]),
+    ),
     row(
         "findAndModify",
         find_and_modify::run,
-        LOOKUP | WRITE | API | RETRY,
+        LOOKUP | WRITE | API | RETRY | INSIDE,
         Needs::Arguments(requests::find_and_modify),
     ),
     row(
         "findandmodify",
         find_and_modify::run,
-        LOOKUP | WRITE | RETRY,
+        LOOKUP | WRITE | RETRY | INSIDE,
         Needs::Arguments(requests::find_and_modify),
     ),
     row("fsync", fsync::run, ADMIN | LONG, Needs::Cluster(Fsync)),
@@ -241,7 +254,7 @@ const TABLE: &[Command] = &[
     row("getCmdLineOpts", get_cmd_line_opts::run, ADMIN, Needs::Cluster(GetCmdLineOpts)),
     row("getDefaultRWConcern", get_default_rw_concern::run, ADMIN, Needs::Cluster(GetDefaultRwConcern)),
     row("getLog", get_log::run, ADMIN, Needs::Cluster(GetLog)),
-    counted("getMore", get_more::run, OperationKind::GetMore, LONG | READ | API, Needs::SignIn),
+    counted("getMore", get_more::run, OperationKind::GetMore, LONG | READ | API | INSIDE, Needs::SignIn),
     row("getParameter", get_parameter::run, ADMIN, Needs::Cluster(GetParameter)),
     row("grantPrivilegesToRole", grant_privileges_to_role::run, 0, Needs::SignIn),
     row("grantRolesToRole", grant_roles_to_role::run, 0, Needs::SignIn),
@@ -252,7 +265,7 @@ const TABLE: &[Command] = &[
         "insert",
         insert::run,
         OperationKind::Insert,
-        BULK | WRITE | API | RETRY,
+        BULK | WRITE | API | RETRY | INSIDE,
         Needs::Arguments(requests::insert),
     ),
     row("invalidateUserCache", invalidate_user_cache::run, 0, Needs::Cluster(InvalidateUserCache)),
@@ -260,7 +273,7 @@ const TABLE: &[Command] = &[
     row("ismaster", hello::run, PLAIN, Needs::Nothing),
     row("killAllSessions", kill_all_sessions::run, 0, Needs::Cluster(KillAnySession)),
     row("killAllSessionsByPattern", kill_all_sessions::run, 0, Needs::Cluster(KillAnySession)),
-    row("killCursors", kill_cursors::run, API, Needs::SignIn),
+    row("killCursors", kill_cursors::run, API | INSIDE, Needs::SignIn),
     row("killOp", kill_op::run, ADMIN, Needs::SignIn),
     row("killSessions", kill_sessions::run, 0, Needs::SignIn),
     row("listCollections", list_collections::run, API, Needs::Arguments(requests::list_collections)),
@@ -319,7 +332,7 @@ const TABLE: &[Command] = &[
         "update",
         update::run,
         OperationKind::Update,
-        LOOKUP | WRITE | API | RETRY,
+        LOOKUP | WRITE | API | RETRY | INSIDE,
         Needs::Arguments(requests::update),
     ),
     row("updateRole", update_role::run, 0, Needs::SignIn),

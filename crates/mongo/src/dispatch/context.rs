@@ -1,6 +1,7 @@
 //! The context of a command's function: the server, the client, the request, and the results beside the reply.
 
 use super::abbreviate::abbreviated_statement;
+use super::transaction::Source;
 use super::wait::Wait;
 use crate::commands;
 use crate::connection::client::Client;
@@ -15,7 +16,7 @@ use diwan_access::{Action, Caller, Resource};
 use diwan_kv::{Batch, CommitId};
 use diwan_query::{Examined, Interrupt};
 use diwan_store::ops::Scope;
-use diwan_store::{DesignGuard, Namespace};
+use diwan_store::{DesignGuard, Namespace, Store};
 use diwan_value::{MAX_DOCUMENT_BYTES, Value, doc};
 use serde_json::json;
 use std::cell::RefCell;
@@ -27,6 +28,12 @@ pub(crate) struct Context<'a> {
     pub server: &'a Arc<Server>,
     pub client: &'a Arc<Client>,
     pub request: &'a Request<'a>,
+    /// What the command runs on.
+    pub source: &'a Source<'a>,
+    /// Its store.
+    pub store: &'a Arc<Store>,
+    /// Whether a write of the command has failed. In a transaction, this aborts it.
+    pub has_write_errors: bool,
     /// Who runs the command, with the rights as of its start.
     pub caller: &'a Caller,
     /// Checked by long loops, so that `killOp` and time limits take effect. It also tallies what they read.
@@ -79,6 +86,9 @@ impl Context<'_> {
     /// Makes the acknowledgement wait for every commit so far. For commands whose operations do not return their own
     /// commit.
     pub(crate) fn fence(&mut self) -> Result<()> {
+        if self.source.transaction().is_some() {
+            return Ok(());
+        }
         // An empty batch writes nothing, and its commit number is that of the last commit.
         let last = self.server.engine.commit(Batch::new())?;
         self.committed(last);
@@ -180,7 +190,7 @@ impl Context<'_> {
 
     /// Refuses a command whose `collectionUUID` is not the collection's.
     pub(crate) fn expect_uuid(&self, namespace: &Namespace, uuid: [u8; 16]) -> Result<()> {
-        let store = &self.server.store;
+        let store = self.store;
         if store.entry(namespace).is_some_and(|entry| entry.uuid() == uuid) {
             return Ok(());
         }
@@ -236,6 +246,10 @@ impl Context<'_> {
 
     /// Notes a commit of this command.
     pub(crate) fn committed(&mut self, commit: CommitId) {
+        // What a transaction's statement writes is acknowledged by the commit.
+        if self.source.transaction().is_some() {
+            return;
+        }
         self.commit = self.commit.max(Some(commit));
     }
 }

@@ -2,17 +2,19 @@
 
 mod abbreviate;
 mod context;
+mod transaction;
 mod visit;
 mod wait;
 
 pub(crate) use abbreviate::abbreviated_command;
 pub(crate) use context::Context;
+use transaction::Source;
 pub(crate) use wait::Wait;
 
 use crate::commands::{self, Command};
 use crate::connection::client::Client;
 use crate::connection::exhaust::Replies;
-use crate::error::{CommandError, Result, code};
+use crate::error::{CommandError, LabelledBy, Result, code};
 use crate::fail_points::Failure;
 use crate::monitoring::operations::Operation;
 use crate::monitoring::profile_entry::{FinishedCommand, begin_trace};
@@ -23,7 +25,7 @@ use crate::request::fields::int64;
 use crate::request::weight::{is_long_message, may_take_long};
 use crate::rights::Check;
 use crate::server::Server;
-use crate::server::options::{Durability, Topology};
+use crate::server::options::Durability;
 use crate::server::sessions::SessionError;
 use crate::wire::{self, Content, MESSAGE_PREFIX, REPLY_PREFIX};
 use diwan_access::Caller;
@@ -182,7 +184,7 @@ fn answer(
             replies.begin(false);
             let labels = match failure.as_ref().and_then(|failure| failure.labels.as_ref()) {
                 Some(labels) => labels.iter().map(String::as_str).collect(),
-                None => error.labels(request.as_ref().is_some_and(is_retryable_write)).to_vec(),
+                None => error.labels(request.as_ref().map_or(LabelledBy::Nothing, labelled_by)).to_vec(),
             };
             error.write(&labels, &mut reply);
             if let Some(request) = request.filter(|request| has_begun_to_write(request, &error)) {
@@ -216,9 +218,15 @@ fn struck(server: &Server, client: &Client, request: &Request<'_>) -> Option<Fai
     Some(failure)
 }
 
-/// Whether a driver may send the command again with the same number.
-fn is_retryable_write(request: &Request<'_>) -> bool {
-    request.arguments.txn_number.is_some() && !request.arguments.in_transaction()
+/// What the labels of a failed command depend on.
+fn labelled_by(request: &Request<'_>) -> LabelledBy {
+    let ends = commands::by_name(request.name).is_some_and(Command::ends_transactions);
+    match (request.arguments.txn_number, request.arguments.in_transaction()) {
+        (None, _) => LabelledBy::Nothing,
+        (Some(_), false) => LabelledBy::RetryableWrite,
+        (Some(_), true) if ends => LabelledBy::EndOfTransaction,
+        (Some(_), true) => LabelledBy::Statement,
+    }
 }
 
 /// Appends the write concern error and the labels of a fail point to the reply of a command that has run.
@@ -228,7 +236,7 @@ fn append_failure(failure: &Failure, request: &Request<'_>, reply: &mut DocBuild
     let code = error.as_doc().get("code").and_then(int64).and_then(|code| i32::try_from(code).ok());
     let labels: Vec<&str> = match &failure.labels {
         Some(labels) => labels.iter().map(String::as_str).collect(),
-        None => CommandError::new(code.unwrap_or_default(), "").labels(is_retryable_write(request)).to_vec(),
+        None => CommandError::new(code.unwrap_or_default(), "").labels(labelled_by(request)).to_vec(),
     };
     if !labels.is_empty() {
         reply.append("errorLabels", labels);
@@ -272,10 +280,14 @@ fn run_command(
     let interrupt = Interrupt::with_deadline(
         request.arguments.max_time.filter(|_| request.name != "getMore").map(|limit| started + limit),
     );
+    let source = transaction::source(server, command, request, &caller)?;
     let mut context = Context {
         server,
         client,
         request,
+        store: source.store()?,
+        source: &source,
+        has_write_errors: false,
         caller: &caller,
         interrupt,
         read_before: Examined::default(),
@@ -326,12 +338,22 @@ fn run_command(
         };
         finished.record(trace);
     }
+    if outcome.is_err()
+        && let (Some(number), Some(session)) = (source.transaction(), request.arguments.session)
+    {
+        server.cursors.end_transaction(session, number);
+    }
     outcome?;
     count_command(&context, command, took, registered);
     if let Some(wait) = context.wait {
         return Ok(wait);
     }
-    let Some(commit) = context.commit else {
+    let (commit, has_write_errors) = (context.commit, context.has_write_errors);
+    if let Source::Transaction(turn) = source {
+        // Any error aborts the transaction, also that of a single document.
+        return if has_write_errors { Ok(Wait::Nothing) } else { turn.keep().map(|()| Wait::Nothing) };
+    }
+    let Some(commit) = commit else {
         // A write that changed nothing still reports a write concern that cannot be satisfied.
         if command.writes() {
             append_concern_error(&server.concerns.of(request.arguments.write_concern.as_ref()), reply);
@@ -460,31 +482,5 @@ fn check_shared_rules(server: &Server, command: &Command, request: &Request<'_>)
         );
         return Err(CommandError::new(code::API_STRICT_ERROR, text));
     }
-    // The rest is about transactions and retryable writes.
-    if arguments.txn_number.is_none() && !arguments.in_transaction() {
-        return Ok(());
-    }
-    if arguments.session.is_none() {
-        let text = "Transaction number requires a session ID to also be specified";
-        return Err(CommandError::new(code::INVALID_OPTIONS, text));
-    }
-    if server.options.topology == Topology::Standalone {
-        let text = "Transaction numbers are only allowed on a replica set member or mongos";
-        return Err(CommandError::new(code::ILLEGAL_OPERATION, text));
-    }
-    if command.ends_transactions() {
-        return Ok(());
-    }
-    if arguments.in_transaction() {
-        let text = "Transactions are not supported by this server";
-        return Err(CommandError::new(code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION, text));
-    }
-    if !command.is_retryable() {
-        let text = format!(
-            "txnNumber may only be provided for multi-document transactions and retryable write commands. \
-             autocommit:false was not provided, and {name} is not a retryable write command."
-        );
-        return Err(CommandError::new(50768, text));
-    }
-    Ok(())
+    transaction::check_rules(server, command, request)
 }

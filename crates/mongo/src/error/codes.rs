@@ -155,6 +155,7 @@ const NAMES: &[(i32, &str)] = &[
     (349, "KeyPatternShorterThanBound"),
     (352, "UnsupportedOpQueryCommand"),
     (357, "InvalidBSONType"),
+    (358, "TransactionTooLargeForCache"),
     (359, "CannotConvertIndexToUnique"),
     (361, "CollectionUUIDMismatch"),
     (365, "TemporarilyUnavailable"),
@@ -210,7 +211,12 @@ pub(crate) mod code {
     pub(crate) const UNSATISFIABLE_COMMIT_QUORUM: i32 = 278;
     pub(crate) const CURSOR_IN_USE: i32 = 143;
     pub(crate) const COMMAND_NOT_IN_TRANSACTION: i32 = 125;
+    pub(crate) const TRANSACTION_TOO_OLD: i32 = 225;
+    pub(crate) const SNAPSHOT_TOO_OLD: i32 = 239;
     pub(crate) const NO_SUCH_TRANSACTION: i32 = 251;
+    pub(crate) const TRANSACTION_COMMITTED: i32 = 256;
+    pub(crate) const TRANSACTION_TOO_LARGE: i32 = 257;
+    pub(crate) const TRANSACTION_TOO_LARGE_FOR_CACHE: i32 = 358;
     pub(crate) const NOT_IMPLEMENTED: i32 = 238;
     pub(crate) const OPERATION_NOT_SUPPORTED_IN_TRANSACTION: i32 = 263;
     pub(crate) const DATA_CORRUPTION_DETECTED: i32 = 301;
@@ -227,6 +233,9 @@ pub(crate) mod code {
 
     /// Codes that a write command raises only after it has begun to write.
     pub(crate) const AFTER_BEGINNING: [i32; 9] = [26, 27, 48, 66, 85, 86, 112, 121, 11000];
+
+    /// Codes after which a transaction may succeed if it is begun anew.
+    pub(crate) const TRANSIENT: [i32; 6] = [24, 112, 239, 246, 251, 267];
 
     /// Codes after which a retry of a retryable write may succeed.
     pub(crate) const RETRYABLE: [i32; 12] = [6, 7, 89, 91, 134, 189, 262, 9001, 10107, 11600, 11602, 13435];

@@ -74,9 +74,30 @@ impl CommandError {
     }
 
     /// The error labels, which tell drivers whether to retry.
-    pub(crate) fn labels(&self, retryable_write: bool) -> &'static [&'static str] {
-        if retryable_write && code::RETRYABLE.contains(&self.code) { &["RetryableWriteError"] } else { &[] }
+    pub(crate) fn labels(&self, by: LabelledBy) -> &'static [&'static str] {
+        let (is_retryable, is_transient) =
+            (code::RETRYABLE.contains(&self.code), code::TRANSIENT.contains(&self.code));
+        match by {
+            LabelledBy::RetryableWrite if is_retryable => &["RetryableWriteError"],
+            LabelledBy::EndOfTransaction if is_retryable => &["RetryableWriteError"],
+            LabelledBy::EndOfTransaction if is_transient => &["TransientTransactionError"],
+            LabelledBy::Statement if is_transient || is_retryable => &["TransientTransactionError"],
+            _ => &[],
+        }
     }
+}
+
+/// What kind of command an error's labels are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LabelledBy {
+    /// One that is not retried.
+    Nothing,
+    /// A retryable write.
+    RetryableWrite,
+    /// A statement of a transaction.
+    Statement,
+    /// A commit or an abort.
+    EndOfTransaction,
 }
 
 impl fmt::Display for CommandError {
@@ -113,6 +134,7 @@ impl From<diwan_store::Error> for CommandError {
                     ..CommandError::new(diwan_query::code::DOCUMENT_VALIDATION_FAILURE, text)
                 }
             }
+            Error::Claimed(_) => CommandError::new(diwan_query::code::WRITE_CONFLICT, error.to_string()),
             Error::CollectionDropped(_) => {
                 CommandError::new(diwan_query::code::QUERY_PLAN_KILLED, error.to_string())
             }

@@ -2,7 +2,7 @@
 
 use crate::error::{CommandError, Result, code};
 use crate::request::fields::{self, Field, int64, wrong_type};
-use diwan_value::{Doc, Value};
+use diwan_value::{Doc, Timestamp, Value};
 use std::time::Duration;
 
 /// The names of the generic arguments, sorted.
@@ -62,8 +62,8 @@ pub(crate) struct GenericArguments<'a> {
     pub txn_number: Option<i64>,
     pub autocommit: Option<bool>,
     pub start_transaction: bool,
-    /// The level of the read concern, if the client set one.
-    pub read_concern: Option<&'a str>,
+    /// The read concern, if the client set one.
+    pub read_concern: Option<ReadConcern<'a>>,
     pub write_concern: Option<WriteConcern>,
     pub max_time: Option<Duration>,
     pub comment: Option<Value<'a>>,
@@ -101,7 +101,10 @@ impl<'a> GenericArguments<'a> {
                 "txnNumber" => arguments.txn_number = Some(field.integer()?),
                 "autocommit" => arguments.autocommit = Some(field.boolean()?),
                 "startTransaction" => arguments.start_transaction = field.boolean()?,
-                "readConcern" => arguments.read_concern = read_concern(field.document()?)?,
+                "readConcern" => {
+                    let concern = field.document()?;
+                    arguments.read_concern = Some(read_concern(concern)?).filter(|_| !concern.is_empty());
+                }
                 "writeConcern" => arguments.write_concern = WriteConcern::parse(field.document()?)?,
                 "maxTimeMS" => arguments.max_time = max_time(field.value())?,
                 "collectionUUID" => arguments.collection_uuid = Some(uuid(field)?),
@@ -159,18 +162,26 @@ pub(crate) fn session_id(lsid: Doc<'_>) -> Result<SessionId> {
     }
 }
 
-/// The level of a read concern. With one member that holds every commit, all levels read the same data, except
-/// `snapshot`, which is refused because it spans several commands.
-pub(crate) fn read_concern(concern: Doc<'_>) -> Result<Option<&str>> {
-    let mut level = None;
+/// A read concern.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ReadConcern<'a> {
+    pub level: Option<&'a str>,
+    /// The time of the snapshot to read.
+    pub at: Option<Timestamp>,
+    /// The time of a commit that the read must show. All that were acknowledged are shown.
+    pub after: Option<Timestamp>,
+}
+
+/// Parses a read concern. With one member that holds every commit, all levels read the same data, except `snapshot`, which
+/// spans several commands.
+pub(crate) fn read_concern(concern: Doc<'_>) -> Result<ReadConcern<'_>> {
+    let mut parsed = ReadConcern::default();
     for element in concern {
         let field = Field::new("readConcern", element.key_str(), element.value());
         match element.key_str() {
             "level" => match field.string()? {
-                known @ ("local" | "available" | "majority" | "linearizable") => level = Some(known),
-                "snapshot" => {
-                    let text = "read concern level snapshot is only supported in a transaction here";
-                    return Err(CommandError::new(code::INVALID_OPTIONS, text));
+                known @ ("local" | "available" | "majority" | "linearizable" | "snapshot") => {
+                    parsed.level = Some(known);
                 }
                 other => {
                     return Err(CommandError::bad_value(format!(
@@ -178,11 +189,28 @@ pub(crate) fn read_concern(concern: Doc<'_>) -> Result<Option<&str>> {
                     )));
                 }
             },
-            "afterClusterTime" | "atClusterTime" | "afterOpTime" | "provenance" => {}
+            "afterClusterTime" => parsed.after = Some(timestamp(field)?),
+            "atClusterTime" => parsed.at = Some(timestamp(field)?),
+            "afterOpTime" | "provenance" => {}
             _ => return Err(field.unknown()),
         }
     }
-    Ok(level)
+    let invalid = |text: &str| Err(CommandError::new(code::INVALID_OPTIONS, text));
+    match (parsed.at, parsed.after) {
+        (Some(_), Some(_)) => invalid("Can not specify both 'afterClusterTime' and 'atClusterTime'"),
+        (Some(at), _) if at.to_bits() == 0 => invalid("atClusterTime cannot be a null timestamp"),
+        (Some(_), _) if parsed.level != Some("snapshot") => {
+            invalid("'atClusterTime' field can be set only if 'level' is equal to snapshot")
+        }
+        _ => Ok(parsed),
+    }
+}
+
+fn timestamp(field: Field<'_>) -> Result<Timestamp> {
+    match field.value() {
+        Value::Timestamp(time) => Ok(time),
+        _ => Err(field.wrong("timestamp")),
+    }
 }
 
 /// The time limit of `maxTimeMS`. Zero means no limit.

@@ -139,7 +139,7 @@ fn check_read(concern: Doc<'_>) -> Result<()> {
     if let Some(Value::String("snapshot")) = concern.get("level") {
         return unsuitable("level: 'snapshot'".to_owned());
     }
-    let level = read_concern(concern)?;
+    let level = read_concern(concern)?.level;
     if level == Some("linearizable") {
         return unsuitable("level: 'linearizable'".to_owned());
     }

@@ -68,6 +68,8 @@ pub(crate) struct Cursor {
     /// The collection in the replies' `ns`. Lists have a pseudo-collection such as `$cmd.listCollections`.
     pub collection: String,
     pub session: Option<SessionId>,
+    /// The number of the transaction that it belongs to.
+    pub transaction: Option<i64>,
     /// Whether the cursor stays open however long it is idle.
     pub no_timeout: bool,
     pub tail: Option<Tail>,
@@ -138,6 +140,7 @@ impl Cursor {
             database: database.to_owned(),
             collection: collection.to_owned(),
             session: None,
+            transaction: None,
             no_timeout: false,
             tail: None,
             left: None,
@@ -230,6 +233,14 @@ enum Slot {
     Idle { cursor: Box<Cursor>, since: Instant },
     /// A command has taken the cursor out. `interrupt` stops its read.
     InUse { interrupt: Interrupt, session: Option<SessionId>, owner: Owner },
+}
+
+impl Slot {
+    /// Whether an idle cursor belongs to a transaction.
+    fn is_of(&self, of: SessionId, number: i64) -> bool {
+        let Slot::Idle { cursor, .. } = self else { return false };
+        cursor.session == Some(of) && cursor.transaction == Some(number)
+    }
 }
 
 /// The open cursors of the server.
@@ -340,6 +351,13 @@ impl Cursors {
             }
             !ended
         });
+    }
+
+    /// Kills the cursors of a transaction that has ended.
+    pub(crate) fn end_transaction(&self, session: SessionId, number: i64) {
+        let gone: Vec<(i64, Slot)> =
+            self.open.lock().extract_if(|_, slot| slot.is_of(session, number)).collect();
+        drop(gone);
     }
 
     /// Closes the cursors that have been idle for `timeout`, and returns how many.

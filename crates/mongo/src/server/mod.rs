@@ -7,6 +7,8 @@ pub(crate) mod identity;
 pub mod options;
 pub(crate) mod parameters;
 pub(crate) mod sessions;
+pub(crate) mod snapshots;
+pub(crate) mod transactions;
 
 use crate::connection;
 use crate::connection::client::{Clients, Conversations};
@@ -24,6 +26,8 @@ use crate::server::cursors::Cursors;
 use crate::server::options::{Options, Topology};
 use crate::server::parameters::Parameters;
 use crate::server::sessions::Sessions;
+use crate::server::snapshots::Snapshots;
+use crate::server::transactions::Transactions;
 use diwan_access::Access;
 use diwan_kv::Engine;
 use diwan_store::{Namespace, ServerState, Store};
@@ -37,6 +41,9 @@ use tokio::net::{TcpListener, TcpStream};
 
 /// How often unused sessions and cursors are removed.
 const SWEEP: Duration = Duration::from_secs(5);
+
+/// How often the ages of open transactions are checked.
+const LIFETIME_CHECK: Duration = Duration::from_secs(1);
 
 /// How often the clients of running commands are checked. Commands that have run for less than this are not checked.
 const ABANDONED: Duration = Duration::from_millis(250);
@@ -58,6 +65,9 @@ pub struct Server {
     pub(crate) profiler: Profiler,
     pub(crate) room: Room,
     pub(crate) sessions: Sessions,
+    /// The snapshots that clients read by their times.
+    pub(crate) snapshots: Snapshots,
+    pub(crate) transactions: Transactions,
     pub(crate) usage: Usage,
     pub(crate) started: Instant,
     /// The fail points, if there are some.
@@ -92,6 +102,8 @@ impl Server {
             profiler: Profiler::default(),
             room: Room::default(),
             sessions: Sessions::default(),
+            snapshots: Snapshots::default(),
+            transactions: Transactions::default(),
             usage: Usage::default(),
             started: Instant::now(),
             handshakes: Handshakes::default(),
@@ -114,6 +126,7 @@ impl Server {
         }
         let sweeper = tokio::spawn(expire_unused(self.clone()));
         let watcher = tokio::spawn(interrupt_abandoned(self.clone()));
+        let reaper = tokio::spawn(abort_expired(self.clone()));
         while !self.is_draining() {
             match listener.accept().await {
                 Ok((stream, peer)) => self.add_connection(stream, peer),
@@ -127,6 +140,7 @@ impl Server {
         }
         sweeper.abort();
         watcher.abort();
+        reaper.abort();
     }
 
     /// Shuts the face down: it accepts no more connections and closes idle ones at once, the others after their command.
@@ -180,10 +194,11 @@ impl Server {
         self.message_id.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Ends sessions, kills their cursors and interrupts their commands.
+    /// Ends sessions, aborts their transactions, kills their cursors and interrupts their commands.
     pub(crate) fn kill_sessions(&self, sessions: &[SessionId]) {
         self.operations.kill_where(|operation| operation.session.is_some_and(|id| sessions.contains(&id)));
         self.cursors.kill_sessions(sessions);
+        self.transactions.end_sessions(sessions);
         for session in sessions {
             self.sessions.end(session);
         }
@@ -214,7 +229,13 @@ struct ServerView(Weak<Server>);
 
 impl ServerState for ServerView {
     fn operations(&self, _: Doc<'_>) -> Vec<DocBuf> {
-        self.0.upgrade().map_or_else(Vec::new, |server| server.operations.describe())
+        self.0.upgrade().map_or_else(Vec::new, |server| {
+            let mut shown = server.operations.describe();
+            let lifetime = server.parameters.transaction_lifetime();
+            let idle = server.transactions.describe_idle(&server.host(), lifetime);
+            shown.extend(idle.into_iter().map(|(_, shown)| shown));
+            shown
+        })
     }
 
     fn sessions(&self) -> Vec<DocBuf> {
@@ -247,6 +268,19 @@ async fn interrupt_abandoned(server: Arc<Server>) {
     }
 }
 
+/// Aborts the transactions that have been open for too long.
+async fn abort_expired(server: Arc<Server>) {
+    let mut interval = tokio::time::interval(LIFETIME_CHECK);
+    loop {
+        interval.tick().await;
+        let ended = server.transactions.expire(server.parameters.transaction_lifetime());
+        for (session, number) in ended {
+            server.operations.kill_where(|operation| operation.session == Some(session));
+            server.cursors.end_transaction(session, number);
+        }
+    }
+}
+
 /// Removes sessions and cursors that have timed out.
 async fn expire_unused(server: Arc<Server>) {
     let mut interval = tokio::time::interval(SWEEP);
@@ -255,6 +289,8 @@ async fn expire_unused(server: Arc<Server>) {
         let now = Instant::now();
         let ended = server.sessions.expire(now);
         server.cursors.kill_sessions(&ended);
+        server.transactions.end_sessions(&ended);
+        server.snapshots.expire();
         server.cursors.expire(now, server.parameters.cursor_timeout());
     }
 }

@@ -14,11 +14,16 @@ use std::time::Duration;
 pub(crate) struct Parameters {
     cursor_timeout_millis: AtomicI64,
     ttl_seconds: AtomicI64,
+    transaction_lifetime_seconds: AtomicI64,
 }
 
 impl Default for Parameters {
     fn default() -> Parameters {
-        Parameters { cursor_timeout_millis: AtomicI64::new(10 * 60 * 1000), ttl_seconds: AtomicI64::new(60) }
+        Parameters {
+            cursor_timeout_millis: AtomicI64::new(10 * 60 * 1000),
+            ttl_seconds: AtomicI64::new(60),
+            transaction_lifetime_seconds: AtomicI64::new(60),
+        }
     }
 }
 
@@ -26,6 +31,11 @@ impl Parameters {
     /// How long an idle cursor stays open.
     pub(crate) fn cursor_timeout(&self) -> Duration {
         Duration::from_millis(self.cursor_timeout_millis.load(Ordering::Relaxed).unsigned_abs())
+    }
+
+    /// How long a transaction may be open.
+    pub(crate) fn transaction_lifetime(&self) -> Duration {
+        Duration::from_secs(self.transaction_lifetime_seconds.load(Ordering::Relaxed).unsigned_abs())
     }
 }
 
@@ -72,6 +82,11 @@ pub(crate) const TABLE: &[Parameter] = &[
         value: |_| Value::Int32((crate::server::sessions::TIMEOUT.as_secs() / 60) as i32).to_owned(),
         set: None,
     },
+    Parameter {
+        name: "minSnapshotHistoryWindowInSeconds",
+        value: |_| Value::Int32(crate::server::snapshots::WINDOW.as_secs() as i32).to_owned(),
+        set: None,
+    },
     Parameter { name: "notablescan", value: |_| Value::Boolean(false).to_owned(), set: None },
     Parameter { name: "quiet", value: |_| Value::Boolean(false).to_owned(), set: None },
     Parameter { name: "requireApiVersion", value: |_| Value::Boolean(false).to_owned(), set: None },
@@ -88,10 +103,19 @@ pub(crate) const TABLE: &[Parameter] = &[
     Parameter {
         name: "transactionLifetimeLimitSeconds",
         value: |server| {
-            let seconds = if server.options.topology == Topology::Standalone { 0 } else { 60 };
-            Value::Int32(seconds).to_owned()
+            let seconds = server.parameters.transaction_lifetime_seconds.load(Ordering::Relaxed);
+            let seconds = if server.options.topology == Topology::Standalone { 0 } else { seconds };
+            Value::Int32(i32::try_from(seconds).unwrap_or(i32::MAX)).to_owned()
         },
-        set: None,
+        set: Some(|server, field| {
+            let seconds = field.integer()?;
+            if !(1..=i64::from(i32::MAX)).contains(&seconds) {
+                let text = "transactionLifetimeLimitSeconds must be greater than or equal to 1";
+                return Err(CommandError::bad_value(text));
+            }
+            server.parameters.transaction_lifetime_seconds.store(seconds, Ordering::Relaxed);
+            Ok(())
+        }),
     },
     Parameter {
         name: "ttlMonitorSleepSecs",

@@ -213,6 +213,9 @@ impl Collection {
             return Ok(false);
         }
         let _held = self.shared.documents.lock_many(run.iter().map(|id| (self.id.0, id.as_slice())));
+        if self.are_claimed(&_held) {
+            return Ok(false);
+        }
         let newest = self.last_sequence();
         let snapshot = self.shared.engine.snapshot();
         let mut batch = Batch::new();

@@ -8,10 +8,12 @@
 //!   running writes, and every later write sees the new schema.
 //! - Readers read the schema without passing the gate. A schema change does not block them.
 //!
-//! Reading order: `read`; `write_gate`, `document` and `entries`, the parts of every write; `document_state`, `lineage`
+//! Reading order: `read`; `write_gate`, `admission`, `document` and `entries`, the parts of every write; `document_state`, `lineage`
 //! and `stage`, which make a change of one document; `write` (MongoDB's edits), `revisions` (CouchDB's edits) and
-//! `purge`, which call them; `history`, `expire`, `capped`, `local` and `settings`.
+//! `purge`, which call them; `adopt`, the writes of transactions; `history`, `expire`, `capped`, `local` and `settings`.
 
+mod admission;
+mod adopt;
 mod capped;
 mod document;
 mod document_state;
@@ -31,6 +33,7 @@ mod stage;
 mod write;
 mod write_gate;
 
+pub(crate) use adopt::AdoptedChanges;
 pub use document::{check_insert, id_key};
 pub(crate) use document::{document_id, with_id_in_front};
 pub(crate) use entries::{natural_key, split_unique_value, unique_value};
@@ -81,6 +84,18 @@ impl Schema {
         self.indexes.get(1..).unwrap_or_default()
     }
 
+    /// Whether a document that was written by another schema could have been written by this one: with the same indexes,
+    /// options and history.
+    pub(crate) fn has_same_rules(&self, other: &Schema) -> bool {
+        let same_index = |(one, other): (&Arc<Index>, &Arc<Index>)| {
+            one.id == other.id && one.spec.to_doc() == other.spec.to_doc()
+        };
+        self.history == other.history
+            && self.indexes.len() == other.indexes.len()
+            && self.indexes.iter().zip(&other.indexes).all(same_index)
+            && (Arc::ptr_eq(&self.options, &other.options) || self.options.to_doc() == other.options.to_doc())
+    }
+
     /// Changes the specification of the first index that `which` accepts, but not its entries. Returns the index as it
     /// was; `None` if there is no such index.
     pub fn modify_index(
@@ -124,6 +139,8 @@ pub struct Collection {
     designs: AtomicU64,
     /// Whether the store's list of updated databases contains this collection.
     pub(crate) update_flag: UpdateFlag,
+    /// The same collection outside, if this is the private one of a transaction that has not created it.
+    counterpart: Option<Arc<Collection>>,
 }
 
 impl Collection {
@@ -163,6 +180,7 @@ impl Collection {
             designs: AtomicU64::new(0),
             update_flag: UpdateFlag::default(),
             settings: settings::Settings::new(settings),
+            counterpart: None,
         })
     }
 

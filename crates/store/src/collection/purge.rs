@@ -19,9 +19,14 @@ impl Collection {
     /// Removes leaves of a document, with the ancestors that lead to no other leaf. Returns those of `revisions` that
     /// were leaves. A document without leaves no longer exists.
     pub fn purge(&self, id: &[u8], revisions: &[Revision]) -> Result<Vec<Revision>> {
+        self.shared.waiters.admit(None, || self.try_purge(id, revisions))
+    }
+
+    fn try_purge(&self, id: &[u8], revisions: &[Revision]) -> Result<Vec<Revision>> {
         let turn = self.begin_write()?;
         let schema: &Schema = &turn;
         let _id = self.shared.documents.lock_one(self.id.0, id);
+        self.admit_document(&_id)?;
         let current = self.current(id)?;
         let stored = current.parse()?;
         let Some(winner) = Winner::of(&stored) else { return Ok(Vec::new()) };
@@ -49,8 +54,9 @@ impl Collection {
         // Another leaf may win now, so the document may have other index entries.
         let old_keys = stored.record().map(|record| index_keys(schema, record.doc)).transpose()?;
         let new_keys = next.doc().map(|doc| index_keys(schema, doc)).transpose()?;
-        let both = [&old_keys, &new_keys].into_iter().flatten();
-        let _uniques = self.shared.unique_keys.lock_many(both.flat_map(|keys| unique_locks(schema, keys)));
+        let both = || [&old_keys, &new_keys].into_iter().flatten();
+        let _uniques = self.shared.unique_keys.lock_many(both().flat_map(|keys| unique_locks(schema, keys)));
+        self.admit_unique_keys(schema, &_uniques, both())?;
         let mut uniques = UniqueChanges::default();
         self.stage_index_changes(
             schema,

@@ -25,6 +25,11 @@ impl Recovered {
     pub fn empty() -> Recovered {
         Recovered { exact: true, ..Recovered::default() }
     }
+
+    /// The state of a collection that only its change log tells.
+    pub fn from_log() -> Recovered {
+        Recovered::default()
+    }
 }
 
 /// The stored state of all collections.

@@ -133,7 +133,7 @@ impl Collection {
             }
             let repeated = !rising && !seen.insert(ready.id.clone());
             if batch.len() == BATCH_EDITS || (bytes > BATCH_BYTES && !batch.is_empty()) || repeated {
-                commit = self.edit_batch(&batch, keep_bodies, &mut outcomes)?.or(commit);
+                commit = self.admit_batch(&batch, keep_bodies, &mut outcomes)?.or(commit);
                 batch.clear();
                 seen.clear();
                 (bytes, rising) = (ready.doc.len(), true);
@@ -141,11 +141,21 @@ impl Collection {
             batch.push(ready);
         }
         if !batch.is_empty() {
-            commit = self.edit_batch(&batch, keep_bodies, &mut outcomes)?.or(commit);
+            commit = self.admit_batch(&batch, keep_bodies, &mut outcomes)?.or(commit);
         }
         let outcomes =
             outcomes.into_iter().map(|outcome| outcome.unwrap_or(RevisionOutcome::Conflict)).collect();
         Ok(RevisionReport { outcomes, commit })
+    }
+
+    /// Makes one batch of edits of different documents. Waits for transactions that have written one of them.
+    fn admit_batch(
+        &self,
+        edits: &[Ready<'_>],
+        keep_bodies: bool,
+        outcomes: &mut [Option<RevisionOutcome>],
+    ) -> Result<Option<CommitId>> {
+        self.shared.waiters.admit(None, || self.edit_batch(edits, keep_bodies, outcomes))
     }
 
     /// Makes one batch of edits of different documents.
@@ -159,6 +169,7 @@ impl Collection {
         let schema: &Schema = &turn;
         let _ids =
             self.shared.documents.lock_many(edits.iter().map(|ready| (self.id.0, ready.id.as_slice())));
+        self.admit_documents(schema, &_ids, edits.iter().map(|ready| ready.id.as_slice()))?;
         // The parsed states borrow these bytes, so all of them are read first.
         let mut currents = Vec::with_capacity(edits.len());
         for ready in edits {
@@ -194,8 +205,9 @@ impl Collection {
         }
         // Locks of unique keys come after those of documents. All of them are taken at once, in one order.
         let keys: Vec<BothKeys> = planned.iter_mut().map(|plan| std::mem::take(&mut plan.5)).collect();
-        let both = keys.iter().flat_map(|(old, new)| [old, new]).flatten();
-        let _uniques = self.shared.unique_keys.lock_many(both.flat_map(|keys| unique_locks(schema, keys)));
+        let both = || keys.iter().flat_map(|(old, new)| [old, new]).flatten();
+        let _uniques = self.shared.unique_keys.lock_many(both().flat_map(|keys| unique_locks(schema, keys)));
+        self.admit_unique_keys(schema, &_uniques, both())?;
         let mut uniques = UniqueChanges::default();
         let mut batch = Batch::with_capacity(planned.len() * (2 + schema.secondary().len()));
         if planned.iter().all(|plan| plan.0.edit.deleted) {

@@ -34,6 +34,11 @@ impl Settings {
         settings
     }
 
+    /// All values by their names.
+    pub fn all(&self) -> BTreeMap<String, ValueBuf> {
+        self.values.read().clone()
+    }
+
     fn note_limit(&self) {
         let limit = self.values.read().get(REVISION_LIMIT).and_then(|value| value.as_value().as_i64_exact());
         let limit = limit.and_then(|limit| u32::try_from(limit).ok()).unwrap_or(0);

@@ -47,7 +47,7 @@ enum ReplacedKind {
 }
 
 impl<'a> StagedChange<'a> {
-    fn new(id: &'a [u8], stored: &StoredState<'_>, next: NextState<'a>) -> StagedChange<'a> {
+    pub(super) fn new(id: &'a [u8], stored: &StoredState<'_>, next: NextState<'a>) -> StagedChange<'a> {
         let replaced = match stored {
             DocumentState::Absent => None,
             DocumentState::Live(record) => Some(ReplacedState {
@@ -164,12 +164,14 @@ impl Collection {
         let designs = staged.iter().any(|change| is_design(change.id));
         let newest = staged.len().saturating_sub(1);
         let mut events = Vec::new();
-        for (at, mut change) in staged.into_iter().enumerate() {
-            events.extend(change.event.take());
-            self.write_change(&mut state, &mut batch, change, capped, &natural, at == newest);
+        for (at, change) in staged.into_iter().enumerate() {
+            events.extend(self.write_change(&mut state, &mut batch, change, capped, &natural, at == newest));
         }
         match self.shared.events.commit(self.shared.engine.as_ref(), batch, events) {
             Ok(commit) => {
+                if let Some(inside) = &self.shared.inside {
+                    inside.check_size()?;
+                }
                 self.sequence.publish(&state);
                 drop(state);
                 if designs {
@@ -185,8 +187,8 @@ impl Collection {
         }
     }
 
-    /// Adds the writes of a change that depend on its sequence, and updates the counters.
-    fn write_change(
+    /// Adds the writes of a change that depend on its sequence, and updates the counters. Returns the change's event.
+    pub(super) fn write_change(
         &self,
         state: &mut SequenceState,
         batch: &mut Batch,
@@ -194,9 +196,9 @@ impl Collection {
         capped: bool,
         natural: &[u8],
         is_newest: bool,
-    ) {
+    ) -> Option<Draft> {
         state.last += 1;
-        let StagedChange { id, replaced, next, .. } = change;
+        let StagedChange { id, replaced, next, event } = change;
         let was = replaced.as_ref().map(|replaced| replaced.kind);
         let mut position = None;
         // The log holds only the newest change of each document.
@@ -267,6 +269,7 @@ impl Collection {
             id,
         };
         batch.put(Space::Log, Key::Change(self.id, state.last).bytes(), entry.encode());
+        event
     }
 }
 

@@ -11,6 +11,7 @@ use crate::namespace::Namespace;
 use crate::record::{Marks, Record};
 use crate::retry::RetryRecord;
 use diwan_kv::{Batch, CommitId};
+use diwan_query::Interrupt;
 use diwan_value::{Doc, DocBuf, Timestamp, Value};
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -41,6 +42,8 @@ pub struct WriteOptions<'a> {
     pub designs: Option<&'a DesignGuard>,
     /// Generates the values that replace top-level timestamps of zero in inserted documents.
     pub timestamps: Option<&'a dyn Fn() -> Timestamp>,
+    /// Ends an insert that waits for a transaction.
+    pub interrupt: Option<&'a Interrupt>,
 }
 
 /// The result of an insert.
@@ -118,7 +121,11 @@ impl Collection {
                 })
                 .count()
                 .max(1);
-            let stopped = self.insert_batch(&docs[from..from + fits], from, ordered, options, report)?;
+            let batch = &docs[from..from + fits];
+            let stopped = self
+                .shared
+                .waiters
+                .admit(options.interrupt, || self.insert_batch(batch, from, ordered, options, report))?;
             if stopped {
                 break;
             }
@@ -172,12 +179,14 @@ impl Collection {
             .shared
             .documents
             .lock_many(prepared.iter().map(|(_, ready)| (self.id.0, ready.id.as_slice())));
+        self.admit_documents(schema, &_ids, prepared.iter().map(|(_, ready)| ready.id.as_slice()))?;
         let keys: Vec<Result<Vec<IndexKeys>>> =
             prepared.iter().map(|(_, ready)| index_keys(schema, ready.doc())).collect();
         let unique_keys = keys.iter().flatten().flat_map(|keys| unique_locks(schema, keys));
         let bytes = prepared.iter().map(|(_, ready)| ready.doc().as_bytes().len()).sum::<usize>();
         let _pass = self.shared.large_writes.enter(COPIES_OF_INSERTED * bytes);
         let _uniques = self.shared.unique_keys.lock_many(unique_keys);
+        self.admit_unique_keys(schema, &_uniques, keys.iter().flatten())?;
         let mut currents = Vec::with_capacity(prepared.len());
         for (_, ready) in &prepared {
             currents.push(self.current(&ready.id)?);
@@ -258,7 +267,7 @@ impl Collection {
 
     /// Edits the documents with these ids under their locks. `edit` gets each document's current record and returns the
     /// change to make. All changes are committed together. An error of `edit` or of a unique index abandons all of
-    /// them.
+    /// them. Fails with [`Error::Claimed`] if an open transaction has written one of the documents.
     pub fn edit(
         &self,
         ids: &[Vec<u8>],
@@ -268,6 +277,7 @@ impl Collection {
         let turn = self.begin_write()?;
         let schema: &Schema = &turn;
         let _ids = self.shared.documents.lock_many(ids.iter().map(|id| (self.id.0, id.as_slice())));
+        self.admit_documents(schema, &_ids, ids.iter().map(Vec::as_slice))?;
         let mut currents = Vec::with_capacity(ids.len());
         for id in ids {
             currents.push(self.current(id)?);
@@ -307,8 +317,9 @@ impl Collection {
             keys.push((old, new));
         }
         // The keys of all edits are locked at once, in one order.
-        let both = keys.iter().flat_map(|(old, new)| [old, new]).flatten();
-        let _uniques = self.shared.unique_keys.lock_many(both.flat_map(|keys| unique_locks(schema, keys)));
+        let both = || keys.iter().flat_map(|(old, new)| [old, new]).flatten();
+        let _uniques = self.shared.unique_keys.lock_many(both().flat_map(|keys| unique_locks(schema, keys)));
+        self.admit_unique_keys(schema, &_uniques, both())?;
         let mut uniques = UniqueChanges::default();
         let mut batch = Batch::with_capacity(edits.len() * (4 + schema.secondary().len()));
         // Deletions may use the reserve of a full disk, since they free space.

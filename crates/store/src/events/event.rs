@@ -1,6 +1,7 @@
 //! Events as the log stores them: BSON with short names.
 
 use super::diff;
+use super::log::EventOrigin;
 use super::position::Position;
 use crate::clock;
 use crate::namespace::Namespace;
@@ -155,6 +156,14 @@ impl Draft {
         Draft { namespace: from.clone(), value: out.finish_buffer() }
     }
 
+    /// The event with the transaction that made it.
+    pub fn with_origin(self, origin: Option<&EventOrigin<'_>>) -> Draft {
+        let Some(origin) = origin else { return self };
+        let mut out = DocBuf::trusted(self.value).into_builder();
+        out.append("s", origin.session).append("n", origin.number);
+        Draft { namespace: self.namespace, value: out.finish_buffer() }
+    }
+
     pub fn into_value(self) -> Vec<u8> {
         self.value
     }
@@ -237,6 +246,16 @@ impl Event {
     /// What an update changed.
     pub fn update(&self) -> Option<Doc<'_>> {
         self.doc().get_doc("x")
+    }
+
+    /// The session of the transaction that made the event.
+    pub fn session(&self) -> Option<Doc<'_>> {
+        self.doc().get_doc("s")
+    }
+
+    /// The number of the transaction that made the event.
+    pub fn transaction_number(&self) -> Option<Value<'_>> {
+        self.doc().get("n")
     }
 
     /// What was done to a collection.

@@ -12,7 +12,8 @@ use super::scope::{EventScope, Recordings};
 use crate::error::{Error, Result};
 use crate::keys::Key;
 use crate::namespace::Namespace;
-use diwan_kv::{Batch, CommitId, Engine, KeyRange, Space};
+use diwan_kv::{Batch, CommitId, Engine, KeyRange, Snapshot, Space};
+use diwan_value::{Doc, Timestamp};
 use parking_lot::{Mutex, RwLock};
 use std::collections::VecDeque;
 use std::ops::{Bound, ControlFlow};
@@ -28,7 +29,7 @@ const RUN_BYTES: usize = 1 << 20;
 
 /// The log of events of a store.
 pub(crate) struct EventLog {
-    pub clock: ClusterClock,
+    pub clock: Arc<ClusterClock>,
     /// Held from the moment at which events get their times until they are committed.
     order: Mutex<()>,
     recent: Mutex<Recent>,
@@ -39,6 +40,16 @@ pub(crate) struct EventLog {
     /// The newest event that was there when the log was opened, until those events are counted in `bytes`.
     uncounted: Mutex<Option<Position>>,
     pub(super) readers: Readers,
+    /// The log of a transaction only collects the events, in their order. Its commit gives them to the log of the store.
+    collected: Option<Mutex<Vec<Draft>>>,
+}
+
+/// The transaction that made events, as they show it.
+pub(crate) struct EventOrigin<'a> {
+    /// The session's identifier, as clients see it.
+    pub session: Doc<'a>,
+    /// The number that the client gave the transaction.
+    pub number: i64,
 }
 
 /// The newest events.
@@ -59,7 +70,7 @@ impl EventLog {
         let newest =
             engine.snapshot().scan(Space::Events, KeyRange::all(), diwan_kv::Direction::Reverse).next();
         let newest = newest.transpose()?.and_then(|(key, _)| Position::from_key(&key));
-        let clock = ClusterClock::new(newest.unwrap_or_default().time);
+        let clock = Arc::new(ClusterClock::new(newest.unwrap_or_default().time));
         let from = Position::before(clock.now());
         Ok(EventLog {
             clock,
@@ -69,7 +80,34 @@ impl EventLog {
             bytes: AtomicU64::new(0),
             uncounted: Mutex::new(newest),
             readers: Readers::default(),
+            collected: None,
         })
+    }
+
+    /// The log of a transaction: it collects the events of what is recorded now.
+    pub fn of_transaction(&self) -> EventLog {
+        EventLog {
+            clock: self.clock.clone(),
+            order: Mutex::new(()),
+            recent: Mutex::new(Recent { from: Position::default(), events: VecDeque::new(), bytes: 0 }),
+            recordings: RwLock::new(self.recordings.read().clone()),
+            bytes: AtomicU64::new(0),
+            uncounted: Mutex::new(None),
+            readers: Readers::default(),
+            collected: Some(Mutex::default()),
+        }
+    }
+
+    /// Takes what the log of a transaction has collected.
+    pub fn take_collected(&self) -> Vec<Draft> {
+        self.collected.as_ref().map_or_else(Vec::new, |collected| std::mem::take(&mut collected.lock()))
+    }
+
+    /// A snapshot, and a time such that it shows the commits up to then and no later one with events.
+    pub fn snapshot(&self, engine: &dyn Engine) -> (Box<dyn Snapshot>, Timestamp) {
+        let _ordered = self.order.lock();
+        let now = self.clock.now();
+        (engine.snapshot(), now)
     }
 
     /// Whether the changes of a collection are recorded.
@@ -78,7 +116,34 @@ impl EventLog {
     }
 
     /// Commits a batch with its events, and gives the commit its time.
-    pub fn commit(&self, engine: &dyn Engine, mut batch: Batch, drafts: Vec<Draft>) -> Result<CommitId> {
+    pub fn commit(&self, engine: &dyn Engine, batch: Batch, drafts: Vec<Draft>) -> Result<CommitId> {
+        if let Some(collected) = &self.collected {
+            let commit = engine.commit(batch)?;
+            collected.lock().extend(drafts);
+            return Ok(commit);
+        }
+        self.append(engine, batch, drafts, false)
+    }
+
+    /// Commits a transaction's batch with its events, all of which get the time of the commit.
+    pub fn commit_together(
+        &self,
+        engine: &dyn Engine,
+        batch: Batch,
+        drafts: Vec<Draft>,
+        origin: Option<&EventOrigin<'_>>,
+    ) -> Result<CommitId> {
+        let drafts = drafts.into_iter().map(|draft| draft.with_origin(origin)).collect();
+        self.append(engine, batch, drafts, true)
+    }
+
+    fn append(
+        &self,
+        engine: &dyn Engine,
+        mut batch: Batch,
+        drafts: Vec<Draft>,
+        is_transaction: bool,
+    ) -> Result<CommitId> {
         if drafts.is_empty() {
             let commit = engine.commit(batch)?;
             self.clock.tick();
@@ -87,8 +152,12 @@ impl EventLog {
         let names: Vec<Namespace> = drafts.iter().map(|draft| draft.namespace.clone()).collect();
         let ordered = self.order.lock();
         let mut events = Vec::with_capacity(drafts.len());
-        for draft in drafts {
-            let position = Position { time: self.clock.tick().to_bits(), number: 0 };
+        let together = is_transaction.then(|| self.clock.tick());
+        for (number, draft) in (0..).zip(drafts) {
+            let position = match together {
+                Some(time) => Position { time: time.to_bits(), number },
+                None => Position { time: self.clock.tick().to_bits(), number: 0 },
+            };
             let value = draft.into_value();
             batch.put(Space::Events, position.key().to_vec(), value.clone());
             events.push(Arc::new(Event::new(position, value)));

@@ -22,7 +22,7 @@ mod stream;
 pub use clock::ClusterClock;
 pub(crate) use event::{DocumentChange, Draft};
 pub use event::{Event, EventKind};
-pub(crate) use log::EventLog;
+pub(crate) use log::{EventLog, EventOrigin};
 pub use position::{Position, Token};
 pub use readers::EventSubscription;
 pub(crate) use recording::trim;

@@ -317,6 +317,10 @@ impl EventSource {
             append_some("collectionUUID", event.uuid(), &mut out);
         }
         append_some("wallTime", event.wall_time(), &mut out);
+        append_some("txnNumber", event.transaction_number(), &mut out);
+        if let Some(session) = event.session() {
+            out.append("lsid", session);
+        }
         match kind {
             EventKind::Insert | EventKind::Replace => {
                 append_some("fullDocument", event.document(), &mut out);

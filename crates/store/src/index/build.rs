@@ -90,8 +90,8 @@ impl Collection {
             return Ok((before, Vec::new(), self.shared.fill(&[])));
         }
         self.change_schema(&change, |batch, schema| {
-            let index = |spec| Arc::new(Index::new(IndexId(batch.allocate()), spec, false, 0));
-            let built: Vec<Arc<Index>> = fresh.into_iter().map(index).collect();
+            let mut index = |spec| Ok(Arc::new(Index::new(IndexId(batch.allocate()?), spec, false, 0)));
+            let built = fresh.into_iter().map(&mut index).collect::<Result<Vec<_>>>()?;
             let numbers: Vec<u32> = built.iter().map(|index| index.id.0).collect();
             // The numbers are marked as dropped until the build is complete, so that a start after a kill deletes the
             // keys.

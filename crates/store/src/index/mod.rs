@@ -74,6 +74,11 @@ impl Index {
         self.ready
     }
 
+    /// The same index with a state of its own, for a transaction.
+    pub(crate) fn detached(&self) -> Index {
+        Index::new(self.id, self.spec.clone(), self.ready, self.multikey())
+    }
+
     /// The same index, marked as ready. The caller has closed the write gate.
     pub(crate) fn completed(&self) -> Index {
         Index::with_runtime(self.id, self.spec.clone(), true, self.runtime.clone())

@@ -140,18 +140,23 @@ impl StoreCollections {
         if scan.step(&execution.context.interrupt)? {
             let id = crate::collection::document_id(scan.current())?;
             let (mut decided, mut duplicate) = (false, false);
-            collection.edit(&[id], options, |_, record| {
-                let Some(record) = record.filter(|record| filter.matches(record.doc).unwrap_or(false)) else {
-                    return Ok(Edit::Keep);
-                };
-                decided = true;
-                Ok(match decide(Some(record.doc))? {
-                    MergeWrite::Duplicate => {
-                        duplicate = true;
-                        Edit::Keep
-                    }
-                    MergeWrite::Put(doc) if doc.as_doc() != record.doc => Edit::Put(doc),
-                    _ => Edit::Keep,
+            let (interrupt, id) = (&execution.context.interrupt, [id]);
+            collection.shared.waiters.admit(Some(interrupt), || {
+                (decided, duplicate) = (false, false);
+                collection.edit(&id, options, |_, record| {
+                    let Some(record) = record.filter(|record| filter.matches(record.doc).unwrap_or(false))
+                    else {
+                        return Ok(Edit::Keep);
+                    };
+                    decided = true;
+                    Ok(match decide(Some(record.doc))? {
+                        MergeWrite::Duplicate => {
+                            duplicate = true;
+                            Edit::Keep
+                        }
+                        MergeWrite::Put(doc) if doc.as_doc() != record.doc => Edit::Put(doc),
+                        _ => Edit::Keep,
+                    })
                 })
             })?;
             if duplicate {

@@ -62,10 +62,12 @@ impl Collection {
             if ids.is_empty() {
                 return Ok(deleted);
             }
-            let written = self.edit(&ids, options, |_, record| {
-                Ok(match record {
-                    Some(record) if filter.matches(record.doc)? => Edit::Delete,
-                    _ => Edit::Keep,
+            let written = self.shared.waiters.admit(Some(&ready.interrupt), || {
+                self.edit(&ids, options, |_, record| {
+                    Ok(match record {
+                        Some(record) if filter.matches(record.doc)? => Edit::Delete,
+                        _ => Edit::Keep,
+                    })
                 })
             });
             let written = written.map_err(|error| interrupted_by_drop(error, deleted.count))?;

@@ -172,26 +172,30 @@ impl Collection {
             // A target may have changed since it was found. Then the next one is tried.
             while let Some(id) = targets.next(&statement.ready)? {
                 let mut outcome: Option<Modified> = None;
-                let written = self.edit(&[id], options, |_, record| {
-                    let Some(record) = record else { return Ok(Edit::Keep) };
-                    let mut modified = Modified { count: 1, ..Modified::default() };
-                    let edit = if let Modify::Remove = request.modify {
-                        if !statement.filter.matches(record.doc)? {
-                            return Ok(Edit::Keep);
-                        }
-                        modified.value = Some(shown(record.doc)?);
-                        Edit::Delete
-                    } else {
-                        let Some(changed) = statement.apply(record)? else { return Ok(Edit::Keep) };
-                        modified.updated_existing = Some(true);
-                        let after = changed.as_ref().map_or(record.doc, DocBuf::as_doc);
-                        modified.value = Some(shown(if return_new { after } else { record.doc })?);
-                        changed.map_or(Edit::Keep, Edit::Put)
-                    };
-                    // The retry record is part of the batch, so the result must be known before the commit.
-                    *result.borrow_mut() = Some(modified.to_doc());
-                    outcome = Some(modified);
-                    Ok(edit)
+                let id = [id];
+                let written = self.shared.waiters.admit(Some(&statement.ready.interrupt), || {
+                    outcome = None;
+                    self.edit(&id, options, |_, record| {
+                        let Some(record) = record else { return Ok(Edit::Keep) };
+                        let mut modified = Modified { count: 1, ..Modified::default() };
+                        let edit = if let Modify::Remove = request.modify {
+                            if !statement.filter.matches(record.doc)? {
+                                return Ok(Edit::Keep);
+                            }
+                            modified.value = Some(shown(record.doc)?);
+                            Edit::Delete
+                        } else {
+                            let Some(changed) = statement.apply(record)? else { return Ok(Edit::Keep) };
+                            modified.updated_existing = Some(true);
+                            let after = changed.as_ref().map_or(record.doc, DocBuf::as_doc);
+                            modified.value = Some(shown(if return_new { after } else { record.doc })?);
+                            changed.map_or(Edit::Keep, Edit::Put)
+                        };
+                        // The retry record is part of the batch, so the result must be known before the commit.
+                        *result.borrow_mut() = Some(modified.to_doc());
+                        outcome = Some(modified);
+                        Ok(edit)
+                    })
                 })?;
                 if let Some(outcome) = outcome {
                     return Ok(Modified { commit: written.commit, ..outcome });

@@ -226,6 +226,16 @@ impl Collection {
 
     /// Updates the documents of these ids that still match.
     fn update_these(&self, ids: &[Vec<u8>], request: &Update<'_>, statement: &Statement) -> Result<Updated> {
+        let interrupt = Some(&statement.ready.interrupt);
+        self.shared.waiters.admit(interrupt, || self.try_update_these(ids, request, statement))
+    }
+
+    fn try_update_these(
+        &self,
+        ids: &[Vec<u8>],
+        request: &Update<'_>,
+        statement: &Statement,
+    ) -> Result<Updated> {
         let mut updated = Updated::default();
         let result = doc! { "n": 1i64, "nModified": 1i64 };
         let retry = request.retry.map(|retry| RetryRecord { result: Some(result.as_doc()), ..retry });
@@ -285,9 +295,11 @@ impl Collection {
     ) -> Result<Option<CommitId>> {
         let key = document_id(doc.as_doc())?;
         let mut taken = false;
-        let written = self.edit(std::slice::from_ref(&key), options, |_, record| {
-            taken = record.is_some();
-            Ok(if taken { Edit::Keep } else { Edit::Put(doc.clone()) })
+        let written = self.shared.waiters.admit(Some(interrupt), || {
+            self.edit(std::slice::from_ref(&key), options, |_, record| {
+                taken = record.is_some();
+                Ok(if taken { Edit::Keep } else { Edit::Put(doc.clone()) })
+            })
         });
         match written {
             Ok(written) if !taken => Ok(written.commit),

@@ -37,7 +37,7 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     let index = index.map(IndexChange::parse).transpose()?;
     let changes = changes.finish();
     let edit = index.as_ref().map(|index| |schema: &mut Schema| index.apply(schema, &namespace, reply));
-    context.server.store.modify(&namespace, changes.as_doc(), edit)?;
+    context.store.modify(&namespace, changes.as_doc(), edit)?;
     context.fence()
 }
 

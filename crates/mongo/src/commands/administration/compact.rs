@@ -18,7 +18,7 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     if dry_run {
         return Err(CommandError::not_implemented("compact.dryRun"));
     }
-    if context.server.store.collection(&namespace)?.is_none() {
+    if context.store.collection(&namespace)?.is_none() {
         return Err(CommandError::new(code::NAMESPACE_NOT_FOUND, "collection does not exist"));
     }
     let engine = &context.server.engine;

@@ -28,7 +28,7 @@ pub(crate) fn run(context: &mut Context<'_>, _: &mut DocBuilder) -> Result<()> {
             "Capped collection size must be greater than zero",
         ));
     }
-    let store = &context.server.store;
+    let store = context.store;
     match to {
         Some(name) => {
             let target = Namespace::new(&from.database, name)?;

@@ -22,7 +22,7 @@ pub(crate) fn run(context: &mut Context<'_>, _: &mut DocBuilder) -> Result<()> {
         Ok(())
     })?;
     let options: DocBuf = options.finish();
-    let store = &context.server.store;
+    let store = context.store;
     match store.create(&namespace, options.as_doc()) {
         // Creating a collection again with the same options succeeds and changes nothing.
         Err(Error::Query(error)) if error.code == code::NAMESPACE_EXISTS => {

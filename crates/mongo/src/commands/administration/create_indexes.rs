@@ -4,7 +4,7 @@ use crate::dispatch::Context;
 use crate::error::{CommandError, Result, code};
 use crate::request::fields::{int64, missing};
 use crate::server::options::Topology;
-use diwan_store::{BuildProgress, Collection, Entry, Error, IndexSpec, random_uuid};
+use diwan_store::{BuildProgress, Collection, Entry, Error, IndexSpec, Namespace, random_uuid};
 use diwan_value::{Collation, Doc, DocBuilder, Value};
 use std::fmt::Write;
 
@@ -25,7 +25,7 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     if indexes.is_empty() {
         return Err(CommandError::bad_value("Must specify at least one index to create"));
     }
-    let store = &context.server.store;
+    let store = context.store;
     let specs = |collation: Option<&Collation>| {
         let specs = parse(&indexes, collation).map_err(IndexFailure::Specification)?;
         // MongoDB drops the specifications of existing indexes from the command before it compares the rest.
@@ -39,6 +39,7 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         check_among_themselves(&fresh).map_err(IndexFailure::Specification)?;
         Ok(specs)
     };
+    check_transaction(context, &namespace, &specs)?;
     let outcome = store.create_indexes(&namespace, specs, &context.interrupt, &BuildProgress::default());
     // Errors of the build name the collection, which may not exist if a specification is refused.
     let (before, after, created) = outcome.map_err(|failed| match (failed, store.entry(&namespace)) {
@@ -57,6 +58,36 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         reply.append("commitQuorum", "votingMembers");
     }
     context.fence()
+}
+
+/// Refuses to build an index on a collection that a transaction has not created itself.
+fn check_transaction(
+    context: &Context<'_>,
+    namespace: &Namespace,
+    specs: &impl Fn(Option<&Collation>) -> std::result::Result<Vec<IndexSpec>, IndexFailure>,
+) -> Result<()> {
+    if context.source.transaction().is_none() {
+        return Ok(());
+    }
+    let Some(collection) = context.store.collection(namespace)?.filter(|collection| !collection.is_private())
+    else {
+        return Ok(());
+    };
+    let schema = collection.schema();
+    let specs = specs(schema.options.collation.as_ref()).map_err(|failed| match failed {
+        IndexFailure::Specification(error) => error,
+        IndexFailure::Store(error) => error.into(),
+    })?;
+    let exists = |spec: &IndexSpec| {
+        schema.indexes.iter().any(|index| matches!(spec.compare_with_existing(&index.spec), Ok(true)))
+    };
+    if specs.iter().all(exists) {
+        return Ok(());
+    }
+    let text = format!(
+        "Cannot create new indexes on existing collection {namespace} in a multi-document transaction."
+    );
+    Err(CommandError::new(code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION, text))
 }
 
 /// Why the command failed: a specification is wrong, or the store refused or failed to build the indexes.

@@ -1,4 +1,4 @@
-//! `currentOp`: the running commands.
+//! `currentOp`: the running commands, and the transactions between two statements.
 
 use crate::dispatch::Context;
 use crate::error::Result;
@@ -29,6 +29,13 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         }
         let shown = operation.describe(id);
         if filter.matches(shown.as_doc())? {
+            running.push(shown);
+        }
+    }
+    let server = context.server;
+    let idle = server.transactions.describe_idle(&server.host(), server.parameters.transaction_lifetime());
+    for (owner, shown) in idle {
+        if (!own || context.caller.owns(&owner)) && filter.matches(shown.as_doc())? {
             running.push(shown);
         }
     }

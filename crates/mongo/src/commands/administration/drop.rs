@@ -11,7 +11,7 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     if let Some(field) = context.request.fields().find(|field| field.key != "collectionUUID") {
         return Err(field.unknown());
     }
-    let store = &context.server.store;
+    let store = context.store;
     if profiler::is_profile(&namespace) && context.server.profiler.level(&namespace.database) > 0 {
         let text = "turn off profiling before dropping system.profile collection";
         return Err(CommandError::new(code::ILLEGAL_OPERATION, text));

@@ -19,7 +19,7 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         return Err(CommandError::new(code::ILLEGAL_OPERATION, text));
     }
     context.server.profiler.set(database, DatabaseSettings::default());
-    if context.server.store.drop_database(database)? {
+    if context.store.drop_database(database)? {
         context.server.usage.forget(database, None);
         reply.append("dropped", database);
     }

@@ -20,10 +20,10 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         Ok(())
     })?;
     let index = index.ok_or_else(|| missing("dropIndexes", "index"))?;
-    let collection =
-        context.server.store.collection(&namespace)?.ok_or_else(|| {
-            CommandError::new(code::NAMESPACE_NOT_FOUND, format!("ns not found {namespace}"))
-        })?;
+    let collection = context
+        .store
+        .collection(&namespace)?
+        .ok_or_else(|| CommandError::new(code::NAMESPACE_NOT_FOUND, format!("ns not found {namespace}")))?;
     let schema = collection.schema();
     let was = schema.indexes.len();
     let all = index.value() == Value::String("*");

@@ -30,7 +30,7 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         ..Find::default()
     };
     let chunks = Namespace::new(request.arguments.database, &format!("{root}.chunks"))?;
-    let mut source = context.server.store.find(&chunks, &find)?;
+    let mut source = context.store.find(&chunks, &find)?;
     let (mut hash, mut count) = (Md5::new(), 0i32);
     while source.advance(&context.interrupt)? {
         let chunk = source.current();

@@ -30,7 +30,7 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     let mut listed = Vec::new();
     // The check before the command allows it without the right to list if only names of one's own are asked for.
     let hides = only_own && name_only && !context.may(Action::ListCollections, Resource::Database(database));
-    for (namespace, entry) in context.server.store.entries_of(database) {
+    for (namespace, entry) in context.store.entries_of(database) {
         let access = &context.server.access;
         if hides && !access.allows_something(context.caller, Resource::collection(&namespace)) {
             continue;

@@ -24,7 +24,7 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     }
     let hides = only_own == Some(true) || !sees_all;
     let filter = Filter::parse(filter, &FilterEnv::default())?;
-    let store = &context.server.store;
+    let store = context.store;
     let described: Vec<(DocBuf, u64)> = if name_only {
         store.databases().into_iter().map(|name| (doc! { "name": name }, 0)).collect()
     } else {

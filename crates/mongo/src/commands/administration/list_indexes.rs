@@ -20,7 +20,7 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         }
         Ok(())
     })?;
-    let collection = context.server.store.collection(&namespace)?.ok_or_else(|| {
+    let collection = context.store.collection(&namespace)?.ok_or_else(|| {
         CommandError::new(code::NAMESPACE_NOT_FOUND, format!("ns does not exist: {namespace}"))
     })?;
     let schema = collection.schema();

@@ -36,6 +36,6 @@ pub(crate) fn run(context: &mut Context<'_>, _: &mut DocBuilder) -> Result<()> {
     if let Some(uuid) = request.arguments.collection_uuid {
         context.expect_uuid(&from, uuid)?;
     }
-    context.server.store.rename(&from, &to, replace)?;
+    context.store.rename(&from, &to, replace)?;
     context.fence()
 }

@@ -29,13 +29,16 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         arguments.aggregate.pipeline = restricted;
     }
     if let Some(stage) = writing_stage(arguments.aggregate.pipeline)
-        && request.arguments.read_concern == Some("linearizable")
+        && request.arguments.read_concern.and_then(|concern| concern.level) == Some("linearizable")
     {
         let text = format!(
             "Command aggregate does not support {{ readConcern: {{ level: \"linearizable\" }} }} :: caused by :: {stage} \
              cannot be used with a 'linearizable' read concern level"
         );
         return Err(CommandError::new(code::INVALID_OPTIONS, text));
+    }
+    if context.source.transaction().is_some() {
+        check_inside_transaction(arguments.aggregate.pipeline, arguments.explain)?;
     }
     if request.arguments.api_strict {
         check_strict(arguments.aggregate.pipeline)?;
@@ -54,7 +57,7 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         return Err(CommandError::new(code::FAILED_TO_PARSE, text));
     };
     let database = request.arguments.database;
-    let store = &context.server.store;
+    let store = context.store;
     let collection = namespace.as_ref().map_or("$cmd.aggregate", |namespace| &namespace.collection);
     let cursor = if is_change_stream(arguments.aggregate.pipeline) {
         if context.server.options.topology == Topology::Standalone {
@@ -107,6 +110,44 @@ fn writing_stage(pipeline: Array<'_>) -> Option<&str> {
     let last = pipeline.iter().last().and_then(Value::as_doc).and_then(|stage| stage.iter().next())?;
     matches!(last.key, b"$out" | b"$merge").then(|| last.key_str())
 }
+
+/// Refuses stages that a transaction cannot run, also in nested pipelines.
+fn check_inside_transaction(pipeline: Array<'_>, explain: bool) -> Result<()> {
+    let unsupported = |text: String| {
+        let text = format!("Operation not permitted in transaction :: caused by :: {text}");
+        Err(CommandError::new(code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION, text))
+    };
+    if explain {
+        return unsupported("explain cannot run within a multi-document transaction".to_owned());
+    }
+    for stage in pipeline.iter().filter_map(|stage| stage.as_doc()?.iter().next()) {
+        let (name, spec) = (stage.key_str(), stage.value().as_doc().unwrap_or(Doc::EMPTY));
+        if NOT_IN_TRANSACTIONS.contains(&name) {
+            return unsupported(format!(
+                "Aggregation stage {name} cannot run within a multi-document transaction"
+            ));
+        }
+        let inner = spec.iter().filter(|field| name == "$facet" || field.key == b"pipeline");
+        inner
+            .filter_map(|field| field.value().as_array())
+            .try_for_each(|pipeline| check_inside_transaction(pipeline, false))?;
+    }
+    Ok(())
+}
+
+/// The stages that transactions do not run.
+const NOT_IN_TRANSACTIONS: [&str; 10] = [
+    "$changeStream",
+    "$collStats",
+    "$currentOp",
+    "$indexStats",
+    "$listCatalog",
+    "$listLocalSessions",
+    "$listSessions",
+    "$merge",
+    "$out",
+    "$planCacheStats",
+];
 
 /// The stages that are not in the stable API.
 const UNSTABLE: [&str; 6] =

@@ -9,7 +9,7 @@ use diwan_value::DocBuilder;
 pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
     let namespace = context.request.namespace()?;
     let count = parse(context.request, context.scope())?;
-    let total = context.server.store.count(&namespace, &count)?;
+    let total = context.store.count(&namespace, &count)?;
     match i32::try_from(total) {
         Ok(total) => reply.append("n", total),
         Err(_) => reply.append("n", total as i64),

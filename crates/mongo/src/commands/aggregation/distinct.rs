@@ -11,7 +11,7 @@ use diwan_value::DocBuilder;
 pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<()> {
     let namespace = context.request.namespace()?;
     let distinct = parse(context.request, context.scope())?;
-    let store = &context.server.store;
+    let store = context.store;
     let values = store.distinct(&namespace, &distinct).map_err(|error| {
         let find = Find {
             filter: distinct.filter,
@@ -30,6 +30,9 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         }
     })?;
     reply.append("values", values);
+    if let Some(time) = context.source.snapshot_time() {
+        reply.append("atClusterTime", time);
+    }
     Ok(())
 }
 

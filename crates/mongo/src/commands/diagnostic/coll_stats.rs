@@ -17,7 +17,7 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         Ok(())
     })?;
     reply.append("ns", namespace.to_string());
-    match context.server.store.collection(&namespace)? {
+    match context.store.collection(&namespace)? {
         Some(collection) => {
             let stats = collection.stats();
             reply.append_all(storage_stats(&collection, &stats, factor).as_doc());

@@ -26,7 +26,7 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         Ok(())
     })?;
     let started = Instant::now();
-    let collection = context.server.store.collection(&Namespace::parse(name)?)?;
+    let collection = context.store.collection(&Namespace::parse(name)?)?;
     let (bytes, count) =
         collection.map_or((0, 0), |collection| (collection.data_bytes(), collection.count()));
     reply.append("size", bytes as i64).append("numObjects", count as i64);

@@ -22,7 +22,7 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     let started = Instant::now();
     let mut all = Md5::new();
     let (mut hashes, mut uuids, mut capped) = (DocBuilder::new(), DocBuilder::new(), Vec::new());
-    for (namespace, entry) in context.server.store.entries_of(context.request.arguments.database) {
+    for (namespace, entry) in context.store.entries_of(context.request.arguments.database) {
         let Entry::Collection(collection) = entry else { continue };
         let name = namespace.collection.as_str();
         if wanted
@@ -50,7 +50,7 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
 fn collection_hash(context: &Context<'_>, namespace: &Namespace) -> Result<String> {
     let id_index = doc! { "_id": 1 };
     let find = Find { sort: Some(id_index.as_doc()), scope: context.scope(), ..Find::default() };
-    let mut source = context.server.store.find(namespace, &find)?;
+    let mut source = context.store.find(namespace, &find)?;
     let mut hash = Md5::new();
     while source.advance(&context.interrupt)? {
         hash.update(source.current().as_bytes());

@@ -16,7 +16,7 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         Ok(())
     })?;
     let database = context.request.arguments.database;
-    let stats = context.server.store.stats_of_database(database);
+    let stats = context.store.stats_of_database(database);
     let (objects, bytes) = (stats.count, stats.data_bytes);
     let (storage, index_size) = (stats.storage_bytes, stats.index_bytes);
     let scaled = |bytes: u64| bytes as f64 / factor as f64;
@@ -37,6 +37,6 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     reply.append("totalSize", scaled(storage + index_size));
     append_free("totalFreeStorageSize", reply);
     reply.append("scaleFactor", factor);
-    reply.append("fsUsedSize", scaled(context.server.store.disk_bytes()));
+    reply.append("fsUsedSize", scaled(context.store.disk_bytes()));
     Ok(())
 }

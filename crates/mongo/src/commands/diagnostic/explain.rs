@@ -35,7 +35,7 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     if let Some(field) = inner.fields().find(|field| field.key == "collectionUUID") {
         context.expect_uuid(&inner.namespace()?, uuid(field)?)?;
     }
-    let store = &context.server.store;
+    let store = context.store;
     let explain = |find: &Find<'_>, root: Option<&str>| -> Result<DocBuf> {
         Ok(store.explain_find(&inner.namespace()?, find, root, level)?)
     };
@@ -94,12 +94,8 @@ pub(crate) fn aggregate(
     reply: &mut DocBuilder,
 ) -> Result<()> {
     let database = context.request.arguments.database;
-    let explained = context.server.store.explain_aggregate(
-        namespace,
-        database,
-        aggregate,
-        parse_verbosity(verbosity)?,
-    )?;
+    let explained =
+        context.store.explain_aggregate(namespace, database, aggregate, parse_verbosity(verbosity)?)?;
     finish(context, context.request.body, &explained, reply);
     Ok(())
 }

@@ -55,6 +55,7 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     reply.end();
     reply.append("catalogStats", catalog_stats(server));
     reply.append("metrics", doc! { "cursor": cursor_metrics(&server.cursors) });
+    reply.append("transactions", transactions(server));
     reply.append("logicalSessionRecordCache", doc! { "activeSessionsCount": server.sessions.count() as i32 });
     if server.options.topology == Topology::ReplicaSet {
         let host = server.options.host(context.client.local);
@@ -70,7 +71,7 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         "storageEngine",
         doc! {
             "name": server.options.storage_engine, "supportsCommittedReads": true,
-            "supportsSnapshotReadConcern": false, "readOnly": false, "persistent": server.options.persistent
+            "supportsSnapshotReadConcern": true, "readOnly": false, "persistent": server.options.persistent
         },
     );
     let stats = server.engine.stats();
@@ -118,6 +119,19 @@ fn catalog_stats(server: &Server) -> DocBuf {
         "views": views,
         "internalCollections": internal_collections,
         "internalViews": internal_views
+    }
+}
+
+/// `transactions`: how many are open, and how many have been.
+fn transactions(server: &Server) -> DocBuf {
+    let (open, counters) = (server.transactions.open(), &server.transactions.counters);
+    doc! {
+        "currentActive": open.active as i64,
+        "currentInactive": open.inactive as i64,
+        "currentOpen": (open.active + open.inactive) as i64,
+        "totalAborted": counters.aborted.get() as i64,
+        "totalCommitted": counters.committed.get() as i64,
+        "totalStarted": counters.started.get() as i64
     }
 }
 

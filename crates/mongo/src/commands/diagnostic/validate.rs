@@ -32,7 +32,7 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         let text = "Running the validate command with both { background: true } and { full: true } is not supported.";
         return Err(CommandError::new(code::INVALID_OPTIONS, text));
     }
-    let collection = context.server.store.collection(&namespace)?.ok_or_else(|| {
+    let collection = context.store.collection(&namespace)?.ok_or_else(|| {
         let text = format!("Collection '{namespace}' does not exist to validate.");
         CommandError::new(code::NAMESPACE_NOT_FOUND, text)
     })?;

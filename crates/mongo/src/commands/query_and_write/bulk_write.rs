@@ -129,6 +129,7 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
                 Err((_, error)) if is_fatal(&error) => return Err(error),
                 Err((index, error)) => {
                     failed = true;
+                    context.has_write_errors = true;
                     totals.errors += 1;
                     results.push(failure(index, &error));
                 }

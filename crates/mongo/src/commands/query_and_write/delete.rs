@@ -48,7 +48,7 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         return Ok(());
     }
     reply.append("n", i32::try_from(deleted).unwrap_or(i32::MAX));
-    append_errors(&errors, reply);
+    append_errors(context, &errors, reply);
     Ok(())
 }
 
@@ -88,7 +88,7 @@ fn apply_once(
         return Ok(result.get("n").and_then(Value::as_i64_exact).unwrap_or(0).unsigned_abs());
     }
     let delete = Delete { retry: retry.record(at, None), ..delete.clone() };
-    let outcome = context.server.store.delete(namespace, &delete)?;
+    let outcome = context.store.delete(namespace, &delete)?;
     if let Some(commit) = outcome.commit {
         context.committed(commit);
     }

@@ -21,7 +21,11 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     let request = context.request;
     let namespace = request.namespace()?;
     let arguments = parse(request, context.scope_with_disk())?;
-    let store = &context.server.store;
+    let store = context.store;
+    if arguments.find.tailable && context.source.transaction().is_some() {
+        let text = "Operation not permitted in transaction :: caused by :: tailable cursors";
+        return Err(CommandError::new(code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION, text));
+    }
     let source = store.find(&namespace, &arguments.find)?;
     let mut cursor = Cursor::new(source, &namespace.database, &namespace.collection);
     cursor.no_timeout = arguments.no_timeout;

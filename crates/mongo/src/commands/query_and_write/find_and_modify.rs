@@ -20,7 +20,7 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         Some(result) => Modified::from_doc(result),
         None => {
             let modify = FindAndModify { retry: retry.record(0, None), ..modify };
-            context.server.store.find_and_modify(&namespace, &modify).map_err(|error| {
+            context.store.find_and_modify(&namespace, &modify).map_err(|error| {
                 let error = CommandError::from(error);
                 match is_executor_error(context, &namespace, &modify) {
                     true => error.in_context("Plan executor error during findAndModify").having_begun(),
@@ -59,7 +59,7 @@ fn is_executor_error(context: &Context<'_>, namespace: &Namespace, modify: &Find
         scope: modify.scope.clone(),
         ..Find::default()
     };
-    let store = &context.server.store;
+    let store = context.store;
     matches!(store.entry(namespace), Some(Entry::Collection(_)))
         && modify.check().is_ok()
         && store.explain_find(namespace, &find, None, Verbosity::QueryPlanner).is_ok()

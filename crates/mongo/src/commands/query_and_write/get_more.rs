@@ -118,6 +118,28 @@ fn check_access(context: &Context<'_>, id: i64, collection: &str, cursor: &Curso
         }
         _ => {}
     }
+    let number = arguments.txn_number.filter(|_| arguments.in_transaction());
+    match (cursor.transaction, number) {
+        (None, Some(number)) => {
+            let text = format!(
+                "Cannot run getMore on cursor {id}, which was not created in a transaction, in transaction {number}"
+            );
+            return Err(CommandError::new(50739, text));
+        }
+        (Some(own), None) => {
+            let text = format!(
+                "Cannot run getMore on cursor {id}, which was created in transaction {own}, without a txnNumber"
+            );
+            return Err(CommandError::new(50740, text));
+        }
+        (Some(own), Some(number)) if own != number => {
+            let text = format!(
+                "Cannot run getMore on cursor {id}, which was created in transaction {own}, in transaction {number}"
+            );
+            return Err(CommandError::new(50741, text));
+        }
+        _ => {}
+    }
     let awaits = cursor.tail.as_ref().is_some_and(|tail| tail.await_data);
     if arguments.max_time.is_some() && !awaits {
         return Err(CommandError::bad_value(

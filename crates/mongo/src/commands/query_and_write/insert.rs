@@ -34,7 +34,10 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     let timestamps = (!keep_timestamps).then_some(&tick as &dyn Fn() -> Timestamp);
     let guard = context.design_guard();
     let designs = guard.as_ref();
-    let options = WriteOptions { bypass_validation, designs, timestamps, ..WriteOptions::default() };
+    let interrupt = context.interrupt.clone();
+    let interrupt = Some(&interrupt);
+    let options =
+        WriteOptions { bypass_validation, designs, timestamps, interrupt, ..WriteOptions::default() };
     let mut errors = Vec::new();
     let inserted = insert_documents(context, &namespace, &docs, 0, ordered, options, &retry, &mut errors)?;
     context.count("ninserted", inserted as u64);
@@ -42,7 +45,7 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         return Ok(());
     }
     reply.append("n", inserted as i32);
-    append_errors(&errors, reply);
+    append_errors(context, &errors, reply);
     Ok(())
 }
 
@@ -60,7 +63,7 @@ pub(crate) fn insert_documents(
     retry: &Retry<'_>,
     errors: &mut Vec<(usize, CommandError)>,
 ) -> Result<usize> {
-    let store = &context.server.store;
+    let store = context.store;
     let collection = match store.entry(namespace) {
         Some(Entry::Collection(collection)) => collection,
         other => {

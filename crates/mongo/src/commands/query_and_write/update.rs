@@ -67,7 +67,7 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     if !upserted.is_empty() {
         reply.append("upserted", upserted);
     }
-    append_errors(&errors, reply);
+    append_errors(context, &errors, reply);
     Ok(())
 }
 
@@ -113,7 +113,7 @@ fn apply_once(
         return Ok(Updated::from_doc(result));
     }
     let update = Update { retry: retry.record(at, None), ..update.clone() };
-    let outcome = context.server.store.update(namespace, &update)?;
+    let outcome = context.store.update(namespace, &update)?;
     if let Some(commit) = outcome.commit {
         context.committed(commit);
     }

@@ -1,15 +1,31 @@
-//! `commitTransaction` and `abortTransaction`. Transactions cannot be started, so there is never one to end.
+//! `commitTransaction` and `abortTransaction`.
 
 use crate::dispatch::Context;
 use crate::error::{CommandError, Result, code};
 use diwan_value::DocBuilder;
 
 pub(crate) fn run(context: &mut Context<'_>, _: &mut DocBuilder) -> Result<()> {
-    let arguments = &context.request.arguments;
-    let Some(number) = arguments.txn_number.filter(|_| arguments.in_transaction()) else {
-        let text = format!("{} must be run within a transaction", context.request.name);
+    let (request, server) = (context.request, context.server);
+    request.read(|field| match field.key {
+        "recoveryToken" | "coordinator" => Ok(()),
+        _ => Err(field.unknown()),
+    })?;
+    let arguments = &request.arguments;
+    let (Some(session), Some(number)) = (arguments.session, arguments.txn_number) else {
+        let text = format!("{} must be run within a transaction", request.name);
         return Err(CommandError::new(code::COMMAND_NOT_IN_TRANSACTION, text));
     };
-    let text = format!("Given transaction number {number} does not match any in-progress transactions.");
-    Err(CommandError::new(code::NO_SUCH_TRANSACTION, text))
+    if request.name == "abortTransaction" {
+        let outcome = server.transactions.abort(session, number);
+        server.cursors.end_transaction(session, number);
+        return outcome;
+    }
+    let outcome = server.transactions.commit(&server.store, session, number);
+    server.cursors.end_transaction(session, number);
+    match outcome? {
+        Some(commit) => context.committed(commit),
+        // It was committed before the server was started, or it wrote nothing. What it read may not be durable yet.
+        None => context.fence()?,
+    }
+    Ok(())
 }

@@ -16,7 +16,7 @@ pub(crate) fn executor_error(
     own: impl fmt::Display,
     error: CommandError,
 ) -> CommandError {
-    match context.server.store.entry(namespace) {
+    match context.store.entry(namespace) {
         Some(Entry::View(_)) => aggregate_error(namespace, error),
         _ => error.in_context(own),
     }
@@ -59,6 +59,7 @@ pub(crate) fn first_batch(
     }
     let namespace = cursor.namespace();
     cursor.session = context.request.arguments.session;
+    cursor.transaction = context.source.transaction();
     cursor.owner = context.caller.owner();
     cursor.pause(&context.interrupt);
     let keep = !single && (!ended || cursor.tail.is_some());
@@ -69,6 +70,9 @@ pub(crate) fn first_batch(
     context.count("nreturned", count);
     if id != 0 {
         context.count("cursorid", id.unsigned_abs());
+    }
+    if let Some(time) = context.source.snapshot_time() {
+        reply.append("atClusterTime", time);
     }
     reply.append("id", id).append("ns", namespace).end();
     Ok(())

@@ -80,11 +80,12 @@ impl<'a> Retry<'a> {
     /// Loads what an earlier attempt with the same transaction number has done.
     pub(crate) fn begin(context: &mut Context<'a>, first: Option<i64>) -> Result<Retry<'a>> {
         let arguments = &context.request.arguments;
-        let number = arguments.session.as_ref().zip(arguments.txn_number);
+        let number = arguments.txn_number.filter(|_| !arguments.in_transaction());
+        let number = arguments.session.as_ref().zip(number);
         let number = number.map(|(session, number)| (session.as_slice(), number));
         let (done, turn) = match number {
             Some((session, number)) => {
-                let (done, turn) = context.server.store.begin_retryable(session, number)?;
+                let (done, turn) = context.store.begin_retryable(session, number)?;
                 (done, Some(turn))
             }
             None => (Vec::new(), None),
@@ -131,10 +132,15 @@ impl<'a> Retry<'a> {
 }
 
 /// Appends `writeErrors`, if there are any.
-pub(crate) fn append_errors(errors: &[(usize, CommandError)], reply: &mut DocBuilder) {
+pub(crate) fn append_errors(
+    context: &mut Context<'_>,
+    errors: &[(usize, CommandError)],
+    reply: &mut DocBuilder,
+) {
     if errors.is_empty() {
         return;
     }
+    context.has_write_errors = true;
     reply.begin_array("writeErrors");
     for (at, (index, error)) in errors.iter().enumerate() {
         let mut out = DocBuilder::new();
@@ -151,6 +157,9 @@ pub(crate) fn is_fatal(error: &CommandError) -> bool {
         error.code,
         query::MAX_TIME_MS_EXPIRED
             | query::INTERRUPTED
+            | query::WRITE_CONFLICT
+            | code::TRANSACTION_TOO_LARGE
+            | code::TRANSACTION_TOO_LARGE_FOR_CACHE
             | code::INTERRUPTED_AT_SHUTDOWN
             | code::OPERATION_FAILED
     )
