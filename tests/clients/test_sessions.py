@@ -122,14 +122,6 @@ def test_write_concerns_are_accepted_or_reported(client, db):
     assert reply["writeConcernError"]["code"] in (64, 100)
 
 
-def test_transaction_is_refused_and_writes_nothing(client, db):
-    with client.start_session() as session, pytest.raises(OperationFailure) as caught:
-        with session.start_transaction():
-            db.c.insert_one({"_id": 1}, session=session)
-    assert caught.value.code == 263
-    assert db.c.find_one() is None
-
-
 def test_killed_session_closes_its_cursors(client, db, wire):
     session = session_id()
     db.c.insert_many({"_id": i} for i in range(10))

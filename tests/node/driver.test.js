@@ -67,15 +67,30 @@ test('errors have a code and the duplicate key', async () => {
   assert.deepEqual((await unique.indexes()).map((index) => index.name), ['_id_', 'email_1']);
 });
 
-test('sessions work and transactions are refused', async () => {
+test('sessions and transactions work', async () => {
   await client.withSession(async (session) => {
     await db.collection('s').insertOne({ _id: 1 }, { session });
     assert.equal((await db.collection('s').findOne({}, { session }))._id, 1);
   });
-  await assert.rejects(
-    client.withSession((session) => session.withTransaction(() => db.collection('s').insertOne({}, { session }))),
-    (error) => error.code === 263,
+  await client.withSession((session) =>
+    session.withTransaction(async () => {
+      await db.collection('s').insertOne({ _id: 2 }, { session });
+      await db.collection('t').updateOne({ _id: 1 }, { $inc: { n: 1 } }, { upsert: true, session });
+      assert.equal(await db.collection('s').countDocuments({}, { session }), 2);
+      assert.equal(await db.collection('s').countDocuments({}), 1);
+    }),
   );
+  assert.equal(await db.collection('s').countDocuments({}), 2);
+  await assert.rejects(
+    client.withSession((session) =>
+      session.withTransaction(async () => {
+        await db.collection('s').insertOne({ _id: 3 }, { session });
+        await db.collection('s').insertOne({ _id: 1 }, { session });
+      }),
+    ),
+    (error) => error.code === 11000,
+  );
+  assert.deepEqual(await db.collection('s').distinct('_id'), [1, 2]);
 });
 
 test('GridFS stores and returns files', async () => {

@@ -63,10 +63,6 @@ pub(super) fn check_rules(server: &Server, command: &Command, request: &Request<
         if arguments.start_transaction {
             return invalid("'startTransaction' field requires a transaction number to also be specified");
         }
-        if command.ends_transactions() {
-            let text = format!("{name} must be run within a transaction");
-            return Err(CommandError::new(code::COMMAND_NOT_IN_TRANSACTION, text));
-        }
         return Ok(());
     }
     if arguments.session.is_none() {
@@ -85,10 +81,7 @@ pub(super) fn check_rules(server: &Server, command: &Command, request: &Request<
         None if arguments.start_transaction => {
             return invalid("'startTransaction' field requires 'autocommit' field to also be specified");
         }
-        None if command.ends_transactions() => {
-            let text = format!("{name} must be run within a transaction");
-            return Err(CommandError::new(code::COMMAND_NOT_IN_TRANSACTION, text));
-        }
+        None if command.ends_transactions() => return Ok(()),
         None if !command.is_retryable() => {
             let text = format!(
                 "txnNumber may only be provided for multi-document transactions and retryable write commands. \

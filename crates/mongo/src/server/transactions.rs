@@ -42,6 +42,8 @@ enum State {
     },
     Committed(Option<CommitId>),
     Aborted,
+    /// The session went on with retryable writes.
+    None,
 }
 
 /// Counters for `serverStatus`.
@@ -107,6 +109,7 @@ impl Transactions {
                     State::Idle(_) | State::Busy { .. } => "TransactionState::kInProgress",
                     State::Committed(_) => "TransactionState::kCommitted",
                     State::Aborted => "TransactionState::kAbortedWithoutPrepare",
+                    State::None => "TransactionState::kExecutedRetryableWrite",
                 };
                 let text = format!(
                     "Cannot start a transaction at given transaction number {number} a transaction with the same number is in state {state}"
@@ -177,6 +180,7 @@ impl Transactions {
                 State::Busy { .. } => self.idle.wait(&mut sessions),
                 State::Committed(_) => return Err(committed(number)),
                 State::Aborted => return Err(aborted(number)),
+                State::None => return Err(none_in_progress(number, Some(number))),
             }
         }
     }
@@ -227,13 +231,17 @@ impl Transactions {
         if entry.number > number {
             return Err(too_old(number, entry.number));
         }
-        if entry.number == number {
+        if entry.number == number && !matches!(entry.state, State::None) {
             let text = format!(
                 "Cannot run a retryable write with txnNumber {number}: a transaction has this number"
             );
             return Err(CommandError::new(50911, text));
         }
         let ended = self.stop(entry);
+        // The turn of a statement still looks for its number.
+        if !matches!(entry.state, State::Busy { .. }) {
+            (entry.number, entry.state) = (number, State::None);
+        }
         drop(sessions);
         drop(ended);
         Ok(())
@@ -289,7 +297,7 @@ impl Transactions {
                 *aborted = true;
                 None
             }
-            State::Committed(_) | State::Aborted => None,
+            State::Committed(_) | State::Aborted | State::None => None,
         }
     }
 

@@ -1,7 +1,7 @@
 //! The differences from MongoDB that COMPATIBILITY.md lists and that this crate makes. Each test names its entry.
 
 use diwan_testkit::{TestClient, TestServer};
-use diwan_value::{Array, Doc, DocBuf, DocBuilder, Value, doc};
+use diwan_value::{Array, Doc, DocBuf, DocBuilder, Timestamp, Value, doc};
 
 /// Runs a command that must fail, and returns its code and text.
 fn refused(client: &mut TestClient, database: &str, command: DocBuf) -> (i64, String) {
@@ -13,23 +13,50 @@ fn refused(client: &mut TestClient, database: &str, command: DocBuf) -> (i64, St
 }
 
 #[test]
-fn compat_20_transactions_are_refused() {
+fn compat_20_a_changed_index_fails_the_commit() {
     // COMPAT-20
     let server = TestServer::in_memory();
     let client = &mut server.client();
+    client.run("test", doc! { "insert": "c", "documents": [{ "_id": 1 }] }).unwrap();
     let id = Value::Binary { subtype: 4, bytes: &[7; 16] };
-    let command = doc! {
-        "insert": "c",
-        "documents": [{ "_id": 1 }],
-        "lsid": { "id": id },
-        "txnNumber": 1i64,
-        "startTransaction": true,
-        "autocommit": false
+    let inside = |command: DocBuf| {
+        let mut command = command.into_builder();
+        command.append("lsid", doc! { "id": id }).append("txnNumber", 1i64).append("autocommit", false);
+        command
     };
-    let (code, text) = refused(client, "test", command);
-    assert_eq!((code, text.as_str()), (263, "Transactions are not supported by this server"));
+    let mut insert = inside(doc! { "insert": "c", "documents": [{ "_id": 2 }] });
+    insert.append("startTransaction", true);
+    client.run("test", insert.finish()).unwrap();
+    let index = doc! { "createIndexes": "c", "indexes": [{ "key": { "n": 1 }, "name": "n" }] };
+    client.run("test", index).unwrap();
+    assert_eq!(refused(client, "admin", inside(doc! { "commitTransaction": 1 }).finish()).0, 112);
     let reply = client.run("test", doc! { "count": "c" }).unwrap();
-    assert_eq!(reply.as_doc().get("n").and_then(Value::as_i64_exact), Some(0));
+    assert_eq!(reply.as_doc().get("n").and_then(Value::as_i64_exact), Some(1));
+}
+
+#[test]
+fn compat_27_snapshots_are_kept_for_a_minute() {
+    // COMPAT-27
+    let server = TestServer::in_memory();
+    let client = &mut server.client();
+    client.run("test", doc! { "insert": "c", "documents": [{ "_id": 1 }] }).unwrap();
+    let read = |at: Option<Timestamp>| {
+        let mut concern = doc! { "level": "snapshot" }.into_builder();
+        if let Some(at) = at {
+            concern.append("atClusterTime", at);
+        }
+        doc! { "find": "c", "readConcern": (concern.finish()) }
+    };
+    let reply = client.run("test", read(None)).unwrap();
+    let cursor = reply.as_doc().get_doc("cursor").unwrap();
+    let Some(Value::Timestamp(time)) = cursor.get("atClusterTime") else { panic!("{cursor:?}") };
+    client.run("test", doc! { "insert": "c", "documents": [{ "_id": 2 }] }).unwrap();
+    let reply = client.run("test", read(Some(time))).unwrap();
+    let cursor = reply.as_doc().get_doc("cursor").unwrap();
+    assert_eq!(cursor.get_array("firstBatch").unwrap().iter().count(), 1);
+    // A time of which nobody has read is not kept.
+    let earlier = Timestamp { seconds: time.seconds - 1, ..time };
+    assert_eq!(refused(client, "test", read(Some(earlier))).0, 239);
 }
 
 #[test]
@@ -111,22 +138,6 @@ fn compat_26_fresh_server_lists_no_databases() {
     let server = TestServer::in_memory();
     let reply = server.client().run("admin", doc! { "listDatabases": 1 }).unwrap();
     assert_eq!(reply.as_doc().get_array("databases").map(|databases| databases.count()), Some(0));
-}
-
-#[test]
-fn compat_27_read_concern_snapshot_is_refused() {
-    // COMPAT-27
-    let server = TestServer::in_memory();
-    let client = &mut server.client();
-    for command in [
-        doc! { "find": "c" },
-        doc! { "distinct": "c", "key": "a" },
-        doc! { "aggregate": "c", "pipeline": [], "cursor": {} },
-    ] {
-        let mut command = command.into_builder();
-        command.append("readConcern", doc! { "level": "snapshot" });
-        assert_eq!(refused(client, "test", command.finish()).0, 72);
-    }
 }
 
 #[test]

@@ -50,14 +50,3 @@ fn retried_write_returns_the_first_result_and_writes_nothing() {
     let old = client.run("test", insert()).unwrap();
     assert_eq!(old.as_doc().get("code"), Some(Value::Int32(225)));
 }
-
-#[test]
-fn refused_transaction_has_no_retry_label() {
-    let server = TestServer::in_memory();
-    let mut begin = numbered(doc! { "insert": "c", "documents": [{ "a": 1 }] }, 1).into_builder();
-    begin.append("startTransaction", true).append("autocommit", false);
-    let reply = server.client().run("test", begin.finish()).unwrap();
-    assert_eq!(reply.as_doc().get("code"), Some(Value::Int32(263)));
-    assert!(!reply.as_doc().contains_key("errorLabels"));
-    assert_eq!(count(&mut server.client()), Some(0));
-}

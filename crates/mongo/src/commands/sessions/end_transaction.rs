@@ -11,7 +11,8 @@ pub(crate) fn run(context: &mut Context<'_>, _: &mut DocBuilder) -> Result<()> {
         _ => Err(field.unknown()),
     })?;
     let arguments = &request.arguments;
-    let (Some(session), Some(number)) = (arguments.session, arguments.txn_number) else {
+    let number = arguments.txn_number.filter(|_| arguments.in_transaction());
+    let (Some(session), Some(number)) = (arguments.session, number) else {
         let text = format!("{} must be run within a transaction", request.name);
         return Err(CommandError::new(code::COMMAND_NOT_IN_TRANSACTION, text));
     };
