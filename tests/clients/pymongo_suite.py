@@ -34,6 +34,8 @@ MODULES = [
     "test_run_command",
     "test_session",
     "test_sessions_unified",
+    "test_transactions",
+    "test_transactions_unified",
 ]
 
 # Tests of the driver alone, and tests that need a service which is not available. The key is a part of the test's name.
@@ -54,6 +56,7 @@ DESELECTED = {
     "test_service_name_from_kwargs": "DNS names of a test service",
     "test_interrupt_signal": "needs $where with sleep",
     "csot": "the driver's time limits",
+    "secondary_read": "needs a member that is no primary",
 }
 
 

@@ -401,3 +401,82 @@ def test_bulk_error_aborts(client, db):
         with fails(251):
             session.commit_transaction()
     assert db.c.distinct("_id") == [1]
+
+
+@pytest.fixture
+def shops(client, http):
+    """Two databases over HTTP."""
+    names = [f"{kind}-{uuid.uuid4().hex[:12]}" for kind in ("stock", "orders")]
+    for name in names:
+        http.database(name).put()
+    yield names
+    for name in names:
+        http.database(name).delete()
+
+
+def test_http_transaction_stores_all_or_nothing(client, http, shops):
+    stock, orders = shops
+    first = http.database(stock).put("pen", json={"left": 5}).json()["rev"]
+    body = {"docs": [
+        {"db": stock, "doc": {"_id": "pen", "_rev": first, "left": 4}},
+        {"db": orders, "doc": {"_id": "o1", "item": "pen"}},
+    ]}
+    answer = http.post("_transaction", json=body)
+    assert answer.status_code == 201
+    assert [row["id"] for row in answer.json()["docs"]] == ["pen", "o1"]
+    revision = answer.json()["docs"][0]["rev"]
+    assert http.database(stock).get("pen").json() == {"_id": "pen", "_rev": revision, "left": 4}
+    # The pen has another revision by now, and the order exists.
+    body["docs"].append({"db": orders, "doc": {"_id": "o2"}})
+    answer = http.post("_transaction", json=body)
+    assert answer.status_code == 409
+    assert [(row["db"], row["id"]) for row in answer.json()["docs"]] == [(stock, "pen"), (orders, "o1")]
+    assert http.database(orders).get("o2").status_code == 404
+    # Deletions, and documents without an id.
+    answer = http.post("_transaction", json={"docs": [
+        {"db": stock, "doc": {"_id": "pen", "_rev": revision, "_deleted": True}}, {"db": orders, "doc": {"n": 1}},
+    ]})
+    assert answer.status_code == 201
+    assert http.database(stock).get("pen").status_code == 404
+    for bad in ({}, {"docs": 1}, {"docs": [{"db": stock}]}, {"docs": [{"db": stock, "doc": {"_id": "_local/x"}}]}):
+        assert http.post("_transaction", json=bad).status_code == 400
+    assert http.post("_transaction", json={"docs": [{"db": "missing", "doc": {}}]}).status_code == 404
+    assert http.post("_transaction", json={"docs": []}).json() == {"ok": True, "docs": []}
+
+
+def test_transfers_of_both_faces_keep_the_sum(client, http, shops):
+    one, other = shops
+    accounts = [client.test[name] for name in shops]
+    for collection in accounts:
+        collection.insert_many({"_id": str(i), "balance": 100} for i in range(5))
+
+    def over_http(rounds):
+        for turn in range(rounds):
+            docs = [http.database(name).get(str((turn + at) % 5)).json() for at, name in enumerate(shops)]
+            docs[0]["balance"] -= 1
+            docs[1]["balance"] += 1
+            body = {"docs": [{"db": name, "doc": doc} for name, doc in zip(shops, docs)]}
+            assert http.post("_transaction", json=body).status_code in (201, 409)
+
+    def over_wire(rounds):
+        def transfer(session):
+            accounts[1].update_one({"_id": "1"}, {"$inc": {"balance": -1}}, session=session)
+            accounts[0].update_one({"_id": "0"}, {"$inc": {"balance": 1}}, session=session)
+
+        with client.start_session() as session:
+            for _ in range(rounds):
+                session.with_transaction(transfer)
+
+    def watch():
+        while any(thread.is_alive() for thread in threads):
+            with client.start_session(snapshot=True) as session:
+                sums = [sum(d["balance"] for d in collection.find({}, session=session)) for collection in accounts]
+                assert sum(sums) == 1000, sums
+                seen.append(sums)
+
+    seen = []
+    threads = [threading.Thread(target=work, args=(40,)) for work in (over_http, over_wire, over_http, over_wire)]
+    [thread.start() for thread in threads]
+    watch()
+    [thread.join() for thread in threads]
+    assert len(seen) > 3

@@ -22,7 +22,7 @@ use crate::handlers::databases::{
 };
 use crate::handlers::design::{info, list, rewrite, show, update, view};
 use crate::handlers::diwan::{audit, command, conflicts, map, sample, slow, status};
-use crate::handlers::documents::{all_docs, attachment, bulk_docs, bulk_get, document, local};
+use crate::handlers::documents::{all_docs, attachment, bulk_docs, bulk_get, document, local, transaction};
 use crate::handlers::queries::{aggregate, find, index};
 use crate::handlers::replication::{replicate, revs_diff, scheduler};
 use crate::handlers::server::{
@@ -141,6 +141,7 @@ const ROUTES: &[Route] = &[
     quick(ANY, "/_node", ServerAdmin, node::unnamed),
     // What CouchDB does not have.
     route(POST, "/_diwan/command/{database}", SignIn, command::post),
+    route(POST, "/_transaction", SignIn, transaction::post),
     quick(GET, "/_diwan/status", SignIn, status::get),
     quick(GET, "/_diwan/history", Metrics, status::history),
     quick(GET, "/_diwan/slow", Metrics, slow::get),

@@ -165,11 +165,11 @@ pub(super) fn source<'a>(
     if command.ends_transactions() {
         return Ok(Source::Store(&server.store));
     }
-    if let (Some(session), Some(number)) = (arguments.session, arguments.txn_number) {
-        if !arguments.in_transaction() {
-            server.transactions.outdate(session, number)?;
-            return Ok(Source::Store(&server.store));
-        }
+    let numbered = arguments.session.zip(arguments.txn_number);
+    if let Some((session, number)) = numbered.filter(|_| !arguments.in_transaction()) {
+        server.transactions.outdate(session, number)?;
+    }
+    if let Some((session, number)) = numbered.filter(|_| arguments.in_transaction()) {
         if !arguments.start_transaction {
             return server.transactions.resume(session, number).map(Source::Transaction);
         }
@@ -180,7 +180,8 @@ pub(super) fn source<'a>(
         })?;
         return Ok(Source::Transaction(turn));
     }
-    if level != Some("snapshot") {
+    // A cursor reads what it was opened on.
+    if level != Some("snapshot") || request.name == "getMore" {
         return Ok(Source::Store(&server.store));
     }
     if !matches!(request.name, "find" | "aggregate" | "distinct") {

@@ -6,3 +6,4 @@ pub(crate) mod bulk_docs;
 pub(crate) mod bulk_get;
 pub(crate) mod document;
 pub(crate) mod local;
+pub(crate) mod transaction;

@@ -24,8 +24,10 @@ pub(crate) fn run(context: &mut Context<'_>, _: &mut DocBuilder) -> Result<()> {
     let options: DocBuf = options.finish();
     let store = context.store;
     match store.create(&namespace, options.as_doc()) {
-        // Creating a collection again with the same options succeeds and changes nothing.
-        Err(Error::Query(error)) if error.code == code::NAMESPACE_EXISTS => {
+        // Outside of transactions, creating a collection again with the same options succeeds and changes nothing.
+        Err(Error::Query(error))
+            if error.code == code::NAMESPACE_EXISTS && context.source.transaction().is_none() =>
+        {
             let wanted = diwan_store::CollectionOptions::parse(options.as_doc())?;
             match store.entry(&namespace) {
                 Some(entry) if entry.options().to_doc() == wanted.to_doc() => {}
