@@ -5,7 +5,7 @@ use crate::catalog::{CatalogEntry, FORMAT_VERSION, random_uuid};
 use crate::clock;
 use crate::collection::{Collection, Recovered, Recovery, Schema, StoppedWrites};
 use crate::error::{Error, Result};
-use crate::events::{ClusterClock, Draft, EventKind, EventLog, Retention};
+use crate::events::{ClusterClock, Draft, EventKind, EventLog, Retention, is_oplog};
 use crate::exec::on_all_cores;
 use crate::feed::{DatabaseEventKind, DatabaseFeed};
 use crate::index::{Index, IndexSpec};
@@ -319,6 +319,9 @@ impl Store {
                 code::INVALID_NAMESPACE,
                 format!("Invalid system namespace: {namespace}"),
             ));
+        }
+        if is_oplog(namespace) {
+            return Err(Error::refused(code::INVALID_NAMESPACE, format!("cannot write to {namespace}")));
         }
         let parsed = Arc::new(CollectionOptions::parse(options)?);
         let change = self.shared.change_schema();

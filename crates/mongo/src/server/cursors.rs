@@ -41,6 +41,8 @@ pub(crate) enum News {
     Collection(Arc<Collection>),
     /// The events of a change stream.
     Stream(Arc<StreamState>),
+    /// The entries of the operation log.
+    Oplog(Arc<StreamState>),
 }
 
 impl News {
@@ -48,7 +50,7 @@ impl News {
     pub(crate) fn mark(&self) -> u64 {
         match self {
             News::Collection(collection) => collection.last_sequence(),
-            News::Stream(_) => 0,
+            News::Stream(_) | News::Oplog(_) => 0,
         }
     }
 }

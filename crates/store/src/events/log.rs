@@ -201,6 +201,13 @@ impl EventLog {
         Ok(())
     }
 
+    /// From which time on every change in a scope is in the log. The scope is recorded.
+    pub(super) fn recorded_since(&self, scope: &EventScope) -> Timestamp {
+        let recordings = self.recordings.read();
+        let recorded = recordings.scopes.iter().find(|recorded| recorded.scope == *scope);
+        recorded.map_or(self.clock.now(), |recorded| recorded.since.max(recordings.trimmed))
+    }
+
     /// The number by which the log's tokens are recognized.
     pub fn origin(&self) -> u32 {
         self.recordings.read().origin

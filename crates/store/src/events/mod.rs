@@ -6,12 +6,13 @@
 //!
 //! Reading order: `position` and `clock`; `diff` and `event`, what one change says; `scope`, what is recorded; `log`, which
 //! orders, stores and reads events; `readers`, who are woken; `recording`, which begins and ends it; `stream`, which makes
-//! the documents that clients see, and `output`, which checks and splits them.
+//! the documents that clients see, and `output`, which checks and splits them; `oplog`, the same in another form.
 
 mod clock;
 mod diff;
 mod event;
 mod log;
+mod oplog;
 mod output;
 mod position;
 mod readers;
@@ -23,6 +24,7 @@ pub use clock::ClusterClock;
 pub(crate) use event::{DocumentChange, Draft};
 pub use event::{Event, EventKind};
 pub(crate) use log::{EventLog, EventOrigin};
+pub use oplog::is_oplog;
 pub use position::{Position, Token};
 pub use readers::EventSubscription;
 pub(crate) use recording::trim;

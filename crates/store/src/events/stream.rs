@@ -56,6 +56,31 @@ struct Progress {
 }
 
 impl StreamState {
+    /// A reader that has come to a position.
+    pub(super) fn at(store: Arc<Store>, scope: EventScope, position: Position) -> StreamState {
+        let origin = store.shared.events.origin();
+        let shown = Token { position, is_invalidate: false, fragment: 0, origin };
+        let progress = Progress { scanned: position, shown, has_ended: false };
+        StreamState { store, scope, progress: Mutex::new(progress) }
+    }
+
+    /// Some of the events that come next.
+    pub(super) fn read_on(&self) -> Result<Vec<Arc<Event>>> {
+        let scanned = self.progress.lock().scanned;
+        let shared = &self.store.shared;
+        shared.events.read(shared.engine.as_ref(), scanned)
+    }
+
+    /// Notes that an event has been looked at.
+    pub(super) fn pass(&self, position: Position) {
+        self.progress.lock().scanned = position;
+    }
+
+    /// Whether an event is in the scope.
+    pub(super) fn shows(&self, event: &Event) -> bool {
+        self.scope.shows(event)
+    }
+
     /// The token with which a new stream continues where this one is.
     pub fn token(&self) -> Token {
         let progress = *self.progress.lock();
@@ -137,9 +162,7 @@ impl Store {
             }
             Start::Now => Position::after(events.clock.now()),
         };
-        let begin = Token { position: after, is_invalidate: false, fragment: 0, origin: events.origin() };
-        let progress = Progress { scanned: after, shown: begin, has_ended: false };
-        let state = Arc::new(StreamState { store: self.clone(), scope, progress: Mutex::new(progress) });
+        let state = Arc::new(StreamState::at(self.clone(), scope, after));
         let source = Box::new(EventSource {
             stream: stream.clone(),
             state: state.clone(),
@@ -266,19 +289,15 @@ impl DocSource for EventSource {
             let event = match self.events.pop_front() {
                 Some(event) => event,
                 None => {
-                    let scanned = self.state.progress.lock().scanned;
-                    let shared = &self.state.store.shared;
-                    self.events =
-                        shared.events.read(shared.engine.as_ref(), scanned).map_err(as_query_error)?.into();
+                    self.events = self.state.read_on().map_err(as_query_error)?.into();
                     match self.events.pop_front() {
                         Some(event) => event,
                         None => return Ok(false),
                     }
                 }
             };
-            self.state.progress.lock().scanned = event.position;
-            if !self.state.scope.shows(&event) || (event.kind().is_expanded() && !self.stream.shows_expanded)
-            {
+            self.state.pass(event.position);
+            if !self.state.shows(&event) || (event.kind().is_expanded() && !self.stream.shows_expanded) {
                 continue;
             }
             let token = self.state.token_at(event.position);

@@ -5,6 +5,7 @@ use super::scope::not_on_view;
 use crate::collection::DesignGuard;
 use crate::collection::{Collection, Edit, WriteOptions, with_id_in_front};
 use crate::error::{DuplicateKey, Error, Result};
+use crate::events::{Position, is_oplog};
 use crate::exec::{Scan, as_query_error, count_matches};
 use crate::namespace::Namespace;
 use crate::plan::{Access, Hint, Plan, Planner};
@@ -50,6 +51,10 @@ impl StoreCollections {
         let (name, pipeline) = self.through_views(name, pipeline.clone(), execution)?;
         match self.store.entry(&name) {
             Some(Entry::Collection(collection)) => open_collection(&collection, &pipeline, execution, hint),
+            None if is_oplog(&name) => {
+                let (source, _) = self.store.oplog_source(Position::default(), false)?;
+                Ok(pipeline.open(source, execution)?)
+            }
             _ => Ok(pipeline.open(Box::new(DocList::empty()), execution)?),
         }
     }

@@ -5,6 +5,7 @@ use super::scope::{Ready, Scope};
 use super::target::{note_look_up, only_id};
 use crate::collection::Collection;
 use crate::error::{Error, Result};
+use crate::events::is_oplog;
 use crate::exec::{FoundKeys, Keys, Projected, Scan, Single, Sorted, Window};
 use crate::namespace::Namespace;
 use crate::plan::{Access, Hint, IndexLimits, Plan, Planner};
@@ -149,7 +150,7 @@ impl Find<'_> {
     }
 
     /// The find as the stages of a pipeline, for a view.
-    pub(super) fn to_pipeline(&self) -> Vec<u8> {
+    pub(crate) fn to_pipeline(&self) -> Vec<u8> {
         let mut stages = ArrayBuilder::new();
         if !self.filter.is_empty() {
             stages.push(doc! { "$match": self.filter });
@@ -189,6 +190,7 @@ impl Store {
                     },
                 );
             }
+            None if is_oplog(namespace) => return Ok(self.open_oplog(request)?.source),
             None => {
                 // Invalid arguments are refused even if the collection does not exist.
                 let ready = request.scope.ready(None)?;

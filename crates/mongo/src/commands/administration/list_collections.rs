@@ -40,6 +40,14 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
             listed.push(if name_only { name_and_type(full.as_doc()) } else { full });
         }
     }
+    if database == "local" {
+        let oplog = doc! {
+            "name": "oplog.rs", "type": "collection", "options": { "capped": true }, "info": { "readOnly": true }
+        };
+        if filter.matches(oplog.as_doc())? {
+            listed.push(if name_only { name_and_type(oplog.as_doc()) } else { oplog });
+        }
+    }
     let cursor = Cursor::new(Box::new(DocList::new(listed)), database, "$cmd.listCollections");
     first_batch(context, cursor, size, false, reply)
 }

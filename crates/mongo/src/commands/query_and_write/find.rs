@@ -5,6 +5,7 @@ use crate::dispatch::Context;
 use crate::error::{CommandError, Result, code};
 use crate::request::Request;
 use crate::server::cursors::{Cursor, FIRST_BATCH, News, Tail};
+use diwan_store::events::is_oplog;
 use diwan_store::ops::{Find, Scope};
 use diwan_value::{Doc, DocBuilder};
 
@@ -26,10 +27,18 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         let text = "Operation not permitted in transaction :: caused by :: tailable cursors";
         return Err(CommandError::new(code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION, text));
     }
-    let source = store.find(&namespace, &arguments.find)?;
+    let (source, state) = match is_oplog(&namespace) {
+        true => {
+            let opened = store.open_oplog(&arguments.find)?;
+            (opened.source, Some(opened.state))
+        }
+        false => (store.find(&namespace, &arguments.find)?, None),
+    };
     let mut cursor = Cursor::new(source, &namespace.database, &namespace.collection);
     cursor.no_timeout = arguments.no_timeout;
-    if arguments.find.tailable
+    if let Some(state) = state.filter(|_| arguments.find.tailable) {
+        cursor.tail = Some(Tail { await_data: arguments.await_data, news: News::Oplog(state) });
+    } else if arguments.find.tailable
         && let Some(collection) = store.collection(&namespace)?
     {
         cursor.tail = Some(Tail { await_data: arguments.await_data, news: News::Collection(collection) });

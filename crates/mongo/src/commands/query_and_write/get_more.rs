@@ -66,7 +66,7 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
             let news = tail.news.clone();
             (started < until && !context.server.is_draining()).then(|| match &news {
                 News::Collection(collection) => Wait::for_change(collection, seen, again, until),
-                News::Stream(stream) => Wait::for_event(stream, again, until),
+                News::Stream(stream) | News::Oplog(stream) => Wait::for_event(stream, again, until),
             })
         }
         _ => None,

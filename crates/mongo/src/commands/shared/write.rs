@@ -6,6 +6,7 @@ use crate::monitoring::profiler::is_profile;
 use crate::request::Request;
 use crate::request::fields::Field;
 use crate::server::identity::MAX_WRITE_BATCH;
+use diwan_store::events::is_oplog;
 use diwan_store::{Namespace, RememberedStatement, RetryRecord, SessionTurn};
 use diwan_value::{Doc, DocBuf, DocBuilder};
 
@@ -18,6 +19,9 @@ pub(crate) fn writable_namespace(request: &Request<'_>) -> Result<Namespace> {
 
 /// Refuses collections that only the server writes to, and names that are not valid.
 pub(crate) fn check_writable(namespace: &Namespace) -> Result<()> {
+    if is_oplog(namespace) {
+        return Err(CommandError::new(code::INVALID_NAMESPACE, format!("cannot write to {namespace}")));
+    }
     let Some(name) = namespace.collection.strip_prefix("system.") else {
         let is_inner = namespace.collection.contains(".system.");
         if is_inner && !namespace.collection.contains(".system.sessions") {
