@@ -34,6 +34,9 @@ struct Part {
     changed: Vec<Bytes>,
 }
 
+/// A collection that the transaction has created.
+type Created = (Namespace, Arc<Collection>);
+
 pub(super) fn commit(
     transaction: &Transaction,
     origin: Option<TransactionOrigin<'_>>,
@@ -159,7 +162,7 @@ fn sort_writes(
 fn find_parts(
     transaction: &Transaction,
     mut changed: BTreeMap<u32, HashSet<Bytes>>,
-) -> Result<(Vec<Part>, Vec<(Namespace, Arc<Collection>)>)> {
+) -> Result<(Vec<Part>, Vec<Created>)> {
     let (mut parts, mut created) = (Vec::new(), Vec::new());
     let mut lost = false;
     transaction.store.each_entry(None, &mut |name, entry| {
