@@ -1,7 +1,7 @@
 //! Transactions: a private store over a snapshot, whose writes become visible as a whole or not at all.
 //!
 //! A transaction's statements run unchanged on a private [`Store`] and private collections. Their engine is an
-//! [`OverlayEngine`](diwan_kv::OverlayEngine): a snapshot with the transaction's writes over it. So every operator, index
+//! [`OverlayEngine`]: a snapshot with the transaction's writes over it. So every operator, index
 //! and stage reads the snapshot and the transaction's own writes.
 //!
 //! - `claims`: what a transaction writes, it claims until it ends, in the table of locks of the store outside. A writer
