@@ -656,3 +656,33 @@ fn an_almost_full_disk_accepts_only_deletions() {
     engine.commit(put(b"b")).unwrap();
     assert_eq!(content(&engine).unwrap().len(), 1);
 }
+
+#[test]
+fn versions_are_kept_while_a_snapshot_is_held_and_freed_afterwards() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = open(directory.path()).unwrap();
+    // 64 keys of 16 KiB that do not compress: 1 MiB is live at any time.
+    let mut dice = Dice(7);
+    let mut overwrite = |rounds: u32| {
+        for _ in 0..rounds {
+            let mut batch = Batch::new();
+            for key in 0..64_u32 {
+                let value: Vec<u8> = (0..2048).flat_map(|_| dice.below(u64::MAX).to_le_bytes()).collect();
+                batch.put(Space::Records, key.to_be_bytes().to_vec(), value);
+            }
+            engine.commit(batch).unwrap();
+            engine.settle().unwrap();
+        }
+    };
+    overwrite(1);
+    let held = engine.snapshot();
+    let before = held.get(Space::Records, &7_u32.to_be_bytes()).unwrap();
+    overwrite(16);
+    assert_eq!(held.get(Space::Records, &7_u32.to_be_bytes()).unwrap(), before);
+    let kept = engine.stats().disk_bytes;
+    assert!(kept > 12 << 20, "the versions since the snapshot: {kept}");
+    drop(held);
+    overwrite(16);
+    let rest = engine.stats().disk_bytes;
+    assert!(rest < 8 << 20, "a few versions until the next compaction: {rest}");
+}
