@@ -1,4 +1,4 @@
-"""Clients that run in Node.js: the MongoDB driver, mongoose, mongosh, nano, PouchDB, RxDB."""
+"""Clients that run in Node.js: the MongoDB driver, mongoose, mongosh, Prisma, nano, PouchDB, RxDB."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ from server_process import REPOSITORY, ServerProcess, binary
 
 NODE = REPOSITORY / "tests" / "node"
 RUN_SECONDS = 120
-FILES = ["driver.test.js", "mongoose.test.js", "nano.test.js", "pouchdb.test.js", "rxdb.test.js"]
+FILES = [f"{name}.test.js" for name in ("driver", "faces", "mongoose", "nano", "pouchdb", "prisma", "rxdb")]
 
 
 def run(command, server, text=None, **more):
