@@ -34,8 +34,16 @@ pub enum Key<'a> {
     Size(CollectionId),
     /// `Meta "z"`: the store was closed, and nothing has been written since; the notes of sizes are exact.
     Closed,
-    /// `Meta "h"`: which collections' changes are recorded as events.
-    Recordings,
+    /// `Meta "h"`: what is stored of the log of events as a whole.
+    EventHeader,
+    /// `Meta "w" database 0 collection`: a scope whose changes are recorded as events: a collection, a database (without
+    /// the 0), or everything (nothing but the letter).
+    RecordedScope {
+        /// The database's name.
+        database: Option<&'a str>,
+        /// The collection's name.
+        collection: Option<&'a str>,
+    },
     /// `Meta "e"`: every body of a superseded revision has its [`Key::DueBody`].
     DueBodiesComplete,
     /// `Meta "r" session statement`: the result of a retryable write.
@@ -137,7 +145,9 @@ impl Key<'_> {
             Key::Format | Key::Catalog { .. } | Key::Dropped(_) | Key::Size(_) | Key::Retry { .. } => {
                 Space::Meta
             }
-            Key::Closed | Key::DueBodiesComplete | Key::Recordings => Space::Meta,
+            Key::Closed | Key::DueBodiesComplete | Key::EventHeader | Key::RecordedScope { .. } => {
+                Space::Meta
+            }
             Key::Blob(..) | Key::BlobContent(..) | Key::BlobReference { .. } | Key::LooseBlob { .. } => {
                 Space::Meta
             }
@@ -178,7 +188,15 @@ impl Key<'_> {
             }
             Key::Closed => out.push(b'z'),
             Key::DueBodiesComplete => out.push(b'e'),
-            Key::Recordings => out.push(b'h'),
+            Key::EventHeader => out.push(b'h'),
+            Key::RecordedScope { database, collection } => {
+                out.extend_from_slice(recorded_scopes_prefix());
+                out.extend_from_slice(database.unwrap_or_default().as_bytes());
+                if let Some(collection) = collection {
+                    out.push(0);
+                    out.extend_from_slice(collection.as_bytes());
+                }
+            }
             Key::Retry { session, statement } => {
                 out.extend_from_slice(&retry_prefix(session));
                 out.extend_from_slice(&statement.to_be_bytes());
@@ -292,6 +310,11 @@ impl Key<'_> {
         }
         out
     }
+}
+
+/// The first byte of the keys of recorded scopes.
+pub fn recorded_scopes_prefix() -> &'static [u8] {
+    b"w"
 }
 
 /// The first byte of all retry keys.

@@ -310,6 +310,9 @@ fn parse_capped(doc: Doc<'_>) -> Result<Option<Capped>> {
     Ok(Some(Capped { max_bytes: size.next_multiple_of(256), max_documents }))
 }
 
+/// MongoDB's `OptionNotSupportedOnView`.
+const OPTION_NOT_SUPPORTED_ON_VIEW: i32 = 167;
+
 fn parse_view(doc: Doc<'_>) -> Result<Option<View>> {
     let pipeline = match doc.get("pipeline") {
         None => None,
@@ -323,8 +326,14 @@ fn parse_view(doc: Doc<'_>) -> Result<Option<View>> {
         None => Ok(None),
         Some(Value::String("")) => Err(Error::refused(code::BAD_VALUE, "'viewOn' cannot be empty")),
         Some(Value::String(on)) => {
+            let pipeline = pipeline.unwrap_or(diwan_value::Array::EMPTY);
+            let first = pipeline.iter().next().and_then(Value::as_doc);
+            if first.is_some_and(|stage| stage.contains_key("$changeStream")) {
+                let text = "$changeStream cannot be used in a view definition";
+                return Err(Error::refused(OPTION_NOT_SUPPORTED_ON_VIEW, text));
+            }
             let mut out = DocBuilder::new();
-            out.append("pipeline", pipeline.unwrap_or(diwan_value::Array::EMPTY));
+            out.append("pipeline", pipeline);
             Ok(Some(View { on: on.to_owned(), pipeline: out.finish() }))
         }
         Some(_) => Err(wrong_type("viewOn", "string")),

@@ -21,7 +21,7 @@ use crate::transaction::{ClaimWaiters, Inside};
 use crate::upkeep::Upkeep;
 use diwan_kv::{Batch, Bytes, Direction, Engine, KeyRange, Space};
 use diwan_query::{Gate, code};
-use diwan_value::{Doc, DocBuf, DocBuilder};
+use diwan_value::{Doc, DocBuf};
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
@@ -343,15 +343,7 @@ impl Store {
         let entry = CatalogEntry { id, uuid, created, options: parsed, indexes, history: false };
         batch.create(namespace, &entry);
         if entry.options.view.is_none() {
-            batch.tell(namespace, || {
-                let mut description = DocBuilder::new();
-                if let Some(index) = entry.indexes.first() {
-                    description.append("idIndex", index.spec.to_doc());
-                }
-                description.append_all(entry.options.to_doc());
-                let description = description.finish();
-                Draft::of_collection(EventKind::Create, namespace, Some(&uuid), description.as_doc())
-            });
+            batch.tell(namespace, || Draft::of_creation(namespace, &entry));
         }
         batch.commit()?;
         let entry = open_entry(&self.shared, namespace.clone(), entry, Recovered::empty())?;
@@ -437,6 +429,9 @@ impl Store {
         if from == to {
             return Err(Error::refused(20, "Can't rename a collection to itself"));
         }
+        if is_oplog(to) {
+            return Err(Error::refused(code::INVALID_NAMESPACE, format!("cannot write to {to}")));
+        }
         match self.entry(to) {
             Some(Entry::View(_)) => Err(Error::refused(
                 code::NAMESPACE_EXISTS,
@@ -459,7 +454,7 @@ impl Store {
         to: &Namespace,
         mut replaced: Option<StoppedWrites<'_>>,
     ) -> Result<()> {
-        let stopped = collection.stop_writes();
+        let mut stopped = collection.stop_writes();
         let numbers = replaced.as_ref().map_or(Ok(Vec::new()), |target| target.collection().numbers())?;
         let from = collection.namespace();
         let entry = collection.catalog_entry(stopped.schema());
@@ -478,6 +473,10 @@ impl Store {
         }
         batch.commit()?;
         collection.set_namespace(to.clone());
+        let recorded = self.shared.events.records(to);
+        if stopped.schema().recorded != recorded {
+            stopped.publish(Schema { recorded, ..stopped.schema().clone() });
+        }
         let mut entries = self.entries.write();
         entries.remove(&from);
         entries.insert(to.clone(), Entry::Collection(collection.clone()));
@@ -507,11 +506,13 @@ impl Store {
         let options = Arc::new(entry.options().modified(changes)?);
         match entry {
             Entry::Collection(collection) => collection.change_schema(&change, |batch, schema| {
-                batch.tell(namespace, || {
-                    Draft::of_collection(EventKind::Modify, namespace, Some(&collection.uuid()), changes)
-                });
+                let before = schema.clone();
                 schema.options = options;
-                edit.map_or(Ok(()), |edit| edit(schema))
+                edit.map_or(Ok(()), |edit| edit(schema))?;
+                let uuid = collection.uuid();
+                batch
+                    .tell(namespace, || Draft::of_modification(namespace, &uuid, changes, (&before, schema)));
+                Ok(())
             }),
             Entry::View(_) if edit.is_some() => Err(Error::refused(
                 code::COMMAND_NOT_SUPPORTED_ON_VIEW,
@@ -528,6 +529,12 @@ impl Store {
                 Ok(())
             }
         }
+    }
+
+    /// All collections and views.
+    #[cfg(test)]
+    pub(crate) fn entries(&self) -> &RwLock<BTreeMap<Namespace, Entry>> {
+        &self.entries
     }
 
     /// The collections and views of a database, ordered by name.

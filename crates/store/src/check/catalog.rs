@@ -5,6 +5,7 @@ use super::{Watch, damage};
 use crate::catalog::CatalogEntry;
 use crate::collection::{LocalDocument, Note, read_setting};
 use crate::error::Result;
+use crate::events;
 use crate::keys::{self, CollectionId, Key, read_number};
 use crate::retry;
 use crate::store::read_format;
@@ -95,6 +96,8 @@ impl Reader<'_> {
                     self.catalog.due_bodies_complete = true;
                     Ok(())
                 }
+                [b'h'] => events::check_stored(None, &value),
+                [b'w', ref scope @ ..] => events::check_stored(Some(scope), &value),
                 [b'r', ..] => self.retry(&key, &value),
                 [b'v', ref numbers @ ..] => self.views(&key, numbers),
                 [kind @ (b'd' | b't'), ref rest @ ..] => self.beside(kind, &key, rest, &value),

@@ -7,12 +7,14 @@ use super::stage::{StagedChange, is_design};
 use super::{Collection, Recovered, Schema};
 use crate::catalog::CatalogEntry;
 use crate::error::Result;
-use crate::events::Draft;
+use crate::events::{DocumentChange, Draft};
 use crate::keys;
 use crate::namespace::Namespace;
+use crate::record::Record;
 use crate::store::Shared;
-use diwan_kv::{Batch, Bytes};
+use diwan_kv::{Batch, Bytes, KeyRange, Space};
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
@@ -119,11 +121,34 @@ impl Collection {
             };
             let change = match changes.are_recorded {
                 true => StagedChange::new(&document.id, &before, next),
-                false => self.staged(schema, &document.id, &before, next, true),
+                false => self.staged(schema, &document.id, &before, next, false),
             };
             events.extend(self.write_change(&mut state, batch, change, false, &natural, at == newest));
         }
         Ok((sequence, state))
+    }
+
+    /// The events of a private collection's creation and of its documents.
+    pub(crate) fn events_of_creation(&self) -> Result<Vec<Draft>> {
+        let (name, uuid, schema) = (self.namespace(), self.uuid(), self.schema());
+        let mut events = vec![Draft::of_creation(&name, &self.catalog_entry(&schema))];
+        let mut failure = None;
+        let records = KeyRange::prefix(&keys::collection_prefix(self.id));
+        self.shared.engine.snapshot().visit(Space::Records, records, &mut |_, value| match Record::parse(
+            value,
+        ) {
+            Ok(record) => {
+                let (new, images) = (Some(record.doc), schema.options.images);
+                let change = DocumentChange { old: None, new, replaces: false, images };
+                events.extend(Draft::of_document(&name, &uuid, &change));
+                ControlFlow::Continue(())
+            }
+            Err(error) => {
+                failure = Some(error);
+                ControlFlow::Break(())
+            }
+        })?;
+        failure.map_or(Ok(events), Err)
     }
 
     /// Makes the changes known after the commit.

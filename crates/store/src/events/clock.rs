@@ -1,8 +1,20 @@
 //! The cluster clock: the times that commits get, in their order, and that replies carry as `operationTime`.
 
 use diwan_value::Timestamp;
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// How far the clock moves, in seconds, before its time is noted.
+pub(super) const NOTED_EVERY_SECONDS: u32 = 10;
+
+/// More than the most commits in a microsecond.
+const COUNTS_PER_MICROSECOND: u32 = 4;
+
+thread_local! {
+    /// The time of this thread's last commit.
+    static OWN: Cell<Option<u64>> = const { Cell::new(None) };
+}
 
 /// A clock that follows the wall clock's seconds, never runs backwards, and gives every commit its own time.
 #[derive(Debug)]
@@ -11,11 +23,23 @@ pub struct ClusterClock {
 }
 
 impl ClusterClock {
-    /// A clock that is later than `floor`, the time of the newest event that is stored.
-    pub(crate) fn new(floor: u64) -> ClusterClock {
-        let clock = ClusterClock { last: AtomicU64::new(floor) };
-        clock.tick();
-        clock
+    /// A clock that is later than every time that was given out before: than that of the newest event, than those of an
+    /// earlier run in the same second, and than `noted` by more than the clock moves between two notes.
+    pub(crate) fn new(newest: Timestamp, noted: Timestamp) -> ClusterClock {
+        let wall = since_1970();
+        // No run commits so often that its counter is ahead of this.
+        let now = Timestamp {
+            seconds: wall.as_secs() as u32,
+            increment: COUNTS_PER_MICROSECOND * wall.subsec_micros(),
+        };
+        // If the wall clock was set back, it does not tell how far the clock had come.
+        let noted = match noted > now {
+            true => {
+                Timestamp { seconds: noted.seconds.saturating_add(2 * NOTED_EVERY_SECONDS), increment: 0 }
+            }
+            false => noted,
+        };
+        ClusterClock { last: AtomicU64::new(newest.max(noted).max(now).to_bits() + 1) }
     }
 
     /// The time of the newest commit.
@@ -25,29 +49,62 @@ impl ClusterClock {
 
     /// The time for a new commit.
     pub fn tick(&self) -> Timestamp {
-        let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let floor = Timestamp { seconds: seconds as u32, increment: 1 }.to_bits();
+        let floor = Timestamp { seconds: since_1970().as_secs() as u32, increment: 1 }.to_bits();
         let next = |last: u64| floor.max(last + 1);
         let last = self.last.update(Ordering::Relaxed, Ordering::Relaxed, next);
-        Timestamp::from_bits(next(last))
+        let time = next(last);
+        OWN.set(Some(time));
+        Timestamp::from_bits(time)
     }
+
+    /// The time of the last commit that this thread has made since this was called last. The clock may be ahead of it, by
+    /// the commits of other threads.
+    pub fn take_own() -> Option<Timestamp> {
+        OWN.take().map(Timestamp::from_bits)
+    }
+}
+
+fn since_1970() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const NEVER: Timestamp = Timestamp { seconds: 0, increment: 0 };
+
     #[test]
     fn tick_is_later_than_the_one_before() {
-        let clock = ClusterClock::new(0);
+        let clock = ClusterClock::new(NEVER, NEVER);
         let first = clock.tick();
         let second = clock.tick();
         assert!(first < second && clock.now() == second);
     }
 
     #[test]
-    fn a_clock_begins_after_the_newest_event() {
-        let future = 1 << 63;
-        assert!(ClusterClock::new(future).now().to_bits() > future);
+    fn the_own_time_is_that_of_the_threads_last_commit() {
+        let clock = ClusterClock::new(NEVER, NEVER);
+        let own = clock.tick();
+        std::thread::scope(|scope| drop(scope.spawn(|| clock.tick())));
+        assert!(clock.now() > own);
+        assert_eq!((ClusterClock::take_own(), ClusterClock::take_own()), (Some(own), None));
+    }
+
+    #[test]
+    fn a_clock_begins_after_the_newest_event_and_after_what_was_noted() {
+        let future = Timestamp { seconds: u32::MAX / 2 + 7, increment: 3 };
+        assert!(ClusterClock::new(future, NEVER).now() > future);
+        assert!(ClusterClock::new(NEVER, future).now().seconds > future.seconds + NOTED_EVERY_SECONDS);
+    }
+
+    #[test]
+    fn a_clock_that_is_opened_again_in_the_same_second_does_not_repeat_times() {
+        let first = ClusterClock::new(NEVER, NEVER);
+        for _ in 0..1000 {
+            first.tick();
+        }
+        std::thread::sleep(Duration::from_millis(2));
+        assert!(ClusterClock::new(NEVER, NEVER).now() > first.now());
     }
 }

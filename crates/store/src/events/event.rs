@@ -3,7 +3,10 @@
 use super::diff;
 use super::log::EventOrigin;
 use super::position::Position;
+use crate::catalog::CatalogEntry;
 use crate::clock;
+use crate::collection::Schema;
+use crate::index::IndexSpec;
 use crate::namespace::Namespace;
 use diwan_value::{Doc, DocBuf, DocBuilder, Value};
 
@@ -79,6 +82,8 @@ impl EventKind {
 #[derive(Debug)]
 pub(crate) struct Draft {
     pub namespace: Namespace,
+    /// The new name of a renamed collection.
+    pub target: Option<Namespace>,
     value: Vec<u8>,
 }
 
@@ -127,7 +132,7 @@ impl Draft {
         if let Some(old) = change.old.filter(|_| change.images) {
             out.append("p", old);
         }
-        Some(Draft { namespace: namespace.clone(), value: out.finish_buffer() })
+        Some(Draft { namespace: namespace.clone(), target: None, value: out.finish_buffer() })
     }
 
     /// The event of a change to a collection or database, with its `operationDescription`.
@@ -139,7 +144,56 @@ impl Draft {
     ) -> Draft {
         let mut out = Draft::begin(kind, namespace, uuid);
         out.append("z", description);
-        Draft { namespace: namespace.clone(), value: out.finish_buffer() }
+        Draft { namespace: namespace.clone(), target: None, value: out.finish_buffer() }
+    }
+
+    /// The event of a new collection.
+    pub fn of_creation(namespace: &Namespace, entry: &CatalogEntry) -> Draft {
+        let mut description = DocBuilder::new();
+        if let Some(index) = entry.indexes.first() {
+            description.append("idIndex", index.spec.to_doc());
+        }
+        description.append_all(entry.options.to_doc());
+        let description = description.finish();
+        Draft::of_collection(EventKind::Create, namespace, Some(&entry.uuid), description.as_doc())
+    }
+
+    /// The event of changed options, of the collection or of one index. `schema` is the one before and the one after.
+    pub fn of_modification(
+        namespace: &Namespace,
+        uuid: &[u8; 16],
+        changes: Doc<'_>,
+        schema: (&Schema, &Schema),
+    ) -> Draft {
+        let (before, after) = schema;
+        let options = |spec: &IndexSpec, out: &mut DocBuilder| {
+            if let Some(seconds) = spec.expire_after_seconds {
+                out.append("expireAfterSeconds", seconds);
+            }
+            out.append("hidden", spec.hidden);
+        };
+        let changed = before.indexes.iter().zip(&after.indexes).find(|(old, new)| {
+            let options = |spec: &IndexSpec| (spec.hidden, spec.expire_after_seconds);
+            options(&old.spec) != options(&new.spec)
+        });
+        let mut out = Draft::begin(EventKind::Modify, namespace, Some(uuid));
+        out.begin_document("z").append_all(changes);
+        if let Some((_, new)) = changed {
+            out.begin_document("index").append("name", new.spec.name.as_str());
+            options(&new.spec, &mut out);
+            out.end();
+        }
+        out.end().begin_document("b").begin_document("collectionOptions");
+        out.append("uuid", Value::Binary { subtype: 4, bytes: uuid })
+            .append_all(before.options.to_doc())
+            .end();
+        if let Some((old, _)) = changed {
+            out.begin_document("indexOptions");
+            options(&old.spec, &mut out);
+            out.end();
+        }
+        out.end();
+        Draft { namespace: namespace.clone(), target: None, value: out.finish_buffer() }
     }
 
     /// The event of a rename.
@@ -153,7 +207,7 @@ impl Draft {
             out.append("dropTarget", Value::Binary { subtype: 4, bytes: uuid });
         }
         out.end();
-        Draft { namespace: from.clone(), value: out.finish_buffer() }
+        Draft { namespace: from.clone(), target: Some(to.clone()), value: out.finish_buffer() }
     }
 
     /// The event with the transaction that made it.
@@ -161,7 +215,7 @@ impl Draft {
         let Some(origin) = origin else { return self };
         let mut out = DocBuf::trusted(self.value).into_builder();
         out.append("s", origin.session).append("n", origin.number);
-        Draft { namespace: self.namespace, value: out.finish_buffer() }
+        Draft { value: out.finish_buffer(), ..self }
     }
 
     pub fn into_value(self) -> Vec<u8> {
@@ -256,6 +310,11 @@ impl Event {
     /// The number of the transaction that made the event.
     pub fn transaction_number(&self) -> Option<Value<'_>> {
         self.doc().get("n")
+    }
+
+    /// The options of a modified collection before the change.
+    pub fn state_before(&self) -> Option<Doc<'_>> {
+        self.doc().get_doc("b")
     }
 
     /// What was done to a collection.

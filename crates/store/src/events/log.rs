@@ -8,9 +8,9 @@ use super::clock::ClusterClock;
 use super::event::{Draft, Event};
 use super::position::Position;
 use super::readers::Readers;
-use super::scope::{EventScope, Recordings};
+use super::recordings::{Header, Recordings};
+use super::scope::EventScope;
 use crate::error::{Error, Result};
-use crate::keys::Key;
 use crate::namespace::Namespace;
 use diwan_kv::{Batch, CommitId, Engine, KeyRange, Snapshot, Space};
 use diwan_value::{Doc, Timestamp};
@@ -34,11 +34,11 @@ pub(crate) struct EventLog {
     order: Mutex<()>,
     recent: Mutex<Recent>,
     /// What is recorded. Changed only by whoever has the turn of schema changes.
-    pub(super) recordings: RwLock<Recordings>,
+    pub(super) recordings: RwLock<Arc<Recordings>>,
     /// About how many bytes the log holds.
     pub(super) bytes: AtomicU64,
-    /// The newest event that was there when the log was opened, until those events are counted in `bytes`.
-    uncounted: Mutex<Option<Position>>,
+    /// Between which positions events that were there when the log was opened are not counted in `bytes` yet.
+    pub(super) uncounted: Mutex<Option<(Position, Position)>>,
     pub(super) readers: Readers,
     /// The log of a transaction only collects the events, in their order. Its commit gives them to the log of the store.
     collected: Option<Mutex<Vec<Draft>>>,
@@ -63,14 +63,12 @@ struct Recent {
 impl EventLog {
     /// Opens the log of the engine.
     pub fn open(engine: &dyn Engine) -> Result<EventLog> {
-        let recordings = match engine.get(Space::Meta, &Key::Recordings.bytes())? {
-            Some(stored) => Recordings::decode(&stored)?,
-            None => Recordings::default(),
-        };
         let newest =
             engine.snapshot().scan(Space::Events, KeyRange::all(), diwan_kv::Direction::Reverse).next();
         let newest = newest.transpose()?.and_then(|(key, _)| Position::from_key(&key));
-        let clock = Arc::new(ClusterClock::new(newest.unwrap_or_default().time));
+        let header = Header::read(engine)?;
+        let clock = Arc::new(ClusterClock::new(newest.unwrap_or_default().timestamp(), header.clock));
+        let recordings = Arc::new(Recordings::read(engine, header, clock.now())?);
         let from = Position::before(clock.now());
         Ok(EventLog {
             clock,
@@ -78,7 +76,7 @@ impl EventLog {
             recent: Mutex::new(Recent { from, events: VecDeque::new(), bytes: 0 }),
             recordings: RwLock::new(recordings),
             bytes: AtomicU64::new(0),
-            uncounted: Mutex::new(newest),
+            uncounted: Mutex::new(newest.map(|newest| (Position::default(), newest))),
             readers: Readers::default(),
             collected: None,
         })
@@ -149,7 +147,11 @@ impl EventLog {
             self.clock.tick();
             return Ok(commit);
         }
-        let names: Vec<Namespace> = drafts.iter().map(|draft| draft.namespace.clone()).collect();
+        let names: Vec<Namespace> = drafts
+            .iter()
+            .flat_map(|draft| [Some(draft.namespace.clone()), draft.target.clone()])
+            .flatten()
+            .collect();
         let ordered = self.order.lock();
         let mut events = Vec::with_capacity(drafts.len());
         let together = is_transaction.then(|| self.clock.tick());
@@ -190,33 +192,29 @@ impl EventLog {
         damaged.map_or(Ok(events), Err)
     }
 
-    /// Counts the bytes of the events that were there when the log was opened.
-    pub(super) fn count_older(&self, engine: &dyn Engine) -> Result<()> {
-        let Some(newest) = self.uncounted.lock().take() else { return Ok(()) };
-        let range = KeyRange { start: Bound::Unbounded, end: Bound::Included(newest.key().to_vec().into()) };
-        engine.snapshot().visit(Space::Events, range, &mut |_, value| {
-            self.bytes.fetch_add(value.len() as u64, Ordering::Relaxed);
-            ControlFlow::Continue(())
-        })?;
-        Ok(())
-    }
-
     /// From which time on every change in a scope is in the log. The scope is recorded.
     pub(super) fn recorded_since(&self, scope: &EventScope) -> Timestamp {
         let recordings = self.recordings.read();
-        let recorded = recordings.scopes.iter().find(|recorded| recorded.scope == *scope);
-        recorded.map_or(self.clock.now(), |recorded| recorded.since.max(recordings.trimmed))
+        let kept = Timestamp::from_bits(recordings.header.trimmed.to_bits() + 1);
+        recordings.since(scope).map_or(self.clock.now(), |since| since.max(kept))
     }
 
     /// The number by which the log's tokens are recognized.
     pub fn origin(&self) -> u32 {
-        self.recordings.read().origin
+        self.recordings.read().header.origin
     }
 
     /// The position of the newest event.
     pub fn newest(&self) -> Position {
         let recent = self.recent.lock();
         recent.events.back().map_or(recent.from, |event| event.position)
+    }
+
+    /// The position behind everything that is committed, if there are no events after `seen`. `None` also while a commit
+    /// with events is under way.
+    pub fn end(&self, seen: Position) -> Option<Position> {
+        let _ordered = self.order.try_lock()?;
+        (self.newest() <= seen).then(|| Position::after(self.clock.now()).max(seen))
     }
 
     /// Whether the log holds everything in the scope that happened after a position.

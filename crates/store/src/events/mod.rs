@@ -4,9 +4,10 @@
 //! on it until some time after the last one is closed. The change log of a collection is another thing: it holds the newest
 //! change of each document, for ever, and costs no image.
 //!
-//! Reading order: `position` and `clock`; `diff` and `event`, what one change says; `scope`, what is recorded; `log`, which
-//! orders, stores and reads events; `readers`, who are woken; `recording`, which begins and ends it; `stream`, which makes
-//! the documents that clients see, and `output`, which checks and splits them; `oplog`, the same in another form.
+//! Reading order: `position` and `clock`; `diff` and `event`, what one change says; `scope` and `recordings`, what is recorded;
+//! `log`, which orders, stores and reads events; `readers`, who are woken; `recording`, which begins and ends it; `trim`, which
+//! deletes old events; `stream`, which makes the documents that clients see, and `output`, which checks and splits them;
+//! `oplog`, the same in another form.
 
 mod clock;
 mod diff;
@@ -17,8 +18,12 @@ mod output;
 mod position;
 mod readers;
 mod recording;
+mod recordings;
 mod scope;
 mod stream;
+#[cfg(test)]
+mod tests;
+mod trim;
 
 pub use clock::ClusterClock;
 pub(crate) use event::{DocumentChange, Draft};
@@ -27,7 +32,9 @@ pub(crate) use log::{EventLog, EventOrigin};
 pub use oplog::is_oplog;
 pub use position::{Position, Token};
 pub use readers::EventSubscription;
-pub(crate) use recording::trim;
-pub use recording::{Retention, StreamLease};
+pub use recording::Retention;
+pub use recordings::StreamLease;
+pub(crate) use recordings::check_stored;
 pub use scope::EventScope;
 pub use stream::{OpenStream, StreamState};
+pub(crate) use trim::trim;

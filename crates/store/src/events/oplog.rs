@@ -6,7 +6,7 @@
 
 use super::event::{Event, EventKind};
 use super::position::Position;
-use super::recording::StreamLease;
+use super::recordings::StreamLease;
 use super::scope::EventScope;
 use super::stream::{OpenStream, StreamState};
 use crate::error::{Error, Result};
@@ -92,8 +92,8 @@ impl Store {
                     start: Bound::Excluded(after.max(begin).key().to_vec().into()),
                     end: Bound::Unbounded,
                 };
-                let pairs = self.shared.engine.snapshot().scan(Space::Events, range, Direction::Reverse);
-                (Box::new(ReverseOplog { entries: source, pairs, held: None }), state)
+                let (store, pairs) = (self.clone(), None);
+                (Box::new(ReverseOplog { entries: source, store, rest: range, pairs, held: None }), state)
             }
         })
     }
@@ -151,17 +151,20 @@ impl OplogSource {
         let Some(first) = self.next_event()? else { return Ok(false) };
         let mut events = vec![first];
         // The events of a transaction have one time, and were committed together.
-        if events[0].session().is_some() {
-            loop {
-                if self.events.is_empty() {
-                    self.events = self.state.read_on()?.into();
+        loop {
+            if self.events.is_empty() {
+                self.events = self.state.read_on()?.into();
+            }
+            match self.events.pop_front() {
+                Some(next) if next.position.time == events[0].position.time => {
+                    self.state.pass(next.position);
+                    events.extend(self.state.shows(&next).then_some(next));
                 }
-                match self.events.front() {
-                    Some(next) if next.position.time == events[0].position.time => {
-                        events.extend(self.next_event()?);
-                    }
-                    _ => break,
+                Some(next) => {
+                    self.events.push_front(next);
+                    break;
                 }
+                None => break,
             }
         }
         self.current = entry(&events);
@@ -179,13 +182,21 @@ impl DocSource for OplogSource {
         self.current.as_doc()
     }
 
-    fn suspend(&mut self) {}
+    /// Events that were read and not shown are read again.
+    fn suspend(&mut self) {
+        self.events = VecDeque::new();
+        self.current = DocBuf::new();
+    }
 }
 
 /// The entries, newest first.
 struct ReverseOplog {
     entries: OplogSource,
-    pairs: Pairs,
+    store: Arc<Store>,
+    /// The part of the log that was not shown yet.
+    rest: KeyRange,
+    /// The events of `rest`, while they are read.
+    pairs: Option<Pairs>,
     /// An event of the next entry.
     held: Option<Arc<Event>>,
 }
@@ -195,7 +206,9 @@ impl ReverseOplog {
         if let Some(held) = self.held.take() {
             return Ok(Some(held));
         }
-        for pair in self.pairs.by_ref() {
+        let engine = &self.store.shared.engine;
+        let scan = || engine.snapshot().scan(Space::Events, self.rest.clone(), Direction::Reverse);
+        for pair in self.pairs.get_or_insert_with(scan) {
             let (key, value) = pair?;
             let position = Position::from_key(&key)
                 .ok_or_else(|| Error::Damaged("a position in the log of events".to_owned()))?;
@@ -216,16 +229,15 @@ impl ReverseOplog {
             return Ok(true);
         };
         let mut events = vec![newest];
-        if events[0].session().is_some() {
-            while let Some(event) = self.next_event()? {
-                if event.position.time != events[0].position.time {
-                    self.held = Some(event);
-                    break;
-                }
-                events.push(event);
+        while let Some(event) = self.next_event()? {
+            if event.position.time != events[0].position.time {
+                self.held = Some(event);
+                break;
             }
-            events.reverse();
+            events.push(event);
         }
+        events.reverse();
+        self.rest.end = Bound::Excluded(events[0].position.key().to_vec().into());
         self.entries.current = entry(&events);
         Ok(true)
     }
@@ -241,7 +253,10 @@ impl DocSource for ReverseOplog {
         self.entries.current()
     }
 
-    fn suspend(&mut self) {}
+    fn suspend(&mut self) {
+        (self.pairs, self.held) = (None, None);
+        self.entries.suspend();
+    }
 }
 
 /// The entry that says where the history begins.
@@ -257,10 +272,12 @@ fn note(since: Timestamp) -> DocBuf {
 fn entry(events: &[Arc<Event>]) -> DocBuf {
     let mut out = DocBuilder::new();
     let Some(first) = events.first() else { return DocBuf::new() };
-    match first.session() {
-        None => append_operation(first, &mut out),
-        Some(session) => {
-            out.append("lsid", session);
+    match (events, first.session()) {
+        ([event], None) => append_operation(event, &mut out),
+        (_, session) => {
+            if let Some(session) = session {
+                out.append("lsid", session);
+            }
             if let Some(number) = first.transaction_number() {
                 out.append("txnNumber", number);
             }

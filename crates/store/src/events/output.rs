@@ -81,6 +81,8 @@ impl DocSource for Output {
     }
 
     fn suspend(&mut self) {
+        // What is left of a split event stays: the document may change before it is read again.
+        self.fragment = None;
         self.source.suspend();
     }
 }

@@ -8,6 +8,7 @@ const VERSION: u8 = 1;
 /// Flags of a token.
 const INVALIDATE: u8 = 1;
 const FRAGMENT: u8 = 2;
+const BETWEEN: u8 = 4;
 /// The error for a token that this server did not make (`FailedToParse` in MongoDB, which names the field).
 const BAD_TOKEN: i32 = 260;
 
@@ -70,6 +71,8 @@ pub struct Token {
     pub position: Position,
     /// Whether the event ended its stream. Only `startAfter` continues behind such an event.
     pub is_invalidate: bool,
+    /// Whether the stream has shown no event at this position, but has looked at everything up to it.
+    pub is_between: bool,
     /// How many fragments of the event were shown; 0 if it was shown as a whole.
     pub fragment: u32,
     /// The log that the position is in.
@@ -79,8 +82,10 @@ pub struct Token {
 impl Token {
     /// The token as documents hold it.
     pub fn to_doc(self) -> DocBuf {
-        let flags =
-            if self.is_invalidate { INVALIDATE } else { 0 } | if self.fragment > 0 { FRAGMENT } else { 0 };
+        let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
+        let flags = flag(self.is_invalidate, INVALIDATE)
+            | flag(self.fragment > 0, FRAGMENT)
+            | flag(self.is_between, BETWEEN);
         let mut bytes = vec![VERSION, flags];
         bytes.extend_from_slice(&self.origin.to_be_bytes());
         bytes.extend_from_slice(&self.position.key());
@@ -95,7 +100,7 @@ impl Token {
     pub fn parse(doc: Doc<'_>) -> Result<Token> {
         let parsed = doc.get_str("_data").and_then(|text| {
             let bytes = unhex(text)?;
-            let [VERSION, flags @ 0..=3, rest @ ..] = bytes.as_slice() else { return None };
+            let [VERSION, flags @ 0..=BETWEEN, rest @ ..] = bytes.as_slice() else { return None };
             let (origin, rest) = rest.split_first_chunk()?;
             let (key, fragment) = rest.split_at_checked(KEY_BYTES)?;
             let fragment = match flags & FRAGMENT {
@@ -105,6 +110,7 @@ impl Token {
             Some(Token {
                 position: Position::from_key(key)?,
                 is_invalidate: flags & INVALIDATE > 0,
+                is_between: flags & BETWEEN > 0,
                 fragment,
                 origin: u32::from_be_bytes(*origin),
             })
@@ -129,15 +135,17 @@ mod tests {
     #[test]
     fn a_token_parses_to_what_was_written() {
         let position = Position { time: 77 << 32 | 3, number: 5 };
-        for (is_invalidate, fragment) in [(false, 0), (true, 0), (false, 2)] {
-            let token = Token { position, is_invalidate, fragment, origin: 0xFEDC_BA98 };
+        for (is_invalidate, fragment, is_between) in
+            [(false, 0, false), (true, 0, false), (false, 2, false), (false, 0, true)]
+        {
+            let token = Token { position, is_invalidate, is_between, fragment, origin: 0xFEDC_BA98 };
             assert_eq!(Token::parse(token.to_doc().as_doc()).unwrap(), token);
         }
     }
 
     #[test]
     fn a_token_of_another_server_is_refused() {
-        for text in ["", "82", "0100", "zz", "0104000000000000000000000000000000000000", "é0"] {
+        for text in ["", "82", "0100", "zz", "0105000000000000000000000000000000000000", "é0"] {
             assert!(Token::parse(doc! { "_data": text }.as_doc()).is_err(), "{text}");
         }
     }

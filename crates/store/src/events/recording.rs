@@ -1,19 +1,16 @@
-//! Beginning and ending to record changes, and deleting old events.
+//! Beginning and ending to record the changes of a scope.
 
-use super::log::EventLog;
-use super::position::Position;
-use super::scope::{EventScope, Recorded, Recordings};
+use super::recordings::{Recorded, Recordings, StreamLease};
+use super::scope::EventScope;
 use crate::clock;
 use crate::collection::{Collection, Schema};
 use crate::error::{Error, Result};
-use crate::keys::Key;
 use crate::namespace::Namespace;
 use crate::store::{Entry, Shared, Store};
-use diwan_kv::{Batch, Direction, Engine, KeyRange, Space};
+use diwan_kv::Batch;
+use parking_lot::RwLock;
 use std::collections::BTreeMap;
-use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// How long events are kept, and how many bytes of them.
 #[derive(Clone, Copy, Debug)]
@@ -30,57 +27,32 @@ impl Default for Retention {
     }
 }
 
-/// An open stream. Its scope is recorded as long as this exists.
-pub struct StreamLease {
-    shared: Arc<Shared>,
-    scope: EventScope,
-}
-
-impl Drop for StreamLease {
-    fn drop(&mut self) {
-        let mut recordings = self.shared.events.recordings.write();
-        if let Some(recorded) = recordings.scopes.iter_mut().find(|recorded| recorded.scope == self.scope) {
-            recorded.open = recorded.open.saturating_sub(1);
-        }
-    }
-}
+/// The stored time of a scope's last use is at most this much too early, or a twentieth of the retention.
+const USE_IS_NOTED_EVERY: i64 = 60_000;
 
 impl Store {
     /// Records the changes in a scope. When this returns, every later change is in the log.
     pub(super) fn record(&self, scope: &EventScope) -> Result<StreamLease> {
         let events = &self.shared.events;
-        let until = clock::now_millis() + self.shared.retention().millis;
-        let lease = || StreamLease { shared: self.shared.clone(), scope: scope.clone() };
-        {
-            let mut recordings = events.recordings.write();
-            if let Some(recorded) = recordings.scopes.iter_mut().find(|recorded| recorded.scope == *scope) {
-                recorded.open += 1;
-                return Ok(lease());
-            }
+        if let Some(lease) = events.recordings.read().lease(scope) {
+            return Ok(lease);
         }
         let _turn = self.shared.change_schema();
-        let mut changed = events.recordings.read().clone();
-        match changed.scopes.iter_mut().find(|recorded| recorded.scope == *scope) {
-            Some(recorded) => recorded.open += 1,
-            None => {
-                // Changes that are recorded already for a wider scope are in the log.
-                let known = changed.scopes.iter().filter(|recorded| recorded.scope.covers(scope));
-                let known = known.map(|recorded| recorded.since).min();
-                let since = known.unwrap_or_else(|| events.clock.tick());
-                changed.scopes.push(Recorded { scope: scope.clone(), since, until, open: 1 });
-            }
+        // Another stream on the scope may have been opened meanwhile.
+        if let Some(lease) = events.recordings.read().lease(scope) {
+            return Ok(lease);
         }
-        self.shared.publish_recordings(changed, &self.collections_in(scope))?;
-        let mut recordings = events.recordings.write();
-        let began = events.clock.tick();
-        // Writes that began before their collection was marked have ended by now, and were not recorded.
-        if let Some(recorded) = recordings.scopes.iter_mut().find(|recorded| recorded.scope == *scope)
-            && recorded.since.to_bits() + 1 >= began.to_bits().saturating_sub(1)
-        {
-            recorded.since = began;
-        }
-        drop(recordings);
-        Ok(lease())
+        events.recordings.read().check_room()?;
+        // What a wider scope records is in the log already.
+        let known = events.recordings.read().since(scope);
+        let begun = Recorded::begin();
+        self.shared.store_scope(scope, begun.clone())?;
+        self.shared.mark_recorded(&self.collections_in(scope));
+        // Writes that began before their collection was marked have ended by now, and got earlier times.
+        let since = Some(known.unwrap_or_else(|| events.clock.tick()));
+        self.shared.store_scope(scope, Recorded { since, ..begun })?;
+        let lease = events.recordings.read().lease(scope);
+        lease.ok_or_else(|| Error::Damaged("the list of recorded changes".to_owned()))
     }
 
     fn collections_in(&self, scope: &EventScope) -> Vec<Arc<Collection>> {
@@ -112,13 +84,19 @@ impl Shared {
         *self.retention.read()
     }
 
-    /// Stores what is recorded, and marks or unmarks the collections concerned. The caller has the turn of schema changes.
-    fn publish_recordings(&self, recordings: Recordings, collections: &[Arc<Collection>]) -> Result<()> {
+    /// Stores a scope. The caller has the turn of schema changes.
+    fn store_scope(&self, scope: &EventScope, recorded: Recorded) -> Result<()> {
         let mut batch = Batch::new();
         batch.take_reserve();
-        batch.put(Space::Meta, Key::Recordings.bytes(), recordings.encode().into_bytes());
+        Recordings::put(scope, &recorded, &mut batch);
+        self.events.recordings.read().put_header(&mut batch);
         self.engine.commit(batch)?;
-        *self.events.recordings.write() = recordings;
+        Arc::make_mut(&mut self.events.recordings.write()).set(scope.clone(), recorded);
+        Ok(())
+    }
+
+    /// Tells collections whether they record. When this returns, no write is under way that does otherwise.
+    fn mark_recorded(&self, collections: &[Arc<Collection>]) {
         for collection in collections {
             let mut stopped = collection.stop_writes();
             let recorded = self.events.records(&collection.namespace());
@@ -126,109 +104,59 @@ impl Shared {
                 stopped.publish(Schema { recorded, ..stopped.schema().clone() });
             }
         }
+    }
+
+    /// Notes when scopes were used last, and ends those that no stream has used for the time of the retention.
+    pub(super) fn renew_recordings(&self, entries: &RwLock<BTreeMap<Namespace, Entry>>) -> Result<()> {
+        let (now, retention) = (clock::now_millis(), self.retention().millis);
+        let noted_every = USE_IS_NOTED_EVERY.min(retention / 20);
+        let is_over = |recorded: &Recorded| recorded.usage.last(now) + retention <= now;
+        let is_due =
+            |recorded: &Recorded| is_over(recorded) || recorded.usage.last(now) - recorded.used > noted_every;
+        if !self.events.recordings.read().iter().any(|(_, recorded)| is_due(recorded)) {
+            return Ok(());
+        }
+        let _turn = self.change_schema();
+        let mut batch = Batch::new();
+        batch.take_reserve();
+        let mut ended = Vec::new();
+        {
+            // Under this lock no stream opens a scope that is about to end.
+            let mut current = self.events.recordings.write();
+            let recordings = Arc::make_mut(&mut current);
+            let due: Vec<(EventScope, Recorded)> = recordings
+                .iter()
+                .filter(|(_, recorded)| is_due(recorded))
+                .map(|(scope, recorded)| (scope.clone(), recorded.clone()))
+                .collect();
+            for (scope, recorded) in due {
+                if is_over(&recorded) && !recorded.usage.is_open() {
+                    Recordings::delete(&scope, &mut batch);
+                    recordings.remove(&scope);
+                    ended.push(scope);
+                } else {
+                    let recorded = Recorded { used: recorded.usage.last(now), ..recorded };
+                    Recordings::put(&scope, &recorded, &mut batch);
+                    recordings.set(scope, recorded);
+                }
+            }
+        }
+        self.engine.commit(batch)?;
+        if ended.is_empty() {
+            return Ok(());
+        }
+        let concerned =
+            |name: &Namespace| ended.iter().any(|scope| scope.contains(&name.database, &name.collection));
+        let collections: Vec<Arc<Collection>> = entries
+            .read()
+            .iter()
+            .filter(|(name, _)| concerned(name))
+            .filter_map(|(_, entry)| match entry {
+                Entry::Collection(collection) => Some(collection.clone()),
+                Entry::View(_) => None,
+            })
+            .collect();
+        self.mark_recorded(&collections);
         Ok(())
-    }
-}
-
-/// Ends recordings that nobody wants any more, and deletes events that are too old or too many. Returns whether all is done.
-pub(crate) fn trim(
-    shared: &Shared,
-    entries: &parking_lot::RwLock<BTreeMap<Namespace, Entry>>,
-    is_over: &dyn Fn() -> bool,
-) -> Result<bool> {
-    let log = &shared.events;
-    if log.recordings.read().scopes.is_empty() {
-        return Ok(true);
-    }
-    let (now, retention) = (clock::now_millis(), shared.retention());
-    renew(shared, entries, now, retention)?;
-    log.count_older(shared.engine.as_ref())?;
-    let oldest = (now - retention.millis).max(0) as u64 / 1000;
-    let by_age = Position { time: oldest << 32, number: 0 };
-    let end = match log.recordings.read().scopes.is_empty() {
-        true => Position { time: u64::MAX, number: u32::MAX },
-        false => by_age.max(beyond_size(log, shared.engine.as_ref(), retention.bytes)?),
-    };
-    let range = KeyRange { start: Bound::Unbounded, end: Bound::Excluded(end.key().to_vec().into()) };
-    let first = shared.engine.snapshot().scan(Space::Events, range.clone(), Direction::Forward).next();
-    if first.transpose()?.is_none() || is_over() {
-        return Ok(true);
-    }
-    // The mark is stored before anything is deleted, so that no stream resumes in a gap.
-    let turn = shared.change_schema();
-    let mut recordings = log.recordings.read().clone();
-    recordings.trimmed = recordings.trimmed.max(end.timestamp().min(log.clock.now()));
-    shared.publish_recordings(recordings, &[])?;
-    drop(turn);
-    let mut bytes = 0;
-    shared.engine.snapshot().visit(Space::Events, range.clone(), &mut |_, value| {
-        bytes += value.len() as u64;
-        ControlFlow::Continue(())
-    })?;
-    shared.engine.delete_range(Space::Events, range)?;
-    let _ = log.bytes.update(Ordering::Relaxed, Ordering::Relaxed, |total| total.saturating_sub(bytes));
-    Ok(true)
-}
-
-/// Renews the time of scopes with open streams, and ends those whose time is over.
-fn renew(
-    shared: &Shared,
-    entries: &parking_lot::RwLock<BTreeMap<Namespace, Entry>>,
-    now: i64,
-    retention: Retention,
-) -> Result<()> {
-    let is_open = |recorded: &Recorded| recorded.open > 0;
-    let is_due = |recorded: &Recorded| match is_open(recorded) {
-        true => recorded.until < now + retention.millis / 2,
-        false => recorded.until <= now,
-    };
-    if !shared.events.recordings.read().scopes.iter().any(is_due) {
-        return Ok(());
-    }
-    let _turn = shared.change_schema();
-    let mut recordings = shared.events.recordings.read().clone();
-    let mut concerned = Vec::new();
-    recordings.scopes.retain_mut(|recorded| {
-        if is_open(recorded) {
-            recorded.until = now + retention.millis;
-        } else if recorded.until <= now {
-            concerned.push(recorded.scope.clone());
-            return false;
-        }
-        true
-    });
-    let collections: Vec<Arc<Collection>> = entries
-        .read()
-        .iter()
-        .filter(|(name, _)| concerned.iter().any(|scope| scope.contains(&name.database, &name.collection)))
-        .filter_map(|(_, entry)| match entry {
-            Entry::Collection(collection) => Some(collection.clone()),
-            Entry::View(_) => None,
-        })
-        .collect();
-    shared.publish_recordings(recordings, &collections)
-}
-
-/// The position before which events have to go because there are too many bytes.
-fn beyond_size(log: &EventLog, engine: &dyn Engine, most: u64) -> Result<Position> {
-    let total = log.bytes.load(Ordering::Relaxed);
-    // Some more than necessary, so that not every event makes work.
-    let Some(mut excess) = total.checked_sub(most).filter(|excess| *excess > 0) else {
-        return Ok(Position::default());
-    };
-    excess += most / 10;
-    let mut end = Position::default();
-    let mut is_damaged = false;
-    engine.snapshot().visit(Space::Events, KeyRange::all(), &mut |key, value| {
-        match Position::from_key(key) {
-            Some(position) => end = position,
-            None => is_damaged = true,
-        }
-        excess = excess.saturating_sub(value.len() as u64);
-        if excess == 0 || is_damaged { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    })?;
-    match is_damaged {
-        true => Err(Error::Damaged("a position in the log of events".to_owned())),
-        false => Ok(end),
     }
 }

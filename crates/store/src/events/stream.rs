@@ -4,7 +4,7 @@ use super::event::{Event, EventKind};
 use super::output::Output;
 use super::position::{Position, Token};
 use super::readers::EventSubscription;
-use super::recording::StreamLease;
+use super::recordings::StreamLease;
 use super::scope::EventScope;
 use crate::collection::id_key;
 use crate::error::{Error, Result};
@@ -29,6 +29,9 @@ const HISTORY_LOST: i32 = 286;
 const INVALID_TOKEN: i32 = 260;
 /// An image that was required is not there.
 const NO_DOCUMENT: i32 = 47;
+
+/// How many events a stream looks at before it pauses: a reader whose filter matches nothing must not read for ever.
+const EVENTS_IN_A_ROW: usize = 10_000;
 
 /// A stream that was opened.
 pub struct OpenStream {
@@ -59,16 +62,27 @@ impl StreamState {
     /// A reader that has come to a position.
     pub(super) fn at(store: Arc<Store>, scope: EventScope, position: Position) -> StreamState {
         let origin = store.shared.events.origin();
-        let shown = Token { position, is_invalidate: false, fragment: 0, origin };
+        let shown = Token { position, is_invalidate: false, is_between: true, fragment: 0, origin };
         let progress = Progress { scanned: position, shown, has_ended: false };
         StreamState { store, scope, progress: Mutex::new(progress) }
     }
 
-    /// Some of the events that come next.
+    /// Some of the events that come next. Fails if events between were deleted.
     pub(super) fn read_on(&self) -> Result<Vec<Arc<Event>>> {
         let scanned = self.progress.lock().scanned;
         let shared = &self.store.shared;
-        shared.events.read(shared.engine.as_ref(), scanned)
+        let events = shared.events.read(shared.engine.as_ref(), scanned)?;
+        // Asked after the read: the mark of what is deleted is set before anything is.
+        if !shared.events.holds(&self.scope, scanned) {
+            return Err(history_lost());
+        }
+        if events.is_empty()
+            && let Some(end) = shared.events.end(scanned)
+        {
+            // The token of a stream that has nothing to show does not grow old.
+            self.pass(end);
+        }
+        Ok(events)
     }
 
     /// Notes that an event has been looked at.
@@ -86,14 +100,14 @@ impl StreamState {
         let progress = *self.progress.lock();
         match progress.has_ended || progress.shown.position == progress.scanned {
             true => progress.shown,
-            false => self.token_at(progress.scanned),
+            false => Token { is_between: true, ..self.token_at(progress.scanned) },
         }
     }
 
     /// The token behind the whole event at a position.
     fn token_at(&self, position: Position) -> Token {
         let origin = self.store.shared.events.origin();
-        Token { position, is_invalidate: false, fragment: 0, origin }
+        Token { position, is_invalidate: false, is_between: false, fragment: 0, origin }
     }
 
     /// The token of the event that was shown last.
@@ -150,9 +164,12 @@ impl Store {
         let start = start_of(&stream.start)?;
         let lease = self.record(&scope)?;
         let events = &self.shared.events;
+        let mut ending = None;
         let after = match start {
             Start::Token(token) => {
-                self.check_token(&scope, token)?;
+                let event = self.find_event(&scope, token)?;
+                ending =
+                    event.filter(|event| !token.is_invalidate && is_ended_by(&scope, event)).map(Arc::new);
                 if token.fragment > 0 { token.position.previous() } else { token.position }
             }
             Start::Time(time) => {
@@ -167,7 +184,8 @@ impl Store {
             stream: stream.clone(),
             state: state.clone(),
             events: VecDeque::new(),
-            ending: None,
+            ending,
+            in_a_row: 0,
             current: DocBuf::new(),
             _lease: lease,
         });
@@ -193,33 +211,41 @@ impl Store {
         if self.shared.events.holds(scope, position) {
             return Ok(());
         }
-        let text =
-            "Resume of change stream was not possible, as the resume point may no longer be in the oplog.";
-        Err(Error::refused(HISTORY_LOST, text))
+        Err(history_lost())
     }
 
-    /// Refuses a token that is not of this store, or of an event that the stream would not show.
-    fn check_token(&self, scope: &EventScope, token: Token) -> Result<()> {
-        let events = &self.shared.events;
-        let Position { time, number } = token.position;
-        let is_known = token.origin == events.origin() && time <= events.clock.now().to_bits();
-        if is_known {
+    /// The event of a token; none if the token is between events. Refuses a token that is not of this store, or of an
+    /// event that the stream would not show.
+    fn find_event(&self, scope: &EventScope, token: Token) -> Result<Option<Event>> {
+        if token.origin == self.shared.events.origin() {
             self.check_history(scope, token.position)?;
-        }
-        // A token between events stands for no event.
-        let is_shown = is_known
-            && (number == u32::MAX
-                || match self.shared.engine.get(Space::Events, &token.position.key())? {
-                    Some(value) => scope.shows(&Event::new(token.position, value.to_vec())),
-                    None => false,
-                });
-        if is_shown {
-            return Ok(());
+            if token.is_between {
+                return Ok(None);
+            }
+            let found = self.shared.engine.get(Space::Events, &token.position.key())?;
+            let event = found.map(|value| Event::new(token.position, value.to_vec()));
+            if let Some(event) = event.filter(|event| scope.shows(event)) {
+                return Ok(Some(event));
+            }
         }
         let shown = token.to_doc();
         let text =
             format!("cannot resume stream; the resume token was not found. {}", ShownDoc(shown.as_doc()));
         Err(Error::refused(FATAL, text))
+    }
+}
+
+fn history_lost() -> Error {
+    let text = "Resume of change stream was not possible, as the resume point may no longer be in the oplog.";
+    Error::refused(HISTORY_LOST, text)
+}
+
+/// Whether an event ends what a stream of the scope is about.
+fn is_ended_by(scope: &EventScope, event: &Event) -> bool {
+    match scope {
+        EventScope::Collection(_) => matches!(event.kind(), EventKind::Drop | EventKind::Rename),
+        EventScope::Database(_) => event.kind() == EventKind::DropDatabase,
+        EventScope::Everything => false,
     }
 }
 
@@ -266,6 +292,8 @@ struct EventSource {
     events: VecDeque<Arc<Event>>,
     /// The last event of the stream, which is shown next.
     ending: Option<Arc<Event>>,
+    /// How many events were looked at since the last pause.
+    in_a_row: usize,
     current: DocBuf,
     _lease: StreamLease,
 }
@@ -286,6 +314,11 @@ impl DocSource for EventSource {
         }
         loop {
             interrupt.check()?;
+            self.in_a_row += 1;
+            if self.in_a_row > EVENTS_IN_A_ROW {
+                self.in_a_row = 0;
+                return Ok(false);
+            }
             let event = match self.events.pop_front() {
                 Some(event) => event,
                 None => {
@@ -303,7 +336,7 @@ impl DocSource for EventSource {
             let token = self.state.token_at(event.position);
             self.current = self.document(token, &event).map_err(as_query_error)?;
             self.state.show(token);
-            if self.is_ended_by(&event) {
+            if is_ended_by(&self.state.scope, &event) {
                 self.ending = Some(event);
             }
             return Ok(true);
@@ -314,20 +347,14 @@ impl DocSource for EventSource {
         self.current.as_doc()
     }
 
-    /// Events that were read are few, and need no snapshot.
-    fn suspend(&mut self) {}
+    /// An idle stream keeps no documents. Events that were read and not shown are read again.
+    fn suspend(&mut self) {
+        self.events = VecDeque::new();
+        self.current = DocBuf::new();
+    }
 }
 
 impl EventSource {
-    /// Whether the event ends what the stream is about.
-    fn is_ended_by(&self, event: &Event) -> bool {
-        match &self.state.scope {
-            EventScope::Collection(_) => matches!(event.kind(), EventKind::Drop | EventKind::Rename),
-            EventScope::Database(_) => event.kind() == EventKind::DropDatabase,
-            EventScope::Everything => false,
-        }
-    }
-
     /// The document of an event, with MongoDB's fields in their order.
     fn document(&self, token: Token, event: &Event) -> Result<DocBuf> {
         let kind = event.kind();
@@ -365,6 +392,7 @@ impl EventSource {
         }
         if self.stream.shows_expanded {
             append_some("operationDescription", event.description().filter(|doc| !doc.is_empty()), &mut out);
+            append_some("stateBeforeChange", event.state_before(), &mut out);
         }
         if matches!(kind, EventKind::Update | EventKind::Replace | EventKind::Delete) {
             let needs = (self.stream.before_change != BeforeChange::Off)

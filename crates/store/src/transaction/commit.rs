@@ -78,6 +78,12 @@ pub(super) fn commit(
     }
     let mut states = Vec::with_capacity(parts.len());
     let mut events = drafts;
+    for (name, collection) in &created {
+        // A stream was opened after the transaction had begun.
+        if !collection.schema().recorded && outside.shared.events.records(name) {
+            events.extend(collection.events_of_creation()?);
+        }
+    }
     for (part, (turn, changes)) in parts.iter().zip(turns.iter().zip(&staged)) {
         states.push(part.outside.write_adopted(turn, changes, &mut batch, &mut events)?);
     }

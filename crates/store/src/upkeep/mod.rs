@@ -34,7 +34,7 @@ const TICK: Duration = Duration::from_secs(1);
 const EXPIRY_EVERY: Duration = Duration::from_secs(300);
 
 /// How often events of change streams are checked against their retention.
-const TRIM_EVERY: Duration = Duration::from_secs(60);
+const TRIM_EVERY: Duration = Duration::from_secs(5);
 
 /// The collections and views of the store.
 type Entries = Arc<RwLock<BTreeMap<Namespace, Entry>>>;

@@ -151,6 +151,8 @@ impl DocSource for RedactSource {
     }
 
     fn suspend(&mut self) {
+        // An idle cursor keeps no document.
+        (self.out, self.arena) = (Vec::new(), Bump::new());
         self.input.suspend();
     }
 }

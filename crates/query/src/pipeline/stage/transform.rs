@@ -146,6 +146,8 @@ impl DocSource for TransformSource {
     }
 
     fn suspend(&mut self) {
+        // An idle cursor keeps no document.
+        (self.out, self.arena) = (Vec::new(), Bump::new());
         self.input.suspend();
     }
 }
