@@ -31,6 +31,7 @@ use crate::wire::{self, Content, MESSAGE_PREFIX, REPLY_PREFIX};
 use diwan_access::Caller;
 use diwan_kv::CommitId;
 use diwan_query::{Examined, Interrupt};
+use diwan_store::events::ClusterClock;
 use diwan_store::slow::SlowOperation;
 use diwan_value::{Doc, DocBuf, DocBuilder, Value};
 use std::sync::Arc;
@@ -157,6 +158,7 @@ fn answer(
         *output = reply.finish_buffer();
         return Wait::Close;
     }
+    ClusterClock::take_own();
     let outcome = match (&request, refused) {
         (Some(request), _) => match failure.as_ref().and_then(Failure::error) {
             Some(error) => Err(error),
@@ -198,10 +200,12 @@ fn answer(
     };
     if server.keeps_cluster_time() {
         let now = server.store.clock().now();
+        // A stream that starts at the time of a write shows the write.
+        let operation_time = ClusterClock::take_own().unwrap_or(now);
         reply.begin_document("$clusterTime").append("clusterTime", now);
         reply.begin_document("signature");
         reply.append("hash", Value::Binary { subtype: 0, bytes: &[0; 20] }).append("keyId", 0i64);
-        reply.end().end().append("operationTime", now);
+        reply.end().end().append("operationTime", operation_time);
     }
     *output = reply.finish_buffer();
     wait

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
-/// How long a reader that was woken for nothing lets changes gather before it reads again.
+/// How long after a read without a result a reader lets changes gather before it reads again.
 const GATHERING: Duration = Duration::from_millis(5);
 
 /// What a reply waits for.
@@ -24,47 +24,51 @@ pub(crate) enum Wait {
 }
 
 impl Wait {
-    /// Waits until `collection` has changes after the sequence `seen`. A reader that waits `again`, because the last
-    /// change did not match its filter, is woken a little later: in a busy collection it does not run for every write.
-    pub(crate) fn for_change(collection: &Arc<Collection>, seen: u64, again: bool, until: Instant) -> Wait {
-        let notify = Arc::new(Notify::new());
+    /// Waits until `collection` has changes after the sequence `seen`, or `notify` is notified.
+    pub(crate) fn for_change(
+        collection: &Arc<Collection>,
+        seen: u64,
+        again: bool,
+        until: Instant,
+        notify: Arc<Notify>,
+    ) -> Wait {
         let waker = notify.clone();
         let subscription = collection.on_change(Box::new(move || waker.notify_one()));
         let collection = collection.clone();
-        let changed = Box::pin(async move {
-            // A change between the read and the subscription did not call the waker.
-            if collection.last_sequence() == seen {
-                notify.notified().await;
-            }
-            drop(subscription);
-            if again {
-                tokio::time::sleep(GATHERING).await;
-            }
-        });
-        Wait::Change { until, changed }
+        let is_news = move || collection.last_sequence() != seen;
+        Wait::Change { until, changed: Box::pin(wait(is_news, notify, subscription, again)) }
     }
 
-    /// Waits until there are events that a change stream has not looked at. A reader that waits `again` lets some gather.
-    pub(crate) fn for_event(stream: &Arc<StreamState>, again: bool, until: Instant) -> Wait {
-        let notify = Arc::new(Notify::new());
+    /// Waits until there are events that a change stream has not looked at, or `notify` is notified.
+    pub(crate) fn for_event(
+        stream: &Arc<StreamState>,
+        again: bool,
+        until: Instant,
+        notify: Arc<Notify>,
+    ) -> Wait {
         let waker = notify.clone();
         let subscription = stream.on_event(Box::new(move || waker.notify_one()));
         let stream = stream.clone();
-        let changed = Box::pin(async move {
-            // An event between the read and the subscription did not call the waker.
-            if !stream.has_news() {
-                notify.notified().await;
-            }
-            drop(subscription);
-            if again {
-                tokio::time::sleep(GATHERING).await;
-            }
-        });
-        Wait::Change { until, changed }
+        let is_news = move || stream.has_news();
+        Wait::Change { until, changed: Box::pin(wait(is_news, notify, subscription, again)) }
     }
 
     /// Waits until `until`, whatever happens.
     pub(crate) fn for_time(until: Instant) -> Wait {
         Wait::Change { until, changed: Box::pin(std::future::pending()) }
+    }
+}
+
+/// Waits until there is news. A reader that waits `again`, because the last change did not match its filter, lets changes
+/// gather if this one came soon after: in a busy collection it does not run for every write.
+async fn wait<S>(is_news: impl Fn() -> bool, notify: Arc<Notify>, subscription: S, again: bool) {
+    let begun = Instant::now();
+    // A change between the read and the subscription did not call the waker.
+    if !is_news() {
+        notify.notified().await;
+    }
+    drop(subscription);
+    if again {
+        tokio::time::sleep(GATHERING.saturating_sub(begun.elapsed())).await;
     }
 }

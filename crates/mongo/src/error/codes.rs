@@ -210,6 +210,7 @@ pub(crate) mod code {
     pub(crate) const UNSATISFIABLE_WRITE_CONCERN: i32 = 100;
     pub(crate) const UNSATISFIABLE_COMMIT_QUORUM: i32 = 278;
     pub(crate) const CURSOR_IN_USE: i32 = 143;
+    pub(crate) const CURSOR_KILLED: i32 = 237;
     pub(crate) const COMMAND_NOT_IN_TRANSACTION: i32 = 125;
     pub(crate) const TRANSACTION_TOO_OLD: i32 = 225;
     pub(crate) const SNAPSHOT_TOO_OLD: i32 = 239;

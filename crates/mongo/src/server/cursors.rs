@@ -16,8 +16,9 @@ use diwan_store::events::StreamState;
 use diwan_value::{Doc, DocBuf, DocBuilder, MAX_DOCUMENT_BYTES};
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
+use tokio::sync::Notify;
 
 /// The size of the first batch if the client does not set one.
 pub(crate) const FIRST_BATCH: u64 = 101;
@@ -231,13 +232,29 @@ impl Cursor {
 
 /// An entry of the registry.
 enum Slot {
-    /// The cursor is not being read.
-    Idle { cursor: Box<Cursor>, since: Instant },
+    /// The cursor is not being read. A `getMore` may wait for its news: then `waiting` ends the wait.
+    Idle { cursor: Box<Cursor>, since: Instant, waiting: Weak<Notify> },
     /// A command has taken the cursor out. `interrupt` stops its read.
     InUse { interrupt: Interrupt, session: Option<SessionId>, owner: Owner },
 }
 
 impl Slot {
+    fn idle(cursor: Box<Cursor>, waiting: Weak<Notify>) -> Slot {
+        Slot::Idle { cursor, since: Instant::now(), waiting }
+    }
+
+    /// Ends the command that reads the cursor or waits for it.
+    fn interrupt(&self) {
+        match self {
+            Slot::Idle { waiting, .. } => {
+                if let Some(waiting) = waiting.upgrade() {
+                    waiting.notify_one();
+                }
+            }
+            Slot::InUse { interrupt, .. } => interrupt.kill(),
+        }
+    }
+
     /// Whether an idle cursor belongs to a transaction.
     fn is_of(&self, of: SessionId, number: i64) -> bool {
         let Slot::Idle { cursor, .. } = self else { return false };
@@ -275,24 +292,31 @@ impl Cursors {
                 .map_err(|_| CommandError::new(code::INTERNAL_ERROR, "the system has no random bytes"))?;
             let id = (random >> 1) as i64;
             if id != 0 && !open.contains_key(&id) {
-                open.insert(id, Slot::Idle { cursor: Box::new(cursor), since: Instant::now() });
+                open.insert(id, Slot::idle(Box::new(cursor), Weak::new()));
                 return Ok(id);
             }
         }
     }
 
     /// Takes a cursor out to read it, if `check` allows it. The caller must pass it to [`Cursors::put_back`] or call
-    /// [`Cursors::remove`].
-    pub(crate) fn take(&self, id: i64, check: impl FnOnce(&Cursor) -> Result<()>) -> Result<Box<Cursor>> {
+    /// [`Cursors::remove`]. A command that has waited for the cursor takes it `again`.
+    pub(crate) fn take(
+        &self,
+        id: i64,
+        again: bool,
+        check: impl FnOnce(&Cursor) -> Result<()>,
+    ) -> Result<Box<Cursor>> {
+        let in_use = || CommandError::new(code::CURSOR_IN_USE, format!("cursor id {id} is already in use"));
         let mut open = self.open.lock();
         match open.get(&id) {
-            Some(Slot::Idle { cursor, .. }) => check(cursor)?,
-            Some(Slot::InUse { .. }) => {
-                return Err(CommandError::new(
-                    code::CURSOR_IN_USE,
-                    format!("cursor id {id} is already in use"),
-                ));
+            Some(Slot::Idle { cursor, waiting, .. }) => {
+                check(cursor)?;
+                if !again && waiting.strong_count() > 0 {
+                    return Err(in_use());
+                }
             }
+            Some(Slot::InUse { .. }) => return Err(in_use()),
+            None if again => return Err(killed()),
             None => return Err(not_found(id)),
         }
         let Some(Slot::Idle { mut cursor, .. }) = open.remove(&id) else { return Err(not_found(id)) };
@@ -305,12 +329,13 @@ impl Cursors {
         Ok(cursor)
     }
 
-    /// Puts a cursor back after a batch. A cursor that was killed meanwhile is dropped, and false is returned.
-    pub(crate) fn put_back(&self, id: i64, mut cursor: Box<Cursor>) -> bool {
+    /// Puts a cursor back after a batch. A cursor that was killed meanwhile is dropped, and false is returned. The command
+    /// waits for news of the cursor as long as `waiting` exists.
+    pub(crate) fn put_back(&self, id: i64, mut cursor: Box<Cursor>, waiting: Option<&Arc<Notify>>) -> bool {
         cursor.source.suspend();
         match self.open.lock().get_mut(&id) {
             Some(slot) => {
-                *slot = Slot::Idle { cursor, since: Instant::now() };
+                *slot = Slot::idle(cursor, waiting.map_or_else(Weak::new, Arc::downgrade));
                 true
             }
             None => false,
@@ -334,22 +359,19 @@ impl Cursors {
     pub(crate) fn kill(&self, id: i64) -> bool {
         // Dropping an idle cursor may take long, so it happens after the lock is released.
         let slot = self.open.lock().remove(&id);
-        if let Some(Slot::InUse { interrupt, .. }) = &slot {
-            interrupt.kill();
-        }
-        slot.is_some()
+        slot.as_ref().inspect(|slot| slot.interrupt()).is_some()
     }
 
     /// Kills the cursors of ended sessions.
     pub(crate) fn kill_sessions(&self, sessions: &[SessionId]) {
         self.open.lock().retain(|_, slot| {
-            let (session, interrupt) = match slot {
-                Slot::Idle { cursor, .. } => (&cursor.session, None),
-                Slot::InUse { session, interrupt, .. } => (&*session, Some(interrupt)),
+            let session = match slot {
+                Slot::Idle { cursor, .. } => cursor.session,
+                Slot::InUse { session, .. } => *session,
             };
-            let ended = session.as_ref().is_some_and(|session| sessions.contains(session));
-            if ended && let Some(interrupt) = interrupt {
-                interrupt.kill();
+            let ended = session.is_some_and(|session| sessions.contains(&session));
+            if ended {
+                slot.interrupt();
             }
             !ended
         });
@@ -367,7 +389,10 @@ impl Cursors {
         let mut open = self.open.lock();
         let before = open.len();
         open.retain(|_, slot| match slot {
-            Slot::Idle { cursor, since } => cursor.no_timeout || now.duration_since(*since) < timeout,
+            Slot::Idle { cursor, since, waiting } => {
+                let is_used = cursor.no_timeout || waiting.strong_count() > 0;
+                is_used || now.duration_since(*since) < timeout
+            }
             Slot::InUse { .. } => true,
         });
         let expired = before - open.len();
@@ -391,6 +416,11 @@ impl Cursors {
     pub(crate) fn counters(&self) -> &CursorCounters {
         &self.counters
     }
+}
+
+/// The error of a command whose cursor was killed while it read the cursor or waited for it.
+pub(crate) fn killed() -> CommandError {
+    CommandError::new(code::CURSOR_KILLED, "operation was interrupted because its cursor was killed")
 }
 
 /// The error for a cursor that does not exist, or does not exist any more.
@@ -450,14 +480,42 @@ mod tests {
         let cursors = Cursors::default();
         let id = cursors.insert(cursor(5)).unwrap();
         assert!(id > 0);
-        let taken = cursors.take(id, |_| Ok(())).unwrap();
+        let taken = cursors.take(id, false, |_| Ok(())).unwrap();
         let interrupt = taken.resume();
-        assert_eq!(cursors.take(id, |_| Ok(())).err().unwrap().code, code::CURSOR_IN_USE);
+        assert_eq!(cursors.take(id, false, |_| Ok(())).err().unwrap().code, code::CURSOR_IN_USE);
         assert!(!cursors.kill(id ^ 1));
         assert!(cursors.kill(id));
         assert!(interrupt.check().is_err());
-        assert!(!cursors.put_back(id, taken));
-        assert_eq!(cursors.take(id, |_| Ok(())).err().unwrap().code, code::CURSOR_NOT_FOUND);
+        assert!(!cursors.put_back(id, taken, None));
+        assert_eq!(cursors.take(id, false, |_| Ok(())).err().unwrap().code, code::CURSOR_NOT_FOUND);
+    }
+
+    #[test]
+    fn cursor_that_a_command_waits_for_is_in_use_and_its_kill_ends_the_wait() {
+        let cursors = Cursors::default();
+        let id = cursors.insert(cursor(5)).unwrap();
+        let taken = cursors.take(id, false, |_| Ok(())).unwrap();
+        let notify = Arc::new(Notify::new());
+        assert!(cursors.put_back(id, taken, Some(&notify)));
+        assert_eq!(cursors.take(id, false, |_| Ok(())).err().unwrap().code, code::CURSOR_IN_USE);
+        let later = Instant::now() + Duration::from_secs(60);
+        assert_eq!(cursors.expire(later, Duration::from_secs(60)), 0);
+        assert!(cursors.kill(id));
+        let mut wait = std::pin::pin!(notify.notified());
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(wait.as_mut().poll(&mut context).is_ready());
+        assert_eq!(cursors.take(id, true, |_| Ok(())).err().unwrap().code, code::CURSOR_KILLED);
+    }
+
+    #[test]
+    fn cursor_is_free_again_when_the_command_that_waited_is_gone() {
+        let cursors = Cursors::default();
+        let id = cursors.insert(cursor(5)).unwrap();
+        let taken = cursors.take(id, false, |_| Ok(())).unwrap();
+        let notify = Arc::new(Notify::new());
+        assert!(cursors.put_back(id, taken, Some(&notify)));
+        drop(notify);
+        assert!(cursors.take(id, false, |_| Ok(())).is_ok());
     }
 
     #[test]
@@ -488,9 +546,9 @@ mod tests {
     fn counters_count_closed_cursors() {
         let cursors = Cursors::default();
         let (read, unread) = (cursors.insert(cursor(5)).unwrap(), cursors.insert(cursor(5)).unwrap());
-        let taken = cursors.take(read, |_| Ok(())).unwrap();
+        let taken = cursors.take(read, false, |_| Ok(())).unwrap();
         assert_eq!(cursors.count(), OpenCursors { total: 2, no_timeout: 0, pinned: 1 });
-        cursors.put_back(read, taken);
+        cursors.put_back(read, taken, None);
         assert!(cursors.kill(read) && cursors.kill(unread));
         let counters = cursors.counters();
         let counted = (&counters.opened, &counters.more_than_one_batch, &counters.timed_out);

@@ -14,7 +14,12 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     request.read(|field| {
         match field.key {
             "index" => index = Some(field.document()?),
-            "validator" | "validationLevel" | "validationAction" | "viewOn" | "pipeline" => {
+            "validator"
+            | "validationLevel"
+            | "validationAction"
+            | "viewOn"
+            | "pipeline"
+            | "changeStreamPreAndPostImages" => {
                 // A null changes nothing.
                 if !field.value().is_nullish() {
                     changes.append(field.key, field.value());
@@ -27,7 +32,7 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
                 changes.append("max", field.integer()?);
             }
             "dryRun" if !field.flag()? => {}
-            "dryRun" | "expireAfterSeconds" | "changeStreamPreAndPostImages" | "timeseries" => {
+            "dryRun" | "expireAfterSeconds" | "timeseries" => {
                 return Err(CommandError::not_implemented(format_args!("collMod.{}", field.key)));
             }
             _ => return Err(field.unknown()),

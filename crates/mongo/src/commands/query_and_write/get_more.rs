@@ -3,9 +3,11 @@
 use crate::dispatch::{Context, Wait};
 use crate::error::{CommandError, Result, code};
 use crate::request::fields::{Field, missing};
-use crate::server::cursors::{Cursor, News, not_found};
+use crate::server::cursors::{Cursor, News, killed};
 use diwan_value::{DocBuilder, Value};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::sync::Notify;
 
 /// How long a `getMore` on an `awaitData` cursor waits if it has no `maxTimeMS`.
 const DEFAULT_AWAIT: Duration = Duration::from_secs(1);
@@ -30,7 +32,9 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     let collection = collection.ok_or_else(|| missing("getMore", "collection"))?;
     let started = Instant::now();
     let cursors = &context.server.cursors;
-    let mut cursor = cursors.take(id, |cursor| check_access(context, id, collection, cursor))?;
+    // A command that has waited runs again.
+    let again = context.deadline.is_some();
+    let mut cursor = cursors.take(id, again, |cursor| check_access(context, id, collection, cursor))?;
     // The time limit of the operation as a whole, not of this batch.
     let interrupt = cursor.resume();
     context.adopt_interrupt(&interrupt);
@@ -57,23 +61,23 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         reply.append("id", 0i64).append("ns", namespace).end();
         return Ok(());
     }
+    let notify = Arc::new(Notify::new());
     let wait = match (&cursor.tail, seen) {
         (Some(tail), Some(seen)) if tail.await_data && count == 0 => {
-            let again = context.deadline.is_some();
             let until = context
                 .deadline
                 .unwrap_or_else(|| started + request.arguments.max_time.unwrap_or(DEFAULT_AWAIT));
-            let news = tail.news.clone();
+            let (news, notify) = (tail.news.clone(), notify.clone());
             (started < until && !context.server.is_draining()).then(|| match &news {
-                News::Collection(collection) => Wait::for_change(collection, seen, again, until),
-                News::Stream(stream) | News::Oplog(stream) => Wait::for_event(stream, again, until),
+                News::Collection(collection) => Wait::for_change(collection, seen, again, until, notify),
+                News::Stream(stream) | News::Oplog(stream) => Wait::for_event(stream, again, until, notify),
             })
         }
         _ => None,
     };
     cursor.pause(&interrupt);
-    if !cursors.put_back(id, cursor) {
-        return Err(not_found(id));
+    if !cursors.put_back(id, cursor, wait.is_some().then_some(&notify)) {
+        return Err(killed());
     }
     // An exhaust cursor sends its next batch without another request.
     if wait.is_none() {

@@ -62,7 +62,7 @@ pub(crate) fn first_batch(
     cursor.transaction = context.source.transaction();
     cursor.owner = context.caller.owner();
     cursor.pause(&context.interrupt);
-    let keep = !single && (!ended || cursor.tail.is_some());
+    let keep = !single && (!ended || cursor.tail.is_some()) && !cursor.has_stream_ended();
     if keep {
         cursor.rights = context.needed_rights()?;
     }
