@@ -28,6 +28,11 @@ impl Client {
 
     /// Runs a MongoDB command. An error in the reply is an error.
     pub async fn run(&mut self, command: &DocBuf) -> Outcome<()> {
+        self.ask(command).await.map(drop)
+    }
+
+    /// Runs a MongoDB command and returns its reply.
+    pub async fn ask(&mut self, command: &DocBuf) -> Outcome<Doc<'_>> {
         let body = command.as_doc().as_bytes();
         let mut message = Vec::with_capacity(PREFIX + body.len());
         for field in [(PREFIX + body.len()) as u32, 1, 0, 2013, 0] {
@@ -41,7 +46,7 @@ impl Client {
         if reply.get("ok") != Some(Value::Double(1.0)) || reply.get("writeErrors").is_some() {
             return Err(format!("the server refuses: {reply:?}").into());
         }
-        Ok(())
+        Ok(reply)
     }
 
     /// Sends an HTTP request. Any status other than success is an error.

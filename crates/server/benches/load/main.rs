@@ -10,6 +10,7 @@
 mod client;
 mod report;
 mod server;
+mod streams;
 mod workloads;
 
 use report::Report;

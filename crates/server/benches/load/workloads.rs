@@ -3,7 +3,8 @@
 use crate::client::{Client, Outcome};
 use crate::report::Report;
 use crate::server::{Server, own_cpu};
-use diwan_value::{ArrayBuilder, DocBuf, doc};
+use crate::streams::Stream;
+use diwan_value::{ArrayBuilder, DocBuf, Value, doc};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
@@ -16,17 +17,25 @@ pub struct Workload {
     clients: usize,
     operation: Operation,
     beside: Option<Big>,
+    /// How many change streams are open on the collection, each with a filter of its own, and read.
+    streams: i64,
 }
 
 /// A small request.
 #[derive(Clone, Copy)]
 enum Operation {
     Ping,
-    Insert { synced: bool },
+    Insert {
+        synced: bool,
+    },
     Find,
     FindByIndex,
     FindSeveral,
     Update,
+    TwoUpdates,
+    Transaction,
+    /// An insert, and the event that a stream shows of it: the time from the reply to the event is reported.
+    Event,
     Delete,
     Post,
     Get,
@@ -48,14 +57,18 @@ const MANY: i64 = 300_000;
 const SETTLING: Duration = Duration::from_secs(3);
 
 const fn alone(name: &'static str, clients: usize, operation: Operation) -> Workload {
-    Workload { name, clients, operation, beside: None }
+    Workload { name, clients, operation, beside: None, streams: 0 }
+}
+
+const fn inserts_beside_streams(name: &'static str, streams: i64) -> Workload {
+    Workload { streams, ..alone(name, 1, Operation::Insert { synced: false }) }
 }
 
 const fn updates_beside(name: &'static str, big: Big) -> Workload {
-    Workload { name, clients: 1, operation: Operation::Update, beside: Some(big) }
+    Workload { beside: Some(big), ..alone(name, 1, Operation::Update) }
 }
 
-pub const WORKLOADS: [Workload; 21] = [
+pub const WORKLOADS: [Workload; 26] = [
     alone("ping", 1, Operation::Ping),
     alone("ping, 16 clients", 16, Operation::Ping),
     alone("insert", 1, Operation::Insert { synced: false }),
@@ -67,6 +80,11 @@ pub const WORKLOADS: [Workload; 21] = [
     alone("find 60 by an index", 1, Operation::FindSeveral),
     alone("update", 1, Operation::Update),
     alone("update, 16 clients", 16, Operation::Update),
+    alone("two updates", 1, Operation::TwoUpdates),
+    alone("transaction of two updates", 1, Operation::Transaction),
+    inserts_beside_streams("insert beside 1 stream", 1),
+    inserts_beside_streams("insert beside 500 streams", 500),
+    alone("reply to event", 1, Operation::Event),
     alone("delete", 1, Operation::Delete),
     alone("POST", 1, Operation::Post),
     alone("POST, 16 clients", 16, Operation::Post),
@@ -104,6 +122,24 @@ impl Load {
         }
         Ok(())
     }
+
+    /// Inserts documents and waits for their events. The time of an operation is the one from the reply to the event.
+    async fn follow(self: Rc<Load>, mut client: Client, mut stream: Stream) -> Outcome<()> {
+        while let Some(number) = self.next() {
+            let insert = async {
+                let outcome = self.operation.run(&mut client, number).await;
+                (outcome, Instant::now())
+            };
+            let event = async {
+                let outcome = stream.next().await;
+                (outcome, Instant::now())
+            };
+            let ((inserted, replied), (shown, arrived)) = tokio::join!(insert, event);
+            inserted.and(shown)?;
+            self.took.borrow_mut().push(arrived.saturating_duration_since(replied));
+        }
+        Ok(())
+    }
 }
 
 impl Workload {
@@ -134,9 +170,18 @@ impl Workload {
     }
 
     async fn together(&self, server: &Server, load: &Rc<Load>, clients: Vec<Client>) -> Outcome<()> {
-        let mut tasks = JoinSet::new();
+        let (mut tasks, mut readers) = (JoinSet::new(), JoinSet::new());
+        for group in 0..self.streams {
+            readers.spawn_local(Stream::open(server.mongo, Some(group)).await?.read());
+        }
         for client in clients {
-            tasks.spawn_local(load.clone().work(client));
+            match load.operation {
+                Operation::Event => {
+                    let stream = Stream::open(server.mongo, None).await?;
+                    tasks.spawn_local(load.clone().follow(client, stream))
+                }
+                _ => tasks.spawn_local(load.clone().work(client)),
+            };
         }
         if let Some(big) = self.beside {
             let outcome = Client::connect(server.mongo).await?.run(&big.command()).await;
@@ -163,8 +208,13 @@ impl Workload {
                 ];
                 client.run(&doc! { "createIndexes": "few", "indexes": indexes, "$db": "test" }).await?;
             }
-            Operation::Find | Operation::Update | Operation::Delete | Operation::Get => {}
-            Operation::Ping | Operation::Insert { .. } => {
+            Operation::Find
+            | Operation::Update
+            | Operation::TwoUpdates
+            | Operation::Transaction
+            | Operation::Delete
+            | Operation::Get => {}
+            Operation::Ping | Operation::Insert { .. } | Operation::Event => {
                 return client.run(&insert("few", -1..0, false)).await;
             }
         }
@@ -184,6 +234,7 @@ impl Operation {
         match self {
             Operation::Ping => client.run(&doc! { "ping": 1, "$db": "admin" }).await,
             Operation::Insert { synced } => client.run(&insert("few", number..number + 1, synced)).await,
+            Operation::Event => client.run(&insert("few", number..number + 1, false)).await,
             Operation::Find => {
                 client.run(&doc! { "find": "few", "filter": { "_id": id }, "limit": 1, "$db": "test" }).await
             }
@@ -195,9 +246,21 @@ impl Operation {
                 let filter = doc! { "group": id % 100, "_id": { "$gte": id / 2 } };
                 client.run(&doc! { "find": "few", "filter": filter, "limit": 60, "$db": "test" }).await
             }
-            Operation::Update => {
-                let statement = doc! { "q": { "_id": id }, "u": { "$set": { "amount": number } } };
-                client.run(&write("update", "few", "updates", statement)).await
+            Operation::Update => client.run(&write("update", "few", "updates", change(id, number))).await,
+            Operation::TwoUpdates => {
+                for id in [id, (id + 1) % FEW] {
+                    client.run(&write("update", "few", "updates", change(id, number))).await?;
+                }
+                Ok(())
+            }
+            Operation::Transaction => {
+                for (at, id) in [id, (id + 1) % FEW].into_iter().enumerate() {
+                    let update = doc! { "update": "few", "updates": [change(id, number)], "$db": "test" };
+                    client.run(&in_transaction(update, number, at == 0)).await?;
+                }
+                let concern = doc! { "w": 1 };
+                let commit = doc! { "commitTransaction": 1, "writeConcern": concern, "$db": "admin" };
+                client.run(&in_transaction(commit, number, false)).await
             }
             Operation::Delete => {
                 let statement = doc! { "q": { "_id": id }, "limit": 1 };
@@ -232,6 +295,22 @@ impl Big {
             }
         }
     }
+}
+
+/// An update of one document.
+fn change(id: i64, number: i64) -> DocBuf {
+    doc! { "q": { "_id": id }, "u": { "$set": { "amount": number } } }
+}
+
+/// A command as part of the transaction with this number.
+fn in_transaction(command: DocBuf, number: i64, is_first: bool) -> DocBuf {
+    let session = doc! { "id": Value::Binary { subtype: 4, bytes: &[7; 16] } };
+    let mut command = command.into_builder();
+    command.append("lsid", session).append("txnNumber", number).append("autocommit", false);
+    if is_first {
+        command.append("startTransaction", true);
+    }
+    command.finish()
 }
 
 /// A write of one statement, acknowledged before it is synced.
