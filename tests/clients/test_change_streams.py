@@ -5,9 +5,11 @@ import time
 
 import pytest
 import requests
-from bson import Timestamp
+from bson import Int64, Timestamp
 from pymongo import MongoClient
 from pymongo.errors import OperationFailure
+from server_process import ServerProcess
+from wire import WireConnection
 
 
 @pytest.fixture
@@ -291,3 +293,109 @@ def test_tokens_hold_across_a_kill(stored_server):
     with MongoClient(server.uri) as client, watch(client.test.c, resume_after=token) as stream:
         client.test.c.insert_one({"_id": 500})
         assert [event["documentKey"]["_id"] for event in drain(stream)] == list(range(2, 501))
+
+
+def test_a_stream_resumes_while_other_streams_have_events(database):
+    with watch(database.c) as stream, watch(database.other):
+        database.other.insert_many([{}, {}])
+        assert drain(stream) == []
+        token = stream.resume_token
+    database.c.insert_one({"_id": 1})
+    with watch(database.c, resume_after=token) as stream:
+        assert [event["documentKey"]["_id"] for event in drain(stream)] == [1]
+
+
+def test_a_renamed_collection_is_watched_by_its_new_name(database):
+    with watch(database.c) as stream:
+        database.other.insert_one({})
+        database.other.rename("c")
+        assert kinds(drain(stream)) == ["rename", "invalidate"]
+        token = stream.resume_token
+    with watch(database.c, start_after=token) as stream:
+        database.c.insert_one({"_id": 1})
+        assert kinds(drain(stream)) == ["insert"]
+
+
+def test_images_are_kept_from_a_coll_mod_on(database):
+    database.c.insert_one({"_id": 1, "n": 1})
+    database.command("collMod", "c", changeStreamPreAndPostImages={"enabled": True})
+    with watch(database.c, full_document_before_change="required") as stream:
+        database.c.update_one({"_id": 1}, {"$inc": {"n": 1}})
+        assert drain(stream)[0]["fullDocumentBeforeChange"] == {"_id": 1, "n": 1}
+    database.command("collMod", "c", changeStreamPreAndPostImages={"enabled": False})
+    with watch(database.c, full_document_before_change="whenAvailable") as stream:
+        database.c.update_one({"_id": 1}, {"$inc": {"n": 1}})
+        assert drain(stream)[0]["fullDocumentBeforeChange"] is None
+
+
+def test_killing_a_cursor_ends_the_get_more_that_waits_for_it(database, server):
+    cursor = database.command("aggregate", "c", pipeline=[{"$changeStream": {}}], cursor={})["cursor"]
+    with MongoClient(server.uri) as other:
+        timer = threading.Timer(0.2, lambda: other.streams.command("killCursors", "c", cursors=[cursor["id"]]))
+        timer.start()
+        begun = time.monotonic()
+        with pytest.raises(OperationFailure) as killed:
+            database.command("getMore", cursor["id"], collection="c", maxTimeMS=20_000)
+        assert killed.value.code == 237 and time.monotonic() - begun < 10
+        timer.join()
+
+
+def test_a_cursor_has_one_waiting_get_more_at_a_time(server):
+    with WireConnection(server.port) as one, WireConnection(server.port) as other:
+        opened = one.command("streams", {"aggregate": "c", "pipeline": [{"$changeStream": {}}], "cursor": {}})
+        more = {"getMore": Int64(opened["cursor"]["id"]), "collection": "c", "maxTimeMS": 2000}
+        waiting = threading.Thread(target=lambda: one.command("streams", more))
+        waiting.start()
+        time.sleep(0.3)
+        with pytest.raises(OperationFailure) as refused:
+            other.command("streams", more)
+        assert refused.value.code == 143
+        waiting.join()
+
+
+def test_a_stream_that_starts_at_the_time_of_a_write_shows_it_whatever_others_write(database):
+    with watch(database.c):
+        stopped = threading.Event()
+
+        def write():
+            while not stopped.is_set():
+                database.busy.insert_one({})
+
+        writers = [threading.Thread(target=write) for _ in range(3)]
+        [thread.start() for thread in writers]
+        for number in range(30):
+            reply = database.command("insert", "c", documents=[{"_id": number}])
+            with watch(database.c, start_at_operation_time=reply["operationTime"]) as stream:
+                assert drain(stream)[0]["documentKey"] == {"_id": number}
+        stopped.set()
+        [thread.join() for thread in writers]
+
+
+def test_a_view_cannot_be_a_stream(database):
+    with pytest.raises(OperationFailure) as refused:
+        database.create_collection("v", viewOn="c", pipeline=[{"$changeStream": {}}])
+    assert refused.value.code == 167
+
+
+def test_readers_are_told_when_their_history_was_deleted(tmp_path):
+    server = ServerProcess(tmp_path, data=tmp_path / "data", arguments=("--change-history-size", "100kB")).start()
+    with MongoClient(server.uri) as client, client.test.c.watch(max_await_time_ms=20) as stream:
+        assert stream.try_next() is None
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            client.test.c.insert_many([{"text": "x" * 500} for _ in range(1000)])
+            with client.test.c.watch() as newest:
+                token = newest.resume_token
+            try:
+                with client.test.c.watch(resume_after=stream.resume_token):
+                    time.sleep(0.2)
+            except OperationFailure as lost:
+                assert lost.code == 286
+                break
+        with pytest.raises(OperationFailure) as refused:
+            for _ in range(10_000):
+                stream.try_next()
+        assert refused.value.code == 286
+        with client.test.c.watch(resume_after=token, max_await_time_ms=20) as stream:
+            assert stream.try_next() is None
+    server.end()
