@@ -140,7 +140,7 @@ impl Filter {
 
     /// Whether a document matches, using the variables, clock and interrupt of `context` instead of those from parsing.
     /// The collation from parsing stays in effect.
-    pub(crate) fn matches_in(&self, doc: Doc<'_>, context: &Context) -> Result<bool> {
+    pub fn matches_in(&self, doc: Doc<'_>, context: &Context) -> Result<bool> {
         self.test(doc, Some(context))
     }
 

@@ -81,9 +81,6 @@ impl EventKind {
 /// An event without its time, which it gets when it is committed.
 #[derive(Debug)]
 pub(crate) struct Draft {
-    pub namespace: Namespace,
-    /// The new name of a renamed collection.
-    pub target: Option<Namespace>,
     value: Vec<u8>,
 }
 
@@ -132,7 +129,7 @@ impl Draft {
         if let Some(old) = change.old.filter(|_| change.images) {
             out.append("p", old);
         }
-        Some(Draft { namespace: namespace.clone(), target: None, value: out.finish_buffer() })
+        Some(Draft { value: out.finish_buffer() })
     }
 
     /// The event of a change to a collection or database, with its `operationDescription`.
@@ -144,7 +141,7 @@ impl Draft {
     ) -> Draft {
         let mut out = Draft::begin(kind, namespace, uuid);
         out.append("z", description);
-        Draft { namespace: namespace.clone(), target: None, value: out.finish_buffer() }
+        Draft { value: out.finish_buffer() }
     }
 
     /// The event of a new collection.
@@ -193,7 +190,7 @@ impl Draft {
             out.end();
         }
         out.end();
-        Draft { namespace: namespace.clone(), target: None, value: out.finish_buffer() }
+        Draft { value: out.finish_buffer() }
     }
 
     /// The event of a rename.
@@ -207,7 +204,7 @@ impl Draft {
             out.append("dropTarget", Value::Binary { subtype: 4, bytes: uuid });
         }
         out.end();
-        Draft { namespace: from.clone(), target: Some(to.clone()), value: out.finish_buffer() }
+        Draft { value: out.finish_buffer() }
     }
 
     /// The event with the transaction that made it.
@@ -215,7 +212,7 @@ impl Draft {
         let Some(origin) = origin else { return self };
         let mut out = DocBuf::trusted(self.value).into_builder();
         out.append("s", origin.session).append("n", origin.number);
-        Draft { value: out.finish_buffer(), ..self }
+        Draft { value: out.finish_buffer() }
     }
 
     pub fn into_value(self) -> Vec<u8> {

@@ -147,11 +147,6 @@ impl EventLog {
             self.clock.tick();
             return Ok(commit);
         }
-        let names: Vec<Namespace> = drafts
-            .iter()
-            .flat_map(|draft| [Some(draft.namespace.clone()), draft.target.clone()])
-            .flatten()
-            .collect();
         let ordered = self.order.lock();
         let mut events = Vec::with_capacity(drafts.len());
         let together = is_transaction.then(|| self.clock.tick());
@@ -165,9 +160,10 @@ impl EventLog {
             events.push(Arc::new(Event::new(position, value)));
         }
         let commit = engine.commit(batch)?;
+        self.readers.note(self.newest(), &events);
         self.recent.lock().push(&self.bytes, events);
         drop(ordered);
-        self.readers.wake(names);
+        self.readers.wake();
         Ok(commit)
     }
 

@@ -5,13 +5,14 @@
 //! change of each document, for ever, and costs no image.
 //!
 //! Reading order: `position` and `clock`; `diff` and `event`, what one change says; `scope` and `recordings`, what is recorded;
-//! `log`, which orders, stores and reads events; `readers`, who are woken; `recording`, which begins and ends it; `trim`, which
-//! deletes old events; `stream`, which makes the documents that clients see, and `output`, which checks and splits them;
-//! `oplog`, the same in another form.
+//! `log`, which orders, stores and reads events; `recording`, which begins and ends it; `trim`, which deletes old events;
+//! `shape`, the documents that clients see; `stream`, which reads them, and `output`, which checks and splits them; `readers`
+//! and `interest`, who is woken; `oplog`, the events in another form.
 
 mod clock;
 mod diff;
 mod event;
+mod interest;
 mod log;
 mod oplog;
 mod output;
@@ -20,6 +21,7 @@ mod readers;
 mod recording;
 mod recordings;
 mod scope;
+mod shape;
 mod stream;
 #[cfg(test)]
 mod tests;

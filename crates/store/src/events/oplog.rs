@@ -5,9 +5,11 @@
 //! "n"`) of the time at which the history begins.
 
 use super::event::{Event, EventKind};
+use super::interest::Interest;
 use super::position::Position;
 use super::recordings::StreamLease;
 use super::scope::EventScope;
+use super::shape::Shape;
 use super::stream::{OpenStream, StreamState};
 use crate::error::{Error, Result};
 use crate::exec::as_query_error;
@@ -76,7 +78,8 @@ impl Store {
         let lease = self.record(&scope)?;
         let since = self.shared.events.recorded_since(&scope);
         let begin = Position::before(since);
-        let state = Arc::new(StreamState::at(self.clone(), scope, after.max(begin)));
+        let interest = Interest::new(Shape::expanded(), None);
+        let state = Arc::new(StreamState::at(self.clone(), scope, interest, after.max(begin)));
         let note = (after < begin).then(|| note(since));
         let source = OplogSource {
             state: state.clone(),

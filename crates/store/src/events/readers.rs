@@ -1,13 +1,15 @@
 //! Waking the readers of the log. A thread does it, so that a commit pays the same however many streams are open.
 
-use super::scope::EventScope;
-use crate::namespace::Namespace;
+use super::event::Event;
+use super::interest::ShownEvents;
+use super::position::Position;
+use super::stream::StreamState;
 use parking_lot::{Condvar, Mutex};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-/// More names than this are not told apart: every reader is woken.
-const MANY_NAMES: usize = 64;
+/// If more bytes of events than this gather, the readers look at the events themselves.
+const MOST_BYTES: usize = 8 << 20;
 
 type Callback = Arc<dyn Fn() + Send + Sync>;
 
@@ -26,10 +28,21 @@ struct Inner {
 #[derive(Default)]
 struct State {
     next: u64,
-    waiting: BTreeMap<u64, (EventScope, Callback)>,
-    /// The collections with new events that no reader was woken for yet.
-    changed: HashSet<Namespace>,
+    waiting: BTreeMap<u64, (Arc<StreamState>, Callback)>,
+    /// The events that no reader was woken for yet.
+    news: News,
     has_thread: bool,
+}
+
+/// Events that follow each other in the log.
+#[derive(Default)]
+struct News {
+    /// The event before them.
+    from: Position,
+    events: Vec<Arc<Event>>,
+    bytes: usize,
+    /// There were more: every reader has to look.
+    is_incomplete: bool,
 }
 
 /// A reader's place in the list. Dropping it ends the callbacks.
@@ -48,12 +61,12 @@ impl Drop for EventSubscription {
 }
 
 impl Readers {
-    /// Calls `callback` after each commit with events in the scope, in another thread. It must not block.
-    pub fn add(&self, scope: EventScope, callback: Box<dyn Fn() + Send + Sync>) -> EventSubscription {
+    /// Calls `callback` after each commit with events that the stream may show, in another thread. It must not block.
+    pub fn add(&self, stream: Arc<StreamState>, callback: Box<dyn Fn() + Send + Sync>) -> EventSubscription {
         let mut state = self.inner.state.lock();
         let number = state.next;
         state.next += 1;
-        state.waiting.insert(number, (scope, Arc::from(callback)));
+        state.waiting.insert(number, (stream, Arc::from(callback)));
         if !state.has_thread {
             let inner = Arc::downgrade(&self.inner);
             let thread = std::thread::Builder::new().name("diwan-events".to_owned());
@@ -65,14 +78,25 @@ impl Readers {
         EventSubscription { inner: Arc::downgrade(&self.inner), number }
     }
 
-    /// Notes that collections have new events.
-    pub fn wake(&self, names: Vec<Namespace>) {
+    /// Notes new events, which follow the one at `from`. Called in the order of the log.
+    pub fn note(&self, from: Position, events: &[Arc<Event>]) {
         let mut state = self.inner.state.lock();
         if state.waiting.is_empty() {
             return;
         }
-        state.changed.extend(names);
-        drop(state);
+        let news = &mut state.news;
+        if news.events.is_empty() {
+            news.from = from;
+        }
+        news.bytes += events.iter().map(|event| event.bytes()).sum::<usize>();
+        match news.bytes > MOST_BYTES {
+            true => (news.is_incomplete, news.events) = (true, Vec::new()),
+            false => news.events.extend_from_slice(events),
+        }
+    }
+
+    /// Wakes the thread for what was noted.
+    pub fn wake(&self) {
         self.inner.news.notify_one();
     }
 }
@@ -89,23 +113,22 @@ fn run(inner: &Weak<Inner>) {
     loop {
         let Some(inner) = inner.upgrade() else { return };
         let mut state = inner.state.lock();
-        if state.changed.is_empty() {
+        if state.news.bytes == 0 {
             // Now and then the thread looks whether the log still exists.
             inner.news.wait_for(&mut state, GONE);
         }
-        let changed = std::mem::take(&mut state.changed);
-        let concerned = |scope: &EventScope| {
-            changed.len() > MANY_NAMES
-                || changed.iter().any(|name| scope.contains(&name.database, &name.collection))
-        };
-        let woken: Vec<Callback> = state
-            .waiting
-            .values()
-            .filter(|(scope, _)| !changed.is_empty() && concerned(scope))
-            .map(|(_, callback)| callback.clone())
-            .collect();
-        // The callbacks run without the lock, since a callback may end its own subscription.
+        let news = std::mem::take(&mut state.news);
+        if news.bytes == 0 {
+            continue;
+        }
+        let waiting: Vec<(Arc<StreamState>, Callback)> = state.waiting.values().cloned().collect();
+        // Neither filters nor callbacks run under the lock: a callback may end its own subscription.
         drop(state);
-        woken.iter().for_each(|callback| callback());
+        let mut shown = ShownEvents::default();
+        for (stream, callback) in waiting {
+            if news.is_incomplete || stream.is_woken_by(news.from, &news.events, &mut shown) {
+                callback();
+            }
+        }
     }
 }

@@ -1,11 +1,13 @@
 //! Change streams: the documents that clients see, made from the events of the log.
 
 use super::event::{Event, EventKind};
+use super::interest::{Interest, ShownEvents};
 use super::output::Output;
 use super::position::{Position, Token};
 use super::readers::EventSubscription;
 use super::recordings::StreamLease;
 use super::scope::EventScope;
+use super::shape::{self, Shape};
 use crate::collection::id_key;
 use crate::error::{Error, Result};
 use crate::exec::as_query_error;
@@ -14,9 +16,9 @@ use crate::ops::Aggregate;
 use crate::store::{Entry, Store};
 use diwan_kv::Space;
 use diwan_query::display::ShownDoc;
-use diwan_query::pipeline::{BeforeChange, ChangeStream, DocSource, FullDocument, Operation, StreamStart};
+use diwan_query::pipeline::{DocSource, Operation, StreamStart};
 use diwan_query::{Interrupt, code};
-use diwan_value::{Append, Doc, DocBuf, DocBuilder, Timestamp, Value};
+use diwan_value::{Doc, DocBuf, Timestamp, Value};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -27,8 +29,6 @@ pub(super) const FATAL: i32 = 280;
 const HISTORY_LOST: i32 = 286;
 /// A token of an event that ended its stream.
 const INVALID_TOKEN: i32 = 260;
-/// An image that was required is not there.
-const NO_DOCUMENT: i32 = 47;
 
 /// How many events a stream looks at before it pauses: a reader whose filter matches nothing must not read for ever.
 const EVENTS_IN_A_ROW: usize = 10_000;
@@ -45,6 +45,7 @@ pub struct OpenStream {
 pub struct StreamState {
     store: Arc<Store>,
     scope: EventScope,
+    interest: Interest,
     progress: Mutex<Progress>,
 }
 
@@ -60,11 +61,16 @@ struct Progress {
 
 impl StreamState {
     /// A reader that has come to a position.
-    pub(super) fn at(store: Arc<Store>, scope: EventScope, position: Position) -> StreamState {
+    pub(super) fn at(
+        store: Arc<Store>,
+        scope: EventScope,
+        interest: Interest,
+        position: Position,
+    ) -> StreamState {
         let origin = store.shared.events.origin();
         let shown = Token { position, is_invalidate: false, is_between: true, fragment: 0, origin };
         let progress = Progress { scanned: position, shown, has_ended: false };
-        StreamState { store, scope, progress: Mutex::new(progress) }
+        StreamState { store, scope, interest, progress: Mutex::new(progress) }
     }
 
     /// Some of the events that come next. Fails if events between were deleted.
@@ -90,9 +96,28 @@ impl StreamState {
         self.progress.lock().scanned = position;
     }
 
-    /// Whether an event is in the scope.
+    /// Whether the stream shows an event, if its pipeline does.
     pub(super) fn shows(&self, event: &Event) -> bool {
-        self.scope.shows(event)
+        self.scope.shows(event) && self.interest.shape.shows(event)
+    }
+
+    /// Whether the stream, which waits, has to look at the events that follow `from`. If it would show none of them, it has
+    /// passed them when this returns.
+    pub(super) fn is_woken_by(&self, from: Position, events: &[Arc<Event>], shown: &mut ShownEvents) -> bool {
+        let is_shown = |(at, event): (usize, &Arc<Event>)| {
+            self.shows(event) && self.interest.lets_pass(self.token_at(event.position), event, at, shown)
+        };
+        if events.iter().enumerate().any(is_shown) {
+            return true;
+        }
+        let mut progress = self.progress.lock();
+        // A stream that is further behind has not looked at what is before these events.
+        if progress.scanned < from {
+            return true;
+        }
+        let last = events.last().map_or(from, |event| event.position);
+        progress.scanned = progress.scanned.max(last);
+        false
     }
 
     /// The token with which a new stream continues where this one is.
@@ -130,10 +155,10 @@ impl StreamState {
         self.progress.lock().scanned < self.store.shared.events.newest()
     }
 
-    /// Calls `callback` in another thread after each commit with events that the stream may show. Check
+    /// Calls `callback` in another thread after commits with events that the stream, which waits, may show. Check
     /// [`StreamState::has_news`] afterwards.
-    pub fn on_event(&self, callback: Box<dyn Fn() + Send + Sync>) -> EventSubscription {
-        self.store.shared.events.readers.add(self.scope.clone(), callback)
+    pub fn on_event(self: &Arc<Self>, callback: Box<dyn Fn() + Send + Sync>) -> EventSubscription {
+        self.store.shared.events.readers.add(self.clone(), callback)
     }
 }
 
@@ -179,9 +204,14 @@ impl Store {
             }
             Start::Now => Position::after(events.clock.now()),
         };
-        let state = Arc::new(StreamState::at(self.clone(), scope, after));
+        let following = pipeline.after(1);
+        let filter = match following.stages.first().map(|stage| &stage.operation) {
+            Some(Operation::Match(filter)) => Some((filter.clone(), execution.context.clone())),
+            _ => None,
+        };
+        let interest = Interest::new(Shape::of(stream), filter);
+        let state = Arc::new(StreamState::at(self.clone(), scope, interest, after));
         let source = Box::new(EventSource {
-            stream: stream.clone(),
             state: state.clone(),
             events: VecDeque::new(),
             ending,
@@ -189,7 +219,6 @@ impl Store {
             current: DocBuf::new(),
             _lease: lease,
         });
-        let following = pipeline.after(1);
         let splits =
             following.stages.iter().any(|stage| matches!(stage.operation, Operation::SplitLargeEvent));
         let resumed = match start {
@@ -286,7 +315,6 @@ fn start_of(start: &StreamStart) -> Result<Start> {
 
 /// The events of a scope as documents.
 struct EventSource {
-    stream: Arc<ChangeStream>,
     state: Arc<StreamState>,
     /// Events that were read and not shown yet.
     events: VecDeque<Arc<Event>>,
@@ -302,9 +330,7 @@ impl DocSource for EventSource {
     fn advance(&mut self, interrupt: &Interrupt) -> diwan_query::Result<bool> {
         if let Some(event) = self.ending.take() {
             let token = Token { is_invalidate: true, ..self.state.token_at(event.position) };
-            let mut out = begin_document(token, "invalidate", &event);
-            append_some("wallTime", event.wall_time(), &mut out);
-            self.current = out.finish();
+            self.current = shape::invalidate(token, &event);
             let mut progress = self.state.progress.lock();
             (progress.shown, progress.has_ended) = (token, true);
             return Ok(true);
@@ -330,11 +356,12 @@ impl DocSource for EventSource {
                 }
             };
             self.state.pass(event.position);
-            if !self.state.shows(&event) || (event.kind().is_expanded() && !self.stream.shows_expanded) {
+            if !self.state.shows(&event) {
                 continue;
             }
             let token = self.state.token_at(event.position);
-            self.current = self.document(token, &event).map_err(as_query_error)?;
+            let document = self.state.interest.shape.document(token, &event, || self.present(&event));
+            self.current = document.map_err(as_query_error)?;
             self.state.show(token);
             if is_ended_by(&self.state.scope, &event) {
                 self.ending = Some(event);
@@ -355,84 +382,6 @@ impl DocSource for EventSource {
 }
 
 impl EventSource {
-    /// The document of an event, with MongoDB's fields in their order.
-    fn document(&self, token: Token, event: &Event) -> Result<DocBuf> {
-        let kind = event.kind();
-        let mut out = begin_document(token, kind.name(), event);
-        if self.stream.shows_expanded {
-            append_some("collectionUUID", event.uuid(), &mut out);
-        }
-        append_some("wallTime", event.wall_time(), &mut out);
-        append_some("txnNumber", event.transaction_number(), &mut out);
-        if let Some(session) = event.session() {
-            out.append("lsid", session);
-        }
-        match kind {
-            EventKind::Insert | EventKind::Replace => {
-                append_some("fullDocument", event.document(), &mut out);
-            }
-            EventKind::Update => self.append_full(event, &mut out)?,
-            _ => {}
-        }
-        out.begin_document("ns").append("db", event.database());
-        if !event.collection().is_empty() {
-            out.append("coll", event.collection());
-        }
-        out.end();
-        append_some("to", event.target(), &mut out);
-        append_some("documentKey", event.document_key(), &mut out);
-        if let Some(update) = event.update() {
-            out.begin_document("updateDescription");
-            for field in update.iter() {
-                if self.stream.shows_expanded || field.key != b"disambiguatedPaths" {
-                    out.append_element(field);
-                }
-            }
-            out.end();
-        }
-        if self.stream.shows_expanded {
-            append_some("operationDescription", event.description().filter(|doc| !doc.is_empty()), &mut out);
-            append_some("stateBeforeChange", event.state_before(), &mut out);
-        }
-        if matches!(kind, EventKind::Update | EventKind::Replace | EventKind::Delete) {
-            let needs = (self.stream.before_change != BeforeChange::Off)
-                .then_some(self.stream.before_change == BeforeChange::Required);
-            if let Some(is_required) = needs {
-                append_image(
-                    "fullDocumentBeforeChange",
-                    event.document_before(),
-                    is_required,
-                    "pre-image for all update, delete and replace events, but the pre-image",
-                    &mut out,
-                )?;
-            }
-        }
-        Ok(out.finish())
-    }
-
-    /// The document of an update, as the option `fullDocument` wants it.
-    fn append_full(&self, event: &Event, out: &mut DocBuilder) -> Result<()> {
-        match self.stream.full_document {
-            FullDocument::Default => {}
-            FullDocument::UpdateLookup => match self.present(event)? {
-                Some(document) => {
-                    out.append("fullDocument", document);
-                }
-                None => {
-                    out.append("fullDocument", Value::Null);
-                }
-            },
-            kept => append_image(
-                "fullDocument",
-                event.document(),
-                kept == FullDocument::Required,
-                "post-image for all update events, but the post-image",
-                out,
-            )?,
-        }
-        Ok(())
-    }
-
     /// The document as it is now.
     fn present(&self, event: &Event) -> Result<Option<DocBuf>> {
         let name =
@@ -444,40 +393,4 @@ impl EventSource {
         };
         Ok(collection.get(&id_key(id)?)?.map(|stored| stored.doc().to_owned()))
     }
-}
-
-fn append_some(field: &str, value: Option<impl Append>, out: &mut DocBuilder) {
-    if let Some(value) = value {
-        out.append(field, value);
-    }
-}
-
-fn begin_document(token: Token, operation: &str, event: &Event) -> DocBuilder {
-    let mut out = DocBuilder::new();
-    out.append("_id", token.to_doc()).append("operationType", operation);
-    out.append("clusterTime", event.position.timestamp());
-    out
-}
-
-/// Appends a version of the document that the event holds, or null.
-fn append_image(
-    field: &str,
-    image: Option<Doc<'_>>,
-    is_required: bool,
-    what: &str,
-    out: &mut DocBuilder,
-) -> Result<()> {
-    match image {
-        Some(image) => {
-            out.append(field, image);
-        }
-        None if is_required => {
-            let text = format!("Change stream was configured to require a {what} was not found for an event");
-            return Err(Error::refused(NO_DOCUMENT, text));
-        }
-        None => {
-            out.append(field, Value::Null);
-        }
-    }
-    Ok(())
 }

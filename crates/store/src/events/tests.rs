@@ -32,7 +32,10 @@ fn insert(store: &Arc<Store>, collection: &str, ids: std::ops::Range<i32>) {
 
 /// A stream on a collection, or on the database if there is none.
 fn watch(store: &Arc<Store>, collection: Option<&str>, options: DocBuf) -> crate::Result<OpenStream> {
-    let stages = array![{ "$changeStream": options }].finish();
+    watch_through(store, collection, array![{ "$changeStream": options }].finish())
+}
+
+fn watch_through(store: &Arc<Store>, collection: Option<&str>, stages: Vec<u8>) -> crate::Result<OpenStream> {
     let request = Aggregate {
         pipeline: Array::trusted(&stages),
         hint: Hint::None,
@@ -321,4 +324,60 @@ fn a_suspended_stream_shows_each_event_once() {
         stream.source.suspend();
     }
     assert_eq!(ids, Vec::from_iter(0..600));
+}
+
+/// The number of calls of a waiting stream's callback.
+fn count_wakes(stream: &OpenStream) -> (super::EventSubscription, std::sync::mpsc::Receiver<()>) {
+    let (sender, receiver) = channel();
+    let callback = Box::new(move || sender.send(()).unwrap_or_default());
+    (stream.state.on_event(callback), receiver)
+}
+
+#[test]
+fn a_waiting_stream_is_woken_only_for_what_its_filter_lets_pass() {
+    let store = store();
+    let only = |id: i32| {
+        let stages = array![{ "$changeStream": {} }, { "$match": { "documentKey._id": id } }].finish();
+        watch_through(&store, Some("a"), stages).unwrap()
+    };
+    let (mut third, mut fifth) = (only(3), only(5));
+    let ((_third, third_woken), (_fifth, fifth_woken)) = (count_wakes(&third), count_wakes(&fifth));
+    insert(&store, "a", 0..4);
+    third_woken.recv_timeout(Duration::from_secs(5)).unwrap();
+    assert_eq!(kinds(&mut third), ["insert"]);
+    // The other one has passed these events without looking at them.
+    let deadline = std::time::Instant::now() + Duration::from_secs(5);
+    while fifth.state.has_news() && std::time::Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(!fifth.state.has_news() && fifth_woken.try_recv().is_err());
+    insert(&store, "a", 4..6);
+    fifth_woken.recv_timeout(Duration::from_secs(5)).unwrap();
+    assert_eq!(kinds(&mut fifth), ["insert"]);
+}
+
+#[test]
+fn a_stream_that_is_behind_passes_nothing_that_it_has_not_looked_at() {
+    let store = store();
+    let stages = array![{ "$changeStream": {} }, { "$match": { "documentKey._id": 1 } }].finish();
+    let mut stream = watch_through(&store, Some("a"), stages).unwrap();
+    insert(&store, "a", 0..2);
+    let (_subscription, woken) = count_wakes(&stream);
+    insert(&store, "a", 2..3);
+    woken.recv_timeout(Duration::from_secs(5)).unwrap();
+    assert_eq!(kinds(&mut stream), ["insert"]);
+}
+
+#[test]
+fn an_update_that_is_looked_up_wakes_streams_whatever_their_filter() {
+    let store = store();
+    insert(&store, "a", 0..1);
+    let stages = array![{ "$changeStream": { "fullDocument": "updateLookup" } }, { "$match": { "fullDocument.n": 1 } }];
+    let mut stream = watch_through(&store, Some("a"), stages.finish()).unwrap();
+    let (_subscription, woken) = count_wakes(&stream);
+    let change = doc! { "$set": { "n": 1 } };
+    let update = crate::ops::Update { update: Some(Value::Document(change.as_doc())), ..Default::default() };
+    store.update(&name("a"), &update).unwrap();
+    woken.recv_timeout(Duration::from_secs(5)).unwrap();
+    assert_eq!(kinds(&mut stream), ["update"]);
 }
