@@ -1,11 +1,11 @@
 //! Settings that the binary passes to the CouchDB face.
 
 use diwan_access::Caller;
+use diwan_query::Interrupt;
 use diwan_value::{Doc, DocBuf};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -25,8 +25,8 @@ pub struct Command<'a> {
     pub database: &'a str,
     /// The command, its name first.
     pub body: Doc<'a>,
-    /// Becomes true when the client goes away.
-    pub gone: Arc<AtomicBool>,
+    /// Killed when the client goes away.
+    pub interrupt: Interrupt,
 }
 
 /// Runs a command of MongoDB and returns its reply.

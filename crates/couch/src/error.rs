@@ -3,10 +3,11 @@
 //! Every error that a handler returns is constructed here, so that all names and statuses stand side by side.
 
 use diwan_query::code;
-use diwan_store::Error as StoreError;
+use diwan_store::{Claimant, Error as StoreError};
 use diwan_value::json::{ErrorKind, JsonError};
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
 /// The result type of handlers.
 pub(crate) type Result<T> = std::result::Result<T, Error>;
@@ -27,6 +28,9 @@ pub(crate) struct Error {
     pub(crate) is_own_limit: bool,
     /// The audit log has it already.
     pub(crate) is_recorded: bool,
+    /// The open transaction that has written the document. Nothing was stored, and the request may run again when the
+    /// transaction has ended.
+    pub(crate) claimant: Option<Arc<Claimant>>,
 }
 
 /// The error name for a nearly full disk, in CouchDB's spelling.
@@ -102,6 +106,7 @@ impl Error {
             headers: Vec::new(),
             is_own_limit: false,
             is_recorded: false,
+            claimant: None,
         }
     }
 
@@ -185,9 +190,10 @@ impl From<StoreError> for Error {
                 "Document failed validation: {}",
                 diwan_value::extjson::to_json(details.as_doc(), diwan_value::extjson::Mode::Relaxed)
             )),
-            StoreError::Claimed(_) => {
-                Error::unavailable("an open transaction has written the document; try again")
-            }
+            StoreError::Claimed(claimant) => Error {
+                claimant: Some(claimant),
+                ..Error::unavailable("an open transaction has written the document; try again")
+            },
             full if full.is_out_of_space() => Error::insufficient_storage("database_dir is too full"),
             StoreError::Engine(_) | StoreError::Damaged(_) => {
                 tracing::error!(%error, "the store failed");

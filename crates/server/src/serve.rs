@@ -240,8 +240,8 @@ fn http_config(
         commands: Some({
             let server = server.clone();
             Box::new(move |command| {
-                let Command { caller, peer, database, body, gone } = command;
-                server.run_command(caller, peer, database, body, gone)
+                let Command { caller, peer, database, body, interrupt } = command;
+                server.run_command(caller, peer, database, body, interrupt)
             })
         }),
         temporary: Some(settings.data.clone().unwrap_or_else(std::env::temp_dir)),

@@ -69,7 +69,7 @@ pub use retry::{RememberedStatement, RetryRecord, SessionTurn};
 pub use revision::Revision;
 pub use revision::tree::{Leaf, RevisionTree};
 pub use store::{Entry, ServerState, Store, ViewEntry};
-pub use transaction::{Claimant, Transaction, TransactionOrigin};
+pub use transaction::{Claimant, MAX_WAITING_WRITERS, Transaction, TransactionOrigin};
 pub use views::TemporaryNumber;
 
 /// How many revisions of each branch are kept unless a collection sets another limit (CouchDB's default `_revs_limit`).

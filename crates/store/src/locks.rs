@@ -93,16 +93,22 @@ impl LockTable {
         self.claims.find(locked)
     }
 
-    /// Claims a key for a transaction, and returns its hash. `None` if another transaction has it, or if a writer keeps it
-    /// locked for longer than `patience`.
-    pub fn claim(&self, owner: u32, key: &[u8], claimant: &Arc<Claimant>, patience: Duration) -> Option<u64> {
+    /// Claims a key for a transaction, and returns its hash. Fails with the other transaction if one has the key, and
+    /// with `None` if a writer keeps it locked for longer than `patience`.
+    pub fn claim(
+        &self,
+        owner: u32,
+        key: &[u8],
+        claimant: &Arc<Claimant>,
+        patience: Duration,
+    ) -> Result<u64, Option<Arc<Claimant>>> {
         let hash = self.hash(owner, key);
         if self.claims.is_held_by(hash, claimant) {
-            return Some(hash);
+            return Ok(hash);
         }
-        drop(enter(lock(self.shard(hash)), hash, Some(Instant::now() + patience))?);
+        drop(enter(lock(self.shard(hash)), hash, Some(Instant::now() + patience)).ok_or(None)?);
         let _held = HeldOne { table: self, hash };
-        self.claims.add(hash, claimant).then_some(hash)
+        self.claims.add(hash, claimant).map_or(Ok(hash), |other| Err(Some(other)))
     }
 
     /// Ends the claims on these keys.

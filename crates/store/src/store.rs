@@ -158,7 +158,7 @@ impl Store {
             retention: RwLock::default(),
             schema_changes: Mutex::new(()),
             numbers: Numbers::new(next),
-            waiters: ClaimWaiters::default(),
+            waiters: ClaimWaiters::new(),
             transaction_bytes: AtomicU64::new(0),
             inside: None,
         });

@@ -6,6 +6,7 @@ use crate::http::Request;
 use crate::server::Couch;
 use crate::users;
 use diwan_access::{Action, Caller, SERVER_ADMIN};
+use diwan_query::Interrupt;
 use diwan_store::Collection;
 use serde_json::json;
 use std::net::IpAddr;
@@ -22,6 +23,8 @@ pub(crate) struct Author {
     pub(crate) has_new_password: bool,
     /// Whether validation functions see an administrator, because the author administers the database's documents.
     pub(super) acts_as_admin: bool,
+    /// Ends the wait for a transaction that has written the document. `None` if the author must not wait.
+    pub(crate) waiting: Option<Interrupt>,
 }
 
 impl Author {
@@ -32,12 +35,19 @@ impl Author {
             peer: Some(request.peer),
             has_new_password: false,
             acts_as_admin: false,
+            waiting: request.waiting().cloned(),
         }
     }
 
     /// The server itself: for the definitions of indexes, whose rights the route has checked.
     pub(crate) fn server() -> Author {
-        Author { caller: Caller::Everybody, peer: None, has_new_password: false, acts_as_admin: false }
+        Author {
+            caller: Caller::Everybody,
+            peer: None,
+            has_new_password: false,
+            acts_as_admin: false,
+            waiting: None,
+        }
     }
 
     /// Refuses an edit for which the author has no right. The route has checked the right to write at all.

@@ -15,6 +15,7 @@ use crate::replicator::owner;
 use crate::server::Couch;
 use crate::users;
 use diwan_kv::CommitId;
+use diwan_query::Interrupt;
 use diwan_store::blob::{Attachment, StagedBlob, THIS_EDIT};
 use diwan_store::{
     Base, Collection, Error as StoreError, RevisionEdit, RevisionOutcome, RevisionReport, id_key,
@@ -283,7 +284,7 @@ fn store_one(
     name_owner(couch, collection, author, &mut draft)?;
     Validation::of(couch, collection, author.clone())?.check(couch, collection, &draft)?;
     let edit = draft.edit().ok_or_else(Error::conflict)?;
-    let mut report = edit_all(couch, collection, &[edit])?;
+    let mut report = edit_all(couch, collection, &[edit], author.waiting.as_ref())?;
     let outcome = report.outcomes.pop().unwrap_or(RevisionOutcome::Conflict);
     let revision = match outcome {
         RevisionOutcome::Written(revision) | RevisionOutcome::Known(revision) => revision,
@@ -314,20 +315,21 @@ pub(crate) fn name_owner(
 }
 
 /// Makes edits. If a Mango index cannot hold a document, the index is dropped and the edit repeated: CouchDB's
-/// indexes can hold any document.
+/// indexes can hold any document. `waiting` ends the wait for a transaction; without it the edits do not wait.
 pub(crate) fn edit_all(
     couch: &Couch,
     collection: &Arc<Collection>,
     edits: &[RevisionEdit<'_>],
+    waiting: Option<&Interrupt>,
 ) -> Result<RevisionReport> {
-    let mut report = collection.edit_revisions(edits, true)?;
+    let mut report = collection.edit_revisions(edits, true, waiting)?;
     let outcomes = report.outcomes.iter().enumerate();
     let refused: Vec<usize> =
         outcomes.filter(|(_, outcome)| no_index_holds(outcome)).map(|(at, _)| at).collect();
     if !refused.is_empty() {
         let again: Vec<_> = refused.iter().map(|at| edits[*at].clone()).collect();
         mango::drop_unfit_indexes(couch, collection, &again.iter().map(|edit| edit.doc).collect::<Vec<_>>())?;
-        let second = collection.edit_revisions(&again, true)?;
+        let second = collection.edit_revisions(&again, true, waiting)?;
         report.commit = second.commit.max(report.commit);
         for (at, outcome) in refused.into_iter().zip(second.outcomes) {
             report.outcomes[at] = outcome;

@@ -97,6 +97,14 @@ impl Body {
         matches!(self, Body::Empty | Body::Bytes(_))
     }
 
+    /// A copy of a body that is in memory, for a handler that has to run again. It shares the bytes.
+    pub fn share(&self) -> Body {
+        match self {
+            Body::Bytes(bytes) => Body::Bytes(bytes.clone()),
+            _ => Body::Empty,
+        }
+    }
+
     /// Reads the whole body, which may have at most `limit` bytes. A long body is first written to a file in the
     /// directory, so that it needs no memory while the client sends. Long bodies take turns to be read into memory.
     pub fn read_all(self, limit: usize, directory: Option<&Path>) -> Result<Bytes> {

@@ -18,6 +18,8 @@ use crate::error::Error;
 use crate::routes::{self, Found};
 use crate::server::Couch;
 use diwan_kv::CommitId;
+use diwan_query::Interrupt;
+use diwan_store::Claimant;
 use http_body_util::BodyExt;
 use hyper::Method;
 use hyper::body::{Body as _, Bytes, Incoming};
@@ -31,7 +33,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
@@ -185,7 +187,8 @@ async fn respond(
     let waiting = Waiting::default();
     let witness = Witness::of(&caller, peer, &head.method, &path);
     let request = Request {
-        gone: waiting.gone.clone(),
+        interrupt: waiting.0.clone(),
+        may_wait: true,
         couch: couch.clone(),
         peer,
         local,
@@ -199,7 +202,7 @@ async fn respond(
         headers: head.headers,
         body,
     };
-    let in_place = if quick { run_in_place(&couch, handler, request) } else { Err(request) };
+    let in_place = if quick { run_in_place(&couch, handler, request).await } else { Err(request) };
     let begun = match in_place {
         Ok((response, is_head)) => begin(&couch, move || response, is_head).await,
         Err(request) => run(&couch, handler, request).await,
@@ -229,15 +232,14 @@ async fn respond(
 
 /// Somebody waits for the answer as long as this exists.
 #[derive(Default)]
-struct Waiting {
-    gone: Arc<AtomicBool>,
-}
+struct Waiting(Interrupt);
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        self.gone.store(true, Ordering::Relaxed);
+        self.0.kill();
     }
 }
+
 fn query(couch: &Couch, text: &str) -> Query {
     // Only a plus makes a difference.
     let plus_is_space = !text.contains('+') || couch.setting_flag("chttpd", "decode_plus_to_space");
@@ -344,22 +346,49 @@ async fn durable(couch: &Couch, commit: CommitId) -> Result<(), Error> {
 }
 
 /// Runs a quick handler in this task if its body has been received and a worker is free; otherwise returns the
-/// request.
+/// request. A worker must not wait for a transaction: the handler fails instead, and runs again when the transaction
+/// has ended.
 // The only caller moves the request once; a box would cost more.
 #[allow(clippy::result_large_err)]
-fn run_in_place(
+async fn run_in_place(
     couch: &Couch,
     handler: routes::Handler,
     mut request: Request,
 ) -> Result<(Response, bool), Request> {
-    let place = if request.body.is_whole() { couch.inline.enter() } else { None };
-    let Some(_place) = place else { return Err(request) };
-    // A panicking handler must not take down the connection and, with HTTP/2, its other requests.
-    let response = match catch_unwind(AssertUnwindSafe(|| handler(&mut request))) {
-        Ok(response) => response.unwrap_or_else(Response::from),
-        Err(_) => Error::internal(FAULT).into(),
-    };
-    Ok((response, request.method == hyper::Method::HEAD))
+    if !request.body.is_whole() {
+        return Err(request);
+    }
+    let body = request.body.share();
+    loop {
+        request.may_wait = false;
+        let outcome = match couch.inline.enter() {
+            // A panicking handler must not take down the connection and, with HTTP/2, its other requests.
+            Some(_place) => catch_unwind(AssertUnwindSafe(|| handler(&mut request))),
+            None => {
+                request.may_wait = true;
+                return Err(request);
+            }
+        };
+        let response = match outcome {
+            Ok(Err(Error { claimant: Some(claimant), .. })) => {
+                request.body = body.share();
+                ended(&claimant).await;
+                continue;
+            }
+            Ok(response) => response.unwrap_or_else(Response::from),
+            Err(_) => Error::internal(FAULT).into(),
+        };
+        return Ok((response, request.method == hyper::Method::HEAD));
+    }
+}
+
+/// Waits until a transaction has ended.
+async fn ended(claimant: &Claimant) {
+    let (sender, ended) = oneshot::channel();
+    claimant.on_end(Box::new(move || {
+        let _ = sender.send(());
+    }));
+    let _ = ended.await;
 }
 
 /// A response whose head is ready.

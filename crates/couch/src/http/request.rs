@@ -4,11 +4,11 @@ use super::{Body, Query, Response};
 use crate::error::{Error, Result};
 use crate::server::Couch;
 use diwan_access::Caller;
+use diwan_query::Interrupt;
 use hyper::header::{CONTENT_LENGTH, HeaderMap, HeaderName, IF_NONE_MATCH};
 use hyper::{Method, body::Bytes};
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// The header with which a replicator states that its target stores integers of any size.
 pub const EXACT_INTEGERS: &str = "x-diwan-exact-integers";
@@ -39,11 +39,18 @@ pub struct Request {
     pub headers: HeaderMap,
     /// The body.
     pub body: Body,
-    /// Becomes true when nobody waits for the answer any more.
-    pub gone: Arc<AtomicBool>,
+    /// Killed when nobody waits for the answer any more.
+    pub interrupt: Interrupt,
+    /// Whether the handler's thread may wait for others. It must not while it serves other connections, too.
+    pub may_wait: bool,
 }
 
 impl Request {
+    /// Ends the wait of a write for a transaction. `None` if the write must fail instead of waiting.
+    pub fn waiting(&self) -> Option<&Interrupt> {
+        self.may_wait.then_some(&self.interrupt)
+    }
+
     /// Returns the value of a placeholder, or an empty string.
     pub fn param(&self, name: &str) -> &str {
         self.params.iter().find(|pair| pair.0 == name).map_or("", |pair| pair.1.as_str())

@@ -4,14 +4,15 @@
 //! its client. When no permit is free, work waits as a task, in order of arrival.
 
 use crate::error::Error;
+use diwan_store::MAX_WAITING_WRITERS;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
 
-/// How many handlers run at once.
-const REQUESTS: usize = 128;
+/// How many handlers run at once: those that wait for transactions with their threads, and enough others.
+const REQUESTS: usize = MAX_WAITING_WRITERS + 64;
 /// How many streamed answers are written at once after their first chunks. The number is small so that many long
 /// answers do not delay short requests.
 const STREAMS: usize = 16;

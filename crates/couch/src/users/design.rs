@@ -67,7 +67,7 @@ pub(crate) fn ensure(couch: &Couch, collection: &Arc<Collection>) -> Result<()> 
             doc: body.as_doc(),
             attachments: Vec::new(),
         };
-        collection.edit_revisions(&[edit], true)?;
+        collection.edit_revisions(&[edit], true, None)?;
     }
     *ensured = Some(collection.uuid());
     Ok(())

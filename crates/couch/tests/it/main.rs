@@ -26,3 +26,4 @@ mod setup;
 mod streams;
 mod users_db;
 mod views;
+mod waiting;

@@ -3,12 +3,13 @@
 use crate::connection::MAX_THREADS;
 use crate::sign_in::SignIn;
 use diwan_access::Caller;
+use diwan_query::Interrupt;
 use diwan_value::DocBuf;
 use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeMap;
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use tokio::sync::Notify;
 
@@ -32,8 +33,8 @@ pub(crate) struct Client {
     pub closing: Notify,
     /// The socket while the connection has a thread.
     pub talking: Mutex<Option<Arc<TcpStream>>>,
-    /// Set when the client of a command that came over HTTP has gone away.
-    gone: Option<Arc<AtomicBool>>,
+    /// Killed when the client of a command that came over HTTP has gone away.
+    visit: Option<Interrupt>,
 }
 
 impl Client {
@@ -48,14 +49,14 @@ impl Client {
             sign_in: Mutex::default(),
             closing: Notify::new(),
             talking: Mutex::default(),
-            gone: None,
+            visit: None,
         }
     }
 
     /// Whether the client has disconnected while its command runs.
     pub(crate) fn is_gone(&self) -> bool {
-        if let Some(gone) = &self.gone {
-            return gone.load(Ordering::Relaxed);
+        if let Some(visit) = &self.visit {
+            return visit.is_killed();
         }
         let stream = self.talking.lock().clone();
         // Bytes that wait, such as the end of a TLS session, do not hide that the client has closed its side.
@@ -112,9 +113,9 @@ impl Clients {
     }
 
     /// A client whose commands come over HTTP, one by one. It has a number like a connection, and is not in the registry.
-    pub(crate) fn visitor(&self, peer: SocketAddr, caller: Caller, gone: Arc<AtomicBool>) -> Arc<Client> {
+    pub(crate) fn visitor(&self, peer: SocketAddr, caller: Caller, visit: Interrupt) -> Arc<Client> {
         let id = self.last.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-        Arc::new(Client { gone: Some(gone), ..Client::new(id, peer, peer, caller) })
+        Arc::new(Client { visit: Some(visit), ..Client::new(id, peer, peer, caller) })
     }
 
     pub(crate) fn remove(&self, id: i32) {

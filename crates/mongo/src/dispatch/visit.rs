@@ -6,10 +6,10 @@ use crate::error::{CommandError, code};
 use crate::request::Request;
 use crate::server::Server;
 use diwan_access::Caller;
+use diwan_query::Interrupt;
 use diwan_value::{Doc, DocBuf};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// Commands about the connection itself.
@@ -20,16 +20,16 @@ const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 impl Server {
     /// Runs one command and returns its reply, for a caller who has signed in elsewhere. The acknowledgement waits for the
-    /// disk as the write concern says. `gone` ends the command when it becomes true.
+    /// disk as the write concern says. The command ends when `interrupt` is killed.
     pub fn run_command(
         self: &Arc<Server>,
         caller: &Caller,
         peer: IpAddr,
         database: &str,
         body: Doc<'_>,
-        gone: Arc<AtomicBool>,
+        interrupt: Interrupt,
     ) -> DocBuf {
-        let client = self.clients.visitor(SocketAddr::new(peer, 0), caller.clone(), gone);
+        let client = self.clients.visitor(SocketAddr::new(peer, 0), caller.clone(), interrupt);
         let mut replies = Replies::default();
         let mut deadline = None;
         loop {

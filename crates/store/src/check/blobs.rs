@@ -161,7 +161,7 @@ mod tests {
             doc: body.as_doc(),
             attachments: vec![staged.attachment("a", "x/y", 1)],
         };
-        files.edit_revisions(&[edit], true).unwrap();
+        files.edit_revisions(&[edit], true, None).unwrap();
         drop(staged);
         crate::blob::sweep(&files.shared, || false).unwrap();
         let pairs = |space, prefix: &[u8]| {

@@ -387,7 +387,7 @@ mod tests {
                 let base = found.map_or(Base::New, |found| Base::Leaf(found.revision));
                 let (id, doc) = (Value::String(id), empty.as_doc());
                 let edit = RevisionEdit { id, base, deleted, doc, attachments: Vec::new() };
-                things.edit_revisions(&[edit], true).unwrap();
+                things.edit_revisions(&[edit], true, None).unwrap();
             }
         }
         assert_eq!(things.deleted_count(), 3);

@@ -12,14 +12,16 @@ use crate::record::Body;
 use crate::revision::Revision;
 use crate::revision::tree::RevisionTree;
 use diwan_kv::{Batch, Bytes, KeyRange, Snapshot, Space};
+use diwan_query::Interrupt;
 use diwan_value::Doc;
 use std::ops::ControlFlow;
 
 impl Collection {
     /// Removes leaves of a document, with the ancestors that lead to no other leaf. Returns those of `revisions` that
-    /// were leaves. A document without leaves no longer exists.
-    pub fn purge(&self, id: &[u8], revisions: &[Revision]) -> Result<Vec<Revision>> {
-        self.shared.waiters.admit(None, || self.try_purge(id, revisions))
+    /// were leaves. A document without leaves no longer exists. `interrupt` ends the wait for a transaction that has
+    /// written the document.
+    pub fn purge(&self, id: &[u8], revisions: &[Revision], interrupt: &Interrupt) -> Result<Vec<Revision>> {
+        self.shared.waiters.admit(Some(interrupt), || self.try_purge(id, revisions))
     }
 
     fn try_purge(&self, id: &[u8], revisions: &[Revision]) -> Result<Vec<Revision>> {

@@ -17,7 +17,7 @@ use crate::record::{Body, Marks};
 use crate::revision::Revision;
 use crate::revision::tree::Merge;
 use diwan_kv::{Batch, CommitId, Space};
-use diwan_query::code;
+use diwan_query::{Interrupt, code};
 use diwan_value::{Doc, DocBuilder, Value};
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -108,8 +108,14 @@ enum EditPlan<'a> {
 impl Collection {
     /// Makes edits. Each succeeds or fails on its own. Edits of the same document are made in their order.
     /// `keep_bodies` keeps the bodies of superseded revisions until they expire or until [`Collection::compact_bodies`]
-    /// removes them.
-    pub fn edit_revisions(&self, edits: &[RevisionEdit<'_>], keep_bodies: bool) -> Result<RevisionReport> {
+    /// removes them. `interrupt` ends the wait for a transaction that has written one of the documents. Without one the
+    /// edits do not wait: then they fail with [`Error::Claimed`].
+    pub fn edit_revisions(
+        &self,
+        edits: &[RevisionEdit<'_>],
+        keep_bodies: bool,
+        interrupt: Option<&Interrupt>,
+    ) -> Result<RevisionReport> {
         self.keep_history()?;
         let mut outcomes: Vec<Option<RevisionOutcome>> = vec![None; edits.len()];
         let mut commit = None;
@@ -133,7 +139,7 @@ impl Collection {
             }
             let repeated = !rising && !seen.insert(ready.id.clone());
             if batch.len() == BATCH_EDITS || (bytes > BATCH_BYTES && !batch.is_empty()) || repeated {
-                commit = self.admit_batch(&batch, keep_bodies, &mut outcomes)?.or(commit);
+                commit = self.admit_batch(&batch, keep_bodies, interrupt, &mut outcomes)?.or(commit);
                 batch.clear();
                 seen.clear();
                 (bytes, rising) = (ready.doc.len(), true);
@@ -141,7 +147,7 @@ impl Collection {
             batch.push(ready);
         }
         if !batch.is_empty() {
-            commit = self.admit_batch(&batch, keep_bodies, &mut outcomes)?.or(commit);
+            commit = self.admit_batch(&batch, keep_bodies, interrupt, &mut outcomes)?.or(commit);
         }
         let outcomes =
             outcomes.into_iter().map(|outcome| outcome.unwrap_or(RevisionOutcome::Conflict)).collect();
@@ -153,9 +159,10 @@ impl Collection {
         &self,
         edits: &[Ready<'_>],
         keep_bodies: bool,
+        interrupt: Option<&Interrupt>,
         outcomes: &mut [Option<RevisionOutcome>],
     ) -> Result<Option<CommitId>> {
-        self.shared.waiters.admit(None, || self.edit_batch(edits, keep_bodies, outcomes))
+        self.shared.waiters.admit(interrupt, || self.edit_batch(edits, keep_bodies, outcomes))
     }
 
     /// Makes one batch of edits of different documents.

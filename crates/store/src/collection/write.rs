@@ -42,7 +42,7 @@ pub struct WriteOptions<'a> {
     pub designs: Option<&'a DesignGuard>,
     /// Generates the values that replace top-level timestamps of zero in inserted documents.
     pub timestamps: Option<&'a dyn Fn() -> Timestamp>,
-    /// Ends an insert that waits for a transaction.
+    /// Ends an insert's wait for a transaction. Without one it does not wait, and fails with [`Error::Claimed`].
     pub interrupt: Option<&'a Interrupt>,
 }
 

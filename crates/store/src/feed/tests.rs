@@ -5,6 +5,7 @@ use crate::{
     Base, Collection, Edit, Namespace, Revision, RevisionEdit, RevisionOutcome, Store, WriteOptions, id_key,
 };
 use diwan_kv::{ContractEngine, Direction, MemoryEngine};
+use diwan_query::Interrupt;
 use diwan_value::{DocBuf, Value, ValueBuf, doc};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -136,7 +137,7 @@ fn rows_hold_the_leaves_and_exact_ids_of_deleted_documents_and_omit_purged_ones(
             doc: body.as_doc(),
             attachments: Vec::new(),
         };
-        let report = things.edit_revisions(&[edit], true).unwrap();
+        let report = things.edit_revisions(&[edit], true, None).unwrap();
         assert!(matches!(report.outcomes[0], RevisionOutcome::Written(_)));
     };
     graft("a", 1, 1, false);
@@ -149,7 +150,8 @@ fn rows_hold_the_leaves_and_exact_ids_of_deleted_documents_and_omit_purged_ones(
         edit(&things, id, None);
     }
     graft("c", 1, 1, false);
-    let purged = things.purge(&id_key(Value::String("c")).unwrap(), &[revision(1, 1)]).unwrap();
+    let purged =
+        things.purge(&id_key(Value::String("c")).unwrap(), &[revision(1, 1)], &Interrupt::new()).unwrap();
     assert_eq!(purged, [revision(1, 1)]);
     let rows = follow(&things, 0, 2);
     assert_eq!(rows.len(), 5);

@@ -4,12 +4,13 @@ use crate::error::{Error, Result};
 use diwan_query::Interrupt;
 use parking_lot::{Condvar, Mutex, RwLock};
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// How many writers may wait for transactions at once. Each keeps a thread, and the commits that they wait for need some.
-const MAX_WAITERS: usize = 128;
+/// How many writers may wait for transactions at once, each with a thread.
+pub const MAX_WAITING_WRITERS: usize = 128;
 
 /// How often a waiting writer checks whether it was interrupted.
 const CHECK_EVERY: Duration = Duration::from_millis(50);
@@ -17,15 +18,44 @@ const CHECK_EVERY: Duration = Duration::from_millis(50);
 /// A transaction that has claims.
 #[derive(Debug, Default)]
 pub struct Claimant {
-    has_ended: Mutex<bool>,
+    waiting: Mutex<Waiting>,
     ended: Condvar,
 }
 
+/// Who waits for a transaction.
+#[derive(Default)]
+struct Waiting {
+    has_ended: bool,
+    /// What to call for those that wait without a thread.
+    wakers: Vec<Box<dyn FnOnce() + Send>>,
+}
+
+impl fmt::Debug for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Waiting").field("has_ended", &self.has_ended).finish_non_exhaustive()
+    }
+}
+
 impl Claimant {
+    /// Calls `wake` when the transaction has ended, for a writer that waits without a thread.
+    pub fn on_end(&self, wake: Box<dyn FnOnce() + Send>) {
+        let mut waiting = self.waiting.lock();
+        if !waiting.has_ended {
+            waiting.wakers.push(wake);
+            return;
+        }
+        drop(waiting);
+        wake();
+    }
+
     /// Wakes the writers that wait for the transaction.
     pub(super) fn end(&self) {
-        *self.has_ended.lock() = true;
+        let mut waiting = self.waiting.lock();
+        waiting.has_ended = true;
+        let wakers = std::mem::take(&mut waiting.wakers);
+        drop(waiting);
         self.ended.notify_all();
+        wakers.into_iter().for_each(|wake| wake());
     }
 }
 
@@ -52,14 +82,14 @@ impl Claims {
         self.claimants.read().get(&hash).is_some_and(|holder| Arc::ptr_eq(holder, claimant))
     }
 
-    /// Claims a key. False if another transaction has it.
-    pub fn add(&self, hash: u64, claimant: &Arc<Claimant>) -> bool {
+    /// Claims a key. Returns the transaction that has it if it is another one.
+    pub fn add(&self, hash: u64, claimant: &Arc<Claimant>) -> Option<Arc<Claimant>> {
         let mut claimants = self.claimants.write();
         let holder = claimants.entry(hash).or_insert_with(|| {
             self.count.fetch_add(1, Ordering::Relaxed);
             claimant.clone()
         });
-        Arc::ptr_eq(holder, claimant)
+        (!Arc::ptr_eq(holder, claimant)).then(|| holder.clone())
     }
 
     /// Ends claims.
@@ -73,43 +103,58 @@ impl Claims {
     }
 }
 
-/// Limits how many writers wait for transactions.
-#[derive(Debug, Default)]
-pub(crate) struct ClaimWaiters(AtomicUsize);
+/// Limits how many writers wait for transactions with a thread.
+#[derive(Debug)]
+pub(crate) struct ClaimWaiters {
+    limit: usize,
+    count: AtomicUsize,
+}
 
 impl ClaimWaiters {
+    /// For writers outside of transactions.
+    pub fn new() -> ClaimWaiters {
+        ClaimWaiters { limit: MAX_WAITING_WRITERS, count: AtomicUsize::new(0) }
+    }
+
+    /// For a transaction, which does not wait for another one.
+    pub fn none() -> ClaimWaiters {
+        ClaimWaiters { limit: 0, count: AtomicUsize::new(0) }
+    }
+
     /// Runs `attempt` again and again while a transaction has claimed what it writes, and waits for that transaction in
-    /// between. The attempt holds no lock when it fails.
+    /// between. The attempt holds no lock when it fails. Without an interrupt it runs once: what nothing can interrupt
+    /// does not wait.
     pub fn admit<T>(
         &self,
         interrupt: Option<&Interrupt>,
         mut attempt: impl FnMut() -> Result<T>,
     ) -> Result<T> {
         loop {
-            match attempt() {
-                Err(Error::Claimed(claimant)) => self.wait(&claimant, interrupt)?,
-                outcome => return outcome,
+            match (attempt(), interrupt) {
+                (Err(Error::Claimed(claimant)), Some(interrupt)) => self.wait(&claimant, interrupt)?,
+                (outcome, _) => return outcome,
             }
         }
     }
 
-    fn wait(&self, claimant: &Arc<Claimant>, interrupt: Option<&Interrupt>) -> Result<()> {
-        let others = self.0.fetch_add(1, Ordering::Relaxed);
-        let outcome = if others >= MAX_WAITERS {
+    /// Waits until a transaction has ended. Fails with [`Error::Claimed`] if too many wait already.
+    pub fn wait(&self, claimant: &Arc<Claimant>, interrupt: &Interrupt) -> Result<()> {
+        let others = self.count.fetch_add(1, Ordering::Relaxed);
+        let outcome = if others >= self.limit {
             Err(Error::Claimed(claimant.clone()))
         } else {
-            let mut has_ended = claimant.has_ended.lock();
+            let mut waiting = claimant.waiting.lock();
             loop {
-                if *has_ended {
+                if waiting.has_ended {
                     break Ok(());
                 }
-                claimant.ended.wait_for(&mut has_ended, CHECK_EVERY);
-                if let Some(Err(error)) = interrupt.map(Interrupt::check) {
+                if let Err(error) = interrupt.check() {
                     break Err(error.into());
                 }
+                claimant.ended.wait_for(&mut waiting, CHECK_EVERY);
             }
         };
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.count.fetch_sub(1, Ordering::Relaxed);
         outcome
     }
 }

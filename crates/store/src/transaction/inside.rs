@@ -125,8 +125,11 @@ impl Inside {
 
     fn claim(&self, table: &LockTable, own: &Mutex<HashSet<u64>>, owner: u32, key: &[u8]) -> Result<bool> {
         self.check_conflict()?;
-        let hash = table.claim(owner, key, &self.claimant, LOCK_PATIENCE);
-        Ok(own.lock().insert(hash.ok_or_else(|| self.conflict())?))
+        let hash = table.claim(owner, key, &self.claimant, LOCK_PATIENCE).map_err(|holder| {
+            let conflict = self.conflict();
+            holder.map_or(conflict, Error::Claimed)
+        })?;
+        Ok(own.lock().insert(hash))
     }
 
     /// The error for a write that somebody else's write precludes. All later writes fail, too.

@@ -18,8 +18,8 @@ mod inside;
 #[cfg(test)]
 mod tests;
 
-pub use claims::Claimant;
 pub(crate) use claims::{ClaimWaiters, Claims};
+pub use claims::{Claimant, MAX_WAITING_WRITERS};
 pub(crate) use inside::Inside;
 
 use crate::blob::Blobs;
@@ -29,7 +29,7 @@ use crate::locks::LockTable;
 use crate::numbers::Numbers;
 use crate::store::{LARGE_WRITES, Shared, Store};
 use diwan_kv::{CommitId, Engine, OverlayEngine, Snapshot};
-use diwan_query::Gate;
+use diwan_query::{Gate, Interrupt};
 use diwan_value::{Doc, Timestamp};
 use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
@@ -60,6 +60,12 @@ impl Store {
         self.begin_over(snapshot.into(), started)
     }
 
+    /// Waits until a transaction has ended, for a caller that begins its own anew then. Fails with
+    /// [`Error::Claimed`](crate::Error::Claimed) if too many writers wait already.
+    pub fn wait_for(&self, claimant: &Arc<Claimant>, interrupt: &Interrupt) -> Result<()> {
+        self.shared.waiters.wait(claimant, interrupt)
+    }
+
     fn begin_over(self: &Arc<Self>, snapshot: Arc<dyn Snapshot>, started: Timestamp) -> Transaction {
         let overlay = Arc::new(OverlayEngine::new(snapshot));
         let inside = Arc::new(Inside::new(self.clone(), overlay.clone()));
@@ -75,7 +81,7 @@ impl Store {
             retention: RwLock::default(),
             schema_changes: Mutex::new(()),
             numbers: Numbers::new(0),
-            waiters: ClaimWaiters::default(),
+            waiters: ClaimWaiters::none(),
             transaction_bytes: AtomicU64::new(0),
             inside: Some(inside.clone()),
         });

@@ -177,7 +177,7 @@ mod tests {
                 let id = Value::String("x");
                 let edit =
                     RevisionEdit { id, base, deleted: false, doc: doc.as_doc(), attachments: Vec::new() };
-                collection.edit_revisions(&[edit], true).unwrap();
+                collection.edit_revisions(&[edit], true, None).unwrap();
                 let found = collection.view().document(&crate::id_key(id).unwrap()).unwrap();
                 base = Base::Leaf(found.unwrap().revision);
             }

@@ -377,7 +377,7 @@ fn superseded_bodies_have_a_key_in_the_order_of_time() {
         doc: empty.as_doc(),
         attachments: Vec::new(),
     };
-    things.edit_revisions(&[edit], true).unwrap();
+    things.edit_revisions(&[edit], true, None).unwrap();
     let report = checked(&store);
     assert!(report.findings.is_empty(), "{:?}", report.findings);
     let due = pairs(engine.as_ref(), Space::Revisions, &[0]);
@@ -488,7 +488,7 @@ fn branched_store() -> (Arc<Store>, Arc<MemoryEngine>, [Revision; 3]) {
     let edit = |base: Base, deleted: bool, doc: &DocBuf| {
         let attachments = if deleted { Vec::new() } else { vec![blob.attachment("a", "text/plain", 1)] };
         let edit = RevisionEdit { id: Value::Int32(50), base, deleted, doc: doc.as_doc(), attachments };
-        match things.edit_revisions(&[edit], true).unwrap().outcomes.remove(0) {
+        match things.edit_revisions(&[edit], true, None).unwrap().outcomes.remove(0) {
             RevisionOutcome::Written(revision) => revision,
             other => panic!("{other:?}"),
         }

@@ -92,14 +92,14 @@ fn a_full_disk_accepts_the_deletions_among_edits() {
         doc: Doc::EMPTY,
         attachments: Vec::new(),
     };
-    let first = things.edit_revisions(&[edit("a", Base::New, false)], true).unwrap();
+    let first = things.edit_revisions(&[edit("a", Base::New, false)], true, None).unwrap();
     let RevisionOutcome::Written(revision) = first.outcomes[0] else { panic!("{first:?}") };
     let checkpoint = |n: i32| doc! { "n": n };
     things.put_local("checkpoint", checkpoint(1).as_doc(), None).unwrap();
 
     engine.set_full(true);
     let edits = [edit("a", Base::Leaf(revision), true), edit("b", Base::New, false)];
-    let report = things.edit_revisions(&edits, true).unwrap();
+    let report = things.edit_revisions(&edits, true, None).unwrap();
     assert!(matches!(report.outcomes[0], RevisionOutcome::Written(_)), "{report:?}");
     assert!(
         matches!(&report.outcomes[1], RevisionOutcome::Refused(Error::Engine(error)) if error.is_out_of_space()),
@@ -111,7 +111,7 @@ fn a_full_disk_accepts_the_deletions_among_edits() {
     assert_clean(&store);
 
     engine.set_full(false);
-    let report = things.edit_revisions(&edits[1..], true).unwrap();
+    let report = things.edit_revisions(&edits[1..], true, None).unwrap();
     assert!(matches!(report.outcomes[0], RevisionOutcome::Written(_)), "{report:?}");
     assert_clean(&store);
 }

@@ -3,6 +3,7 @@
 use crate::random::Random;
 use crate::setup::{delete, index, update};
 use diwan_kv::MemoryEngine;
+use diwan_query::Interrupt;
 use diwan_store::blob::THIS_EDIT;
 use diwan_store::{
     Base, ChangeKind, Collection, Namespace, Revision, RevisionEdit, RevisionOutcome, Store, WriteOptions,
@@ -22,7 +23,7 @@ fn edit<'a>(id: &'a str, base: Base, deleted: bool, doc: Doc<'a>) -> RevisionEdi
 
 /// Makes one edit, and keeps the body that it supersedes.
 fn one(collection: &Collection, edit: RevisionEdit<'_>) -> RevisionOutcome {
-    collection.edit_revisions(&[edit], true).unwrap().outcomes.remove(0)
+    collection.edit_revisions(&[edit], true, None).unwrap().outcomes.remove(0)
 }
 
 #[track_caller]
@@ -144,7 +145,7 @@ impl Replica {
                 let n = if body.as_doc().is_empty() { 0 } else { n };
                 let keep = random.index(2) == 0;
                 let edits = [edit(name, Base::Leaf(leaf), deleted, body.as_doc())];
-                let outcome = self.collection.edit_revisions(&edits, keep).unwrap().outcomes.remove(0);
+                let outcome = self.collection.edit_revisions(&edits, keep, None).unwrap().outcomes.remove(0);
                 if live {
                     let new = written(outcome);
                     self.models.get_mut(name).unwrap().add(&[new, leaf], deleted, n);
@@ -178,7 +179,7 @@ impl Replica {
             let base = Base::Graft { revision: path[0], ancestors };
             edits.push(edit(name, base, revised.deleted, revised.doc.as_doc()));
         }
-        let report = self.collection.edit_revisions(&edits, false).unwrap();
+        let report = self.collection.edit_revisions(&edits, false, None).unwrap();
         for ((path, revised), outcome) in found.iter().zip(report.outcomes) {
             let (RevisionOutcome::Written(revision) | RevisionOutcome::Known(revision)) = outcome else {
                 panic!("{outcome:?}")
@@ -338,7 +339,7 @@ fn each_edit_of_a_call_succeeds_or_fails_on_its_own() {
     edits.push(edit("mine", Base::New, false, other.as_doc()));
     let base = Base::Graft { revision: Revision { generation: 1, hash: [1; 16] }, ancestors: vec![[2; 16]] };
     edits.push(edit("bad", base, false, taken.as_doc()));
-    let report = things.edit_revisions(&edits, false).unwrap();
+    let report = things.edit_revisions(&edits, false, None).unwrap();
     for (at, outcome) in report.outcomes.iter().enumerate() {
         let refused = [20, 2502, 2503].contains(&at);
         assert_eq!(matches!(outcome, RevisionOutcome::Refused(_)), refused, "{at} {outcome:?}");
@@ -390,7 +391,7 @@ fn the_revision_limit_removes_the_oldest_of_each_branch() {
         assert_eq!(length(revision), limit as usize);
         assert_sound(&store);
         let conflict = Revision { generation: 2, hash: [9; 16] };
-        assert_eq!(things.purge(&key("x"), &[conflict]).unwrap(), [conflict]);
+        assert_eq!(things.purge(&key("x"), &[conflict], &Interrupt::new()).unwrap(), [conflict]);
     }
     assert!(things.set_revision_limit(0).is_err());
 }
@@ -405,13 +406,13 @@ fn purge_removes_revisions_without_a_trace() {
     let conflict = Revision { generation: 1, hash: [3; 16] };
     let graft = Base::Graft { revision: conflict, ancestors: Vec::new() };
     written(one(&things, edit("x", graft, false, one_doc.as_doc())));
-    assert_eq!(things.purge(&key("x"), &[first]).unwrap(), []);
-    assert_eq!(things.purge(&key("x"), &[second]).unwrap(), [second]);
+    assert_eq!(things.purge(&key("x"), &[first], &Interrupt::new()).unwrap(), []);
+    assert_eq!(things.purge(&key("x"), &[second], &Interrupt::new()).unwrap(), [second]);
     assert_sound(&store);
     let left = things.view().document(&key("x")).unwrap().unwrap();
     assert_eq!((left.revision, left.has_branches), (conflict, false));
     let before = things.last_sequence();
-    assert_eq!(things.purge(&key("x"), &[conflict, second]).unwrap(), [conflict]);
+    assert_eq!(things.purge(&key("x"), &[conflict, second], &Interrupt::new()).unwrap(), [conflict]);
     assert_eq!((things.count(), things.deleted_count()), (0, 0));
     assert!(things.view().document(&key("x")).unwrap().is_none());
     assert!(things.view().tree(&key("x")).unwrap().is_none());

@@ -248,7 +248,7 @@ impl Worker<'_> {
             attachments: Vec::new(),
         };
         let begun = self.tick();
-        match collection.edit_revisions(&[edit], true) {
+        match collection.edit_revisions(&[edit], true, None) {
             Ok(report) => match &report.outcomes[0] {
                 RevisionOutcome::Written(_) => {
                     self.model.inserted.insert(id, begun);

@@ -44,7 +44,7 @@ pub(crate) fn post(request: &mut Request) -> Result<Response> {
             users::check(&request.couch, &collection, &Author::of(request), &edited)?;
         }
         let gone = match parse_id(id) {
-            Ok(id) if !own.is_empty() => collection.purge(&id.key, &own)?,
+            Ok(id) if !own.is_empty() => collection.purge(&id.key, &own, &request.interrupt)?,
             _ => Vec::new(),
         };
         documents += i64::from(!gone.is_empty());

@@ -26,7 +26,7 @@ pub(crate) fn post(request: &mut Request) -> Result<Response> {
         peer: request.peer,
         database: request.param("database"),
         body: body.as_doc(),
-        gone: request.gone.clone(),
+        interrupt: request.interrupt.clone(),
     });
     let mut out = Vec::new();
     write_document(&mut out, reply.as_doc(), mode);

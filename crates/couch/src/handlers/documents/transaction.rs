@@ -159,7 +159,7 @@ fn attempt(couch: &Couch, parts: &[Part], count: usize) -> Result<Attempt> {
                 None => conflicts.push(conflict(&part.name, &draft.id)),
             }
         }
-        let report = match inside.edit_revisions(&edits, true) {
+        let report = match inside.edit_revisions(&edits, true, None) {
             Ok(report) => report,
             Err(error) if is_overtaken(&error) => return Ok(Attempt::Overtaken),
             Err(error) => return Err(error.into()),

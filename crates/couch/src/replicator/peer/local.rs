@@ -9,6 +9,7 @@ use crate::replicator::stop::Stop;
 use crate::routes;
 use crate::server::Couch;
 use diwan_access::{Caller, SERVER_ADMIN};
+use diwan_query::Interrupt;
 use hyper::body::Bytes;
 use hyper::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, SERVER};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -117,7 +118,8 @@ impl Peer for Local {
                     query: Query::parse(query),
                     headers,
                     body,
-                    gone: Arc::default(),
+                    interrupt: Interrupt::new(),
+                    may_wait: true,
                 };
                 let response = (found.handler)(&mut request).unwrap_or_else(Response::from);
                 // The connection would wait for durability after the handler; here the replication's thread does.

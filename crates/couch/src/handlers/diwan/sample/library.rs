@@ -45,7 +45,7 @@ fn store(couch: &Couch, collection: &Arc<Collection>, texts: &[&RawValue], repli
         drafts.push(draft);
     }
     let edits: Vec<_> = drafts.iter().filter_map(Draft::edit).collect();
-    let report = edit_all(couch, collection, &edits)?;
+    let report = edit_all(couch, collection, &edits, None)?;
     for outcome in report.outcomes {
         if !matches!(outcome, RevisionOutcome::Written(_) | RevisionOutcome::Known(_)) {
             return Err(error_of(outcome));

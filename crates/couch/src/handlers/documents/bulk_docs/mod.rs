@@ -317,7 +317,7 @@ impl Bulk {
                 places.push(at);
             }
         }
-        let report = edit_all(&self.couch, &self.collection, &edits)?;
+        let report = edit_all(&self.couch, &self.collection, &edits, self.author.waiting.as_ref())?;
         drop(edits);
         if batch.iter().any(|draft| draft.id.starts_with("_design/")) {
             mango::follow_soon(&self.couch, &self.collection);
