@@ -18,6 +18,7 @@ pub struct Interrupt {
 #[derive(Debug)]
 struct Shared {
     killed: AtomicBool,
+    abandoned: AtomicBool,
     /// In microseconds since [`START`]; [`NEVER`] if there is none.
     deadline: AtomicU64,
     tally: Tally,
@@ -25,7 +26,12 @@ struct Shared {
 
 impl Default for Shared {
     fn default() -> Shared {
-        Shared { killed: AtomicBool::new(false), deadline: AtomicU64::new(NEVER), tally: Tally::default() }
+        Shared {
+            killed: AtomicBool::new(false),
+            abandoned: AtomicBool::new(false),
+            deadline: AtomicU64::new(NEVER),
+            tally: Tally::default(),
+        }
     }
 }
 
@@ -78,6 +84,19 @@ impl Interrupt {
     /// Tells the holders of all clones to stop.
     pub fn kill(&self) {
         self.shared.killed.store(true, Ordering::Relaxed);
+    }
+
+    /// Ends the operation only if it waits for others: nobody waits for its result, but what it has begun it completes.
+    pub fn abandon(&self) {
+        self.shared.abandoned.store(true, Ordering::Relaxed);
+    }
+
+    /// Like [`Interrupt::check`], for an operation that waits for others.
+    pub fn check_waiting(&self) -> Result<()> {
+        if self.shared.abandoned.load(Ordering::Relaxed) {
+            return Err(Error::new(code::INTERRUPTED, "operation was interrupted: its client has gone"));
+        }
+        self.check()
     }
 
     /// Returns `MaxTimeMSExpired` or `Interrupted` if the operation must stop.

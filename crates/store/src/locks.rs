@@ -93,6 +93,11 @@ impl LockTable {
         self.claims.find(locked)
     }
 
+    /// Whether transactions have claims.
+    pub fn has_claims(&self) -> bool {
+        !self.claims.is_empty()
+    }
+
     /// Claims a key for a transaction, and returns its hash. Fails with the other transaction if one has the key, and
     /// with `None` if a writer keeps it locked for longer than `patience`.
     pub fn claim(

@@ -8,12 +8,13 @@ use crate::clock;
 use crate::error::{Error, Result};
 use crate::keys::{self, Key, read_number, write_number};
 use diwan_kv::{Batch, Bytes, Direction, Engine, KeyRange, Space};
-use diwan_query::code;
+use diwan_query::{Interrupt, code};
 use diwan_value::{Doc, DocBuf};
 use parking_lot::{Condvar, Mutex};
 use std::collections::HashMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The retry record of a write.
 #[derive(Clone, Copy, Debug)]
@@ -152,6 +153,8 @@ impl Drop for SessionTurn {
     }
 }
 
+/// How often a command that waits for its session's turn checks whether it was interrupted.
+const CHECK_EVERY: Duration = Duration::from_millis(50);
 /// For how long results are remembered: as long as a session lives, in seconds.
 const RETENTION_SECONDS: u64 = 30 * 60;
 /// How many records expiry reads or removes at a time.
@@ -159,14 +162,16 @@ const EXPIRY_RUN: usize = 10_000;
 
 impl RetryTable {
     /// What the session did under this number before: nothing if the number is new. A number older than the
-    /// session's newest is refused.
+    /// session's newest is refused. `interrupt` ends the wait for the session's turn, whose holder may wait for a
+    /// transaction.
     pub fn begin(
         self: &Arc<Self>,
         engine: &dyn Engine,
         session: &[u8],
         transaction: i64,
+        interrupt: &Interrupt,
     ) -> Result<(Vec<RememberedStatement>, SessionTurn)> {
-        let (turn, known) = self.take_turn(session);
+        let (turn, known) = self.take_turn(session, interrupt)?;
         if known.is_some_and(|known| known < transaction) {
             self.note(session, transaction);
             return Ok((Vec::new(), turn));
@@ -194,7 +199,11 @@ impl RetryTable {
     }
 
     /// Waits until no other write of the session is under way; also gives its newest number.
-    fn take_turn(self: &Arc<Self>, session: &[u8]) -> (SessionTurn, Option<i64>) {
+    fn take_turn(
+        self: &Arc<Self>,
+        session: &[u8],
+        interrupt: &Interrupt,
+    ) -> Result<(SessionTurn, Option<i64>)> {
         let mut sessions = self.sessions.lock();
         let newest = loop {
             let now = clock::now_seconds();
@@ -205,9 +214,10 @@ impl RetryTable {
                 state.oldest = state.oldest.min(now);
                 break state.newest;
             }
-            self.free.wait(&mut sessions);
+            interrupt.check_waiting()?;
+            self.free.wait_for(&mut sessions, CHECK_EVERY);
         };
-        (SessionTurn { table: self.clone(), session: session.into() }, newest)
+        Ok((SessionTurn { table: self.clone(), session: session.into() }, newest))
     }
 
     fn note(&self, session: &[u8], transaction: i64) {
@@ -361,9 +371,9 @@ mod tests {
     fn results_survive_a_new_table() {
         let engine = MemoryEngine::new();
         let table = || Arc::new(RetryTable::default());
-        assert!(table().begin(&engine, b"s", 5).unwrap().0.is_empty());
+        assert!(table().begin(&engine, b"s", 5, &Interrupt::new()).unwrap().0.is_empty());
         remember(&engine, 5, 2, Some(doc! { "n": 1 }.as_doc()));
-        let remembered = table().begin(&engine, b"s", 5).unwrap().0;
+        let remembered = table().begin(&engine, b"s", 5, &Interrupt::new()).unwrap().0;
         assert_eq!(remembered.len(), 1);
         assert_eq!(remembered[0].statement, 2);
         assert_eq!(remembered[0].result, Some(doc! { "n": 1 }));
@@ -373,28 +383,43 @@ mod tests {
     fn older_numbers_are_refused_and_newer_ones_start_afresh() {
         let engine = MemoryEngine::new();
         let table = Arc::new(RetryTable::default());
-        table.begin(&engine, b"s", 5).unwrap();
+        table.begin(&engine, b"s", 5, &Interrupt::new()).unwrap();
         remember(&engine, 5, 0, None);
-        assert!(table.begin(&engine, b"s", 6).unwrap().0.is_empty());
-        assert!(matches!(table.begin(&engine, b"s", 5), Err(Error::Query(error)) if error.code == 225));
-        assert!(matches!(Arc::new(RetryTable::default()).begin(&engine, b"s", 4), Err(Error::Query(_))));
-        assert!(table.begin(&engine, b"other", 1).unwrap().0.is_empty());
+        assert!(table.begin(&engine, b"s", 6, &Interrupt::new()).unwrap().0.is_empty());
+        assert!(
+            matches!(table.begin(&engine, b"s", 5, &Interrupt::new()), Err(Error::Query(error)) if error.code == 225)
+        );
+        assert!(matches!(
+            Arc::new(RetryTable::default()).begin(&engine, b"s", 4, &Interrupt::new()),
+            Err(Error::Query(_))
+        ));
+        assert!(table.begin(&engine, b"other", 1, &Interrupt::new()).unwrap().0.is_empty());
     }
 
     #[test]
     fn a_retry_waits_for_the_write_under_way() {
         let engine = MemoryEngine::new();
         let table = Arc::new(RetryTable::default());
-        let (done, turn) = table.begin(&engine, b"s", 5).unwrap();
+        let (done, turn) = table.begin(&engine, b"s", 5, &Interrupt::new()).unwrap();
         assert!(done.is_empty());
         std::thread::scope(|scope| {
-            let retry = scope.spawn(|| table.begin(&engine, b"s", 5).unwrap().0);
+            let retry = scope.spawn(|| table.begin(&engine, b"s", 5, &Interrupt::new()).unwrap().0);
             // Another session does not wait.
-            assert!(table.begin(&engine, b"other", 1).unwrap().0.is_empty());
+            assert!(table.begin(&engine, b"other", 1, &Interrupt::new()).unwrap().0.is_empty());
             remember(&engine, 5, 0, None);
             drop(turn);
             assert_eq!(retry.join().unwrap().len(), 1);
         });
+    }
+
+    #[test]
+    fn a_wait_for_the_write_under_way_can_be_interrupted() {
+        let engine = MemoryEngine::new();
+        let table = Arc::new(RetryTable::default());
+        let _turn = table.begin(&engine, b"s", 5, &Interrupt::new()).unwrap();
+        let interrupt = Interrupt::new();
+        interrupt.kill();
+        assert!(matches!(table.begin(&engine, b"s", 5, &interrupt), Err(Error::Query(_))));
     }
 
     /// A record of statement `statement`, noted at this time.
@@ -423,7 +448,7 @@ mod tests {
         remember_at(&engine, b"idle", 0, now);
         assert!(table.expire(&engine, now, &|| false).unwrap());
         // The session writes again: the record it will renew is due, but its turn is taken.
-        let (_, turn) = table.begin(&engine, b"s", 6).unwrap();
+        let (_, turn) = table.begin(&engine, b"s", 6, &Interrupt::new()).unwrap();
         assert!(table.expire(&engine, later, &|| false).unwrap());
         assert_eq!(statements(&engine, b"s"), [0]);
         assert!(statements(&engine, b"idle").is_empty());
@@ -448,6 +473,6 @@ mod tests {
         table.expire(&engine, now, &|| calls.replace(calls.get() + 1) == 0).unwrap();
         assert!(table.expire(&engine, now, &|| false).unwrap());
         assert_eq!(statements(&engine, b"s"), [0]);
-        assert_eq!(table.begin(&engine, b"s", 5).unwrap().0.len(), 1);
+        assert_eq!(table.begin(&engine, b"s", 5, &Interrupt::new()).unwrap().0.len(), 1);
     }
 }

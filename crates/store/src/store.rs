@@ -20,7 +20,7 @@ use crate::slow::SlowOperations;
 use crate::transaction::{ClaimWaiters, Inside};
 use crate::upkeep::Upkeep;
 use diwan_kv::{Batch, Bytes, Direction, Engine, KeyRange, Space};
-use diwan_query::{Gate, code};
+use diwan_query::{Gate, Interrupt, code};
 use diwan_value::{Doc, DocBuf};
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
@@ -576,13 +576,14 @@ impl Store {
     }
 
     /// Begins a retryable write. Returns the statements that the session executed before under this transaction number,
-    /// and the session's turn. The caller keeps the turn until its write is committed.
+    /// and the session's turn. The caller keeps the turn until its write is committed. `interrupt` ends the wait for it.
     pub fn begin_retryable(
         &self,
         session: &[u8],
         transaction: i64,
+        interrupt: &Interrupt,
     ) -> Result<(Vec<RememberedStatement>, SessionTurn)> {
-        self.retries.begin(self.shared.engine.as_ref(), session, transaction)
+        self.retries.begin(self.shared.engine.as_ref(), session, transaction, interrupt)
     }
 
     /// Sets how often the TTL monitor runs, in seconds.

@@ -18,7 +18,7 @@ impl Collection {
         ids: impl Iterator<Item = &'k [u8]>,
     ) -> Result<()> {
         let Some(inside) = &self.shared.inside else {
-            return refuse(self.shared.documents.claimant(held.hashes()));
+            return self.refuse_claimed_documents(held);
         };
         if schema.options.capped.is_some() {
             return Err(Error::refused(
@@ -60,7 +60,7 @@ impl Collection {
         keys: impl Iterator<Item = &'k Vec<IndexKeys>>,
     ) -> Result<()> {
         let Some(inside) = &self.shared.inside else {
-            return refuse(self.shared.unique_keys.claimant(held.hashes()));
+            return self.refuse_claimed_unique_keys(held);
         };
         let Some(counterpart) = &self.counterpart else { return Ok(()) };
         for (id, key) in keys.flat_map(|keys| super::entries::unique_locks(schema, keys)) {
@@ -73,6 +73,16 @@ impl Collection {
             }
         }
         Ok(())
+    }
+
+    /// Fails with [`Error::Claimed`] if an open transaction has written one of the documents whose locks are held.
+    pub(crate) fn refuse_claimed_documents(&self, held: &Held<'_>) -> Result<()> {
+        refuse(self.shared.documents.claimant(held.hashes()))
+    }
+
+    /// Fails with [`Error::Claimed`] if an open transaction has written one of the unique keys whose locks are held.
+    pub(crate) fn refuse_claimed_unique_keys(&self, held: &Held<'_>) -> Result<()> {
+        refuse(self.shared.unique_keys.claimant(held.hashes()))
     }
 
     /// Whether an open transaction has written one of the documents whose locks are held.

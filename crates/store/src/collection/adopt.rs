@@ -84,7 +84,7 @@ impl Collection {
 
     /// Whether only one transaction knows the collection, because it has created it.
     pub fn is_private(&self) -> bool {
-        self.shared.inside.is_some() && self.counterpart.is_none()
+        self.shared.inside.as_ref().is_some_and(|inside| inside.numbers.lock().contains(&self.id.0))
     }
 
     /// Stores the multikey bits of a transaction's private indexes.

@@ -40,7 +40,7 @@ pub(crate) use entries::{natural_key, split_unique_value, unique_value};
 pub(crate) use expire::DueBody;
 pub use history::RevisedDocument;
 pub use local::LocalDocument;
-pub(crate) use read::{RawEntry, damaged_entry};
+pub(crate) use read::{IndexEntry, RawEntry, damaged_entry};
 pub use read::{ReadView, StoredDocument};
 pub(crate) use recover::{Recovered, Recovery};
 pub use revisions::{Base, RevisionEdit, RevisionOutcome, RevisionReport};
@@ -85,10 +85,12 @@ impl Schema {
     }
 
     /// Whether a document that was written by another schema could have been written by this one: with the same indexes,
-    /// options and history.
+    /// options and history. The entries of a unique index that was being built do not show every key that was taken.
     pub(crate) fn has_same_rules(&self, other: &Schema) -> bool {
         let same_index = |(one, other): (&Arc<Index>, &Arc<Index>)| {
-            one.id == other.id && one.spec.to_doc() == other.spec.to_doc()
+            one.id == other.id
+                && one.spec.to_doc() == other.spec.to_doc()
+                && (!one.spec.unique || one.is_ready() == other.is_ready())
         };
         self.history == other.history
             && self.indexes.len() == other.indexes.len()

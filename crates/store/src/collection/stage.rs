@@ -167,11 +167,12 @@ impl Collection {
         for (at, change) in staged.into_iter().enumerate() {
             events.extend(self.write_change(&mut state, &mut batch, change, capped, &natural, at == newest));
         }
-        match self.shared.events.commit(self.shared.engine.as_ref(), batch, events) {
+        // What is refused must not be in the transaction.
+        let room = self.shared.inside.as_ref().map_or(Ok(()), |inside| inside.check_size(batch.bytes()));
+        let committed =
+            room.and_then(|()| self.shared.events.commit(self.shared.engine.as_ref(), batch, events));
+        match committed {
             Ok(commit) => {
-                if let Some(inside) = &self.shared.inside {
-                    inside.check_size()?;
-                }
                 self.sequence.publish(&state);
                 drop(state);
                 if designs {

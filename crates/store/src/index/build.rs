@@ -217,16 +217,22 @@ impl Collection {
             })?;
             let Some(last) = ids.last() else { return Ok(()) };
             rest.start = Bound::Excluded(Bytes::from([prefix.as_slice(), last].concat()));
-            self.add_entries(built, &ids)?;
+            self.shared.waiters.admit(Some(interrupt), || self.add_entries(built, &ids))?;
             progress.done.fetch_add(ids.len() as u64, Ordering::Relaxed);
         }
     }
 
-    /// Adds the entries of the current versions of a run of documents.
+    /// Adds the entries of the current versions of a run of documents. Fails with [`Error::Claimed`] if a transaction has
+    /// written one of them, or one of their unique keys: what it commits cannot be seen yet.
     fn add_entries(&self, built: &[Arc<Index>], ids: &[Vec<u8>]) -> Result<()> {
         let turn = self.begin_write()?;
         self.check_building(&turn, built)?;
-        let _ids = self.shared.documents.lock_many(ids.iter().map(|id| (self.id.0, id.as_slice())));
+        let locked = self.shared.documents.lock_many(ids.iter().map(|id| (self.id.0, id.as_slice())));
+        // Without unique keys the entries of both may be written in any order.
+        let are_unique = built.iter().any(|index| index.spec.unique);
+        if are_unique {
+            self.refuse_claimed_documents(&locked)?;
+        }
         let mut documents = Vec::with_capacity(ids.len());
         for id in ids {
             if let Some(bytes) = self.shared.engine.get(Space::Records, &Key::Record(self.id, id).bytes())? {
@@ -243,7 +249,8 @@ impl Collection {
             })
         };
         // Writers of the same keys wait, so a key that is free now is free until the commit.
-        let _uniques = self.shared.unique_keys.lock_many(uniques());
+        let locked_keys = self.shared.unique_keys.lock_many(uniques());
+        self.refuse_claimed_unique_keys(&locked_keys)?;
         let mut batch = Batch::with_capacity(documents.len() * built.len());
         let mut taken: HashMap<Vec<u8>, &[u8]> = HashMap::new();
         for (id, bytes, keys) in &documents {

@@ -204,8 +204,11 @@ impl Collection {
             };
             match self.update_these(&ids, request, statement) {
                 Ok(updated) => add(updated),
-                // One document of the batch is refused: those before it are updated all the same.
-                Err(Error::Query(_) | Error::DuplicateKey(_) | Error::DocumentValidation { .. }) => {
+                // One document of the batch is refused: those before it are updated all the same. A transaction is
+                // aborted as a whole.
+                Err(Error::Query(_) | Error::DuplicateKey(_) | Error::DocumentValidation { .. })
+                    if self.shared.inside.is_none() =>
+                {
                     for id in ids {
                         let updated = self.update_these(&[id], request, statement);
                         add(updated.map_err(|error| interrupted_by_drop(error, 1))?);

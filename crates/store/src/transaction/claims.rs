@@ -77,6 +77,11 @@ impl Claims {
         hashes.iter().find_map(|hash| claimants.get(hash)).cloned()
     }
 
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Relaxed) == 0
+    }
+
     /// Whether a transaction has claimed a key.
     pub fn is_held_by(&self, hash: u64, claimant: &Arc<Claimant>) -> bool {
         self.claimants.read().get(&hash).is_some_and(|holder| Arc::ptr_eq(holder, claimant))
@@ -148,7 +153,7 @@ impl ClaimWaiters {
                 if waiting.has_ended {
                     break Ok(());
                 }
-                if let Err(error) = interrupt.check() {
+                if let Err(error) = interrupt.check_waiting() {
                     break Err(error.into());
                 }
                 claimant.ended.wait_for(&mut waiting, CHECK_EVERY);

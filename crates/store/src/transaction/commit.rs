@@ -13,6 +13,7 @@ use crate::namespace::Namespace;
 use crate::retry::RetryRecord;
 use crate::store::{Entry, Store, open_entry};
 use diwan_kv::{Batch, Bytes, CommitId, OverlayEngine, Space};
+use diwan_query::Interrupt;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
@@ -21,8 +22,8 @@ const COMMIT_STATEMENT: u32 = u32::MAX;
 
 impl Store {
     /// Whether the session's transaction of this number was committed. A number older than the session's newest is refused.
-    pub fn has_committed(&self, session: &[u8], number: i64) -> Result<bool> {
-        let (done, _turn) = self.begin_retryable(session, number)?;
+    pub fn has_committed(&self, session: &[u8], number: i64, interrupt: &Interrupt) -> Result<bool> {
+        let (done, _turn) = self.begin_retryable(session, number, interrupt)?;
         Ok(done.iter().any(|statement| statement.statement == COMMIT_STATEMENT))
     }
 }
@@ -42,7 +43,7 @@ pub(super) fn commit(
     origin: Option<TransactionOrigin<'_>>,
 ) -> Result<Option<CommitId>> {
     let inside = &transaction.inside;
-    inside.check_conflict()?;
+    inside.check_failure()?;
     let outside = &inside.outside;
     let drafts = transaction.store.shared.events.take_collected();
     let mut batch = Batch::new();
@@ -61,7 +62,9 @@ pub(super) fn commit(
     let mut turns = Vec::with_capacity(parts.len());
     for part in &parts {
         let turn = part.outside.begin_write().map_err(|_| Error::write_conflict())?;
-        if !turn.has_same_rules(&part.inside.schema()) {
+        // After a rename, the transaction's documents would appear under a name that it has not written to.
+        let is_renamed = part.outside.namespace() != part.inside.namespace();
+        if is_renamed || !turn.has_same_rules(&part.inside.schema()) {
             return Err(Error::write_conflict());
         }
         turns.push(turn);
@@ -110,8 +113,13 @@ pub(super) fn commit(
     }
     for (name, collection) in created {
         let entry = collection.catalog_entry(&collection.schema());
-        let entry = open_entry(&outside.shared, name.clone(), entry, Recovered::from_log())?;
-        outside.add_entry(name, entry);
+        match open_entry(&outside.shared, name.clone(), entry, Recovered::from_log()) {
+            Ok(entry) => outside.add_entry(name, entry),
+            // The commit is made all the same: an error would tell the client that it is not.
+            Err(error) => {
+                tracing::error!(%error, collection = %name, "a new collection cannot be used before the next start");
+            }
+        }
     }
     Ok(Some(commit))
 }

@@ -11,8 +11,8 @@ use crate::store::{Entry, Shared, Store, ViewEntry};
 use diwan_kv::{OverlayEngine, Space};
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, HashSet};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// How long a transaction waits for a writer that has locked what it wants to write, as in MongoDB.
@@ -27,8 +27,8 @@ pub(crate) struct Inside {
     pub outside: Arc<Store>,
     pub overlay: Arc<OverlayEngine>,
     claimant: Arc<Claimant>,
-    /// Whether the transaction has met a later write of somebody else. It can only be aborted.
-    has_conflict: AtomicBool,
+    /// Why the transaction can only be aborted: it has met somebody else's write, or it is too large.
+    failure: OnceLock<(i32, String)>,
     documents: Mutex<HashSet<u64>>,
     unique_keys: Mutex<HashSet<u64>>,
     /// The numbers of the collections and indexes that the transaction has created. They are marked as dropped.
@@ -43,7 +43,7 @@ impl Inside {
             outside,
             overlay,
             claimant: Arc::default(),
-            has_conflict: AtomicBool::new(false),
+            failure: OnceLock::new(),
             documents: Mutex::default(),
             unique_keys: Mutex::default(),
             numbers: Mutex::default(),
@@ -74,22 +74,27 @@ impl Inside {
     fn read_entry(&self, shared: &Arc<Shared>, namespace: &Namespace) -> Result<Option<Entry>> {
         let key = Key::Catalog { database: &namespace.database, collection: &namespace.collection }.bytes();
         let Some(stored) = self.overlay.base().get(Space::Meta, &key)? else { return Ok(None) };
-        let outside = self
-            .outside
-            .entry(namespace)
-            .filter(|entry| Some(entry.uuid()) == CatalogEntry::uuid_of(&stored));
-        let is_same = self.outside.shared.engine.get(Space::Meta, &key)?.as_deref() == Some(&*stored);
-        if let (Some(Entry::View(view)), true) = (&outside, is_same) {
-            return Ok(Some(Entry::View(view.clone())));
-        }
-        let counterpart = match outside {
-            Some(Entry::Collection(collection)) => Some(collection),
+        let counterpart = match self.outside.entry(namespace) {
+            Some(Entry::Collection(collection))
+                if Some(collection.uuid()) == CatalogEntry::uuid_of(&stored) =>
+            {
+                Some(collection)
+            }
             _ => None,
         };
-        let entry = match &counterpart {
-            Some(collection) if is_same => collection.catalog_entry(&collection.schema()),
-            // It was changed or dropped after the snapshot.
-            _ => CatalogEntry::decode(&stored)?,
+        let present = counterpart.as_ref().map(|collection| collection.catalog_entry(&collection.schema()));
+        let entry = match present {
+            // The usual case, in which nothing has to be parsed.
+            Some(present) if present.encode().as_doc().as_bytes() == &*stored => present,
+            present => {
+                let entry = CatalogEntry::decode(&stored)?;
+                // The snapshot may have entries whose multikey bits its catalog does not have yet.
+                for index in present.iter().flat_map(|present| &present.indexes) {
+                    let own = entry.indexes.iter().find(|own| own.id == index.id);
+                    own.iter().for_each(|own| own.add_multikey(index.multikey()));
+                }
+                entry
+            }
         };
         Ok(Some(match &entry.options.view {
             Some(view) => Entry::View(Arc::new(ViewEntry {
@@ -124,7 +129,7 @@ impl Inside {
     }
 
     fn claim(&self, table: &LockTable, own: &Mutex<HashSet<u64>>, owner: u32, key: &[u8]) -> Result<bool> {
-        self.check_conflict()?;
+        self.check_failure()?;
         let hash = table.claim(owner, key, &self.claimant, LOCK_PATIENCE).map_err(|holder| {
             let conflict = self.conflict();
             holder.map_or(conflict, Error::Claimed)
@@ -134,13 +139,20 @@ impl Inside {
 
     /// The error for a write that somebody else's write precludes. All later writes fail, too.
     pub fn conflict(&self) -> Error {
-        self.has_conflict.store(true, Ordering::Relaxed);
-        Error::write_conflict()
+        self.fail(Error::write_conflict())
     }
 
-    /// Refuses to go on after a conflict.
-    pub fn check_conflict(&self) -> Result<()> {
-        if self.has_conflict.load(Ordering::Relaxed) { Err(Error::write_conflict()) } else { Ok(()) }
+    /// Refuses to go on after an error that precludes the commit.
+    pub fn check_failure(&self) -> Result<()> {
+        self.failure.get().map_or(Ok(()), |(code, text)| Err(Error::refused(*code, text.as_str())))
+    }
+
+    /// Makes an error that of all later writes.
+    fn fail(&self, error: Error) -> Error {
+        if let Error::Query(error) = &error {
+            self.failure.get_or_init(|| (error.code, error.message.to_string()));
+        }
+        error
     }
 
     /// The hashes of the claimed documents and unique keys.
@@ -149,22 +161,25 @@ impl Inside {
         (all(&self.documents), all(&self.unique_keys))
     }
 
-    /// Counts what the transaction has written, and refuses more than there may be.
-    pub fn check_size(&self) -> Result<()> {
-        let written = self.overlay.written_bytes();
+    /// Counts what the transaction has written and the bytes that it is about to write, and refuses more than there may
+    /// be.
+    pub fn check_size(&self, bytes: usize) -> Result<()> {
+        self.check_failure()?;
+        let written = self.overlay.written_bytes() + bytes as u64;
         let mut counted = self.counted.lock();
-        let more = written - *counted;
-        *counted = written;
+        // A counted write may have failed afterwards.
+        let more = written.saturating_sub(*counted);
+        *counted = written.max(*counted);
         let all = self.outside.shared.transaction_bytes.fetch_add(more, Ordering::Relaxed) + more;
         if written > MAX_BYTES {
             let text = format!(
                 "Total size of all transaction operations must be less than {MAX_BYTES} bytes. Actual size is {written}"
             );
-            return Err(Error::refused(257, text));
+            return Err(self.fail(Error::refused(257, text)));
         }
         if all > MAX_BYTES_OF_ALL {
             let text = "transaction is too large and will not fit in the storage engine cache";
-            return Err(Error::refused(358, text));
+            return Err(self.fail(Error::refused(358, text)));
         }
         Ok(())
     }

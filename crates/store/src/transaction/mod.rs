@@ -60,6 +60,11 @@ impl Store {
         self.begin_over(snapshot.into(), started)
     }
 
+    /// Whether open transactions have written something: other writers may have to wait.
+    pub fn has_claims(&self) -> bool {
+        self.shared.documents.has_claims()
+    }
+
     /// Waits until a transaction has ended, for a caller that begins its own anew then. Fails with
     /// [`Error::Claimed`](crate::Error::Claimed) if too many writers wait already.
     pub fn wait_for(&self, claimant: &Arc<Claimant>, interrupt: &Interrupt) -> Result<()> {

@@ -5,6 +5,7 @@ use diwan_query::Interrupt;
 use diwan_query::pipeline::DocSource;
 use diwan_value::{Doc, DocBuf, Value, doc};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
@@ -18,7 +19,9 @@ fn name(collection: &str) -> Namespace {
 
 fn insert(store: &Arc<Store>, collection: &str, docs: &[DocBuf]) -> crate::Result<usize> {
     let docs: Vec<Doc<'_>> = docs.iter().map(DocBuf::as_doc).collect();
-    let mut report = store.insert(&name(collection), &docs, true, WriteOptions::default())?;
+    let interrupt = Interrupt::new();
+    let options = WriteOptions { interrupt: Some(&interrupt), ..WriteOptions::default() };
+    let mut report = store.insert(&name(collection), &docs, true, options)?;
     report.errors.pop().map_or(Ok(report.inserted), |(_, error)| Err(error))
 }
 
@@ -214,7 +217,100 @@ fn a_commit_is_remembered_across_a_restart() {
     transaction.commit(Some(origin)).unwrap();
     drop(store);
     let store = Store::open(engine).unwrap();
-    assert!(store.has_committed(b"session", 7).unwrap());
-    assert!(!store.has_committed(b"session", 8).unwrap());
+    assert!(store.has_committed(b"session", 7, &Interrupt::new()).unwrap());
+    assert!(!store.has_committed(b"session", 8, &Interrupt::new()).unwrap());
     assert_eq!(store.collection(&name("a")).unwrap().unwrap().count(), 1);
+}
+
+/// A build of a unique index on the field `u` of collection `a`.
+fn build_unique(store: &Arc<Store>) -> crate::Result<(usize, usize)> {
+    let spec =
+        crate::IndexSpec::parse(doc! { "key": { "u": 1 }, "name": "u", "unique": true }.as_doc(), None)?;
+    let collection = store.collection_or_create(&name("a"))?;
+    collection.create_indexes(vec![spec], &Interrupt::new(), &crate::BuildProgress::default())
+}
+
+#[test]
+fn a_unique_index_is_not_built_past_what_open_transactions_have_written() {
+    let store = store();
+    let docs: Vec<DocBuf> = (1..4).map(|id| doc! { "_id": id, "u": id }).collect();
+    insert(&store, "a", &docs).unwrap();
+    let first = store.begin_transaction();
+    update(first.store(), "a", doc! { "_id": 1 }, doc! { "$set": { "x": 1 } }).unwrap();
+    std::thread::scope(|scope| {
+        let build = scope.spawn(|| build_unique(&store));
+        let pause = || std::thread::sleep(Duration::from_millis(100));
+        pause();
+        // Begun during the build: one whose key will be a duplicate, and one that takes a key of nobody.
+        let second = store.begin_transaction();
+        let third = store.begin_transaction();
+        update(second.store(), "a", doc! { "_id": 2 }, doc! { "$set": { "u": 3 } }).unwrap();
+        assert!(!build.is_finished());
+        drop(first);
+        pause();
+        assert!(!build.is_finished());
+        second.commit(None).unwrap();
+        assert!(matches!(build.join().unwrap(), Err(crate::Error::DuplicateKey(_))));
+        drop(third);
+    });
+    assert_sound(&store);
+}
+
+#[test]
+fn a_unique_index_that_becomes_ready_fails_the_commit() {
+    let store = store();
+    insert(&store, "a", &[doc! { "_id": 1, "u": 1 }]).unwrap();
+    let first = store.begin_transaction();
+    update(first.store(), "a", doc! { "_id": 1 }, doc! { "$set": { "x": 1 } }).unwrap();
+    std::thread::scope(|scope| {
+        let build = scope.spawn(|| build_unique(&store));
+        std::thread::sleep(Duration::from_millis(100));
+        let second = store.begin_transaction();
+        insert(second.store(), "a", &[doc! { "_id": 2, "u": 2 }]).unwrap();
+        drop(first);
+        build.join().unwrap().unwrap();
+        assert_eq!(code(second.commit(None)), 112);
+    });
+    assert_sound(&store);
+}
+
+#[test]
+fn an_update_that_does_not_fit_is_not_made_and_fails_the_transaction() {
+    let store = store();
+    let docs: Vec<DocBuf> = (0..20).map(|id| doc! { "_id": id, "n": 0 }).collect();
+    insert(&store, "a", &docs).unwrap();
+    let transaction = store.begin_transaction();
+    let inside = transaction.store();
+    let add = || update(inside, "a", doc! {}, doc! { "$inc": { "n": 1 } });
+    store.shared.transaction_bytes.store(1 << 30, Ordering::Relaxed);
+    assert_eq!(code(add()), 358);
+    store.shared.transaction_bytes.store(0, Ordering::Relaxed);
+    assert_eq!(find(inside, "a", doc! { "n": 0 }).len(), 20);
+    assert_eq!(code(add()), 358);
+    assert_eq!(code(transaction.commit(None)), 358);
+}
+
+#[test]
+fn a_collection_that_was_dropped_or_renamed_is_not_one_that_the_transaction_has_created() {
+    let store = store();
+    insert(&store, "dropped", &[doc! { "_id": 1 }]).unwrap();
+    insert(&store, "renamed", &[doc! { "_id": 1 }]).unwrap();
+    let transaction = store.begin_transaction();
+    let inside = transaction.store();
+    let open = |collection| inside.collection_or_create(&name(collection)).unwrap();
+    let renamed = open("renamed");
+    store.drop_collection(&name("dropped")).unwrap();
+    store.rename(&name("renamed"), &name("other"), false).unwrap();
+    assert_eq!([open("dropped"), renamed, open("new")].map(|each| each.is_private()), [false, false, true]);
+}
+
+#[test]
+fn a_renamed_collection_fails_the_commit() {
+    let store = store();
+    insert(&store, "a", &[doc! { "_id": 1 }]).unwrap();
+    let transaction = store.begin_transaction();
+    insert(transaction.store(), "a", &[doc! { "_id": 2 }]).unwrap();
+    store.rename(&name("a"), &name("b"), false).unwrap();
+    assert_eq!(code(transaction.commit(None)), 112);
+    assert_eq!(find(&store, "b", doc! {}).len(), 1);
 }

@@ -216,15 +216,15 @@ fn a_reopened_store_has_its_counts_sequences_and_retry_records() {
         insert(&collection, &[doc! { "_id": 1 }, doc! { "_id": 2 }]);
         let retry = RetryRecord { session: b"session", transaction: 3, statement: 0, result: None };
         let options = WriteOptions { retry: Some(retry), ..WriteOptions::default() };
-        assert!(store.begin_retryable(b"session", 3).unwrap().0.is_empty());
+        assert!(store.begin_retryable(b"session", 3, &Interrupt::new()).unwrap().0.is_empty());
         collection.insert(&[doc! { "_id": 3 }.as_doc()], true, options).unwrap();
         delete(&collection, &doc! { "_id": 1 }, false);
     }
     let store = Store::open(engine).unwrap();
     let collection = collection(&store);
     assert_eq!((collection.count(), collection.last_sequence()), (2, 4));
-    assert_eq!(store.begin_retryable(b"session", 3).unwrap().0.len(), 1);
-    assert!(store.begin_retryable(b"session", 2).is_err());
+    assert_eq!(store.begin_retryable(b"session", 3, &Interrupt::new()).unwrap().0.len(), 1);
+    assert!(store.begin_retryable(b"session", 2, &Interrupt::new()).is_err());
 }
 
 #[test]
