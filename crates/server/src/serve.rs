@@ -137,6 +137,7 @@ async fn serve(settings: &Resolved, store: Arc<Store>, http: &Handle) -> Result<
     }
     accepting.abort();
     sampling.abort();
+    server.abort_transactions();
     if let Some(couch) = face {
         // Closing waits for threads that need the store and the runtime, so it runs on a blocking thread.
         let _ = tokio::task::spawn_blocking(move || couch.close()).await;

@@ -9,6 +9,7 @@ mod wait;
 pub(crate) use abbreviate::abbreviated_command;
 pub(crate) use context::Context;
 use transaction::Source;
+pub(crate) use transaction::check_namespace;
 pub(crate) use wait::Wait;
 
 use crate::commands::{self, Command};
@@ -284,7 +285,26 @@ fn run_command(
     let interrupt = Interrupt::with_deadline(
         request.arguments.max_time.filter(|_| request.name != "getMore").map(|limit| started + limit),
     );
-    let source = transaction::source(server, command, request, &caller)?;
+    // Registering a short command would cost more than running it. But beside transactions that have written something it
+    // may have to wait for them, or for a retryable write of its session that does.
+    let may_wait = (command.writes() || request.arguments.start_transaction) && server.store.has_claims();
+    let registered = may_wait
+        || command.is_long()
+        || (command.is_bulk() && is_long_message(request))
+        || (command.looks_up() && may_take_long(request));
+    let operation = registered.then(|| {
+        server.operations.start(Operation {
+            client: client.clone(),
+            owner: caller.owner(),
+            database: request.arguments.database.to_owned(),
+            command: abbreviated_command(request.body),
+            session: request.arguments.session,
+            started,
+            ends_with_client: commands::ends_with_client(command, request),
+            interrupt: interrupt.clone(),
+        })
+    });
+    let source = transaction::source(server, command, request, &caller, &interrupt)?;
     let mut context = Context {
         server,
         client,
@@ -296,7 +316,7 @@ fn run_command(
         interrupt,
         read_before: Examined::default(),
         commit: None,
-        operation: None,
+        operation: operation.as_ref().map(|operation| operation.id),
         deadline,
         trace: begin_trace(server, command, request),
         returned: 0,
@@ -306,26 +326,8 @@ fn run_command(
     if let Some(uuid) = request.arguments.collection_uuid.filter(|_| command.names_collection()) {
         context.expect_uuid(&request.namespace()?, uuid)?;
     }
-    // Registering a short command would cost more than running it.
-    let registered = command.is_long()
-        || (command.is_bulk() && is_long_message(request))
-        || (command.looks_up() && may_take_long(request));
-    let outcome = if registered {
-        let operation = server.operations.start(Operation {
-            client: client.clone(),
-            owner: caller.owner(),
-            database: request.arguments.database.to_owned(),
-            command: abbreviated_command(request.body),
-            session: request.arguments.session,
-            started,
-            ends_with_client: commands::ends_with_client(command, request),
-            interrupt: context.interrupt.clone(),
-        });
-        context.operation = Some(operation.id);
-        (command.run)(&mut context, reply)
-    } else {
-        (command.run)(&mut context, reply)
-    };
+    let outcome = (command.run)(&mut context, reply);
+    drop(operation);
     let took = started.elapsed();
     // A command that waits runs again, and is profiled when it has its answer.
     if let Some(trace) = context.trace.take().filter(|_| context.wait.is_none()) {
@@ -341,11 +343,6 @@ fn run_command(
             reply_bytes: reply.len(),
         };
         finished.record(trace);
-    }
-    if outcome.is_err()
-        && let (Some(number), Some(session)) = (source.transaction(), request.arguments.session)
-    {
-        server.cursors.end_transaction(session, number);
     }
     outcome?;
     count_command(&context, command, took, registered);

@@ -8,6 +8,7 @@ use crate::server::clock::unix_millis;
 use crate::server::options::Topology;
 use crate::server::transactions::{Beginning, TransactionTurn};
 use diwan_access::Caller;
+use diwan_query::Interrupt;
 use diwan_store::{Store, Transaction};
 use diwan_value::Timestamp;
 use std::sync::Arc;
@@ -115,21 +116,10 @@ fn check_inside(command: &Command, request: &Request<'_>) -> Result<()> {
             format!("Cannot run '{name}' in a multi-document transaction.")
         });
     }
-    if matches!(arguments.database, "config" | "local")
-        || (arguments.database == "admin" && command.names_collection())
-    {
-        return unsupported(format!(
-            "Cannot run command against the '{}' database in a transaction.",
-            arguments.database
-        ));
-    }
-    if request.body.get_str(name).is_some_and(|collection| collection.starts_with("system.")) {
-        let text = format!(
-            "Cannot run command against the '{}.{}' collection in a transaction.",
-            arguments.database,
-            request.body.get_str(name).unwrap_or_default()
-        );
-        return unsupported(text);
+    // A `bulkWrite` checks the collections that it names itself.
+    let names_none = !command.names_collection() && arguments.database == "admin";
+    if !names_none {
+        check_namespace(arguments.database, request.body.get_str(name).unwrap_or_default())?;
     }
     if arguments.write_concern.is_some() {
         return invalid("writeConcern is not allowed within a multi-statement transaction");
@@ -152,12 +142,25 @@ fn check_inside(command: &Command, request: &Request<'_>) -> Result<()> {
     Ok(())
 }
 
+/// Refuses the collections that transactions do not read or write.
+pub(crate) fn check_namespace(database: &str, collection: &str) -> Result<()> {
+    let text = if matches!(database, "config" | "local" | "admin") {
+        format!("Cannot run command against the '{database}' database in a transaction.")
+    } else if collection.starts_with("system.") {
+        format!("Cannot run command against the '{database}.{collection}' collection in a transaction.")
+    } else {
+        return Ok(());
+    };
+    Err(CommandError::new(code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION, text))
+}
+
 /// What the command runs on: its transaction, which it may begin, a snapshot, or the store.
 pub(super) fn source<'a>(
     server: &'a Server,
     command: &Command,
     request: &Request<'_>,
     caller: &Caller,
+    interrupt: &Interrupt,
 ) -> Result<Source<'a>> {
     let arguments = &request.arguments;
     let level = arguments.read_concern.as_ref().and_then(|concern| concern.level);
@@ -174,10 +177,11 @@ pub(super) fn source<'a>(
             return server.transactions.resume(session, number).map(Source::Transaction);
         }
         let beginning = Beginning { owner: caller.owner(), level, wall_millis: unix_millis() };
-        let turn = server.transactions.begin(&server.store, session, number, beginning, || match at {
-            None => Ok(server.store.begin_transaction()),
-            Some(_) => Ok(server.snapshots.at(&server.store, at)?.fork()),
-        })?;
+        let turn =
+            server.transactions.begin(&server.store, session, number, beginning, interrupt, || match at {
+                None => Ok(server.store.begin_transaction()),
+                Some(_) => Ok(server.snapshots.at(&server.store, at)?.fork()),
+            })?;
         return Ok(Source::Transaction(turn));
     }
     // A cursor reads what it was opened on.

@@ -21,7 +21,7 @@ pub(crate) struct Operation {
     pub command: DocBuf,
     pub session: Option<SessionId>,
     pub started: Instant,
-    /// Whether to stop it when its client disconnects. True unless it writes.
+    /// Whether to stop it when its client disconnects. True unless it writes: then only its wait for others ends.
     pub ends_with_client: bool,
     pub interrupt: Interrupt,
 }
@@ -104,14 +104,15 @@ impl Operations {
         }
     }
 
-    /// Stops the commands that have run for at least `patience` and whose clients have disconnected.
+    /// Stops the commands that have run for at least `patience` and whose clients have disconnected. Those that write
+    /// stop only if they wait for others.
     pub(crate) fn stop_abandoned(&self, patience: Duration) {
         // Asking a socket is a system call: it is done without the lock.
         let long: Vec<Operation> = self
             .running
             .lock()
             .values()
-            .filter(|operation| operation.ends_with_client && operation.started.elapsed() >= patience)
+            .filter(|operation| operation.started.elapsed() >= patience)
             .cloned()
             .collect();
         for operation in long.iter().filter(|operation| operation.client.is_gone()) {
@@ -119,7 +120,11 @@ impl Operations {
                 connection = operation.client.id,
                 "stopping a command whose client has disconnected"
             );
-            operation.interrupt.kill();
+            if operation.ends_with_client {
+                operation.interrupt.kill();
+            } else {
+                operation.interrupt.abandon();
+            }
         }
     }
 

@@ -54,7 +54,7 @@ pub struct Server {
     /// Users, roles and what each may do.
     pub(crate) access: Arc<Access>,
     pub(crate) engine: Arc<dyn Engine>,
-    pub(crate) cursors: Cursors,
+    pub(crate) cursors: Arc<Cursors>,
     pub(crate) options: Options,
     pub(crate) clients: Clients,
     pub(crate) conversations: Conversations,
@@ -86,12 +86,14 @@ impl Server {
     /// Creates the face of the register's store.
     pub fn new(access: Arc<Access>, options: Options) -> Arc<Server> {
         let store = access.store().clone();
+        let cursors = Arc::new(Cursors::default());
         let server = Arc::new(Server {
             engine: store.engine().clone(),
             concerns: DefaultConcerns::load(&store),
             store,
             access,
-            cursors: Cursors::default(),
+            transactions: Transactions::new(cursors.clone()),
+            cursors,
             fail_points: options.test_commands.then(FailPoints::default),
             options,
             clients: Clients::default(),
@@ -103,7 +105,6 @@ impl Server {
             room: Room::default(),
             sessions: Sessions::default(),
             snapshots: Snapshots::default(),
-            transactions: Transactions::default(),
             usage: Usage::default(),
             started: Instant::now(),
             handshakes: Handshakes::default(),
@@ -150,9 +151,16 @@ impl Server {
         self.clients.close_all();
         let end = Instant::now() + patience;
         while self.clients.count() > 0 && Instant::now() < end {
+            // A command may begin another one.
+            self.abort_transactions();
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         self.operations.kill_where(|_| true);
+    }
+
+    /// Aborts the open transactions, so that those who wait for them go on.
+    pub fn abort_transactions(&self) {
+        self.transactions.abort_all();
     }
 
     /// Whether the server answers commands. False from the start of the shutdown.
@@ -274,9 +282,8 @@ async fn abort_expired(server: Arc<Server>) {
     loop {
         interval.tick().await;
         let ended = server.transactions.expire(server.parameters.transaction_lifetime());
-        for (session, number) in ended {
+        for session in ended {
             server.operations.kill_where(|operation| operation.session == Some(session));
-            server.cursors.end_transaction(session, number);
         }
     }
 }

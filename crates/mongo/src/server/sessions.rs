@@ -32,6 +32,15 @@ pub(crate) fn new_id() -> Option<SessionId> {
     Some(id)
 }
 
+/// The identifier of a user's session as documents show it.
+pub(crate) fn describe_id(id: &SessionId, owner: &Owner) -> DocBuf {
+    let user = owner.as_ref().map_or(NO_USER, |name| Sha256::digest(name.to_string()).into());
+    doc! {
+        "id": (Value::Binary { subtype: 4, bytes: id }),
+        "uid": (Value::Binary { subtype: 0, bytes: &user })
+    }
+}
+
 /// The sessions that were used within [`TIMEOUT`].
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
@@ -110,12 +119,8 @@ impl Sessions {
         let describe = |(id, session): (&SessionId, &Session)| {
             let ago = now.saturating_duration_since(session.last_use).as_millis() as i64;
             let name = session.owner.as_ref().map(UserName::to_string);
-            let user = name.as_ref().map_or(NO_USER, |name| Sha256::digest(name).into());
             let mut doc = doc! {
-                "_id": {
-                    "id": (Value::Binary { subtype: 4, bytes: id }),
-                    "uid": (Value::Binary { subtype: 0, bytes: &user })
-                },
+                "_id": (describe_id(id, &session.owner)),
                 "lastUse": (Value::DateTime(today - ago))
             }
             .into_builder();

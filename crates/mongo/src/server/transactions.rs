@@ -6,8 +6,11 @@
 use crate::error::{CommandError, Result, code};
 use crate::monitoring::metrics::Counter;
 use crate::request::arguments::SessionId;
+use crate::server::cursors::Cursors;
+use crate::server::sessions;
 use diwan_access::Owner;
 use diwan_kv::CommitId;
+use diwan_query::Interrupt;
 use diwan_store::{Store, Transaction, TransactionOrigin};
 use diwan_value::{DocBuf, Timestamp, Value, doc};
 use parking_lot::{Condvar, Mutex};
@@ -36,14 +39,21 @@ struct Began {
 enum State {
     /// No statement is under way.
     Idle(Box<Transaction>),
-    /// A statement has taken the transaction. `aborted` once it must not go on.
-    Busy {
-        aborted: bool,
-    },
+    /// A statement has taken the transaction.
+    Busy(After),
     Committed(Option<CommitId>),
     Aborted,
     /// The session went on with retryable writes.
     None,
+}
+
+/// What becomes of a transaction after the statement that is under way.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum After {
+    GoesOn,
+    Aborted,
+    /// It is aborted, and its session has ended.
+    Forgotten,
 }
 
 /// Counters for `serverStatus`.
@@ -62,6 +72,8 @@ pub(crate) struct Transactions {
     idle: Condvar,
     /// The number of sessions with an entry: most servers have none, and their writes need not look.
     count: AtomicUsize,
+    /// The cursors of a transaction end with it: they keep its snapshot and its writes.
+    cursors: Arc<Cursors>,
     pub counters: TransactionCounters,
 }
 
@@ -90,38 +102,30 @@ pub(crate) struct Beginning<'a> {
 }
 
 impl Transactions {
+    pub(crate) fn new(cursors: Arc<Cursors>) -> Transactions {
+        Transactions { cursors, ..Transactions::default() }
+    }
+
     /// Begins a transaction, whose first statement gets its turn. One that the session had open is aborted.
+    /// `interrupt` ends the wait for a retryable write of the session.
     pub(crate) fn begin(
         &self,
         store: &Store,
         session: SessionId,
         number: i64,
         beginning: Beginning<'_>,
+        interrupt: &Interrupt,
         open: impl FnOnce() -> Result<Transaction>,
     ) -> Result<TransactionTurn<'_>> {
-        let mut sessions = self.sessions.lock();
-        if let Some(entry) = sessions.get(&session) {
-            if entry.number > number {
-                return Err(too_old(number, entry.number));
-            }
-            if entry.number == number {
-                let state = match entry.state {
-                    State::Idle(_) | State::Busy { .. } => "TransactionState::kInProgress",
-                    State::Committed(_) => "TransactionState::kCommitted",
-                    State::Aborted => "TransactionState::kAbortedWithoutPrepare",
-                    State::None => "TransactionState::kExecutedRetryableWrite",
-                };
-                let text = format!(
-                    "Cannot start a transaction at given transaction number {number} a transaction with the same number is in state {state}"
-                );
-                return Err(CommandError::new(50911, text));
-            }
-        }
-        // Numbers of retryable writes and of transactions before a restart.
-        if store.has_committed(&session, number)? {
+        check_new(self.sessions.lock().get(&session), number)?;
+        // Numbers of retryable writes and of transactions before a restart. A retryable write of the session may wait for
+        // another transaction, so the lock is not held here.
+        if store.has_committed(&session, number, interrupt)? {
             return Err(committed(number));
         }
         let transaction = Box::new(open()?);
+        let mut sessions = self.sessions.lock();
+        check_new(sessions.get(&session), number)?;
         self.counters.started.add(1);
         let began = Began {
             at: Instant::now(),
@@ -130,17 +134,18 @@ impl Transactions {
             level: beginning.level.map(str::to_owned),
             snapshot: transaction.started(),
         };
-        let entry = Entry { number, state: State::Busy { aborted: false }, began };
-        let replaced = sessions.insert(session, entry);
-        match &replaced {
-            Some(Entry { state: State::Idle(_) | State::Busy { .. }, .. }) => self.counters.aborted.add(1),
-            Some(_) => {}
+        let entry = Entry { number, state: State::Busy(After::GoesOn), began };
+        match sessions.insert(session, entry) {
+            Some(mut replaced) => {
+                let ended = self.stop(&mut replaced, After::Aborted);
+                drop(sessions);
+                self.finish(session, replaced.number, ended);
+            }
             None => {
                 self.count.fetch_add(1, Ordering::Relaxed);
+                drop(sessions);
             }
         }
-        drop(sessions);
-        drop(replaced);
         Ok(TransactionTurn {
             transactions: self,
             session,
@@ -164,7 +169,7 @@ impl Transactions {
             match &entry.state {
                 State::Idle(_) => {
                     let State::Idle(transaction) =
-                        std::mem::replace(&mut entry.state, State::Busy { aborted: false })
+                        std::mem::replace(&mut entry.state, State::Busy(After::GoesOn))
                     else {
                         continue;
                     };
@@ -177,7 +182,7 @@ impl Transactions {
                         kept: false,
                     });
                 }
-                State::Busy { .. } => self.idle.wait(&mut sessions),
+                State::Busy(_) => self.idle.wait(&mut sessions),
                 State::Committed(_) => return Err(committed(number)),
                 State::Aborted => return Err(aborted(number)),
                 State::None => return Err(none_in_progress(number, Some(number))),
@@ -187,7 +192,13 @@ impl Transactions {
 
     /// Commits a transaction, also if it was committed before. Returns the commit that the acknowledgement waits for;
     /// `None` if it is not known.
-    pub(crate) fn commit(&self, store: &Store, session: SessionId, number: i64) -> Result<Option<CommitId>> {
+    pub(crate) fn commit(
+        &self,
+        store: &Store,
+        session: SessionId,
+        number: i64,
+        interrupt: &Interrupt,
+    ) -> Result<Option<CommitId>> {
         let mut turn = match self.resume(session, number) {
             Ok(turn) => turn,
             Err(error) if error.code == code::TRANSACTION_COMMITTED => {
@@ -197,12 +208,13 @@ impl Transactions {
                 });
             }
             Err(error) if error.code == code::NO_SUCH_TRANSACTION && !self.is_known(&session, number) => {
-                return if store.has_committed(&session, number)? { Ok(None) } else { Err(error) };
+                return if store.has_committed(&session, number, interrupt)? { Ok(None) } else { Err(error) };
             }
             Err(error) => return Err(error),
         };
         let Some(transaction) = turn.transaction.take() else { return Err(aborted(number)) };
-        let lsid = doc! { "id": Value::Binary { subtype: 4, bytes: &session } };
+        let owner = self.sessions.lock().get(&session).and_then(|entry| entry.began.owner.clone());
+        let lsid = sessions::describe_id(&session, &owner);
         let origin = TransactionOrigin { key: &session, session: lsid.as_doc(), number };
         let commit = transaction.commit(Some(origin))?;
         turn.end(State::Committed(commit));
@@ -237,13 +249,13 @@ impl Transactions {
             );
             return Err(CommandError::new(50911, text));
         }
-        let ended = self.stop(entry);
+        let (before, ended) = (entry.number, self.stop(entry, After::Aborted));
         // The turn of a statement still looks for its number.
-        if !matches!(entry.state, State::Busy { .. }) {
+        if !matches!(entry.state, State::Busy(_)) {
             (entry.number, entry.state) = (number, State::None);
         }
         drop(sessions);
-        drop(ended);
+        self.finish(session, before, ended);
         Ok(())
     }
 
@@ -256,35 +268,37 @@ impl Transactions {
         let mut gone = Vec::new();
         for session in ended {
             let Some(entry) = sessions.get_mut(session) else { continue };
-            gone.extend(self.stop(entry));
-            // The turn of a statement looks for its entry.
-            if !matches!(entry.state, State::Busy { .. }) {
+            let number = entry.number;
+            gone.extend(self.stop(entry, After::Forgotten).map(|ended| (*session, number, ended)));
+            // The turn of a statement removes its entry itself.
+            if !matches!(entry.state, State::Busy(_)) {
                 sessions.remove(session);
                 self.count.fetch_sub(1, Ordering::Relaxed);
             }
         }
         drop(sessions);
-        drop(gone);
+        self.finish_all(gone);
     }
 
-    /// Aborts the transactions that have been open for longer than `lifetime`. Returns their sessions and numbers.
-    pub(crate) fn expire(&self, lifetime: Duration) -> Vec<(SessionId, i64)> {
+    /// Aborts the transactions that have been open for longer than `lifetime`. Returns their sessions.
+    pub(crate) fn expire(&self, lifetime: Duration) -> Vec<SessionId> {
         let (mut expired, mut gone) = (Vec::new(), Vec::new());
         let mut sessions = self.sessions.lock();
         for (session, entry) in sessions.iter_mut() {
-            let is_open = matches!(entry.state, State::Idle(_) | State::Busy { aborted: false });
+            let is_open = matches!(entry.state, State::Idle(_) | State::Busy(After::GoesOn));
             if is_open && entry.began.at.elapsed() >= lifetime {
-                gone.extend(self.stop(entry));
-                expired.push((*session, entry.number));
+                gone.extend(self.stop(entry, After::Aborted).map(|ended| (*session, entry.number, ended)));
+                expired.push(*session);
             }
         }
         drop(sessions);
-        drop(gone);
+        self.finish_all(gone);
         expired
     }
 
-    /// Aborts a transaction. It is dropped by the caller, after the lock is released.
-    fn stop(&self, entry: &mut Entry) -> Option<Box<Transaction>> {
+    /// Aborts a transaction, at once or after the statement that is under way. The caller finishes it after the lock is
+    /// released.
+    fn stop(&self, entry: &mut Entry, after: After) -> Option<Box<Transaction>> {
         match &mut entry.state {
             State::Idle(_) => {
                 self.counters.aborted.add(1);
@@ -293,12 +307,30 @@ impl Transactions {
                     _ => None,
                 }
             }
-            State::Busy { aborted } => {
-                *aborted = true;
+            State::Busy(then) => {
+                *then = after;
                 None
             }
             State::Committed(_) | State::Aborted | State::None => None,
         }
+    }
+
+    /// Closes a transaction that was stopped, and its cursors.
+    fn finish(&self, session: SessionId, number: i64, ended: Option<Box<Transaction>>) {
+        if ended.is_some() {
+            self.cursors.end_transaction(session, number);
+        }
+    }
+
+    fn finish_all(&self, ended: Vec<(SessionId, i64, Box<Transaction>)>) {
+        for (session, number, transaction) in ended {
+            self.finish(session, number, Some(transaction));
+        }
+    }
+
+    /// Aborts all open transactions, and refuses to go on with those that run a statement.
+    pub(crate) fn abort_all(&self) {
+        self.expire(Duration::ZERO);
     }
 
     /// How many are open.
@@ -308,7 +340,7 @@ impl Transactions {
         for entry in sessions.values() {
             match entry.state {
                 State::Idle(_) => open.inactive += 1,
-                State::Busy { .. } => open.active += 1,
+                State::Busy(_) => open.active += 1,
                 _ => {}
             }
         }
@@ -332,7 +364,7 @@ impl Transactions {
                 "host": host,
                 "desc": "inactive transaction",
                 "active": false,
-                "lsid": { "id": (Value::Binary { subtype: 4, bytes: session }) },
+                "lsid": (sessions::describe_id(session, &began.owner)),
                 "transaction": {
                     "parameters": { "txnNumber": *number, "autocommit": false, "readConcern": (concern.finish()) },
                     "readTimestamp": (began.snapshot),
@@ -360,35 +392,75 @@ impl TransactionTurn<'_> {
         if self.end(State::Idle(transaction)) { Ok(()) } else { Err(aborted(self.number)) }
     }
 
-    /// Gives the turn back. False if the transaction was aborted meanwhile.
+    /// Gives the turn back. Whether the transaction stays open: it may have been aborted meanwhile.
     fn end(&mut self, state: State) -> bool {
         self.kept = true;
-        let mut sessions = self.transactions.sessions.lock();
-        let mut rejected = Some(state);
-        if let Some(entry) = sessions.get_mut(&self.session).filter(|entry| entry.number == self.number) {
-            let was_aborted = matches!(entry.state, State::Busy { aborted: true });
-            if !(was_aborted && matches!(rejected, Some(State::Idle(_))))
-                && let Some(state) = rejected.take()
-            {
-                entry.state = state;
-            } else {
-                entry.state = State::Aborted;
-                self.transactions.counters.aborted.add(1);
+        let transactions = self.transactions;
+        let mut rejected = None;
+        let mut sessions = transactions.sessions.lock();
+        // The session may have a newer transaction.
+        let entry = sessions.get_mut(&self.session).filter(|entry| entry.number == self.number);
+        let after = match &entry {
+            Some(Entry { state: State::Busy(after), .. }) => *after,
+            _ => After::Aborted,
+        };
+        let stays_open = matches!(state, State::Idle(_)) && after == After::GoesOn;
+        if !stays_open && !matches!(state, State::Committed(_)) {
+            transactions.counters.aborted.add(1);
+        }
+        if let Some(entry) = entry {
+            entry.state = match state {
+                State::Idle(transaction) if !stays_open => {
+                    rejected = Some(transaction);
+                    State::Aborted
+                }
+                state => state,
+            };
+            if after == After::Forgotten {
+                sessions.remove(&self.session);
+                transactions.count.fetch_sub(1, Ordering::Relaxed);
             }
+        } else if let State::Idle(transaction) = state {
+            rejected = Some(transaction);
         }
         drop(sessions);
-        self.transactions.idle.notify_all();
-        rejected.is_none()
+        drop(rejected);
+        if !stays_open {
+            transactions.cursors.end_transaction(self.session, self.number);
+        }
+        transactions.idle.notify_all();
+        stays_open
     }
 }
 
 impl Drop for TransactionTurn<'_> {
     fn drop(&mut self) {
         if !self.kept {
-            self.transactions.counters.aborted.add(1);
+            self.transaction = None;
             self.end(State::Aborted);
         }
     }
+}
+
+/// Refuses a number that the session's newest transaction does not allow.
+fn check_new(newest: Option<&Entry>, number: i64) -> Result<()> {
+    let Some(entry) = newest else { return Ok(()) };
+    if entry.number > number {
+        return Err(too_old(number, entry.number));
+    }
+    if entry.number < number {
+        return Ok(());
+    }
+    let state = match entry.state {
+        State::Idle(_) | State::Busy(_) => "TransactionState::kInProgress",
+        State::Committed(_) => "TransactionState::kCommitted",
+        State::Aborted => "TransactionState::kAbortedWithoutPrepare",
+        State::None => "TransactionState::kExecutedRetryableWrite",
+    };
+    let text = format!(
+        "Cannot start a transaction at given transaction number {number} a transaction with the same number is in state {state}"
+    );
+    Err(CommandError::new(50911, text))
 }
 
 fn too_old(number: i64, newest: i64) -> CommandError {
@@ -417,3 +489,6 @@ fn committed(number: i64) -> CommandError {
     let text = format!("Transaction with {{ txnNumber: {number} }} has been committed.");
     CommandError::new(code::TRANSACTION_COMMITTED, text)
 }
+
+#[cfg(test)]
+mod tests;

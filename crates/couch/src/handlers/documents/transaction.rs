@@ -13,7 +13,7 @@ use crate::users;
 use diwan_access::Action;
 use diwan_kv::CommitId;
 use diwan_query::code;
-use diwan_store::{Collection, Error as StoreError, RevisionEdit, RevisionOutcome};
+use diwan_store::{Claimant, Collection, Error as StoreError, RevisionEdit, RevisionOutcome};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value as Json, json};
@@ -22,9 +22,6 @@ use std::time::{Duration, Instant};
 
 /// How long a transaction is tried again while others have written its documents and are not done.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long it waits between two attempts, at first and at most.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
-const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
 const WRITE: &[Action] = &[Action::Insert, Action::Update];
 
@@ -54,8 +51,8 @@ enum Attempt {
     Committed(Vec<Json>, Option<CommitId>),
     /// The documents that conflict.
     Conflicts(Vec<Json>),
-    /// Somebody else has written one of the documents meanwhile.
-    Overtaken,
+    /// Somebody else has written one of the documents meanwhile: the transaction, if it is still open.
+    Overtaken(Option<Arc<Claimant>>),
 }
 
 pub(crate) fn post(request: &mut Request) -> Result<Response> {
@@ -67,8 +64,8 @@ pub(crate) fn post(request: &mut Request) -> Result<Response> {
         ))
     })?;
     let parts = read_parts(request, &body)?;
-    let start = Instant::now();
-    let mut pause = SHORTEST_PAUSE;
+    let end = Instant::now() + PATIENCE;
+    request.interrupt.set_deadline(Some(end));
     loop {
         match attempt(&request.couch, &parts, body.docs.len())? {
             Attempt::Committed(rows, commit) => {
@@ -86,14 +83,15 @@ pub(crate) fn post(request: &mut Request) -> Result<Response> {
                     &json!({ "error": "conflict", "reason": reason, "docs": rows }),
                 ));
             }
-            Attempt::Overtaken if start.elapsed() < PATIENCE => {
-                std::thread::sleep(pause);
-                pause = (2 * pause).min(LONGEST_PAUSE);
-            }
-            Attempt::Overtaken => {
-                return Err(Error::unavailable(
-                    "An open transaction has written one of the documents; try again.",
-                ));
+            Attempt::Overtaken(claimant) => {
+                let waited =
+                    claimant.map(|claimant| request.couch.store.wait_for(&claimant, &request.interrupt));
+                // Too many requests wait already, or this one has waited for too long.
+                if waited.is_some_and(|waited| waited.is_err()) || Instant::now() >= end {
+                    return Err(Error::unavailable(
+                        "An open transaction has written one of the documents; try again.",
+                    ));
+                }
             }
         }
     }
@@ -161,8 +159,7 @@ fn attempt(couch: &Couch, parts: &[Part], count: usize) -> Result<Attempt> {
         }
         let report = match inside.edit_revisions(&edits, true, None) {
             Ok(report) => report,
-            Err(error) if is_overtaken(&error) => return Ok(Attempt::Overtaken),
-            Err(error) => return Err(error.into()),
+            Err(error) => return overtaken(error),
         };
         for ((at, id), outcome) in places.into_iter().zip(report.outcomes) {
             match outcome {
@@ -179,8 +176,7 @@ fn attempt(couch: &Couch, parts: &[Part], count: usize) -> Result<Attempt> {
     }
     match transaction.commit(None) {
         Ok(commit) => Ok(Attempt::Committed(rows, commit)),
-        Err(error) if is_overtaken(&error) => Ok(Attempt::Overtaken),
-        Err(error) => Err(error.into()),
+        Err(error) => overtaken(error),
     }
 }
 
@@ -188,6 +184,11 @@ fn conflict(database: &str, id: &str) -> Json {
     json!({ "db": database, "id": id, "error": "conflict", "reason": "Document update conflict." })
 }
 
-fn is_overtaken(error: &StoreError) -> bool {
-    matches!(error, StoreError::Query(error) if error.code == code::WRITE_CONFLICT)
+/// What an error of the store makes of an attempt.
+fn overtaken(error: StoreError) -> Result<Attempt> {
+    match error {
+        StoreError::Claimed(claimant) => Ok(Attempt::Overtaken(Some(claimant))),
+        StoreError::Query(error) if error.code == code::WRITE_CONFLICT => Ok(Attempt::Overtaken(None)),
+        error => Err(error.into()),
+    }
 }

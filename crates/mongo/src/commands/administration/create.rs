@@ -1,7 +1,7 @@
 //! `create`: creates a collection or a view.
 
 use crate::dispatch::Context;
-use crate::error::Result;
+use crate::error::{CommandError, Result, code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION};
 use diwan_query::code;
 use diwan_store::Error;
 use diwan_value::{DocBuf, DocBuilder};
@@ -22,6 +22,10 @@ pub(crate) fn run(context: &mut Context<'_>, _: &mut DocBuilder) -> Result<()> {
         Ok(())
     })?;
     let options: DocBuf = options.finish();
+    if context.source.transaction().is_some() && options.as_doc().contains_key("viewOn") {
+        let text = "Cannot create a view in a multi-document transaction.";
+        return Err(CommandError::new(OPERATION_NOT_SUPPORTED_IN_TRANSACTION, text));
+    }
     let store = context.store;
     match store.create(&namespace, options.as_doc()) {
         // Outside of transactions, creating a collection again with the same options succeeds and changes nothing.

@@ -3,7 +3,7 @@
 use crate::commands::query_and_write::{delete, insert, update};
 use crate::commands::shared::cursor_reply::{batch_size, first_batch};
 use crate::commands::shared::write::{Retry, check_size, check_writable, is_fatal};
-use crate::dispatch::Context;
+use crate::dispatch::{Context, check_namespace};
 use crate::error::{CommandError, Result, code};
 use crate::monitoring::metrics::OperationKind;
 use crate::request::arguments::uuid;
@@ -57,6 +57,9 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         .map(|info| {
             let info = info.map_err(|value| Field::new("bulkWrite", "nsInfo", value).wrong("object"))?;
             let (namespace, uuid) = parse_namespace(info)?;
+            if context.source.transaction().is_some() {
+                check_namespace(&namespace.database, &namespace.collection)?;
+            }
             uuid.map_or(Ok(()), |uuid| context.expect_uuid(&namespace, uuid))?;
             Ok(namespace)
         })
@@ -200,8 +203,14 @@ fn insert_all(
     let tick = || server.store.clock().tick();
     let guard = context.design_guard();
     let designs = guard.as_ref();
-    let options =
-        WriteOptions { bypass_validation, designs, timestamps: Some(&tick), ..WriteOptions::default() };
+    let interrupt = context.interrupt.clone();
+    let options = WriteOptions {
+        bypass_validation,
+        designs,
+        timestamps: Some(&tick),
+        interrupt: Some(&interrupt),
+        ..WriteOptions::default()
+    };
     let inserted =
         insert::insert_documents(context, namespace, &docs, run.start, ordered, options, retry, &mut errors)?;
     let fields =

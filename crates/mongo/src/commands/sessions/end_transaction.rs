@@ -17,13 +17,9 @@ pub(crate) fn run(context: &mut Context<'_>, _: &mut DocBuilder) -> Result<()> {
         return Err(CommandError::new(code::COMMAND_NOT_IN_TRANSACTION, text));
     };
     if request.name == "abortTransaction" {
-        let outcome = server.transactions.abort(session, number);
-        server.cursors.end_transaction(session, number);
-        return outcome;
+        return server.transactions.abort(session, number);
     }
-    let outcome = server.transactions.commit(&server.store, session, number);
-    server.cursors.end_transaction(session, number);
-    match outcome? {
+    match server.transactions.commit(&server.store, session, number, &context.interrupt)? {
         Some(commit) => context.committed(commit),
         // It was committed before the server was started, or it wrote nothing. What it read may not be durable yet.
         None => context.fence()?,

@@ -89,7 +89,7 @@ impl<'a> Retry<'a> {
         let number = number.map(|(session, number)| (session.as_slice(), number));
         let (done, turn) = match number {
             Some((session, number)) => {
-                let (done, turn) = context.store.begin_retryable(session, number)?;
+                let (done, turn) = context.store.begin_retryable(session, number, &context.interrupt)?;
                 (done, Some(turn))
             }
             None => (Vec::new(), None),
