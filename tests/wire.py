@@ -25,8 +25,14 @@ class WireConnection:
 
     def command(self, database: str, command: dict) -> dict:
         """The reply; an exception as pymongo's if it is a failure."""
+        self.send(database, command)
+        return self.receive()
+
+    def send(self, database: str, command: dict):
         body = struct.pack("<IB", 0, 0) + bson.encode({**command, "$db": database})
         self.socket.sendall(struct.pack("<iiii", 16 + len(body), next(self.requests), 0, OP_MSG) + body)
+
+    def receive(self) -> dict:
         length, _, _, _ = struct.unpack("<iiii", self._read(16))
         reply = bson.decode(self._read(length - 16)[5:])
         if not reply["ok"]:

@@ -139,6 +139,64 @@ def test_writer_outside_waits_and_gives_up_at_its_time_limit(client, db):
     assert db.c.find_one({"_id": 1}) == {"_id": 1, "n": 11}
 
 
+def begin_update(wire, number, **more):
+    """A transaction that has written document 1 of `test.c`."""
+    fields = {"lsid": session_id(number), "txnNumber": Int64(1), "autocommit": False, "startTransaction": True}
+    wire.command("test", {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"n": 1}}}], **fields, **more})
+
+
+def waiting(client):
+    """The numbers of the commands that carry the comment `waits`."""
+    running = client.admin.aggregate([{"$currentOp": {}}])
+    return [op["opid"] for op in running if op.get("command", {}).get("comment") == "waits"]
+
+
+def wait_until(met):
+    end = time.monotonic() + 10
+    while not met():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+UPDATE = {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"by": "waiter"}}}], "comment": "waits"}
+INSERT = {
+    "bulkWrite": 1, "ops": [{"insert": 0, "document": {"_id": 1}}], "nsInfo": [{"ns": "test.c"}], "comment": "waits",
+}
+
+
+def test_waiting_short_writes_are_shown_and_killed_and_end_with_their_clients(stored_server):
+    with MongoClient(stored_server.uri) as client, WireConnection(stored_server.port) as wire:
+        client.test.c.insert_one({"_id": 1})
+        begin_update(wire, 1)
+        with WireConnection(stored_server.port) as writer:
+            writer.send("test", UPDATE)
+            wait_until(lambda: waiting(client))
+            client.admin.command("killOp", op=waiting(client)[0])
+            with fails(11601):
+                writer.receive()
+            writer.send("test", UPDATE)
+            wait_until(lambda: waiting(client))
+        wait_until(lambda: not waiting(client))
+        started = time.monotonic()
+        with WireConnection(stored_server.port) as writer, fails(50):
+            writer.command("admin", {**INSERT, "maxTimeMS": 300})
+        assert time.monotonic() - started < 5
+        wire.command("admin", {"abortTransaction": 1, "lsid": session_id(1), "txnNumber": Int64(1), "autocommit": False})
+        assert client.test.c.find_one() == {"_id": 1}
+
+
+def test_shutdown_waits_for_no_transaction(stored_server):
+    with MongoClient(stored_server.uri) as client, WireConnection(stored_server.port) as wire:
+        client.test.c.insert_one({"_id": 1})
+        begin_update(wire, 1)
+        with WireConnection(stored_server.port) as writer:
+            writer.send("test", UPDATE)
+            wait_until(lambda: waiting(client))
+            started = time.monotonic()
+            stored_server.stop()
+            assert time.monotonic() - started < 6
+
+
 def test_unique_keys_hold_across_transactions(client, db):
     db.c.create_index("u", unique=True)
     with client.start_session() as one, client.start_session() as other:
@@ -191,6 +249,10 @@ def test_what_transactions_cannot_do_is_refused(client, db, wire):
     inside({"aggregate": "c", "pipeline": [{"$out": "d"}], "cursor": {}}, 263)
     inside({"aggregate": "c", "pipeline": [{"$changeStream": {}}], "cursor": {}}, 263)
     inside({"insert": "capped", "documents": [{}]}, 263)
+    inside({"create": "shown", "viewOn": "c"}, 263)
+    for forbidden in ("config.c", "admin.c", f"{db.name}.system.views"):
+        bulk = {"bulkWrite": 1, "ops": [{"insert": 0, "document": {}}], "nsInfo": [{"ns": forbidden}]}
+        inside(bulk, 263, database="admin")
     inside({"find": "c"}, 72, writeConcern={"w": 1})
     inside({"find": "c"}, 72, readConcern={"level": "linearizable"})
     inside({"find": "c"}, 72, autocommit=True)

@@ -1,14 +1,14 @@
 //! Writes beside an open transaction that has written their documents.
 
 use crate::setup::{database, rev};
-use diwan_store::{Edit, Namespace, Transaction, WriteOptions, id_key};
+use diwan_store::{Edit, MAX_WAITING_WRITERS, Namespace, Transaction, WriteOptions, id_key};
 use diwan_testkit::{HttpClient, TestCouch};
 use diwan_value::{Value, doc};
 use serde_json::json;
 use std::io::Write;
 use std::net::{Shutdown, TcpStream};
 use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A transaction that has written document `a`.
 fn claim(server: &TestCouch) -> Transaction {
@@ -71,4 +71,30 @@ fn a_write_whose_client_goes_away_while_it_waits_is_not_made() {
         std::thread::sleep(Duration::from_millis(200));
         assert_eq!(by(&mut client), serde_json::Value::Null, "{line}");
     }
+}
+
+#[test]
+fn transactions_over_http_wait_in_limited_number() {
+    let (server, mut client) = database();
+    let first = rev(&client.put("/db/a", &json!({})));
+    let transaction = claim(&server);
+    let body = json!({ "docs": [{ "db": "db", "doc": { "_id": "a", "_rev": first, "by": "writer" } }] });
+    let answers = std::thread::scope(|scope| {
+        let requests: Vec<_> = (0..MAX_WAITING_WRITERS + 1)
+            .map(|_| {
+                let (mut client, body) = (server.client(), &body);
+                scope.spawn(move || client.post("/_transaction", body).status)
+            })
+            .collect();
+        let refused = || requests.iter().filter(|request| request.is_finished()).count();
+        let end = Instant::now() + Duration::from_secs(5);
+        while refused() == 0 && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        drop(transaction);
+        requests.into_iter().map(|request| request.join().unwrap()).collect::<Vec<_>>()
+    });
+    let count = |status| answers.iter().filter(|answer| **answer == status).count();
+    assert_eq!((count(201), count(503), count(409)), (1, 1, MAX_WAITING_WRITERS - 1), "{answers:?}");
+    assert_eq!(by(&mut client), "writer");
 }
