@@ -60,6 +60,7 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
             if context.source.transaction().is_some() {
                 check_namespace(&namespace.database, &namespace.collection)?;
             }
+            check_writable(&namespace)?;
             uuid.map_or(Ok(()), |uuid| context.expect_uuid(&namespace, uuid))?;
             Ok(namespace)
         })
@@ -245,7 +246,6 @@ fn parse_namespace(info: Doc<'_>) -> Result<(Namespace, Option<[u8; 16]>)> {
         Ok(())
     })?;
     let namespace = namespace.ok_or_else(|| missing("bulkWrite.nsInfo", "ns"))?;
-    check_writable(&namespace)?;
     Ok((namespace, expected))
 }
 
