@@ -1,5 +1,6 @@
 """Transactions over MongoDB's face, and what the other face sees of them."""
 
+import hashlib
 import threading
 import time
 import uuid
@@ -430,7 +431,8 @@ def test_a_stream_shows_a_transaction_as_a_whole(client, db):
         assert events[0]["documentKey"] == {"_id": "outside"} and "txnNumber" not in events[0]
         inside = events[1:]
         assert len({e["clusterTime"] for e in inside}) == 1
-        assert all(e["lsid"]["id"] == session.session_id["id"] for e in inside)
+        user = hashlib.sha256(b"").digest()
+        assert all(e["lsid"] == {"id": session.session_id["id"], "uid": user} for e in inside)
         assert len({e["txnNumber"] for e in inside}) == 1
         with db.watch(resume_after=inside[0]["_id"]) as resumed:
             assert [resumed.next()["operationType"] for _ in range(2)] == ["update", "delete"]
