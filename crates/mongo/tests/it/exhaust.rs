@@ -79,7 +79,8 @@ fn exhaust_ends_with_the_error_of_a_killed_cursor() {
             break reply;
         }
     };
-    assert_eq!(code(&last.document), Some(43));
+    // The server was waiting for news of the cursor, or was about to read it.
+    assert!(matches!(code(&last.document), Some(43 | 237)));
 }
 
 /// The topology version in the reply to a hello.
