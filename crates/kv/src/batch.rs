@@ -106,11 +106,13 @@ impl Batch {
         self.conditions.append(&mut other.conditions);
     }
 
-    pub(crate) fn into_writes(self) -> Vec<Write> {
+    /// The writes, for an engine that applies them.
+    pub fn into_writes(self) -> Vec<Write> {
         self.writes
     }
 
-    pub(crate) fn check_keys(&self) -> Result<()> {
+    /// An error if a key is empty or longer than an engine takes.
+    pub fn check_keys(&self) -> Result<()> {
         let written = self.writes.iter().map(|w| w.key.len());
         let looked_up = self.conditions.iter().map(|c| c.key.len());
         match written.chain(looked_up).find(|len| *len == 0 || *len > MAX_KEY_LEN) {

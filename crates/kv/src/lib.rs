@@ -16,6 +16,8 @@
 mod batch;
 mod cache;
 mod contract;
+#[doc(hidden)]
+pub mod contract_tests;
 mod disk;
 mod engine;
 mod error;

@@ -1,7 +1,7 @@
 //! The cache compared with the engine alone: as a map, beside writers, and at its limits.
 
 use super::*;
-use crate::tests::{Dice, behaves_like_a_map, contract};
+use crate::contract_tests::{Dice, behaves_like_a_map, contract};
 use crate::{ContractEngine, Direction, MemoryEngine};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};

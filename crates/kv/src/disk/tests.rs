@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::Direction;
-use crate::tests::{Dice, contract};
+use crate::contract_tests::{Dice, contract};
 use std::collections::BTreeMap;
 
 fn quiet() -> Options {
