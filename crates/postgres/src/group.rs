@@ -1,0 +1,215 @@
+//! A group of batches that travel in one transaction: what must be read for their conditions, which of them apply, and what
+//! is written in the end.
+//!
+//! The batches take effect one after another, in the order of the group. So a condition is checked against what the
+//! batches before it write, and then against the tables.
+
+use crate::key::{Columns, is_long};
+use crate::statements::Kind;
+use crate::value::Stored;
+use diwan_kv::{Batch, Bytes, CommitId, Condition, Result, Space};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::mpsc::SyncSender;
+use std::time::Instant;
+
+/// About how many bytes one statement carries.
+const STATEMENT_BYTES: usize = 4 << 20;
+
+/// A batch that waits for its turn.
+pub(crate) struct Commit {
+    writes: Vec<Write>,
+    conditions: Vec<Condition>,
+    /// The bytes of keys and values.
+    pub bytes: usize,
+    /// When it began to wait.
+    pub since: Instant,
+    /// Where its outcome goes.
+    pub reply: SyncSender<Result<CommitId>>,
+}
+
+struct Write {
+    space: Space,
+    key: Bytes,
+    /// The value and its stored form.
+    value: Option<(Bytes, Stored)>,
+}
+
+impl Commit {
+    /// Compresses the values, in the caller's thread.
+    pub fn new(batch: Batch, reply: SyncSender<Result<CommitId>>) -> Commit {
+        let bytes = batch.bytes();
+        let conditions = batch.conditions().to_vec();
+        let stored = |value: Bytes| {
+            let stored = Stored::of(&value);
+            (value, stored)
+        };
+        let write = |write: diwan_kv::Write| Write {
+            space: write.space,
+            key: write.key,
+            value: write.value.map(stored),
+        };
+        let writes = batch.into_writes().into_iter().map(write).collect();
+        Commit { writes, conditions, bytes, since: Instant::now(), reply }
+    }
+}
+
+/// The present values of the keys that conditions are about.
+pub(crate) type Known = HashMap<(Space, Bytes), Bytes>;
+
+/// The keys whose values the conditions of a group need, each once.
+pub(crate) fn looked_up(commits: &[Commit]) -> Vec<(Space, Vec<&[u8]>)> {
+    let mut seen = HashSet::new();
+    let mut spaces: BTreeMap<Space, Vec<&[u8]>> = BTreeMap::new();
+    for condition in commits.iter().flat_map(|commit| &commit.conditions) {
+        if seen.insert((condition.space, &*condition.key)) {
+            spaces.entry(condition.space).or_default().push(&condition.key);
+        }
+    }
+    spaces.into_iter().collect()
+}
+
+/// The kinds of statements that the writes of a group may need.
+pub(crate) fn kinds(commits: &[Commit]) -> HashSet<(Kind, Space)> {
+    let writes = commits.iter().flat_map(|commit| &commit.writes);
+    writes.map(|write| (kind(&write.key, write.value.is_some()), write.space)).collect()
+}
+
+fn kind(key: &[u8], is_put: bool) -> Kind {
+    match (is_put, is_long(key)) {
+        (true, false) => Kind::Put,
+        (true, true) => Kind::PutLong,
+        (false, false) => Kind::Delete,
+        (false, true) => Kind::DeleteLong,
+    }
+}
+
+/// What becomes of a group.
+pub(crate) struct Decision<'a> {
+    /// For each batch the first condition that does not hold.
+    pub failed: Vec<Option<usize>>,
+    /// What is written: the last write of each key, in the order of the keys.
+    pub writes: BTreeMap<(Space, &'a [u8]), Option<&'a Stored>>,
+}
+
+/// Decides about the batches, one after another.
+pub(crate) fn decide<'a>(commits: &'a [Commit], known: &Known) -> Decision<'a> {
+    let mut written: HashMap<(Space, &[u8]), Option<&(Bytes, Stored)>> = HashMap::new();
+    let mut failed = Vec::with_capacity(commits.len());
+    for commit in commits {
+        let holds = |condition: &Condition| {
+            let present = match written.get(&(condition.space, &*condition.key)) {
+                Some(value) => value.map(|(value, _)| value),
+                None => known.get(&(condition.space, condition.key.clone())),
+            };
+            present == condition.expected.as_ref()
+        };
+        let first = commit.conditions.iter().position(|condition| !holds(condition));
+        if first.is_none() {
+            for write in &commit.writes {
+                written.insert((write.space, &*write.key), write.value.as_ref());
+            }
+        }
+        failed.push(first);
+    }
+    let writes = written.into_iter().map(|(key, value)| (key, value.map(|(_, stored)| stored))).collect();
+    Decision { failed, writes }
+}
+
+/// One statement with what it writes.
+pub(crate) struct Statement<'a> {
+    pub kind: Kind,
+    pub space: Space,
+    pub rows: Vec<(Columns<'a>, Option<&'a Stored>)>,
+}
+
+impl Decision<'_> {
+    /// The statements for the writes. Together with [`kinds`] this decides which kinds are used.
+    pub fn statements(&self) -> Vec<Statement<'_>> {
+        let mut made: Vec<Statement<'_>> = Vec::new();
+        let mut open: HashMap<(Kind, Space), (usize, usize)> = HashMap::new();
+        for ((space, key), stored) in &self.writes {
+            let kind = kind(key, stored.is_some());
+            let bytes = key.len() + stored.map_or(0, Stored::len);
+            let row = (Columns::of(key), *stored);
+            match open.get_mut(&(kind, *space)) {
+                Some((at, filled)) if kind != Kind::DeleteLong && *filled + bytes <= STATEMENT_BYTES => {
+                    made[*at].rows.push(row);
+                    *filled += bytes;
+                }
+                _ => {
+                    open.insert((kind, *space), (made.len(), bytes));
+                    made.push(Statement { kind, space: *space, rows: vec![row] });
+                }
+            }
+        }
+        made
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::sync_channel;
+
+    fn commit(fill: impl FnOnce(&mut Batch)) -> Commit {
+        let mut batch = Batch::new();
+        fill(&mut batch);
+        Commit::new(batch, sync_channel(1).0)
+    }
+
+    #[test]
+    fn conditions_see_what_earlier_batches_write() {
+        let commits = [
+            commit(|b| {
+                b.require_equal(Space::Meta, *b"n", *b"1");
+                b.put(Space::Meta, *b"n", *b"2");
+            }),
+            commit(|b| {
+                b.require_absent(Space::Meta, *b"m");
+                b.require_equal(Space::Meta, *b"n", *b"1");
+                b.put(Space::Meta, *b"n", *b"3");
+            }),
+            commit(|b| {
+                b.require_equal(Space::Meta, *b"n", *b"2");
+                b.delete(Space::Meta, *b"n");
+            }),
+            commit(|b| {
+                b.require_absent(Space::Meta, *b"n");
+                b.put(Space::Log, *b"l", *b"x");
+            }),
+        ];
+        let keys = looked_up(&commits);
+        assert_eq!(keys, [(Space::Meta, vec![&b"n"[..], b"m"])]);
+        let known = Known::from([((Space::Meta, Bytes::from(*b"n")), Bytes::from(*b"1"))]);
+        let decision = decide(&commits, &known);
+        assert_eq!(decision.failed, [None, Some(1), None, None]);
+        let written: Vec<_> = decision.writes.iter().map(|(key, value)| (*key, value.is_some())).collect();
+        assert_eq!(written, [((Space::Meta, &b"n"[..]), false), ((Space::Log, b"l"), true)]);
+    }
+
+    #[test]
+    fn statements_are_bounded_and_of_the_kinds_announced() {
+        let commits = [commit(|b| {
+            for n in 0..6u8 {
+                b.put(
+                    Space::Records,
+                    [n],
+                    (0..1_000_000).map(|i| (i * i % 251) as u8 ^ n).collect::<Vec<_>>(),
+                );
+                b.put(Space::Indexes, vec![n; 3000], *b"");
+                b.delete(Space::Log, vec![n; 3000]);
+                b.delete(Space::Meta, [n]);
+            }
+        })];
+        let decision = decide(&commits, &Known::new());
+        let statements = decision.statements();
+        let kinds = kinds(&commits);
+        assert!(statements.iter().all(|s| kinds.contains(&(s.kind, s.space))));
+        assert_eq!(statements.iter().map(|s| s.rows.len()).sum::<usize>(), 24);
+        assert_eq!(statements.iter().filter(|s| s.kind == Kind::DeleteLong).count(), 6);
+        for statement in statements {
+            let bytes: usize = statement.rows.iter().map(|row| row.1.map_or(0, Stored::len)).sum();
+            assert!(bytes <= STATEMENT_BYTES);
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! The connections for reading: a bounded number that snapshots borrow, and a few that single reads share.
+//!
+//! A snapshot is a transaction, so it needs a connection for itself. A single read needs one only for a moment, and
+//! several can be on the way on one connection; so single reads never wait for snapshots.
+
+use crate::connection::Connection;
+use crate::dialect::Role;
+use crate::error::io_error;
+use crate::server::Server;
+use diwan_kv::{Error, Result};
+use parking_lot::{Condvar, Mutex};
+use std::io::ErrorKind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// How many connections single reads share.
+const SHARED: usize = 4;
+
+/// The connections of an engine for reading.
+pub(crate) struct Pool {
+    pub server: Arc<Server>,
+    pub patience: Duration,
+    most: usize,
+    lending: Mutex<Lending>,
+    returned: Condvar,
+    shared: [Mutex<Option<Arc<Connection>>>; SHARED],
+    turn: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Lending {
+    idle: Vec<Connection>,
+    /// Idle ones and lent ones.
+    open: usize,
+    closed: bool,
+}
+
+impl Pool {
+    /// A pool that lends at most `most` connections at a time.
+    pub fn new(server: Arc<Server>, most: usize, patience: Duration) -> Pool {
+        Pool {
+            server,
+            patience,
+            most: most.max(1),
+            lending: Mutex::default(),
+            returned: Condvar::new(),
+            shared: Default::default(),
+            turn: AtomicUsize::new(0),
+        }
+    }
+
+    /// Borrows a connection until the result is dropped.
+    pub fn borrow(self: &Arc<Self>, deadline: Instant) -> Result<Lent> {
+        let mut lending = self.lending.lock();
+        loop {
+            if lending.closed {
+                return Err(Error::Closed);
+            }
+            while let Some(connection) = lending.idle.pop() {
+                if !connection.client.is_closed() {
+                    return Ok(Lent { connection: Some(connection), pool: self.clone() });
+                }
+                lending.open -= 1;
+            }
+            if lending.open < self.most {
+                lending.open += 1;
+                drop(lending);
+                // Counted as lent from now on, so that a failure gives the place back.
+                let mut lent = Lent { connection: None, pool: self.clone() };
+                lent.connection = Some(self.server.connect_blocking(Role::Reader, deadline)?);
+                return Ok(lent);
+            }
+            if self.returned.wait_until(&mut lending, deadline).timed_out() {
+                let text = format!(
+                    "all {} connections have been in use for {:?}; end long queries and transactions, or allow more connections",
+                    self.most, self.patience
+                );
+                return Err(io_error("waiting for a connection to PostgreSQL", ErrorKind::TimedOut, text));
+            }
+        }
+    }
+
+    /// A connection for one read, which others use as well.
+    pub fn shared(&self, deadline: Instant) -> Result<Arc<Connection>> {
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % SHARED;
+        let mut slot = self.shared[turn].lock();
+        if let Some(connection) = slot.as_ref().filter(|connection| !connection.client.is_closed()) {
+            return Ok(connection.clone());
+        }
+        if self.lending.lock().closed {
+            return Err(Error::Closed);
+        }
+        let connection = Arc::new(self.server.connect_blocking(Role::Reader, deadline)?);
+        *slot = Some(connection.clone());
+        Ok(connection)
+    }
+
+    /// Closes idle connections, and lends no more.
+    pub fn close(&self) {
+        let mut lending = self.lending.lock();
+        lending.closed = true;
+        lending.idle.clear();
+        drop(lending);
+        self.returned.notify_all();
+        for slot in &self.shared {
+            *slot.lock() = None;
+        }
+    }
+
+    fn take_back(&self, connection: Option<Connection>) {
+        let mut lending = self.lending.lock();
+        match connection.filter(|connection| !connection.client.is_closed() && !lending.closed) {
+            Some(connection) => lending.idle.push(connection),
+            None => lending.open -= 1,
+        }
+        drop(lending);
+        self.returned.notify_one();
+    }
+}
+
+/// A borrowed connection.
+pub(crate) struct Lent {
+    connection: Option<Connection>,
+    pool: Arc<Pool>,
+}
+
+impl Lent {
+    /// The connection; none only while it is being made.
+    pub fn connection(&self) -> Result<&Connection> {
+        self.connection.as_ref().ok_or(Error::Closed)
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        self.pool.take_back(self.connection.take());
+    }
+}

@@ -1,0 +1,137 @@
+//! A snapshot: a read-only transaction on a borrowed connection, which shows one state until it ends.
+
+use crate::connection::{Connection, column};
+use crate::error::{Cause, cause, engine_error};
+use crate::pool::{Lent, Pool};
+use crate::scan::{Scan, Scope};
+use crate::value::owned_value_of;
+use crate::wait::{send_only, wait};
+use diwan_kv::{Bytes, Direction, Error, KeyRange, Pairs, Result, Snapshot, Space, Visitor};
+use std::sync::Arc;
+use std::time::Instant;
+use tokio::runtime::Handle;
+
+/// Begins the transaction and fixes what it shows, in one message.
+const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT 1";
+
+/// What errors of reads begin with.
+pub(crate) const READING: &str = "reading from PostgreSQL";
+
+/// The transaction. It ends when the snapshot and all its scans have been dropped.
+pub(crate) struct Transaction {
+    lent: Lent,
+    handle: Handle,
+}
+
+impl Transaction {
+    /// Begins one. While the server is away, it waits.
+    pub fn begin(pool: &Arc<Pool>) -> Result<Transaction> {
+        let deadline = Instant::now() + pool.patience;
+        loop {
+            let lent = pool.borrow(deadline)?;
+            match wait(lent.connection()?.client.batch_execute(BEGIN)) {
+                Ok(()) => return Ok(Transaction { lent, handle: pool.server.handle.clone() }),
+                // The server had restarted since the connection was last used.
+                Err(error) if cause(&error) == Cause::Lost && Instant::now() < deadline => {}
+                Err(error) => return Err(engine_error("beginning a snapshot in PostgreSQL", &error)),
+            }
+        }
+    }
+
+    /// The connection.
+    pub fn connection(&self) -> Result<&Connection> {
+        self.lent.connection()
+    }
+
+    /// Where tasks run that read ahead.
+    pub fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    /// The value of a key.
+    pub fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
+        let row = wait(self.connection()?.get(space, key)).map_err(|error| engine_error(READING, &error))?;
+        row.map(|row| owned_value_of(column(&row, 0)?)).transpose()
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        if let Ok(connection) = self.lent.connection() {
+            send_only(connection.client.batch_execute("COMMIT"));
+        }
+    }
+}
+
+/// A snapshot, or the reason why there is none.
+pub(crate) struct PostgresSnapshot {
+    transaction: Result<Arc<Transaction>>,
+}
+
+impl PostgresSnapshot {
+    /// The state as of now.
+    pub fn take(pool: &Arc<Pool>) -> PostgresSnapshot {
+        PostgresSnapshot { transaction: Transaction::begin(pool).map(Arc::new) }
+    }
+
+    fn transaction(&self) -> Result<&Arc<Transaction>> {
+        self.transaction.as_ref().map_err(Error::clone)
+    }
+
+    /// Calls `visitor` with the keys of a range, forward, until it breaks. Values are not read.
+    pub fn visit_keys(
+        &self,
+        space: Space,
+        range: &KeyRange,
+        mut visitor: impl FnMut(&[u8]) -> std::ops::ControlFlow<()>,
+    ) -> Result<()> {
+        let transaction = self.transaction()?.clone();
+        let mut scan = Scan::new(transaction, space, range, Direction::Forward, Scope::Keys);
+        while let Some((key, _)) = scan.next_pair()? {
+            if visitor(key).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Snapshot for PostgresSnapshot {
+    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
+        self.transaction()?.get(space, key)
+    }
+
+    fn get_many(&self, space: Space, keys: &[&[u8]]) -> Result<Vec<Option<Bytes>>> {
+        let transaction = self.transaction()?;
+        match keys {
+            [] => Ok(Vec::new()),
+            [key] => Ok(vec![transaction.get(space, key)?]),
+            keys => {
+                let found = wait(transaction.connection()?.get_many(space, keys));
+                let found = found.map_err(|error| engine_error(READING, &error))?;
+                let values = found.values()?;
+                Ok(keys.iter().map(|key| values.get(key).cloned()).collect())
+            }
+        }
+    }
+
+    fn scan(&self, space: Space, range: KeyRange, direction: Direction) -> Pairs {
+        match self.transaction() {
+            Ok(transaction) => {
+                Box::new(Scan::new(transaction.clone(), space, &range, direction, Scope::Pairs))
+            }
+            Err(error) => Box::new(std::iter::once(Err(error))),
+        }
+    }
+
+    fn visit(&self, space: Space, range: KeyRange, visitor: &mut Visitor<'_>) -> Result<()> {
+        let transaction = self.transaction()?.clone();
+        let mut scan = Scan::new(transaction, space, &range, Direction::Forward, Scope::Pairs);
+        while let Some((key, value)) = scan.next_pair()? {
+            if visitor(key, value).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
