@@ -51,6 +51,7 @@ class PostgresServer:
     """One server. Its files lie below a directory, its port stays the same over restarts, and it syncs as it does by default."""
 
     user = "diwan"
+    guarded = "guarded"
 
     def __init__(self, directory: Path, settings: dict[str, str] | None = None, binaries: Path | None = None):
         self.directory = directory
@@ -71,7 +72,7 @@ class PostgresServer:
         return self.directory / "postgres.log"
 
     def make(self) -> "PostgresServer":
-        """Creates the cluster. Everybody on this machine may sign in as every user."""
+        """Creates the cluster. Everybody on this machine may sign in as every user but one, who needs a password."""
         self.data.mkdir(mode=0o700)
         if self.owner:
             shutil.chown(self.data, self.owner, self.owner)
@@ -88,6 +89,9 @@ class PostgresServer:
         )
         if made.returncode:
             raise RuntimeError(f"initdb: {made.stderr.strip()}")
+        # The first line that fits counts.
+        access = self.data / "pg_hba.conf"
+        access.write_text(f"host all {self.guarded} all scram-sha-256\n" + access.read_text())
         return self
 
     def start(self) -> "PostgresServer":

@@ -232,7 +232,10 @@ impl Committer {
                         }
                     }
                     what => {
-                        if writer.connection.client.batch_execute("ROLLBACK").await.is_ok() {
+                        // Another connection may reach a server that accepts writes.
+                        if what != Cause::ReadOnly
+                            && writer.connection.client.batch_execute("ROLLBACK").await.is_ok()
+                        {
                             self.writer = Some(writer);
                         }
                         if what != Cause::Collision || Instant::now() >= deadline {

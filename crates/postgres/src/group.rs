@@ -194,7 +194,7 @@ mod tests {
                 b.put(
                     Space::Records,
                     [n],
-                    (0..1_000_000).map(|i| (i * i % 251) as u8 ^ n).collect::<Vec<_>>(),
+                    (0..1_000_000u64).map(|i| (i * i % 251) as u8 ^ n).collect::<Vec<_>>(),
                 );
                 b.put(Space::Indexes, vec![n; 3000], *b"");
                 b.delete(Space::Log, vec![n; 3000]);
