@@ -42,7 +42,7 @@ pub(crate) enum Job {
     /// Applies a batch.
     Commit(Commit),
     /// Moves ingested pairs to their table.
-    Merge(Merge),
+    Merge(Box<Merge>),
     /// Frees the lease and ends.
     Close(SyncSender<()>),
 }
@@ -133,7 +133,7 @@ impl Committer {
                     (group, held) = self.gather(first);
                     self.commit(group).await;
                 }
-                Job::Merge(merge) => self.merge(merge).await,
+                Job::Merge(merge) => self.merge(*merge).await,
                 Job::Close(reply) => {
                     self.close().await;
                     let _ = reply.send(());

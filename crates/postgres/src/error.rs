@@ -163,9 +163,8 @@ pub(crate) fn cause(error: &tokio_postgres::Error) -> Cause {
         SqlState::TOO_MANY_CONNECTIONS,
         SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
     ]) || code.code().starts_with("08")
+        || answer.parsed_severity() == Some(Severity::Panic)
     {
-        Cause::Lost
-    } else if answer.parsed_severity() == Some(Severity::Panic) {
         Cause::Lost
     } else {
         Cause::Other

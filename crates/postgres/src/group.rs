@@ -31,7 +31,7 @@ struct Write {
     space: Space,
     key: Bytes,
     /// The value and its stored form.
-    value: Option<(Bytes, Stored)>,
+    value: Option<Value>,
 }
 
 impl Commit {
@@ -91,9 +91,12 @@ pub(crate) struct Decision<'a> {
     pub writes: BTreeMap<(Space, &'a [u8]), Option<&'a Stored>>,
 }
 
+/// A value, and the form that it is stored in.
+type Value = (Bytes, Stored);
+
 /// Decides about the batches, one after another.
 pub(crate) fn decide<'a>(commits: &'a [Commit], known: &Known) -> Decision<'a> {
-    let mut written: HashMap<(Space, &[u8]), Option<&(Bytes, Stored)>> = HashMap::new();
+    let mut written: HashMap<(Space, &[u8]), Option<&Value>> = HashMap::new();
     let mut failed = Vec::with_capacity(commits.len());
     for commit in commits {
         let holds = |condition: &Condition| {

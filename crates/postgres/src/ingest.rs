@@ -59,7 +59,7 @@ pub(crate) fn ingest<'a>(
     let connection = server.connect_blocking(Role::Ingest, deadline)?;
     copy(&connection, first.into_iter().chain(pairs))?;
     let (reply, replied) = sync_channel(1);
-    jobs.send(Job::Merge(Merge { connection, space, reply })).map_err(|_| Error::Closed)?;
+    jobs.send(Job::Merge(Box::new(Merge { connection, space, reply }))).map_err(|_| Error::Closed)?;
     replied.recv().map_err(|_| Error::Closed)?
 }
 

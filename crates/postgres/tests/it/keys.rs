@@ -66,8 +66,11 @@ fn long_keys_are_in_order() {
         };
         for _ in 0..40 {
             let range = KeyRange::new(bound(&mut dice), bound(&mut dice));
-            let mut expected: Vec<_> =
-                model.iter().filter(|(key, _)| range.contains(key)).map(|(key, value)| (key.as_slice(), *value)).collect();
+            let mut expected: Vec<_> = model
+                .iter()
+                .filter(|(key, _)| range.contains(key))
+                .map(|(key, value)| (key.as_slice(), *value))
+                .collect();
             for direction in [Direction::Forward, Direction::Reverse] {
                 let pairs: Vec<_> =
                     view.scan(Space::Indexes, range.clone(), direction).collect::<Result<_>>().unwrap();

@@ -40,7 +40,9 @@ fn write_beside(engine: &PostgresEngine, disturb: impl FnOnce(&dyn Fn() -> u64))
     let expected: Vec<Vec<u8>> = written
         .iter()
         .zip(0u64..)
-        .flat_map(|(written, thread)| (0..*written).map(move |n| [thread.to_be_bytes(), n.to_be_bytes()].concat()))
+        .flat_map(|(written, thread)| {
+            (0..*written).map(move |n| [thread.to_be_bytes(), n.to_be_bytes()].concat())
+        })
         .collect();
     let view = engine.snapshot();
     for space in [Space::Records, Space::Indexes] {
@@ -137,7 +139,10 @@ fn a_read_only_server_refuses_writes_until_it_accepts_them() {
     schema.admin.run(&format!("ALTER ROLE {role} SET default_transaction_read_only = on"));
     schema.admin.terminate();
     let error = put(&engine, Space::Meta, b"k", b"w").unwrap_err();
-    assert!(matches!(&error, Error::Io { source, .. } if source.kind() == ErrorKind::ReadOnlyFilesystem), "{error}");
+    assert!(
+        matches!(&error, Error::Io { source, .. } if source.kind() == ErrorKind::ReadOnlyFilesystem),
+        "{error}"
+    );
     assert_eq!(engine.get(Space::Meta, b"k").unwrap().as_deref(), Some(&b"v"[..]));
     schema.admin.run(&format!("ALTER ROLE {role} RESET default_transaction_read_only"));
     put(&engine, Space::Meta, b"k", b"w").unwrap();
@@ -152,7 +157,8 @@ fn ingestion_and_deletion_survive_a_crash() {
     let engine = schema.open(&Options::default());
     let pairs: Vec<([u8; 4], [u8; 64])> = (0..40_000u32).map(|n| (n.to_be_bytes(), [n as u8; 64])).collect();
     for round in 0..3 {
-        let ingest = || engine.ingest(Space::Log, Box::new(pairs.iter().map(|(key, value)| (&key[..], &value[..]))));
+        let ingest =
+            || engine.ingest(Space::Log, Box::new(pairs.iter().map(|(key, value)| (&key[..], &value[..]))));
         let outcome = std::thread::scope(|scope| {
             let ingesting = scope.spawn(ingest);
             std::thread::sleep(Duration::from_millis(60 * round));

@@ -24,10 +24,13 @@ fn exists(schema: &Schema) -> bool {
 fn a_server_that_cannot_be_used_is_refused() {
     let schema = Schema::new();
     let unreachable = format!("postgres://diwan@127.0.0.1:1/postgres?schema={}", schema.name);
-    assert!(matches!(refusal(&unreachable), OpenError::Unreachable { address, .. } if address == "127.0.0.1:1"));
+    assert!(
+        matches!(refusal(&unreachable), OpenError::Unreachable { address, .. } if address == "127.0.0.1:1")
+    );
     let no_host = format!("postgres://diwan@nowhere.invalid/postgres?schema={}", schema.name);
     assert!(matches!(refusal(&no_host), OpenError::Unreachable { .. }));
-    let (place, _) = server().rsplit_once('/').map(|(place, name)| (place.to_owned(), name.to_owned())).unwrap();
+    let (place, _) =
+        server().rsplit_once('/').map(|(place, name)| (place.to_owned(), name.to_owned())).unwrap();
     let error = refusal(&format!("{place}/nothing"));
     assert!(matches!(&error, OpenError::NoDatabase { database, .. } if database == "nothing"), "{error}");
 }
@@ -45,7 +48,9 @@ fn a_user_without_rights_is_refused() {
     // Somebody else's store.
     drop(schema.open(&Options::default()));
     assert!(matches!(refusal(&schema.uri_of(&role)), OpenError::NoRight { .. }));
-    schema.admin.run(&format!("DROP SCHEMA {0} CASCADE; CREATE SCHEMA {0} AUTHORIZATION {role}", schema.name));
+    schema
+        .admin
+        .run(&format!("DROP SCHEMA {0} CASCADE; CREATE SCHEMA {0} AUTHORIZATION {role}", schema.name));
     drop(PostgresEngine::open(&schema.uri_of(&role), &Options::default()).unwrap());
     schema.admin.run(&format!("DROP OWNED BY {role}; DROP ROLE {role}"));
 }
@@ -81,7 +86,8 @@ fn a_read_only_server_is_refused() {
 #[ignore = "needs a PostgreSQL: make test-postgres"]
 fn a_foreign_schema_is_refused() {
     let schema = Schema::new();
-    let is_foreign = || matches!(refusal(&schema.uri()), OpenError::NotDiwan { schema: named } if named == schema.name);
+    let is_foreign =
+        || matches!(refusal(&schema.uri()), OpenError::NotDiwan { schema: named } if named == schema.name);
     schema.sql("CREATE SCHEMA {s}; CREATE TABLE {s}.customers (n integer)");
     assert!(is_foreign());
     schema.sql("CREATE TABLE {s}.layout (version integer); CREATE TABLE {s}.lease (holder integer)");

@@ -76,7 +76,13 @@ fn a_scan_outlives_its_snapshot_and_may_be_left() {
     // The connection comes back although a run is on its way.
     drop(scan);
     for _ in 0..20 {
-        assert!(engine.snapshot().scan(Space::Log, KeyRange::all(), Direction::Reverse).take(3).all(|pair| pair.is_ok()));
+        assert!(
+            engine
+                .snapshot()
+                .scan(Space::Log, KeyRange::all(), Direction::Reverse)
+                .take(3)
+                .all(|pair| pair.is_ok())
+        );
     }
 }
 

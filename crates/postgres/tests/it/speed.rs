@@ -1,8 +1,8 @@
 //! Figures: what the operations take, printed. Nothing is asserted about them.
 
 use crate::support::Schema;
-use diwan_postgres::Options;
 use diwan_kv::{Batch, Engine, KeyRange, Space};
+use diwan_postgres::Options;
 use std::time::{Duration, Instant};
 
 fn three(n: u64) -> Batch {
@@ -11,6 +11,10 @@ fn three(n: u64) -> Batch {
         batch.put(space, n.to_be_bytes(), vec![7; 100]);
     }
     batch
+}
+
+fn write(engine: &dyn Engine, batch: Batch) {
+    engine.commit(batch).unwrap();
 }
 
 fn each(what: &str, count: u64, took: Duration) {
@@ -28,25 +32,30 @@ fn figures() {
         began.elapsed()
     };
     engine.commit(three(u64::MAX)).unwrap();
-    let took = timed(&mut || (0..500).for_each(|n| drop(engine.commit(three(n)).unwrap())));
+    let took = timed(&mut || (0..500).for_each(|n| write(&engine, three(n))));
     each("commit of 3 keys, 1 thread", 500, took);
     let conditional = |n: u64| {
         let mut batch = three(n);
         batch.require_absent(Space::Meta, n.to_be_bytes());
         engine.commit(batch).unwrap();
     };
-    each("commit of 3 keys with a condition, 1 thread", 500, timed(&mut || (500..1000).for_each(conditional)));
+    each(
+        "commit of 3 keys with a condition, 1 thread",
+        500,
+        timed(&mut || (500..1000).for_each(conditional)),
+    );
     let took = timed(&mut || {
         std::thread::scope(|scope| {
             for thread in 1..17u64 {
                 let engine = &engine;
-                scope.spawn(move || (0..500).for_each(|n| drop(engine.commit(three(thread << 32 | n)).unwrap())));
+                scope.spawn(move || (0..500).for_each(|n| write(engine, three(thread << 32 | n))));
             }
         });
     });
     each("commit of 3 keys, 16 threads, each", 8000, took);
     let key = |n: u64| (n * 7919 % 1000).to_be_bytes();
-    let took = timed(&mut || (0..3000).for_each(|n| drop(engine.get(Space::Records, &key(n)).unwrap().unwrap())));
+    let took =
+        timed(&mut || (0..3000).for_each(|n| drop(engine.get(Space::Records, &key(n)).unwrap().unwrap())));
     each("get", 3000, took);
     let took = timed(&mut || {
         std::thread::scope(|scope| {
@@ -57,7 +66,8 @@ fn figures() {
     });
     each("get, 8 threads, each", 8000, took);
     let snapshot = engine.snapshot();
-    let took = timed(&mut || (0..3000).for_each(|n| drop(snapshot.get(Space::Records, &key(n)).unwrap().unwrap())));
+    let took =
+        timed(&mut || (0..3000).for_each(|n| drop(snapshot.get(Space::Records, &key(n)).unwrap().unwrap())));
     each("get in a snapshot", 3000, took);
     let keys: Vec<[u8; 8]> = (0..100).map(key).collect();
     let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
@@ -65,7 +75,8 @@ fn figures() {
     each("key of a get_many of 100", 10_000, took);
     drop(snapshot);
     each("snapshot", 2000, timed(&mut || (0..2000).for_each(|_| drop(engine.snapshot()))));
-    let pairs: Vec<([u8; 8], [u8; 200])> = (0..300_000u64).map(|n| (n.to_be_bytes(), [n as u8; 200])).collect();
+    let pairs: Vec<([u8; 8], [u8; 200])> =
+        (0..300_000u64).map(|n| (n.to_be_bytes(), [n as u8; 200])).collect();
     let took = timed(&mut || {
         engine.ingest(Space::Revisions, Box::new(pairs.iter().map(|(k, v)| (&k[..], &v[..])))).unwrap();
     });
@@ -89,7 +100,9 @@ fn figures() {
     });
     each("the same in reverse, as owned pairs", 300_000, took);
     drop(snapshot);
-    let took = timed(&mut || drop(engine.delete_range(Space::Revisions, KeyRange::half_open(*b"\0", 50_000u64.to_be_bytes()))));
+    let took = timed(&mut || {
+        drop(engine.delete_range(Space::Revisions, KeyRange::half_open(*b"\0", 50_000u64.to_be_bytes())))
+    });
     each("deleted key of a range", 50_000, took);
     by_hand(&schema);
 }
@@ -99,7 +112,7 @@ fn by_hand(schema: &Schema) {
     schema.sql(
         "CREATE TABLE {s}.plain (k bytea PRIMARY KEY, v bytea NOT NULL); \
          INSERT INTO {s}.plain SELECT int8send(n), decode(repeat('07', 100), 'hex') FROM generate_series(0, 299999) n; \
-         ANALYZE {s}.plain",
+         ANALYZE {s}.plain; CHECKPOINT",
     );
     let table = format!("{}.plain", schema.name);
     let key = |n: i64| (n * 7919 % 1000).to_be_bytes();

@@ -87,7 +87,8 @@ pub struct Admin {
 
 impl Admin {
     pub fn new() -> Admin {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let mut admin = Admin { runtime, client: None };
         admin.reconnect();
         admin
@@ -121,7 +122,9 @@ impl Admin {
     }
 
     pub fn run(&self, sql: &str) {
-        self.runtime.block_on(self.client().batch_execute(sql)).unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+        self.runtime
+            .block_on(self.client().batch_execute(sql))
+            .unwrap_or_else(|error| panic!("{sql}: {error:?}"));
     }
 
     pub fn try_run(&self, sql: &str) {
@@ -135,7 +138,9 @@ impl Admin {
 
     /// Ends the sessions of all engines.
     pub fn terminate(&self) {
-        self.try_run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'diwan'");
+        self.try_run(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'diwan'",
+        );
     }
 
     /// Ends the server as `pg_ctl stop -m immediate` does, and returns when it has been started again.

@@ -17,8 +17,10 @@ fn modes_verify_as_much_as_they_say() {
     let issuer_certificate = issuer.self_signed(&issuer_key).unwrap();
     let key = rcgen::KeyPair::generate().unwrap();
     let issuer = rcgen::Issuer::new(issuer, issuer_key);
-    let certificate =
-        rcgen::CertificateParams::new(vec!["elsewhere.test".into()]).unwrap().signed_by(&key, &issuer).unwrap();
+    let certificate = rcgen::CertificateParams::new(vec!["elsewhere.test".into()])
+        .unwrap()
+        .signed_by(&key, &issuer)
+        .unwrap();
     let directory = tempfile::tempdir().unwrap();
     let roots = directory.path().join("roots.pem");
     std::fs::write(&roots, issuer_certificate.pem()).unwrap();
@@ -49,7 +51,10 @@ fn modes_verify_as_much_as_they_say() {
         (format!("sslmode=verify-full&{trusted}"), "elsewhere.test"),
         ("sslmode=verify-ca".to_owned(), "UnknownIssuer"),
     ] {
-        let error = PostgresEngine::open(&with(&query), &asked).err().map(|error| error.to_string()).unwrap_or_default();
+        let error = PostgresEngine::open(&with(&query), &asked)
+            .err()
+            .map(|error| error.to_string())
+            .unwrap_or_default();
         assert!(error.contains("TLS") && error.contains(reason), "{query}: {error}");
     }
     plain.run("ALTER SYSTEM RESET ssl");
