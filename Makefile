@@ -6,7 +6,7 @@ PYTHON ?= python3
 DATA ?= diwan-data
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: help serve build test test-quick check-style test-rust test-clients test-crash rights
+.PHONY: help serve build test test-quick check-style test-rust test-clients test-postgres test-crash rights
 .PHONY: web web-dev check-web test-web screenshots
 
 help: ## Show the targets.
@@ -18,7 +18,7 @@ serve: build ## Build Diwan and serve the directory DATA (diwan-data) on both po
 build: ## Build the release binary.
 	$(CARGO) build --release --bin diwan
 
-test: check-style check-web test-rust test-bench fuzz test-crash test-clients test-web ## Everything: style, Rust tests, fuzzing, crash tests, real clients.
+test: check-style check-web test-rust test-bench fuzz test-crash test-clients test-postgres test-web ## Everything: style, Rust tests, fuzzing, crash tests, real clients.
 
 check-style: ## Formatting, lints, documentation links, rules of the repository.
 	$(CARGO) fmt --all --check
@@ -55,6 +55,13 @@ test-crash: $(PROGRAM) .venv/clients ## Kill the server again and again under mi
 
 test-clients: $(PROGRAM) .venv/clients tests/node/node_modules ## Real clients against a real server.
 	$(PYTEST) tests/clients tests/security
+
+# Client tests that use most of the store.
+OVER_POSTGRES := crud two_faces transactions change_streams
+
+test-postgres: $(PROGRAM) .venv/clients ## The engine over a PostgreSQL server, and some of the clients with a server over it.
+	.venv/bin/python tests/postgres_server.py -- $(CARGO) test -p diwan-postgres -- --include-ignored
+	.venv/bin/python tests/postgres_server.py -- env $(PYTEST) $(OVER_POSTGRES:%=tests/clients/test_%.py)
 
 web: web/node_modules ## Build the web interface from web/src into web/dist, which the binary embeds.
 	cd web && node build.mjs

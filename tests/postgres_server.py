@@ -182,7 +182,8 @@ def main() -> int:
     parser.add_argument("command", nargs="+", help="what to run beside the server, after --")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="diwan-postgres-") as directory:
-        server = PostgresServer(Path(directory), binaries=options.binaries).start()
+        # Several servers under test use it at the same time.
+        server = PostgresServer(Path(directory), {"max_connections": "300"}, options.binaries).start()
         try:
             return attend(server, options.command)
         finally:

@@ -1,10 +1,15 @@
-"""The server under test: a `diwan serve` process, found by the environment variable DIWAN_BIN."""
+"""The server under test: a `diwan serve` process, found by the environment variable DIWAN_BIN.
+
+Where the environment variable DIWAN_TEST_POSTGRES has the URI of a PostgreSQL server, each server keeps its documents in a schema
+of its own there, whether it was to be in memory or on a directory.
+"""
 
 import os
 import re
 import signal
 import subprocess
 import time
+import uuid
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -32,6 +37,8 @@ class ServerProcess:
     ):
         self.directory = directory
         self.data = data
+        self.postgres = os.environ.get("DIWAN_TEST_POSTGRES")
+        self.schema = f"diwan_{uuid.uuid4().hex}"
         self.arguments = arguments
         self.environment = os.environ | (environment or {})
         self.port = 0
@@ -43,7 +50,10 @@ class ServerProcess:
         """Starts the program and returns when it has printed its address."""
         self.runs += 1
         out = self.directory / f"stdout-{self.runs}"
-        store = ["--data", str(self.data)] if self.data else ["--memory"]
+        if self.postgres:
+            store = ["--store", f"{self.postgres}?schema={self.schema}"]
+        else:
+            store = ["--data", str(self.data)] if self.data else ["--memory"]
         command = [binary(), "serve", *store, "--listen", f"127.0.0.1:{self.port}"]
         command += ["--http", f"127.0.0.1:{self.http_port}", *self.arguments]
         with open(out, "wb") as stdout, open(self.log, "ab") as stderr:

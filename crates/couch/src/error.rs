@@ -195,6 +195,9 @@ impl From<StoreError> for Error {
                 ..Error::unavailable("an open transaction has written the document; try again")
             },
             full if full.is_out_of_space() => Error::insufficient_storage("database_dir is too full"),
+            StoreError::Engine(away) if away.is_unreachable() || away.is_read_only() => {
+                Error::unavailable(away.to_string())
+            }
             StoreError::Engine(_) | StoreError::Damaged(_) => {
                 tracing::error!(%error, "the store failed");
                 Error::internal(error.to_string())

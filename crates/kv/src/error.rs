@@ -80,6 +80,17 @@ impl Error {
         }
     }
 
+    /// Whether a server that has the data accepts no writes at present.
+    pub fn is_read_only(&self) -> bool {
+        matches!(self, Error::Io { source, .. } if source.kind() == std::io::ErrorKind::ReadOnlyFilesystem)
+    }
+
+    /// Whether a server that has the data does not answer at present. What failed was not written.
+    pub fn is_unreachable(&self) -> bool {
+        use std::io::ErrorKind::{ConnectionAborted, TimedOut};
+        matches!(self, Error::Io { source, .. } if matches!(source.kind(), ConnectionAborted | TimedOut))
+    }
+
     pub(crate) fn damaged(what: impl Into<Arc<str>>) -> Self {
         Error::Damaged(what.into())
     }

@@ -37,4 +37,4 @@ mod wait;
 
 pub use engine::PostgresEngine;
 pub use error::OpenError;
-pub use options::Options;
+pub use options::{Options, describe};

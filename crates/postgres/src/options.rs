@@ -131,6 +131,13 @@ impl Target {
     }
 }
 
+/// Where a store is, for people; without the password.
+pub fn describe(uri: &str) -> Result<String, OpenError> {
+    let target = Target::parse(uri, &Options::default())?;
+    let (address, database) = (target.address(), target.database());
+    Ok(format!("PostgreSQL at {address}, database {database}, schema {}", target.schema))
+}
+
 /// What a mode means, as for the server's own clients: below `verify-ca`, certificates are not looked at, unless there are roots to verify
 /// them with.
 fn tls_mode(mode: Option<&str>, has_roots: bool) -> Result<(SslMode, Verify), String> {

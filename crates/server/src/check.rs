@@ -1,7 +1,8 @@
-//! `diwan check`: verifies all data of a directory that no server has open, and reports the findings.
+//! `diwan check`: verifies all data of a store that no server has open, and reports the findings.
 
 use crate::cli::CheckArguments;
-use diwan_kv::FjallEngine;
+use crate::place::{Place, postgres};
+use diwan_kv::{Engine, FjallEngine};
 use diwan_store::check::{CheckReport, CollectionReport, Progress, check_engine};
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -10,12 +11,12 @@ use std::time::{Duration, Instant};
 
 /// Exit code: the check has findings.
 const FINDINGS: u8 = 1;
-/// Exit code: the directory cannot be read.
+/// Exit code: the store cannot be read.
 const UNREADABLE: u8 = 2;
 
-/// Checks the directory. The exit code is 0 without findings, 1 with findings, 2 if the directory cannot be read.
+/// Checks the store. The exit code is 0 without findings, 1 with findings, 2 if the store cannot be read.
 pub fn run(arguments: &CheckArguments) -> ExitCode {
-    match examine(&arguments.data) {
+    match examine(arguments) {
         Ok(report) => {
             // The reader of the output may have closed it; the exit code still reports the result.
             let _ = show(&report);
@@ -28,7 +29,20 @@ pub fn run(arguments: &CheckArguments) -> ExitCode {
     }
 }
 
-fn examine(directory: &Path) -> Result<CheckReport, String> {
+fn examine(arguments: &CheckArguments) -> Result<CheckReport, String> {
+    let place = Place::of(arguments.data.clone(), arguments.store.clone(), false)?;
+    let engine: Box<dyn Engine> = match &place {
+        Place::Postgres(uri) => Box::new(postgres(uri)?),
+        Place::Directory(directory) => open(directory)?,
+        Place::Memory => return Err("there is nothing to check in memory".to_owned()),
+    };
+    let mut display = Display::new();
+    let report = check_engine(&*engine, &mut |progress| display.show(&progress));
+    display.clear();
+    report.map_err(|error| format!("the check of {place} ended early: {error}"))
+}
+
+fn open(directory: &Path) -> Result<Box<dyn Engine>, String> {
     let shown = directory.display();
     let mut entries = std::fs::read_dir(directory)
         .map_err(|error| format!("cannot read the data directory {shown}: {error}"))?;
@@ -42,10 +56,7 @@ fn examine(directory: &Path) -> Result<CheckReport, String> {
         ),
         error => format!("cannot open the data directory {shown}: {error}"),
     })?;
-    let mut display = Display::new();
-    let report = check_engine(&engine, &mut |progress| display.show(&progress));
-    display.clear();
-    report.map_err(|error| format!("the check of {shown} ended early: {error}"))
+    Ok(Box::new(engine))
 }
 
 /// The progress of the check, as one line on a terminal.

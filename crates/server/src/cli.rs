@@ -21,10 +21,12 @@ pub enum Command {
   diwan serve                          documents in ./diwan-data, MongoDB's port on this machine
   diwan serve --memory --listen 127.0.0.1:0 --http off
                                        nothing on disk, a free port: for tests
+  diwan serve --store postgres://user:password@host/database
+                                       documents in a PostgreSQL server
   diwan serve --config diwan.toml      settings from a file; flags and DIWAN_* variables go before it")]
     Serve(Box<Settings>),
-    /// Verify every record, index entry and change-log entry of a directory against each other: exit code 0 if all
-    /// agree, 1 if something was found, 2 if the directory cannot be read
+    /// Verify every record, index entry and change-log entry of a store against each other: exit code 0 if all agree, 1
+    /// if something was found, 2 if the store cannot be read
     Check(CheckArguments),
     /// Add, list and remove users, and change passwords: in a stopped directory, or through the server that has it open
     #[command(after_help = "Examples:
@@ -41,9 +43,12 @@ pub enum Command {
 /// The arguments of `diwan user`.
 #[derive(Args, Debug)]
 pub struct UserArguments {
-    /// The directory of the documents
-    #[arg(long, value_name = "DIR", env = "DIWAN_DATA", default_value = "diwan-data", global = true)]
-    pub data: PathBuf,
+    /// The directory of the documents [default: diwan-data]
+    #[arg(long, value_name = "DIR", env = "DIWAN_DATA", global = true)]
+    pub data: Option<PathBuf>,
+    /// The PostgreSQL server with the documents instead; no process may serve them at the time
+    #[arg(long, value_name = "URI", env = "DIWAN_STORE", hide_env_values = true, global = true)]
+    pub store: Option<String>,
     /// What to do.
     #[command(subcommand)]
     pub command: UserCommand,
@@ -115,9 +120,12 @@ pub struct CertificateArguments {
 /// The arguments of `diwan check`.
 #[derive(Args, Debug)]
 pub struct CheckArguments {
-    /// The directory of the documents; no server may have it open
-    #[arg(long, value_name = "DIR", env = "DIWAN_DATA", default_value = "diwan-data")]
-    pub data: PathBuf,
+    /// The directory of the documents; no server may have it open [default: diwan-data]
+    #[arg(long, value_name = "DIR", env = "DIWAN_DATA")]
+    pub data: Option<PathBuf>,
+    /// The PostgreSQL server with the documents instead; no other process may serve them
+    #[arg(long, value_name = "URI", env = "DIWAN_STORE", hide_env_values = true)]
+    pub store: Option<String>,
 }
 
 #[cfg(test)]

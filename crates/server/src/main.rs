@@ -7,9 +7,11 @@ mod history;
 mod limits;
 mod logging;
 mod memory;
+mod place;
 mod serve;
 mod settings;
 mod tls;
+mod units;
 mod users;
 
 use clap::Parser;

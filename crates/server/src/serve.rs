@@ -2,11 +2,12 @@
 
 use crate::control::Control;
 use crate::history::History;
+use crate::place::{Place, shown_arguments};
 use crate::settings::Resolved;
 use crate::{limits, logging, tls, users};
 use diwan_access::{Access, Audit, Fixed, Sections, Settings};
 use diwan_couch::{Command, Config, Couch, Report, Reports};
-use diwan_kv::{Engine, MemoryEngine};
+use diwan_kv::Engine;
 use diwan_mongo::{Options, Server, Topology};
 use diwan_store::Store;
 use diwan_value::DocBuilder;
@@ -34,14 +35,16 @@ pub fn run(settings: Resolved) -> Result<(), String> {
     // Each face has its own threads, so that the clients of one never block the clients of the other.
     let mongo = threads("mongo", Server::BLOCKING_THREADS)?;
     let http = threads("http", Couch::BLOCKING_THREADS)?;
-    let store = Store::open(engine).map_err(|error| match &settings.data {
-        Some(directory) => {
-            let shown = directory.display();
-            format!(
-                "cannot open the store in {shown}: {error}. `diwan check --data {shown}` reports the damage"
-            )
-        }
-        None => format!("cannot open the store: {error}"),
+    let store = Store::open(engine).map_err(|error| {
+        let shown = &settings.place;
+        let check = match shown {
+            Place::Memory => "",
+            Place::Directory(path) => {
+                &format!(". `diwan check --data {}` reports the damage", path.display())
+            }
+            Place::Postgres(_) => ". `diwan check --store URI` reports the damage",
+        };
+        format!("cannot open the store in {shown}: {error}{check}")
     })?;
     store.set_retention(settings.change_history);
     if settings.record_changes {
@@ -73,25 +76,12 @@ fn workers() -> usize {
 
 /// Opens the engine that the settings ask for.
 fn open(settings: &Resolved) -> Result<Arc<dyn Engine>, String> {
-    let Some(directory) = &settings.data else { return Ok(Arc::new(MemoryEngine::new())) };
-    let options = diwan_kv::Options {
+    settings.place.open(&diwan_kv::Options {
         cache_bytes: settings.cache_size,
         accept_loss: settings.accept_loss,
         disk_reserve: settings.disk_reserve,
         ..diwan_kv::Options::default()
-    };
-    match diwan_kv::open(directory, &options) {
-        Ok(engine) => Ok(Arc::from(engine)),
-        Err(diwan_kv::Error::Locked(path)) => Err(format!(
-            "another server has the data directory {} open: stop it, or give this one another --data",
-            path.display()
-        )),
-        Err(diwan_kv::Error::LostWrites(lost)) => Err(format!(
-            "{}. Restore a backup, or start with --accept-loss to continue without the missing writes",
-            diwan_kv::Error::LostWrites(lost)
-        )),
-        Err(error) => Err(format!("cannot open the data directory {}: {error}", directory.display())),
-    }
+    })
 }
 
 async fn serve(settings: &Resolved, store: Arc<Store>, http: &Handle) -> Result<(), String> {
@@ -101,7 +91,7 @@ async fn serve(settings: &Resolved, store: Arc<Store>, http: &Handle) -> Result<
         Some(followed) => (Some(followed.mongo), Some(followed.http)),
         None => (None, None),
     };
-    let _control = settings.data.as_deref().map(|directory| control(directory, &access)).transpose()?;
+    let _control = settings.place.directory().map(|directory| control(directory, &access)).transpose()?;
     let mongo_listener = listen(settings.listen, "--listen")?;
     let address = mongo_listener.local_addr().map_err(|error| error.to_string())?;
     let connections = limits::connections(settings.max_connections, faces(settings));
@@ -148,10 +138,11 @@ async fn serve(settings: &Resolved, store: Arc<Store>, http: &Handle) -> Result<
 }
 
 fn options(settings: &Resolved, address: SocketAddr, max_connections: usize) -> Options {
+    let is_persistent = !matches!(settings.place, Place::Memory);
     let mut parsed = DocBuilder::new();
     parsed.begin_document("net").append("bindIp", address.ip().to_string());
     parsed.append("port", i32::from(address.port())).end();
-    if let Some(directory) = &settings.data {
+    if let Some(directory) = settings.place.directory() {
         parsed.begin_document("storage").append("dbPath", directory.display().to_string()).end();
     }
     if settings.test_commands {
@@ -163,12 +154,11 @@ fn options(settings: &Resolved, address: SocketAddr, max_connections: usize) -> 
         advertise: settings.advertise.clone(),
         durability: settings.durability,
         max_connections,
-        arguments: std::env::args().collect(),
+        arguments: shown_arguments(),
         settings: parsed.finish(),
-        storage_engine: if settings.data.is_some() { "diwan" } else { "ephemeralForTest" },
-        persistent: settings.data.is_some(),
-        // Temporary files are beside the data, because a temporary file system may be small.
-        temporary: Some(settings.data.clone().unwrap_or_else(std::env::temp_dir)),
+        storage_engine: if is_persistent { "diwan" } else { "ephemeralForTest" },
+        persistent: is_persistent,
+        temporary: Some(settings.place.temporary()),
         tls: None,
         test_commands: settings.test_commands,
     }
@@ -245,7 +235,7 @@ fn http_config(
                 server.run_command(caller, peer, database, body, interrupt)
             })
         }),
-        temporary: Some(settings.data.clone().unwrap_or_else(std::env::temp_dir)),
+        temporary: Some(settings.place.temporary()),
         extra: Box::new(move |path| match path {
             "/healthz" => Some((200, "ok\n".to_owned())),
             "/readyz" if !server.is_ready() => Some((503, "closing\n".to_owned())),
@@ -328,10 +318,7 @@ fn greet(
 ) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "Diwan {}", env!("CARGO_PKG_VERSION"))?;
-    match &settings.data {
-        Some(directory) => writeln!(out, "  documents   {}", directory.display())?,
-        None => writeln!(out, "  documents   in memory only")?,
-    }
+    writeln!(out, "  documents   {}", settings.place)?;
     let (option, scheme) = if settings.tls.is_some() { ("&tls=true", "https") } else { ("", "http") };
     writeln!(out, "  MongoDB     mongodb://{address}/?directConnection=true{option}")?;
     if let Some(http) = http {

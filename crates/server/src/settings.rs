@@ -1,6 +1,8 @@
 //! Settings: flags override environment variables, which override the configuration file, which overrides the defaults.
 
 use crate::memory;
+use crate::place::Place;
+use crate::units::{CacheSize, Period, Size};
 use clap::{Args, ValueEnum};
 use diwan_mongo::{Durability, Topology};
 use diwan_store::events::Retention;
@@ -9,7 +11,6 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::time::Duration;
 
 /// The settings of `diwan serve` as given; each may be missing.
 #[derive(Args, Clone, Debug, Default, Deserialize)]
@@ -22,6 +23,9 @@ pub struct Settings {
     /// The directory of the documents; created if it is missing [default: diwan-data]
     #[arg(long, value_name = "DIR", env = "DIWAN_DATA")]
     data: Option<PathBuf>,
+    /// Keep the documents in a PostgreSQL server instead, such as `postgres://user:password@host/database`
+    #[arg(long, value_name = "URI", env = "DIWAN_STORE", hide_env_values = true)]
+    store: Option<String>,
     /// Keep all data in memory; it is lost when the server stops
     #[arg(long, env = "DIWAN_MEMORY", num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     memory: Option<bool>,
@@ -128,116 +132,6 @@ impl TryFrom<String> for HttpAddress {
     }
 }
 
-/// A number of bytes, written with or without a unit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
-pub struct Size(pub u64);
-
-impl FromStr for Size {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Size, String> {
-        let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-        let (number, unit) = text.split_at(digits);
-        let factor: u64 = match unit.trim().to_ascii_lowercase().as_str() {
-            "" | "b" => 1,
-            "kb" => 1_000,
-            "mb" => 1_000_000,
-            "gb" => 1_000_000_000,
-            "k" | "kib" => 1 << 10,
-            "m" | "mib" => 1 << 20,
-            "g" | "gib" => 1 << 30,
-            _ => return Err("a size is a number and B, KB, MB, GB, KiB, MiB or GiB".to_owned()),
-        };
-        let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
-        bytes.map(Size).ok_or_else(|| "a size begins with a number that fits".to_owned())
-    }
-}
-
-impl TryFrom<String> for Size {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Size, String> {
-        text.parse()
-    }
-}
-
-/// A span of time, written with a unit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
-pub struct Period(pub Duration);
-
-impl FromStr for Period {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Period, String> {
-        let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-        let (number, unit) = text.split_at(digits);
-        let seconds: u64 = match unit.trim() {
-            "s" => 1,
-            "m" => 60,
-            "h" => 3_600,
-            "d" => 86_400,
-            _ => return Err("a time is a number and s, m, h or d".to_owned()),
-        };
-        let seconds = number.parse::<u32>().ok().map(|number| u64::from(number) * seconds);
-        let period =
-            seconds.filter(|seconds| *seconds > 0).map(|seconds| Period(Duration::from_secs(seconds)));
-        period.ok_or_else(|| "a time begins with a number from 1 to 4294967295".to_owned())
-    }
-}
-
-impl TryFrom<String> for Period {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Period, String> {
-        text.parse()
-    }
-}
-
-/// `--cache-size`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
-pub enum CacheSize {
-    /// As much as suits the machine.
-    Auto,
-    /// So many bytes.
-    Bytes(u64),
-}
-
-/// The least that the cache has by itself.
-const LEAST_CACHE: u64 = 64 << 20;
-
-impl CacheSize {
-    /// The bytes, where the process may use so much memory.
-    fn bytes(self, usable: impl FnOnce() -> u64) -> u64 {
-        match self {
-            CacheSize::Auto => (usable() / 4).max(LEAST_CACHE),
-            CacheSize::Bytes(bytes) => bytes,
-        }
-    }
-}
-
-impl FromStr for CacheSize {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<CacheSize, String> {
-        if text == "auto" {
-            return Ok(CacheSize::Auto);
-        }
-        let size: Size = text.parse().map_err(|error| format!("{error}, or \"auto\""))?;
-        Ok(CacheSize::Bytes(size.0))
-    }
-}
-
-impl TryFrom<String> for CacheSize {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<CacheSize, String> {
-        text.parse()
-    }
-}
-
 /// `--durability`.
 #[derive(Clone, Copy, Debug, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
@@ -299,8 +193,8 @@ pub enum LogFormat {
 /// The settings of `diwan serve`, complete and checked.
 #[derive(Debug)]
 pub struct Resolved {
-    /// The directory of the documents; `None` for memory.
-    pub data: Option<PathBuf>,
+    /// Where the documents are.
+    pub place: Place,
     /// The address for MongoDB drivers.
     pub listen: SocketAddr,
     /// The address for HTTP clients.
@@ -377,12 +271,12 @@ impl Settings {
             return Err("--tls-client-certificates required needs --tls-ca, the authorities of the clients"
                 .to_owned());
         }
-        let in_memory = self.memory.unwrap_or(false);
-        if in_memory && self.data.is_some() {
-            return Err("--memory and --data exclude each other".to_owned());
+        let place = Place::of(self.data, self.store, self.memory.unwrap_or(false))?;
+        if matches!(place, Place::Postgres(_))
+            && (self.disk_reserve.is_some() || self.accept_loss == Some(true))
+        {
+            return Err("--disk-reserve and --accept-loss are for a directory, not for --store".to_owned());
         }
-        let data =
-            if in_memory { None } else { Some(self.data.unwrap_or_else(|| PathBuf::from("diwan-data"))) };
         let durability = match self.durability {
             Some(DurabilityName::Always) => Durability::Always,
             _ => Durability::WriteConcern,
@@ -398,7 +292,7 @@ impl Settings {
             bytes: self.change_history_size.map_or(defaults.bytes, |size| size.0),
         };
         Ok(Resolved {
-            data,
+            place,
             listen,
             http,
             cors_origins: self.cors_origin.unwrap_or_default(),
@@ -426,7 +320,19 @@ impl Settings {
         macro_rules! fill {
             ($($field:ident),*) => { $(self.$field = self.$field.take().or(file.$field);)* };
         }
-        fill!(data, memory, listen, http, cors_origin, durability, topology, set_name, advertise, cache_size);
+        fill!(
+            data,
+            store,
+            memory,
+            listen,
+            http,
+            cors_origin,
+            durability,
+            topology,
+            set_name,
+            advertise,
+            cache_size
+        );
         fill!(
             tls_certificate,
             tls_key,
@@ -446,30 +352,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn size_parses_numbers_with_units() {
-        let size = |text: &str| text.parse::<Size>().map(|size| size.0);
-        assert_eq!(size("512MiB"), Ok(512 << 20));
-        assert_eq!(size("2 GB"), Ok(2_000_000_000));
-        assert_eq!(size("4096"), Ok(4096));
-        assert!(size("many").is_err() && size("5 parsecs").is_err() && size("99999999999999999999").is_err());
-    }
-    #[test]
-    fn period_parses_numbers_with_units() {
-        let period = |text: &str| text.parse::<Period>().map(|period| period.0.as_secs());
-        assert_eq!((period("90m"), period("24h"), period("7d")), (Ok(5_400), Ok(86_400), Ok(604_800)));
-        assert!(period("0h").is_err() && period("24").is_err() && period("5000000000s").is_err());
-    }
-
-    #[test]
-    fn auto_cache_size_is_a_quarter_of_the_memory() {
-        let bytes = |text: &str, usable| text.parse::<CacheSize>().unwrap().bytes(|| usable);
-        assert_eq!(bytes("auto", 8 << 30), 2 << 30);
-        assert_eq!(bytes("auto", 100 << 20), 64 << 20);
-        assert_eq!(bytes("16MiB", 8 << 30), 16 << 20);
-        assert!("most".parse::<CacheSize>().is_err());
-    }
-
-    #[test]
     fn flags_override_the_configuration_file() {
         let mut flags = Settings { set_name: Some("flag".into()), ..Settings::default() };
         flags.or(toml::from_str("set-name = 'file'\nlog = 'debug'\nhttp = 'off'").unwrap());
@@ -478,6 +360,24 @@ mod tests {
             (resolved.set_name.as_str(), resolved.log.as_str(), resolved.http),
             ("flag", "debug", None)
         );
+    }
+
+    #[test]
+    fn resolve_refuses_two_places() {
+        let resolve = |text: &str| Box::new(toml::from_str::<Settings>(text).unwrap()).resolve();
+        for text in [
+            "store = 'postgres://a/b'\ndata = 'c'",
+            "store = 'postgres://a/b'\nmemory = true",
+            "memory = true\ndata = 'c'",
+        ] {
+            assert!(resolve(text).unwrap_err().contains("exclude each other"), "{text}");
+        }
+        assert!(resolve("store = 'postgres://a/b'\ndisk-reserve = '1GB'").is_err());
+        let place = resolve("store = 'postgres://me:secret@a/b'").unwrap().place;
+        assert_eq!(place.to_string(), "PostgreSQL at a:5432, database b, schema diwan");
+        assert!(!format!("{place:?}").contains("secret"));
+        let error = resolve("store = 'mysql://me:secret@a/b'").unwrap_err();
+        assert!(error.contains("postgres://") && !error.contains("secret"), "{error}");
     }
 
     #[test]

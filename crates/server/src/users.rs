@@ -4,8 +4,10 @@
 
 use crate::cli::{UserArguments, UserCommand};
 use crate::control;
+use crate::place::Place;
 use diwan_access::{ADMIN, Access, Caller, HttpNames, Password, RoleName, User, UserName};
 use diwan_auth::Mechanism;
+use diwan_kv::Engine;
 use diwan_store::Store;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -50,7 +52,7 @@ pub enum Request {
 
 /// Runs a subcommand of `diwan user`.
 pub fn run(arguments: UserArguments) -> Result<(), String> {
-    let data = arguments.data;
+    let place = Place::of(arguments.data, arguments.store, false)?;
     let named = |name: &str, database: &str| (name.to_owned(), database.to_owned());
     let (request, anyway) = match &arguments.command {
         UserCommand::Add { name, role, database, password_file } => {
@@ -68,12 +70,16 @@ pub fn run(arguments: UserArguments) -> Result<(), String> {
             (Request::Remove { user, database }, *last)
         }
     };
-    let answer = match control::send(&data, &request)? {
+    let served = match place.directory() {
+        Some(directory) => control::send(directory, &request)?,
+        None => None,
+    };
+    let answer = match served {
         Some(_) if anyway => {
             return Err("stop the server first: --last works on a stopped directory only".to_owned());
         }
         Some(answer) => answer,
-        None => on_directory(&data, &request, anyway)?,
+        None => on_place(&place, &request, anyway)?,
     };
     if !answer.is_empty() {
         println!("{answer}");
@@ -81,17 +87,14 @@ pub fn run(arguments: UserArguments) -> Result<(), String> {
     Ok(())
 }
 
-/// Opens the store in a directory that no server has open, and applies the request.
-fn on_directory(data: &Path, request: &Request, anyway: bool) -> Result<String, String> {
-    let shown = data.display();
+/// Opens a store that no server has open, and applies the request.
+fn on_place(place: &Place, request: &Request, anyway: bool) -> Result<String, String> {
     let options = diwan_kv::Options { settle_in_background: false, ..diwan_kv::Options::default() };
-    let engine = diwan_kv::open(data, &options).map_err(|error| match error {
-        diwan_kv::Error::Locked(_) => {
-            format!("a server has {shown} open but does not answer: is it starting or stopping?")
-        }
-        error => format!("cannot open the data directory {shown}: {error}"),
-    })?;
-    let store = Store::open(Arc::from(engine)).map_err(|error| format!("cannot open the store: {error}"))?;
+    let engine = match place {
+        Place::Directory(data) => open(data, &options)?,
+        Place::Memory | Place::Postgres(_) => place.open(&options)?,
+    };
+    let store = Store::open(engine).map_err(|error| format!("cannot open the store: {error}"))?;
     let access = Access::with_defaults(store.clone()).map_err(|error| error.to_string())?;
     let answer = match request {
         Request::Remove { user, database } if anyway => access
@@ -102,6 +105,17 @@ fn on_directory(data: &Path, request: &Request, anyway: bool) -> Result<String, 
     };
     let closed = store.close().map_err(|error| format!("cannot close the store: {error}"));
     answer.and_then(|answer| closed.map(|()| answer))
+}
+
+fn open(data: &Path, options: &diwan_kv::Options) -> Result<Arc<dyn Engine>, String> {
+    let shown = data.display();
+    let engine = diwan_kv::open(data, options).map_err(|error| match error {
+        diwan_kv::Error::Locked(_) => {
+            format!("a server has {shown} open but does not answer: is it starting or stopping?")
+        }
+        error => format!("cannot open the data directory {shown}: {error}"),
+    })?;
+    Ok(Arc::from(engine))
 }
 
 /// Applies a request to the register. Returns what to print.

@@ -212,6 +212,7 @@ pub(crate) mod code {
     pub(crate) const CURSOR_IN_USE: i32 = 143;
     pub(crate) const CURSOR_KILLED: i32 = 237;
     pub(crate) const COMMAND_NOT_IN_TRANSACTION: i32 = 125;
+    pub(crate) const HOST_UNREACHABLE: i32 = 6;
     pub(crate) const TRANSACTION_TOO_OLD: i32 = 225;
     pub(crate) const SNAPSHOT_TOO_OLD: i32 = 239;
     pub(crate) const NO_SUCH_TRANSACTION: i32 = 251;
@@ -226,6 +227,7 @@ pub(crate) mod code {
     pub(crate) const API_VERSION_ERROR: i32 = 322;
     pub(crate) const API_STRICT_ERROR: i32 = 323;
     pub(crate) const UNSUPPORTED_OP_QUERY_COMMAND: i32 = 352;
+    pub(crate) const NOT_WRITABLE_PRIMARY: i32 = 10107;
     pub(crate) const INTERRUPTED_AT_SHUTDOWN: i32 = 11600;
     pub(crate) const IDL_DUPLICATE_FIELD: i32 = 40413;
     pub(crate) const IDL_MISSING_FIELD: i32 = 40414;

@@ -156,6 +156,8 @@ impl From<diwan_kv::Error> for CommandError {
     fn from(error: diwan_kv::Error) -> CommandError {
         let code = match &error {
             full if full.is_out_of_space() => diwan_query::code::OUT_OF_DISK_SPACE,
+            away if away.is_unreachable() => code::HOST_UNREACHABLE,
+            refused if refused.is_read_only() => code::NOT_WRITABLE_PRIMARY,
             diwan_kv::Error::Conflict(_) => diwan_query::code::WRITE_CONFLICT,
             diwan_kv::Error::KeyLength(_) => diwan_query::code::CANNOT_CREATE_INDEX,
             diwan_kv::Error::Closed => code::INTERRUPTED_AT_SHUTDOWN,

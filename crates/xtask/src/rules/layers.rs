@@ -3,9 +3,10 @@
 use crate::{Finding, Repository};
 
 /// Each crate with the crates of this workspace on which it may depend.
-const LAYERS: [(&str, &[&str]); 13] = [
+const LAYERS: [(&str, &[&str]); 14] = [
     ("value", &[]),
     ("kv", &[]),
+    ("postgres", &["kv"]),
     ("query", &["value"]),
     ("store", &["kv", "query", "value"]),
     ("script", &["kv", "store", "value"]),
@@ -15,7 +16,7 @@ const LAYERS: [(&str, &[&str]); 13] = [
     ("web", &[]),
     ("couch", &["access", "auth", "kv", "query", "script", "store", "value", "web"]),
     // The program chooses the engine, so it also uses the layers below the faces.
-    ("server", &["access", "auth", "couch", "kv", "mongo", "store", "value"]),
+    ("server", &["access", "auth", "couch", "kv", "mongo", "postgres", "store", "value"]),
     ("testkit", &["access", "couch", "kv", "mongo", "store", "value"]),
     ("xtask", &[]),
 ];
