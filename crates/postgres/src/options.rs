@@ -12,7 +12,8 @@ use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 pub struct Options {
     /// The schema that the tables lie in, if the URI does not name one (`?schema=…`).
     pub schema: String,
-    /// The most connections that snapshots hold at a time. A few more serve single reads and commits.
+    /// The most connections that snapshots hold at a time. As many more may be made for threads that already hold one, and a
+    /// few serve single reads and commits.
     pub connections: usize,
     /// How long an operation waits for a free connection, or for a server that is away, before it fails.
     pub patience: Duration,

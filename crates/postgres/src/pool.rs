@@ -2,6 +2,9 @@
 //!
 //! A snapshot is a transaction, so it needs a connection for itself. A single read needs one only for a moment, and
 //! several can be on the way on one connection; so single reads never wait for snapshots.
+//!
+//! An operation may take a second snapshot while it holds one. If all connections were lent to such operations, each would wait
+//! for the others. So a thread that has borrowed a connection may exceed the bound, up to twice the number.
 
 use crate::connection::Connection;
 use crate::dialect::Role;
@@ -13,6 +16,11 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+
+thread_local! {
+    /// How many connections this thread has borrowed that are not back yet.
+    static BORROWED: Arc<AtomicUsize> = Arc::default();
+}
 
 /// How many connections single reads share.
 const SHARED: usize = 4;
@@ -52,6 +60,8 @@ impl Pool {
 
     /// Borrows a connection until the result is dropped.
     pub fn borrow(self: &Arc<Self>, deadline: Instant) -> Result<Lent> {
+        let borrowed = BORROWED.with(Arc::clone);
+        let most = if borrowed.load(Ordering::Relaxed) > 0 { 2 * self.most } else { self.most };
         let mut lending = self.lending.lock();
         loop {
             if lending.closed {
@@ -59,15 +69,15 @@ impl Pool {
             }
             while let Some(connection) = lending.idle.pop() {
                 if !connection.client.is_closed() {
-                    return Ok(Lent { connection: Some(connection), pool: self.clone() });
+                    return Ok(Lent::new(Some(connection), self, borrowed));
                 }
                 lending.open -= 1;
             }
-            if lending.open < self.most {
+            if lending.open < most {
                 lending.open += 1;
                 drop(lending);
                 // Counted as lent from now on, so that a failure gives the place back.
-                let mut lent = Lent { connection: None, pool: self.clone() };
+                let mut lent = Lent::new(None, self, borrowed);
                 lent.connection = Some(self.server.connect_blocking(Role::Reader, deadline)?);
                 return Ok(lent);
             }
@@ -110,7 +120,8 @@ impl Pool {
 
     fn take_back(&self, connection: Option<Connection>) {
         let mut lending = self.lending.lock();
-        match connection.filter(|connection| !connection.client.is_closed() && !lending.closed) {
+        let is_kept = !lending.closed && lending.open <= self.most;
+        match connection.filter(|connection| is_kept && !connection.client.is_closed()) {
             Some(connection) => lending.idle.push(connection),
             None => lending.open -= 1,
         }
@@ -123,9 +134,15 @@ impl Pool {
 pub(crate) struct Lent {
     connection: Option<Connection>,
     pool: Arc<Pool>,
+    borrowed: Arc<AtomicUsize>,
 }
 
 impl Lent {
+    fn new(connection: Option<Connection>, pool: &Arc<Pool>, borrowed: Arc<AtomicUsize>) -> Lent {
+        borrowed.fetch_add(1, Ordering::Relaxed);
+        Lent { connection, pool: pool.clone(), borrowed }
+    }
+
     /// The connection; none only while it is being made.
     pub fn connection(&self) -> Result<&Connection> {
         self.connection.as_ref().ok_or(Error::Closed)
@@ -134,6 +151,7 @@ impl Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
+        self.borrowed.fetch_sub(1, Ordering::Relaxed);
         self.pool.take_back(self.connection.take());
     }
 }

@@ -47,7 +47,8 @@ fn a_snapshot_too_many_waits_and_then_says_why_there_is_none() {
     let options = Options { connections: 3, patience: Duration::from_millis(400), ..Options::default() };
     let engine = schema.open(&options);
     put(&engine, Space::Meta, b"k", b"v").unwrap();
-    let held: Vec<_> = (0..3).map(|_| engine.snapshot()).collect();
+    let hold = || std::thread::scope(|scope| scope.spawn(|| engine.snapshot()).join().unwrap());
+    let held: Vec<_> = (0..3).map(|_| hold()).collect();
     let began = Instant::now();
     let error = engine.snapshot().get(Space::Meta, b"k").unwrap_err();
     assert!(began.elapsed() >= Duration::from_millis(400));
@@ -58,6 +59,20 @@ fn a_snapshot_too_many_waits_and_then_says_why_there_is_none() {
     assert_eq!(engine.get(Space::Meta, b"k").unwrap().as_deref(), Some(&b"w"[..]));
     assert!(held.iter().all(|view| view.get(Space::Meta, b"k").unwrap().as_deref() == Some(b"v")));
     drop(held);
+    // A thread that holds one may take another, so that threads do not wait for each other.
+    let barrier = Barrier::new(3);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let outer = engine.snapshot();
+                barrier.wait();
+                let inner = engine.snapshot();
+                for view in [outer, inner] {
+                    assert!(view.get(Space::Meta, b"k").unwrap().is_some());
+                }
+            });
+        }
+    });
     assert_eq!(engine.snapshot().get(Space::Meta, b"k").unwrap().as_deref(), Some(&b"w"[..]));
 }
 
