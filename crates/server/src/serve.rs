@@ -161,6 +161,7 @@ fn options(settings: &Resolved, address: SocketAddr, max_connections: usize) -> 
         temporary: Some(settings.place.temporary()),
         tls: None,
         test_commands: settings.test_commands,
+        kept_snapshots: if matches!(settings.place, Place::Postgres(_)) { 8 } else { 64 },
     }
 }
 

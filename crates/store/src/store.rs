@@ -267,6 +267,12 @@ impl Store {
         }
     }
 
+    /// An error if this is the private store of a transaction, and a collection in it was taken for a missing one because it
+    /// could not be read. What was done in it since then is not to be trusted.
+    pub fn check_readable(&self) -> Result<()> {
+        self.shared.inside.as_ref().map_or(Ok(()), |inside| inside.check_readable())
+    }
+
     /// Adds an entry that has been committed.
     pub(crate) fn add_entry(&self, namespace: Namespace, entry: Entry) {
         let is_collection = matches!(entry, Entry::Collection(_));
@@ -279,7 +285,7 @@ impl Store {
     /// The collection of that name; `None` if the name is free. Refuses a view.
     pub fn collection(&self, namespace: &Namespace) -> Result<Option<Arc<Collection>>> {
         match self.entry(namespace) {
-            None => Ok(None),
+            None => self.check_readable().map(|()| None),
             Some(Entry::Collection(collection)) => Ok(Some(collection)),
             Some(Entry::View(_)) => Err(Error::refused(
                 code::COMMAND_NOT_SUPPORTED_ON_VIEW,

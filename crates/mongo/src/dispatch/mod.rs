@@ -328,6 +328,10 @@ fn run_command(
     }
     let outcome = (command.run)(&mut context, reply);
     drop(operation);
+    let outcome = outcome.and_then(|done| {
+        context.store.check_readable()?;
+        Ok(done)
+    });
     let took = started.elapsed();
     // A command that waits runs again, and is profiled when it has its answer.
     if let Some(trace) = context.trace.take().filter(|_| context.wait.is_none()) {

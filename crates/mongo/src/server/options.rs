@@ -59,6 +59,8 @@ pub struct Options {
     pub tls: Option<TlsConfigs>,
     /// Whether `configureFailPoint` may make commands fail on purpose.
     pub test_commands: bool,
+    /// How many snapshots are kept for clients that read by a time. Over some engines each holds a connection.
+    pub kept_snapshots: usize,
 }
 
 impl Default for Options {
@@ -76,6 +78,7 @@ impl Default for Options {
             temporary: Some(std::env::temp_dir()),
             tls: None,
             test_commands: false,
+            kept_snapshots: 64,
         }
     }
 }

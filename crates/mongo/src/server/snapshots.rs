@@ -15,9 +15,6 @@ use std::time::{Duration, Instant};
 pub(crate) const WINDOW: Duration = Duration::from_secs(60);
 /// The greatest age of a snapshot: the versions of documents that it shows take room until it goes.
 const MAX_AGE: Duration = Duration::from_secs(300);
-/// How many are kept. The one that was used least recently goes first.
-const MAX_SNAPSHOTS: usize = 64;
-
 struct Kept {
     snapshot: Arc<Transaction>,
     taken: Instant,
@@ -25,12 +22,18 @@ struct Kept {
 }
 
 /// The snapshots by their times.
-#[derive(Default)]
 pub(crate) struct Snapshots {
     kept: Mutex<BTreeMap<u64, Kept>>,
+    /// How many are kept. The one that was used least recently goes first.
+    most: usize,
 }
 
 impl Snapshots {
+    /// Keeps at most `most`.
+    pub(crate) fn new(most: usize) -> Snapshots {
+        Snapshots { kept: Mutex::default(), most }
+    }
+
     /// The snapshot of that time, or one of now.
     pub(crate) fn at(&self, store: &Arc<Store>, time: Option<Timestamp>) -> Result<Arc<Transaction>> {
         let now = Instant::now();
@@ -48,16 +51,18 @@ impl Snapshots {
                 return Err(CommandError::new(code::INVALID_OPTIONS, text));
             }
         }
+        // Before another is taken, because each may hold a connection.
+        if kept.len() >= self.most
+            && time.is_none_or(|time| time == store.clock().now())
+            && let Some(oldest) = kept.iter().min_by_key(|(_, kept)| kept.used).map(|(time, _)| *time)
+        {
+            kept.remove(&oldest);
+        }
         let snapshot = Arc::new(store.begin_transaction());
         let taken = snapshot.started();
         if time.is_some_and(|time| time != taken) {
             let text = "Read timestamp is older than the oldest available timestamp.";
             return Err(CommandError::new(code::SNAPSHOT_TOO_OLD, text));
-        }
-        if kept.len() >= MAX_SNAPSHOTS
-            && let Some(oldest) = kept.iter().min_by_key(|(_, kept)| kept.used).map(|(time, _)| *time)
-        {
-            kept.remove(&oldest);
         }
         let entry = kept.entry(taken.to_bits()).or_insert(Kept { snapshot, taken: now, used: now });
         entry.used = now;

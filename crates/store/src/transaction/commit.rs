@@ -44,6 +44,7 @@ pub(super) fn commit(
 ) -> Result<Option<CommitId>> {
     let inside = &transaction.inside;
     inside.check_failure()?;
+    inside.check_readable()?;
     let outside = &inside.outside;
     let drafts = transaction.store.shared.events.take_collected();
     let mut batch = Batch::new();

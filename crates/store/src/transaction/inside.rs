@@ -33,6 +33,8 @@ pub(crate) struct Inside {
     unique_keys: Mutex<HashSet<u64>>,
     /// The numbers of the collections and indexes that the transaction has created. They are marked as dropped.
     pub numbers: Mutex<Vec<u32>>,
+    /// Why a catalog entry could not be read. Its collection must not be taken for a missing one.
+    unreadable: Mutex<Option<Error>>,
     /// How many written bytes are counted outside.
     counted: Mutex<u64>,
 }
@@ -47,11 +49,13 @@ impl Inside {
             documents: Mutex::default(),
             unique_keys: Mutex::default(),
             numbers: Mutex::default(),
+            unreadable: Mutex::default(),
             counted: Mutex::default(),
         }
     }
 
-    /// The collection or view of that name as the snapshot has it.
+    /// The collection or view of that name as the snapshot has it. None also where it cannot be read:
+    /// [`Inside::check_readable`] tells.
     pub fn open_entry(
         &self,
         shared: &Arc<Shared>,
@@ -66,6 +70,7 @@ impl Inside {
             }
             Err(error) => {
                 tracing::error!(%error, collection = %namespace, "cannot read a catalog entry");
+                *self.unreadable.lock() = Some(error);
                 None
             }
         }
@@ -109,6 +114,11 @@ impl Inside {
                 Entry::Collection(Arc::new(collection))
             }
         }))
+    }
+
+    /// An error if a catalog entry could not be read.
+    pub fn check_readable(&self) -> Result<()> {
+        self.unreadable.lock().clone().map_or(Ok(()), Err)
     }
 
     /// Allocates a number outside. It is marked as dropped there until the commit.
