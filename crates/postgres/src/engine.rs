@@ -76,12 +76,13 @@ impl PostgresEngine {
         });
         let opened = told.recv().map_err(|_| no_threads("the task was dropped".into()))?;
         let Opened { server, connection, lease } = opened?;
+        let connections = server.target.connections;
         let server = Arc::new(server);
         let shared = Arc::new(Shared::default());
         let (jobs, waiting) = unbounded_channel();
         let committer = Committer::new(server.clone(), shared.clone(), waiting, connection, lease, options);
         handle.spawn(committer.run());
-        let pool = Arc::new(Pool::new(server, options.connections, options.patience));
+        let pool = Arc::new(Pool::new(server, connections, options.patience));
         Ok(PostgresEngine { pool, shared, jobs, sizes: Arc::default(), _threads: threads })
     }
 

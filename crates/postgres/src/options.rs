@@ -12,7 +12,7 @@ use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 pub struct Options {
     /// The schema that the tables lie in, if the URI does not name one (`?schema=…`).
     pub schema: String,
-    /// The most connections that snapshots hold at a time. As many more may be made for threads that already hold one, and a
+    /// The most connections that snapshots hold at a time, if the URI does not say it (`?connections=…`). As many more may be made for threads that already hold one, and a
     /// few serve single reads and commits.
     pub connections: usize,
     /// How long an operation waits for a free connection, or for a server that is away, before it fails.
@@ -38,12 +38,13 @@ impl Default for Options {
 pub(crate) struct Target {
     pub config: tokio_postgres::Config,
     pub schema: String,
+    pub connections: usize,
     pub verify: Verify,
     pub roots: Option<PathBuf>,
 }
 
 impl Target {
-    /// Reads a URI. It may have all that the client knows, and `schema`, `sslrootcert` and the modes `verify-ca` and
+    /// Reads a URI. It may have all that the client knows, and `schema`, `connections`, `sslrootcert` and the modes `verify-ca` and
     /// `verify-full` of `sslmode`, which it does not.
     pub fn parse(uri: &str, options: &Options) -> Result<Target, OpenError> {
         let bad = |reason: String| OpenError::Uri { reason };
@@ -55,6 +56,7 @@ impl Target {
             None => (uri.to_owned(), ""),
         };
         let mut schema = options.schema.clone();
+        let mut connections = options.connections;
         let mut roots = None;
         let mut mode = None;
         let mut separator = '?';
@@ -66,6 +68,11 @@ impl Target {
             };
             match name {
                 "schema" => schema = text()?,
+                "connections" => {
+                    let number = text()?.parse().ok().filter(|number| (1..=10_000).contains(number));
+                    connections =
+                        number.ok_or_else(|| bad("connections must be a number from 1 to 10000".into()))?;
+                }
                 "sslrootcert" => roots = Some(PathBuf::from(text()?)),
                 "sslmode" => mode = Some(text()?),
                 _ => {
@@ -105,7 +112,7 @@ impl Target {
         // A peer that is gone without a word is noticed while an answer is awaited and while nothing is.
         config.tcp_user_timeout(2 * quarter_minute).keepalives_idle(quarter_minute);
         config.keepalives_interval(Duration::from_secs(5)).keepalives_retries(3);
-        Ok(Target { config, schema, verify, roots })
+        Ok(Target { config, schema, connections, verify, roots })
     }
 
     /// The server's address for messages; without the password.
@@ -168,10 +175,10 @@ mod tests {
     #[test]
     fn parse_reads_what_the_client_does_not_know() {
         let target =
-            parse("postgres://me:secret@db:6000,b/store?sslmode=verify-full&connect_timeout=3&schema=other&sslrootcert=a%2Fb")
+            parse("postgres://me:secret@db:6000,b/store?sslmode=verify-full&connect_timeout=3&schema=other&connections=7&sslrootcert=a%2Fb")
                 .unwrap();
         assert_eq!((target.schema.as_str(), target.verify), ("other", Verify::IssuerAndName));
-        assert_eq!(target.roots, Some("a/b".into()));
+        assert_eq!((target.roots.clone(), target.connections), (Some("a/b".into()), 7));
         assert_eq!(target.config.get_connect_timeout(), Some(&Duration::from_secs(3)));
         assert_eq!(target.config.get_target_session_attrs(), TargetSessionAttrs::ReadWrite);
         assert_eq!(target.address(), "db:6000, b:5432");
@@ -188,6 +195,7 @@ mod tests {
             "postgres://db/x?schema=Big",
             "postgres://db/x?schema=pg_x",
             "postgres://db/x?schema=",
+            "postgres://db/x?connections=0",
             "postgres://db/x?sslcert=a",
             "postgres://db:port/x",
         ] {
