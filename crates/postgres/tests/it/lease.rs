@@ -108,7 +108,7 @@ fn number(line: &str) -> Option<u32> {
 }
 
 #[test]
-#[ignore = "run by other tests"]
+#[ignore = "needs a PostgreSQL: make test-postgres"]
 fn the_other_process() {
     let Ok(uri) = std::env::var(CHILD) else { return };
     let engine = PostgresEngine::open(&uri, &short()).unwrap();
