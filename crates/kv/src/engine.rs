@@ -33,6 +33,9 @@ pub type DurableCallback = Box<dyn FnOnce(Result<()>) + Send>;
 /// Called with a key and its value; breaks to end the visit.
 pub type Visitor<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
 
+/// Called with a key; breaks to end the visit.
+pub type KeyVisitor<'a> = dyn FnMut(&[u8]) -> ControlFlow<()> + 'a;
+
 /// Called with a space, a key in it and its value; breaks to end the visit.
 pub type SpaceVisitor<'a> = dyn FnMut(Space, &[u8], &[u8]) -> ControlFlow<()> + 'a;
 
@@ -111,6 +114,11 @@ pub trait Snapshot: Send + Sync {
     /// Calls `visitor` with each pair of a range, forward, until it breaks: the scan with the least overhead for a pair.
     fn visit(&self, space: Space, range: KeyRange, visitor: &mut Visitor<'_>) -> Result<()>;
 
+    /// Calls `visitor` with each key of a range, forward, until it breaks. An engine that can leave out the values does so.
+    fn visit_keys(&self, space: Space, range: KeyRange, visitor: &mut KeyVisitor<'_>) -> Result<()> {
+        self.visit(space, range, &mut |key, _| visitor(key))
+    }
+
     /// Calls `visitor` with every pair of every space, space by space, until it breaks: the scan for a backup.
     fn visit_all(&self, visitor: &mut SpaceVisitor<'_>) -> Result<()> {
         for space in Space::ALL {
@@ -165,15 +173,15 @@ pub struct SpaceStats {
 }
 
 /// Deletes a range with bounded memory: a run of keys is read from a fresh snapshot, deleted in one batch, and
-/// the next run begins after it, so that no snapshot is held for long.
-pub(crate) fn delete_in_batches(engine: &dyn Engine, space: Space, range: KeyRange) -> Result<u64> {
+/// the next run begins after it, so that no snapshot is held for long. For [`Engine::delete_range`].
+pub fn delete_in_batches(engine: &dyn Engine, space: Space, range: KeyRange) -> Result<u64> {
     const RUN: usize = 1024;
     let mut rest = range;
     let mut deleted = 0;
     while !rest.is_empty() {
         let mut batch = Batch::with_capacity(RUN);
         batch.take_reserve();
-        engine.snapshot().visit(space, rest.clone(), &mut |key, _| {
+        engine.snapshot().visit_keys(space, rest.clone(), &mut |key| {
             batch.delete(space, key);
             if batch.len() < RUN { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;

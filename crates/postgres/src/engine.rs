@@ -17,15 +17,11 @@ use diwan_kv::{
     Batch, Bytes, CommitId, DurableCallback, Engine, Error, KeyRange, Result, Snapshot, SortedPairs, Space,
     Stats,
 };
-use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
-
-/// How many keys a batch of a deletion has.
-const DELETED_AT_ONCE: usize = 1024;
 
 /// A pause before a read is tried again.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -155,24 +151,7 @@ impl Engine for PostgresEngine {
     }
 
     fn delete_range(&self, space: Space, range: KeyRange) -> Result<u64> {
-        let mut rest = range;
-        let mut deleted = 0;
-        while !rest.is_empty() {
-            let mut batch = Batch::with_capacity(DELETED_AT_ONCE);
-            PostgresSnapshot::take(&self.pool).visit_keys(space, &rest, |key| {
-                batch.delete(space, key);
-                if batch.len() < DELETED_AT_ONCE { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-            })?;
-            let Some(last) = batch.writes().last() else { break };
-            rest.start = Bound::Excluded(last.key.clone());
-            let len = batch.len();
-            self.commit(batch)?;
-            deleted += len as u64;
-            if len < DELETED_AT_ONCE {
-                break;
-            }
-        }
-        Ok(deleted)
+        diwan_kv::delete_in_batches(self, space, range)
     }
 
     fn settle(&self) -> Result<()> {

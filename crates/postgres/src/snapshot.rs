@@ -6,7 +6,7 @@ use crate::pool::{Lent, Pool};
 use crate::scan::{Scan, Scope};
 use crate::value::owned_value_of;
 use crate::wait::{send_only, wait};
-use diwan_kv::{Bytes, Direction, Error, KeyRange, Pairs, Result, Snapshot, Space, Visitor};
+use diwan_kv::{Bytes, Direction, Error, KeyRange, KeyVisitor, Pairs, Result, Snapshot, Space, Visitor};
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::runtime::Handle;
@@ -77,23 +77,6 @@ impl PostgresSnapshot {
     fn transaction(&self) -> Result<&Arc<Transaction>> {
         self.transaction.as_ref().map_err(Error::clone)
     }
-
-    /// Calls `visitor` with the keys of a range, forward, until it breaks. Values are not read.
-    pub fn visit_keys(
-        &self,
-        space: Space,
-        range: &KeyRange,
-        mut visitor: impl FnMut(&[u8]) -> std::ops::ControlFlow<()>,
-    ) -> Result<()> {
-        let transaction = self.transaction()?.clone();
-        let mut scan = Scan::new(transaction, space, range, Direction::Forward, Scope::Keys);
-        while let Some((key, _)) = scan.next_pair()? {
-            if visitor(key).is_break() {
-                break;
-            }
-        }
-        Ok(())
-    }
 }
 
 impl Snapshot for PostgresSnapshot {
@@ -122,6 +105,17 @@ impl Snapshot for PostgresSnapshot {
             }
             Err(error) => Box::new(std::iter::once(Err(error))),
         }
+    }
+
+    fn visit_keys(&self, space: Space, range: KeyRange, visitor: &mut KeyVisitor<'_>) -> Result<()> {
+        let transaction = self.transaction()?.clone();
+        let mut scan = Scan::new(transaction, space, &range, Direction::Forward, Scope::Keys);
+        while let Some((key, _)) = scan.next_pair()? {
+            if visitor(key).is_break() {
+                break;
+            }
+        }
+        Ok(())
     }
 
     fn visit(&self, space: Space, range: KeyRange, visitor: &mut Visitor<'_>) -> Result<()> {
