@@ -537,8 +537,7 @@ impl Store {
         }
     }
 
-    /// All collections and views.
-    #[cfg(test)]
+    /// All collections and views by their names.
     pub(crate) fn entries(&self) -> &RwLock<BTreeMap<Namespace, Entry>> {
         &self.entries
     }

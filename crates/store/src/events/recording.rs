@@ -47,24 +47,13 @@ impl Store {
         let known = events.recordings.read().since(scope);
         let begun = Recorded::begin();
         self.shared.store_scope(scope, begun.clone())?;
-        self.shared.mark_recorded(&self.collections_in(scope));
+        let is_meant = |name: &Namespace| scope.contains(&name.database, &name.collection);
+        self.shared.mark_recorded(self.entries(), is_meant);
         // Writes that began before their collection was marked have ended by now, and got earlier times.
         let since = Some(known.unwrap_or_else(|| events.clock.tick()));
         self.shared.store_scope(scope, Recorded { since, ..begun })?;
         let lease = events.recordings.read().lease(scope);
         lease.ok_or_else(|| Error::Damaged("the list of recorded changes".to_owned()))
-    }
-
-    fn collections_in(&self, scope: &EventScope) -> Vec<Arc<Collection>> {
-        let mut found = Vec::new();
-        self.each_entry(None, &mut |name, entry| {
-            if let Entry::Collection(collection) = entry
-                && scope.contains(&name.database, &name.collection)
-            {
-                found.push(collection.clone());
-            }
-        });
-        found
     }
 
     /// Sets how long events are kept.
@@ -95,9 +84,24 @@ impl Shared {
         Ok(())
     }
 
-    /// Tells collections whether they record. When this returns, no write is under way that does otherwise.
-    fn mark_recorded(&self, collections: &[Arc<Collection>]) {
-        for collection in collections {
+    /// Tells the collections with a name that is meant whether they record. When this returns, no write to them is under way
+    /// that does otherwise.
+    fn mark_recorded(
+        &self,
+        entries: &RwLock<BTreeMap<Namespace, Entry>>,
+        is_meant: impl Fn(&Namespace) -> bool,
+    ) {
+        // Closing a write gate may take long: the list of all collections is free meanwhile.
+        let meant: Vec<Arc<Collection>> = entries
+            .read()
+            .iter()
+            .filter(|(name, _)| is_meant(name))
+            .filter_map(|(_, entry)| match entry {
+                Entry::Collection(collection) => Some(collection.clone()),
+                Entry::View(_) => None,
+            })
+            .collect();
+        for collection in meant {
             let mut stopped = collection.stop_writes();
             let recorded = self.events.records(&collection.namespace());
             if stopped.schema().recorded != recorded {
@@ -145,18 +149,9 @@ impl Shared {
         if ended.is_empty() {
             return Ok(());
         }
-        let concerned =
+        let is_meant =
             |name: &Namespace| ended.iter().any(|scope| scope.contains(&name.database, &name.collection));
-        let collections: Vec<Arc<Collection>> = entries
-            .read()
-            .iter()
-            .filter(|(name, _)| concerned(name))
-            .filter_map(|(_, entry)| match entry {
-                Entry::Collection(collection) => Some(collection.clone()),
-                Entry::View(_) => None,
-            })
-            .collect();
-        self.mark_recorded(&collections);
+        self.mark_recorded(entries, is_meant);
         Ok(())
     }
 }
