@@ -5,7 +5,7 @@ use std::time::Duration;
 /// A kind of server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
-    /// PostgreSQL itself and what is built of it: Citus, YugabyteDB.
+    /// PostgreSQL itself, and servers made from its code: Citus, YugabyteDB.
     Postgres,
     /// CockroachDB, which has its own planner and storage.
     Cockroach,
@@ -28,7 +28,7 @@ const LONGEST_READ: Duration = Duration::from_secs(60);
 /// A statement of a commit takes less; it may wait for a lock of the former holder of the lease.
 const LONGEST_WRITE: Duration = Duration::from_secs(30);
 
-/// Moving what was ingested into its table takes less.
+/// Moving ingested pairs into their table takes less.
 const LONGEST_MERGE: Duration = Duration::from_secs(600);
 
 /// After this silence in a transaction the server ends the session of a committer that is gone, with its locks.

@@ -13,7 +13,7 @@ pub enum OpenError {
     /// The URI is wrong.
     #[error("the URI of the store is wrong: {reason}")]
     Uri {
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
     /// Nobody answers at the address.
@@ -110,7 +110,7 @@ pub enum OpenError {
     /// The server answered with another error.
     #[error("{context}: {reason}")]
     Server {
-        /// What was being done.
+        /// The operation that failed.
         context: String,
         /// What the server said.
         reason: String,

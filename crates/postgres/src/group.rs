@@ -87,7 +87,7 @@ fn kind(key: &[u8], is_put: bool) -> Kind {
 pub(crate) struct Decision<'a> {
     /// For each batch the first condition that does not hold.
     pub failed: Vec<Option<usize>>,
-    /// What is written: the last write of each key, in the order of the keys.
+    /// The writes: the last one of each key, in the order of the keys.
     pub writes: BTreeMap<(Space, &'a [u8]), Option<&'a Stored>>,
 }
 

@@ -1,4 +1,4 @@
-//! The schema: what must be in it, how it is made, and how a foreign one is told from ours.
+//! The schema: its tables, their creation, and the test that tells a foreign schema from one of Diwan's.
 //!
 //! - `layout`: one row with the version of the layout.
 //! - `lease`: one row: who may write ([`crate::lease`]).

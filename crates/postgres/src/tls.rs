@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-/// What is verified of the server's certificate.
+/// How much of the server's certificate is verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verify {
     /// Nothing: the connection is encrypted, with whomever it is.

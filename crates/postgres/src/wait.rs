@@ -36,7 +36,7 @@ pub(crate) fn wait<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Sends a request whose answer nobody reads: the client sends at the first poll.
+/// Sends a request and ignores its answer: the client sends at the first poll.
 pub(crate) fn send_only(request: impl Future) {
     let _ = pin!(request).poll(&mut Context::from_waker(Waker::noop()));
 }

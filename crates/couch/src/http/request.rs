@@ -39,7 +39,7 @@ pub struct Request {
     pub headers: HeaderMap,
     /// The body.
     pub body: Body,
-    /// Killed when nobody waits for the answer any more.
+    /// Killed when the client no longer waits for the answer.
     pub interrupt: Interrupt,
     /// Whether the handler's thread may wait for others. It must not while it serves other connections, too.
     pub may_wait: bool,

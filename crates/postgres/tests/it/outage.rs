@@ -1,4 +1,4 @@
-//! Connections that break and a server that crashes: what is acknowledged stays, and nothing is half.
+//! Connections that break and a server that crashes: acknowledged batches stay, and each batch is there as a whole or not at all.
 
 use crate::support::{Schema, increment, number, put};
 use diwan_kv::{Batch, Direction, Engine, Error, KeyRange, Result, Space};

@@ -1,4 +1,4 @@
-//! What is refused at opening, and that nothing is written then.
+//! Refusals at opening: each names its reason and writes nothing.
 
 use crate::support::{Schema, server};
 use diwan_postgres::{OpenError, Options, PostgresEngine};
