@@ -9,8 +9,8 @@
 //! - the last durable commit never goes back, and never exceeds the last commit.
 
 use crate::{
-    Batch, Bytes, CommitId, Direction, DurableCallback, Engine, Error, KeyRange, Pairs, Result, Snapshot,
-    SortedPairs, Space, Stats, Visitor,
+    Batch, Bytes, CommitId, Direction, DurableCallback, Engine, Error, KeyRange, Pairs, Peers, Result,
+    Snapshot, SortedPairs, Space, Stats, Visitor,
 };
 use parking_lot::Mutex;
 use std::collections::HashSet;
@@ -101,6 +101,10 @@ impl<E: Engine> Engine for ContractEngine<E> {
 
     fn stats(&self) -> Stats {
         self.inner.stats()
+    }
+
+    fn peers(&self) -> Option<&dyn Peers> {
+        self.inner.peers()
     }
 
     fn close(&self) -> Result<()> {

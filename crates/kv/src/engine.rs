@@ -11,7 +11,7 @@
 //! - While the disk is almost full, batches that do not [take the reserve](Batch::take_reserve) and ingestions are refused.
 //! - After a failed write or sync, nothing more is written until the engine is opened anew.
 
-use crate::{Batch, Bytes, KeyRange, Result, Space};
+use crate::{Batch, Bytes, KeyRange, Peers, Result, Space};
 use std::ops::{Bound, ControlFlow};
 
 /// The number of a commit since the engine was opened; a greater number was completed later.
@@ -92,6 +92,11 @@ pub trait Engine: Send + Sync {
 
     /// Sizes and counts; cheap enough for a call every second.
     fn stats(&self) -> Stats;
+
+    /// The other processes that write the store; `None` where only one does.
+    fn peers(&self) -> Option<&dyn Peers> {
+        None
+    }
 
     /// Makes everything durable and releases the files. Later writes answer
     /// [`Error::Closed`](crate::Error::Closed).

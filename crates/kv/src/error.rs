@@ -29,6 +29,10 @@ pub enum Error {
         /// How many bytes must be free.
         required: u64,
     },
+    /// Another process has written the store since the write was evaluated; nothing was written. The write must be
+    /// [evaluated again](crate::Peers).
+    #[error("another process has written to the store meanwhile; try again")]
+    Stale,
     /// The engine has been closed.
     #[error("the store is closed")]
     Closed,

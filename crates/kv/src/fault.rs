@@ -4,8 +4,8 @@
 //! and after either the engine refuses writes; a failed read affects that read alone.
 
 use crate::{
-    Batch, Bytes, CommitId, Direction, DurableCallback, Engine, Error, KeyRange, Pairs, Result, Snapshot,
-    SortedPairs, Space, Stats, Visitor,
+    Batch, Bytes, CommitId, Direction, DurableCallback, Engine, Error, KeyRange, Pairs, Peers, Result,
+    Snapshot, SortedPairs, Space, Stats, Visitor,
 };
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -161,6 +161,10 @@ impl<E: Engine> Engine for FaultEngine<E> {
 
     fn stats(&self) -> Stats {
         self.inner.stats()
+    }
+
+    fn peers(&self) -> Option<&dyn Peers> {
+        self.inner.peers()
     }
 
     fn close(&self) -> Result<()> {

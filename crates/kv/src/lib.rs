@@ -24,6 +24,7 @@ mod error;
 mod fault;
 mod memory;
 mod overlay;
+mod peers;
 mod range;
 mod space;
 mod split;
@@ -43,6 +44,7 @@ pub use fault::{Fault, FaultEngine};
 pub use fjall::Slice as Bytes;
 pub use memory::MemoryEngine;
 pub use overlay::OverlayEngine;
+pub use peers::{Alone, Changes, Marker, Observer, Peers, Retrying, Turn, Turns};
 pub use range::KeyRange;
 pub use space::Space;
 

@@ -1,22 +1,39 @@
-//! Runs a group of batches as one transaction.
+//! Runs a group of batches as one transaction, with its row of the [journal].
 //!
 //! Without conditions all statements are sent at once. With conditions there are two messages: up to the reading of
 //! the conditions' keys, and from the writes to the end.
 
 use crate::connection::Connection;
 use crate::error::Answer;
-use crate::group::{Commit, Decision, Known, Statement, decide, kinds, looked_up};
-use crate::lease::{Lease, advance};
+use crate::group::{self, Commit, Decision, Known, decide, kinds, looked_up};
+use crate::head::{self, BEGIN_WRITE, Head};
+use crate::journal;
 use crate::statements::Kind;
 use crate::value::Stored;
 use crate::wait::{Sent, send};
 use diwan_kv::{Bytes, Error};
 use std::sync::OnceLock;
+use tokio_postgres::Statement;
+use tokio_postgres::types::ToSql;
 
 /// The connection that commits.
 pub(crate) struct Writer {
     pub connection: Connection,
-    advance: OnceLock<tokio_postgres::Statement>,
+    advance: OnceLock<Statement>,
+    insert: OnceLock<Statement>,
+}
+
+/// The step of the head that a group makes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step {
+    /// The group before.
+    pub from: Head,
+    /// This group.
+    pub to: Head,
+    /// Whether the connection's transaction has the head's lock already.
+    pub is_locked: bool,
+    /// Whether other processes are to be told.
+    pub is_told: bool,
 }
 
 /// Why a group was not applied, or may not have been.
@@ -45,13 +62,13 @@ pub(crate) struct Progress {
 
 impl Writer {
     pub fn new(connection: Connection) -> Writer {
-        Writer { connection, advance: OnceLock::new() }
+        Writer { connection, advance: OnceLock::new(), insert: OnceLock::new() }
     }
 
     /// Applies a group; false if nothing was to be written. `progress` says how far it came, also after a failure.
     pub async fn apply(
         &self,
-        lease: Lease,
+        step: Step,
         commits: &[Commit],
         progress: &mut Progress,
     ) -> Result<bool, Failure> {
@@ -60,9 +77,13 @@ impl Writer {
         for (kind, space) in kinds(commits) {
             self.connection.prepare(kind, space).await?;
         }
-        let advance = self.advance_statement().await?;
-        let begin = send(client.batch_execute("BEGIN")).await;
-        let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 2] = [&lease.holder, &lease.group];
+        let advance = self.statement(&self.advance, head::advance).await?;
+        let insert = self.statement(&self.insert, journal::insert).await?;
+        let begin = match step.is_locked {
+            true => None,
+            false => Some(send(client.batch_execute(BEGIN_WRITE)).await),
+        };
+        let parameters: [&(dyn ToSql + Sync); 3] = [&step.from.number, &step.from.stamp, &step.to.stamp];
         let advanced = send(client.execute(advance, &parameters)).await;
         let mut known = Known::new();
         let mut reads = Vec::new();
@@ -86,13 +107,14 @@ impl Writer {
             client.batch_execute("ROLLBACK").await?;
             return Ok(false);
         }
-        self.write(&decision, started, progress).await?;
+        self.write(&decision, (insert, step), started, progress).await?;
         Ok(true)
     }
 
     async fn write(
         &self,
         decision: &Decision<'_>,
+        (insert, step): (&Statement, Step),
         started: Option<Started<'_>>,
         progress: &mut Progress,
     ) -> Result<(), Failure> {
@@ -100,19 +122,28 @@ impl Writer {
         for statement in decision.statements() {
             writes.push(send(self.run(statement)).await);
         }
+        let client = &self.connection.client;
+        let keys = journal::encode(decision.writes.keys().copied());
+        let row: [&(dyn ToSql + Sync); 4] = [&step.to.number, &step.from.stamp, &step.to.stamp, &keys];
+        let noted = send(client.execute(insert, &row)).await;
+        let end = match step.is_told {
+            true => &format!("NOTIFY {}; COMMIT", self.connection.schema),
+            false => "COMMIT",
+        };
         progress.is_committing = true;
-        let commit = send(self.connection.client.batch_execute("COMMIT")).await;
+        let commit = send(client.batch_execute(end)).await;
         // After the first error the server refuses the rest of the transaction, and its end undoes it.
         begun(started).await?;
         for write in writes {
             write.answer().await?;
         }
+        noted.answer().await?;
         commit.answer().await?;
         Ok(())
     }
 
-    async fn run(&self, statement: Statement<'_>) -> Answer<u64> {
-        let Statement { kind, space, rows } = statement;
+    async fn run(&self, statement: group::Statement<'_>) -> Answer<u64> {
+        let group::Statement { kind, space, rows } = statement;
         let heads: Vec<&[u8]> = rows.iter().map(|(columns, _)| columns.head).collect();
         let values: Vec<&Stored> = rows.iter().filter_map(|(_, stored)| *stored).collect();
         match kind {
@@ -130,21 +161,27 @@ impl Writer {
         }
     }
 
-    async fn advance_statement(&self) -> Answer<&tokio_postgres::Statement> {
-        if let Some(statement) = self.advance.get() {
+    async fn statement<'s>(
+        &self,
+        slot: &'s OnceLock<Statement>,
+        sql: impl Fn(&str) -> String,
+    ) -> Answer<&'s Statement> {
+        if let Some(statement) = slot.get() {
             return Ok(statement);
         }
-        let statement = self.connection.client.prepare(&advance(&self.connection.schema)).await?;
-        Ok(self.advance.get_or_init(|| statement))
+        let statement = self.connection.client.prepare(&sql(&self.connection.schema)).await?;
+        Ok(slot.get_or_init(|| statement))
     }
 }
 
-/// The beginning of a transaction, and the step of the lease.
-type Started<'a> = (Sent<'a, Answer<()>>, Sent<'a, Answer<u64>>);
+/// The beginning of a transaction, and the step of the head.
+type Started<'a> = (Option<Sent<'a, Answer<()>>>, Sent<'a, Answer<u64>>);
 
 async fn begun(started: Option<Started<'_>>) -> Answer<()> {
     if let Some((begin, advanced)) = started {
-        begin.answer().await?;
+        if let Some(begin) = begin {
+            begin.answer().await?;
+        }
         advanced.answer().await?;
     }
     Ok(())

@@ -1,19 +1,23 @@
-//! The task that writes: it groups the batches that wait, applies each group as one transaction, and gives signs of life.
+//! The task that writes: it groups the batches that wait, and applies each group as one transaction.
 //!
 //! There is one for an engine, so that groups are applied one after another, and the number of a commit grows with the
-//! moment at which it takes effect. When the connection breaks, the lease's row tells whether the group was applied. Its
-//! lock makes sure that the transaction has ended by then.
-//! Invariant: `lease` is what the row holds, unless the outcome of a group is being found out or the engine is poisoned.
+//! moment at which it takes effect. When the connection breaks, [`settle`](crate::settle) finds out what became of the group.
+//!
+//! When another process has committed meanwhile, the group is refused as stale. Then the committer takes the lock of the
+//! [head](crate::head) and keeps it while the refused writes are evaluated again, so that they succeed.
 
-use crate::apply::{Failure, Progress, Writer};
+use crate::apply::{Failure, Progress, Step, Writer};
 use crate::connection::Connection;
 use crate::dialect::Role;
-use crate::error::{Cause, cause, engine_error, io_error};
+use crate::error::{Cause, cause, engine_error, io_error, text};
+use crate::following::Following;
 use crate::group::Commit;
-use crate::ingest::Merge;
-use crate::lease::{self, Lease};
+use crate::head::{self, Head};
+use crate::ingest::{INGESTING, Merge};
+use crate::journal::Trimming;
 use crate::server::Server;
-use diwan_kv::{CommitId, Error, Result};
+use crate::settle::{Outcome, settle};
+use diwan_kv::{CommitId, Error, Peers, Result};
 use parking_lot::Mutex;
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -32,10 +36,16 @@ const GROUP_BATCHES: usize = 1000;
 /// A transaction takes less, unless the server hangs.
 const LONGEST_GROUP: Duration = Duration::from_secs(120);
 
-/// How long closing waits for the server.
-const LONGEST_RELEASE: Duration = Duration::from_secs(5);
+/// How long the head's lock is kept for writes that are evaluated again. Other processes wait.
+const LONGEST_LOCK: Duration = Duration::from_secs(5);
 
-const COMMITTING: &str = "committing to PostgreSQL";
+/// How often the committer looks whether writes are still evaluated again.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// How long a group waits for the other writes that are evaluated again.
+const GATHERING: Duration = Duration::from_millis(2);
+
+pub(crate) const COMMITTING: &str = "committing to PostgreSQL";
 
 /// What the committer does, in this order.
 pub(crate) enum Job {
@@ -43,7 +53,7 @@ pub(crate) enum Job {
     Commit(Commit),
     /// Moves ingested pairs to their table.
     Merge(Box<Merge>),
-    /// Frees the lease and ends.
+    /// Ends.
     Close(SyncSender<()>),
 }
 
@@ -64,78 +74,75 @@ impl Shared {
     pub fn durable(&self) -> CommitId {
         CommitId(self.durable.load(Ordering::Acquire))
     }
-
-    fn refuse(&self, error: Error) {
-        *self.refusal.lock() = Some(error);
-    }
 }
 
 /// The committer's state.
 pub(crate) struct Committer {
     server: Arc<Server>,
     shared: Arc<Shared>,
+    following: Arc<Following>,
     jobs: UnboundedReceiver<Job>,
     writer: Option<Writer>,
-    lease: Lease,
+    /// Since when the writer's connection has an open transaction with the head's lock, for writes that are evaluated again.
+    locked: Option<Instant>,
     patience: Duration,
-    renewal: Duration,
-    renewed: Instant,
-}
-
-/// What became of a group whose connection broke.
-enum Outcome {
-    Applied,
-    NotApplied,
+    trimming: Trimming,
 }
 
 impl Committer {
     pub fn new(
         server: Arc<Server>,
         shared: Arc<Shared>,
+        following: Arc<Following>,
         jobs: UnboundedReceiver<Job>,
         connection: Connection,
-        lease: Lease,
-        options: &crate::Options,
+        patience: Duration,
     ) -> Committer {
         Committer {
             server,
             shared,
+            following,
             jobs,
             writer: Some(Writer::new(connection)),
-            lease,
-            patience: options.patience,
-            renewal: options.lease / 5,
-            renewed: Instant::now(),
+            locked: None,
+            patience,
+            trimming: Trimming::new(),
         }
     }
 
     /// Works until the engine is closed.
     pub async fn run(mut self) {
-        let mut held = None;
+        let mut next = None;
         loop {
-            let job = match held.take() {
+            let job = match next.take() {
                 Some(job) => job,
-                None => {
-                    let wait = self.renewal.saturating_sub(self.renewed.elapsed());
-                    match timeout(wait, self.jobs.recv()).await {
-                        Ok(Some(job)) => job,
-                        Ok(None) => break,
-                        Err(_) => {
-                            self.renew().await;
-                            continue;
+                None if self.locked.is_some() => match timeout(LOOK_EVERY, self.jobs.recv()).await {
+                    Ok(Some(job)) => job,
+                    Ok(None) => break,
+                    Err(_) => {
+                        if !self.is_lock_wanted() {
+                            self.unlock().await;
                         }
+                        continue;
                     }
-                }
+                },
+                None => match self.jobs.recv().await {
+                    Some(job) => job,
+                    None => break,
+                },
             };
             match job {
                 Job::Commit(first) => {
                     let group;
-                    (group, held) = self.gather(first);
+                    (group, next) = self.gather(first).await;
                     self.commit(group).await;
                 }
-                Job::Merge(merge) => self.merge(*merge).await,
+                Job::Merge(merge) => {
+                    self.unlock().await;
+                    self.merge(*merge).await;
+                }
                 Job::Close(reply) => {
-                    self.close().await;
+                    *self.shared.refusal.lock() = Some(Error::Closed);
                     let _ = reply.send(());
                     break;
                 }
@@ -144,23 +151,41 @@ impl Committer {
     }
 
     /// The batches that wait together with `first`, and a job that must come after them.
-    fn gather(&mut self, first: Commit) -> (Vec<Commit>, Option<Job>) {
+    async fn gather(&mut self, first: Commit) -> (Vec<Commit>, Option<Job>) {
         let mut bytes = first.bytes;
         let mut group = vec![first];
+        let until = Instant::now() + GATHERING;
         while group.len() < GROUP_BATCHES && bytes < GROUP_BYTES {
-            match self.jobs.try_recv() {
-                Ok(Job::Commit(next)) if bytes + next.bytes <= GROUP_BYTES => {
+            let job = match self.jobs.try_recv() {
+                Ok(job) => job,
+                // Writes that are evaluated again lose their lock with this group.
+                Err(_) if self.locked.is_some() && group.len() < self.following.turns().retrying() => {
+                    let left = until.saturating_duration_since(Instant::now());
+                    match timeout(left, self.jobs.recv()).await {
+                        Ok(Some(job)) => job,
+                        _ => break,
+                    }
+                }
+                Err(_) => break,
+            };
+            match job {
+                Job::Commit(next) if bytes + next.bytes <= GROUP_BYTES => {
                     bytes += next.bytes;
                     group.push(next);
                 }
-                Ok(other) => return (group, Some(other)),
-                Err(_) => break,
+                other => return (group, Some(other)),
             }
         }
         (group, None)
     }
 
     async fn commit(&mut self, group: Vec<Commit>) {
+        let is_refused = |commit: &Commit| self.following.is_refused(commit.generation);
+        let (stale, group): (Vec<Commit>, Vec<Commit>) = group.into_iter().partition(is_refused);
+        answer(stale, |_| Err(Error::Stale));
+        if group.is_empty() {
+            return;
+        }
         let outcome = match self.shared.check() {
             Ok(()) => self.apply(&group).await,
             Err(refusal) => Err(refusal),
@@ -179,6 +204,7 @@ impl Committer {
                     .collect();
                 self.shared.durable.store(id, Ordering::Release);
                 answer(group, |at| ids[at].clone());
+                self.trim().await;
             }
         }
     }
@@ -189,14 +215,19 @@ impl Committer {
             group.iter().map(|commit| commit.since).min().unwrap_or_else(Instant::now) + self.patience;
         loop {
             let writer = self.connected(deadline).await?;
+            let from = self.following.known();
+            let step = Step {
+                from,
+                to: from.next(),
+                is_locked: self.locked.take().is_some(),
+                is_told: self.following.has_others(),
+            };
             let mut progress = Progress::default();
-            let applying = writer.apply(self.lease, group, &mut progress);
-            let Ok(outcome) = timeout(LONGEST_GROUP, applying).await else {
+            let Ok(outcome) = timeout(LONGEST_GROUP, writer.apply(step, group, &mut progress)).await else {
                 // The connection is given up, with what it may still have under way.
                 drop(writer);
-                if let Outcome::Applied =
-                    self.settle(progress.is_committing, Instant::now() + self.patience).await?
-                {
+                let until = Instant::now() + self.patience;
+                if let Outcome::Applied = self.settle(step, progress.is_committing, until).await? {
                     return Ok(progress.failed);
                 }
                 return Err(io_error(COMMITTING, ErrorKind::TimedOut, "the server does not answer".into()));
@@ -204,27 +235,24 @@ impl Committer {
             let failure = match outcome {
                 Ok(written) => {
                     self.writer = Some(writer);
-                    self.lease.group += i64::from(written);
-                    self.renewed = Instant::now();
+                    if written {
+                        self.following.advance(step.from, step.to);
+                    }
                     return Ok(progress.failed);
                 }
                 Err(failure) => failure,
             };
             match failure {
-                Failure::Stored(error) => {
-                    // The connection is dropped, which undoes the transaction.
-                    return Err(error);
-                }
-                Failure::Server(error) if lease::is_fenced(&error) => {
-                    return Err(self.poison_fenced(Some(writer)).await);
+                // The connection is dropped, which undoes the transaction.
+                Failure::Stored(error) => return Err(error),
+                Failure::Server(error) if head::is_stale(&error) => {
+                    self.refuse(writer, from).await;
+                    return Err(Error::Stale);
                 }
                 Failure::Server(error) => match cause(&error) {
                     Cause::Lost => {
-                        tracing::warn!(
-                            "a commit lost its connection to PostgreSQL: {}",
-                            crate::error::text(&error)
-                        );
-                        if let Outcome::Applied = self.settle(progress.is_committing, deadline).await? {
+                        tracing::warn!("a commit lost its connection to PostgreSQL: {}", text(&error));
+                        if let Outcome::Applied = self.settle(step, progress.is_committing, deadline).await? {
                             return Ok(progress.failed);
                         }
                         if Instant::now() >= deadline {
@@ -252,97 +280,74 @@ impl Committer {
         if let Some(writer) = self.writer.take().filter(|writer| !writer.connection.client.is_closed()) {
             return Ok(writer);
         }
+        self.locked = None;
         let made = self.server.connect_until(Role::Writer, deadline).await;
         made.map(Writer::new).map_err(|error| engine_error(COMMITTING, &error))
     }
 
-    /// Finds out what became of a group whose connection broke: its number is in the lease's row, or is passed over there.
-    async fn settle(&mut self, is_committing: bool, deadline: Instant) -> Result<Outcome> {
-        let passed_over = Lease { group: self.lease.group + 2, ..self.lease };
-        loop {
-            let found = match self.connected(deadline).await {
-                Ok(writer) => self.outcome(&writer).await.map(|lease| (lease, writer)),
-                Err(error) => Err(error),
-            };
-            let applied = Lease { group: self.lease.group + 1, ..self.lease };
-            match found {
-                Ok((lease, writer)) if lease == passed_over || (lease == applied && is_committing) => {
-                    self.lease = lease;
-                    self.writer = Some(writer);
-                    return Ok(if lease == applied { Outcome::Applied } else { Outcome::NotApplied });
+    /// Refuses what was evaluated before, because the head is not `known`, and takes its lock for a second evaluation.
+    async fn refuse(&mut self, writer: Writer, known: Head) {
+        let Connection { client, schema, .. } = &writer.connection;
+        let locked = match client.batch_execute("ROLLBACK").await {
+            Ok(()) => head::lock(client, schema).await,
+            Err(error) => Err(error),
+        };
+        match locked {
+            Ok(head) => {
+                let is_restored = head.number <= known.number;
+                if is_restored {
+                    self.following.doubt()
+                } else {
+                    self.following.refuse()
                 }
-                Ok((_, writer)) => return Err(self.poison_fenced(Some(writer)).await),
-                Err(_) if Instant::now() < deadline => tokio::time::sleep(Duration::from_millis(50)).await,
-                Err(error) if is_committing => {
-                    let text = format!(
-                        "whether a commit was applied is not known, because PostgreSQL is away ({error})"
-                    );
-                    return Err(self.poison(text));
-                }
-                Err(error) => return Err(error),
+                self.locked = Some(Instant::now());
+                self.writer = Some(writer);
             }
+            // Without the lock the second evaluation may be refused as well.
+            Err(_) => self.following.refuse(),
         }
     }
 
-    /// What the lease's row has, after the group that may have been applied is ruled out if it was not.
-    async fn outcome(&self, writer: &Writer) -> Result<Lease> {
-        let Connection { client, schema, .. } = &writer.connection;
-        let found = async {
-            if lease::rule_out(client, schema, self.lease).await? {
-                return Ok(Lease { group: self.lease.group + 2, ..self.lease });
-            }
-            lease::look(client, schema, self.patience).await.map(|seen| seen.lease)
-        };
-        found.await.map_err(|error| engine_error(COMMITTING, &error))
+    fn is_lock_wanted(&self) -> bool {
+        let is_new = self.locked.is_some_and(|since| since.elapsed() < GATHERING);
+        let is_old = self.locked.is_some_and(|since| since.elapsed() > LONGEST_LOCK);
+        !is_old && (is_new || self.following.turns().retrying() > 0)
     }
 
-    fn poison(&mut self, text: String) -> Error {
-        tracing::error!("the store refuses writes from now on: {text}");
-        let error = Error::Poisoned(text.into());
-        self.shared.refuse(error.clone());
-        error
-    }
-
-    /// The lease's row is not what it was left as.
-    async fn poison_fenced(&mut self, writer: Option<Writer>) -> Error {
-        let mut text = String::from("another process has taken the store over");
-        if let Some(writer) = writer {
-            let client = &writer.connection.client;
-            // It may be within a transaction that has failed.
-            let _ = client.batch_execute("ROLLBACK").await;
-            if let Ok(seen) = lease::look(client, &writer.connection.schema, self.patience).await {
-                text = if seen.lease.holder == self.lease.holder {
-                    format!(
-                        "PostgreSQL has commit group {} where {} was expected: it was restored, or a copy that \
-                         lacks commits has become the primary",
-                        seen.lease.group, self.lease.group
-                    )
-                } else {
-                    format!("another process has taken the store over: {}", seen.holder())
-                };
-            }
+    /// Gives the head's lock back.
+    async fn unlock(&mut self) {
+        if self.locked.take().is_some()
+            && let Some(writer) = self.writer.take()
+            && writer.connection.client.batch_execute("ROLLBACK").await.is_ok()
+        {
             self.writer = Some(writer);
         }
-        self.poison(text)
     }
 
-    /// Gives a sign of life.
-    async fn renew(&mut self) {
-        self.renewed = Instant::now();
-        if self.shared.check().is_err() {
-            return;
-        }
-        let Ok(writer) = self.connected(Instant::now() + self.renewal).await else { return };
-        let renewing = lease::renew(&writer.connection.client, &writer.connection.schema, self.lease);
-        match timeout(LONGEST_GROUP, renewing).await {
-            Ok(Ok(true)) => self.writer = Some(writer),
-            Ok(Ok(false)) => {
-                self.poison_fenced(Some(writer)).await;
+    /// Finds out what became of a group whose connection broke.
+    async fn settle(&mut self, step: Step, is_committing: bool, deadline: Instant) -> Result<Outcome> {
+        let outcome = settle(&self.server, step, deadline).await;
+        match outcome {
+            Ok(outcome @ Outcome::Applied) => {
+                self.following.advance(step.from, step.to);
+                Ok(outcome)
             }
-            Ok(Err(error)) => {
-                tracing::warn!("cannot renew the lease in PostgreSQL: {}", crate::error::text(&error));
+            Ok(outcome) => {
+                if let Outcome::RuledOut(empty) = outcome {
+                    self.following.advance(step.from, empty);
+                }
+                Ok(outcome)
             }
-            Err(_) => tracing::warn!("cannot renew the lease in PostgreSQL: no answer"),
+            // It may be applied after all, so what is known is not certain any more.
+            Err(error) if is_committing => {
+                self.following.doubt();
+                let text = format!("whether a commit was applied is not known ({error})");
+                Err(io_error(COMMITTING, ErrorKind::ConnectionAborted, text))
+            }
+            Err(error) => {
+                self.following.doubt();
+                Err(error)
+            }
         }
     }
 
@@ -350,42 +355,38 @@ impl Committer {
         if let Err(refusal) = self.shared.check() {
             return merge.answer(Err(refusal));
         }
-        let mut is_committing = false;
-        let outcome = match merge.apply(self.lease, &mut is_committing).await {
-            Ok(()) => {
-                self.lease.group += 1;
-                self.renewed = Instant::now();
-                Ok(())
-            }
-            Err(error) if lease::is_fenced(&error) => {
-                let writer = self.writer.take();
-                Err(self.poison_fenced(writer).await)
-            }
-            Err(error) if is_committing && cause(&error) == Cause::Lost => {
-                let deadline = Instant::now() + self.patience;
-                match self.settle(true, deadline).await {
-                    Ok(Outcome::Applied) => Ok(()),
-                    Ok(Outcome::NotApplied) => Err(engine_error(crate::ingest::INGESTING, &error)),
-                    Err(poisoned) => Err(poisoned),
+        let mut step = None;
+        let outcome = match merge.apply(&mut step).await {
+            Ok(()) => Ok(()),
+            Err(error) => match step {
+                Some((from, to)) if cause(&error) == Cause::Lost => {
+                    let step = Step { from, to, is_locked: false, is_told: true };
+                    let deadline = Instant::now() + self.patience;
+                    match settle(&self.server, step, deadline).await {
+                        Ok(Outcome::Applied) => Ok(()),
+                        Ok(_) => Err(engine_error(INGESTING, &error)),
+                        Err(unknown) => Err(unknown),
+                    }
                 }
-            }
-            Err(error) => Err(engine_error(crate::ingest::INGESTING, &error)),
+                _ => Err(engine_error(INGESTING, &error)),
+            },
         };
+        if let (Ok(()), Some((from, to))) = (&outcome, step) {
+            self.following.advance(from, to);
+        }
         merge.answer(outcome);
     }
 
-    async fn close(&mut self) {
-        let release = async {
-            if let Ok(writer) = self.connected(Instant::now()).await {
-                let schema = writer.connection.schema.clone();
-                if let Err(error) = lease::release(&writer.connection.client, &schema, self.lease).await {
-                    tracing::warn!("cannot free the lease in PostgreSQL: {}", crate::error::text(&error));
-                }
+    async fn trim(&mut self) {
+        let number = self.following.known().number;
+        if self.locked.is_none()
+            && let Some(writer) = &self.writer
+        {
+            let Connection { client, schema, .. } = &writer.connection;
+            if let Err(error) = self.trimming.after(client, schema, number).await {
+                tracing::warn!("cannot trim the journal in PostgreSQL: {}", text(&error));
             }
-        };
-        // Without an answer the lease expires.
-        let _ = timeout(LONGEST_RELEASE, release).await;
-        self.shared.refuse(Error::Closed);
+        }
     }
 }
 

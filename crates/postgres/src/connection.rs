@@ -1,21 +1,23 @@
 //! A connection with its prepared statements, and the reads that it offers.
 
 use crate::error::Answer;
+use crate::journal;
 use crate::key::{Columns, Segment, is_long};
 use crate::statements::{Kind, Statements};
 use crate::value::owned_value_of;
 use crate::wait::send;
 use diwan_kv::{Bytes, Direction, Result, Space};
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tokio_postgres::types::{FromSql, ToSql};
-use tokio_postgres::{Client, Row};
+use tokio_postgres::{Client, Row, Statement};
 
 /// An open connection. Requests of several threads travel one behind another.
 pub(crate) struct Connection {
     pub client: Client,
     pub schema: Arc<str>,
     statements: Statements,
+    journal: OnceLock<Statement>,
 }
 
 /// What a run of a scan may take.
@@ -29,7 +31,7 @@ pub(crate) struct Limits {
 
 impl Connection {
     pub fn new(client: Client, schema: Arc<str>) -> Connection {
-        Connection { client, schema, statements: Statements::default() }
+        Connection { client, schema, statements: Statements::default(), journal: OnceLock::new() }
     }
 
     /// Runs a prepared statement that returns rows.
@@ -85,6 +87,18 @@ impl Connection {
             }
         }
         Ok(found)
+    }
+
+    /// Some rows of the journal after a number, up to another.
+    pub async fn journal(&self, after: i64, upto: i64) -> Answer<Vec<Row>> {
+        let statement = match self.journal.get() {
+            Some(statement) => statement,
+            None => {
+                let statement = self.client.prepare(&journal::read(&self.schema)).await?;
+                self.journal.get_or_init(|| statement)
+            }
+        };
+        self.client.query(statement, &[&after, &upto, &journal::ROWS]).await
     }
 
     /// A run of a scan.

@@ -25,13 +25,13 @@ pub(crate) enum Role {
 /// A read takes less, unless the server hangs.
 const LONGEST_READ: Duration = Duration::from_secs(60);
 
-/// A statement of a commit takes less; it may wait for a lock of the former holder of the lease.
+/// A statement of a commit takes less; it may wait for the commits of other processes.
 const LONGEST_WRITE: Duration = Duration::from_secs(30);
 
 /// Moving ingested pairs into their table takes less.
 const LONGEST_MERGE: Duration = Duration::from_secs(600);
 
-/// After this silence in a transaction the server ends the session of a committer that is gone, with its locks.
+/// After this silence in a transaction the server ends the session of a committer that is gone or stopped, with its locks.
 const LONGEST_SILENCE: Duration = Duration::from_secs(10);
 
 impl Dialect {
@@ -54,7 +54,7 @@ impl Dialect {
         let (statement, silence) = match role {
             Role::Reader => (LONGEST_READ, Duration::ZERO),
             Role::Writer => (LONGEST_WRITE, LONGEST_SILENCE),
-            Role::Ingest => (LONGEST_MERGE, Duration::ZERO),
+            Role::Ingest => (LONGEST_MERGE, LONGEST_MERGE),
         };
         let mut session = format!(
             "SET statement_timeout = {}; SET idle_in_transaction_session_timeout = {};",

@@ -2,8 +2,9 @@
 
 use crate::committer::{Committer, Job, Shared};
 use crate::connection::column;
-use crate::error::{Cause, cause, engine_error};
+use crate::following::Following;
 use crate::group::Commit;
+use crate::listener::{follow, listen};
 use crate::open::{Opened, open};
 use crate::options::{Options, Target};
 use crate::pool::Pool;
@@ -14,23 +15,23 @@ use crate::value::owned_value_of;
 use crate::wait::wait;
 use crate::{OpenError, ingest};
 use diwan_kv::{
-    Batch, Bytes, CommitId, DurableCallback, Engine, Error, KeyRange, Result, Snapshot, SortedPairs, Space,
-    Stats,
+    Batch, Bytes, CommitId, DurableCallback, Engine, Error, KeyRange, Peers, Result, Snapshot, SortedPairs,
+    Space, Stats,
 };
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
-
-/// A pause before a read is tried again.
-const PAUSE: Duration = Duration::from_millis(10);
+use tokio::task::AbortHandle;
 
 /// An engine over a schema of a PostgreSQL server.
 pub struct PostgresEngine {
     pool: Arc<Pool>,
     shared: Arc<Shared>,
+    following: Arc<Following>,
     jobs: UnboundedSender<Job>,
+    listening: AbortHandle,
     sizes: Arc<Sizes>,
     // Last: the others need it.
     _threads: Threads,
@@ -48,10 +49,7 @@ impl Drop for Threads {
 }
 
 impl PostgresEngine {
-    /// Opens the store that the URI (`postgres://…`) names, and makes its schema if there is none.
-    ///
-    /// A store that another process has open is refused. After a process that ended without closing it, this waits
-    /// until its lease has expired.
+    /// Opens the store that the URI (`postgres://…`) names, and makes its schema if there is none. Others may have it open.
     pub fn open(uri: &str, options: &Options) -> std::result::Result<PostgresEngine, OpenError> {
         let target = Target::parse(uri, options)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -71,39 +69,55 @@ impl PostgresEngine {
             let _ = tell.send(open(server, &asked).await);
         });
         let opened = told.recv().map_err(|_| no_threads("the task was dropped".into()))?;
-        let Opened { server, connection, lease } = opened?;
+        let Opened { server, connection, process, class, head } = opened?;
         let connections = server.target.connections;
         let server = Arc::new(server);
         let shared = Arc::new(Shared::default());
+        let pool = Arc::new(Pool::new(server.clone(), connections, options.patience));
+        let following = Arc::new(Following::new(pool.clone(), process, class, head));
         let (jobs, waiting) = unbounded_channel();
-        let committer = Committer::new(server.clone(), shared.clone(), waiting, connection, lease, options);
+        let committer = Committer::new(
+            server.clone(),
+            shared.clone(),
+            following.clone(),
+            waiting,
+            connection,
+            options.patience,
+        );
         handle.spawn(committer.run());
-        let pool = Arc::new(Pool::new(server, connections, options.patience));
-        Ok(PostgresEngine { pool, shared, jobs, sizes: Arc::default(), _threads: threads })
+        let (wake, woken) = sync_channel(1);
+        let listening = handle.spawn(listen(server, following.clone(), wake)).abort_handle();
+        let follower = following.clone();
+        std::thread::Builder::new()
+            .name("diwan-follow".into())
+            .spawn(move || follow(&follower, &woken))
+            .map_err(|error| no_threads(error.to_string()))?;
+        let sizes = Arc::default();
+        Ok(PostgresEngine { pool, shared, following, jobs, listening, sizes, _threads: threads })
     }
 
-    fn deadline(&self) -> Instant {
-        Instant::now() + self.pool.patience
+    /// Commits what was evaluated in the present turn.
+    fn commit_once(&self, batch: Batch) -> Result<CommitId> {
+        let generation = self.following.generation();
+        if self.following.is_refused(generation) {
+            return Err(Error::Stale);
+        }
+        let (reply, replied) = sync_channel(1);
+        let commit = Commit::new(batch, generation, reply);
+        let refused = || self.shared.check().err().unwrap_or(Error::Closed);
+        self.jobs.send(Job::Commit(commit)).map_err(|_| refused())?;
+        replied.recv().map_err(|_| refused())?
     }
 }
 
 impl Engine for PostgresEngine {
     fn snapshot(&self) -> Box<dyn Snapshot> {
-        Box::new(PostgresSnapshot::take(&self.pool))
+        Box::new(PostgresSnapshot::take(&self.pool, &self.following))
     }
 
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
-        let deadline = self.deadline();
-        loop {
-            let connection = self.pool.shared(deadline)?;
-            match wait(connection.get(space, key)) {
-                Ok(row) => return row.map(|row| owned_value_of(column(&row, 0)?)).transpose(),
-                Err(error) if cause(&error) == Cause::Lost && Instant::now() < deadline => {
-                    std::thread::sleep(PAUSE);
-                }
-                Err(error) => return Err(engine_error(READING, &error)),
-            }
-        }
+        let row = self.pool.with_shared(READING, |connection| wait(connection.get(space, key)))?;
+        row.map(|row| owned_value_of(column(&row, 0)?)).transpose()
     }
 
     fn commit(&self, batch: Batch) -> Result<CommitId> {
@@ -112,11 +126,22 @@ impl Engine for PostgresEngine {
         if batch.is_empty() && batch.conditions().is_empty() {
             return Ok(self.shared.durable());
         }
-        let (reply, replied) = sync_channel(1);
-        let commit = Commit::new(batch, reply);
-        let refused = || self.shared.check().err().unwrap_or(Error::Closed);
-        self.jobs.send(Job::Commit(commit)).map_err(|_| refused())?;
-        replied.recv().map_err(|_| refused())?
+        if self.following.turns().is_inside() {
+            return self.commit_once(batch);
+        }
+        // Whoever commits without a turn has evaluated nothing that other processes could change but the conditions.
+        let mut retrying = None;
+        loop {
+            let turn = self.following.turns().enter();
+            match self.commit_once(batch.clone()) {
+                Err(Error::Stale) => {
+                    retrying.get_or_insert_with(|| self.following.turns().retry());
+                    drop(turn);
+                    self.following.catch_up()?;
+                }
+                outcome => return outcome,
+            }
+        }
     }
 
     fn writable(&self) -> Result<()> {
@@ -131,7 +156,8 @@ impl Engine for PostgresEngine {
             return self.commit(batch).map(drop);
         }
         self.shared.check()?;
-        ingest::ingest(&self.pool.server, &self.jobs, space, first, pairs, self.deadline())
+        let deadline = Instant::now() + self.pool.patience;
+        ingest::ingest(&self.pool.server, &self.jobs, space, first, pairs, deadline)
     }
 
     fn on_durable(&self, _: CommitId, callback: DurableCallback) {
@@ -162,7 +188,12 @@ impl Engine for PostgresEngine {
         self.sizes.show(&self.pool.server)
     }
 
+    fn peers(&self) -> Option<&dyn Peers> {
+        Some(self.following.as_ref())
+    }
+
     fn close(&self) -> Result<()> {
+        self.listening.abort();
         let (reply, replied) = sync_channel(1);
         // Without a committer it has been closed.
         if self.jobs.send(Job::Close(reply)).is_ok() {

@@ -93,20 +93,6 @@ pub enum OpenError {
         /// What to do.
         advice: &'static str,
     },
-    /// Another process serves the store.
-    #[error(
-        "process {pid} on {host} has had the store in the schema {schema} open since {since}; stop it first"
-    )]
-    InUse {
-        /// The schema.
-        schema: String,
-        /// When it was opened.
-        since: String,
-        /// The other process's host.
-        host: String,
-        /// Its number there.
-        pid: i64,
-    },
     /// The server answered with another error.
     #[error("{context}: {reason}")]
     Server {

@@ -21,6 +21,8 @@ pub(crate) struct Commit {
     conditions: Vec<Condition>,
     /// The bytes of keys and values.
     pub bytes: usize,
+    /// What its evaluation knew of other processes' writes.
+    pub generation: u64,
     /// When it began to wait.
     pub since: Instant,
     /// Where its outcome goes.
@@ -36,7 +38,7 @@ struct Write {
 
 impl Commit {
     /// Compresses the values, in the caller's thread.
-    pub fn new(batch: Batch, reply: SyncSender<Result<CommitId>>) -> Commit {
+    pub fn new(batch: Batch, generation: u64, reply: SyncSender<Result<CommitId>>) -> Commit {
         let bytes = batch.bytes();
         let conditions = batch.conditions().to_vec();
         let stored = |value: Bytes| {
@@ -49,7 +51,7 @@ impl Commit {
             value: write.value.map(stored),
         };
         let writes = batch.into_writes().into_iter().map(write).collect();
-        Commit { writes, conditions, bytes, since: Instant::now(), reply }
+        Commit { writes, conditions, bytes, generation, since: Instant::now(), reply }
     }
 }
 
@@ -157,7 +159,7 @@ mod tests {
     fn commit(fill: impl FnOnce(&mut Batch)) -> Commit {
         let mut batch = Batch::new();
         fill(&mut batch);
-        Commit::new(batch, sync_channel(1).0)
+        Commit::new(batch, 0, sync_channel(1).0)
     }
 
     #[test]

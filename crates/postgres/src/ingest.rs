@@ -6,8 +6,9 @@ use crate::committer::Job;
 use crate::connection::Connection;
 use crate::dialect::Role;
 use crate::error::{Answer, engine_error};
+use crate::head::{self, BEGIN_WRITE, Head};
+use crate::journal;
 use crate::key::Columns;
-use crate::lease::{Lease, advance};
 use crate::server::Server;
 use crate::statements::table;
 use crate::value::Stored;
@@ -57,18 +58,25 @@ pub(crate) fn ingest<'a>(
     deadline: Instant,
 ) -> Result<()> {
     let connection = server.connect_blocking(Role::Ingest, deadline)?;
-    copy(&connection, first.into_iter().chain(pairs))?;
+    let (mut low, mut high) = (None, None);
+    let seen = first.into_iter().chain(pairs).inspect(|(key, _)| {
+        low.get_or_insert(*key);
+        high = Some(*key);
+    });
+    copy(&connection, seen)?;
+    let (low, high) = (low.unwrap_or_default(), high.unwrap_or_default());
+    let keys = journal::encode_range(space, low, high);
     let (reply, replied) = sync_channel(1);
-    jobs.send(Job::Merge(Box::new(Merge { connection, space, reply }))).map_err(|_| Error::Closed)?;
+    jobs.send(Job::Merge(Box::new(Merge { connection, space, keys, reply }))).map_err(|_| Error::Closed)?;
     replied.recv().map_err(|_| Error::Closed)?
 }
 
 fn copy<'a>(connection: &Connection, mut pairs: impl Iterator<Item = Pair<'a>>) -> Result<()> {
-    let made = connection.client.batch_execute(
-        "BEGIN; CREATE TEMPORARY TABLE diwan_ingest (head bytea, rest bytea, tail bytea, value bytea) ON COMMIT DROP; \
-         ALTER TABLE diwan_ingest ALTER COLUMN value SET STORAGE EXTERNAL",
+    let sql = format!(
+        "{BEGIN_WRITE}; CREATE TEMPORARY TABLE diwan_ingest (head bytea, rest bytea, tail bytea, value bytea) \
+         ON COMMIT DROP; ALTER TABLE diwan_ingest ALTER COLUMN value SET STORAGE EXTERNAL"
     );
-    wait(made).map_err(failed)?;
+    wait(connection.client.batch_execute(&sql)).map_err(failed)?;
     let sink = connection.client.copy_in("COPY diwan_ingest FROM STDIN BINARY");
     let sink = wait(sink).map_err(failed)?;
     let mut writer =
@@ -99,24 +107,30 @@ fn failed(error: tokio_postgres::Error) -> Error {
 
 /// Pairs in a temporary table, which wait for their turn. The transaction that made it is open.
 pub(crate) struct Merge {
-    connection: Connection,
+    pub connection: Connection,
     space: Space,
+    /// What the journal is told.
+    keys: Vec<u8>,
     reply: SyncSender<Result<()>>,
 }
 
 impl Merge {
-    /// Moves the pairs as the next group. `is_committing` tells whether they may have been moved, also after a failure.
-    pub async fn apply(&self, lease: Lease, is_committing: &mut bool) -> Answer<()> {
-        let client = &self.connection.client;
-        client.execute(&advance(&self.connection.schema), &[&lease.holder, &lease.group]).await?;
-        let table = table(&self.connection.schema, self.space);
+    /// Moves the pairs as the next group, whichever was the last, and returns both. The second is set as soon as the pairs
+    /// may have been moved, also after a failure.
+    pub async fn apply(&self, step: &mut Option<(Head, Head)>) -> Answer<()> {
+        let Connection { client, schema, .. } = &self.connection;
+        let from = head::read_after(client, "", schema, "FOR UPDATE").await?;
+        let to = from.next();
+        client.execute(&head::advance(schema), &[&from.number, &from.stamp, &to.stamp]).await?;
+        let table = table(schema, self.space);
         let sql = format!(
             "INSERT INTO {table} (head, rest, tail, value) SELECT head, rest, tail, value FROM diwan_ingest \
              ON CONFLICT (head, rest) DO UPDATE SET value = excluded.value"
         );
         client.batch_execute(&sql).await?;
-        *is_committing = true;
-        client.batch_execute("COMMIT").await
+        client.execute(&journal::insert(schema), &[&to.number, &from.stamp, &to.stamp, &self.keys]).await?;
+        *step = Some((from, to));
+        client.batch_execute(&format!("NOTIFY {schema}; COMMIT")).await
     }
 
     /// Tells the caller what became of it.

@@ -1,7 +1,8 @@
 //! The schema: its tables, their creation, and the test that tells a foreign schema from one of Diwan's.
 //!
 //! - `layout`: one row with the version of the layout.
-//! - `lease`: one row: who may write ([`crate::lease`]).
+//! - `head`: one row with the number of the last group of commits ([`crate::head`]).
+//! - `journal`: what the last groups have written ([`crate::journal`]).
 //! - a table for each space: `head`, `rest`, `tail` ([`crate::key`]) and `value` ([`crate::value`]).
 //!
 //! The schema is made in one transaction, or not at all.
@@ -15,7 +16,7 @@ use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
 /// The layout that this version reads and writes.
-pub(crate) const VERSION: i32 = 1;
+pub(crate) const VERSION: i32 = 2;
 
 /// Sees to it that the schema is there and ours.
 pub(crate) async fn prepare(server: &Server, client: &Client) -> Result<(), OpenError> {
@@ -70,7 +71,7 @@ async fn is_there(server: &Server, client: &Client) -> Result<bool, OpenError> {
         return Ok(false);
     }
     let has = |name: &str| tables.iter().any(|row| row.get::<_, &str>(0) == name);
-    if !has("layout") || !has("lease") {
+    if !has("layout") || !has("head") {
         return Err(OpenError::NotDiwan { schema: schema.clone() });
     }
     let found = client.query(&format!("SELECT product, version FROM {schema}.layout"), &[]).await;
@@ -111,9 +112,11 @@ async fn create(server: &Server, client: &Client) -> Answer<()> {
         "CREATE TABLE {schema}.layout (
             one integer PRIMARY KEY CHECK (one = 1), product text NOT NULL, version integer NOT NULL
         );
-        CREATE TABLE {schema}.lease (
-            one integer PRIMARY KEY CHECK (one = 1), holder bigint NOT NULL, group_number bigint NOT NULL,
-            since timestamptz NOT NULL, renewed_at timestamptz, host text NOT NULL, pid bigint NOT NULL
+        CREATE TABLE {schema}.head (
+            one integer PRIMARY KEY CHECK (one = 1), number bigint NOT NULL, stamp bigint NOT NULL, processes bigint NOT NULL
+        );
+        CREATE TABLE {schema}.journal (
+            number bigint PRIMARY KEY, before bigint NOT NULL, stamp bigint NOT NULL, keys bytea NOT NULL
         );"
     ));
     for space in Space::ALL {
@@ -129,7 +132,7 @@ async fn create(server: &Server, client: &Client) -> Answer<()> {
         }
     }
     sql.push_str(&format!(
-        "INSERT INTO {schema}.lease VALUES (1, 0, 0, clock_timestamp(), NULL, '', 0);
+        "INSERT INTO {schema}.head VALUES (1, 0, 0, 0);
          INSERT INTO {schema}.layout VALUES (1, 'diwan', {VERSION});
          COMMIT"
     ));

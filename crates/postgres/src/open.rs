@@ -1,20 +1,25 @@
-//! Opening: checks the server, makes or checks the schema, and takes the lease. Refusals write nothing.
+//! Opening: checks the server, makes or checks the schema, and enters the process. Refusals write nothing.
 
 use crate::connection::Connection;
 use crate::dialect::{Dialect, Role};
 use crate::error::{Cause, cause, text};
-use crate::lease::Lease;
+use crate::head::{self, Head};
 use crate::server::Server;
-use crate::{OpenError, Options, layout, lease};
+use crate::{OpenError, Options, layout};
 use std::time::{Duration, Instant};
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
-/// An opened store: the server, the connection that holds the lease, the lease.
+/// An opened store.
 pub(crate) struct Opened {
     pub server: Server,
+    /// The connection that commits.
     pub connection: Connection,
-    pub lease: Lease,
+    /// The number of this process.
+    pub process: u32,
+    /// A number of the schema, for advisory locks.
+    pub class: i32,
+    pub head: Head,
 }
 
 /// Opens the store.
@@ -24,9 +29,24 @@ pub(crate) async fn open(mut server: Server, options: &Options) -> Result<Opened
     let failed = |error| server_error("cannot begin a session in PostgreSQL", &error);
     client.batch_execute(&server.dialect.session(Role::Writer)).await.map_err(failed)?;
     layout::prepare(&server, &client).await?;
-    let lease = lease::take(&server, &client, options).await?;
-    let schema = server.target.schema.as_str().into();
-    Ok(Opened { server, connection: Connection::new(client, schema), lease })
+    let schema = server.target.schema.as_str();
+    let entered = async {
+        let sql = "SELECT oid::bigint FROM pg_catalog.pg_namespace WHERE nspname = $1";
+        let class: i64 = client.query_one(sql, &[&schema]).await?.try_get(0)?;
+        let (process, head) = head::enlist(&client, schema).await?;
+        Ok((process, class, head))
+    };
+    let (process, class, head) =
+        entered.await.map_err(|error: tokio_postgres::Error| match error.code() {
+            Some(&SqlState::INSUFFICIENT_PRIVILEGE) => OpenError::NoRight {
+                user: server.target.user().to_owned(),
+                schema: schema.to_owned(),
+                reason: text(&error),
+            },
+            _ => server_error("cannot open the store", &error),
+        })?;
+    let connection = Connection::new(client, schema.into());
+    Ok(Opened { server, connection, process: process as u32, class: class as i32, head })
 }
 
 fn server_error(context: &str, error: &tokio_postgres::Error) -> OpenError {

@@ -17,19 +17,11 @@ pub struct Options {
     pub connections: usize,
     /// How long an operation waits for a free connection, or for a server that is away, before it fails.
     pub patience: Duration,
-    /// How long after the last sign of life of another process the store is taken over. A process gives five signs in this
-    /// time.
-    pub lease: Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            schema: "diwan".into(),
-            connections: 32,
-            patience: Duration::from_secs(30),
-            lease: Duration::from_secs(10),
-        }
+        Self { schema: "diwan".into(), connections: 32, patience: Duration::from_secs(30) }
     }
 }
 

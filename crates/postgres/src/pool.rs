@@ -8,7 +8,7 @@
 
 use crate::connection::Connection;
 use crate::dialect::Role;
-use crate::error::io_error;
+use crate::error::{Answer, Cause, cause, engine_error, io_error};
 use crate::server::Server;
 use diwan_kv::{Error, Result};
 use parking_lot::{Condvar, Mutex};
@@ -24,6 +24,9 @@ thread_local! {
 
 /// How many connections single reads share.
 const SHARED: usize = 4;
+
+/// A pause before a read is tried again.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// The connections of an engine for reading.
 pub(crate) struct Pool {
@@ -104,6 +107,21 @@ impl Pool {
         let connection = Arc::new(self.server.connect_blocking(Role::Reader, deadline)?);
         *slot = Some(connection.clone());
         Ok(connection)
+    }
+
+    /// Runs a read on a shared connection, again and again while the server is away.
+    pub fn with_shared<T>(&self, context: &'static str, run: impl Fn(&Connection) -> Answer<T>) -> Result<T> {
+        let deadline = Instant::now() + self.patience;
+        loop {
+            let connection = self.shared(deadline)?;
+            match run(&connection) {
+                Ok(found) => return Ok(found),
+                Err(error) if cause(&error) == Cause::Lost && Instant::now() < deadline => {
+                    std::thread::sleep(PAUSE);
+                }
+                Err(error) => return Err(engine_error(context, &error)),
+            }
+        }
     }
 
     /// Closes idle connections, and lends no more.

@@ -8,12 +8,14 @@ use crate::error::{Answer, Cause, cause, engine_error};
 use crate::options::Target;
 use crate::tls::{Verify, connector};
 use diwan_kv::Error;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
-use tokio_postgres::NoTls;
 use tokio_postgres::config::SslMode;
+use tokio_postgres::tls::TlsStream;
+use tokio_postgres::{AsyncMessage, Client, NoTls, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 /// The pauses between attempts to reach a server that is away.
@@ -39,7 +41,7 @@ impl Server {
     }
 
     /// A connection without the settings of a session.
-    pub async fn connect_plain(&self) -> Answer<tokio_postgres::Client> {
+    pub async fn connect_plain(&self) -> Answer<Client> {
         let config = &self.target.config;
         Ok(match &self.tls {
             None => {
@@ -50,6 +52,23 @@ impl Server {
             Some(tls) => {
                 let (client, driven) = config.connect(tls.clone()).await?;
                 self.handle.spawn(driven);
+                client
+            }
+        })
+    }
+
+    /// The same; `notified` is called at each notification.
+    pub async fn connect_notified(&self, notified: impl Fn() + Send + 'static) -> Answer<Client> {
+        let config = &self.target.config;
+        Ok(match &self.tls {
+            None => {
+                let (client, connection) = config.connect(NoTls).await?;
+                self.handle.spawn(drive(connection, notified));
+                client
+            }
+            Some(tls) => {
+                let (client, connection) = config.connect(tls.clone()).await?;
+                self.handle.spawn(drive(connection, notified));
                 client
             }
         })
@@ -88,5 +107,17 @@ impl Server {
         // A runtime that has been shut down drops the task.
         let made = told.recv().map_err(|_| Error::Closed)?;
         made.map_err(|error| engine_error("connecting to PostgreSQL", &error))
+    }
+}
+
+/// Drives a connection until it ends.
+async fn drive<T: TlsStream + Unpin>(
+    mut connection: tokio_postgres::Connection<Socket, T>,
+    notified: impl Fn(),
+) {
+    while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+        if let AsyncMessage::Notification(_) = message {
+            notified();
+        }
     }
 }

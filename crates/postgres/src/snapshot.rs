@@ -2,6 +2,8 @@
 
 use crate::connection::{Connection, column};
 use crate::error::{Cause, cause, engine_error};
+use crate::following::Following;
+use crate::head;
 use crate::pool::{Lent, Pool};
 use crate::scan::{Scan, Scope};
 use crate::value::owned_value_of;
@@ -11,8 +13,8 @@ use std::sync::Arc;
 use std::time::Instant;
 use tokio::runtime::Handle;
 
-/// Begins the transaction and fixes what it shows, in one message.
-const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT 1";
+/// Begins the transaction. Reading the head fixes what it shows, in the same message.
+const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; ";
 
 /// What errors of reads begin with.
 pub(crate) const READING: &str = "reading from PostgreSQL";
@@ -24,13 +26,19 @@ pub(crate) struct Transaction {
 }
 
 impl Transaction {
-    /// Begins one. While the server is away, it waits.
-    pub fn begin(pool: &Arc<Pool>) -> Result<Transaction> {
+    /// Begins one, and has the marker told of all that it shows. While the server is away, it waits.
+    pub fn begin(pool: &Arc<Pool>, following: &Following) -> Result<Transaction> {
+        following.check_fresh()?;
         let deadline = Instant::now() + pool.patience;
         loop {
             let lent = pool.borrow(deadline)?;
-            match wait(lent.connection()?.client.batch_execute(BEGIN)) {
-                Ok(()) => return Ok(Transaction { lent, handle: pool.server.handle.clone() }),
+            let connection = lent.connection()?;
+            match wait(head::read_after(&connection.client, BEGIN, &connection.schema, "")) {
+                Ok(head) => {
+                    let transaction = Transaction { lent, handle: pool.server.handle.clone() };
+                    following.mark_through(head, transaction.connection()?)?;
+                    return Ok(transaction);
+                }
                 // The server had restarted since the connection was last used.
                 Err(error) if cause(&error) == Cause::Lost && Instant::now() < deadline => {}
                 Err(error) => return Err(engine_error("beginning a snapshot in PostgreSQL", &error)),
@@ -70,8 +78,8 @@ pub(crate) struct PostgresSnapshot {
 
 impl PostgresSnapshot {
     /// The state as of now.
-    pub fn take(pool: &Arc<Pool>) -> PostgresSnapshot {
-        PostgresSnapshot { transaction: Transaction::begin(pool).map(Arc::new) }
+    pub fn take(pool: &Arc<Pool>, following: &Following) -> PostgresSnapshot {
+        PostgresSnapshot { transaction: Transaction::begin(pool, following).map(Arc::new) }
     }
 
     fn transaction(&self) -> Result<&Arc<Transaction>> {

@@ -1,7 +1,7 @@
 //! Where the documents are: in a directory, in memory, or in a PostgreSQL server; and the engine that is opened there.
 
 use diwan_kv::{CachedEngine, ContractEngine, Engine, MemoryEngine};
-use diwan_postgres::{OpenError, PostgresEngine};
+use diwan_postgres::PostgresEngine;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -98,12 +98,7 @@ impl Place {
 
 /// Opens the engine over a PostgreSQL server.
 pub fn postgres(uri: &Uri) -> Result<PostgresEngine, String> {
-    PostgresEngine::open(&uri.0, &diwan_postgres::Options::default()).map_err(|error| match error {
-        OpenError::InUse { .. } => {
-            format!("{error}, or give this one another store: one process at a time serves a store")
-        }
-        error => error.to_string(),
-    })
+    PostgresEngine::open(&uri.0, &diwan_postgres::Options::default()).map_err(|error| error.to_string())
 }
 
 fn refused(directory: &Path, error: diwan_kv::Error) -> String {

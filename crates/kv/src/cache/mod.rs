@@ -19,6 +19,8 @@
 //!
 //! The value of a marked key comes from the engine's snapshot, so it does not matter which of the commits it includes.
 //!
+//! What other processes write is marked in the same way, before a snapshot shows it ([`Peers::mark`]).
+//!
 //! Each file uses only files before it in this order: `interval`, `heads`, `page`, `recent`, `pages`; `fill` builds pages of
 //! pairs; `visit`, `scan` and `snapshot` read; `warm` fills in the background.
 
@@ -38,7 +40,8 @@ mod tests;
 
 use crate::ticker::Ticker;
 use crate::{
-    Batch, Bytes, CommitId, DurableCallback, Engine, KeyRange, Result, Snapshot, SortedPairs, Space, Stats,
+    Batch, Bytes, CommitId, DurableCallback, Engine, KeyRange, Peers, Result, Snapshot, SortedPairs, Space,
+    Stats,
 };
 use pages::{Pages, is_cached};
 use parking_lot::Mutex;
@@ -75,6 +78,10 @@ impl<E: Engine> CachedEngine<E> {
     fn with_pages_of(inner: E, budget: u64, page_bytes: usize) -> Self {
         let budget = usize::try_from(budget).unwrap_or(usize::MAX);
         let pages = Arc::new(Pages::new(budget, page_bytes));
+        if let Some(peers) = inner.peers() {
+            let pages = pages.clone();
+            peers.mark(Box::new(move |changes| pages.mark_foreign(changes)));
+        }
         Self { inner: Arc::new(inner), pages, warmer: Mutex::default() }
     }
 }
@@ -151,6 +158,10 @@ impl<E: Engine> Engine for CachedEngine<E> {
         stats.cache_bytes += self.pages.bytes() as u64;
         stats.cache_capacity += self.pages.budget() as u64;
         stats
+    }
+
+    fn peers(&self) -> Option<&dyn Peers> {
+        self.inner.peers()
     }
 
     fn close(&self) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use super::page::{Draft, Packer, Page};
 use super::recent::{Recent, Written};
-use crate::{Batch, Bytes, KeyRange, Space};
+use crate::{Batch, Bytes, Changes, KeyRange, Space};
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -145,6 +145,24 @@ impl Pages {
     /// Whether a page of so many bytes is worth inserting on its own.
     pub fn worthwhile(&self, bytes: usize) -> bool {
         bytes >= self.page_bytes / 16
+    }
+
+    /// Marks what another process has written.
+    pub fn mark_foreign(&self, changes: &Changes) {
+        match changes {
+            Changes::Keys(keys) => {
+                let mut batch = Batch::with_capacity(keys.len());
+                keys.iter().for_each(|(space, key)| batch.delete(*space, key.clone()));
+                drop(self.begin(&batch));
+            }
+            Changes::Ranges(ranges) => ranges
+                .iter()
+                .filter(|(space, _)| is_cached(*space))
+                .for_each(|(space, range)| drop(self.begin_range(*space, range))),
+            Changes::Everything => {
+                CACHED.iter().for_each(|space| drop(self.begin_range(*space, &KeyRange::all())));
+            }
+        }
     }
 
     /// Begins a commit of this batch, which lasts until the returned guard is dropped.

@@ -2,8 +2,8 @@
 
 mod contract;
 mod keys;
-mod lease;
 mod outage;
+mod peers;
 mod refusals;
 mod snapshots;
 mod speed;

@@ -90,7 +90,7 @@ fn a_foreign_schema_is_refused() {
         || matches!(refusal(&schema.uri()), OpenError::NotDiwan { schema: named } if named == schema.name);
     schema.sql("CREATE SCHEMA {s}; CREATE TABLE {s}.customers (n integer)");
     assert!(is_foreign());
-    schema.sql("CREATE TABLE {s}.layout (version integer); CREATE TABLE {s}.lease (holder integer)");
+    schema.sql("CREATE TABLE {s}.layout (version integer); CREATE TABLE {s}.head (number integer)");
     assert!(is_foreign());
     schema.sql("ALTER TABLE {s}.layout ADD product text; INSERT INTO {s}.layout VALUES (1, 'other')");
     assert!(is_foreign());
@@ -105,12 +105,12 @@ fn a_foreign_schema_is_refused() {
 fn another_layout_is_refused() {
     let schema = Schema::new();
     drop(schema.open(&Options::default()));
-    for (version, advice) in [(2, "newer version"), (0, "made it")] {
+    for (version, advice) in [(3, "newer version"), (1, "made it")] {
         schema.sql(&format!("UPDATE {{s}}.layout SET version = {version}"));
         let error = refusal(&schema.uri());
         assert!(matches!(error, OpenError::OtherLayout { found, .. } if found == version));
         assert!(error.to_string().contains(advice), "{error}");
     }
-    schema.sql("UPDATE {s}.layout SET version = 1");
+    schema.sql("UPDATE {s}.layout SET version = 2");
     drop(schema.open(&Options::default()));
 }

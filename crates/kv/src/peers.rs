@@ -1,0 +1,189 @@
+//! What an engine offers where several processes write one store.
+//!
+//! Each process keeps state in memory that only the store's contents justify: the sequence of a collection, its schema, pages of
+//! the cache. That state is exact as of one state of the store, and an engine that has [`Peers`] keeps it so:
+//! - A write is evaluated within a [turn](Turns::enter). Its commit is refused with [`Error::Stale`](crate::Error::Stale) if another
+//!   process has written since; nothing is written then. The caller ends its turn, [catches up](Peers::catch_up), and evaluates the
+//!   write again. While it does so it holds a [`Retrying`], so that the engine keeps other processes out.
+//! - The [observer](Peers::observe) is told what others have written, while no turn is taken in this process. It brings the
+//!   state in memory up to date.
+//! - The [marker](Peers::mark) is told earlier: before a snapshot of this process shows the change.
+//!
+//! So a process that writes alone pays nothing, and two that write at the same time pay for a second evaluation.
+
+use crate::{Bytes, KeyRange, Result, Space};
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What other processes have written, in one commit or several. Spaces that nobody caches may be left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Changes {
+    /// These keys, each put or deleted.
+    Keys(Vec<(Space, Bytes)>),
+    /// Some keys in these ranges.
+    Ranges(Vec<(Space, KeyRange)>),
+    /// Perhaps every key.
+    Everything,
+}
+
+/// Is told what others have written before a snapshot shows it. Must be short and take no lock under which the engine is called.
+pub type Marker = Box<dyn Fn(&Changes) + Send + Sync>;
+
+/// Is told what others have written, while no turn is taken. May read. After an error it is told the same again.
+pub type Observer = Box<dyn Fn(&Changes) -> Result<()> + Send + Sync>;
+
+/// The part of an engine that knows of the other processes.
+pub trait Peers: Send + Sync {
+    /// The number of this process among those that have opened the store. It is never given again.
+    fn own(&self) -> u32;
+
+    /// Whether a process has been gone for so long that it does not come back.
+    fn is_gone(&self, process: u32) -> Result<bool>;
+
+    /// Whether this process does the work in the background that one process does for all.
+    fn leads(&self) -> bool;
+
+    /// Sets the marker. Only the first call has an effect.
+    fn mark(&self, marker: Marker);
+
+    /// Sets the observer. Only the first call has an effect.
+    fn observe(&self, observer: Observer);
+
+    /// The turns of this process's writes.
+    fn turns(&self) -> &Turns;
+
+    /// Tells the observer of all that others have committed before this call. Within a turn it does nothing: the commit will tell.
+    fn catch_up(&self) -> Result<()>;
+}
+
+thread_local! {
+    /// The addresses of the [`Turns`] that this thread has entered, the outermost first.
+    static ENTERED: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The turns in which a process evaluates writes: many at a time, but none while the process learns what others have written.
+#[derive(Default)]
+pub struct Turns {
+    lock: RwLock<()>,
+    retrying: AtomicUsize,
+}
+
+/// A turn. It belongs to the thread that has entered it.
+pub struct Turn<'a> {
+    turns: &'a Turns,
+    // None in a turn within another of the same thread: a thread that waits for itself would wait for ever.
+    _entered: Option<RwLockReadGuard<'a, ()>>,
+}
+
+/// No turn of another thread is taken as long as this exists.
+pub struct Alone<'a> {
+    turns: &'a Turns,
+    _alone: RwLockWriteGuard<'a, ()>,
+}
+
+/// Says that a refused write is evaluated again.
+pub struct Retrying<'a>(&'a Turns);
+
+impl Turns {
+    /// Begins a turn. Waits while the process learns what others have written.
+    pub fn enter(&self) -> Turn<'_> {
+        let entered = if self.is_inside() { None } else { Some(self.lock.read()) };
+        ENTERED.with_borrow_mut(|all| all.push(self.address()));
+        Turn { turns: self, _entered: entered }
+    }
+
+    /// Whether this thread is within a turn.
+    pub fn is_inside(&self) -> bool {
+        ENTERED.with_borrow(|all| all.contains(&self.address()))
+    }
+
+    /// Waits until no turn is taken, and keeps others from beginning. To this thread it counts as a turn.
+    pub fn exclude(&self) -> Alone<'_> {
+        let alone = self.lock.write();
+        ENTERED.with_borrow_mut(|all| all.push(self.address()));
+        Alone { turns: self, _alone: alone }
+    }
+
+    fn leave(&self) {
+        let address = self.address();
+        ENTERED.with_borrow_mut(|all| {
+            if let Some(at) = all.iter().rposition(|entered| *entered == address) {
+                all.remove(at);
+            }
+        });
+    }
+
+    /// Says until it is dropped that a refused write is evaluated again.
+    pub fn retry(&self) -> Retrying<'_> {
+        self.retrying.fetch_add(1, Ordering::SeqCst);
+        Retrying(self)
+    }
+
+    /// How many refused writes are evaluated again.
+    pub fn retrying(&self) -> usize {
+        self.retrying.load(Ordering::SeqCst)
+    }
+
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.turns.leave();
+    }
+}
+
+impl Drop for Alone<'_> {
+    fn drop(&mut self) {
+        self.turns.leave();
+    }
+}
+
+impl Drop for Retrying<'_> {
+    fn drop(&mut self) {
+        self.0.retrying.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    #[test]
+    fn exclude_waits_for_the_outermost_turn_of_each_thread() {
+        let turns = Turns::default();
+        let (tell, told) = channel();
+        std::thread::scope(|scope| {
+            let outer = turns.enter();
+            let turns = &turns;
+            scope.spawn(move || {
+                let _alone = turns.exclude();
+                tell.send(()).unwrap();
+            });
+            let short = Duration::from_millis(20);
+            assert!(told.recv_timeout(short).is_err());
+            // Another turn of this thread does not wait for the thread that waits.
+            drop(turns.enter());
+            assert!(turns.is_inside());
+            assert!(told.recv_timeout(short).is_err());
+            drop(outer);
+            told.recv().unwrap();
+        });
+        assert!(!turns.is_inside());
+    }
+
+    #[test]
+    fn turns_of_two_engines_do_not_stand_for_each_other() {
+        let (one, other) = (Turns::default(), Turns::default());
+        let _turn = one.enter();
+        assert!(!other.is_inside());
+        assert!(other.lock.try_write().is_some());
+        let _second = other.enter();
+        assert!(other.lock.try_write().is_none());
+    }
+}

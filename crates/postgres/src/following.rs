@@ -1,0 +1,378 @@
+//! What this process knows of the store, and how it learns what other processes have written.
+//!
+//! Two numbers of groups of commits say how far it has come:
+//! - `marked`: the marker has been told of all groups up to it. A snapshot that shows later ones reads the [journal](crate::journal)
+//!   first.
+//! - `known`: the observer has been told, too, so that the state in memory is as of it. A group of this process is only applied
+//!   if the head still has this number.
+//!
+//! When the committer finds another number it refuses the group and all batches of the same *generation*. A generation ends
+//! when the observer has been told, which waits until no turn is taken. So what was evaluated before is never applied after.
+
+use crate::connection::Connection;
+use crate::error::{Answer, engine_error, io_error};
+use crate::head::{self, Head};
+use crate::journal::{self, ROWS};
+use crate::pool::Pool;
+use crate::wait::wait;
+use diwan_kv::{Changes, Marker, Observer, Peers, Result, Turns};
+use parking_lot::{Condvar, Mutex};
+use std::collections::{HashMap, VecDeque};
+use std::io::ErrorKind;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+/// What reading the journal is called in errors.
+const FOLLOWING: &str = "reading what other processes have written to PostgreSQL";
+
+/// A process that has not read the journal for so long may not know of a dropped index: it reads it before it reads anything else.
+const LONGEST_BEHIND: Duration = Duration::from_secs(30);
+
+/// After how long a process is given up whose session has ended.
+const GONE_AFTER: Duration = Duration::from_secs(30);
+
+/// About how many keys are kept for the observer.
+const MOST_PENDING: usize = 500_000;
+
+/// No generation is refused.
+const NONE: u64 = u64::MAX;
+
+/// How far this process has come, and whom it tells.
+pub(crate) struct Following {
+    pool: Arc<Pool>,
+    own: u32,
+    /// The first part of the keys of advisory locks: the schema's number.
+    class: i32,
+    turns: Turns,
+    /// Held for a moment only: the committer takes it, and must not wait for an answer of the server.
+    heads: Mutex<Heads>,
+    /// Held while the journal is read.
+    reading: Mutex<()>,
+    generation: AtomicU64,
+    refused: AtomicU64,
+    /// What is known may be wrong: the outcome of a group could not be found out.
+    is_unsure: AtomicBool,
+    asking: Mutex<Asking>,
+    answered: Condvar,
+    caught_up: Mutex<Instant>,
+    marker: OnceLock<Marker>,
+    observer: OnceLock<Observer>,
+    leads: AtomicBool,
+    has_others: AtomicBool,
+    /// Since when processes were seen without a session.
+    missing: Mutex<HashMap<u32, Instant>>,
+}
+
+/// How far marker and observer have been told.
+struct Heads {
+    known: Head,
+    marked: Head,
+    /// What the observer has not been told yet.
+    pending: VecDeque<(Head, Changes)>,
+    keys: usize,
+}
+
+/// Requests for the news. One that begins later than a caller serves all that wait.
+#[derive(Default)]
+struct Asking {
+    begun: u64,
+    ended: u64,
+    is_running: bool,
+}
+
+impl Following {
+    /// For a process with this number that knows the store as of `head`.
+    pub fn new(pool: Arc<Pool>, own: u32, class: i32, head: Head) -> Following {
+        Following {
+            pool,
+            own,
+            class,
+            turns: Turns::default(),
+            heads: Mutex::new(Heads { known: head, marked: head, pending: VecDeque::new(), keys: 0 }),
+            reading: Mutex::new(()),
+            generation: AtomicU64::new(0),
+            refused: AtomicU64::new(NONE),
+            is_unsure: AtomicBool::new(false),
+            asking: Mutex::default(),
+            answered: Condvar::new(),
+            caught_up: Mutex::new(Instant::now()),
+            marker: OnceLock::new(),
+            observer: OnceLock::new(),
+            leads: AtomicBool::new(false),
+            has_others: AtomicBool::new(true),
+            missing: Mutex::default(),
+        }
+    }
+
+    /// The group as of which the state in memory is.
+    pub fn known(&self) -> Head {
+        self.heads.lock().known
+    }
+
+    /// The generation of what is evaluated now. Constant within a turn.
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::SeqCst)
+    }
+
+    /// Whether batches of a generation are refused.
+    pub fn is_refused(&self, generation: u64) -> bool {
+        self.refused.load(Ordering::SeqCst) == generation || generation != self.generation()
+    }
+
+    /// Refuses all batches of the present generation. The committer has found another process's group.
+    pub fn refuse(&self) {
+        self.refused.store(self.generation(), Ordering::SeqCst);
+    }
+
+    /// The same, where the store may have anything.
+    pub fn doubt(&self) {
+        self.is_unsure.store(true, Ordering::SeqCst);
+        self.refuse();
+    }
+
+    /// Says that this process's group `to` has been applied after `from`.
+    pub fn advance(&self, from: Head, to: Head) {
+        let mut heads = self.heads.lock();
+        if heads.known == from {
+            heads.known = to;
+        }
+        if heads.marked == from {
+            heads.marked = to;
+        }
+    }
+
+    /// The parts of the key of the advisory lock that this process holds as long as it lives, and of the one of the process
+    /// that leads.
+    pub fn locks(&self) -> (i32, i32, i32) {
+        (self.class, self.own.cast_signed(), 0)
+    }
+
+    /// Notes whether this process leads, and whether there are others.
+    pub fn note(&self, leads: bool, has_others: bool) {
+        self.leads.store(leads, Ordering::SeqCst);
+        self.has_others.store(has_others, Ordering::SeqCst);
+    }
+
+    /// Whether other processes may have to be told of a group.
+    pub fn has_others(&self) -> bool {
+        self.has_others.load(Ordering::SeqCst)
+    }
+
+    /// Tells the marker of all that a snapshot shows. The connection is the snapshot's.
+    pub fn mark_through(&self, head: Head, connection: &Connection) -> Result<()> {
+        if !self.lacks(head) {
+            return Ok(());
+        }
+        let _reading = self.reading.lock();
+        while self.lacks(head) {
+            let rows = self.read(connection, head.number);
+            let count = rows.map_err(|error| engine_error(FOLLOWING, &error))??;
+            if count == 0 {
+                // The rows have been deleted, or the server was restored.
+                self.heads.lock().tell(self.marker.get(), head, Changes::Everything);
+                self.doubt();
+            }
+        }
+        Ok(())
+    }
+
+    fn lacks(&self, head: Head) -> bool {
+        let marked = self.heads.lock().marked;
+        marked.number < head.number || marked.number == head.number && marked != head
+    }
+
+    /// Refuses to read from a state in memory that may be very old, as that of a process that was suspended.
+    pub fn check_fresh(&self) -> Result<()> {
+        if self.turns.is_inside() || self.caught_up.lock().elapsed() < LONGEST_BEHIND {
+            return Ok(());
+        }
+        let text = "this process was suspended, or PostgreSQL was away; try again";
+        Err(io_error(FOLLOWING, ErrorKind::TimedOut, text.into()))
+    }
+
+    /// Reads some rows of the journal after `marked`, and returns how many. The caller holds `reading`.
+    fn read(&self, connection: &Connection, upto: i64) -> Answer<Result<usize>> {
+        let from = self.heads.lock().marked;
+        let rows = wait(connection.journal(from.number, upto))?;
+        let count = rows.len();
+        for row in rows {
+            let head = Head { number: row.try_get(0)?, stamp: row.try_get(2)? };
+            let before = Head { number: head.number - 1, stamp: row.try_get(1)? };
+            let changes = match journal::decode(row.try_get(3)?) {
+                Ok(changes) => changes,
+                Err(error) => return Ok(Err(error)),
+            };
+            let mut heads = self.heads.lock();
+            if heads.marked == before {
+                heads.tell(self.marker.get(), head, changes);
+            } else if heads.marked.number < head.number {
+                // Rows between them have been deleted, or the server was restored.
+                heads.tell(self.marker.get(), head, Changes::Everything);
+            }
+        }
+        Ok(Ok(count))
+    }
+
+    /// Reads the journal to its end. A read that another thread begins after this call serves as well.
+    fn read_news(&self) -> Result<()> {
+        let mut asking = self.asking.lock();
+        let needed = asking.begun + 1;
+        loop {
+            if asking.ended >= needed {
+                return Ok(());
+            }
+            if !asking.is_running {
+                break;
+            }
+            self.answered.wait(&mut asking);
+        }
+        asking.is_running = true;
+        asking.begun += 1;
+        let begun = asking.begun;
+        drop(asking);
+        let outcome = self.read_to_end();
+        let mut asking = self.asking.lock();
+        asking.is_running = false;
+        if outcome.is_ok() {
+            asking.ended = begun;
+        }
+        drop(asking);
+        self.answered.notify_all();
+        outcome
+    }
+
+    fn read_to_end(&self) -> Result<()> {
+        let _reading = self.reading.lock();
+        self.pool.with_shared(FOLLOWING, |connection| {
+            loop {
+                match self.read(connection, i64::MAX)? {
+                    Ok(count) if count as i64 == ROWS => {}
+                    outcome => return Ok(outcome.map(drop)),
+                }
+            }
+        })?
+    }
+
+    fn is_behind(&self) -> bool {
+        let is_refused = self.refused.load(Ordering::SeqCst) == self.generation();
+        let heads = self.heads.lock();
+        is_refused || heads.pending.back().is_some_and(|(head, _)| head.number > heads.known.number)
+    }
+
+    /// Tells the observer of what the marker has been told. No turn is taken.
+    fn observe_pending(&self) -> Result<()> {
+        let is_told = {
+            let heads = self.heads.lock();
+            heads.pending.back().is_some_and(|(head, _)| head.number > heads.known.number)
+        };
+        // A group was refused, and the rows that tell why have been deleted.
+        if self.is_unsure.load(Ordering::SeqCst) || !is_told {
+            let head = self.pool.with_shared(FOLLOWING, |connection| {
+                wait(head::read_after(&connection.client, "", &connection.schema, ""))
+            })?;
+            let mut heads = self.heads.lock();
+            // The number may be lower than before.
+            heads.known = Head { number: head.number - 1, stamp: 0 };
+            heads.tell(self.marker.get(), head, Changes::Everything);
+        }
+        let changes: Vec<(Head, Changes)> = {
+            let mut heads = self.heads.lock();
+            let known = heads.known.number;
+            heads.keys = 0;
+            heads.pending.drain(..).filter(|(head, _)| head.number > known).collect()
+        };
+        let last = changes.last().map(|(head, _)| *head);
+        let observed = changes.iter().try_for_each(|(_, changes)| match self.observer.get() {
+            Some(observer) => observer(changes),
+            None => Ok(()),
+        });
+        if let Err(error) = observed {
+            let mut heads = self.heads.lock();
+            for pair in changes.into_iter().rev() {
+                heads.pending.push_front(pair);
+            }
+            return Err(error);
+        }
+        if let Some(last) = last {
+            self.heads.lock().known = last;
+        }
+        self.is_unsure.store(false, Ordering::SeqCst);
+        self.generation.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+impl Heads {
+    fn tell(&mut self, marker: Option<&Marker>, head: Head, changes: Changes) {
+        if let Some(marker) = marker {
+            marker(&changes);
+        }
+        self.marked = head;
+        self.keys += if let Changes::Keys(keys) = &changes { keys.len() } else { 0 };
+        if matches!(changes, Changes::Everything) || self.keys > MOST_PENDING {
+            self.pending.clear();
+            self.keys = 0;
+            self.pending.push_back((head, Changes::Everything));
+        } else {
+            self.pending.push_back((head, changes));
+        }
+    }
+}
+
+impl Peers for Following {
+    fn own(&self) -> u32 {
+        self.own
+    }
+
+    fn is_gone(&self, process: u32) -> Result<bool> {
+        let number = process.cast_signed();
+        let lives = self.pool.with_shared(FOLLOWING, |connection| {
+            let sql = "SELECT 1 FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_database d ON d.oid = l.database \
+                       WHERE l.locktype = 'advisory' AND d.datname = current_database() AND l.granted \
+                       AND l.classid::bigint::int8 = $1 AND l.objid::bigint::int8 = $2";
+            let class = i64::from(self.class.cast_unsigned());
+            let row = wait(connection.client.query_opt(sql, &[&class, &i64::from(number.cast_unsigned())]))?;
+            Ok(row.is_some())
+        })?;
+        let mut missing = self.missing.lock();
+        if lives {
+            missing.remove(&process);
+            return Ok(false);
+        }
+        Ok(missing.entry(process).or_insert_with(Instant::now).elapsed() > GONE_AFTER)
+    }
+
+    fn leads(&self) -> bool {
+        self.leads.load(Ordering::SeqCst)
+    }
+
+    fn mark(&self, marker: Marker) {
+        let _ = self.marker.set(marker);
+    }
+
+    fn observe(&self, observer: Observer) {
+        let _ = self.observer.set(observer);
+    }
+
+    fn turns(&self) -> &Turns {
+        &self.turns
+    }
+
+    fn catch_up(&self) -> Result<()> {
+        if self.turns.is_inside() {
+            return Ok(());
+        }
+        let now = Instant::now();
+        self.read_news()?;
+        if self.is_behind() {
+            let _alone = self.turns.exclude();
+            if self.is_behind() {
+                self.observe_pending()?;
+            }
+        }
+        let mut caught_up = self.caught_up.lock();
+        *caught_up = now.max(*caught_up);
+        Ok(())
+    }
+}
