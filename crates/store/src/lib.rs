@@ -7,7 +7,7 @@
 //! Reading order: each group builds on those above it.
 //! - What is stored: [`keys`], [`Record`], [`Change`], [`Revision`], [`RevisionTree`], and the catalog documents with
 //!   their parts ([`Namespace`], [`CollectionOptions`], [`IndexSpec`]).
-//! - What excludes what: `locks`, `schema_change`, `numbers`, and the write gate of a collection.
+//! - What excludes what: `locks`, `schema_change`, `numbers`, and the write gate of a collection. Other processes: `shared_store`, `follow`.
 //! - [`Collection`]: reads, writes and revisions of documents; its indexes (`index`), attachments ([`blob`]) and
 //!   followers (`feed`).
 //! - Queries: [`plan`] chooses how to find documents, [`exec`] finds them, [`ops`] holds the operations that the faces
@@ -29,6 +29,7 @@ mod error;
 pub mod events;
 pub mod exec;
 mod feed;
+mod follow;
 mod index;
 pub mod keys;
 mod locks;
@@ -41,6 +42,7 @@ mod record;
 mod retry;
 mod revision;
 mod schema_change;
+mod shared_store;
 pub mod slow;
 pub mod stats;
 mod store;
@@ -65,7 +67,7 @@ pub use index::{
 pub use namespace::{Namespace, check_database_name};
 pub use options::{Capped, CollectionOptions, View};
 pub use record::Record;
-pub use retry::{RememberedStatement, RetryRecord, SessionTurn};
+pub use retry::{RememberedStatement, RetryRecord, SessionTurn, is_repeated};
 pub use revision::Revision;
 pub use revision::tree::{Leaf, RevisionTree};
 pub use store::{Entry, ServerState, Store, ViewEntry};

@@ -4,13 +4,17 @@
 use crate::error::Result;
 use crate::store::Shared;
 use parking_lot::Mutex;
+use std::time::{Duration, Instant};
+
+/// For so long another process may read what was dropped: it may not have heard of it yet.
+const READ_ELSEWHERE: Duration = Duration::from_secs(60);
 
 /// The state of the numbers in memory.
 pub(crate) struct Numbers {
     /// The next free number. Its lock is the catalog's lock.
     pub next: Mutex<u32>,
-    /// Numbers of dropped collections and indexes whose keys still exist.
-    dropped: Mutex<Vec<u32>>,
+    /// Numbers of dropped collections and indexes whose keys still exist, and from when on they may be deleted.
+    dropped: Mutex<Vec<(Instant, u32)>>,
     /// Numbers of indexes that builds write to. If such an index is dropped, its keys are deleted after the build has
     /// ended.
     filling: Mutex<Vec<u32>>,
@@ -26,29 +30,41 @@ impl Shared {
     /// Allocates a number. It is marked as dropped until the caller stores a header that names it, so that its keys are
     /// deleted at the next start if the process is killed in between.
     pub fn next_number(&self) -> Result<u32> {
-        let mut batch = self.catalog_batch();
-        let number = batch.allocate()?;
-        batch.mark_dropped(&[number]);
-        batch.commit()?;
-        Ok(number)
+        self.evaluate(|| {
+            let mut batch = self.catalog_batch();
+            let number = batch.allocate()?;
+            batch.mark_reserved(&[number]);
+            batch.commit()?;
+            Ok(number)
+        })
     }
 
     /// Schedules the deletion of the keys under these numbers. The caller has marked them as dropped.
     pub fn delete_later(&self, numbers: Vec<u32>) {
-        self.numbers.dropped.lock().extend(numbers);
+        let wait = if self.has_peers() { READ_ELSEWHERE } else { Duration::ZERO };
+        let due = Instant::now() + wait;
+        self.numbers.dropped.lock().extend(numbers.into_iter().map(|number| (due, number)));
+    }
+
+    /// Goes on with the deletion of a number's keys before all others.
+    pub fn delete_next(&self, number: u32) {
+        self.numbers.dropped.lock().push((Instant::now(), number));
     }
 
     /// Puts numbers whose keys could not be deleted behind all others.
     pub fn delete_last(&self, numbers: Vec<u32>) {
-        self.numbers.dropped.lock().splice(0..0, numbers);
+        let now = Instant::now();
+        self.numbers.dropped.lock().splice(0..0, numbers.into_iter().map(|number| (now, number)));
     }
 
     /// Takes a number whose keys are to be deleted.
     pub fn take_dropped(&self) -> Option<u32> {
         let mut dropped = self.numbers.dropped.lock();
         let filling = self.numbers.filling.lock();
-        let at = dropped.iter().rposition(|number| !filling.contains(number))?;
-        Some(dropped.swap_remove(at))
+        let now = Instant::now();
+        let is_ready = |(due, number): &(Instant, u32)| *due <= now && !filling.contains(number);
+        let at = dropped.iter().rposition(is_ready)?;
+        Some(dropped.swap_remove(at).1)
     }
 
     /// Defers the deletion of keys under these numbers until the returned guard is dropped.

@@ -7,10 +7,12 @@
 use crate::clock;
 use crate::error::{Error, Result};
 use crate::keys::{self, Key, read_number, write_number};
+use crate::shared_store::{evaluate, turn as own_turn};
 use diwan_kv::{Batch, Bytes, Direction, Engine, KeyRange, Space};
 use diwan_query::{Interrupt, code};
 use diwan_value::{Doc, DocBuf};
 use parking_lot::{Condvar, Mutex};
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -164,6 +166,9 @@ impl RetryTable {
     /// What the session did under this number before: nothing if the number is new. A number older than the
     /// session's newest is refused. `interrupt` ends the wait for the session's turn, whose holder may wait for a
     /// transaction.
+    ///
+    /// Where other processes write, too, a session's newest number is not known here. There the records are read when the
+    /// write has its turn ([`check_new`]), and here only if that has found the write done.
     pub fn begin(
         self: &Arc<Self>,
         engine: &dyn Engine,
@@ -171,8 +176,22 @@ impl RetryTable {
         transaction: i64,
         interrupt: &Interrupt,
     ) -> Result<(Vec<RememberedStatement>, SessionTurn)> {
+        let reads = engine.peers().is_none() || IS_REPEATED.take();
+        self.begin_with(engine, session, transaction, interrupt, reads)
+    }
+
+    /// The same; says whether the records are read.
+    pub fn begin_with(
+        self: &Arc<Self>,
+        engine: &dyn Engine,
+        session: &[u8],
+        transaction: i64,
+        interrupt: &Interrupt,
+        reads: bool,
+    ) -> Result<(Vec<RememberedStatement>, SessionTurn)> {
         let (turn, known) = self.take_turn(session, interrupt)?;
-        if known.is_some_and(|known| known < transaction) {
+        let known = known.filter(|_| engine.peers().is_none());
+        if !reads || known.is_some_and(|known| known < transaction) {
             self.note(session, transaction);
             return Ok((Vec::new(), turn));
         }
@@ -257,6 +276,12 @@ impl RetryTable {
 
     /// Removes the records of a session that are due.
     fn expire_session(&self, engine: &dyn Engine, turn: &SessionTurn, oldest: u64) -> Result<()> {
+        evaluate(engine, || self.try_expire_session(engine, turn, oldest))
+    }
+
+    fn try_expire_session(&self, engine: &dyn Engine, turn: &SessionTurn, oldest: u64) -> Result<()> {
+        // Another process may renew a record of the session.
+        let _own = own_turn(engine);
         let mut kept = u64::MAX;
         let mut expired = Vec::new();
         let range = KeyRange::prefix(&keys::retry_prefix(&turn.session));
@@ -291,6 +316,10 @@ impl RetryTable {
     /// Enters the sessions that have records of before the start; says whether all are entered.
     fn enter_all(&self, engine: &dyn Engine, is_over: &dyn Fn() -> bool) -> Result<bool> {
         let mut pass = self.pass.lock();
+        // Other processes' sessions write all the time.
+        if engine.peers().is_some() && matches!(*pass, Pass::Done) {
+            *pass = Pass::NotBegun;
+        }
         loop {
             let mut range = KeyRange::prefix(keys::all_retries_prefix());
             match &*pass {
@@ -328,6 +357,47 @@ impl RetryTable {
         state.busy = true;
         Some(SessionTurn { table: self.clone(), session: session.into() })
     }
+}
+
+thread_local! {
+    /// Whether a write of this thread has been found done.
+    static IS_REPEATED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Fails if another process has done one of the statements meanwhile. The caller has a turn of this process, so that none is
+/// done after this. `count` statements follow one another from the record's on.
+pub(crate) fn check_new(engine: &dyn Engine, record: &RetryRecord<'_>, count: usize) -> Result<()> {
+    if engine.peers().is_none() {
+        return Ok(());
+    }
+    let stored = match count {
+        1 => {
+            let key = Key::Retry { session: record.session, statement: record.statement }.bytes();
+            engine
+                .get(Space::Meta, &key)?
+                .map(|value| Stored::parse(&value))
+                .transpose()?
+                .into_iter()
+                .collect()
+        }
+        _ => read_session(engine, record.session)?,
+    };
+    let statements = record.statement..=record.statement.saturating_add(count as u32 - 1);
+    let is_done = stored.iter().any(|stored| {
+        stored.transaction == record.transaction
+            && stored.statements.iter().any(|done| statements.contains(&done.statement))
+    });
+    if !is_done {
+        return Ok(());
+    }
+    IS_REPEATED.set(true);
+    Err(Error::refused(code::WRITE_CONFLICT, "another process has executed this retryable write"))
+}
+
+/// Whether the last write of this thread failed because another process had done it. The command that made it is to run again: then it
+/// finds the result.
+pub fn is_repeated() -> bool {
+    IS_REPEATED.get()
 }
 
 /// The session in the key of a record.

@@ -17,29 +17,35 @@ use crate::catalog::{CatalogEntry, FORMAT_VERSION};
 use crate::collection::{Collection, Schema};
 use crate::error::{Error, Result};
 use crate::events::{Draft, EventOrigin};
-use crate::keys::{Key, write_number};
+use crate::keys::{Key, read_number, write_number};
 use crate::namespace::Namespace;
+use crate::shared_store::turn;
 use crate::store::Shared;
-use diwan_kv::{Batch, CommitId, Space};
+use diwan_kv::{Batch, CommitId, Space, Turn};
 use parking_lot::MutexGuard;
 
 /// The turn of one schema change.
 pub(crate) struct SchemaChange<'a> {
     shared: &'a Shared,
     _turn: MutexGuard<'a, ()>,
+    // Ends last. It begins first: whoever has the other turn must not wait for this one.
+    _own: Option<Turn<'a>>,
 }
 
 impl Shared {
     /// Waits for the turn to change the schema. The caller holds no write gate.
     pub fn change_schema(&self) -> SchemaChange<'_> {
-        SchemaChange { shared: self, _turn: self.schema_changes.lock() }
+        let own = turn(self.engine.as_ref());
+        SchemaChange { shared: self, _turn: self.schema_changes.lock(), _own: own }
     }
 
     /// Takes the catalog's lock and begins a batch of changes to it. The caller must not pass or close a write gate
     /// before the batch is committed.
     pub fn catalog_batch(&self) -> CatalogBatch<'_> {
+        let own = turn(self.engine.as_ref());
         let next = self.numbers.next.lock();
         CatalogBatch {
+            _own: own,
             shared: self,
             first: *next,
             free: *next,
@@ -88,6 +94,7 @@ pub(crate) struct CatalogBatch<'a> {
     batch: Batch,
     /// What change streams tell of the changes.
     events: Vec<Draft>,
+    _own: Option<Turn<'a>>,
 }
 
 impl CatalogBatch<'_> {
@@ -160,6 +167,14 @@ impl CatalogBatch<'_> {
         }
     }
 
+    /// Marks numbers that only this process uses yet. If it ends before it removes the marks, the numbers are dropped.
+    pub fn mark_reserved(&mut self, numbers: &[u32]) {
+        for number in numbers {
+            let value = reserved_value(self.shared.own_process());
+            self.batch.put(Space::Meta, Key::Dropped(*number).bytes(), value);
+        }
+    }
+
     /// Removes the marks again.
     pub fn unmark_dropped(&mut self, numbers: &[u32]) {
         for number in numbers {
@@ -184,6 +199,21 @@ impl CatalogBatch<'_> {
     pub fn commit_together(self, events: Vec<Draft>, origin: Option<&EventOrigin<'_>>) -> Result<CommitId> {
         self.shared.events.commit_together(self.shared.engine.as_ref(), self.batch, events, origin)
     }
+}
+
+/// The value of the mark of a number that a process has reserved. Where only one process writes, none is noted: what a start
+/// finds is dropped.
+fn reserved_value(process: Option<u32>) -> Vec<u8> {
+    let mut out = Vec::new();
+    if let Some(process) = process {
+        write_number(&mut out, process.into());
+    }
+    out
+}
+
+/// The process that has reserved a number, by the value of its mark.
+pub(crate) fn reserved_by(value: &[u8]) -> Option<u32> {
+    read_number(value).and_then(|(process, _)| u32::try_from(process).ok())
 }
 
 fn catalog_key(name: &Namespace) -> Vec<u8> {

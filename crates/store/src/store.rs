@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::events::{ClusterClock, Draft, EventKind, EventLog, Retention, is_oplog};
 use crate::exec::on_all_cores;
 use crate::feed::{DatabaseEventKind, DatabaseFeed};
+use crate::follow::{ByNumber, Following};
 use crate::index::{Index, IndexSpec};
 use crate::keys::{self, CollectionId, IndexId, Key, read_number};
 use crate::locks::LockTable;
@@ -122,6 +123,7 @@ pub struct Store {
     pub(crate) shared: Arc<Shared>,
     entries: Arc<RwLock<BTreeMap<Namespace, Entry>>>,
     retries: Arc<RetryTable>,
+    pub(crate) by_number: ByNumber,
     /// A transaction's private store has none.
     upkeep: Option<Upkeep>,
     server: OnceLock<Box<dyn ServerState>>,
@@ -141,11 +143,27 @@ impl Store {
                 batch.require_absent(Space::Meta, Key::Format.bytes());
                 batch.put(Space::Meta, Key::Format.bytes(), format_value(1));
                 batch.put(Space::Meta, Key::DueBodiesComplete.bytes(), Vec::new());
-                engine.commit(batch)?;
+                match engine.commit(batch) {
+                    // Another process has initialized it meanwhile.
+                    Err(diwan_kv::Error::Conflict(_)) if engine.peers().is_some() => {
+                        return Store::open(engine);
+                    }
+                    outcome => outcome?,
+                };
                 1
             }
             Some(value) => read_format(&value)?,
         };
+        if engine.peers().is_some() {
+            // Where other processes write, the notes of one tell nothing.
+            let mut batch = Batch::new();
+            batch.take_reserve();
+            batch.delete(Space::Meta, Key::Closed.bytes());
+            if engine.get(Space::Meta, &Key::Closed.bytes())?.is_some() {
+                engine.commit(batch)?;
+            }
+        }
+        let following = Following::begin(engine.as_ref());
         let events = EventLog::open(engine.as_ref())?;
         let shared = Arc::new(Shared {
             engine,
@@ -184,12 +202,15 @@ impl Store {
         drop(snapshot);
         // An index whose build was interrupted was never acknowledged. One that was marked as dropped is unusable
         // already.
-        for entry in entries.values() {
-            if let Entry::Collection(collection) = entry {
-                collection.remove_indexes(|index| !index.is_ready() || dropped.contains(&index.id.0))?;
+        // Another process may be building it, and what it has dropped it deletes itself.
+        if !shared.has_peers() {
+            for entry in entries.values() {
+                if let Entry::Collection(collection) = entry {
+                    collection.remove_indexes(|index| !index.is_ready() || dropped.contains(&index.id.0))?;
+                }
             }
+            shared.delete_later(dropped);
         }
-        shared.delete_later(dropped);
         for (namespace, _) in entries.iter().filter(|(_, entry)| matches!(entry, Entry::Collection(_))) {
             shared.databases.note(DatabaseEventKind::Created, namespace);
         }
@@ -200,11 +221,15 @@ impl Store {
             shared,
             entries,
             retries,
+            by_number: ByNumber::default(),
             upkeep: Some(upkeep),
             server: OnceLock::new(),
             slow: SlowOperations::default(),
         });
-        store.drop_unfinished()?;
+        if !store.shared.has_peers() {
+            store.drop_unfinished()?;
+        }
+        following.start(&store)?;
         Ok(store)
     }
 
@@ -228,6 +253,7 @@ impl Store {
             shared,
             entries: Arc::default(),
             retries: outside.retries.clone(),
+            by_number: ByNumber::default(),
             upkeep: None,
             server: OnceLock::new(),
             slow: SlowOperations::default(),
@@ -330,6 +356,11 @@ impl Store {
             return Err(Error::refused(code::INVALID_NAMESPACE, format!("cannot write to {namespace}")));
         }
         let parsed = Arc::new(CollectionOptions::parse(options)?);
+        self.shared.evaluate(|| self.try_create(namespace, &parsed))
+    }
+
+    fn try_create(&self, namespace: &Namespace, options: &Arc<CollectionOptions>) -> Result<Entry> {
+        let parsed = options.clone();
         let change = self.shared.change_schema();
         if self.entry(namespace).is_some() {
             return Err(Error::refused(
@@ -360,22 +391,28 @@ impl Store {
     /// Drops a collection or view. It is gone at once; its keys are deleted in the background. Returns whether it
     /// existed.
     pub fn drop_collection(&self, namespace: &Namespace) -> Result<bool> {
-        self.drop_entry(&self.shared.change_schema(), namespace)
+        self.shared.evaluate(|| self.drop_entry(&self.shared.change_schema(), namespace))
     }
 
     /// Drops every collection and view of a database. Returns whether there was any.
     pub fn drop_database(&self, database: &str) -> Result<bool> {
-        let change = self.shared.change_schema();
         let mut any = false;
+        self.shared.evaluate(|| self.try_drop_database(database, &mut any))?;
+        Ok(any)
+    }
+
+    /// Sets `any` when it has dropped one.
+    fn try_drop_database(&self, database: &str, any: &mut bool) -> Result<()> {
+        let change = self.shared.change_schema();
         for (namespace, _) in self.entries_of(database) {
-            any |= self.drop_entry(&change, &namespace)?;
+            *any |= self.drop_entry(&change, &namespace)?;
         }
         let whole = Namespace { database: database.to_owned(), collection: String::new() };
-        if any && self.shared.events.records(&whole) {
+        if *any && self.shared.events.records(&whole) {
             let event = Draft::of_collection(EventKind::DropDatabase, &whole, None, Doc::EMPTY);
             self.shared.events.commit(self.shared.engine.as_ref(), Batch::new(), vec![event])?;
         }
-        Ok(any)
+        Ok(())
     }
 
     fn drop_entry(&self, change: &SchemaChange<'_>, namespace: &Namespace) -> Result<bool> {
@@ -419,6 +456,10 @@ impl Store {
 
     /// Renames a collection; `replace` drops the collection that has the new name.
     pub fn rename(&self, from: &Namespace, to: &Namespace, replace: bool) -> Result<()> {
+        self.shared.evaluate(|| self.try_rename(from, to, replace))
+    }
+
+    fn try_rename(&self, from: &Namespace, to: &Namespace, replace: bool) -> Result<()> {
         let change = self.shared.change_schema();
         let collection = match self.entry(from) {
             Some(Entry::Collection(collection)) => collection,
@@ -503,7 +544,19 @@ impl Store {
         &self,
         namespace: &Namespace,
         changes: Doc<'_>,
-        edit: Option<impl FnOnce(&mut Schema) -> Result<()>>,
+        mut edit: Option<impl FnMut(&mut Schema) -> Result<()>>,
+    ) -> Result<()> {
+        self.shared.evaluate(|| {
+            let edit = edit.as_mut().map(|edit| edit as &mut dyn FnMut(&mut Schema) -> Result<()>);
+            self.try_modify(namespace, changes, edit)
+        })
+    }
+
+    fn try_modify(
+        &self,
+        namespace: &Namespace,
+        changes: Doc<'_>,
+        edit: Option<&mut dyn FnMut(&mut Schema) -> Result<()>>,
     ) -> Result<()> {
         let change = self.shared.change_schema();
         let entry = self
@@ -591,6 +644,16 @@ impl Store {
         self.retries.begin(self.shared.engine.as_ref(), session, transaction, interrupt)
     }
 
+    /// The same, also where other processes write.
+    pub(crate) fn begin_again(
+        &self,
+        session: &[u8],
+        transaction: i64,
+        interrupt: &Interrupt,
+    ) -> Result<(Vec<RememberedStatement>, SessionTurn)> {
+        self.retries.begin_with(self.shared.engine.as_ref(), session, transaction, interrupt, true)
+    }
+
     /// Sets how often the TTL monitor runs, in seconds.
     pub fn set_ttl_interval(&self, seconds: u64) {
         if let Some(upkeep) = &self.upkeep {
@@ -602,6 +665,9 @@ impl Store {
     pub fn close(&self) -> Result<()> {
         if let Some(upkeep) = &self.upkeep {
             upkeep.stop();
+        }
+        if self.shared.has_peers() {
+            return Ok(self.shared.engine.close()?);
         }
         // The notes are exact only if nothing is written after them.
         let _change = self.shared.change_schema();

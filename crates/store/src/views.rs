@@ -87,8 +87,7 @@ impl Collection {
 
     /// Commits writes of a view index, unless the collection has been dropped.
     pub fn commit_view(&self, batch: Batch) -> Result<CommitId> {
-        let _turn = self.begin_write()?;
-        Ok(self.shared.engine.commit(batch)?)
+        self.commit_unless_dropped(batch)
     }
 
     /// Removes a view index. Its header is gone at once; its keys are deleted in the background.

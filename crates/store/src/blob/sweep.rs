@@ -5,12 +5,18 @@
 //! that lock, so that no writer can refer to the blob any more. Then it deletes the chunks, and last the marks: after a
 //! kill in between, the marks lead the next sweep to the rest.
 
+use super::reference::stamp;
 use super::{BlobId, Head};
 use crate::error::{Error, Result};
 use crate::keys::{self, BlobKeys, CollectionId, Key, read_number};
+use crate::shared_store::turn;
 use crate::store::Shared;
 use diwan_kv::{Batch, Direction, KeyRange, Space};
 use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// An upload or a reader of another process is not known here. None lasts longer, or it ends with an error.
+const HELD_ELSEWHERE: Duration = Duration::from_secs(6 * 3600);
 
 /// How many marks are read at a time.
 const RUN: usize = 1000;
@@ -36,7 +42,8 @@ pub(crate) fn sweep(shared: &Shared, stopped: impl Fn() -> bool) -> Result<bool>
             if stopped() {
                 return Ok(false);
             }
-            if let Err(error) = sweep_blob(shared, collection, blob, keys) {
+            let keys = &keys;
+            if let Err(error) = shared.evaluate(|| sweep_blob(shared, collection, blob, keys)) {
                 tracing::error!(%error, %blob, collection = collection.0, "sweeping a blob failed");
             }
         }
@@ -53,9 +60,19 @@ pub(super) fn split(key: &[u8]) -> Option<(CollectionId, BlobId)> {
     (stamp.len() == 8).then_some((CollectionId(u32::try_from(number).ok()?), BlobId(*blob)))
 }
 
+/// Whether another process may still hold the blob of a mark, whose key ends with the time at which it was made.
+fn is_young(mark: &[u8]) -> bool {
+    let made = mark.last_chunk().map_or(0, |nanos| u64::from_be_bytes(*nanos));
+    Duration::from_nanos(stamp().saturating_sub(made)) < HELD_ELSEWHERE
+}
+
 /// Deletes a blob if it has neither a hold nor a reference, and then its marks.
-fn sweep_blob(shared: &Shared, collection: CollectionId, blob: BlobId, marks: Vec<Vec<u8>>) -> Result<()> {
+fn sweep_blob(shared: &Shared, collection: CollectionId, blob: BlobId, marks: &[Vec<u8>]) -> Result<()> {
     let engine = &shared.engine;
+    let _turn = turn(engine.as_ref());
+    if shared.has_peers() && marks.iter().any(|mark| is_young(mark)) {
+        return Ok(());
+    }
     let is_referenced = {
         let mut state = shared.blobs.state.lock();
         if state.held.contains_key(&(collection, blob)) {
@@ -89,7 +106,7 @@ fn sweep_blob(shared: &Shared, collection: CollectionId, blob: BlobId, marks: Ve
     }
     let mut batch = Batch::with_capacity(marks.len());
     batch.take_reserve();
-    marks.into_iter().for_each(|mark| batch.delete(Space::Meta, mark));
+    marks.iter().for_each(|mark| batch.delete(Space::Meta, mark.as_slice()));
     engine.commit(batch)?;
     Ok(())
 }

@@ -243,8 +243,7 @@ impl Sink {
         self.stage_chunk(&mut batch);
         self.chunks += 1;
         self.buffer.clear();
-        let _turn = self.collection.begin_write()?;
-        self.collection.shared.engine.commit(batch)?;
+        self.collection.commit_unless_dropped(batch)?;
         Ok(())
     }
 
@@ -276,6 +275,11 @@ impl Sink {
     /// Commits the blob's head. If the collection has the same content already, deletes the new chunks instead. Returns
     /// a hold on the blob with the content.
     fn settle(&mut self, head: &Head) -> Result<BlobHold> {
+        let shared = self.collection.shared.clone();
+        shared.evaluate(|| self.try_settle(head))
+    }
+
+    fn try_settle(&mut self, head: &Head) -> Result<BlobHold> {
         let collection = self.collection.clone();
         let (shared, id) = (&collection.shared, collection.id);
         let _turn = collection.begin_write()?;

@@ -8,11 +8,11 @@ use super::{Collection, Recovered, Schema};
 use crate::catalog::CatalogEntry;
 use crate::error::Result;
 use crate::events::{DocumentChange, Draft};
-use crate::keys;
+use crate::keys::{self, CollectionId, Key};
 use crate::namespace::Namespace;
 use crate::record::Record;
 use crate::store::Shared;
-use diwan_kv::{Batch, Bytes, KeyRange, Space};
+use diwan_kv::{Batch, Bytes, KeyRange, Snapshot, Space};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
@@ -49,6 +49,25 @@ impl AdoptedChanges {
         }
         let are_recorded = inside.schema().recorded || !schema.recorded;
         Ok(AdoptedChanges { documents: documents.into_values().collect(), are_recorded })
+    }
+}
+
+impl AdoptedChanges {
+    /// Whether the documents are outside as a snapshot has them.
+    pub fn are_based_on(&self, snapshot: &dyn Snapshot, collection: CollectionId) -> Result<bool> {
+        for document in &self.documents {
+            let record = snapshot.get(Space::Records, &Key::Record(collection, &document.id).bytes())?;
+            let base: RawState = match record {
+                Some(record) => DocumentState::Live(record),
+                None => snapshot
+                    .get(Space::Revisions, &Key::Tombstone(collection, &document.id).bytes())?
+                    .map_or(DocumentState::Absent, DocumentState::Deleted),
+            };
+            if base.parse()?.sequence() != document.before.parse()?.sequence() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 }
 

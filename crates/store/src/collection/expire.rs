@@ -80,7 +80,11 @@ impl Collection {
         Ok(())
     }
 
-    fn remove_bodies(&self, run: &[(Vec<u8>, Revision)], oldest: u64, mut batch: Batch) -> Result<u64> {
+    fn remove_bodies(&self, run: &[(Vec<u8>, Revision)], oldest: u64, batch: Batch) -> Result<u64> {
+        self.shared.evaluate_batch(batch, |batch| self.try_remove_bodies(run, oldest, batch))
+    }
+
+    fn try_remove_bodies(&self, run: &[(Vec<u8>, Revision)], oldest: u64, mut batch: Batch) -> Result<u64> {
         let _turn = self.begin_write()?;
         let _held = self.shared.documents.lock_many(run.iter().map(|(id, _)| (self.id.0, id.as_slice())));
         let mut removed = 0;
@@ -142,7 +146,9 @@ impl Collection {
                 }
             }
             let Some(reached) = end else { return Ok(true) };
-            if !run.is_empty() && !self.remove_tombstones(&run, keep, now)? {
+            let removed =
+                run.is_empty() || self.shared.evaluate(|| self.remove_tombstones(&run, keep, now))?;
+            if !removed {
                 return Ok(true);
             }
             position = reached;
@@ -191,15 +197,16 @@ impl Collection {
         if self.sequence.expired() < self.sequence.noted_expiry().saturating_add(NOTE_EVERY) {
             return Ok(());
         }
-        if let Some(note) = self.sequence.news() {
+        self.shared.evaluate(|| {
             let _turn = self.begin_write()?;
+            let Some(note) = self.sequence.news() else { return Ok(()) };
             let mut batch = Batch::new();
             batch.take_reserve();
             batch.put(Space::Meta, Key::Size(self.id).bytes(), note.encode());
             self.shared.engine.commit(batch)?;
             self.sequence.noted(note);
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Removes expired tombstones, with the revisions and change-log entries of their documents. Returns false if that is
@@ -209,7 +216,9 @@ impl Collection {
         let Some(_building) = self.building.try_lock() else { return Ok(false) };
         // Either a first touch by a replicator waits for this write, or this write sees the touch in `keep`.
         let turn = self.begin_write()?;
-        if turn.tombstone_seconds() != keep {
+        // Another process may build an index.
+        let are_built = turn.indexes.iter().all(|index| index.is_ready());
+        if turn.tombstone_seconds() != keep || !are_built {
             return Ok(false);
         }
         let _held = self.shared.documents.lock_many(run.iter().map(|id| (self.id.0, id.as_slice())));

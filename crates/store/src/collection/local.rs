@@ -57,7 +57,7 @@ impl Collection {
             batch.take_reserve();
         }
         batch.put(Space::Meta, Key::Local(self.id, name.as_bytes()).bytes(), value);
-        Ok((revision, self.commit_local(batch)?))
+        Ok((revision, self.commit_unless_dropped(batch)?))
     }
 
     /// Deletes a local document; `None` if there is none.
@@ -69,12 +69,7 @@ impl Collection {
         let mut batch = Batch::new();
         batch.take_reserve();
         batch.delete(Space::Meta, key);
-        self.commit_local(batch).map(Some)
-    }
-
-    fn commit_local(&self, batch: Batch) -> Result<CommitId> {
-        let _turn = self.begin_write()?;
-        Ok(self.shared.engine.commit(batch)?)
+        self.commit_unless_dropped(batch).map(Some)
     }
 }
 

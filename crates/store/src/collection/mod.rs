@@ -19,6 +19,7 @@ mod document;
 mod document_state;
 mod entries;
 mod expire;
+mod follow;
 mod history;
 mod lineage;
 mod local;

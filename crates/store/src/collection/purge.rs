@@ -21,7 +21,7 @@ impl Collection {
     /// were leaves. A document without leaves no longer exists. `interrupt` ends the wait for a transaction that has
     /// written the document.
     pub fn purge(&self, id: &[u8], revisions: &[Revision], interrupt: &Interrupt) -> Result<Vec<Revision>> {
-        self.shared.waiters.admit(Some(interrupt), || self.try_purge(id, revisions))
+        self.shared.waiters.admit(Some(interrupt), || self.shared.evaluate(|| self.try_purge(id, revisions)))
     }
 
     fn try_purge(&self, id: &[u8], revisions: &[Revision]) -> Result<Vec<Revision>> {

@@ -61,18 +61,25 @@ pub struct ReadView {
 impl Collection {
     /// A view of the collection as of now. A dropped collection is empty, even if its keys are not deleted yet.
     pub fn view(self: &Arc<Self>) -> ReadView {
-        // The schema is locked until the snapshot is taken, so that no index of it is dropped and emptied in between.
-        let schema = self.schema.read();
-        let snapshot = match schema.dropped {
+        let take = |schema: &Schema| match schema.dropped {
             true => MemoryEngine::new().snapshot(),
             false => self.shared.engine.snapshot(),
         };
-        ReadView {
-            schema: schema.clone(),
-            snapshot,
-            collection: self.clone(),
-            prefix: keys::collection_prefix(self.id),
-        }
+        let (schema, snapshot) = match self.shared.has_peers() {
+            false => {
+                // The schema is locked until the snapshot is taken, so that no index of it is dropped and emptied in
+                // between.
+                let schema = self.schema.read();
+                (schema.clone(), take(&schema))
+            }
+            true => {
+                // Another process may drop an index at any moment, so its keys stay for a while.
+                let schema = self.schema();
+                let snapshot = take(&schema);
+                (schema, snapshot)
+            }
+        };
+        ReadView { schema, snapshot, collection: self.clone(), prefix: keys::collection_prefix(self.id) }
     }
 
     /// The document with this id as of now, without a view.

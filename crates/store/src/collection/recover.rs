@@ -5,7 +5,7 @@ use super::sequence::Note;
 use super::settings::read_setting;
 use crate::error::{Error, Result};
 use crate::keys::{self, CollectionId, Key, read_number};
-use diwan_kv::{Direction, KeyRange, Snapshot, Space};
+use diwan_kv::{Direction, Engine, KeyRange, Snapshot, Space};
 use diwan_value::ValueBuf;
 use std::collections::{BTreeMap, HashMap};
 
@@ -29,6 +29,30 @@ impl Recovered {
     /// The state of a collection that only its change log tells.
     pub fn from_log() -> Recovered {
         Recovered::default()
+    }
+}
+
+impl Recovered {
+    /// The state of a collection that another process has created: its settings; its log tells the rest.
+    pub(crate) fn stored(engine: &dyn Engine, collection: CollectionId) -> Result<Recovered> {
+        let settings = Recovered::read_settings(engine.snapshot().as_ref(), collection)?;
+        Ok(Recovered { settings, ..Recovered::default() })
+    }
+
+    /// The settings of a collection.
+    pub(super) fn read_settings(
+        snapshot: &dyn Snapshot,
+        collection: CollectionId,
+    ) -> Result<BTreeMap<String, ValueBuf>> {
+        let prefix = keys::settings_prefix(collection);
+        let settings = snapshot.scan(Space::Meta, KeyRange::prefix(&prefix), Direction::Forward);
+        settings
+            .map(|pair| {
+                let (key, value) = pair?;
+                let read = key.get(prefix.len()..).and_then(|name| read_setting(name, &value));
+                read.ok_or_else(|| Error::Damaged(keys::describe(Space::Meta, &key)))
+            })
+            .collect()
     }
 }
 

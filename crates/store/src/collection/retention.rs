@@ -24,10 +24,12 @@ impl Collection {
             return Ok(());
         }
         if !self.keeps_history() {
-            let change = self.shared.change_schema();
-            self.change_schema(&change, |_, schema| {
-                schema.history = true;
-                Ok(())
+            self.shared.evaluate(|| {
+                let change = self.shared.change_schema();
+                self.change_schema(&change, |_, schema| {
+                    schema.history = true;
+                    Ok(())
+                })
             })?;
         }
         // Another thread may have recorded the touch just now. Committing an empty batch returns the last commit's number.

@@ -162,7 +162,9 @@ impl Collection {
         interrupt: Option<&Interrupt>,
         outcomes: &mut [Option<RevisionOutcome>],
     ) -> Result<Option<CommitId>> {
-        self.shared.waiters.admit(interrupt, || self.edit_batch(edits, keep_bodies, outcomes))
+        self.shared
+            .waiters
+            .admit(interrupt, || self.shared.evaluate(|| self.edit_batch(edits, keep_bodies, outcomes)))
     }
 
     /// Makes one batch of edits of different documents.

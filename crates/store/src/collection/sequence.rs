@@ -122,6 +122,16 @@ impl Sequence {
         Ok(sequence)
     }
 
+    /// Reads the state anew, after another process has changed it.
+    pub fn follow(&self, snapshot: &dyn Snapshot, collection: CollectionId, capped: bool) -> Result<()> {
+        let noted = *lock(&self.noted);
+        let read = read_state(snapshot, collection, capped, noted)?;
+        let mut state = lock(&self.state);
+        *state = read;
+        self.publish(&state);
+        Ok(())
+    }
+
     /// The state, held until its change is committed; [`Sequence::publish`] makes it known.
     pub fn lock(&self) -> MutexGuard<'_, SequenceState> {
         lock(&self.state)

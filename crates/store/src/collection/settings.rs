@@ -39,6 +39,12 @@ impl Settings {
         self.values.read().clone()
     }
 
+    /// Replaces all values.
+    pub fn replace(&self, values: BTreeMap<String, ValueBuf>) {
+        *self.values.write() = values;
+        self.note_limit();
+    }
+
     fn note_limit(&self) {
         let limit = self.values.read().get(REVISION_LIMIT).and_then(|value| value.as_value().as_i64_exact());
         let limit = limit.and_then(|limit| u32::try_from(limit).ok()).unwrap_or(0);
@@ -70,6 +76,10 @@ impl Collection {
 
     /// Sets a value; `None` removes it.
     pub fn set_setting(&self, name: &str, value: Option<Value<'_>>) -> Result<CommitId> {
+        self.shared.evaluate(|| self.try_set_setting(name, value))
+    }
+
+    fn try_set_setting(&self, name: &str, value: Option<Value<'_>>) -> Result<CommitId> {
         let _turn = self.begin_write()?;
         let _writing = self.settings.writing.lock();
         let key = Key::Setting(self.id, name).bytes();

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::index::IndexKeys;
 use crate::namespace::Namespace;
 use crate::record::{Marks, Record};
-use crate::retry::RetryRecord;
+use crate::retry::{RetryRecord, check_new};
 use diwan_kv::{Batch, CommitId};
 use diwan_query::Interrupt;
 use diwan_value::{Doc, DocBuf, Timestamp, Value};
@@ -122,10 +122,9 @@ impl Collection {
                 .count()
                 .max(1);
             let batch = &docs[from..from + fits];
-            let stopped = self
-                .shared
-                .waiters
-                .admit(options.interrupt, || self.insert_batch(batch, from, ordered, options, report))?;
+            let stopped = self.shared.waiters.admit(options.interrupt, || {
+                self.shared.evaluate(|| self.insert_batch(batch, from, ordered, options, report))
+            })?;
             if stopped {
                 break;
             }
@@ -145,6 +144,10 @@ impl Collection {
     ) -> Result<bool> {
         let turn = self.begin_write()?;
         let schema: &Schema = &turn;
+        if let Some(retry) = &options.retry {
+            let statement = retry.statement.saturating_add(first as u32);
+            check_new(self.shared.engine.as_ref(), &RetryRecord { statement, ..*retry }, docs.len())?;
+        }
         // A full disk is an error of each document, not of the command.
         if let Err(full) = self.shared.engine.writable()
             && full.is_out_of_space()
@@ -240,12 +243,13 @@ impl Collection {
             errors.truncate(1);
         }
         if !staged.is_empty() {
-            report.inserted += staged.len();
+            let inserted = staged.len();
             uniques.write_to(&mut batch);
             if let Some(retry) = options.retry {
                 retry.write_offsets(&mut batch, statements.into_iter());
             }
             report.commit = Some(self.commit(schema, batch, staged)?);
+            report.inserted += inserted;
         }
         let stopped = ordered && !errors.is_empty();
         report.errors.append(&mut errors);
@@ -274,8 +278,20 @@ impl Collection {
         options: WriteOptions<'_>,
         mut edit: impl FnMut(usize, Option<&Record<'_>>) -> Result<Edit>,
     ) -> Result<Written> {
+        self.shared.evaluate(|| self.try_edit(ids, options, &mut edit))
+    }
+
+    fn try_edit(
+        &self,
+        ids: &[Vec<u8>],
+        options: WriteOptions<'_>,
+        edit: &mut dyn FnMut(usize, Option<&Record<'_>>) -> Result<Edit>,
+    ) -> Result<Written> {
         let turn = self.begin_write()?;
         let schema: &Schema = &turn;
+        if let Some(retry) = &options.retry {
+            check_new(self.shared.engine.as_ref(), retry, 1)?;
+        }
         let _ids = self.shared.documents.lock_many(ids.iter().map(|id| (self.id.0, id.as_slice())));
         self.admit_documents(schema, &_ids, ids.iter().map(Vec::as_slice))?;
         let mut currents = Vec::with_capacity(ids.len());

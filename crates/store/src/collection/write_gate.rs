@@ -2,19 +2,25 @@
 
 use super::{Collection, Schema};
 use crate::error::Result;
+use crate::shared_store::turn;
+use diwan_kv::{Batch, CommitId, Turn};
 use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
 use std::ops::Deref;
 use std::sync::Arc;
 
 /// A writer's pass through the gate. While it is held, the schema does not change, and the collection is not dropped or
 /// renamed. It dereferences to the schema.
-pub(crate) struct WriteTurn<'a>(RwLockReadGuard<'a, Arc<Schema>>);
+pub(crate) struct WriteTurn<'a> {
+    gate: RwLockReadGuard<'a, Arc<Schema>>,
+    // Ends after the gate is left.
+    _turn: Option<Turn<'a>>,
+}
 
 impl Deref for WriteTurn<'_> {
     type Target = Schema;
 
     fn deref(&self) -> &Schema {
-        &self.0
+        &self.gate
     }
 }
 
@@ -44,16 +50,25 @@ impl<'a> StoppedWrites<'a> {
 }
 
 impl Collection {
-    /// Passes the write gate. Fails if the collection was dropped.
+    /// Passes the write gate, in a [turn](crate::shared_store). Fails if the collection was dropped.
     pub(crate) fn begin_write(&self) -> Result<WriteTurn<'_>> {
+        let turn = turn(self.shared.engine.as_ref());
         let gate = self.gate.read();
         if gate.dropped {
             return Err(self.dropped_error());
         }
-        Ok(WriteTurn(gate))
+        Ok(WriteTurn { gate, _turn: turn })
     }
 
-    /// Closes the write gate and waits for the running writes. Only a
+    /// Commits writes that depend on nothing but that the collection exists.
+    pub(crate) fn commit_unless_dropped(&self, batch: Batch) -> Result<CommitId> {
+        self.shared.evaluate_batch(batch, |batch| {
+            let _turn = self.begin_write()?;
+            Ok(self.shared.engine.commit(batch)?)
+        })
+    }
+
+    /// Closes the write gate and waits for the running writes. Only what follows other processes ([`crate::follow`]) and a
     /// [schema change](crate::schema_change::SchemaChange) does so, and takes the catalog's lock afterwards.
     pub(crate) fn stop_writes(&self) -> StoppedWrites<'_> {
         StoppedWrites { collection: self, gate: self.gate.write() }

@@ -79,7 +79,7 @@ impl EventKind {
 }
 
 /// An event without its time, which it gets when it is committed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Draft {
     value: Vec<u8>,
 }

@@ -12,7 +12,7 @@ use super::recordings::{Header, Recordings};
 use super::scope::EventScope;
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
-use diwan_kv::{Batch, CommitId, Engine, KeyRange, Snapshot, Space};
+use diwan_kv::{Batch, Bytes, CommitId, Engine, KeyRange, Snapshot, Space};
 use diwan_value::{Doc, Timestamp};
 use parking_lot::{Mutex, RwLock};
 use std::collections::VecDeque;
@@ -40,6 +40,8 @@ pub(crate) struct EventLog {
     /// Between which positions events that were there when the log was opened are not counted in `bytes` yet.
     pub(super) uncounted: Mutex<Option<(Position, Position)>>,
     pub(super) readers: Readers,
+    /// Other processes append, too.
+    is_shared: bool,
     /// The log of a transaction only collects the events, in their order. Its commit gives them to the log of the store.
     collected: Option<Mutex<Vec<Draft>>>,
 }
@@ -67,9 +69,13 @@ impl EventLog {
             engine.snapshot().scan(Space::Events, KeyRange::all(), diwan_kv::Direction::Reverse).next();
         let newest = newest.transpose()?.and_then(|(key, _)| Position::from_key(&key));
         let header = Header::read(engine)?;
-        let clock = Arc::new(ClusterClock::new(newest.unwrap_or_default().timestamp(), header.clock));
-        let recordings = Arc::new(Recordings::read(engine, header, clock.now())?);
-        let from = Position::before(clock.now());
+        let is_shared = engine.peers().is_some();
+        let clock = ClusterClock::new(newest.unwrap_or_default().timestamp(), header.clock, is_shared);
+        let clock = Arc::new(clock);
+        // What other processes append meanwhile has to be read.
+        let from = if is_shared { newest.unwrap_or_default() } else { Position::before(clock.now()) };
+        let opened = if is_shared { from.next_time() } else { clock.now() };
+        let recordings = Arc::new(Recordings::read(engine, header, opened)?);
         Ok(EventLog {
             clock,
             order: Mutex::new(()),
@@ -78,6 +84,7 @@ impl EventLog {
             bytes: AtomicU64::new(0),
             uncounted: Mutex::new(newest.map(|newest| (Position::default(), newest))),
             readers: Readers::default(),
+            is_shared,
             collected: None,
         })
     }
@@ -92,6 +99,7 @@ impl EventLog {
             bytes: AtomicU64::new(0),
             uncounted: Mutex::new(None),
             readers: Readers::default(),
+            is_shared: self.is_shared,
             collected: Some(Mutex::default()),
         }
     }
@@ -210,7 +218,63 @@ impl EventLog {
     /// with events is under way.
     pub fn end(&self, seen: Position) -> Option<Position> {
         let _ordered = self.order.try_lock()?;
-        (self.newest() <= seen).then(|| Position::after(self.clock.now()).max(seen))
+        (self.newest() <= seen).then(|| self.present().max(seen))
+    }
+
+    /// Behind every event that is committed, and before every event that is not. The clocks of other processes may be behind
+    /// this one's, so where there are some the newest event tells, and not the clock.
+    pub fn present(&self) -> Position {
+        match self.is_shared {
+            true => Position { number: u32::MAX, ..self.newest() },
+            false => Position::after(self.clock.now()),
+        }
+    }
+
+    /// The time from which on events are recorded by whoever has just begun it.
+    pub(super) fn begin_time(&self) -> Timestamp {
+        if self.is_shared { self.newest().next_time() } else { self.clock.tick() }
+    }
+
+    /// Takes over what other processes have appended, by the keys of the events.
+    pub fn follow(&self, snapshot: &dyn Snapshot, keys: &[Bytes]) -> Result<()> {
+        let from = self.newest();
+        let mut keys: Vec<&[u8]> = keys.iter().map(|key| &**key).collect();
+        keys.sort_unstable();
+        keys.retain(|key| Position::from_key(key).is_some_and(|position| position > from));
+        let values = snapshot.get_many(Space::Events, &keys)?;
+        let mut events = Vec::with_capacity(keys.len());
+        for (key, value) in keys.iter().zip(values) {
+            if let (Some(position), Some(value)) = (Position::from_key(key), value) {
+                events.push(Arc::new(Event::new(position, value.to_vec())));
+            }
+        }
+        let Some(newest) = events.last() else { return Ok(()) };
+        self.clock.advance(newest.position.timestamp());
+        self.readers.note(from, &events);
+        self.recent.lock().push(&self.bytes, events);
+        self.readers.wake();
+        Ok(())
+    }
+
+    /// Forgets the newest events, because others may have been appended.
+    pub fn reset(&self, snapshot: &dyn Snapshot) -> Result<()> {
+        let newest = snapshot.scan(Space::Events, KeyRange::all(), diwan_kv::Direction::Reverse).next();
+        let newest = newest.transpose()?.and_then(|(key, _)| Position::from_key(&key)).unwrap_or_default();
+        self.clock.advance(newest.timestamp());
+        *self.recent.lock() = Recent { from: newest, events: VecDeque::new(), bytes: 0 };
+        self.readers.note_unknown();
+        self.readers.wake();
+        Ok(())
+    }
+
+    /// Reads anew what is recorded.
+    pub fn follow_recordings(&self, engine: &dyn Engine) -> Result<()> {
+        let header = Header::read(engine)?;
+        let mut recordings = Recordings::read(engine, header, self.newest().next_time())?;
+        let mut current = self.recordings.write();
+        recordings.keep_usage(&current);
+        *current = Arc::new(recordings);
+        Ok(())
     }
 
     /// Whether the log holds everything in the scope that happened after a position.

@@ -96,6 +96,13 @@ impl Readers {
     }
 
     /// Wakes the thread for what was noted.
+    /// Notes that there may be any events.
+    pub fn note_unknown(&self) {
+        let mut state = self.inner.state.lock();
+        state.news.bytes += 1;
+        (state.news.is_incomplete, state.news.events) = (true, Vec::new());
+    }
+
     pub fn wake(&self) {
         self.inner.news.notify_one();
     }

@@ -33,6 +33,10 @@ const USE_IS_NOTED_EVERY: i64 = 60_000;
 impl Store {
     /// Records the changes in a scope. When this returns, every later change is in the log.
     pub(super) fn record(&self, scope: &EventScope) -> Result<StreamLease> {
+        self.shared.evaluate(|| self.try_record(scope))
+    }
+
+    fn try_record(&self, scope: &EventScope) -> Result<StreamLease> {
         let events = &self.shared.events;
         if let Some(lease) = events.recordings.read().lease(scope) {
             return Ok(lease);
@@ -50,7 +54,7 @@ impl Store {
         let is_meant = |name: &Namespace| scope.contains(&name.database, &name.collection);
         self.shared.mark_recorded(self.entries(), is_meant);
         // Writes that began before their collection was marked have ended by now, and got earlier times.
-        let since = Some(known.unwrap_or_else(|| events.clock.tick()));
+        let since = Some(known.unwrap_or_else(|| events.begin_time()));
         self.shared.store_scope(scope, Recorded { since, ..begun })?;
         let lease = events.recordings.read().lease(scope);
         lease.ok_or_else(|| Error::Damaged("the list of recorded changes".to_owned()))
@@ -86,7 +90,7 @@ impl Shared {
 
     /// Tells the collections with a name that is meant whether they record. When this returns, no write to them is under way
     /// that does otherwise.
-    fn mark_recorded(
+    pub(crate) fn mark_recorded(
         &self,
         entries: &RwLock<BTreeMap<Namespace, Entry>>,
         is_meant: impl Fn(&Namespace) -> bool,
@@ -112,6 +116,10 @@ impl Shared {
 
     /// Notes when scopes were used last, and ends those that no stream has used for the time of the retention.
     pub(super) fn renew_recordings(&self, entries: &RwLock<BTreeMap<Namespace, Entry>>) -> Result<()> {
+        self.evaluate(|| self.try_renew_recordings(entries))
+    }
+
+    fn try_renew_recordings(&self, entries: &RwLock<BTreeMap<Namespace, Entry>>) -> Result<()> {
         let (now, retention) = (clock::now_millis(), self.retention().millis);
         let noted_every = USE_IS_NOTED_EVERY.min(retention / 20);
         let is_over = |recorded: &Recorded| recorded.usage.last(now) + retention <= now;
@@ -127,14 +135,15 @@ impl Shared {
         {
             // Under this lock no stream opens a scope that is about to end.
             let mut current = self.events.recordings.write();
-            let recordings = Arc::make_mut(&mut current);
+            let mut changed = current.clone();
+            let recordings = Arc::make_mut(&mut changed);
             let due: Vec<(EventScope, Recorded)> = recordings
                 .iter()
                 .filter(|(_, recorded)| is_due(recorded))
                 .map(|(scope, recorded)| (scope.clone(), recorded.clone()))
                 .collect();
             for (scope, recorded) in due {
-                if is_over(&recorded) && !recorded.usage.is_open() {
+                if is_over(&recorded) && !recorded.usage.is_open() && self.leads() {
                     Recordings::delete(&scope, &mut batch);
                     recordings.remove(&scope);
                     ended.push(scope);
@@ -144,8 +153,9 @@ impl Shared {
                     recordings.set(scope, recorded);
                 }
             }
+            self.engine.commit(batch)?;
+            *current = changed;
         }
-        self.engine.commit(batch)?;
         if ended.is_empty() {
             return Ok(());
         }

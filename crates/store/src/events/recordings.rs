@@ -168,6 +168,16 @@ impl Recordings {
         Ok(Recordings { scopes, header })
     }
 
+    /// Takes over from an earlier list which streams this process has open.
+    pub fn keep_usage(&mut self, earlier: &Recordings) {
+        for (scope, recorded) in &mut self.scopes {
+            if let Some(known) = earlier.scopes.get(scope) {
+                known.usage.last.fetch_max(recorded.used, Ordering::SeqCst);
+                recorded.usage = known.usage.clone();
+            }
+        }
+    }
+
     pub fn is_empty(&self) -> bool {
         self.scopes.is_empty()
     }

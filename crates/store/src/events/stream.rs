@@ -202,7 +202,7 @@ impl Store {
                 self.check_history(&scope, position)?;
                 position
             }
-            Start::Now => Position::after(events.clock.now()),
+            Start::Now => events.present(),
         };
         let following = pipeline.after(1);
         let filter = match following.stages.first().map(|stage| &stage.operation) {

@@ -27,6 +27,9 @@ pub(crate) fn trim(
 ) -> Result<bool> {
     let log = &shared.events;
     shared.renew_recordings(entries)?;
+    if !shared.leads() {
+        return Ok(true);
+    }
     note_clock(shared)?;
     if !log.count_older(shared.engine.as_ref(), is_over)? {
         return Ok(false);
@@ -101,7 +104,11 @@ fn note_clock(shared: &Shared) -> Result<()> {
     set_header(shared, |header| header.clock = now)
 }
 
-fn set_header(shared: &Shared, change: impl FnOnce(&mut Header)) -> Result<()> {
+fn set_header(shared: &Shared, change: impl Fn(&mut Header)) -> Result<()> {
+    shared.evaluate(|| try_set_header(shared, &change))
+}
+
+fn try_set_header(shared: &Shared, change: impl Fn(&mut Header)) -> Result<()> {
     let _turn = shared.change_schema();
     let mut recordings = shared.events.recordings.read().clone();
     let changed = Arc::make_mut(&mut recordings);

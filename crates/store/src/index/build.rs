@@ -79,6 +79,10 @@ impl Collection {
     /// Adds the indexes that do not exist yet to the schema, so that every later write maintains them. Returns how many
     /// indexes there were before, the new indexes, and a guard that keeps their keys from being deleted.
     fn begin_indexes(&self, specs: Vec<IndexSpec>) -> Result<(usize, Vec<Arc<Index>>, Filling<'_>)> {
+        self.shared.evaluate(|| self.try_begin_indexes(specs.clone()))
+    }
+
+    fn try_begin_indexes(&self, specs: Vec<IndexSpec>) -> Result<(usize, Vec<Arc<Index>>, Filling<'_>)> {
         let change = self.shared.change_schema();
         let existing = self.schema();
         if existing.dropped {
@@ -93,9 +97,8 @@ impl Collection {
             let mut index = |spec| Ok(Arc::new(Index::new(IndexId(batch.allocate()?), spec, false, 0)));
             let built = fresh.into_iter().map(&mut index).collect::<Result<Vec<_>>>()?;
             let numbers: Vec<u32> = built.iter().map(|index| index.id.0).collect();
-            // The numbers are marked as dropped until the build is complete, so that a start after a kill deletes the
-            // keys.
-            batch.mark_dropped(&numbers);
+            // The numbers are reserved until the build is complete, so that a start after a kill deletes the keys.
+            batch.mark_reserved(&numbers);
             schema.indexes.extend(built.iter().cloned());
             Ok((before, built, self.shared.fill(&numbers)))
         })
@@ -124,6 +127,10 @@ impl Collection {
 
     /// Marks the indexes, which hold every document now, as ready.
     fn complete_indexes(&self, built: &[Arc<Index>], numbers: &[u32]) -> Result<()> {
+        self.shared.evaluate(|| self.try_complete_indexes(built, numbers))
+    }
+
+    fn try_complete_indexes(&self, built: &[Arc<Index>], numbers: &[u32]) -> Result<()> {
         let change = self.shared.change_schema();
         self.change_schema(&change, |batch, schema| {
             self.check_building(schema, built)?;
@@ -138,6 +145,10 @@ impl Collection {
 
     /// Drops the indexes that `which` accepts. Their entries are deleted in the background.
     pub fn remove_indexes(&self, mut which: impl FnMut(&Index) -> bool) -> Result<()> {
+        self.shared.evaluate(|| self.try_remove_indexes(&mut which))
+    }
+
+    fn try_remove_indexes(&self, which: &mut dyn FnMut(&Index) -> bool) -> Result<()> {
         let change = self.shared.change_schema();
         let schema = self.schema();
         let chosen = schema.secondary().iter().filter(|index| which(index));
@@ -217,7 +228,9 @@ impl Collection {
             })?;
             let Some(last) = ids.last() else { return Ok(()) };
             rest.start = Bound::Excluded(Bytes::from([prefix.as_slice(), last].concat()));
-            self.shared.waiters.admit(Some(interrupt), || self.add_entries(built, &ids))?;
+            self.shared
+                .waiters
+                .admit(Some(interrupt), || self.shared.evaluate(|| self.add_entries(built, &ids)))?;
             progress.done.fetch_add(ids.len() as u64, Ordering::Relaxed);
         }
     }

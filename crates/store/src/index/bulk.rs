@@ -73,12 +73,11 @@ impl Collection {
                 break;
             }
         }
-        {
+        self.shared.evaluate(|| {
             let turn = self.begin_write()?;
-            for (index, bits) in built.iter().zip(gatherer.multikey) {
-                self.note_multikey(&turn, index, bits)?;
-            }
-        }
+            let mut found = built.iter().zip(&gatherer.multikey);
+            found.try_for_each(|(index, bits)| self.note_multikey(&turn, index, *bits))
+        })?;
         self.repair_changed(built, snapshot.as_ref(), since, interrupt)
     }
 
@@ -103,7 +102,7 @@ impl Collection {
             if ids.is_empty() {
                 return Ok(());
             }
-            self.repair(built, ingested, &ids)?;
+            self.shared.evaluate(|| self.repair(built, ingested, &ids))?;
         }
     }
 

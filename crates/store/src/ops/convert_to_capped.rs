@@ -89,6 +89,17 @@ impl Store {
             }
             (since, before) = copy_changes(&before, since, target, interrupt)?;
         }
+        self.shared.evaluate(|| self.take_over(source, target, (&before, since), interrupt))
+    }
+
+    /// Copies what has changed since `copied`, and puts the copy in the source's place.
+    fn take_over(
+        &self,
+        source: &Arc<Collection>,
+        target: &Arc<Collection>,
+        (before, since): (&ReadView, u64),
+        interrupt: &Interrupt,
+    ) -> Result<()> {
         let change = self.shared.change_schema();
         if target.schema().dropped {
             return Err(target.dropped_error());
@@ -97,7 +108,7 @@ impl Store {
         if stopped.schema().dropped {
             return Err(source.dropped_error());
         }
-        copy_changes(&before, since, target, interrupt)?;
+        copy_changes(before, since, target, interrupt)?;
         target.inherit_settings(source)?;
         self.move_entry(&change, target, &source.namespace(), Some(stopped))
     }

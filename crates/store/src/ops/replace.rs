@@ -102,11 +102,18 @@ impl NewContents {
         };
         let interrupt = &self.execution.context.interrupt;
         self.collection.create_indexes(specs.clone(), interrupt, &BuildProgress::default())?;
+        self.store.shared.evaluate(|| self.take_place(&specs))?;
+        self.committed = true;
+        Ok(())
+    }
+
+    /// Puts the temporary collection in the place of the target, which has these indexes.
+    fn take_place(&self, specs: &[IndexSpec]) -> Result<()> {
         let change = self.store.shared.change_schema();
         let old = self.store.collection(&self.target)?;
         let replaced = old.as_deref().map(Collection::stop_writes);
         if let Some(target) = &replaced {
-            self.check_unchanged(target.schema(), &specs)?;
+            self.check_unchanged(target.schema(), specs)?;
         }
         if self.collection.schema().dropped {
             return Err(self.collection.dropped_error());
@@ -117,9 +124,7 @@ impl NewContents {
             }
             self.collection.inherit_settings(old)?;
         }
-        self.store.move_entry(&change, &self.collection, &self.target, replaced)?;
-        self.committed = true;
-        Ok(())
+        self.store.move_entry(&change, &self.collection, &self.target, replaced)
     }
 
     /// Refuses to replace a collection whose options or indexes changed since the contents were prepared.

@@ -7,10 +7,11 @@
 use super::{Transaction, TransactionOrigin};
 use crate::collection::{AdoptedChanges, Collection, Recovered, Schema};
 use crate::error::{Error, Result};
-use crate::events::EventOrigin;
+use crate::events::{Draft, EventOrigin};
 use crate::keys::{RevisionKey, read_number};
 use crate::namespace::Namespace;
 use crate::retry::RetryRecord;
+use crate::shared_store::turn;
 use crate::store::{Entry, Store, open_entry};
 use diwan_kv::{Batch, Bytes, CommitId, OverlayEngine, Space};
 use diwan_query::Interrupt;
@@ -23,7 +24,7 @@ const COMMIT_STATEMENT: u32 = u32::MAX;
 impl Store {
     /// Whether the session's transaction of this number was committed. A number older than the session's newest is refused.
     pub fn has_committed(&self, session: &[u8], number: i64, interrupt: &Interrupt) -> Result<bool> {
-        let (done, _turn) = self.begin_retryable(session, number, interrupt)?;
+        let (done, _turn) = self.begin_again(session, number, interrupt)?;
         Ok(done.iter().any(|statement| statement.statement == COMMIT_STATEMENT))
     }
 }
@@ -45,8 +46,18 @@ pub(super) fn commit(
     let inside = &transaction.inside;
     inside.check_failure()?;
     inside.check_readable()?;
-    let outside = &inside.outside;
     let drafts = transaction.store.shared.events.take_collected();
+    inside.outside.shared.evaluate(|| try_commit(transaction, origin, &drafts))
+}
+
+fn try_commit(
+    transaction: &Transaction,
+    origin: Option<TransactionOrigin<'_>>,
+    drafts: &[Draft],
+) -> Result<Option<CommitId>> {
+    let inside = &transaction.inside;
+    let outside = &inside.outside;
+    let _own = turn(outside.shared.engine.as_ref());
     let mut batch = Batch::new();
     let (changed, is_empty) = sort_writes(&inside.overlay, &inside.numbers.lock(), &mut batch)?;
     if is_empty {
@@ -80,8 +91,12 @@ pub(super) fn commit(
         part.outside.adopt_multikey(schema, &part.inside.schema())?;
         staged.push(AdoptedChanges::read(&part.outside, &part.inside, schema, &part.changed)?);
     }
+    if outside.shared.has_peers() {
+        // What other processes have written was not claimed.
+        check_unchanged(&inside.overlay, outside, &parts, &staged)?;
+    }
     let mut states = Vec::with_capacity(parts.len());
-    let mut events = drafts;
+    let mut events = drafts.to_vec();
     for (name, collection) in &created {
         // A stream was opened after the transaction had begun.
         if !collection.schema().recorded && outside.shared.events.records(name) {
@@ -100,7 +115,11 @@ pub(super) fn commit(
             }
             let mut numbers = inside.numbers.lock();
             catalog.unmark_dropped(&numbers);
-            let commit = catalog.commit_together(events, origin.as_ref())?;
+            let commit = catalog.commit_together(events, origin.as_ref()).map_err(|error| match error {
+                // Another process has created a collection of that name.
+                Error::Engine(diwan_kv::Error::Conflict(_)) => Error::write_conflict(),
+                error => error,
+            })?;
             numbers.clear();
             commit
         }
@@ -123,6 +142,37 @@ pub(super) fn commit(
         }
     }
     Ok(Some(commit))
+}
+
+/// Fails if a document or a unique key that the transaction has written has changed since its snapshot.
+fn check_unchanged(
+    overlay: &OverlayEngine,
+    outside: &Store,
+    parts: &[Part],
+    staged: &[AdoptedChanges],
+) -> Result<()> {
+    let base = overlay.base();
+    for (part, changes) in parts.iter().zip(staged) {
+        if !changes.are_based_on(base.as_ref(), part.outside.id)? {
+            return Err(Error::write_conflict());
+        }
+    }
+    let schemas: Vec<_> = parts.iter().map(|part| part.outside.schema()).collect();
+    let unique: HashSet<u32> = schemas
+        .iter()
+        .flat_map(|schema| schema.secondary())
+        .filter(|index| index.spec.unique)
+        .map(|index| index.id.0)
+        .collect();
+    for (key, _) in overlay.written(Space::Indexes) {
+        let number = read_number(&key).and_then(|(number, _)| u32::try_from(number).ok());
+        if number.is_some_and(|number| unique.contains(&number))
+            && base.get(Space::Indexes, &key)? != outside.shared.engine.get(Space::Indexes, &key)?
+        {
+            return Err(Error::write_conflict());
+        }
+    }
+    Ok(())
 }
 
 /// Adds those writes to the batch that do not depend on sequences, and returns the key bytes of the ids that were changed in

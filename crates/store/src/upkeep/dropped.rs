@@ -2,25 +2,79 @@
 
 use super::schedule::{Progress, Slice, Task, isolated};
 use crate::blob;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::keys::{self, CollectionId, IndexId, Key};
+use crate::schema_change::reserved_by;
 use crate::store::Shared;
-use diwan_kv::{Batch, Bytes, KeyRange, Space};
+use diwan_kv::{Batch, Bytes, Direction, KeyRange, Space};
+use std::collections::HashMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How many keys are deleted between two checks of the slice's end.
 const RUN: usize = 8192;
 
 /// Deletes the keys of the collection and index numbers that the store has marked as dropped.
 pub(super) struct DeleteDropped {
-    pub shared: Arc<Shared>,
+    shared: Arc<Shared>,
+    /// When marks of other processes were looked for last.
+    searched: Instant,
+    /// Marks that were found, and when first.
+    found: HashMap<u32, Instant>,
+}
+
+/// How often marks are looked for that another process has left.
+const SEARCH_EVERY: Duration = Duration::from_secs(60);
+
+/// A process that lives deletes what it has dropped within this time.
+const LEFT_AFTER: Duration = Duration::from_secs(180);
+
+impl DeleteDropped {
+    pub fn new(shared: Arc<Shared>) -> DeleteDropped {
+        DeleteDropped { shared, searched: Instant::now(), found: HashMap::new() }
+    }
+
+    /// Takes over the numbers that processes which have ended have dropped or reserved.
+    fn take_over(&mut self) -> Result<()> {
+        let Some(peers) = self.shared.engine.peers() else { return Ok(()) };
+        if !peers.leads() || self.searched.elapsed() < SEARCH_EVERY {
+            return Ok(());
+        }
+        self.searched = Instant::now();
+        let mut marks = Vec::new();
+        for pair in
+            self.shared.engine.snapshot().scan(Space::Meta, KeyRange::prefix(b"x"), Direction::Forward)
+        {
+            let (key, value) = pair?;
+            let number = keys::read_number(&key[1..]).and_then(|(number, _)| u32::try_from(number).ok());
+            marks.push((
+                number.ok_or_else(|| Error::Damaged("a dropped number".into()))?,
+                reserved_by(&value),
+            ));
+        }
+        self.found.retain(|number, _| marks.iter().any(|(marked, _)| marked == number));
+        for (number, process) in marks {
+            let is_left = match process {
+                Some(process) => process != peers.own() && peers.is_gone(process)?,
+                None => self.found.entry(number).or_insert_with(Instant::now).elapsed() > LEFT_AFTER,
+            };
+            if is_left {
+                self.found.remove(&number);
+                self.shared.delete_later(vec![number]);
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Task for DeleteDropped {
     fn name(&self) -> &'static str {
         "deleting dropped collections"
+    }
+
+    fn is_for_each_process(&self) -> bool {
+        true
     }
 
     fn interval(&self) -> Duration {
@@ -29,6 +83,7 @@ impl Task for DeleteDropped {
     }
 
     fn work(&mut self, slice: &Slice<'_>) -> Result<Progress> {
+        self.take_over()?;
         let mut failed = Vec::new();
         let mut progress = Progress::Done;
         while !slice.is_over()
@@ -38,7 +93,7 @@ impl Task for DeleteDropped {
             match isolated(self.name(), Some(&name), || self.delete(number, slice)) {
                 Some(Progress::Done) => {}
                 Some(Progress::More) => {
-                    self.shared.delete_later(vec![number]);
+                    self.shared.delete_next(number);
                     progress = Progress::More;
                     break;
                 }

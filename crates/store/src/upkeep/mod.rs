@@ -65,7 +65,7 @@ impl Upkeep {
         let own = control.clone();
         let thread = std::thread::Builder::new()
             .name("diwan-upkeep".to_owned())
-            .spawn(move || own.run(tasks(&shared, &entries, retries, &own)));
+            .spawn(move || own.run(&shared, tasks(&shared, &entries, retries, &own)));
         if let Err(error) = &thread {
             tracing::error!(%error, "cannot start the upkeep thread: nothing expires until the server is restarted");
         }
@@ -102,7 +102,7 @@ impl Drop for Upkeep {
 }
 
 impl Control {
-    fn run(&self, tasks: Vec<Box<dyn Task>>) {
+    fn run(&self, shared: &Shared, tasks: Vec<Box<dyn Task>>) {
         let mut schedule = Schedule::new(tasks, Instant::now());
         let mut progress = Progress::Done;
         loop {
@@ -115,7 +115,7 @@ impl Control {
                     return;
                 }
             }
-            progress = schedule.round(Instant::now(), &self.stopped);
+            progress = schedule.round(Instant::now(), shared.leads(), &self.stopped);
         }
     }
 }
@@ -129,7 +129,7 @@ fn tasks(
 ) -> Vec<Box<dyn Task>> {
     let ttl = control.clone();
     vec![
-        Box::new(dropped::DeleteDropped { shared: shared.clone() }),
+        Box::new(dropped::DeleteDropped::new(shared.clone())),
         Box::new(SweepBlobs { shared: shared.clone() }),
         Box::new(EachCollection::new(
             "expiring documents",
@@ -191,6 +191,11 @@ struct TrimEvents {
 impl Task for TrimEvents {
     fn name(&self) -> &'static str {
         "trimming events"
+    }
+
+    fn is_for_each_process(&self) -> bool {
+        // Each notes which streams it has open.
+        true
     }
 
     fn interval(&self) -> Duration {

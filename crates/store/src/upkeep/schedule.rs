@@ -24,6 +24,11 @@ pub(super) trait Task: Send {
     /// Its name in the log.
     fn name(&self) -> &'static str;
 
+    /// Whether each process that has the store open does the task for itself. Otherwise one does it for all.
+    fn is_for_each_process(&self) -> bool {
+        false
+    }
+
     /// How long a task that is done waits until it is due again.
     fn interval(&self) -> Duration;
 
@@ -91,10 +96,11 @@ impl Schedule {
         Schedule { tasks: tasks.into_iter().map(slot).collect() }
     }
 
-    /// Gives each task that is due at `now` one slice. Returns `More` if a task was not finished.
-    pub fn round(&mut self, now: Instant, stopped: &AtomicBool) -> Progress {
+    /// Gives each task that is due at `now` one slice; if another process leads, only those that each does. Returns `More` if a task was not finished.
+    pub fn round(&mut self, now: Instant, leads: bool, stopped: &AtomicBool) -> Progress {
         for slot in &mut self.tasks {
-            if !slot.is_due(now) || stopped.load(Ordering::Relaxed) {
+            let is_own = leads || slot.task.is_for_each_process();
+            if !is_own || !slot.is_due(now) || stopped.load(Ordering::Relaxed) {
                 continue;
             }
             let slice = Slice { end: Instant::now() + SLICE, stopped };
@@ -105,7 +111,10 @@ impl Schedule {
                 None => State::Failed,
             };
         }
-        let more = self.tasks.iter().any(|slot| slot.state == State::More);
+        let more = self
+            .tasks
+            .iter()
+            .any(|slot| slot.state == State::More && (leads || slot.task.is_for_each_process()));
         if more { Progress::More } else { Progress::Done }
     }
 }
@@ -170,20 +179,20 @@ mod tests {
         let start = Instant::now();
         let mut schedule = Schedule::new(vec![failing, panicking, endless, good], start);
         let stopped = AtomicBool::new(false);
-        assert_eq!(schedule.round(start, &stopped), Progress::Done);
+        assert_eq!(schedule.round(start, true, &stopped), Progress::Done);
         assert_eq!(slices.load(Ordering::Relaxed), 0, "nothing is due yet");
         for second in 1..=10 {
-            let progress = schedule.round(start + Duration::from_secs(second), &stopped);
+            let progress = schedule.round(start + Duration::from_secs(second), true, &stopped);
             assert_eq!(progress, Progress::More);
         }
         assert_eq!(slices.load(Ordering::Relaxed), 10);
         assert_eq!(calls.load(Ordering::Relaxed), 10);
         // A failed task is not tried again at once.
         assert_eq!((failures.load(Ordering::Relaxed), panics.load(Ordering::Relaxed)), (1, 1));
-        schedule.round(start + Duration::from_secs(61), &stopped);
+        schedule.round(start + Duration::from_secs(61), true, &stopped);
         assert_eq!((failures.load(Ordering::Relaxed), panics.load(Ordering::Relaxed)), (2, 2));
         stopped.store(true, Ordering::Relaxed);
-        schedule.round(start + Duration::from_secs(200), &stopped);
+        schedule.round(start + Duration::from_secs(200), true, &stopped);
         assert_eq!(calls.load(Ordering::Relaxed), 11);
     }
 }

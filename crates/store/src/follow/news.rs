@@ -1,0 +1,104 @@
+//! What keys that were written are about.
+
+use crate::error::{Error, Result};
+use crate::keys::{self, CollectionId, RevisionKey, read_number};
+use crate::namespace::Namespace;
+use diwan_kv::{Bytes, Changes, Space};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What has changed.
+#[derive(Default)]
+pub(super) struct News {
+    /// The next free number.
+    pub numbers: bool,
+    /// What is recorded as events, or how long.
+    pub recordings: bool,
+    /// Names of collections and views whose entries have changed.
+    pub names: BTreeSet<Namespace>,
+    pub collections: BTreeMap<CollectionId, CollectionNews>,
+    /// Keys of events.
+    pub events: Vec<Bytes>,
+}
+
+/// What has changed in a collection.
+#[derive(Default)]
+pub(super) struct CollectionNews {
+    pub documents: bool,
+    pub settings: bool,
+    pub blobs: bool,
+    /// The key bytes of the ids of the documents.
+    pub ids: Vec<Bytes>,
+}
+
+impl News {
+    /// What the changes are about; `None` if they may be about everything.
+    pub fn of(changes: &Changes) -> Result<Option<News>> {
+        let keys = match changes {
+            Changes::Keys(keys) => keys,
+            // Indexes and attachments have nothing that is kept in memory here.
+            Changes::Ranges(ranges) => {
+                let has_other =
+                    ranges.iter().any(|(space, _)| !matches!(space, Space::Indexes | Space::Attachments));
+                return Ok((!has_other).then(News::default));
+            }
+            Changes::Everything => return Ok(None),
+        };
+        let mut news = News::default();
+        for (space, key) in keys {
+            match space {
+                Space::Meta => news.add_meta(key)?,
+                Space::Records => news.add_document(key, |rest| Some(rest))?,
+                Space::Log => news.add_document(key, |_| None)?,
+                Space::Revisions => {
+                    news.add_document(key, |rest| RevisionKey::split(rest).map(|(id, _)| id))?;
+                }
+                Space::Events => news.events.push(key.clone()),
+                Space::Indexes | Space::Attachments => {}
+            }
+        }
+        Ok(Some(news))
+    }
+
+    fn add_meta(&mut self, key: &Bytes) -> Result<()> {
+        match key.first() {
+            Some(b'f') => self.numbers = true,
+            Some(b'h' | b'w') => self.recordings = true,
+            Some(b'c') => {
+                self.names.insert(name_of(key)?);
+            }
+            Some(b't') => self.collection(Space::Meta, key, &key[1..])?.0.settings = true,
+            Some(b'a') => self.collection(Space::Meta, key, &key[1..])?.0.blobs = true,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn add_document(&mut self, key: &Bytes, id: impl Fn(&[u8]) -> Option<&[u8]>) -> Result<()> {
+        // Number 0 in the space of revisions is no collection's.
+        let (news, rest) = self.collection(Space::Records, key, key)?;
+        news.documents = true;
+        news.ids.extend(id(rest).map(Bytes::from));
+        Ok(())
+    }
+
+    /// The collection whose number a part of a key begins with, and the rest.
+    fn collection<'k>(
+        &mut self,
+        space: Space,
+        key: &[u8],
+        part: &'k [u8],
+    ) -> Result<(&mut CollectionNews, &'k [u8])> {
+        let damaged = || Error::Damaged(keys::describe(space, key));
+        let (number, rest) = read_number(part).ok_or_else(damaged)?;
+        let id = CollectionId(u32::try_from(number).map_err(|_| damaged())?);
+        Ok((self.collections.entry(id).or_default(), rest))
+    }
+}
+
+/// The name in the key of a catalog entry.
+pub(super) fn name_of(key: &[u8]) -> Result<Namespace> {
+    let damaged = || Error::Damaged(keys::describe(Space::Meta, key));
+    let name = std::str::from_utf8(&key[1..]).map_err(|_| damaged())?;
+    let (database, collection) = name.split_once('\0').ok_or_else(damaged)?;
+    Ok(Namespace { database: database.to_owned(), collection: collection.to_owned() })
+}
