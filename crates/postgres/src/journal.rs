@@ -1,6 +1,6 @@
 //! The journal: which keys each group of commits has written, for the other processes.
 //!
-//! A row has the group's number, its stamp and the one of the group before ([`crate::head`]), and the keys. Keys of spaces that no process has in memory are left out. The keys are sorted, and each is
+//! A row has the group's number, its stamp and the one of the group before ([`crate::head`]), and the keys. Keys of chunks of attachments, which no process has in memory, are left out. The keys are sorted, and each is
 //! written as what differs from the one before. A group of very many keys has a range for each space instead.
 //!
 //! Rows are deleted after some minutes. A process that was behind for longer takes everything as changed.
@@ -26,9 +26,9 @@ pub(crate) const ROWS: i64 = 500;
 const KEYS: u8 = 0;
 const RANGES: u8 = 1;
 
-/// Spaces whose keys no process has in memory.
+/// Whether processes have something in memory that depends on keys of a space.
 fn is_told(space: Space) -> bool {
-    !matches!(space, Space::Revisions | Space::Attachments)
+    space != Space::Attachments
 }
 
 /// The statement that adds a row: number, the stamp of the group before, stamp, keys.
@@ -206,7 +206,7 @@ mod tests {
             (Space::Meta, b"c\0ab"),
             (Space::Records, b"c\0ab"),
             (Space::Records, &long),
-            (Space::Revisions, b"left out"),
+            (Space::Attachments, b"left out"),
             (Space::Events, b"e"),
         ];
         let mut told = keys.clone();

@@ -130,6 +130,9 @@ pub struct Store {
     slow: SlowOperations,
 }
 
+/// What changes a copy of a schema.
+type SchemaEdit<'a> = dyn FnMut(&mut Schema) -> Result<()> + 'a;
+
 /// The names after `system.` that clients may create.
 const SYSTEM_COLLECTIONS: [&str; 4] = ["js", "profile", "roles", "settings"];
 
@@ -547,7 +550,7 @@ impl Store {
         mut edit: Option<impl FnMut(&mut Schema) -> Result<()>>,
     ) -> Result<()> {
         self.shared.evaluate(|| {
-            let edit = edit.as_mut().map(|edit| edit as &mut dyn FnMut(&mut Schema) -> Result<()>);
+            let edit = edit.as_mut().map(|edit| edit as &mut SchemaEdit<'_>);
             self.try_modify(namespace, changes, edit)
         })
     }
@@ -556,7 +559,7 @@ impl Store {
         &self,
         namespace: &Namespace,
         changes: Doc<'_>,
-        edit: Option<&mut dyn FnMut(&mut Schema) -> Result<()>>,
+        edit: Option<&mut SchemaEdit<'_>>,
     ) -> Result<()> {
         let change = self.shared.change_schema();
         let entry = self

@@ -158,6 +158,13 @@ async fn respond(
     if let Some(response) = probe(&couch, &path) {
         return ending.finish(response, None);
     }
+    if couch.store.has_peers() {
+        let store = couch.store.clone();
+        let caught_up = tokio::task::spawn_blocking(move || store.catch_up()).await;
+        if let Ok(Err(error)) = caught_up {
+            return ending.refuse(Error::from(error));
+        }
+    }
     let Arrival { local, is_tls } = head.extensions.get().copied().unwrap_or_default();
     let signed = auth::sign_in(&couch, &auth::Head { headers: &head.headers, peer, local, is_tls }).await;
     let found = signed.and_then(|signed| {

@@ -228,9 +228,13 @@ impl Replicator {
         }
     }
 
-    /// Returns the UUID of a database, if it exists.
+    /// Returns the UUID of a database, if it exists and its replications run in this process.
     fn instance(&self, name: &str) -> Option<[u8; 16]> {
-        match self.couch.upgrade()?.store.entry(&names::namespace(name)?) {
+        let couch = self.couch.upgrade()?;
+        if !couch.store.leads() {
+            return None;
+        }
+        match couch.store.entry(&names::namespace(name)?) {
             Some(Entry::Collection(collection)) => Some(collection.uuid()),
             _ => None,
         }

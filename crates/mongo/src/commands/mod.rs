@@ -127,6 +127,14 @@ impl Command {
         self.flags & INSIDE != 0
     }
 
+    /// Whether the answer depends on what is stored. A driver that watches the server asks the others often.
+    pub(crate) fn depends_on_documents(&self) -> bool {
+        !matches!(
+            self.name,
+            "hello" | "isMaster" | "ismaster" | "ping" | "buildInfo" | "buildinfo" | "whatsmyuri"
+        )
+    }
+
     /// Whether the command changes data.
     pub(crate) fn writes(&self) -> bool {
         self.flags & WRITE != 0

@@ -163,7 +163,17 @@ fn answer(
     let outcome = match (&request, refused) {
         (Some(request), _) => match failure.as_ref().and_then(Failure::error) {
             Some(error) => Err(error),
-            None => run_command(server, client, request, deadline, replies, &mut reply),
+            None => {
+                let mut outcome = run_command(server, client, request, deadline, replies, &mut reply);
+                if diwan_store::is_repeated() {
+                    // Another process has executed the command meanwhile. Now it finds the results.
+                    let mut buffer = reply.finish_buffer();
+                    buffer.truncate(start);
+                    reply = DocBuilder::with_buffer(buffer);
+                    outcome = run_command(server, client, request, deadline, replies, &mut reply);
+                }
+                outcome
+            }
         },
         (None, Some(error)) => Err(error),
         (None, None) => Ok(Wait::Nothing),
@@ -265,6 +275,10 @@ fn run_command(
     };
     let started = Instant::now();
     check_shared_rules(server, command, request)?;
+    if command.depends_on_documents() && (!request.arguments.in_transaction() || command.ends_transactions())
+    {
+        server.store.catch_up()?;
+    }
     let caller = renew(server, client)?;
     Check { server, caller: &caller, request, address: client.peer.ip(), needed: None }
         .run(&command.needs)?;

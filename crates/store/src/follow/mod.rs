@@ -67,6 +67,16 @@ impl Store {
         }
     }
 
+    /// Whether this process does what one process does for all that have the store open.
+    pub fn leads(&self) -> bool {
+        self.shared.leads()
+    }
+
+    /// Whether other processes may have the store open.
+    pub fn has_peers(&self) -> bool {
+        self.shared.has_peers()
+    }
+
     fn follow(&self, changes: &Changes) -> Result<()> {
         let snapshot = self.shared.engine.snapshot();
         let snapshot = snapshot.as_ref();

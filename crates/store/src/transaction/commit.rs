@@ -115,11 +115,7 @@ fn try_commit(
             }
             let mut numbers = inside.numbers.lock();
             catalog.unmark_dropped(&numbers);
-            let commit = catalog.commit_together(events, origin.as_ref()).map_err(|error| match error {
-                // Another process has created a collection of that name.
-                Error::Engine(diwan_kv::Error::Conflict(_)) => Error::write_conflict(),
-                error => error,
-            })?;
+            let commit = catalog.commit_together(events, origin.as_ref())?;
             numbers.clear();
             commit
         }
