@@ -67,7 +67,7 @@ pub use index::{
 pub use namespace::{Namespace, check_database_name};
 pub use options::{Capped, CollectionOptions, View};
 pub use record::Record;
-pub use retry::{RememberedStatement, RetryRecord, SessionTurn, is_repeated};
+pub use retry::{RememberedStatement, RetryRecord, SessionTurn};
 pub use revision::Revision;
 pub use revision::tree::{Leaf, RevisionTree};
 pub use store::{Entry, ServerState, Store, ViewEntry};

@@ -12,7 +12,6 @@ use diwan_kv::{Batch, Bytes, Direction, Engine, KeyRange, Space};
 use diwan_query::{Interrupt, code};
 use diwan_value::{Doc, DocBuf};
 use parking_lot::{Condvar, Mutex};
-use std::cell::Cell;
 use std::collections::HashMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -166,9 +165,6 @@ impl RetryTable {
     /// What the session did under this number before: nothing if the number is new. A number older than the
     /// session's newest is refused. `interrupt` ends the wait for the session's turn, whose holder may wait for a
     /// transaction.
-    ///
-    /// Where other processes write, too, a session's newest number is not known here. There the records are read when the
-    /// write has its turn ([`check_new`]), and here only if that has found the write done.
     pub fn begin(
         self: &Arc<Self>,
         engine: &dyn Engine,
@@ -176,22 +172,9 @@ impl RetryTable {
         transaction: i64,
         interrupt: &Interrupt,
     ) -> Result<(Vec<RememberedStatement>, SessionTurn)> {
-        let reads = engine.peers().is_none() || IS_REPEATED.take();
-        self.begin_with(engine, session, transaction, interrupt, reads)
-    }
-
-    /// The same; says whether the records are read.
-    pub fn begin_with(
-        self: &Arc<Self>,
-        engine: &dyn Engine,
-        session: &[u8],
-        transaction: i64,
-        interrupt: &Interrupt,
-        reads: bool,
-    ) -> Result<(Vec<RememberedStatement>, SessionTurn)> {
         let (turn, known) = self.take_turn(session, interrupt)?;
-        let known = known.filter(|_| engine.peers().is_none());
-        if !reads || known.is_some_and(|known| known < transaction) {
+        // Another process may have done it, so what is known here is not enough.
+        if engine.peers().is_none() && known.is_some_and(|known| known < transaction) {
             self.note(session, transaction);
             return Ok((Vec::new(), turn));
         }
@@ -359,11 +342,6 @@ impl RetryTable {
     }
 }
 
-thread_local! {
-    /// Whether a write of this thread has been found done.
-    static IS_REPEATED: Cell<bool> = const { Cell::new(false) };
-}
-
 /// Fails if another process has done one of the statements meanwhile. The caller has a turn of this process, so that none is
 /// done after this. `count` statements follow one another from the record's on.
 pub(crate) fn check_new(engine: &dyn Engine, record: &RetryRecord<'_>, count: usize) -> Result<()> {
@@ -390,14 +368,7 @@ pub(crate) fn check_new(engine: &dyn Engine, record: &RetryRecord<'_>, count: us
     if !is_done {
         return Ok(());
     }
-    IS_REPEATED.set(true);
     Err(Error::refused(code::WRITE_CONFLICT, "another process has executed this retryable write"))
-}
-
-/// Whether the last write of this thread failed because another process had done it. The command that made it is to run again: then it
-/// finds the result.
-pub fn is_repeated() -> bool {
-    IS_REPEATED.get()
 }
 
 /// The session in the key of a record.

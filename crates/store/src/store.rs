@@ -647,14 +647,13 @@ impl Store {
         self.retries.begin(self.shared.engine.as_ref(), session, transaction, interrupt)
     }
 
-    /// The same, also where other processes write.
-    pub(crate) fn begin_again(
-        &self,
-        session: &[u8],
-        transaction: i64,
-        interrupt: &Interrupt,
-    ) -> Result<(Vec<RememberedStatement>, SessionTurn)> {
-        self.retries.begin_with(self.shared.engine.as_ref(), session, transaction, interrupt, true)
+    /// Whether another process may have executed statements of a retryable write while this one did, and has. Then a command that
+    /// had no effect, or failed, runs again: it finds their results.
+    pub fn is_done_elsewhere(&self, session: &[u8], transaction: i64, interrupt: &Interrupt) -> Result<bool> {
+        if !self.shared.has_peers() {
+            return Ok(false);
+        }
+        Ok(!self.begin_retryable(session, transaction, interrupt)?.0.is_empty())
     }
 
     /// Sets how often the TTL monitor runs, in seconds.

@@ -164,13 +164,15 @@ fn answer(
         (Some(request), _) => match failure.as_ref().and_then(Failure::error) {
             Some(error) => Err(error),
             None => {
-                let mut outcome = run_command(server, client, request, deadline, replies, &mut reply);
-                if diwan_store::is_repeated() {
-                    // Another process has executed the command meanwhile. Now it finds the results.
+                let mut outcome = run_command(server, client, request, deadline, true, replies, &mut reply);
+                if let Err(error) = &outcome
+                    && error.code == EXECUTED_ELSEWHERE
+                {
+                    // Now it finds the results.
                     let mut buffer = reply.finish_buffer();
                     buffer.truncate(start);
                     reply = DocBuilder::with_buffer(buffer);
-                    outcome = run_command(server, client, request, deadline, replies, &mut reply);
+                    outcome = run_command(server, client, request, deadline, false, replies, &mut reply);
                 }
                 outcome
             }
@@ -258,12 +260,17 @@ fn append_failure(failure: &Failure, request: &Request<'_>, reply: &mut DocBuild
     }
 }
 
-/// Finds the command, checks the rules that all commands share, calls the command's function, and counts it.
+/// The code of a command that another process has executed while this one did. No client sees it: the command runs again.
+const EXECUTED_ELSEWHERE: i32 = -1;
+
+/// Finds the command, checks the rules that all commands share, calls the command's function, and counts it. `is_first` says
+/// that it has not run before.
 fn run_command(
     server: &Arc<Server>,
     client: &Arc<Client>,
     request: &Request<'_>,
     deadline: Option<Instant>,
+    is_first: bool,
     replies: &mut Replies,
     reply: &mut DocBuilder,
 ) -> Result<Wait> {
@@ -342,6 +349,10 @@ fn run_command(
     }
     let outcome = (command.run)(&mut context, reply);
     drop(operation);
+    let is_without_effect = outcome.is_err() || context.commit.is_none() || context.has_write_errors;
+    if is_without_effect && is_first && is_executed_elsewhere(&context)? {
+        return Err(CommandError::new(EXECUTED_ELSEWHERE, "the command runs again"));
+    }
     let outcome = outcome.and_then(|done| {
         context.store.check_readable()?;
         Ok(done)
@@ -380,6 +391,18 @@ fn run_command(
         return Ok(Wait::Nothing);
     };
     acknowledgement(server, request, commit, reply)
+}
+
+/// Whether another process has executed the retryable write of a command meanwhile, or a part of it.
+fn is_executed_elsewhere(context: &Context<'_>) -> Result<bool> {
+    let arguments = &context.request.arguments;
+    let number = arguments.txn_number.filter(|_| !arguments.in_transaction());
+    match arguments.session.as_ref().zip(number) {
+        Some((session, number)) => {
+            Ok(context.store.is_done_elsewhere(session.as_slice(), number, &context.interrupt)?)
+        }
+        None => Ok(false),
+    }
 }
 
 /// The caller as of now. What the connection knows of its user is kept for the next command.

@@ -6,7 +6,7 @@ use super::sequence::SequenceState;
 use super::stage::{StagedChange, is_design};
 use super::{Collection, Recovered, Schema};
 use crate::catalog::CatalogEntry;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::events::{DocumentChange, Draft};
 use crate::keys::{self, CollectionId, Key};
 use crate::namespace::Namespace;
@@ -44,6 +44,10 @@ impl AdoptedChanges {
         let mut documents = BTreeMap::new();
         for id in changed {
             let (before, after) = (outside.current(id)?, inside.current(id)?);
+            if before.parse()?.sequence() > outside.last_sequence() {
+                // Another process has written it since this turn began.
+                return Err(Error::Engine(diwan_kv::Error::Stale));
+            }
             let order = after.parse()?.sequence();
             documents.insert((order, id.clone()), AdoptedDocument { id: id.clone(), before, after });
         }

@@ -8,7 +8,7 @@ use super::sequence::SequenceState;
 use super::{Collection, Schema};
 use crate::change::{Change, ChangeKind};
 use crate::clock;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::events::{DocumentChange, Draft};
 use crate::keys::{self, CollectionId, Key};
 use crate::record::{Header, Marks, Tombstone};
@@ -160,6 +160,7 @@ impl Collection {
         let capped = schema.options.capped.is_some();
         let natural = keys::natural_prefix(self.id);
         let mut state = self.sequence.lock();
+        check_known(&state, &staged)?;
         let before = SequenceState { ..*state };
         let designs = staged.iter().any(|change| is_design(change.id));
         let newest = staged.len().saturating_sub(1);
@@ -271,6 +272,16 @@ impl Collection {
         };
         batch.put(Space::Log, Key::Change(self.id, state.last).bytes(), entry.encode());
         event
+    }
+}
+
+/// Fails if a change replaces what is newer than the sequence: another process has written it since this turn began.
+fn check_known(state: &SequenceState, staged: &[StagedChange<'_>]) -> Result<()> {
+    let newest =
+        staged.iter().filter_map(|change| change.replaced.as_ref()).map(|replaced| replaced.sequence);
+    match newest.max().is_some_and(|newest| newest > state.last) {
+        true => Err(Error::Engine(diwan_kv::Error::Stale)),
+        false => Ok(()),
     }
 }
 

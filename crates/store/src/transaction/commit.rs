@@ -24,7 +24,7 @@ const COMMIT_STATEMENT: u32 = u32::MAX;
 impl Store {
     /// Whether the session's transaction of this number was committed. A number older than the session's newest is refused.
     pub fn has_committed(&self, session: &[u8], number: i64, interrupt: &Interrupt) -> Result<bool> {
-        let (done, _turn) = self.begin_again(session, number, interrupt)?;
+        let (done, _turn) = self.begin_retryable(session, number, interrupt)?;
         Ok(done.iter().any(|statement| statement.statement == COMMIT_STATEMENT))
     }
 }
