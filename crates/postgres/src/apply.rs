@@ -6,7 +6,7 @@
 use crate::connection::Connection;
 use crate::error::Answer;
 use crate::group::{self, Commit, Decision, Known, decide, kinds, looked_up};
-use crate::head::{self, BEGIN_WRITE, Head};
+use crate::head::{self, BEGIN_WRITE, Head, LOCK, LOCK_NUMBER, is_stale};
 use crate::journal;
 use crate::statements::Kind;
 use crate::value::Stored;
@@ -19,7 +19,8 @@ use tokio_postgres::types::ToSql;
 /// The connection that commits.
 pub(crate) struct Writer {
     pub connection: Connection,
-    advance: OnceLock<Statement>,
+    lock: OnceLock<Statement>,
+    last: OnceLock<Statement>,
     insert: OnceLock<Statement>,
 }
 
@@ -30,6 +31,8 @@ pub(crate) struct Step {
     pub from: Head,
     /// This group.
     pub to: Head,
+    /// The first part of the keys of advisory locks.
+    pub class: i32,
     /// Whether the connection's transaction has the head's lock already.
     pub is_locked: bool,
     /// Whether other processes are to be told.
@@ -39,6 +42,8 @@ pub(crate) struct Step {
 /// Why a group was not applied, or may not have been.
 #[derive(Debug)]
 pub(crate) enum Failure {
+    /// The head is not what the group's process knew.
+    Stale,
     /// The server's error, or that of the connection.
     Server(tokio_postgres::Error),
     /// What the tables have is damaged.
@@ -47,7 +52,7 @@ pub(crate) enum Failure {
 
 impl From<tokio_postgres::Error> for Failure {
     fn from(error: tokio_postgres::Error) -> Self {
-        Failure::Server(error)
+        if is_stale(&error) { Failure::Stale } else { Failure::Server(error) }
     }
 }
 
@@ -62,7 +67,7 @@ pub(crate) struct Progress {
 
 impl Writer {
     pub fn new(connection: Connection) -> Writer {
-        Writer { connection, advance: OnceLock::new(), insert: OnceLock::new() }
+        Writer { connection, lock: OnceLock::new(), last: OnceLock::new(), insert: OnceLock::new() }
     }
 
     /// Applies a group; false if nothing was to be written. `progress` says how far it came, also after a failure.
@@ -77,23 +82,38 @@ impl Writer {
         for (kind, space) in kinds(commits) {
             self.connection.prepare(kind, space).await?;
         }
-        let advance = self.statement(&self.advance, head::advance).await?;
+        let lock = self.statement(&self.lock, |_| LOCK.to_owned()).await?;
         let insert = self.statement(&self.insert, journal::insert).await?;
-        let begin = match step.is_locked {
+        let key: [&(dyn ToSql + Sync); 2] = [&step.class, &LOCK_NUMBER];
+        let started = match step.is_locked {
             true => None,
-            false => Some(send(client.batch_execute(BEGIN_WRITE)).await),
+            false => {
+                let begin = send(client.batch_execute(BEGIN_WRITE)).await;
+                Some((begin, send(client.execute(lock, &key)).await))
+            }
         };
-        let parameters: [&(dyn ToSql + Sync); 3] = [&step.from.number, &step.from.stamp, &step.to.stamp];
-        let advanced = send(client.execute(advance, &parameters)).await;
         let mut known = Known::new();
+        // Conditions are about the state that the group's process knows.
+        let has_conditions = commits.iter().any(|commit| commit.has_conditions());
+        let last = match has_conditions {
+            true => {
+                let last = self.statement(&self.last, head::last).await?;
+                Some(send(client.query_one(last, &[])).await)
+            }
+            false => None,
+        };
         let mut reads = Vec::new();
         for (space, keys) in looked_up(commits) {
             let read = async move { self.connection.get_many(space, &keys).await };
             reads.push((space, send(read).await));
         }
-        let mut started = Some((begin, advanced));
-        if !reads.is_empty() {
+        let mut started = started;
+        if let Some(last) = last {
             begun(started.take()).await?;
+            let row = last.answer().await?;
+            if (Head { number: row.try_get(0)?, stamp: row.try_get(1)? }) != step.from {
+                return Err(Failure::Stale);
+            }
             for (space, read) in reads {
                 let found = read.answer().await?;
                 let values = found.values().map_err(Failure::Stored)?;
@@ -174,15 +194,13 @@ impl Writer {
     }
 }
 
-/// The beginning of a transaction, and the step of the head.
-type Started<'a> = (Option<Sent<'a, Answer<()>>>, Sent<'a, Answer<u64>>);
+/// The beginning of a transaction, and its lock.
+type Started<'a> = (Sent<'a, Answer<()>>, Sent<'a, Answer<u64>>);
 
 async fn begun(started: Option<Started<'_>>) -> Answer<()> {
-    if let Some((begin, advanced)) = started {
-        if let Some(begin) = begin {
-            begin.answer().await?;
-        }
-        advanced.answer().await?;
+    if let Some((begin, locked)) = started {
+        begin.answer().await?;
+        locked.answer().await?;
     }
     Ok(())
 }

@@ -219,6 +219,7 @@ impl Committer {
             let step = Step {
                 from,
                 to: from.next(),
+                class: self.following.class(),
                 is_locked: self.locked.take().is_some(),
                 is_told: self.following.has_others(),
             };
@@ -245,7 +246,7 @@ impl Committer {
             match failure {
                 // The connection is dropped, which undoes the transaction.
                 Failure::Stored(error) => return Err(error),
-                Failure::Server(error) if head::is_stale(&error) => {
+                Failure::Stale => {
                     self.refuse(writer, from).await;
                     return Err(Error::Stale);
                 }
@@ -289,7 +290,7 @@ impl Committer {
     async fn refuse(&mut self, writer: Writer, known: Head) {
         let Connection { client, schema, .. } = &writer.connection;
         let locked = match client.batch_execute("ROLLBACK").await {
-            Ok(()) => head::lock(client, schema).await,
+            Ok(()) => head::lock(client, schema, self.following.class()).await,
             Err(error) => Err(error),
         };
         match locked {
@@ -339,7 +340,7 @@ impl Committer {
                 Ok(outcome)
             }
             // It may be applied after all, so what is known is not certain any more.
-            Err(error) if is_committing => {
+            Err(error) if is_committing && !error.is_read_only() => {
                 self.following.doubt();
                 let text = format!("whether a commit was applied is not known ({error})");
                 Err(io_error(COMMITTING, ErrorKind::ConnectionAborted, text))
@@ -356,11 +357,12 @@ impl Committer {
             return merge.answer(Err(refusal));
         }
         let mut step = None;
-        let outcome = match merge.apply(&mut step).await {
+        let outcome = match merge.apply(self.following.class(), &mut step).await {
             Ok(()) => Ok(()),
             Err(error) => match step {
                 Some((from, to)) if cause(&error) == Cause::Lost => {
-                    let step = Step { from, to, is_locked: false, is_told: true };
+                    let class = self.following.class();
+                    let step = Step { from, to, class, is_locked: false, is_told: true };
                     let deadline = Instant::now() + self.patience;
                     match settle(&self.server, step, deadline).await {
                         Ok(Outcome::Applied) => Ok(()),

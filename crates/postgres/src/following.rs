@@ -142,6 +142,11 @@ impl Following {
         }
     }
 
+    /// The first part of the keys of advisory locks.
+    pub fn class(&self) -> i32 {
+        self.class
+    }
+
     /// The parts of the key of the advisory lock that this process holds as long as it lives, and of the one of the process
     /// that leads.
     pub fn locks(&self) -> (i32, i32, i32) {
@@ -254,10 +259,11 @@ impl Following {
         })?
     }
 
+    /// Whether the observer has not been told of everything, or is just being told.
     fn is_behind(&self) -> bool {
         let is_refused = self.refused.load(Ordering::SeqCst) == self.generation();
         let heads = self.heads.lock();
-        is_refused || heads.pending.back().is_some_and(|(head, _)| head.number > heads.known.number)
+        is_refused || heads.marked.number > heads.known.number
     }
 
     /// Tells the observer of what the marker has been told. No turn is taken.
@@ -269,7 +275,7 @@ impl Following {
         // A group was refused, and the rows that tell why have been deleted.
         if self.is_unsure.load(Ordering::SeqCst) || !is_told {
             let head = self.pool.with_shared(FOLLOWING, |connection| {
-                wait(head::read_after(&connection.client, "", &connection.schema, ""))
+                wait(head::read_after(&connection.client, "", &connection.schema))
             })?;
             let mut heads = self.heads.lock();
             // The number may be lower than before.

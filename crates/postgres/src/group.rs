@@ -55,6 +55,13 @@ impl Commit {
     }
 }
 
+impl Commit {
+    /// Whether it has conditions.
+    pub fn has_conditions(&self) -> bool {
+        !self.conditions.is_empty()
+    }
+}
+
 /// The present values of the keys that conditions are about.
 pub(crate) type Known = HashMap<(Space, Bytes), Bytes>;
 

@@ -1,12 +1,16 @@
-//! The head: one row with the number of the last group of commits and its stamp, a random number.
+//! The head: the last group of commits, which is the last row of the [journal](crate::journal).
 //!
-//! A group's transaction begins by moving the head on, under the condition that it is the one that its process knows. The
-//! statement sets the number to null where it is not, which the column forbids. So the transaction fails as a whole, also
-//! when all its statements have been sent at once. While it runs it has the row's lock, so that nobody commits beside it.
+//! A group's transaction takes a lock that all processes share, and adds the row with the next number, under the condition that the row
+//! before is the one that its process knows. Where it is not, the row has a null that its column forbids, or a number that is there
+//! already. So the transaction fails as a whole, also when all its statements have been sent at once. The lock only keeps
+//! order: what a group relies on is the condition.
 //!
-//! The lock is the transaction's: when a process is killed, the server ends its session and with it the lock. The stamp
-//! tells apart groups of one number, of which there are two after a server was restored or a copy that lacks commits has
-//! become the primary.
+//! The lock is the transaction's: when a process is killed, the server ends its session and with it the lock. Each row has
+//! a stamp, a random number. It tells apart groups of one number, of which there are two after a server was restored or a copy that
+//! lacks commits has become the primary.
+//!
+//! There is no row that each group changes: as long as a snapshot is held anywhere, the server keeps all versions of such a
+//! row, and each change has to pass them.
 
 use crate::error::Answer;
 use tokio_postgres::error::SqlState;
@@ -30,46 +34,49 @@ impl Head {
     }
 }
 
-/// The statement that moves the head on for a group: number and stamp before, stamp after.
-pub(crate) fn advance(schema: &str) -> String {
-    format!(
-        "UPDATE {schema}.head SET number = CASE WHEN number = $1 AND stamp = $2 THEN $1 + 1 END, stamp = $3 \
-         WHERE one = 1"
-    )
-}
+/// The statement that takes the lock: the parts of its key.
+pub(crate) const LOCK: &str = "SELECT pg_advisory_xact_lock($1, $2)";
+
+/// The number of the lock among the advisory locks of a schema. Processes and the one that leads have others.
+pub(crate) const LOCK_NUMBER: i32 = -1;
 
 /// Whether a group failed because the head was not what its process knew.
 pub(crate) fn is_stale(error: &Error) -> bool {
-    error.code() == Some(&SqlState::NOT_NULL_VIOLATION)
+    let is_of = |code| error.code() == Some(&code);
+    is_of(SqlState::NOT_NULL_VIOLATION) || is_of(SqlState::UNIQUE_VIOLATION)
 }
 
 /// How a transaction begins that writes. A statement that has waited for a lock sees what was committed meanwhile.
 pub(crate) const BEGIN_WRITE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
-/// Begins a transaction that has the head's lock. Waits for the transactions before it.
-pub(crate) async fn lock(client: &Client, schema: &str) -> Answer<Head> {
-    read_after(client, &format!("{BEGIN_WRITE}; "), schema, "FOR UPDATE").await
+/// Begins a transaction that has the lock. Waits for the transactions before it.
+pub(crate) async fn lock(client: &Client, schema: &str, class: i32) -> Answer<Head> {
+    let before = format!("{BEGIN_WRITE}; SELECT pg_advisory_xact_lock({class}, {LOCK_NUMBER}); ");
+    read_after(client, &before, schema).await
+}
+
+/// The statement that reads the head.
+pub(crate) fn last(schema: &str) -> String {
+    format!("SELECT number, stamp FROM {schema}.journal ORDER BY number DESC LIMIT 1")
 }
 
 /// Reads the head, after statements that travel with the query.
-pub(crate) async fn read_after(client: &Client, before: &str, schema: &str, how: &str) -> Answer<Head> {
-    let sql = format!("{before}SELECT number, stamp FROM {schema}.head WHERE one = 1 {how}");
+pub(crate) async fn read_after(client: &Client, before: &str, schema: &str) -> Answer<Head> {
+    let sql = format!("{before}{}", last(schema));
     let answers = client.simple_query(&sql).await?;
-    let found = answers.iter().find_map(|answer| match answer {
+    let found = answers.iter().rev().find_map(|answer| match answer {
         SimpleQueryMessage::Row(row) => {
             Some(Head { number: row.get(0)?.parse().ok()?, stamp: row.get(1)?.parse().ok()? })
         }
         _ => None,
     });
-    // The row is made with the schema and is never deleted.
+    // The first row is made with the schema, and the last is never deleted.
     Ok(found.unwrap_or_default())
 }
 
 /// Gives a process that opens the store its number.
 pub(crate) async fn enlist(client: &Client, schema: &str) -> Answer<(i64, Head)> {
-    let sql = format!(
-        "UPDATE {schema}.head SET processes = processes + 1 WHERE one = 1 RETURNING processes, number, stamp"
-    );
-    let row = client.query_one(&sql, &[]).await?;
-    Ok((row.try_get(0)?, Head { number: row.try_get(1)?, stamp: row.try_get(2)? }))
+    let sql = format!("UPDATE {schema}.processes SET last = last + 1 WHERE one = 1 RETURNING last");
+    let process = client.query_one(&sql, &[]).await?.try_get(0)?;
+    Ok((process, read_after(client, "", schema).await?))
 }

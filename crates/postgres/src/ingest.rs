@@ -6,7 +6,7 @@ use crate::committer::Job;
 use crate::connection::Connection;
 use crate::dialect::Role;
 use crate::error::{Answer, engine_error};
-use crate::head::{self, BEGIN_WRITE, Head};
+use crate::head::{self, BEGIN_WRITE, Head, LOCK_NUMBER};
 use crate::journal;
 use crate::key::Columns;
 use crate::server::Server;
@@ -117,11 +117,11 @@ pub(crate) struct Merge {
 impl Merge {
     /// Moves the pairs as the next group, whichever was the last, and returns both. The second is set as soon as the pairs
     /// may have been moved, also after a failure.
-    pub async fn apply(&self, step: &mut Option<(Head, Head)>) -> Answer<()> {
+    pub async fn apply(&self, class: i32, step: &mut Option<(Head, Head)>) -> Answer<()> {
         let Connection { client, schema, .. } = &self.connection;
-        let from = head::read_after(client, "", schema, "FOR UPDATE").await?;
+        let lock = format!("SELECT pg_advisory_xact_lock({class}, {LOCK_NUMBER}); ");
+        let from = head::read_after(client, &lock, schema).await?;
         let to = from.next();
-        client.execute(&head::advance(schema), &[&from.number, &from.stamp, &to.stamp]).await?;
         let table = table(schema, self.space);
         let sql = format!(
             "INSERT INTO {table} (head, rest, tail, value) SELECT head, rest, tail, value FROM diwan_ingest \

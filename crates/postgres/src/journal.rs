@@ -31,9 +31,12 @@ fn is_told(space: Space) -> bool {
     space != Space::Attachments
 }
 
-/// The statement that adds a row: number, the stamp of the group before, stamp, keys.
+/// The statement that adds a row: number, the stamp of the group before, stamp, keys. It fails if the row before is another.
 pub(crate) fn insert(schema: &str) -> String {
-    format!("INSERT INTO {schema}.journal (number, before, stamp, keys) VALUES ($1, $2, $3, $4)")
+    format!(
+        "INSERT INTO {schema}.journal (number, before, stamp, keys) \
+         VALUES ($1::bigint, (SELECT stamp FROM {schema}.journal WHERE number = $1::bigint - 1 AND stamp = $2), $3, $4)"
+    )
 }
 
 /// The statement that reads rows: after a number, up to a number, at most.

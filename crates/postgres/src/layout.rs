@@ -1,8 +1,8 @@
 //! The schema: its tables, their creation, and the test that tells a foreign schema from one of Diwan's.
 //!
 //! - `layout`: one row with the version of the layout.
-//! - `head`: one row with the number of the last group of commits ([`crate::head`]).
-//! - `journal`: what the last groups have written ([`crate::journal`]).
+//! - `processes`: one row, with the number of the process that has opened the store last.
+//! - `journal`: what the last groups of commits have written ([`crate::journal`]).
 //! - a table for each space: `head`, `rest`, `tail` ([`crate::key`]) and `value` ([`crate::value`]).
 //!
 //! The schema is made in one transaction, or not at all.
@@ -71,7 +71,7 @@ async fn is_there(server: &Server, client: &Client) -> Result<bool, OpenError> {
         return Ok(false);
     }
     let has = |name: &str| tables.iter().any(|row| row.get::<_, &str>(0) == name);
-    if !has("layout") || !has("head") {
+    if !has("layout") || !has("journal") {
         return Err(OpenError::NotDiwan { schema: schema.clone() });
     }
     let found = client.query(&format!("SELECT product, version FROM {schema}.layout"), &[]).await;
@@ -112,9 +112,7 @@ async fn create(server: &Server, client: &Client) -> Answer<()> {
         "CREATE TABLE {schema}.layout (
             one integer PRIMARY KEY CHECK (one = 1), product text NOT NULL, version integer NOT NULL
         );
-        CREATE TABLE {schema}.head (
-            one integer PRIMARY KEY CHECK (one = 1), number bigint NOT NULL, stamp bigint NOT NULL, processes bigint NOT NULL
-        );
+        CREATE TABLE {schema}.processes (one integer PRIMARY KEY CHECK (one = 1), last bigint NOT NULL);
         CREATE TABLE {schema}.journal (
             number bigint PRIMARY KEY, before bigint NOT NULL, stamp bigint NOT NULL, keys bytea NOT NULL
         );"
@@ -132,7 +130,8 @@ async fn create(server: &Server, client: &Client) -> Answer<()> {
         }
     }
     sql.push_str(&format!(
-        "INSERT INTO {schema}.head VALUES (1, 0, 0, 0);
+        "INSERT INTO {schema}.processes VALUES (1, 0);
+         INSERT INTO {schema}.journal VALUES (0, 0, 0, '\\x00');
          INSERT INTO {schema}.layout VALUES (1, 'diwan', {VERSION});
          COMMIT"
     ));

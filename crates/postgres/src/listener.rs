@@ -50,7 +50,7 @@ async fn session(server: &Server, following: &Following, wake: &SyncSender<()>) 
         }
         let sql = "SELECT count(*) FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_database d ON d.oid = l.database \
                    WHERE l.locktype = 'advisory' AND d.datname = current_database() AND l.granted \
-                   AND l.classid::bigint = $1 AND l.objid::bigint NOT IN (0, $2)";
+                   AND l.classid::bigint = $1 AND l.objid::bigint NOT IN (0, 4294967295, $2)";
         let others: i64 = client
             .query_one(sql, &[&i64::from(class.cast_unsigned()), &i64::from(own.cast_unsigned())])
             .await?

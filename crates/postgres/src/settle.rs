@@ -56,10 +56,9 @@ pub(crate) async fn settle(server: &Server, step: Step, deadline: Instant) -> Re
 /// What the tables say; `None` if they have another history.
 async fn find(connection: &Connection, step: Step, empty: Head) -> Answer<Option<Outcome>> {
     let Connection { client, schema, .. } = connection;
-    let Step { from, to, .. } = step;
-    let head = head::lock(client, schema).await?;
+    let Step { from, to, class, .. } = step;
+    let head = head::lock(client, schema, class).await?;
     if head == from {
-        client.execute(&head::advance(schema), &[&from.number, &from.stamp, &empty.stamp]).await?;
         let keys = journal::encode(std::iter::empty());
         client.execute(&journal::insert(schema), &[&empty.number, &from.stamp, &empty.stamp, &keys]).await?;
         client.batch_execute("COMMIT").await?;

@@ -33,7 +33,7 @@ impl Transaction {
         loop {
             let lent = pool.borrow(deadline)?;
             let connection = lent.connection()?;
-            match wait(head::read_after(&connection.client, BEGIN, &connection.schema, "")) {
+            match wait(head::read_after(&connection.client, BEGIN, &connection.schema)) {
                 Ok(head) => {
                     let transaction = Transaction { lent, handle: pool.server.handle.clone() };
                     following.mark_through(head, transaction.connection()?)?;

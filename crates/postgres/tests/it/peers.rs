@@ -185,8 +185,9 @@ fn an_engine_that_missed_the_journal_takes_everything_as_changed() {
     };
     assert_eq!((&*scan(), &*scan()), (&b"old"[..], &b"old"[..]));
     schema.sql(
-        "LOCK TABLE {s}.head; DELETE FROM {s}.journal; \
-                UPDATE {s}.head SET number = number + 5, stamp = 7; \
+        "LOCK TABLE {s}.journal; UPDATE {s}.journal SET number = number + 5, before = 1, stamp = 7 \
+                WHERE number = (SELECT max(number) FROM {s}.journal); \
+                DELETE FROM {s}.journal WHERE stamp <> 7; \
                 UPDATE {s}.records SET value = (SELECT value FROM {s}.records LIMIT 1)",
     );
     put(&other, Space::Records, b"k", b"new").unwrap();

@@ -90,7 +90,7 @@ fn a_foreign_schema_is_refused() {
         || matches!(refusal(&schema.uri()), OpenError::NotDiwan { schema: named } if named == schema.name);
     schema.sql("CREATE SCHEMA {s}; CREATE TABLE {s}.customers (n integer)");
     assert!(is_foreign());
-    schema.sql("CREATE TABLE {s}.layout (version integer); CREATE TABLE {s}.head (number integer)");
+    schema.sql("CREATE TABLE {s}.layout (version integer); CREATE TABLE {s}.journal (number integer)");
     assert!(is_foreign());
     schema.sql("ALTER TABLE {s}.layout ADD product text; INSERT INTO {s}.layout VALUES (1, 'other')");
     assert!(is_foreign());
