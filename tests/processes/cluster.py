@@ -3,8 +3,10 @@ connections that are cut.
 """
 
 import random
+import shutil
 import signal
 import socket
+import tempfile
 import threading
 import time
 import uuid
@@ -77,8 +79,9 @@ class Cluster:
     """Processes that serve the same documents."""
 
     def __init__(self, directory: Path, count: int = 3):
-        self.postgres = PostgresServer(directory / "postgres", {"max_connections": "300"})
-        self.postgres.directory.mkdir()
+        # Not below the directory of the tests, which other users may not enter.
+        self.place = Path(tempfile.mkdtemp(prefix="diwan-processes-"))
+        self.postgres = PostgresServer(self.place, {"max_connections": "300"})
         self.postgres.start()
         schema = f"diwan_{uuid.uuid4().hex}"
         self.proxies = [Proxy(self.postgres.port) for _ in range(count)]
@@ -120,6 +123,7 @@ class Cluster:
         for proxy in self.proxies:
             proxy.end()
         self.postgres.stop()
+        shutil.rmtree(self.place, ignore_errors=True)
         for process in self.processes:
             process.check_log()
 

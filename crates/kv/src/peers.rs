@@ -38,6 +38,9 @@ pub trait Peers: Send + Sync {
     /// The number of this process among those that have opened the store. It is never given again.
     fn own(&self) -> u32;
 
+    /// Whether a process has a session at present. One that was cut off from the store may come back.
+    fn lives(&self, process: u32) -> Result<bool>;
+
     /// Whether a process has been gone for so long that it does not come back.
     fn is_gone(&self, process: u32) -> Result<bool>;
 

@@ -39,6 +39,9 @@ const LONGEST_GROUP: Duration = Duration::from_secs(120);
 /// How long the head's lock is kept for writes that are evaluated again. Other processes wait.
 const LONGEST_LOCK: Duration = Duration::from_secs(5);
 
+/// For how long after another process's group the lock is asked for before a group is sent.
+const CONTENDED: Duration = Duration::from_secs(1);
+
 /// How often the committer looks whether writes are still evaluated again.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
@@ -85,6 +88,8 @@ pub(crate) struct Committer {
     writer: Option<Writer>,
     /// Since when the writer's connection has an open transaction with the head's lock, for writes that are evaluated again.
     locked: Option<Instant>,
+    /// When a group was last refused as stale.
+    refused: Option<Instant>,
     patience: Duration,
     trimming: Trimming,
 }
@@ -105,6 +110,7 @@ impl Committer {
             jobs,
             writer: Some(Writer::new(connection)),
             locked: None,
+            refused: None,
             patience,
             trimming: Trimming::new(),
         }
@@ -216,6 +222,21 @@ impl Committer {
         loop {
             let writer = self.connected(deadline).await?;
             let from = self.following.known();
+            let mut outcome = Ok(true);
+            if self.locked.is_none() && self.refused.is_some_and(|at| at.elapsed() < CONTENDED) {
+                // The group is probably stale, which is learned at less cost without sending it.
+                let Connection { client, schema, .. } = &writer.connection;
+                match head::lock(client, schema, self.following.class()).await {
+                    Ok(head) => {
+                        self.locked = Some(Instant::now());
+                        if head != from {
+                            self.refuse_at(writer, from, head);
+                            return Err(Error::Stale);
+                        }
+                    }
+                    Err(error) => outcome = Err(Failure::from(error)),
+                }
+            }
             let step = Step {
                 from,
                 to: from.next(),
@@ -224,7 +245,11 @@ impl Committer {
                 is_told: self.following.has_others(),
             };
             let mut progress = Progress::default();
-            let Ok(outcome) = timeout(LONGEST_GROUP, writer.apply(step, group, &mut progress)).await else {
+            let applying = async {
+                outcome?;
+                writer.apply(step, group, &mut progress).await
+            };
+            let Ok(outcome) = timeout(LONGEST_GROUP, applying).await else {
                 // The connection is given up, with what it may still have under way.
                 drop(writer);
                 let until = Instant::now() + self.patience;

@@ -331,16 +331,19 @@ impl Peers for Following {
         self.own
     }
 
-    fn is_gone(&self, process: u32) -> Result<bool> {
-        let number = process.cast_signed();
-        let lives = self.pool.with_shared(FOLLOWING, |connection| {
+    fn lives(&self, process: u32) -> Result<bool> {
+        self.pool.with_shared(FOLLOWING, |connection| {
             let sql = "SELECT 1 FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_database d ON d.oid = l.database \
                        WHERE l.locktype = 'advisory' AND d.datname = current_database() AND l.granted \
                        AND l.classid::bigint::int8 = $1 AND l.objid::bigint::int8 = $2";
             let class = i64::from(self.class.cast_unsigned());
-            let row = wait(connection.client.query_opt(sql, &[&class, &i64::from(number.cast_unsigned())]))?;
+            let row = wait(connection.client.query_opt(sql, &[&class, &i64::from(process)]))?;
             Ok(row.is_some())
-        })?;
+        })
+    }
+
+    fn is_gone(&self, process: u32) -> Result<bool> {
+        let lives = self.lives(process)?;
         let mut missing = self.missing.lock();
         if lives {
             missing.remove(&process);

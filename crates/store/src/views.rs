@@ -8,7 +8,7 @@ use crate::collection::{Collection, ReadView};
 use crate::error::{Error, Result};
 use crate::keys::{self, IndexId, Key, read_number};
 use crate::store::Shared;
-use diwan_kv::{Batch, Bytes, CommitId, Direction, KeyRange, Space, Visitor};
+use diwan_kv::{Batch, Bytes, CommitId, Direction, KeyRange, Peers, Space, Visitor};
 use std::sync::Arc;
 
 /// A number for temporary keys. They are deleted after this is dropped, or at the next start.
@@ -70,6 +70,11 @@ impl Collection {
     /// The key, in `Meta`, of a view index's header.
     pub fn view_header_key(&self, index: IndexId) -> Vec<u8> {
         Key::ViewHeader(self.id, index).bytes()
+    }
+
+    /// The other processes that may have the store open.
+    pub fn peers(&self) -> Option<&dyn Peers> {
+        self.shared.engine.peers()
     }
 
     /// Creates a view index with this header.

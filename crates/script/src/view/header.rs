@@ -9,6 +9,9 @@ use diwan_store::keys::{read_number, write_number};
 /// The version of the format of headers, nodes and records.
 const VERSION: u64 = 1;
 
+/// The version of a header that names the process that updates the index.
+const OWNED: u64 = 2;
+
 /// One view of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ViewState {
@@ -46,6 +49,8 @@ pub(super) struct Header {
     pub design: String,
     /// The sequence of the collection that the index has reached.
     pub sequence: u64,
+    /// The process that builds or updates the index, where several have the store open.
+    pub owner: Option<u32>,
     pub state: BuildState,
     pub views: Vec<ViewState>,
 }
@@ -66,6 +71,7 @@ impl Header {
             signature: design.signature(),
             design: design.id().to_owned(),
             sequence,
+            owner: None,
             state: BuildState::Building { after: None, mapped: 0, runs: 0 },
             views: views.collect(),
         }
@@ -82,7 +88,13 @@ impl Header {
     /// Encodes the header.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(256);
-        write_number(&mut out, VERSION);
+        match self.owner {
+            None => write_number(&mut out, VERSION),
+            Some(owner) => {
+                write_number(&mut out, OWNED);
+                write_number(&mut out, owner.into());
+            }
+        }
         out.extend_from_slice(&self.signature);
         write_text(&mut out, &self.design);
         write_number(&mut out, self.sequence);
@@ -114,9 +126,14 @@ impl Header {
 
     fn read(bytes: &[u8]) -> Option<Header> {
         let (version, rest) = read_number(bytes)?;
-        if version != VERSION {
-            return None;
-        }
+        let (owner, rest) = match version {
+            VERSION => (None, rest),
+            OWNED => {
+                let (owner, rest) = read_number(rest)?;
+                (Some(u32::try_from(owner).ok()?), rest)
+            }
+            _ => return None,
+        };
         let (signature, rest) = rest.split_first_chunk::<16>()?;
         let (design, rest) = read_text(rest)?;
         let (sequence, rest) = read_number(rest)?;
@@ -148,7 +165,7 @@ impl Header {
             });
             rest = after;
         }
-        Some(Header { signature: *signature, design, sequence, state, views })
+        Some(Header { signature: *signature, design, sequence, owner, state, views })
     }
 }
 

@@ -24,6 +24,8 @@ pub(super) struct Index {
     pub waiting: AtomicU64,
     /// Whether the index was removed. Held while a batch is committed.
     removed: Mutex<bool>,
+    /// The header that this process's batches rely on, while it has [claimed](super::claim) the index.
+    pub(super) claimed: Mutex<Option<Vec<u8>>>,
     /// Unused contexts.
     mappers: Mutex<Vec<Mapper>>,
     /// Whether a background update is scheduled.
@@ -39,6 +41,7 @@ impl Index {
             updating: Mutex::default(),
             waiting: AtomicU64::new(0),
             removed: Mutex::new(false),
+            claimed: Mutex::default(),
             mappers: Mutex::default(),
             following: AtomicBool::new(false),
         }
@@ -58,10 +61,23 @@ impl Index {
         if *removed {
             return Err(Error::Replaced);
         }
-        if let Some(header) = header {
-            batch.put(Space::Meta, self.collection.view_header_key(self.number), header.encode());
+        let key = self.collection.view_header_key(self.number);
+        let header = header.map(Header::encode);
+        let mut claimed = self.claimed.lock();
+        if let Some(claimed) = &*claimed {
+            batch.require_equal(Space::Meta, key.clone(), claimed.as_slice());
         }
-        self.collection.commit_view(batch)?;
+        if let Some(header) = &header {
+            batch.put(Space::Meta, key, header.as_slice());
+        }
+        match self.collection.commit_view(batch) {
+            // Another process has taken the index over.
+            Err(diwan_store::Error::Engine(diwan_kv::Error::Conflict(_))) => return Err(Error::Replaced),
+            outcome => outcome?,
+        };
+        if claimed.is_some() && header.is_some() {
+            *claimed = header;
+        }
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 
 mod answer;
 mod build;
+mod claim;
 mod document;
 mod header;
 mod index;
@@ -22,6 +23,7 @@ use crate::design::{Design, DesignOptions, ViewDefinition, design_documents};
 use crate::error::{Error, Result};
 use crate::sandbox::{Limits, Sandbox};
 use answer::{Cursor, RowSource};
+use claim::Claim;
 use diwan_store::keys::IndexId;
 use diwan_store::{Collection, Namespace, ReadView};
 use header::Header;
@@ -485,10 +487,23 @@ impl Views {
         };
         let Some(_turn) = turn else { return Ok(false) };
         drop(waiting);
-        let mut header = index.header()?;
-        if is_there(&header) {
-            return Ok(true);
-        }
+        let header = match index.claim(is_there, patience)? {
+            Claim::Taken(header) => header,
+            Claim::IsThere => return Ok(true),
+            Claim::Busy => return Ok(false),
+        };
+        let outcome = self.bring_claimed_up(index, header, design, target);
+        index.release();
+        outcome.map(|()| true)
+    }
+
+    fn bring_claimed_up(
+        &self,
+        index: &Arc<Index>,
+        mut header: Header,
+        design: &Design,
+        target: u64,
+    ) -> Result<()> {
         let mut target = target;
         let limits = self.sandbox.limits();
         let collection = &index.collection;
@@ -501,7 +516,7 @@ impl Views {
         }
         header = build::remove_leftovers(index, header)?;
         update::update(index, header, design, limits, target, &self.ended, &progress)?;
-        Ok(true)
+        Ok(())
     }
 }
 

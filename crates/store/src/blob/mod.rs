@@ -27,7 +27,7 @@ mod tests;
 pub use attachment::{Attachment, BlobId, Encoding, THIS_EDIT};
 pub use hold::{BlobHold, BlobTotals};
 pub use read::{BlobForm, BlobReader};
-pub(crate) use reference::{reference, release};
+pub(crate) use reference::{check_heads, reference, release};
 pub use write::{BlobSource, BlobWriter, StagedBlob, error_of};
 
 pub(crate) use hold::{Blobs, Head};

@@ -10,9 +10,11 @@
 //! marks.
 
 use super::attachment::{Attachment, BlobId};
+use crate::error::{Error, Result};
 use crate::keys::{CollectionId, Key};
 use crate::revision::Revision;
-use diwan_kv::{Batch, Space};
+use diwan_kv::{Batch, Engine, Space};
+use diwan_query::code;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -38,6 +40,21 @@ pub fn reference(
     for blob in blobs_of(attachments) {
         batch.put(Space::Meta, Key::BlobReference { collection, blob, revision, id }.bytes(), Vec::new());
     }
+}
+
+/// Fails if one of the blobs is gone.
+pub(crate) fn check_heads(
+    engine: &dyn Engine,
+    collection: CollectionId,
+    attachments: &[Attachment],
+) -> Result<()> {
+    for blob in blobs_of(attachments) {
+        if engine.get(Space::Meta, &Key::Blob(collection, blob).bytes())?.is_none() {
+            let text = "an attachment's upload took too long, and it was removed; upload it again";
+            return Err(Error::refused(code::BAD_VALUE, text));
+        }
+    }
+    Ok(())
 }
 
 /// Deletes the references of the body `revision` of document `id`, which this batch removes.

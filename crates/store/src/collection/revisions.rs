@@ -438,6 +438,10 @@ impl Collection {
     fn stage_references(&self, ready: &Ready<'_>, new: &LeafContent<'_>, writes: &mut Batch) -> Result<()> {
         if !new.attachments.is_empty() {
             let attachments = attachment::decode(&new.attachments)?;
+            if self.shared.has_peers() {
+                // The process that sweeps blobs does not know what this one holds.
+                blob::check_heads(self.shared.engine.as_ref(), self.id, &attachments)?;
+            }
             blob::reference(writes, self.id, &ready.id, new.revision, &attachments);
         }
         Ok(())
