@@ -320,18 +320,24 @@ impl Committer {
         };
         match locked {
             Ok(head) => {
-                let is_restored = head.number <= known.number;
-                if is_restored {
-                    self.following.doubt()
-                } else {
-                    self.following.refuse()
-                }
                 self.locked = Some(Instant::now());
-                self.writer = Some(writer);
+                self.refuse_at(writer, known, head);
             }
             // Without the lock the second evaluation may be refused as well.
             Err(_) => self.following.refuse(),
         }
+    }
+
+    /// The same with the lock.
+    fn refuse_at(&mut self, writer: Writer, known: Head, head: Head) {
+        self.refused = Some(Instant::now());
+        if head.number <= known.number {
+            // The server was restored.
+            self.following.doubt();
+        } else {
+            self.following.refuse();
+        }
+        self.writer = Some(writer);
     }
 
     fn is_lock_wanted(&self) -> bool {
