@@ -9,8 +9,8 @@
 //! - the last durable commit never goes back, and never exceeds the last commit.
 
 use crate::{
-    Batch, Bytes, CommitId, Direction, DurableCallback, Engine, Error, KeyRange, Pairs, Peers, Result,
-    Snapshot, SortedPairs, Space, Stats, Visitor,
+    Batch, BegunCommit, Bytes, CommitId, Direction, DurableCallback, Engine, Error, KeyRange, Pairs, Peers,
+    Result, Snapshot, SortedPairs, Space, Stats, Visitor,
 };
 use parking_lot::Mutex;
 use std::collections::HashSet;
@@ -38,12 +38,13 @@ impl<E: Engine> Engine for ContractEngine<E> {
         self.inner.get(space, key)
     }
 
+    fn begin_commit(&self, batch: Batch) -> BegunCommit<'_> {
+        check_writes(&batch);
+        self.inner.begin_commit(batch)
+    }
+
     fn commit(&self, batch: Batch) -> Result<CommitId> {
-        let mut keys = HashSet::with_capacity(batch.len());
-        for write in batch.writes() {
-            let new = keys.insert((write.space, &write.key));
-            assert!(new, "the batch writes a key of {} twice: {:?}", write.space, write.key);
-        }
+        check_writes(&batch);
         let conditions = batch.conditions().len();
         let outcome = self.inner.commit(batch);
         if let Err(Error::Conflict(i)) = &outcome {
@@ -109,6 +110,14 @@ impl<E: Engine> Engine for ContractEngine<E> {
 
     fn close(&self) -> Result<()> {
         self.inner.close()
+    }
+}
+
+fn check_writes(batch: &Batch) {
+    let mut keys = HashSet::with_capacity(batch.len());
+    for write in batch.writes() {
+        let new = keys.insert((write.space, &write.key));
+        assert!(new, "the batch writes a key of {} twice: {:?}", write.space, write.key);
     }
 }
 

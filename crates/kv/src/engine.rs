@@ -58,6 +58,13 @@ pub trait Engine: Send + Sync {
     /// until the batch is applied.
     fn commit(&self, batch: Batch) -> Result<CommitId>;
 
+    /// Begins a commit. Commits take effect in the order in which they are begun, and when one fails, but not by its own
+    /// conditions, those that were begun after it and evaluated in the same [turn](Peers) fail with it. So a caller may begin
+    /// the next commit before this one has taken effect.
+    fn begin_commit(&self, batch: Batch) -> BegunCommit<'_> {
+        BegunCommit::Ended(self.commit(batch))
+    }
+
     /// An error if a write that grows the store would be refused now.
     fn writable(&self) -> Result<()>;
 
@@ -101,6 +108,14 @@ pub trait Engine: Send + Sync {
     /// Makes everything durable and releases the files. Later writes answer
     /// [`Error::Closed`](crate::Error::Closed).
     fn close(&self) -> Result<()>;
+}
+
+/// A commit that has been begun.
+pub enum BegunCommit<'a> {
+    /// It has ended already.
+    Ended(Result<CommitId>),
+    /// Waits for its end.
+    UnderWay(Box<dyn FnOnce() -> Result<CommitId> + 'a>),
 }
 
 /// One unchanging state of all spaces.

@@ -35,8 +35,8 @@ pub use cache::CachedEngine;
 pub use contract::ContractEngine;
 pub use disk::{FjallEngine, Options};
 pub use engine::{
-    CommitId, Direction, DurableCallback, Engine, KeyVisitor, Pairs, Snapshot, SortedPairs, SpaceStats,
-    SpaceVisitor, Stats, Visitor, delete_in_batches,
+    BegunCommit, CommitId, Direction, DurableCallback, Engine, KeyVisitor, Pairs, Snapshot, SortedPairs,
+    SpaceStats, SpaceVisitor, Stats, Visitor, delete_in_batches,
 };
 pub use error::{Error, LostJournal, Result};
 pub use fault::{Fault, FaultEngine};

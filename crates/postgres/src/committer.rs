@@ -197,7 +197,13 @@ impl Committer {
             Err(refusal) => Err(refusal),
         };
         match outcome {
-            Err(error) => answer(group, |_| Err(error.clone())),
+            Err(error) => {
+                // What was begun after it relied on it.
+                if !matches!(error, Error::Stale) {
+                    self.following.fail(group.iter().flat_map(Commit::keys));
+                }
+                answer(group, |_| Err(error.clone()));
+            }
             Ok(failed) => {
                 let before = self.shared.durable().0;
                 let mut id = before;

@@ -15,11 +15,11 @@ use crate::value::owned_value_of;
 use crate::wait::wait;
 use crate::{OpenError, ingest};
 use diwan_kv::{
-    Batch, Bytes, CommitId, DurableCallback, Engine, Error, KeyRange, Peers, Result, Snapshot, SortedPairs,
-    Space, Stats,
+    Batch, BegunCommit, Bytes, CommitId, DurableCallback, Engine, Error, KeyRange, Peers, Result, Snapshot,
+    SortedPairs, Space, Stats,
 };
 use std::sync::Arc;
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Instant;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -98,15 +98,25 @@ impl PostgresEngine {
 
     /// Commits what was evaluated in the present turn.
     fn commit_once(&self, batch: Batch) -> Result<CommitId> {
+        let replied = self.send(batch)?;
+        replied.recv().map_err(|_| self.refusal())?
+    }
+
+    /// Why there is no answer.
+    fn refusal(&self) -> Error {
+        self.shared.check().err().unwrap_or(Error::Closed)
+    }
+
+    /// Gives a batch to the committer.
+    fn send(&self, batch: Batch) -> Result<Receiver<Result<CommitId>>> {
         let generation = self.following.generation();
         if self.following.is_refused(generation) {
             return Err(Error::Stale);
         }
         let (reply, replied) = sync_channel(1);
         let commit = Commit::new(batch, generation, reply);
-        let refused = || self.shared.check().err().unwrap_or(Error::Closed);
-        self.jobs.send(Job::Commit(commit)).map_err(|_| refused())?;
-        replied.recv().map_err(|_| refused())?
+        self.jobs.send(Job::Commit(commit)).map_err(|_| self.refusal())?;
+        Ok(replied)
     }
 }
 
@@ -141,6 +151,19 @@ impl Engine for PostgresEngine {
                 }
                 outcome => return outcome,
             }
+        }
+    }
+
+    fn begin_commit(&self, batch: Batch) -> BegunCommit<'_> {
+        if !self.following.turns().is_inside() || batch.is_empty() {
+            return BegunCommit::Ended(self.commit(batch));
+        }
+        let sent = batch.check_keys().and_then(|()| self.shared.check()).and_then(|()| self.send(batch));
+        match sent {
+            Ok(replied) => {
+                BegunCommit::UnderWay(Box::new(move || replied.recv().map_err(|_| self.refusal())?))
+            }
+            Err(error) => BegunCommit::Ended(Err(error)),
         }
     }
 

@@ -15,7 +15,7 @@ use crate::head::{self, Head};
 use crate::journal::{self, ROWS};
 use crate::pool::Pool;
 use crate::wait::wait;
-use diwan_kv::{Changes, Marker, Observer, Peers, Result, Turns};
+use diwan_kv::{Bytes, Changes, Marker, Observer, Peers, Result, Space, Turns};
 use parking_lot::{Condvar, Mutex};
 use std::collections::{HashMap, VecDeque};
 use std::io::ErrorKind;
@@ -71,6 +71,8 @@ struct Heads {
     /// What the observer has not been told yet.
     pending: VecDeque<(Head, Changes)>,
     keys: usize,
+    /// What this process's groups would have written that failed.
+    failed: Vec<(Space, Bytes)>,
 }
 
 /// Requests for the news. One that begins later than a caller serves all that wait.
@@ -89,7 +91,13 @@ impl Following {
             own,
             class,
             turns: Turns::default(),
-            heads: Mutex::new(Heads { known: head, marked: head, pending: VecDeque::new(), keys: 0 }),
+            heads: Mutex::new(Heads {
+                known: head,
+                marked: head,
+                pending: VecDeque::new(),
+                keys: 0,
+                failed: Vec::new(),
+            }),
             reading: Mutex::new(()),
             generation: AtomicU64::new(0),
             refused: AtomicU64::new(NONE),
@@ -123,6 +131,12 @@ impl Following {
     /// Refuses all batches of the present generation. The committer has found another process's group.
     pub fn refuse(&self) {
         self.refused.store(self.generation(), Ordering::SeqCst);
+    }
+
+    /// The same after a failure of this process's own group, which would have written these keys.
+    pub fn fail(&self, keys: impl Iterator<Item = (Space, Bytes)>) {
+        self.heads.lock().failed.extend(keys);
+        self.refuse();
     }
 
     /// The same, where the store may have anything.
@@ -268,12 +282,14 @@ impl Following {
 
     /// Tells the observer of what the marker has been told. No turn is taken.
     fn observe_pending(&self) -> Result<()> {
-        let is_told = {
-            let heads = self.heads.lock();
-            heads.pending.back().is_some_and(|(head, _)| head.number > heads.known.number)
+        let (is_told, failed) = {
+            let mut heads = self.heads.lock();
+            let is_told = heads.pending.back().is_some_and(|(head, _)| head.number > heads.known.number);
+            (is_told, std::mem::take(&mut heads.failed))
         };
+
         // A group was refused, and the rows that tell why have been deleted.
-        if self.is_unsure.load(Ordering::SeqCst) || !is_told {
+        if self.is_unsure.load(Ordering::SeqCst) || !is_told && failed.is_empty() {
             let head = self.pool.with_shared(FOLLOWING, |connection| {
                 wait(head::read_after(&connection.client, "", &connection.schema))
             })?;
@@ -289,12 +305,12 @@ impl Following {
             heads.pending.drain(..).filter(|(head, _)| head.number > known).collect()
         };
         let last = changes.last().map(|(head, _)| *head);
-        let observed = changes.iter().try_for_each(|(_, changes)| match self.observer.get() {
-            Some(observer) => observer(changes),
-            None => Ok(()),
-        });
+        let observe = |changes: &Changes| self.observer.get().map_or(Ok(()), |observer| observer(changes));
+        let mut observed = if failed.is_empty() { Ok(()) } else { observe(&Changes::Keys(failed.clone())) };
+        observed = observed.and_then(|()| changes.iter().try_for_each(|(_, changes)| observe(changes)));
         if let Err(error) = observed {
             let mut heads = self.heads.lock();
+            heads.failed.extend(failed);
             for pair in changes.into_iter().rev() {
                 heads.pending.push_front(pair);
             }

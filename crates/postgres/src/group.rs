@@ -56,6 +56,11 @@ impl Commit {
 }
 
 impl Commit {
+    /// The keys that it writes.
+    pub fn keys(&self) -> impl Iterator<Item = (Space, Bytes)> {
+        self.writes.iter().map(|write| (write.space, write.key.clone()))
+    }
+
     /// Whether it has conditions.
     pub fn has_conditions(&self) -> bool {
         !self.conditions.is_empty()

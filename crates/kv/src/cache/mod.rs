@@ -40,8 +40,8 @@ mod tests;
 
 use crate::ticker::Ticker;
 use crate::{
-    Batch, Bytes, CommitId, DurableCallback, Engine, KeyRange, Peers, Result, Snapshot, SortedPairs, Space,
-    Stats,
+    Batch, BegunCommit, Bytes, CommitId, DurableCallback, Engine, KeyRange, Peers, Result, Snapshot,
+    SortedPairs, Space, Stats,
 };
 use pages::{Pages, is_cached};
 use parking_lot::Mutex;
@@ -107,6 +107,18 @@ impl<E: Engine> Engine for CachedEngine<E> {
         let outcome = self.inner.commit(batch);
         drop(under_way);
         outcome
+    }
+
+    fn begin_commit(&self, batch: Batch) -> BegunCommit<'_> {
+        let under_way = self.pages.begin(&batch);
+        match self.inner.begin_commit(batch) {
+            BegunCommit::UnderWay(wait) => BegunCommit::UnderWay(Box::new(move || {
+                let outcome = wait();
+                drop(under_way);
+                outcome
+            })),
+            ended => ended,
+        }
     }
 
     fn writable(&self) -> Result<()> {

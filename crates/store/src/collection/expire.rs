@@ -268,7 +268,12 @@ impl Collection {
         let mut state = self.sequence.lock();
         let left = state.deleted.saturating_sub(deleted);
         let key = Key::Change(self.id, state.last).bytes();
-        if let Some(value) = self.shared.engine.get(Space::Log, &key)? {
+        let newest = self.shared.engine.get(Space::Log, &key)?;
+        if newest.is_none() && self.shared.has_peers() && state.last > 0 {
+            // A commit is under way.
+            return Ok(false);
+        }
+        if let Some(value) = newest {
             let change = Change { deleted: Some(left), ..Change::parse(state.last, &value)? };
             batch.put(Space::Log, key, change.encode());
         }

@@ -146,6 +146,14 @@ impl Sequence {
         self.last.store(state.last, Ordering::Release);
     }
 
+    /// The same where later commits may have been shown already.
+    pub fn publish_later(&self, state: &SequenceState) {
+        let _one_at_a_time = lock(&self.state);
+        if state.last > self.last() {
+            self.publish(state);
+        }
+    }
+
     pub fn last(&self) -> u64 {
         self.last.load(Ordering::Acquire)
     }

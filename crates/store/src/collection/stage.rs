@@ -9,7 +9,7 @@ use super::{Collection, Schema};
 use crate::change::{Change, ChangeKind};
 use crate::clock;
 use crate::error::{Error, Result};
-use crate::events::{DocumentChange, Draft};
+use crate::events::{Begun, DocumentChange, Draft};
 use crate::keys::{self, CollectionId, Key};
 use crate::record::{Header, Marks, Tombstone};
 use crate::revision::Revision;
@@ -170,23 +170,34 @@ impl Collection {
         }
         // What is refused must not be in the transaction.
         let room = self.shared.inside.as_ref().map_or(Ok(()), |inside| inside.check_size(batch.bytes()));
-        let committed =
-            room.and_then(|()| self.shared.events.commit(self.shared.engine.as_ref(), batch, events));
-        match committed {
-            Ok(commit) => {
+        let begun = match room {
+            Ok(()) => self.shared.events.begin_commit(self.shared.engine.as_ref(), batch, events),
+            Err(refused) => Begun::Ended(Err(refused)),
+        };
+        let commit = match begun {
+            Begun::Ended(Ok(commit)) => {
                 self.sequence.publish(&state);
                 drop(state);
-                if designs {
-                    self.designs.fetch_add(1, Ordering::SeqCst);
-                }
-                self.changed();
-                Ok(commit)
+                commit
             }
-            Err(error) => {
+            Begun::Ended(Err(error)) => {
                 *state = before;
-                Err(error)
+                return Err(error);
             }
+            // Others may take the next sequences meanwhile. If this fails, they fail, and the state is read anew.
+            Begun::UnderWay(wait) => {
+                let after = SequenceState { ..*state };
+                drop(state);
+                let commit = wait()?;
+                self.sequence.publish_later(&after);
+                commit
+            }
+        };
+        if designs {
+            self.designs.fetch_add(1, Ordering::SeqCst);
         }
+        self.changed();
+        Ok(commit)
     }
 
     /// Adds the writes of a change that depend on its sequence, and updates the counters. Returns the change's event.

@@ -12,7 +12,7 @@ use super::recordings::{Header, Recordings};
 use super::scope::EventScope;
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
-use diwan_kv::{Batch, Bytes, CommitId, Engine, KeyRange, Snapshot, Space};
+use diwan_kv::{Batch, BegunCommit, Bytes, CommitId, Engine, KeyRange, Snapshot, Space};
 use diwan_value::{Doc, Timestamp};
 use parking_lot::{Mutex, RwLock};
 use std::collections::VecDeque;
@@ -52,6 +52,14 @@ pub(crate) struct EventOrigin<'a> {
     pub session: Doc<'a>,
     /// The number that the client gave the transaction.
     pub number: i64,
+}
+
+/// A commit that has been begun.
+pub(crate) enum Begun<'a> {
+    /// It has ended already.
+    Ended(Result<CommitId>),
+    /// Waits for its end.
+    UnderWay(Box<dyn FnOnce() -> Result<CommitId> + 'a>),
 }
 
 /// The newest events.
@@ -129,6 +137,23 @@ impl EventLog {
             return Ok(commit);
         }
         self.append(engine, batch, drafts, false)
+    }
+
+    /// Begins a commit as [`Engine::begin_commit`] does. Events have to be in order, so a commit with events has ended when
+    /// this returns.
+    pub fn begin_commit<'a>(&'a self, engine: &'a dyn Engine, batch: Batch, drafts: Vec<Draft>) -> Begun<'a> {
+        if self.collected.is_some() || !drafts.is_empty() {
+            return Begun::Ended(self.commit(engine, batch, drafts));
+        }
+        let ended = |outcome: diwan_kv::Result<CommitId>| {
+            let commit = outcome?;
+            self.clock.tick();
+            Ok(commit)
+        };
+        match engine.begin_commit(batch) {
+            BegunCommit::Ended(outcome) => Begun::Ended(ended(outcome)),
+            BegunCommit::UnderWay(wait) => Begun::UnderWay(Box::new(move || ended(wait()))),
+        }
     }
 
     /// Commits a transaction's batch with its events, all of which get the time of the commit.

@@ -30,7 +30,7 @@ mod trim;
 pub use clock::ClusterClock;
 pub(crate) use event::{DocumentChange, Draft};
 pub use event::{Event, EventKind};
-pub(crate) use log::{EventLog, EventOrigin};
+pub(crate) use log::{Begun, EventLog, EventOrigin};
 pub use oplog::is_oplog;
 pub use position::{Position, Token};
 pub use readers::EventSubscription;
