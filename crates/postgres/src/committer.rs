@@ -188,7 +188,10 @@ impl Committer {
     async fn commit(&mut self, group: Vec<Commit>) {
         let is_refused = |commit: &Commit| self.following.is_refused(commit.generation);
         let (stale, group): (Vec<Commit>, Vec<Commit>) = group.into_iter().partition(is_refused);
-        answer(stale, |_| Err(Error::Stale));
+        if !stale.is_empty() {
+            self.following.fail(stale.iter().flat_map(Commit::keys));
+            answer(stale, |_| Err(Error::Stale));
+        }
         if group.is_empty() {
             return;
         }
@@ -198,10 +201,7 @@ impl Committer {
         };
         match outcome {
             Err(error) => {
-                // What was begun after it relied on it.
-                if !matches!(error, Error::Stale) {
-                    self.following.fail(group.iter().flat_map(Commit::keys));
-                }
+                self.following.fail(group.iter().flat_map(Commit::keys));
                 answer(group, |_| Err(error.clone()));
             }
             Ok(failed) => {

@@ -51,6 +51,8 @@ pub(crate) struct Following {
     reading: Mutex<()>,
     generation: AtomicU64,
     refused: AtomicU64,
+    /// The committer has found another process's group.
+    is_overtaken: AtomicBool,
     /// What is known may be wrong: the outcome of a group could not be found out.
     is_unsure: AtomicBool,
     asking: Mutex<Asking>,
@@ -101,6 +103,7 @@ impl Following {
             reading: Mutex::new(()),
             generation: AtomicU64::new(0),
             refused: AtomicU64::new(NONE),
+            is_overtaken: AtomicBool::new(false),
             is_unsure: AtomicBool::new(false),
             asking: Mutex::default(),
             answered: Condvar::new(),
@@ -130,19 +133,25 @@ impl Following {
 
     /// Refuses all batches of the present generation. The committer has found another process's group.
     pub fn refuse(&self) {
+        self.is_overtaken.store(true, Ordering::SeqCst);
+        self.end_generation();
+    }
+
+    fn end_generation(&self) {
         self.refused.store(self.generation(), Ordering::SeqCst);
     }
 
-    /// The same after a failure of this process's own group, which would have written these keys.
+    /// The same after batches of this process have failed, which would have written these keys: what was begun after them relied
+    /// on them, and what they are about is read anew.
     pub fn fail(&self, keys: impl Iterator<Item = (Space, Bytes)>) {
         self.heads.lock().failed.extend(keys);
-        self.refuse();
+        self.end_generation();
     }
 
     /// The same, where the store may have anything.
     pub fn doubt(&self) {
         self.is_unsure.store(true, Ordering::SeqCst);
-        self.refuse();
+        self.end_generation();
     }
 
     /// Says that this process's group `to` has been applied after `from`.
@@ -282,14 +291,12 @@ impl Following {
 
     /// Tells the observer of what the marker has been told. No turn is taken.
     fn observe_pending(&self) -> Result<()> {
-        let (is_told, failed) = {
-            let mut heads = self.heads.lock();
-            let is_told = heads.pending.back().is_some_and(|(head, _)| head.number > heads.known.number);
-            (is_told, std::mem::take(&mut heads.failed))
+        let is_told = {
+            let heads = self.heads.lock();
+            heads.pending.back().is_some_and(|(head, _)| head.number > heads.known.number)
         };
-
-        // A group was refused, and the rows that tell why have been deleted.
-        if self.is_unsure.load(Ordering::SeqCst) || !is_told && failed.is_empty() {
+        // Perhaps the rows that tell of another process's group have been deleted.
+        if self.is_unsure.load(Ordering::SeqCst) || self.is_overtaken.load(Ordering::SeqCst) && !is_told {
             let head = self.pool.with_shared(FOLLOWING, |connection| {
                 wait(head::read_after(&connection.client, "", &connection.schema))
             })?;
@@ -298,11 +305,12 @@ impl Following {
             heads.known = Head { number: head.number - 1, stamp: 0 };
             heads.tell(self.marker.get(), head, Changes::Everything);
         }
-        let changes: Vec<(Head, Changes)> = {
+        let (changes, failed) = {
             let mut heads = self.heads.lock();
             let known = heads.known.number;
             heads.keys = 0;
-            heads.pending.drain(..).filter(|(head, _)| head.number > known).collect()
+            let news = heads.pending.drain(..).filter(|(head, _)| head.number > known);
+            (news.collect::<Vec<_>>(), std::mem::take(&mut heads.failed))
         };
         let last = changes.last().map(|(head, _)| *head);
         let observe = |changes: &Changes| self.observer.get().map_or(Ok(()), |observer| observer(changes));
@@ -320,6 +328,7 @@ impl Following {
             self.heads.lock().known = last;
         }
         self.is_unsure.store(false, Ordering::SeqCst);
+        self.is_overtaken.store(false, Ordering::SeqCst);
         self.generation.fetch_add(1, Ordering::SeqCst);
         Ok(())
     }
