@@ -255,9 +255,10 @@ impl EventLog {
         }
     }
 
-    /// The time from which on events are recorded by whoever has just begun it.
-    pub(super) fn begin_time(&self) -> Timestamp {
-        if self.is_shared { self.newest().next_time() } else { self.clock.tick() }
+    /// Where a new stream of a recorded scope begins.
+    pub fn start(&self, scope: &EventScope) -> Position {
+        let since = self.recordings.read().since(scope).map_or(Position::default(), Position::before);
+        self.present().max(since)
     }
 
     /// Takes over what other processes have appended, by the keys of the events.
@@ -298,6 +299,11 @@ impl EventLog {
         let mut recordings = Recordings::read(engine, header, self.newest().next_time())?;
         let mut current = self.recordings.write();
         recordings.keep_usage(&current);
+        // Every event of this process from now on is in the scope's history.
+        recordings
+            .iter()
+            .filter_map(|(_, recorded)| recorded.since)
+            .for_each(|since| self.clock.advance(since));
         *current = Arc::new(recordings);
         Ok(())
     }

@@ -54,7 +54,7 @@ impl Store {
         let is_meant = |name: &Namespace| scope.contains(&name.database, &name.collection);
         self.shared.mark_recorded(self.entries(), is_meant);
         // Writes that began before their collection was marked have ended by now, and got earlier times.
-        let since = Some(known.unwrap_or_else(|| events.begin_time()));
+        let since = Some(known.unwrap_or_else(|| events.clock.tick()));
         self.shared.store_scope(scope, Recorded { since, ..begun })?;
         let lease = events.recordings.read().lease(scope);
         lease.ok_or_else(|| Error::Damaged("the list of recorded changes".to_owned()))

@@ -202,7 +202,7 @@ impl Store {
                 self.check_history(&scope, position)?;
                 position
             }
-            Start::Now => events.present(),
+            Start::Now => events.start(&scope),
         };
         let following = pipeline.after(1);
         let filter = match following.stages.first().map(|stage| &stage.operation) {
