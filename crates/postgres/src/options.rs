@@ -17,6 +17,8 @@ pub struct Options {
     pub connections: usize,
     /// How long an operation waits for a free connection, or for a server that is away, before it fails.
     pub patience: Duration,
+    /// Make the store if there is none. Otherwise its absence is an error, and nothing is written.
+    pub create: bool,
     /// How long after the last sign of life of another process the store is taken over. A process gives five signs in this
     /// time.
     pub lease: Duration,
@@ -28,6 +30,7 @@ impl Default for Options {
             schema: "diwan".into(),
             connections: 32,
             patience: Duration::from_secs(30),
+            create: true,
             lease: Duration::from_secs(10),
         }
     }
