@@ -182,6 +182,16 @@ mod tests {
     }
 
     #[test]
+    fn a_store_of_another_format_is_not_moved() {
+        let engine = MemoryEngine::new();
+        let mut batch = Batch::new();
+        batch.put(Space::Meta, Key::Format.bytes(), &[99, 1][..]);
+        engine.commit(batch).unwrap();
+        let error = is_complete_store(engine.snapshot().as_ref()).unwrap_err().to_string();
+        assert!(error.contains("format 99"), "{error}");
+    }
+
+    #[test]
     fn state_differs_after_every_write_and_stays_without_one() {
         let engine = Arc::new(MemoryEngine::new());
         let now = || state(engine.snapshot().as_ref()).unwrap();
