@@ -73,7 +73,8 @@ impl Place {
             Some(("postgres" | "postgresql", _)) => Place::of(None, Some(text.to_owned()), false),
             Some((scheme, _)) => Err(format!("{scheme}:// is not known: name a directory, or postgres://…")),
             None if text.is_empty() => Err("name a directory, or postgres://…".to_owned()),
-            None => Ok(Place::Directory(text.into())),
+            // A message about it may be read in another directory.
+            None => std::path::absolute(text).map(Place::Directory).map_err(|error| error.to_string()),
         }
     }
 
@@ -94,11 +95,11 @@ impl Place {
         Ok(())
     }
 
-    /// How to get rid of what is there, as a part of a sentence.
-    pub fn how_to_delete(&self) -> String {
+    /// What a store is that has to be deleted as a whole.
+    pub fn whole(&self) -> &'static str {
         match self {
-            Place::Postgres(_) => format!("drop the schema of {self}"),
-            Place::Directory(_) | Place::Memory => format!("delete {self}"),
+            Place::Postgres(_) => "schema",
+            Place::Directory(_) | Place::Memory => "directory",
         }
     }
 
@@ -282,7 +283,9 @@ mod tests {
 
     #[test]
     fn parse_tells_directories_from_uris() {
-        assert!(matches!(Place::parse("a/b"), Ok(Place::Directory(path)) if path == Path::new("a/b")));
+        assert!(
+            matches!(Place::parse("a/b"), Ok(Place::Directory(path)) if path.is_absolute() && path.ends_with("a/b"))
+        );
         for uri in ["postgres://h/d", "postgresql://h/d?schema=s"] {
             assert!(matches!(Place::parse(uri), Ok(Place::Postgres(_))), "{uri}");
         }

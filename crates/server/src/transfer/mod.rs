@@ -59,7 +59,10 @@ fn fill(
     let incoming = Incoming::begin(target, &from.to_string())
         .map_err(|error| format!("cannot write to {to}: {error}"))?
         .ok_or_else(|| {
-            format!("{to} is not empty, and was left as it is: {}, or name another place", to.how_to_delete())
+            format!(
+                "{to} is not empty, and was left as it is: name another place, or delete this {0}",
+                to.whole()
+            )
         })?;
     let mut watching = Watching::new(source, asked_to_end);
     let snapshot = source.snapshot();
@@ -74,10 +77,7 @@ fn fill(
     if state(snapshot.as_ref()).map_err(unreadable)?
         != state(source.snapshot().as_ref()).map_err(unreadable)?
     {
-        return Err(format!(
-            "{from} was written to while it was copied: stop whoever writes to it, {}, and run the move again",
-            to.how_to_delete()
-        ));
+        return Err(format!("{from} was written to while it was copied: stop whoever writes to it. {AGAIN}"));
     }
     incoming.finish().map_err(|error| describe(&Failure::Target(error), from, to))?;
     Ok(sums)
@@ -133,12 +133,20 @@ fn line(progress: &Progress<'_>, source: &dyn Engine, sizes: &mut Stats) -> Stri
 }
 
 fn describe(failure: &Failure, from: &Place, to: &Place) -> String {
-    let delete = to.how_to_delete();
+    let whole = to.whole();
     match failure {
         Failure::Stopped => format!("stopped. {AGAIN}"),
+        Failure::Source(error @ diwan_kv::Error::Damaged(_)) => {
+            format!("cannot read {from}: {error}. `diwan check` lists the damage; a backup has what is lost")
+        }
         Failure::Source(error) => format!("cannot read {from}: {error}. {AGAIN}"),
         Failure::Target(diwan_kv::Error::Conflict(_)) => {
             format!("another `diwan move` has taken over the move into {to}")
+        }
+        Failure::Target(error @ diwan_kv::Error::Damaged(_)) => {
+            format!(
+                "what was copied to {to} is damaged: {error}. Delete this {whole}, and run the move again"
+            )
         }
         Failure::Target(error) if error.is_out_of_space() => {
             format!("there is not enough room in {to}: {error}. Make room. {AGAIN}")
@@ -146,11 +154,12 @@ fn describe(failure: &Failure, from: &Place, to: &Place) -> String {
         Failure::Target(error) => format!("cannot write to {to}: {error}. {AGAIN}"),
         Failure::Changed(space) => format!(
             "what an earlier move has copied to {to} is not what {from} has now (in the space {space}): {from} has been \
-             written to since then, or is another store. To copy it anew, {delete}, and run the move again"
+             written to since then, or is another store. To copy it anew, delete the {whole} of the target, and run the move \
+             again"
         ),
         Failure::Different(space) => format!(
-            "the copy in {to} is not what was written to it (in the space {space}): {delete}, and run the move again. If it \
-             happens again, look for a defect of the disk or the memory"
+            "the copy in {to} is not what was written to it (in the space {space}): delete this {whole}, and run the move \
+             again. If it happens again, look for a defect of the disk or the memory"
         ),
     }
 }

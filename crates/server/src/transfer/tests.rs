@@ -1,9 +1,15 @@
 //! Moves between engines in memory: complete, interrupted at every run, onto damage, and from a source that has changed.
 
 use super::copy::{Failure, Step, Sums, copy, verify};
+use crate::place::Place;
 use diwan_kv::{Batch, Engine, Fault, FaultEngine, KeyRange, MemoryEngine, Snapshot, Space};
 use diwan_store::incoming::{Incoming, is_mark};
+use diwan_store::{Namespace, Store, WriteOptions};
+use diwan_value::doc;
 use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 /// A few pairs in each space, and enough in some for several runs.
 fn filled() -> MemoryEngine {
@@ -101,13 +107,11 @@ fn an_interrupted_move_goes_on_behind_what_is_there() {
 
 #[test]
 fn a_move_onto_what_differs_from_the_source_is_refused() {
-    let changes: [&dyn Fn(&dyn Engine); 4] = [
-        &|source| write(source, Space::Meta, &[0, 0, 0, 7], Some(b"changed")),
-        &|source| write(source, Space::Records, &[0, 0, 0, 7], None),
-        &|source| write(source, Space::Records, &[0, 0, 0, 7, 7], Some(b"new")),
-        &|source| {
-            source.delete_range(Space::Records, KeyRange::all()).unwrap();
-        },
+    let changes: [fn(&MemoryEngine); 4] = [
+        |source| write(source, Space::Meta, &[0, 0, 0, 7], Some(b"changed")),
+        |source| write(source, Space::Records, &[0, 0, 0, 7], None),
+        |source| write(source, Space::Records, &[0, 0, 0, 7, 7], Some(b"new")),
+        |source| assert_eq!(source.delete_range(Space::Records, KeyRange::all()).unwrap(), 9_000),
     ];
     for change in changes {
         let (source, target) = (filled(), MemoryEngine::new());
@@ -182,4 +186,41 @@ fn a_move_ends_when_a_later_one_has_taken_over() {
         false
     });
     assert!(matches!(outcome, Err(Failure::Target(diwan_kv::Error::Conflict(_)))));
+}
+
+#[test]
+fn a_source_that_is_written_to_meanwhile_is_refused_at_the_end() {
+    let (source, target) = (Arc::new(MemoryEngine::new()), MemoryEngine::new());
+    let store = Store::open(source.clone()).unwrap();
+    let things = store.collection_or_create(&Namespace::new("test", "things").unwrap()).unwrap();
+    let insert = |number: i32| {
+        let document = doc! { "_id": number, "text": "x".repeat(10_000) };
+        things.insert(&[document.as_doc()], true, WriteOptions::default()).unwrap();
+    };
+    (0..2_000).for_each(insert);
+    let (from, to) = (Place::Directory("source".into()), Place::Directory("target".into()));
+    let fill = |target| super::fill(&from, source.as_ref(), &to, target, &AtomicBool::new(false));
+    let is_done = AtomicBool::new(false);
+    let refused = thread::scope(|scope| {
+        let (begun, has_begun) = std::sync::mpsc::channel();
+        let (insert, is_done) = (&insert, &is_done);
+        scope.spawn(move || {
+            let numbers = (2_000..).take_while(|_| !is_done.load(Ordering::SeqCst));
+            numbers.for_each(|number| {
+                insert(number);
+                let _ = begun.send(());
+            });
+        });
+        has_begun.recv().unwrap();
+        let outcome = fill(&target);
+        is_done.store(true, Ordering::SeqCst);
+        outcome
+    });
+    let error = refused.unwrap_err();
+    assert!(error.contains("source was written to while it was copied"), "{error}");
+    assert!(Incoming::begin(&target, "").unwrap().unwrap().is_resumed, "the mark stays");
+    let fresh = MemoryEngine::new();
+    fill(&fresh).unwrap();
+    assert_eq!(pairs(fresh.snapshot().as_ref()), pairs(source.snapshot().as_ref()));
+    store.close().unwrap();
 }
