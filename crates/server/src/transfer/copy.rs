@@ -53,6 +53,8 @@ pub enum Failure {
     Changed(Space),
     /// The target is not what was written to it.
     Different(Space),
+    /// The system makes no thread.
+    Thread(String),
 }
 
 /// Copies all that the target does not have yet. Returns the checksums of the source.
@@ -71,12 +73,14 @@ pub fn copy(
         sums[space.index()] = thread::scope(|scope| {
             // A run is written while the next one is read.
             let (runs, waiting) = sync_channel::<Run>(0);
-            let writer = scope.spawn(move || {
+            let write = move || {
                 waiting.into_iter().try_for_each(|run| {
                     incoming.check()?;
                     target.ingest(space, run.pairs())
                 })
-            });
+            };
+            let writer = thread::Builder::new().name("diwan-move".into()).spawn_scoped(scope, write);
+            let writer = writer.map_err(|error| Failure::Thread(error.to_string()))?;
             let sum = copy_space(source, space, &there, runs, watch);
             let written = writer.join().unwrap_or_else(|panic| resume_unwind(panic));
             written.map_err(Failure::Target).and(sum)

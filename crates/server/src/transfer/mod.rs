@@ -152,6 +152,7 @@ fn describe(failure: &Failure, from: &Place, to: &Place) -> String {
             format!("there is not enough room in {to}: {error}. Make room. {AGAIN}")
         }
         Failure::Target(error) => format!("cannot write to {to}: {error}. {AGAIN}"),
+        Failure::Thread(error) => format!("cannot start a thread: {error}. {AGAIN}"),
         Failure::Changed(space) => format!(
             "what an earlier move has copied to {to} is not what {from} has now (in the space {space}): {from} has been \
              written to since then, or is another store. To copy it anew, delete the {whole} of the target, and run the move \
