@@ -8,6 +8,7 @@ import random
 import shutil
 import signal
 import subprocess
+import threading
 import time
 import uuid
 from dataclasses import dataclass, field
@@ -409,6 +410,8 @@ def test_a_move_is_refused_before_anything_is_written(tmp_path):
         (source.argument, f"{source.argument}/inside", "one is in the other"),
         (source.argument, used.argument, "is not empty, and was left as it is"),
         (source.argument, str(files), "has other files"),
+        (source.argument, str(files / "notes.txt"), "Not a directory"),
+        (source.argument, str(files / "notes.txt" / "new"), "Not a directory"),
         (source.argument, "mysql://host/database", "mysql:// is not known"),
         (source.argument, "postgres://host/database?schema=Big", "must be of lower-case letters"),
         (source.argument, "postgres://me:secret@127.0.0.1:1/database", "cannot reach PostgreSQL"),
@@ -430,16 +433,37 @@ def test_a_move_is_refused_before_anything_is_written(tmp_path):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_place_that_is_in_use_is_refused(kind, tmp_path):
-    source, target = Place(kind, tmp_path), Place(kind, tmp_path)
-    server, other = source.server().start(), target.server().start()
-    assert "stop it first" in refusal(source.argument, Place(kind, tmp_path).argument)
-    server.end()
-    assert "stop it first" in refusal(source.argument, target.argument)
-    with MongoClient(other.uri) as client:
+def test_a_target_that_is_in_use_is_refused(kind, tmp_path):
+    source, target = Place("directory", tmp_path), Place(kind, tmp_path)
+    source.server().start().stop()
+    server = target.server().start()
+    error = refusal(source.argument, target.argument)
+    assert "stop it first" in error or "is not empty" in error, error
+    with MongoClient(server.uri) as client:
         assert client.test.things.insert_one({}).acknowledged
-    other.end()
+    server.end()
     target.check()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_source_that_is_written_to_is_refused(kind, tmp_path):
+    source, target = Place(kind, tmp_path), Place("directory", tmp_path)
+    server = source.server().start()
+    is_done = threading.Event()
+
+    def write():
+        with MongoClient(server.uri) as client:
+            while not is_done.is_set():
+                client.test.things.insert_one({})
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    error = refusal(source.argument, target.argument)
+    is_done.set()
+    writer.join()
+    assert "stop it first" in error or "was written to while it was copied" in error, error
+    server.end()
+    source.check()
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
