@@ -12,6 +12,9 @@ const FINDINGS: u8 = 1;
 /// Exit code: the store cannot be read.
 const UNREADABLE: u8 = 2;
 
+/// The cache of a directory, in bytes: for each document its keys elsewhere are looked up.
+const CACHE: u64 = 256 << 20;
+
 /// Checks the store. The exit code is 0 without findings, 1 with findings, 2 if the store cannot be read.
 pub fn run(arguments: &CheckArguments) -> ExitCode {
     match examine(arguments) {
@@ -29,7 +32,7 @@ pub fn run(arguments: &CheckArguments) -> ExitCode {
 
 fn examine(arguments: &CheckArguments) -> Result<CheckReport, String> {
     let place = Place::of(arguments.data.clone(), arguments.store.clone(), false)?;
-    let engine = place.open_stopped(", or use its `validate` command")?;
+    let engine = place.open_stopped(CACHE, ", or use its `validate` command")?;
     let mut display = Display::new(None);
     let report = check_engine(&*engine, &mut |progress| display.show(|| line(&progress)));
     display.clear();

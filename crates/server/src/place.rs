@@ -10,8 +10,8 @@ use std::sync::Arc;
 /// The directory without a setting.
 const DIRECTORY: &str = "diwan-data";
 
-/// The cache of a command that reads everything once, in bytes.
-const COMMAND_CACHE: u64 = 64 << 20;
+/// The cache of a directory that is read or written once from the beginning to the end, in bytes.
+pub const SCAN_CACHE: u64 = 64 << 20;
 
 /// Where the documents are.
 #[derive(Clone, Debug)]
@@ -135,13 +135,13 @@ impl Place {
         }
     }
 
-    /// Opens the engine of a store that exists and that no server has open, to read all of it. `instead` follows the
-    /// advice to stop the server that has the directory open.
-    pub fn open_stopped(&self, instead: &str) -> Result<Box<dyn Engine>, String> {
+    /// Opens the engine of a store that exists and that no server has open, to read all of it. A directory gets a cache of so
+    /// many bytes. `instead` follows the advice to stop the server that has it open.
+    pub fn open_stopped(&self, cache_bytes: u64, instead: &str) -> Result<Box<dyn Engine>, String> {
         match self {
             Place::Memory => Err("there is no store in memory".to_owned()),
             Place::Directory(directory) => match contents(directory)? {
-                Contents::Store => fjall(directory, instead),
+                Contents::Store => fjall(directory, cache_bytes, instead),
                 Contents::Missing => Err(format!("there is no directory {self}")),
                 Contents::Nothing => Err(format!("the directory {self} is empty: it contains no store")),
                 Contents::Other => Err(format!("the directory {self} contains no store")),
@@ -156,7 +156,7 @@ impl Place {
             Place::Memory => Err("what is in memory is gone when the command ends".to_owned()),
             Place::Directory(directory) => match contents(directory)? {
                 Contents::Other => Err(format!("the directory {self} has other files: name a new one")),
-                Contents::Missing | Contents::Nothing | Contents::Store => fjall(directory, ""),
+                Contents::Missing | Contents::Nothing | Contents::Store => fjall(directory, SCAN_CACHE, ""),
             },
             Place::Postgres(uri) => Ok(Box::new(postgres(uri, true)?)),
         }
@@ -212,13 +212,10 @@ fn resolved(path: &Path) -> Result<PathBuf, String> {
     }
 }
 
-/// Opens the engine in a directory, for a command that reads or writes everything once.
-fn fjall(directory: &Path, instead: &str) -> Result<Box<dyn Engine>, String> {
-    let options = diwan_kv::Options {
-        cache_bytes: COMMAND_CACHE,
-        settle_in_background: false,
-        ..diwan_kv::Options::default()
-    };
+/// Opens the engine in a directory, for a command.
+fn fjall(directory: &Path, cache_bytes: u64, instead: &str) -> Result<Box<dyn Engine>, String> {
+    let options =
+        diwan_kv::Options { cache_bytes, settle_in_background: false, ..diwan_kv::Options::default() };
     let engine = FjallEngine::open(directory, &options).map_err(|error| match error {
         diwan_kv::Error::Locked(_) => format!(
             "a server or another command has the data directory {} open: stop it first{instead}",
@@ -326,9 +323,9 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let place = Place::Directory(directory.path().to_owned());
         let refusal = |opened: Result<Box<dyn Engine>, String>| opened.map(drop).unwrap_err();
-        assert!(refusal(place.open_stopped("")).contains("is empty"));
+        assert!(refusal(place.open_stopped(SCAN_CACHE, "")).contains("is empty"));
         std::fs::create_dir(directory.path().join("data")).unwrap();
-        assert!(refusal(place.open_stopped("")).contains("contains no store"));
+        assert!(refusal(place.open_stopped(SCAN_CACHE, "")).contains("contains no store"));
         assert!(refusal(place.open_to_fill()).contains("has other files"));
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
     }
@@ -339,9 +336,9 @@ mod tests {
         std::fs::write(directory.path().join("lock"), "").unwrap();
         let place = Place::Directory(directory.path().to_owned());
         let engine = place.open_to_fill().unwrap();
-        let locked = place.open_stopped(", or wait").map(drop).unwrap_err();
+        let locked = place.open_stopped(SCAN_CACHE, ", or wait").map(drop).unwrap_err();
         assert!(locked.ends_with("stop it first, or wait"), "{locked}");
         drop(engine);
-        place.open_stopped("").unwrap();
+        place.open_stopped(SCAN_CACHE, "").unwrap();
     }
 }

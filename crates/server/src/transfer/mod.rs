@@ -9,7 +9,7 @@ mod run;
 mod tests;
 
 use crate::cli::MoveArguments;
-use crate::place::Place;
+use crate::place::{Place, SCAN_CACHE};
 use crate::progress::Display;
 use crate::signals;
 use crate::units::Size;
@@ -33,7 +33,7 @@ pub fn run(arguments: &MoveArguments) -> Result<(), String> {
     let from = Place::parse(&arguments.from).map_err(|error| format!("--from: {error}"))?;
     let to = Place::parse(&arguments.to).map_err(|error| format!("--to: {error}"))?;
     from.check_apart(&to)?;
-    let source = from.open_stopped("")?;
+    let source = from.open_stopped(SCAN_CACHE, "")?;
     match is_complete_store(source.snapshot().as_ref()) {
         Ok(true) => {}
         Ok(false) => return Err(format!("there is no store in {from}: nothing to move")),
@@ -177,8 +177,7 @@ fn show(from: &Place, to: &Place, sums: &Sums, took: Duration) -> io::Result<()>
     writeln!(out, "{:<12} {pairs:>12} {bytes:>16}", "all")?;
     writeln!(
         out,
-        "moved {} to {to} in {:.1} s, and read it back: source and target are equal",
-        from,
+        "moved {from} to {to} in {:.1} s, and read it back: source and target are equal",
         took.as_secs_f64()
     )?;
     writeln!(out, "{from} was left as it is: do not serve both, and delete it when you no longer need it")
