@@ -111,6 +111,8 @@ def fill_over_mongodb(client: MongoClient) -> None:
     values = [1, Int64(2**60), 1.5, Decimal128("4.50"), "text", ObjectId(), None, [1, [2, {}]], {"a": {}}, Binary(b"\0\xff")]
     things.insert_many([{"_id": n, "n": n % 7, "tags": [n, "x"], "value": values[n % 10], "unique": n} for n in range(500)])
     things.insert_many([{"_id": value} for value in values if not isinstance(value, (list, int))])
+    # PostgreSQL has the ends of long keys in a column of their own.
+    things.insert_many([{"_id": "long " * 1000 + end, "text": "A" * 3000 + end} for end in ("b", "", "a", "\uffff", "a" * 5000)])
     things.update_many({"n": 3}, {"$set": {"changed": True}})
     things.delete_many({"n": 5})
     client.shop.create_collection("capped", capped=True, size=10_000, max=5)
