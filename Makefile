@@ -57,7 +57,7 @@ test-clients: $(PROGRAM) .venv/clients tests/node/node_modules ## Real clients a
 	$(PYTEST) tests/clients tests/security
 
 # Client tests that use most of the store.
-OVER_POSTGRES := crud two_faces transactions change_streams
+OVER_POSTGRES := crud two_faces transactions change_streams move
 
 test-postgres: $(PROGRAM) .venv/clients ## The engine over a PostgreSQL server, and some of the clients with a server over it.
 	.venv/bin/python tests/postgres_server.py -- $(CARGO) test -p diwan-postgres -- --include-ignored

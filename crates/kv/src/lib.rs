@@ -15,6 +15,7 @@
 
 mod batch;
 mod cache;
+mod checksum;
 mod contract;
 #[doc(hidden)]
 pub mod contract_tests;
@@ -32,6 +33,7 @@ mod ticker;
 
 pub use batch::{Batch, Condition, Write};
 pub use cache::CachedEngine;
+pub use checksum::Checksum;
 pub use contract::ContractEngine;
 pub use disk::{FjallEngine, Options};
 pub use engine::{

@@ -73,6 +73,14 @@ pub enum OpenError {
         /// What the server said.
         reason: String,
     },
+    /// There is no store, and none was to be made.
+    #[error(
+        "the database has no store of Diwan's in the schema {schema}; correct the URI, or name the schema with ?schema=…"
+    )]
+    NoStore {
+        /// The schema.
+        schema: String,
+    },
     /// The schema has other tables.
     #[error(
         "the schema {schema} exists and is not a store of Diwan's; name another with ?schema=… in the URI"

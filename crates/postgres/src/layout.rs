@@ -18,12 +18,15 @@ use tokio_postgres::error::SqlState;
 /// The layout that this version reads and writes.
 pub(crate) const VERSION: i32 = 2;
 
-/// Sees to it that the schema is there and ours.
-pub(crate) async fn prepare(server: &Server, client: &Client) -> Result<(), OpenError> {
+/// Sees to it that the schema is there and ours. If there is none, it is made, or refused.
+pub(crate) async fn prepare(server: &Server, client: &Client, create_it: bool) -> Result<(), OpenError> {
     // Two processes that make it at the same time collide; the second look finds what the other has made.
     for _ in 0..3 {
         if is_there(server, client).await? {
             return Ok(());
+        }
+        if !create_it {
+            return Err(OpenError::NoStore { schema: server.target.schema.clone() });
         }
         match create(server, client).await {
             Ok(()) => return Ok(()),

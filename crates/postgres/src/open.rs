@@ -28,7 +28,7 @@ pub(crate) async fn open(mut server: Server, options: &Options) -> Result<Opened
     server.dialect = check(&server, &client).await?;
     let failed = |error| server_error("cannot begin a session in PostgreSQL", &error);
     client.batch_execute(&server.dialect.session(Role::Writer)).await.map_err(failed)?;
-    layout::prepare(&server, &client).await?;
+    layout::prepare(&server, &client, options.create).await?;
     let schema = server.target.schema.as_str();
     let entered = async {
         let sql = "SELECT oid::bigint FROM pg_catalog.pg_namespace WHERE nspname = $1";

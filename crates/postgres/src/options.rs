@@ -17,11 +17,13 @@ pub struct Options {
     pub connections: usize,
     /// How long an operation waits for a free connection, or for a server that is away, before it fails.
     pub patience: Duration,
+    /// Make the store if there is none. Otherwise its absence is an error, and nothing is written.
+    pub create: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { schema: "diwan".into(), connections: 32, patience: Duration::from_secs(30) }
+        Self { schema: "diwan".into(), connections: 32, patience: Duration::from_secs(30), create: true }
     }
 }
 

@@ -1,18 +1,19 @@
 //! `diwan check`: verifies all data of a store that no server has open, and reports the findings.
 
 use crate::cli::CheckArguments;
-use crate::place::{Place, postgres};
-use diwan_kv::{Engine, FjallEngine};
+use crate::place::Place;
+use crate::progress::Display;
 use diwan_store::check::{CheckReport, CollectionReport, Progress, check_engine};
-use std::io::{self, IsTerminal, Write};
-use std::path::Path;
+use std::io::{self, Write};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
 
 /// Exit code: the check has findings.
 const FINDINGS: u8 = 1;
 /// Exit code: the store cannot be read.
 const UNREADABLE: u8 = 2;
+
+/// The cache of a directory, in bytes: for each document its keys elsewhere are looked up.
+const CACHE: u64 = 256 << 20;
 
 /// Checks the store. The exit code is 0 without findings, 1 with findings, 2 if the store cannot be read.
 pub fn run(arguments: &CheckArguments) -> ExitCode {
@@ -31,59 +32,16 @@ pub fn run(arguments: &CheckArguments) -> ExitCode {
 
 fn examine(arguments: &CheckArguments) -> Result<CheckReport, String> {
     let place = Place::of(arguments.data.clone(), arguments.store.clone(), false)?;
-    let engine: Box<dyn Engine> = match &place {
-        Place::Postgres(uri) => Box::new(postgres(uri)?),
-        Place::Directory(directory) => open(directory)?,
-        Place::Memory => return Err("there is nothing to check in memory".to_owned()),
-    };
-    let mut display = Display::new();
-    let report = check_engine(&*engine, &mut |progress| display.show(&progress));
+    let engine = place.open_stopped(CACHE, ", or use its `validate` command")?;
+    let mut display = Display::new(None);
+    let report = check_engine(&*engine, &mut |progress| display.show(|| line(&progress)));
     display.clear();
     report.map_err(|error| format!("the check of {place} ended early: {error}"))
 }
 
-fn open(directory: &Path) -> Result<Box<dyn Engine>, String> {
-    let shown = directory.display();
-    let mut entries = std::fs::read_dir(directory)
-        .map_err(|error| format!("cannot read the data directory {shown}: {error}"))?;
-    if entries.next().is_none() {
-        return Err(format!("the directory {shown} is empty: it contains no store"));
-    }
-    let options = diwan_kv::Options { settle_in_background: false, ..diwan_kv::Options::default() };
-    let engine = FjallEngine::open(directory, &options).map_err(|error| match error {
-        diwan_kv::Error::Locked(_) => format!(
-            "a server has the data directory {shown} open: stop it first, or use its `validate` command"
-        ),
-        error => format!("cannot open the data directory {shown}: {error}"),
-    })?;
-    Ok(Box::new(engine))
-}
-
-/// The progress of the check, as one line on a terminal.
-struct Display {
-    is_terminal: bool,
-    shown_at: Instant,
-}
-
-impl Display {
-    fn new() -> Display {
-        Display { is_terminal: io::stderr().is_terminal(), shown_at: Instant::now() }
-    }
-
-    fn show(&mut self, progress: &Progress<'_>) {
-        if !self.is_terminal || self.shown_at.elapsed() < Duration::from_millis(100) {
-            return;
-        }
-        self.shown_at = Instant::now();
-        let of = progress.total.map(|total| format!(" of {total}")).unwrap_or_default();
-        eprint!("\r\x1b[K{} {}: {}{of}", progress.namespace, progress.part, progress.done);
-    }
-
-    fn clear(&self) {
-        if self.is_terminal {
-            eprint!("\r\x1b[K");
-        }
-    }
+fn line(progress: &Progress<'_>) -> String {
+    let of = progress.total.map(|total| format!(" of {total}")).unwrap_or_default();
+    format!("{} {}: {}{of}", progress.namespace, progress.part, progress.done)
 }
 
 fn show(report: &CheckReport) -> io::Result<()> {

@@ -28,6 +28,14 @@ pub enum Command {
     /// Verify every record, index entry and change-log entry of a store against each other: exit code 0 if all agree, 1
     /// if something was found, 2 if the store cannot be read
     Check(CheckArguments),
+    /// Move all documents, users and settings to another place: from a directory to a PostgreSQL server, back, or between two
+    /// of a kind. The source is only read, and must not be served meanwhile
+    #[command(after_help = "Examples:
+  diwan move --from diwan-data --to postgres://user:password@host/database
+  diwan move --from postgres://user:password@host/database --to diwan-data
+
+After an interruption the same command goes on. Until it has ended, the target cannot be served.")]
+    Move(MoveArguments),
     /// Add, list and remove users, and change passwords: in a stopped directory, or through the server that has it open
     #[command(after_help = "Examples:
   diwan user add anna --role root                an administrator of the server
@@ -126,6 +134,17 @@ pub struct CheckArguments {
     /// The PostgreSQL server with the documents instead; no other process may serve them
     #[arg(long, value_name = "URI", env = "DIWAN_STORE", hide_env_values = true)]
     pub store: Option<String>,
+}
+
+/// The arguments of `diwan move`.
+#[derive(Args, Debug)]
+pub struct MoveArguments {
+    /// Where the documents are: a directory, or postgres://…
+    #[arg(long, value_name = "PLACE", env = "DIWAN_MOVE_FROM", hide_env_values = true)]
+    pub from: String,
+    /// Where they are to be: a new directory, or a PostgreSQL server without a store in the schema
+    #[arg(long, value_name = "PLACE", env = "DIWAN_MOVE_TO", hide_env_values = true)]
+    pub to: String,
 }
 
 #[cfg(test)]

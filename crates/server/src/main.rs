@@ -8,9 +8,12 @@ mod limits;
 mod logging;
 mod memory;
 mod place;
+mod progress;
 mod serve;
 mod settings;
+mod signals;
 mod tls;
+mod transfer;
 mod units;
 mod users;
 
@@ -26,6 +29,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Serve(settings) => settings.resolve().and_then(serve::run),
         Command::Check(arguments) => return check::run(&arguments),
+        Command::Move(arguments) => transfer::run(&arguments),
         Command::User(arguments) => users::run(arguments),
         Command::Certificate(arguments) => tls::make_certificate(&arguments),
     };

@@ -36,13 +36,15 @@ pub fn run(settings: Resolved) -> Result<(), String> {
     let mongo = threads("mongo", Server::BLOCKING_THREADS)?;
     let http = threads("http", Couch::BLOCKING_THREADS)?;
     let store = Store::open(engine).map_err(|error| {
+        use diwan_store::Error;
         let shown = &settings.place;
+        let is_damaged = matches!(error, Error::Damaged(_) | Error::Engine(diwan_kv::Error::Damaged(_)));
         let check = match shown {
-            Place::Memory => "",
-            Place::Directory(path) => {
+            Place::Directory(path) if is_damaged => {
                 &format!(". `diwan check --data {}` reports the damage", path.display())
             }
-            Place::Postgres(_) => ". `diwan check --store URI` reports the damage",
+            Place::Postgres(_) if is_damaged => ". `diwan check --store URI` reports the damage",
+            _ => "",
         };
         format!("cannot open the store in {shown}: {error}{check}")
     })?;

@@ -1,6 +1,7 @@
 //! Sizes and times in settings, written with units.
 
 use serde::Deserialize;
+use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -27,6 +28,25 @@ impl FromStr for Size {
         };
         let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
         bytes.map(Size).ok_or_else(|| "a size begins with a number that fits".to_owned())
+    }
+}
+
+impl fmt::Display for Size {
+    /// Rounded, with the unit in which it is a number below 1000.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
+        let mut size = self.0 as f64;
+        let mut unit = "B";
+        for greater in UNITS {
+            // What would be rounded to 1000.
+            if size < 999.5 {
+                break;
+            }
+            size /= 1000.0;
+            unit = greater;
+        }
+        let digits = usize::from(size < 9.95 && unit != "B");
+        write!(f, "{size:.digits$} {unit}")
     }
 }
 
@@ -125,6 +145,23 @@ mod tests {
         assert_eq!(size("2 GB"), Ok(2_000_000_000));
         assert_eq!(size("4096"), Ok(4096));
         assert!(size("many").is_err() && size("5 parsecs").is_err() && size("99999999999999999999").is_err());
+    }
+
+    #[test]
+    fn size_shows_few_digits_and_a_unit() {
+        for (bytes, shown) in [
+            (0, "0 B"),
+            (999, "999 B"),
+            (1000, "1.0 kB"),
+            (9_949, "9.9 kB"),
+            (9_951, "10 kB"),
+            (999_499, "999 kB"),
+            (999_500, "1.0 MB"),
+            (1_234_567_890, "1.2 GB"),
+            (5_000_000_000_000_000, "5000 TB"),
+        ] {
+            assert_eq!(Size(bytes).to_string(), shown);
+        }
     }
 
     #[test]

@@ -34,6 +34,8 @@ pub enum Key<'a> {
     Size(CollectionId),
     /// `Meta "z"`: the store was closed, and nothing has been written since; the notes of sizes are exact.
     Closed,
+    /// `Meta "m"`: a move into this store is not complete (see [`incoming`](crate::incoming)).
+    Incoming,
     /// `Meta "h"`: what is stored of the log of events as a whole.
     EventHeader,
     /// `Meta "w" database 0 collection`: a scope whose changes are recorded as events: a collection, a database (without
@@ -145,9 +147,8 @@ impl Key<'_> {
             Key::Format | Key::Catalog { .. } | Key::Dropped(_) | Key::Size(_) | Key::Retry { .. } => {
                 Space::Meta
             }
-            Key::Closed | Key::DueBodiesComplete | Key::EventHeader | Key::RecordedScope { .. } => {
-                Space::Meta
-            }
+            Key::Closed | Key::Incoming | Key::DueBodiesComplete => Space::Meta,
+            Key::EventHeader | Key::RecordedScope { .. } => Space::Meta,
             Key::Blob(..) | Key::BlobContent(..) | Key::BlobReference { .. } | Key::LooseBlob { .. } => {
                 Space::Meta
             }
@@ -187,6 +188,7 @@ impl Key<'_> {
                 write_number(&mut out, collection.0.into());
             }
             Key::Closed => out.push(b'z'),
+            Key::Incoming => out.push(b'm'),
             Key::DueBodiesComplete => out.push(b'e'),
             Key::EventHeader => out.push(b'h'),
             Key::RecordedScope { database, collection } => {
@@ -561,6 +563,7 @@ pub fn describe(space: Space, key: &[u8]) -> String {
     };
     match (space, key) {
         (Space::Meta, b"f") => "format".to_owned(),
+        (Space::Meta, b"m") => "mark of an incomplete move".to_owned(),
         (Space::Meta, [b'c', name @ ..]) => {
             format!("catalog {}", String::from_utf8_lossy(name).replacen('\0', ".", 1))
         }

@@ -14,7 +14,7 @@
 //!   call.
 //! - `transaction`: a private store over a snapshot, whose writes are committed as a whole.
 //! - [`Store`]: the catalog in memory, schema changes by name, and `upkeep`, the tasks in the background. [`check()`]
-//!   verifies all of it.
+//!   verifies all of it. [`incoming`] marks a store that is being filled with the pairs of another.
 //!
 //! `Collection` holds the state that all collections share (`store::Shared`), and `Store` holds the collections. This
 //! is the one cycle between the groups.
@@ -30,6 +30,7 @@ pub mod events;
 pub mod exec;
 mod feed;
 mod follow;
+pub mod incoming;
 mod index;
 pub mod keys;
 mod locks;

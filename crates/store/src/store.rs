@@ -9,6 +9,7 @@ use crate::events::{ClusterClock, Draft, EventKind, EventLog, Retention, is_oplo
 use crate::exec::on_all_cores;
 use crate::feed::{DatabaseEventKind, DatabaseFeed};
 use crate::follow::{ByNumber, Following};
+use crate::incoming;
 use crate::index::{Index, IndexSpec};
 use crate::keys::{self, CollectionId, IndexId, Key, read_number};
 use crate::locks::LockTable;
@@ -139,11 +140,13 @@ const SYSTEM_COLLECTIONS: [&str; 4] = ["js", "profile", "roles", "settings"];
 impl Store {
     /// Opens the store that the engine holds, or initializes an empty one.
     pub fn open(engine: Arc<dyn Engine>) -> Result<Arc<Store>> {
+        incoming::refuse(engine.get(Space::Meta, &Key::Incoming.bytes())?)?;
         let next = match engine.get(Space::Meta, &Key::Format.bytes())? {
             None => {
                 let mut batch = Batch::new();
                 batch.take_reserve();
                 batch.require_absent(Space::Meta, Key::Format.bytes());
+                batch.require_absent(Space::Meta, Key::Incoming.bytes());
                 batch.put(Space::Meta, Key::Format.bytes(), format_value(1));
                 batch.put(Space::Meta, Key::DueBodiesComplete.bytes(), Vec::new());
                 match engine.commit(batch) {

@@ -37,6 +37,18 @@ fn a_server_that_cannot_be_used_is_refused() {
 
 #[test]
 #[ignore = "needs a PostgreSQL: make test-postgres"]
+fn a_missing_store_is_refused_where_none_is_to_be_made() {
+    let schema = Schema::new();
+    let options = Options { create: false, ..Options::default() };
+    let error = PostgresEngine::open(&schema.uri(), &options).map(drop).unwrap_err();
+    assert!(matches!(&error, OpenError::NoStore { schema: name } if *name == schema.name), "{error}");
+    assert!(!exists(&schema));
+    drop(schema.open(&Options::default()));
+    drop(PostgresEngine::open(&schema.uri(), &options).unwrap());
+}
+
+#[test]
+#[ignore = "needs a PostgreSQL: make test-postgres"]
 fn a_user_without_rights_is_refused() {
     let schema = Schema::new();
     let role = format!("{}_may_not", schema.name);

@@ -20,10 +20,12 @@ pub use report::{
 
 use crate::collection::Collection;
 use crate::error::{Error, Result};
+use crate::incoming;
+use crate::keys::Key;
 use crate::store::Store;
 use catalog::Catalog;
 use collection::CollectionCheck;
-use diwan_kv as kv;
+use diwan_kv::{self as kv, Space};
 use diwan_query::Interrupt;
 
 /// Checks the whole of a store that is in use, as of now.
@@ -31,10 +33,12 @@ pub fn check(store: &Store, report: &mut dyn FnMut(Progress<'_>)) -> Result<Chec
     check_engine(store.engine().as_ref(), report)
 }
 
-/// Checks what an engine holds as of now. Writes nothing, and also reads stores that do not open.
+/// Checks what an engine holds as of now. Writes nothing, and also reads stores that do not open, except one that a move
+/// has not filled.
 pub fn check_engine(engine: &dyn kv::Engine, report: &mut dyn FnMut(Progress<'_>)) -> Result<CheckReport> {
     let snapshot = engine.snapshot();
     let snapshot = snapshot.as_ref();
+    incoming::refuse(snapshot.get(Space::Meta, &Key::Incoming.bytes())?)?;
     let mut watch = Watch { interrupt: &Interrupt::new(), report };
     let mut whole = CheckReport::default();
     let catalog = Catalog::read(snapshot, &mut watch, &mut whole)?;
