@@ -8,7 +8,6 @@
 
 use crate::apply::{Failure, Progress, Step, Writer};
 use crate::connection::Connection;
-use crate::dialect::Role;
 use crate::error::{Cause, cause, engine_error, io_error, text};
 use crate::following::Following;
 use crate::group::Commit;
@@ -16,6 +15,7 @@ use crate::head::{self, Head};
 use crate::ingest::{INGESTING, Merge};
 use crate::journal::Trimming;
 use crate::server::Server;
+use crate::session::Role;
 use crate::settle::{Outcome, settle};
 use diwan_kv::{CommitId, Error, Peers, Result};
 use parking_lot::Mutex;

@@ -52,6 +52,14 @@ pub enum OpenError {
         /// The server's version.
         version: String,
     },
+    /// The server is not PostgreSQL.
+    #[error(
+        "{product} lacks the advisory locks or the notifications that a store needs; use PostgreSQL 14 or later"
+    )]
+    Unsupported {
+        /// What it is.
+        product: &'static str,
+    },
     /// The server accepts no writes.
     #[error(
         "PostgreSQL at {address} is read-only, as a standby is; name the primary in the URI, or several hosts"

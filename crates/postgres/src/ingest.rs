@@ -4,12 +4,12 @@
 
 use crate::committer::Job;
 use crate::connection::Connection;
-use crate::dialect::Role;
 use crate::error::{Answer, engine_error};
 use crate::head::{self, BEGIN_WRITE, Head, LOCK_NUMBER};
 use crate::journal;
 use crate::key::Columns;
 use crate::server::Server;
+use crate::session::Role;
 use crate::statements::table;
 use crate::value::Stored;
 use crate::wait::wait;

@@ -10,6 +10,7 @@
 use crate::OpenError;
 use crate::error::{Answer, text};
 use crate::server::Server;
+use crate::session;
 use crate::statements::table;
 use diwan_kv::Space;
 use tokio_postgres::Client;
@@ -127,10 +128,8 @@ async fn create(server: &Server, client: &Client) -> Answer<()> {
                 head bytea NOT NULL, rest bytea NOT NULL, tail bytea, value bytea NOT NULL, PRIMARY KEY (head, rest)
             );"
         ));
-        if let Some(storage) = server.dialect.storage(&table) {
-            sql.push_str(&storage);
-            sql.push(';');
-        }
+        sql.push_str(&session::storage(&table));
+        sql.push(';');
     }
     sql.push_str(&format!(
         "INSERT INTO {schema}.processes VALUES (1, 0);

@@ -10,12 +10,11 @@
 //! - [Keys](key) and [values](value) as columns, the [schema](layout), the [statements].
 //! - Callers are synchronous threads. They [wait] without the runtime, whose two threads drive the connections.
 //!
-//! What differs between PostgreSQL and its relatives is in [dialect].
+//! What a [session] is set to, and which servers are refused.
 
 mod apply;
 mod committer;
 mod connection;
-mod dialect;
 mod engine;
 mod error;
 mod following;
@@ -31,6 +30,7 @@ mod options;
 mod pool;
 mod scan;
 mod server;
+mod session;
 mod settle;
 mod sizes;
 mod snapshot;

@@ -1,10 +1,10 @@
 //! Opening: checks the server, makes or checks the schema, and enters the process. Refusals write nothing.
 
 use crate::connection::Connection;
-use crate::dialect::{Dialect, Role};
 use crate::error::{Cause, cause, text};
 use crate::head::{self, Head};
 use crate::server::Server;
+use crate::session::{self, Role};
 use crate::{OpenError, Options, layout};
 use std::time::{Duration, Instant};
 use tokio_postgres::Client;
@@ -23,11 +23,11 @@ pub(crate) struct Opened {
 }
 
 /// Opens the store.
-pub(crate) async fn open(mut server: Server, options: &Options) -> Result<Opened, OpenError> {
+pub(crate) async fn open(server: Server, options: &Options) -> Result<Opened, OpenError> {
     let client = connect(&server, options).await?;
-    server.dialect = check(&server, &client).await?;
+    check(&server, &client).await?;
     let failed = |error| server_error("cannot begin a session in PostgreSQL", &error);
-    client.batch_execute(&server.dialect.session(Role::Writer)).await.map_err(failed)?;
+    client.batch_execute(&session::session(Role::Writer)).await.map_err(failed)?;
     layout::prepare(&server, &client, options.create).await?;
     let schema = server.target.schema.as_str();
     let entered = async {
@@ -92,7 +92,7 @@ fn refusal(server: &Server, error: &tokio_postgres::Error) -> OpenError {
 }
 
 /// Looks at the server's version and whether it accepts writes.
-async fn check(server: &Server, client: &Client) -> Result<Dialect, OpenError> {
+async fn check(server: &Server, client: &Client) -> Result<(), OpenError> {
     let failed = |error| server_error("cannot read the version of PostgreSQL", &error);
     let row = client
         .query_one(
@@ -104,12 +104,14 @@ async fn check(server: &Server, client: &Client) -> Result<Dialect, OpenError> {
         .map_err(failed)?;
     let (name, number, version, read_only): (&str, &str, &str, &str) =
         (row.get(0), row.get(1), row.get(2), row.get(3));
-    let dialect = Dialect::of(name);
-    if number.parse().is_ok_and(|number: i32| number < dialect.oldest()) {
+    if let Some(product) = session::relative(name) {
+        return Err(OpenError::Unsupported { product });
+    }
+    if number.parse().is_ok_and(|number: i32| number < session::OLDEST) {
         return Err(OpenError::TooOld { version: version.to_owned() });
     }
     if read_only == "on" {
         return Err(OpenError::ReadOnly { address: server.target.address() });
     }
-    Ok(dialect)
+    Ok(())
 }

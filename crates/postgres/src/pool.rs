@@ -7,9 +7,9 @@
 //! for the others. So a thread that has borrowed a connection may exceed the bound, up to twice the number.
 
 use crate::connection::Connection;
-use crate::dialect::Role;
 use crate::error::{Answer, Cause, cause, engine_error, io_error};
 use crate::server::Server;
+use crate::session::Role;
 use diwan_kv::{Error, Result};
 use parking_lot::{Condvar, Mutex};
 use std::io::ErrorKind;

@@ -3,9 +3,9 @@
 //! The engine's runtime drives the connections. A caller's thread that needs a new one waits for a task that makes it.
 
 use crate::connection::Connection;
-use crate::dialect::{Dialect, Role};
 use crate::error::{Answer, Cause, cause, engine_error};
 use crate::options::Target;
+use crate::session::{self, Role};
 use crate::tls::{Verify, connector};
 use diwan_kv::Error;
 use std::future::poll_fn;
@@ -25,7 +25,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// The server of an engine.
 pub(crate) struct Server {
     pub target: Target,
-    pub dialect: Dialect,
     pub handle: Handle,
     tls: Option<MakeRustlsConnect>,
 }
@@ -37,7 +36,7 @@ impl Server {
             (SslMode::Disable, Verify::Nothing) => None,
             _ => Some(connector(target.verify, target.roots.as_deref())?),
         };
-        Ok(Server { target, dialect: Dialect::Postgres, handle, tls })
+        Ok(Server { target, handle, tls })
     }
 
     /// A connection without the settings of a session.
@@ -77,7 +76,7 @@ impl Server {
     /// A connection for a purpose.
     pub async fn connect(&self, role: Role) -> Answer<Connection> {
         let client = self.connect_plain().await?;
-        client.batch_execute(&self.dialect.session(role)).await?;
+        client.batch_execute(&session::session(role)).await?;
         Ok(Connection::new(client, self.target.schema.as_str().into()))
     }
 

@@ -7,11 +7,11 @@
 use crate::apply::Step;
 use crate::committer::COMMITTING;
 use crate::connection::Connection;
-use crate::dialect::Role;
 use crate::error::{Answer, Cause, cause, engine_error, io_error};
 use crate::head::{self, Head};
 use crate::journal;
 use crate::server::Server;
+use crate::session::Role;
 use diwan_kv::Result;
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};

@@ -1,8 +1,8 @@
 //! The sizes of the tables: asked for in the background, at most once in some seconds.
 
-use crate::dialect::Role;
 use crate::error::Answer;
 use crate::server::Server;
+use crate::session::{Role, SIZES};
 use diwan_kv::{Space, SpaceStats, Stats};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -44,9 +44,8 @@ impl Sizes {
 /// Reads the sizes. The connection is closed after it: sizes are seldom asked for, and connections are scarce.
 pub(crate) async fn read(server: &Server) -> Answer<Stats> {
     let mut stats = Stats::default();
-    let Some(sql) = server.dialect.sizes() else { return Ok(stats) };
     let connection = server.connect(Role::Reader).await?;
-    for row in connection.client.query(sql, &[&server.target.schema]).await? {
+    for row in connection.client.query(SIZES, &[&server.target.schema]).await? {
         let (name, bytes, rows): (&str, i64, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
         let bytes = bytes.max(0) as u64;
         stats.disk_bytes += bytes;
