@@ -34,7 +34,7 @@ class Settings:
     trips: int = 1
     """Round trips while the lock is held by a group that is not stale: 1 if the client decides about conditions, 0 if the server does."""
     catch_up: int = 2
-    """Further round trips while the lock is held by a stale group: the journal, then the states of the collections."""
+    """Further round trips while the lock is held by a stale group: the states of the collections, then the conditions again."""
     keeps_lock: bool = True
     """A stale group keeps the lock from the message that has shown it to be stale. If not, it queues for the lock again."""
     follows: bool = True

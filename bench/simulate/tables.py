@@ -116,10 +116,11 @@ def _load(run: Simulate) -> Iterable[Row]:
 VARIANTS = (
     ("the design", {}),
     ("a stale group queues for the lock a second time", {"keeps_lock": False}),
-    ("the journal comes with the lock", {"catch_up": 1}),
-    ("and it contains the states", {"catch_up": 0}),
-    ("and the server decides about conditions", {"catch_up": 0, "trips": 0}),
-    ("the design, the journal only read for reads and stale groups", {"follows": False}),
+    ("a stale group asks for the journal in a message of its own", {"catch_up": 3}),
+    ("no process follows the journal", {"follows": False}),
+    ("the journal contains the states", {"catch_up": 1}),
+    ("and the second evaluation needs no conditions", {"catch_up": 0}),
+    ("and the server decides about the first evaluation's", {"catch_up": 0, "trips": 0}),
 )
 
 

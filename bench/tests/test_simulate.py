@@ -133,7 +133,7 @@ def test_reads_that_wait_together_share_the_head():
 
 def test_a_read_reads_the_journal_if_others_have_written():
     results = simulate(Settings(processes=2, writes=0.3, clients=4, follows=False, seconds=2.0))
-    assert results.counts["journal read"] > 0.9 * results.groups
+    assert results.counts["journal read"] > 0.5 * results.groups
     # A process reads it for itself only if it sees its own group before it has its answer.
     alone = simulate(Settings(processes=1, writes=0.3, clients=4, follows=False, seconds=2.0))
     assert alone.counts["journal read"] < 0.05 * alone.groups
