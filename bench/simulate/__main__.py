@@ -1,4 +1,5 @@
-"""The command line: `run` simulates one configuration, `tables` writes the tables of a document again, `measure` compares with a real PostgreSQL."""
+"""The command line: `run` simulates one configuration, `tables` writes the tables of a document again, `measure` and
+`costs` use a real PostgreSQL."""
 
 import argparse
 import re
@@ -11,7 +12,7 @@ from bench.simulate.settings import Settings
 from bench.simulate.tables import milliseconds, percent, rounded, update
 
 UNITS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6}
-DURATIONS = {"rtt", "sync", "message", "row_group", "evaluation", "think", "warm_up", "seconds"}
+DURATIONS = {"rtt", "sync", "message", "row_group", "storage", "evaluation", "think", "warm_up", "seconds"}
 DOCUMENT = Path("docs/scale.md")
 
 
@@ -38,8 +39,10 @@ def parser() -> argparse.ArgumentParser:
     tables = commands.add_parser("tables", help="write the tables of docs/scale.md again")
     tables.add_argument("document", nargs="?", type=Path, default=DOCUMENT)
     measure = commands.add_parser("measure", help="commit over a real PostgreSQL, which is started for it, and simulate the same")
-    measure.add_argument("--seconds", type=float, default=5.0, help="how long each row is measured")
-    measure.add_argument("--directory", type=Path, help="where the server's files are made; put it on a real disk")
+    costs = commands.add_parser("costs", help="measure single costs in a real PostgreSQL, which is started for it")
+    for real in (measure, costs):
+        real.add_argument("--seconds", type=float, default=5.0, help="how long each row is measured")
+        real.add_argument("--directory", type=Path, help="where the server's files are made; put it on a real disk")
     return whole
 
 
@@ -85,10 +88,14 @@ def main(arguments: list[str] | None = None) -> int:
                 whole.error(str(error))
             print(f"{options['document']}: {'written' if changed else 'nothing has changed'}")
         case "measure":
-            # The server and its client are needed by this command alone.
+            # Simulations need neither the server nor its client.
             from bench.simulate.measure import measure
 
             print(measure(options["seconds"], options["directory"]))
+        case "costs":
+            from bench.simulate.costs import costs
+
+            print(costs(options["seconds"], options["directory"]))
     return 0
 
 

@@ -37,9 +37,9 @@ def together(committers: list[Committer], seconds: float) -> None:
         raise failures[0]
 
 
-def measured(address: str, seconds: float, count: int, **options) -> tuple[float, list[Committer]]:
-    """Commits per second of so many committers, after a warm-up; and the committers, which are closed."""
-    committers = [Committer(address, number, **options) for number in range(count)]
+def measured(address: str, seconds: float, count: int, *, striped: bool = False, **options) -> tuple[float, list[Committer]]:
+    """Commits per second of so many committers, after a warm-up; and the committers, which are closed. `striped` gives each a head row."""
+    committers = [Committer(address, number, stripe=number if striped else 0, **options) for number in range(count)]
     try:
         together(committers, WARM_UP)
         for committer in committers:
@@ -66,9 +66,9 @@ def calibrated(address: str, seconds: float, writes: int, rtt: float) -> Setting
 
 def measure(seconds: float, directory: Path | None) -> str:
     """Measures and simulates; a table in Markdown."""
-    with postgres(directory) as address:
+    with postgres(directory) as cluster:
         columns = ("writes", "RTT, ms", "message, ms", "writing, ms", "sync, ms", "processes", "stale", "commits/s: measured", "simulated", "measured ÷ simulated")
-        return Table(columns, lambda run: _rows(run, address, seconds)).markdown(simulate)
+        return Table(columns, lambda run: _rows(run, cluster.address, seconds)).markdown(simulate)
 
 
 def _rows(run: Simulate, address: str, seconds: float) -> Iterator[Row]:

@@ -40,6 +40,8 @@ class Process:
         yield from self._evaluate(write)
         if lacks:
             yield from self._server.round_trip()
+        if self._settings.storage and self._settings.warms:
+            yield from self._server.round_trip(self._server.vary(self._settings.storage))
         lane = stripes[0] if len(stripes) == 1 else -1
         self._committers[lane].submit(write)
         yield write.done
@@ -148,6 +150,8 @@ class Committer:
         for _ in range(1 if is_stale else settings.trips):
             yield server.half_way() + server.half_way()
         yield from server.message(len(group))
+        if settings.storage and not settings.warms:
+            yield server.vary(len(group) * settings.storage)
         yield from server.log.join()
         for stripe in stripes:
             server.heads[stripe].advance(self._process)

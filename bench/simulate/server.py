@@ -90,10 +90,12 @@ class Server:
         self.cpu += seconds
         yield from self._cores.use(seconds)
 
-    def round_trip(self) -> Task:
-        """A message, its work and the answer."""
+    def round_trip(self, storage: float = 0.0) -> Task:
+        """A message, its work and the answer. The server waits so long for its storage."""
         yield self.half_way()
         yield from self.message()
+        if storage:
+            yield storage
         yield self.half_way()
 
     def _sync(self) -> Task:

@@ -15,8 +15,10 @@ class Settings:
     server_cores: int = 16
     message: float = 50e-6
     """CPU of the server for a message with one or several statements."""
-    row_group: float = 25e-6
-    """CPU of the server for what one write changes: its records, entries, log and conditions."""
+    row_group: float = 75e-6
+    """CPU of the server for what one write changes: five rows, and their conditions."""
+    storage: float = 0.0
+    """How long the server waits for pages of its storage because of one write: nothing if its memory holds all that is written to."""
     spread: float = 0.2
     """Round trips, syncs and evaluations vary evenly by this share around their means."""
 
@@ -35,6 +37,8 @@ class Settings:
     """Round trips while the lock is held by a group that is not stale: 1 if the client decides about conditions, 0 if the server does."""
     catch_up: int = 2
     """Further round trips while the lock is held by a stale group: the states of the collections, then the conditions again."""
+    warms: bool = False
+    """Each write has the server read the pages that it will need before it is submitted, so that nobody waits for storage under the lock."""
     keeps_lock: bool = True
     """A stale group keeps the lock from the message that has shown it to be stale. If not, it queues for the lock again."""
     follows: bool = True
@@ -63,7 +67,7 @@ class Settings:
     seconds: float = 4.0
 
     def __post_init__(self) -> None:
-        for name in ("rtt", "sync", "message", "row_group", "evaluation", "think", "rate", "warm_up"):
+        for name in ("rtt", "sync", "message", "row_group", "storage", "evaluation", "think", "rate", "warm_up"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative")
         for name in ("server_cores", "processes", "process_cores", "group_limit", "stripes", "collections"):

@@ -25,8 +25,8 @@ SCHEMA = """
 
 
 @contextmanager
-def postgres(directory: Path | None = None) -> Iterator[str]:
-    """A new PostgreSQL below a directory, with the tables; yields its address."""
+def postgres(directory: Path | None = None) -> Iterator[Cluster]:
+    """A new PostgreSQL below a directory, with the tables. It is stopped at the end."""
     programs = find_programs()
     if not programs:
         raise RuntimeError("no PostgreSQL: install Debian's package postgresql")
@@ -39,7 +39,7 @@ def postgres(directory: Path | None = None) -> Iterator[str]:
             cluster.launch()
             with psycopg.connect(cluster.address, autocommit=True) as connection:
                 connection.execute(SCHEMA)
-            yield cluster.address
+            yield cluster
         finally:
             cluster.stop()
 
@@ -48,7 +48,7 @@ class Committer:
     """What a process's committer does, with full groups: one transaction after another over one connection."""
 
     def __init__(self, address: str, number: int, *, rtt: float = 0.0, writes: int = 1, stripe: int = 0, notifies: bool = True, syncs: bool = True):
-        self.stale = self.commits = 0
+        self.stale = self.commits = self.all_commits = 0
         self.slept = self.messages = 0.0
         """Seconds slept for the network, and messages sent."""
         self.first = self.last = 0.0
@@ -71,10 +71,9 @@ class Committer:
         keys = [self._key(row) for row in range(self._writes * ROWS)]
         wanted = ",".join(f"'\\x{key.hex()}'" for key in keys)
         conditions = f"SELECT head, value FROM pairs WHERE head IN ({wanted})"
-        began = time.perf_counter()
-        slept = self.slept
         lock = f"SELECT number FROM head WHERE stripe = {self._stripe} FOR UPDATE"
         journal = f"SELECT number, keys FROM journal WHERE stripe = {self._stripe} AND number > {self._known} AND number <= {self._known} + 1000"
+        began, slept = time.perf_counter(), self.slept
         number = self._send(f"BEGIN; {lock}; {journal}; {conditions}")[1][0][0]
         self.first += time.perf_counter() - began - (self.slept - slept)
         if number != self._known and self._known >= 0:
@@ -85,8 +84,7 @@ class Committer:
         value = (self._known * 1_000_003).to_bytes(8, "big").hex() * (VALUE // 8)
         pairs = ",".join(f"('\\x{key.hex()}', '\\x{value}')" for key in keys)
         written = b"".join(keys).hex()
-        began = time.perf_counter()
-        slept = self.slept
+        began, slept = time.perf_counter(), self.slept
         self._send(
             f"INSERT INTO pairs VALUES {pairs} ON CONFLICT (head) DO UPDATE SET value = excluded.value;"
             f"INSERT INTO journal VALUES ({self._stripe}, {self._known}, {self._number}, '\\x{written}');"
@@ -96,6 +94,7 @@ class Committer:
         )
         self.last += time.perf_counter() - began - (self.slept - slept)
         self.commits += 1
+        self.all_commits += 1
 
     def _key(self, row: int) -> bytes:
         # Old keys are written again, so that the table stays small.

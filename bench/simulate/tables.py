@@ -162,6 +162,13 @@ def _evaluation(run: Simulate) -> Iterable[Row]:
             yield f"{microseconds:,} µs", f"{processes}", *_writes(results), *_latencies(results)
 
 
+def _storage(run: Simulate) -> Iterable[Row]:
+    for reads in (0, 0.1, 0.3, 1.0):
+        for warms in (False, True) if reads else (False,):
+            results = run(Settings(processes=8, storage=reads / 1e3, warms=warms, warm_up=1.0, seconds=8.0))
+            yield f"{reads:g} ms", "yes" if warms else "no", *_writes(results), *_latencies(results)
+
+
 WRITES = ("commits/s", "writes/s", "group", "stale")
 LATENCY = ("p50, ms", "p99, ms")
 
@@ -179,5 +186,6 @@ TABLES = {
     "reads": Table(
         ("processes", "writes", "reads/s", "writes/s", "heads read/s", "read p50, ms", "p99, ms", "write p50, ms", "p99, ms", "server's cores"), _reads
     ),
+    "storage": Table(("waiting for storage, for a write", "pages read before the lock", *WRITES, *LATENCY), _storage),
     "evaluation": Table(("evaluation", "processes", *WRITES, *LATENCY), _evaluation),
 }
