@@ -65,7 +65,8 @@ def report(settings: Settings) -> str:
         lines.append((f"{what}/s", rounded(results.per_second(number))))
     for kind in ("write", "read"):
         if results.durations[kind]:
-            values = (f"{name} {milliseconds(results.latency(kind, value))}" for name, value in (("p50", 50), ("p90", 90), ("p99", 99), ("longest", 100)))
+            wanted = (("p50", 50), ("p90", 90), ("p99", 99), ("longest", 100))
+            values = (f"{name} {milliseconds(results.latency(kind, value))}" for name, value in wanted)
             lines.append((f"{kind}, ms", ", ".join(values)))
     return "\n".join(f"{name:40} {value}" for name, value in lines)
 
@@ -87,15 +88,17 @@ def main(arguments: list[str] | None = None) -> int:
             except (OSError, ValueError) as error:
                 whole.error(str(error))
             print(f"{options['document']}: {'written' if changed else 'nothing has changed'}")
-        case "measure":
+        case "measure" | "costs" as command:
             # Simulations need neither the server nor its client.
+            from bench.simulate.costs import costs
             from bench.simulate.measure import measure
 
-            print(measure(options["seconds"], options["directory"]))
-        case "costs":
-            from bench.simulate.costs import costs
-
-            print(costs(options["seconds"], options["directory"]))
+            if not options["seconds"] > 0:
+                whole.error("seconds must be more than 0")
+            try:
+                print((measure if command == "measure" else costs)(options["seconds"], options["directory"]))
+            except (OSError, RuntimeError) as error:
+                whole.error(str(error))
     return 0
 
 

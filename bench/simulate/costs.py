@@ -39,7 +39,7 @@ def costs(seconds: float, directory: Path | None) -> str:
             (("a message", "server's CPU, µs"), _messages(cluster, seconds)),
             (("a session of PostgreSQL", "memory of its own, MB"), _sessions(cluster)),
             # The last one, because autovacuum follows it.
-            (("µs of a commit under a held snapshot, after", *(f"{commits:,} commits" for commits in HELD), "snapshot ended, vacuumed"), _held(cluster)),
+            (("held snapshot: µs of a commit after", *(f"{commits:,} commits" for commits in HELD), "snapshot ended, vacuumed"), _held(cluster)),
         ]
         return "\n".join(Table(columns, lambda _, rows=rows: rows).markdown() for columns, rows in tables)
 

@@ -1,5 +1,6 @@
 """Compares simulated commits with commits over a real PostgreSQL on this machine."""
 
+import statistics
 import threading
 import time
 from collections.abc import Iterator
@@ -12,8 +13,9 @@ from bench.simulate.store import Committer, postgres
 from bench.simulate.tables import Row, Simulate, Table, milliseconds, percent, rounded
 
 ROUND_TRIPS = (0.0, 1e-3, 3e-3)
-PROCESSES = (1, 2, 4, 8, 16)
-WARM_UP = 0.3
+PROCESSES = (2, 4, 16)
+TURNS = 5
+WARM_UP = 0.2
 
 
 def together(committers: list[Committer], seconds: float) -> None:
@@ -53,35 +55,60 @@ def measured(address: str, seconds: float, count: int, *, striped: bool = False,
             committer.close()
 
 
-def calibrated(address: str, seconds: float, writes: int, rtt: float) -> Settings:
-    """What one committer alone says of the costs over this network: of a message, of the writes, and of a sync. Cores that sleep between
+class Alone:
+    """What one committer alone says of the costs over a network: of a message, of writing beyond that, and of a sync. Cores that sleep between
     two messages are slower than busy ones, so the costs depend on the network."""
-    _, (unsynced,) = measured(address, seconds, 1, writes=writes, rtt=rtt, syncs=False)
-    _, (synced,) = measured(address, seconds, 1, writes=writes, rtt=rtt)
-    message = unsynced.first / unsynced.commits
-    rows = max(0.0, unsynced.last / unsynced.commits - message)
-    sync = max(0.0, synced.last / synced.commits - message - rows)
-    return Settings(rtt=0, sync=sync, message=message, row_group=rows, evaluation=0, clients=1, follows=False, warm_up=2.0, seconds=20.0)
+
+    def __init__(self, address: str, writes: int, rtt: float) -> None:
+        self._options = {"address": address, "count": 1, "writes": writes, "rtt": rtt}
+        self._first, self._written, self._synced = [], [], []
+
+    def measure(self, seconds: float) -> None:
+        """Measures once more."""
+        _, (unsynced,) = measured(seconds=seconds, syncs=False, **self._options)
+        _, (synced,) = measured(seconds=seconds, **self._options)
+        self._first.append(unsynced.first / unsynced.commits)
+        self._written.append(unsynced.last / unsynced.commits)
+        self._synced.append(synced.last / synced.commits)
+
+    def settings(self) -> Settings:
+        """The means of these costs."""
+        message, written, synced = map(statistics.mean, (self._first, self._written, self._synced))
+        rows = max(0.0, written - message)
+        sync = max(0.0, synced - message - rows)
+        return Settings(rtt=0, sync=sync, message=message, row_group=rows, evaluation=0, clients=1, follows=False, warm_up=2.0, seconds=20.0)
 
 
 def measure(seconds: float, directory: Path | None) -> str:
     """Measures and simulates; a table in Markdown."""
     with postgres(directory) as cluster:
-        columns = ("writes", "RTT, ms", "message, ms", "writing, ms", "sync, ms", "processes", "stale", "commits/s: measured", "simulated", "measured ÷ simulated")
+        columns = (
+            *("writes", "RTT, ms", "message, ms", "writing, ms", "sync, ms", "processes", "stale"),
+            *("commits/s: measured", "simulated", "measured ÷ simulated"),
+        )
         return Table(columns, lambda run: _rows(run, cluster.address, seconds)).markdown(simulate)
 
 
 def _rows(run: Simulate, address: str, seconds: float) -> Iterator[Row]:
     for writes in (1, 16):
         for rtt in ROUND_TRIPS:
-            costs = calibrated(address, seconds, writes, rtt)
             for processes in PROCESSES:
-                rate, committers = measured(address, seconds, processes, writes=writes, rtt=rtt)
-                # A sleep takes longer than asked for.
-                slept = sum(committer.slept for committer in committers) / sum(committer.messages for committer in committers)
-                simulated = run(replace(costs, rtt=slept, processes=processes)).commits_per_second
-                stale = sum(committer.stale for committer in committers) / sum(committer.commits for committer in committers)
-                yield (
-                    *(f"{writes}", f"{slept * 1e3:.2f}", milliseconds(costs.message), milliseconds(costs.row_group), milliseconds(costs.sync)),
-                    *(f"{processes}", percent(stale), rounded(rate), rounded(simulated), f"{rate / simulated:.2f}"),
-                )
+                yield _row(run, address, seconds, writes, rtt, processes)
+
+
+def _row(run: Simulate, address: str, seconds: float, writes: int, rtt: float, processes: int) -> Row:
+    alone, rates, slept, stale = Alone(address, writes, rtt), [], [], []
+    # In turns, so that other programs on the machine disturb both in the same way.
+    for _ in range(TURNS):
+        alone.measure(seconds / TURNS)
+        rate, committers = measured(address, seconds / TURNS, processes, writes=writes, rtt=rtt)
+        rates.append(rate)
+        # A sleep takes longer than asked for.
+        slept.append(sum(committer.slept for committer in committers) / sum(committer.messages for committer in committers))
+        stale.append(sum(committer.stale for committer in committers) / sum(committer.commits for committer in committers))
+    costs, rate, network = alone.settings(), statistics.mean(rates), statistics.mean(slept)
+    simulated = run(replace(costs, rtt=network, processes=processes)).commits_per_second
+    return (
+        *(f"{writes}", f"{network * 1e3:.2f}", milliseconds(costs.message), milliseconds(costs.row_group), milliseconds(costs.sync)),
+        *(f"{processes}", percent(statistics.mean(stale)), rounded(rate), rounded(simulated), f"{rate / simulated:.2f}"),
+    )

@@ -134,19 +134,7 @@ class Committer:
         yield from server.message()
         is_stale = self._is_stale(group)
         if is_stale:
-            if not settings.keeps_lock:
-                self._unlock(stripes)
-                yield server.half_way() + server.half_way()
-                yield from self._lock(stripes)
-                yield from server.message()
-            for _ in range(settings.catch_up):
-                yield server.half_way() + server.half_way()
-                yield from server.message()
-            self._process.apply({stripe: server.heads[stripe].number for stripe in stripes})
-            # Writes behind this one fail with it and are evaluated again too. Wide ones may need locks that are not held.
-            if len(stripes) == 1:
-                self._gather(group)
-            yield self._process.evaluate_again(group)
+            yield from self._catch_up(group, stripes)
         for _ in range(1 if is_stale else settings.trips):
             yield server.half_way() + server.half_way()
         yield from server.message(len(group))
@@ -163,6 +151,22 @@ class Committer:
         self._process.apply(numbers)
         for write in group:
             write.done.fire()
+
+    def _catch_up(self, group: list[Write], stripes: list[int]) -> Task:
+        server, settings = self._server, self._settings
+        if not settings.keeps_lock:
+            self._unlock(stripes)
+            yield server.half_way() + server.half_way()
+            yield from self._lock(stripes)
+            yield from server.message()
+        for _ in range(settings.catch_up):
+            yield server.half_way() + server.half_way()
+            yield from server.message()
+        self._process.apply({stripe: server.heads[stripe].number for stripe in stripes})
+        # Writes behind this group fail with it and are evaluated again too. Wide ones may need locks that are not held.
+        if len(stripes) == 1:
+            self._gather(group)
+        yield self._process.evaluate_again(group)
 
     def _is_stale(self, group: list[Write]) -> bool:
         heads = self._server.heads

@@ -10,7 +10,7 @@ from bench.simulate.run import simulate
 from bench.simulate.settings import Settings
 
 BEGIN, END = "<!-- simulated: {} -->", "<!-- end -->"
-BLOCK = re.compile(r"(<!-- simulated: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+BLOCK = re.compile(rf"({BEGIN.format('([a-z-]+)')}\n).*?({END})", re.DOTALL)
 
 NETWORKS = ((0.2, 0.1), (0.5, 0.5), (1, 0.5), (1, 1), (2, 1), (2, 5), (5, 1), (10, 1), (10, 5))
 """Round trips and syncs in milliseconds: one rack and fast disks, one region, several regions."""
@@ -83,7 +83,7 @@ def _network(run: Simulate) -> Iterable[Row]:
     for rtt, sync in NETWORKS:
         one = Settings(rtt=rtt / 1e3, sync=sync / 1e3, processes=1, clients=1)
         single = run(one)
-        many = run(replace(one, processes=8, clients=16, seconds=8.0))
+        many = run(replace(one, processes=8, clients=16, warm_up=1.0, seconds=4.0))
         yield (
             *(f"{rtt:g}", f"{sync:g}", rounded(1 / (2 * one.rtt + one.sync)), rounded(single.commits_per_second)),
             *(rounded(many.commits_per_second), rounded(many.writes_per_second), *_latencies(many)),
@@ -107,9 +107,9 @@ def _clients(run: Simulate) -> Iterable[Row]:
 
 
 def _load(run: Simulate) -> Iterable[Row]:
-    for rate in (50, 200, 500, 1000, 2000, 4000, 8000):
-        for processes in (2, 8):
-            results = run(Settings(processes=processes, rate=rate, warm_up=1.0, seconds=max(2.0, 2000 / rate)))
+    for rate in (50, 200, 500, 1000, 2000, 4000):
+        for processes in (2, 8, 64):
+            results = run(Settings(processes=processes, rate=rate, warm_up=1.0, seconds=max(2.0, 1000 / rate)))
             yield f"{rate:,}", f"{processes}", *_writes(results), *_latencies(results), percent(results.lock_share)
 
 
@@ -165,7 +165,7 @@ def _evaluation(run: Simulate) -> Iterable[Row]:
 def _storage(run: Simulate) -> Iterable[Row]:
     for reads in (0, 0.1, 0.3, 1.0):
         for warms in (False, True) if reads else (False,):
-            results = run(Settings(processes=8, storage=reads / 1e3, warms=warms, warm_up=1.0, seconds=8.0))
+            results = run(Settings(processes=8, storage=reads / 1e3, warms=warms, warm_up=1.0, seconds=4.0))
             yield f"{reads:g} ms", "yes" if warms else "no", *_writes(results), *_latencies(results)
 
 
@@ -184,7 +184,8 @@ TABLES = {
     ),
     "stripes": Table(("load", "stripes", *WRITES, *LATENCY, "syncs/s", "server's cores"), _stripes),
     "reads": Table(
-        ("processes", "writes", "reads/s", "writes/s", "heads read/s", "read p50, ms", "p99, ms", "write p50, ms", "p99, ms", "server's cores"), _reads
+        ("processes", "writes", "reads/s", "writes/s", "heads read/s", "read p50, ms", "p99, ms", "write p50, ms", "p99, ms", "server's cores"),
+        _reads,
     ),
     "storage": Table(("waiting for storage, for a write", "pages read before the lock", *WRITES, *LATENCY), _storage),
     "evaluation": Table(("evaluation", "processes", *WRITES, *LATENCY), _evaluation),

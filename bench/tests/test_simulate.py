@@ -3,16 +3,21 @@
 from pathlib import Path
 from random import Random
 
+import psycopg
 import pytest
 
 from bench.simulate import tables
 from bench.simulate.__main__ import duration, main
 from bench.simulate.clock import Clock, Places, Together
+from bench.simulate.measure import measured
 from bench.simulate.process import Process
 from bench.simulate.results import percentile
 from bench.simulate.run import simulate
 from bench.simulate.server import Head
 from bench.simulate.settings import Settings
+from bench.simulate.store import postgres
+from bench.targets.postgres import find_programs
+from bench.tests.systems import opened
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "scale.md"
 RTT, SYNC = 2e-3, 1e-3
@@ -20,7 +25,8 @@ RTT, SYNC = 2e-3, 1e-3
 
 def exact(**changes) -> Settings:
     """Settings without chance and without any cost but the network's and the disk's."""
-    return Settings(**({"rtt": RTT, "sync": SYNC, "spread": 0, "message": 0, "row_group": 0, "evaluation": 0, "follows": False, "clients": 1} | changes))
+    plain = {"rtt": RTT, "sync": SYNC, "spread": 0, "message": 0, "row_group": 0, "evaluation": 0, "follows": False, "clients": 1}
+    return Settings(**(plain | changes))
 
 
 @pytest.mark.parametrize(("rtt", "sync"), [(0.5e-3, 0.1e-3), (1e-3, 5e-3), (10e-3, 1e-3)])
@@ -249,6 +255,24 @@ def test_the_command_line_prints_the_figures(capsys):
     assert "commits/s                                310" in printed and "write, ms" in printed
 
 
+@pytest.mark.parametrize("arguments", [["--seconds", "0"], ["--directory", "no/such/directory"]])
+def test_the_command_line_refuses_what_cannot_be_measured(arguments, capsys):
+    with pytest.raises(SystemExit) as refused:
+        main(["measure", *arguments])
+    assert refused.value.code == 2 and "error:" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not find_programs(), reason="needs PostgreSQL's programs")
+def test_committers_over_a_real_server_count_every_group_once(tmp_path):
+    with postgres(opened(tmp_path)) as cluster:
+        rate, committers = measured(cluster.address, 0.5, 3, writes=2)
+        with psycopg.connect(cluster.address) as session:
+            groups, last, by = session.execute("SELECT count(*), max(number), count(DISTINCT process) FROM journal").fetchone()
+            head = session.execute("SELECT number FROM head WHERE stripe = 0").fetchone()[0]
+    assert rate > 0 and groups == last == head == sum(committer.all_commits for committer in committers) and by == 3
+    assert sum(committer.stale for committer in committers) > 0
+
+
 def test_tables_names_an_unknown_table(tmp_path, capsys):
     document = tmp_path / "page.md"
     document.write_text("<!-- simulated: nonsense -->\n<!-- end -->\n")
@@ -266,7 +290,10 @@ def test_tables_writes_only_between_its_comments(tmp_path, monkeypatch):
     assert document.read_text() == "before\n<!-- simulated: small -->\n| a | b |\n| --- | --- |\n| 200 | x |\n<!-- end -->\nafter\n"
 
 
-def test_the_document_has_every_table_as_simulated():
-    text = DOCUMENT.read_text(encoding="utf-8")
-    assert sorted(tables.names(text)) == sorted(tables.TABLES)
-    assert tables.updated(text) == text
+def test_the_document_has_every_table_once():
+    assert sorted(tables.names(DOCUMENT.read_text(encoding="utf-8"))) == sorted(tables.TABLES)
+
+
+@pytest.mark.parametrize("name", tables.TABLES)
+def test_the_document_has_the_table_as_simulated(name):
+    assert tables.BEGIN.format(name) + "\n" + tables.TABLES[name].markdown() + tables.END in DOCUMENT.read_text(encoding="utf-8")
