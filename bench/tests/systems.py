@@ -24,11 +24,17 @@ def options(**given) -> SimpleNamespace:
     return SimpleNamespace(**{**none, "diwan_program": program, "diwan_uri": None, **given})
 
 
-def started(name: str, directory: Path, **set_before) -> Target:
-    """A running target. The test is skipped if the system is not available."""
+def opened(directory: Path) -> Path:
+    """The directory, which other users may enter: if the tests run as root, some servers run as another user."""
     for parent in (directory, *directory.parents):
         if "pytest-of-" in str(parent):
-            parent.chmod(0o755)  # if the tests run as root, some servers run as another user
+            parent.chmod(0o755)
+    return directory
+
+
+def started(name: str, directory: Path, **set_before) -> Target:
+    """A running target. The test is skipped if the system is not available."""
+    opened(directory)
     target = TARGETS[name].configured(options())
     for attribute, value in set_before.items():
         setattr(target, attribute, value)
