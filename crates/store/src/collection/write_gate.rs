@@ -2,6 +2,7 @@
 
 use super::{Collection, Schema};
 use crate::error::Result;
+use crate::feed::DatabaseEventKind;
 use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
 use std::ops::Deref;
 use std::sync::Arc;
@@ -39,13 +40,18 @@ impl<'a> StoppedWrites<'a> {
     pub fn publish(&mut self, schema: Schema) {
         let schema = Arc::new(schema);
         *self.collection.schema.write() = schema.clone();
-        *self.gate = schema;
+        let before = std::mem::replace(&mut *self.gate, schema);
+        if !before.shows_the_same_as(&self.gate) {
+            let databases = &self.collection.shared.databases;
+            databases.note(DatabaseEventKind::Altered, &self.collection.namespace());
+        }
     }
 }
 
 impl Collection {
-    /// Passes the write gate. Fails if the collection was dropped.
+    /// Passes the write gate. Fails if the collection was dropped, and on a follower.
     pub(crate) fn begin_write(&self) -> Result<WriteTurn<'_>> {
+        self.shared.replica.check_writable()?;
         let gate = self.gate.read();
         if gate.dropped {
             return Err(self.dropped_error());
