@@ -132,6 +132,11 @@ impl Command {
         self.flags & WRITE != 0
     }
 
+    /// Whether the command reads documents.
+    pub(crate) fn reads(&self) -> bool {
+        self.flags & READ != 0
+    }
+
     /// Whether the value of the command's first field is the name of a collection.
     pub(crate) fn names_collection(&self) -> bool {
         self.flags & (READ | WRITE) != 0 && self.flags & ADMIN == 0

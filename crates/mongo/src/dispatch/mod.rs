@@ -27,14 +27,16 @@ use crate::request::weight::{is_long_message, may_take_long};
 use crate::rights::Check;
 use crate::server::Server;
 use crate::server::options::Durability;
+use crate::server::replica_set::check_member;
 use crate::server::sessions::SessionError;
 use crate::wire::{self, Content, MESSAGE_PREFIX, REPLY_PREFIX};
 use diwan_access::Caller;
 use diwan_kv::CommitId;
 use diwan_query::{Examined, Interrupt};
 use diwan_store::events::ClusterClock;
+use diwan_store::replica::NotReplicated;
 use diwan_store::slow::SlowOperation;
-use diwan_value::{Doc, DocBuf, DocBuilder, Value};
+use diwan_value::{Doc, DocBuf, DocBuilder, Value, doc};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -192,6 +194,7 @@ fn answer(
             error.write(&labels, &mut reply);
             if let Some(request) = request.filter(|request| has_begun_to_write(request, &error)) {
                 append_concern_error(
+                    server,
                     &server.concerns.of(request.arguments.write_concern.as_ref()),
                     &mut reply,
                 );
@@ -361,7 +364,11 @@ fn run_command(
     let Some(commit) = commit else {
         // A write that changed nothing still reports a write concern that cannot be satisfied.
         if command.writes() {
-            append_concern_error(&server.concerns.of(request.arguments.write_concern.as_ref()), reply);
+            append_concern_error(
+                server,
+                &server.concerns.of(request.arguments.write_concern.as_ref()),
+                reply,
+            );
         }
         return Ok(Wait::Nothing);
     };
@@ -447,7 +454,10 @@ fn acknowledgement(
     reply: &mut DocBuilder,
 ) -> Result<Wait> {
     let concern = server.concerns.of(request.arguments.write_concern.as_ref());
-    append_concern_error(&concern, reply);
+    match concern.unsatisfiable(server.store.replica().members().len()) {
+        None if concern.followers() > 0 => wait_for_followers(server, &concern, reply),
+        _ => append_concern_error(server, &concern, reply),
+    }
     let wait = match server.options.durability {
         Durability::Always => !concern.is_unacknowledged(),
         Durability::WriteConcern => concern.waits_for_sync(),
@@ -462,11 +472,43 @@ fn has_begun_to_write(request: &Request<'_>, error: &CommandError) -> bool {
         && (error.has_begun || code::AFTER_BEGINNING.contains(&error.code))
 }
 
-/// Appends `writeConcernError` for a write concern that a set of one member cannot satisfy.
-fn append_concern_error(concern: &WriteConcern, reply: &mut DocBuilder) {
-    if let Some((code, text)) = concern.unsatisfiable() {
-        reply.begin_document("writeConcernError").append("code", code);
-        reply.append("codeName", crate::error::name(code)).append("errmsg", text).end();
+/// Appends `writeConcernError` for a write concern that the set cannot satisfy.
+fn append_concern_error(server: &Server, concern: &WriteConcern, reply: &mut DocBuilder) {
+    if let Some((code, text)) = concern.unsatisfiable(server.store.replica().members().len()) {
+        write_concern_error(code, &text, reply);
+        reply.end();
+    }
+}
+
+/// Begins the document of an error.
+fn write_concern_error(code: i32, text: &str, reply: &mut DocBuilder) {
+    reply.begin_document("writeConcernError").append("code", code);
+    reply.append("codeName", crate::error::name(code)).append("errmsg", text);
+}
+
+/// Waits until enough followers have the write on disk. The thread waits with it: an acknowledgement by others costs
+/// much more than that.
+fn wait_for_followers(server: &Server, concern: &WriteConcern, reply: &mut DocBuilder) {
+    let deadline = concern.timeout.map(|limit| Instant::now() + limit);
+    let replica = server.store.replica();
+    match replica.wait_replicated(concern.followers(), deadline, || !server.is_draining()) {
+        Ok(()) => {}
+        Err(NotReplicated::Late) => {
+            write_concern_error(code::WRITE_CONCERN_TIMEOUT, "waiting for replication timed out", reply);
+            let millis = concern.timeout.map_or(0, |limit| limit.as_millis() as i64);
+            let members = concern.followers() as i32 + 1;
+            let given = doc! { "w": members, "wtimeout": millis, "provenance": "clientSupplied" };
+            reply.append("errInfo", doc! { "wtimeout": true, "writeConcern": given }).end();
+        }
+        Err(NotReplicated::Abandoned) => {
+            write_concern_error(code::INTERRUPTED_AT_SHUTDOWN, "interrupted at shutdown", reply);
+            reply.end();
+        }
+        Err(NotReplicated::TooFew) => {
+            let text = "Not enough data-bearing nodes";
+            write_concern_error(code::UNSATISFIABLE_WRITE_CONCERN, text, reply);
+            reply.end();
+        }
     }
 }
 
@@ -487,5 +529,6 @@ fn check_shared_rules(server: &Server, command: &Command, request: &Request<'_>)
         );
         return Err(CommandError::new(code::API_STRICT_ERROR, text));
     }
+    check_member(server, command, request)?;
     transaction::check_rules(server, command, request)
 }

@@ -228,6 +228,9 @@ pub(crate) mod code {
     pub(crate) const API_STRICT_ERROR: i32 = 323;
     pub(crate) const UNSUPPORTED_OP_QUERY_COMMAND: i32 = 352;
     pub(crate) const NOT_WRITABLE_PRIMARY: i32 = 10107;
+    pub(crate) const NOT_PRIMARY_NO_SECONDARY_OK: i32 = 13435;
+    pub(crate) const NOT_PRIMARY_OR_SECONDARY: i32 = 13436;
+    pub(crate) const WRITE_CONCERN_TIMEOUT: i32 = 64;
     pub(crate) const INTERRUPTED_AT_SHUTDOWN: i32 = 11600;
     pub(crate) const IDL_DUPLICATE_FIELD: i32 = 40413;
     pub(crate) const IDL_MISSING_FIELD: i32 = 40414;
