@@ -8,6 +8,7 @@ mod limits;
 mod logging;
 mod memory;
 mod place;
+mod promote;
 mod serve;
 mod settings;
 mod tls;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
         Command::Serve(settings) => settings.resolve().and_then(serve::run),
         Command::Check(arguments) => return check::run(&arguments),
         Command::User(arguments) => users::run(arguments),
+        Command::Promote(arguments) => promote::run(arguments),
         Command::Certificate(arguments) => tls::make_certificate(&arguments),
     };
     match outcome {
