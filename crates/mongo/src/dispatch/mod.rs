@@ -192,6 +192,9 @@ fn answer(
                 None => error.labels(request.as_ref().map_or(LabelledBy::Nothing, labelled_by)).to_vec(),
             };
             error.write(&labels, &mut reply);
+            if code::STATE_CHANGE.contains(&error.code) {
+                append_topology_version(server, &mut reply);
+            }
             if let Some(request) = request.filter(|request| has_begun_to_write(request, &error)) {
                 append_concern_error(
                     server,
@@ -224,6 +227,13 @@ fn struck(server: &Server, client: &Client, request: &Request<'_>) -> Option<Fai
         std::thread::sleep(delay);
     }
     Some(failure)
+}
+
+/// Appends the version of the topology in which a command was refused. A driver that has seen that topology already does not
+/// look at the server again.
+fn append_topology_version(server: &Server, reply: &mut DocBuilder) {
+    let counter = server.store.replica().version();
+    reply.append("topologyVersion", doc! { "processId": server.process, "counter": counter });
 }
 
 /// What the labels of a failed command depend on.

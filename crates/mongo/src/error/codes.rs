@@ -243,6 +243,10 @@ pub(crate) mod code {
     /// Codes after which a transaction may succeed if it is begun anew.
     pub(crate) const TRANSIENT: [i32; 6] = [24, 112, 239, 246, 251, 267];
 
+    /// Codes after which drivers ask the server for its part in the replica set.
+    pub(crate) const STATE_CHANGE: [i32; 3] =
+        [NOT_WRITABLE_PRIMARY, NOT_PRIMARY_NO_SECONDARY_OK, NOT_PRIMARY_OR_SECONDARY];
+
     /// Codes after which a retry of a retryable write may succeed.
     pub(crate) const RETRYABLE: [i32; 12] = [6, 7, 89, 91, 134, 189, 262, 9001, 10107, 11600, 11602, 13435];
 }

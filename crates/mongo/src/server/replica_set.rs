@@ -110,7 +110,7 @@ pub(crate) fn check_member(server: &Server, command: &Command, request: &Request
     if !replica.follows() {
         return Ok(());
     }
-    if command.writes() || request.arguments.in_transaction() {
+    if command.changes() || request.arguments.in_transaction() {
         return Err(CommandError::new(code::NOT_WRITABLE_PRIMARY, "not primary"));
     }
     let is_read = (command.reads() && request.name != "getMore") || OPT_IN.contains(&command.name);

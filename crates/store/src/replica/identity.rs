@@ -120,9 +120,15 @@ impl Store {
         if let Some(commit) = written.commit {
             self.engine().wait_durable(commit)?;
         }
+        let shown = |identity: &Identity| {
+            (identity.set_name.clone(), identity.term.max(1), identity.role, identity.complete)
+        };
+        let is_shown = shown(&identity) != shown(&new);
         *identity = new.clone();
         drop(identity);
-        replica.changed();
+        if is_shown {
+            replica.changed();
+        }
         Ok(new)
     }
 
