@@ -17,7 +17,7 @@ from bson.raw_bson import RawBSONDocument
 from http_client import Http
 from pymongo import MongoClient, ReadPreference, WriteConcern
 from pymongo.errors import NotPrimaryError, OperationFailure, PyMongoError, WriteConcernError, WTimeoutError
-from server_process import ServerProcess, binary
+from server_process import REPOSITORY, ServerProcess, binary
 
 PATIENCE = 30
 
@@ -662,3 +662,129 @@ def test_change_streams_and_sequences_of_the_primary_are_not_disturbed(primary, 
     assert_same(primary, follower)
     revisions = re.findall(r"^\d+", Http(primary.url).database("shop/things").get().json()["update_seq"])
     assert revisions == ["2"]
+
+
+def test_indexes_of_large_collections_are_built_on_the_follower(primary, follower):
+    with MongoClient(primary.uri) as client:
+        large = client.shop.large
+        large.insert_many([{"_id": number, "n": number, "m": number % 100} for number in range(12_000)])
+        eventually(lambda: assert_count(MongoClient(follower.uri).shop.large, 12_000))
+        large.create_index("m")
+        large.create_index("n", unique=True)
+        assert_same(primary, follower)
+    with MongoClient(follower.uri) as client:
+        plan = client.shop.large.find({"m": 7}).explain()["queryPlanner"]["winningPlan"]
+        assert "IXSCAN" in json.dumps(plan)
+        assert client.shop.command("validate", "large", read_preference=ReadPreference.SECONDARY)["valid"]
+
+
+def test_primary_from_a_backup_is_not_followed_until_the_operator_decides(tmp_path, primary):
+    fill(primary)
+    follower = follow(tmp_path, primary).start()
+    assert_same(primary, follower)
+    follower.stop()
+    primary.stop()
+    backup = tmp_path / "backup"
+    subprocess.run(["cp", "-r", primary.data, backup], check=True)
+    primary.start()
+    follower.start()
+    with MongoClient(primary.uri) as client:
+        client.shop.persons.insert_one({"_id": "after the backup"})
+    assert_same(primary, follower)
+    primary.kill()
+    subprocess.run(["rm", "-r", primary.data], check=True)
+    subprocess.run(["mv", backup, primary.data], check=True)
+    primary.start()
+    trouble = lambda: requests.get(follower.url + "_diwan/status").json()["replica_set"]["trouble"] or ""
+    eventually(lambda: assert_in("--rejoin", trouble()))
+    follower.stop()
+    follower.arguments += ("--rejoin",)
+    follower.start()
+    assert_same(primary, follower)
+    with MongoClient(primary.uri) as client:
+        assert client.shop.persons.find_one({"_id": "after the backup"})
+    follower.stop()
+
+
+def test_second_follower_joins_the_one_that_was_promoted(tmp_path, primary):
+    fill(primary)
+    first = follow(tmp_path, primary, name="first").start()
+    second = follow(tmp_path, primary, name="second").start()
+    with MongoClient(primary.uri) as client:
+        three = client.shop.get_collection("things", write_concern=WriteConcern(w=3, wtimeout=20_000))
+        eventually(lambda: three.insert_one({}))
+        assert len(client.admin.command("hello")["hosts"]) == 3
+    assert_same(primary, second)
+    primary.stop()
+    assert promote(first).returncode == 0
+    second.stop()
+    second.arguments = ("--follow", first.url)
+    second.start()
+    with MongoClient(first.uri) as client:
+        client.shop.things.insert_one({"_id": "by the new primary"})
+    assert_same(first, second)
+    with MongoClient(second.uri) as client:
+        hello = client.admin.command("hello")
+        assert hello["primary"] == f"127.0.0.1:{first.port}" and hello["setName"] == "rs0"
+    second.stop()
+    first.stop()
+
+
+def test_follower_trusts_the_certificates_that_it_is_told(tmp_path):
+    make = [binary(), "certificate", "--self-signed", "--host", "127.0.0.1"]
+    subprocess.run(make, check=True, cwd=tmp_path, capture_output=True)
+    tls = ("--tls-certificate", str(tmp_path / "diwan-certificate.pem"), "--tls-key", str(tmp_path / "diwan-key.pem"))
+    place = tmp_path / "primary"
+    place.mkdir()
+    primary = ServerProcess(place, data=place / "data", arguments=tls).start()
+    url = primary.url.replace("http://", "https://")
+    with MongoClient(primary.uri, tls=True, tlsAllowInvalidCertificates=True) as client:
+        client.shop.things.insert_one({"_id": 1})
+    follower = follow(tmp_path, primary)
+    follower.arguments = ("--follow", url, "--follow-ca", str(tmp_path / "diwan-certificate.pem"))
+    follower.start()
+    with MongoClient(follower.uri) as client:
+        eventually(lambda: assert_count(client.shop.things, 1))
+    follower.stop()
+    primary.stop()
+
+
+def test_guide_works_as_it_is_written(tmp_path):
+    text = (REPOSITORY / "docs" / "follower.md").read_text()
+    servers = []
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        servers.append(ServerProcess(tmp_path / name, data=tmp_path / name / "data"))
+    first, second = servers
+    first.start()
+    second.arguments = ("--follow", first.url)
+    second.start()
+
+    def here(program):
+        ports = {27017: first.port, 5984: first.http_port, 27018: second.port, 5985: second.http_port}
+        for port, own in ports.items():
+            program = program.replace(f":{port}", f":{own}")
+        return program
+
+    (program,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    (expected,) = re.findall(r"```text\n(.*?)```", text, re.DOTALL)
+    eventually(lambda: assert_in('"role":"follower"', requests.get(second.url + "_up").text.replace(" ", "")))
+    command = [REPOSITORY / ".venv" / "bin" / "python", "-"]
+    ran = subprocess.run(command, input=here(program), capture_output=True, text=True, timeout=60)
+    assert (ran.stdout, ran.stderr) == (expected, "")
+    (asked,) = [block for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL) if block.startswith("curl")]
+    ran = subprocess.run(["bash", "-e"], input=here(asked).replace("curl", "curl -sS"), capture_output=True, text=True, timeout=60)
+    document, up = (json.loads(line) for line in ran.stdout.splitlines() if line)
+    assert document["year"] == 1961 and up["lag_ms"] == 0
+    first.stop()
+    assert promote(second).returncode == 0
+    first.arguments = ("--follow", second.url)
+    second.stop()
+    second.arguments = ()
+    second.start()
+    first.start()
+    with MongoClient(second.uri) as client:
+        client.test.cars.with_options(write_concern=WriteConcern(w=2, wtimeout=20_000))
+        eventually(lambda: client.test.cars.with_options(write_concern=WriteConcern(w=2)).insert_one({}))
+    first.stop()
+    second.stop()

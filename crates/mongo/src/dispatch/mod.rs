@@ -192,7 +192,7 @@ fn answer(
                 None => error.labels(request.as_ref().map_or(LabelledBy::Nothing, labelled_by)).to_vec(),
             };
             error.write(&labels, &mut reply);
-            if code::STATE_CHANGE.contains(&error.code) {
+            if code::STATE_CHANGE.contains(&error.code) && server.store.replica().follows() {
                 append_topology_version(server, &mut reply);
             }
             if let Some(request) = request.filter(|request| has_begun_to_write(request, &error)) {

@@ -1,9 +1,10 @@
 //! The followers of a primary: who they are, how far each has come, and who waits for them.
 //!
 //! A report is what the primary tells a follower that asks for news. Reports are numbered. A follower that asks again
-//! says which report it has durably applied. A writer that waits for followers takes the number of the next report after its
+//! says which report it has durably applied. The numbers of each start are greater than those before. A writer that waits for followers takes the number of the next report after its
 //! write is visible: a report with that number or a greater one names the write, or a state after it.
 
+use crate::clock;
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -63,7 +64,6 @@ struct Known {
     since: Instant,
 }
 
-#[derive(Default)]
 struct State {
     /// The number of the last report.
     reports: u64,
@@ -72,6 +72,14 @@ struct State {
     /// How often those who make reports were woken.
     nudges: u64,
     known: BTreeMap<String, Known>,
+}
+
+impl Default for State {
+    fn default() -> State {
+        // A number of an earlier start acknowledges nothing.
+        let reports = (clock::now_millis().max(0) as u64) << 10;
+        State { reports, wanted: 0, nudges: 0, known: BTreeMap::new() }
+    }
 }
 
 /// The followers of a primary.
@@ -89,7 +97,7 @@ impl Members {
     pub fn announce(&self, said: Announcement) -> bool {
         let now = Instant::now();
         let mut state = self.state.lock();
-        // Acknowledgements of reports that an earlier process of the primary made mean nothing.
+        // What was not reported cannot be acknowledged.
         let said = Announcement { acknowledged: said.acknowledged.min(state.reports), ..said };
         let is_news = match state.known.get_mut(&said.member) {
             Some(known) => {
@@ -235,7 +243,7 @@ mod tests {
     #[test]
     fn announce_ignores_acknowledgements_of_reports_that_were_not_made() {
         let members = Members::default();
-        members.announce(said("a", 1000));
+        members.announce(said("a", u64::MAX));
         let soon = Instant::now() + Duration::from_millis(5);
         assert_eq!(members.wait(1, Some(soon), || true), Err(NotReplicated::Late));
     }

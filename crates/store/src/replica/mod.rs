@@ -306,6 +306,17 @@ impl Store {
         });
         found
     }
+
+    /// Forgets how far each copy has come, so that everything is compared again.
+    pub fn forget_positions(&self) -> Result<()> {
+        let _applying = Applying::begin();
+        for (_, collection) in self.copied_collections() {
+            if collection.setting(copy::POSITION).is_some() {
+                collection.set_setting(copy::POSITION, None)?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Whether a collection or view is part of the copy. Each server has its own profile.

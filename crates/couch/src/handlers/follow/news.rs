@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 /// The longest wait.
 const MOST: Duration = Duration::from_secs(10);
 
+/// How often the wait looks whether somebody still waits for the answer.
+const STEP: Duration = Duration::from_millis(500);
+
 /// Answers with a report.
 pub(crate) fn post(request: &mut Request) -> Result<Response> {
     let couch = request.couch.clone();
@@ -39,7 +42,7 @@ pub(crate) fn post(request: &mut Request) -> Result<Response> {
         if is_wanted || news.complete || !news.names.is_empty() || is_over || replica.follows() {
             break (report, news);
         }
-        replica.wait_for_nudge(nudges, end);
+        replica.wait_for_nudge(nudges, end.min(Instant::now() + STEP));
     };
     drop(subscription);
     replica.note_sent(&member, report);

@@ -26,7 +26,8 @@ impl Follower {
     /// that may block.
     pub fn join(&self) -> Result<(), String> {
         let identity = self.store.replica().identity();
-        let report = if identity.role == Role::Follower && identity.complete {
+        let goes_on = identity.role == Role::Follower && identity.complete && !self.settings.rejoins;
+        let report = if goes_on {
             match self.client.news(&self.greeting(false), 0, Duration::ZERO) {
                 Ok(report) if report.member != identity.followed => report,
                 // What is wrong, the follower's thread finds again and logs.
@@ -37,12 +38,12 @@ impl Follower {
         };
         let way = decide(&identity, &report, self.store.has_documents(), self.settings.rejoins)
             .map_err(|reason| format!("cannot follow {}: {reason}", self.client.shown()))?;
-        let outcome = match way {
+        let outcome = match &way {
             Way::Follow => Ok(()),
             Way::Rejoin => self.rejoin(&report),
         };
         let outcome = outcome
-            .and_then(|()| self.begin(&report).map_err(failed))
+            .and_then(|()| self.begin(&report, &way).map_err(failed))
             .and_then(|()| self.copy_users(&report));
         outcome.map_err(|failure| format!("cannot follow {}: {failure}", self.client.shown()))
     }
@@ -68,7 +69,11 @@ impl Follower {
         }
     }
 
-    fn begin(&self, report: &Report) -> diwan_store::Result<()> {
+    fn begin(&self, report: &Report, way: &Way) -> diwan_store::Result<()> {
+        if *way == Way::Rejoin {
+            // What was copied before may have changed there without leaving a trace.
+            self.store.forget_positions()?;
+        }
         self.store.begin_following(&report.set, &report.set_name, report.term, &report.member)?;
         self.know(report);
         tracing::info!(primary = self.client.shown(), term = report.term, "following");
@@ -130,9 +135,7 @@ fn decide(own: &Identity, report: &Report, has_documents: bool, rejoins: bool) -
     }
     let is_related = own.set == report.set;
     match own.role {
-        _ if rejoins && !(is_related && own.role == Role::Follower && own.followed == report.member) => {
-            Ok(Way::Rejoin)
-        }
+        _ if rejoins => Ok(Way::Rejoin),
         _ if !is_related => Err(format!(
             "this server has documents of its own, and has nothing to do with that one. Give --data an empty directory. \
              {give}"

@@ -79,7 +79,7 @@ impl Follower {
         });
         let member = self.store.replica().identity().followed;
         let behind = |(namespace, described): &(&Namespace, &Described)| {
-            self.own(namespace, described).is_ok_and(|own| own.position(&member) < described.sequence)
+            self.own(namespace, described).is_ok_and(|own| own.position(&member) != described.sequence)
         };
         let queue: Vec<(&Namespace, &Described)> = named.filter(behind).collect();
         if let [(namespace, described)] = queue.as_slice() {
@@ -119,8 +119,12 @@ impl Follower {
         let mut own = self.own(target.namespace, target.described)?;
         let mut since = own.position(member);
         if since > target.described.sequence {
-            // The primary's log is shorter than it was: it was restored from a backup.
-            since = 0;
+            let reason = format!(
+                "{} has fewer changes on the primary than were copied from there: it lost some, or was restored from a \
+                 backup. Start this follower with --rejoin to give it what only this one has, or with an empty directory",
+                target.namespace
+            );
+            return Err(Failure::new("shorter_log", reason));
         }
         while since < target.described.sequence {
             self.stop.sleep(Duration::ZERO)?;
