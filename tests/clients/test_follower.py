@@ -339,6 +339,26 @@ def test_w_2_waits_for_the_follower(tmp_path, primary):
         assert follower.stop() == 0
 
 
+def test_causal_session_reads_on_the_secondary_what_it_wrote(primary, follower):
+    uri = f"mongodb://127.0.0.1:{primary.port},127.0.0.1:{follower.port}/?replicaSet=rs0"
+    with MongoClient(uri) as client:
+        eventually(lambda: client.shop.things.with_options(write_concern=WriteConcern(w=2)).insert_one({}))
+        secondary = client.get_database("shop", read_preference=ReadPreference.SECONDARY)
+        for number in range(100):
+            with client.start_session(causal_consistency=True) as session:
+                client.shop.things.insert_one({"_id": number}, session=session)
+                assert secondary.things.find_one({"_id": number}, session=session)
+                # What was read on the secondary is no time that it has not reached.
+                assert secondary.things.find_one({"_id": number}, session=session, max_time_ms=1000)
+                assert client.shop.things.find_one({"_id": number}, session=session)
+        primary.kill()
+        with MongoClient(follower.uri) as copy:
+            later = {"afterClusterTime": Timestamp(2**31, 1)}
+            find = {"find": "things", "readConcern": later, "maxTimeMS": 300}
+            answer = error_of(lambda: copy.shop.command(find, read_preference=ReadPreference.SECONDARY))
+            assert answer["code"] == 50
+
+
 def write_until(stopped, server, acknowledged, concern):
     """Writes until it is told to stop, and notes what was acknowledged."""
     number = 0

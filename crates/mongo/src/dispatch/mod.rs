@@ -36,7 +36,7 @@ use diwan_query::{Examined, Interrupt};
 use diwan_store::events::ClusterClock;
 use diwan_store::replica::NotReplicated;
 use diwan_store::slow::SlowOperation;
-use diwan_value::{Doc, DocBuf, DocBuilder, Value, doc};
+use diwan_value::{Doc, DocBuf, DocBuilder, Timestamp, Value, doc};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -205,10 +205,13 @@ fn answer(
             Wait::Nothing
         }
     };
-    if server.keeps_cluster_time() {
-        let now = server.store.clock().now();
+    // A follower has what its primary had at a time of the primary's clock. After a start it does not know the time yet.
+    let applied = server.store.replica().applied();
+    if server.keeps_cluster_time() && applied != Some(0) {
+        let applied = applied.map(Timestamp::from_bits);
+        let now = applied.unwrap_or_else(|| server.store.clock().now());
         // A stream that starts at the time of a write shows the write.
-        let operation_time = ClusterClock::take_own().unwrap_or(now);
+        let operation_time = ClusterClock::take_own().filter(|_| applied.is_none()).unwrap_or(now);
         reply.begin_document("$clusterTime").append("clusterTime", now);
         reply.begin_document("signature");
         reply.append("hash", Value::Binary { subtype: 0, bytes: &[0; 20] }).append("keyId", 0i64);
@@ -281,6 +284,7 @@ fn run_command(
     let caller = renew(server, client)?;
     Check { server, caller: &caller, request, address: client.peer.ip(), needed: None }
         .run(&command.needs)?;
+    check_member(server, command, request)?;
     // Who has not signed in has no sessions: they would fill the table.
     if let Some(session) = request.arguments.session.filter(|_| !matches!(caller, Caller::Anonymous))
         && let Err(error) = server.sessions.touch(session, &caller, started)
@@ -301,7 +305,11 @@ fn run_command(
     // Registering a short command would cost more than running it. But beside transactions that have written something it
     // may have to wait for them, or for a retryable write of its session that does.
     let may_wait = (command.writes() || request.arguments.start_transaction) && server.store.has_claims();
+    // On a follower, a read that must see something may have to wait for it.
+    let after = request.arguments.read_concern.as_ref().and_then(|concern| concern.after);
+    let may_lag = after.is_some() && server.store.replica().follows();
     let registered = may_wait
+        || may_lag
         || command.is_long()
         || (command.is_bulk() && is_long_message(request))
         || (command.looks_up() && may_take_long(request));
@@ -317,6 +325,9 @@ fn run_command(
             interrupt: interrupt.clone(),
         })
     });
+    if let Some(after) = after {
+        server.store.replica().wait_applied(after.to_bits(), || interrupt.check())?;
+    }
     let source = transaction::source(server, command, request, &caller, &interrupt)?;
     let mut context = Context {
         server,
@@ -539,6 +550,5 @@ fn check_shared_rules(server: &Server, command: &Command, request: &Request<'_>)
         );
         return Err(CommandError::new(code::API_STRICT_ERROR, text));
     }
-    check_member(server, command, request)?;
     transaction::check_rules(server, command, request)
 }

@@ -57,6 +57,11 @@ impl ClusterClock {
         Timestamp::from_bits(time)
     }
 
+    /// Moves on to the time of another server's clock, so that times never go back when this server takes its place.
+    pub fn observe(&self, time: Timestamp) {
+        self.last.fetch_max(time.to_bits(), Ordering::Relaxed);
+    }
+
     /// The time of the last commit that this thread has made since this was called last. The clock may be ahead of it, by
     /// the commits of other threads.
     pub fn take_own() -> Option<Timestamp> {
@@ -80,6 +85,16 @@ mod tests {
         let first = clock.tick();
         let second = clock.tick();
         assert!(first < second && clock.now() == second);
+    }
+
+    #[test]
+    fn tick_is_later_than_what_was_observed() {
+        let clock = ClusterClock::new(NEVER, NEVER);
+        let ahead = Timestamp { seconds: clock.now().seconds + 100, increment: 7 };
+        clock.observe(ahead);
+        assert!(clock.tick() > ahead);
+        clock.observe(NEVER);
+        assert!(clock.now() > ahead);
     }
 
     #[test]

@@ -64,6 +64,26 @@ pub struct ForeignDocument<'a> {
     pub leaves: Vec<ForeignLeaf<'a>>,
 }
 
+/// Some revisions of a document.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DocumentRevisions {
+    /// The key bytes of its `_id`.
+    pub id: Vec<u8>,
+    /// The revisions.
+    pub revisions: Vec<Revision>,
+}
+
+/// A part of a change log, without the documents.
+#[derive(Debug)]
+pub struct Leaves {
+    /// The changed documents, with the leaves of their revision trees.
+    pub documents: Vec<DocumentRevisions>,
+    /// The sequence from which the next part continues.
+    pub last: u64,
+    /// Whether the end of the log was reached.
+    pub is_end: bool,
+}
+
 /// A document that could not be stored.
 #[derive(Debug)]
 pub struct RefusedDocument {
@@ -104,12 +124,10 @@ impl Collection {
         }
     }
 
-    /// The same for the named documents, with the leaves that another server lacks and no others.
-    pub fn export_documents(self: &Arc<Self>, wanted: &[(Vec<u8>, Vec<Revision>)]) -> Result<Vec<u8>> {
-        let (view, mut bytes) = (self.view(), Vec::new());
-        for (id, revisions) in wanted {
-            write_leaves(&view, 0, id, |leaf| revisions.contains(leaf), &mut bytes)?;
-        }
+    /// The same for one document, with the leaves that another server lacks and no others.
+    pub fn export_document(self: &Arc<Self>, wanted: &DocumentRevisions) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        write_leaves(&self.view(), 0, &wanted.id, |leaf| wanted.revisions.contains(leaf), &mut bytes)?;
         Ok(bytes)
     }
 
@@ -170,15 +188,15 @@ impl Collection {
         self.set_setting(POSITION, Some(Value::Document(position.as_doc())))
     }
 
-    /// The documents with changes after sequence `since`, with their leaves: the next sequence, and whether that is all.
-    pub fn leaves_after(self: &Arc<Self>, since: u64) -> Result<(Vec<(Vec<u8>, Vec<Revision>)>, u64, bool)> {
+    /// The documents with changes after sequence `since`, with their leaves.
+    pub fn leaves_after(self: &Arc<Self>, since: u64) -> Result<Leaves> {
         let rows = self.changes(since, RUN, Direction::Forward)?;
         let (last, is_end) = (rows.last().map_or(since, |row| row.sequence), rows.len() < RUN);
-        let leaves = rows.into_iter().map(|row| {
-            let leaves = if row.leaves.is_empty() { vec![row.revision] } else { row.leaves };
-            (row.id, leaves)
+        let documents = rows.into_iter().map(|row| {
+            let revisions = if row.leaves.is_empty() { vec![row.revision] } else { row.leaves };
+            DocumentRevisions { id: row.id, revisions }
         });
-        Ok((leaves.collect(), last, is_end))
+        Ok(Leaves { documents: documents.collect(), last, is_end })
     }
 
     /// Those of a document's revisions that this collection does not know.
@@ -318,12 +336,12 @@ mod tests {
         collection.edit(&[id], WriteOptions::default(), |_, _| Ok(Edit::Put(doc.clone()))).unwrap();
     }
 
-    fn state(collection: &Arc<Collection>) -> Vec<(Vec<u8>, Vec<Revision>, Option<DocBuf>)> {
-        let (mut leaves, _, is_end) = collection.leaves_after(0).unwrap();
-        assert!(is_end);
-        leaves.sort();
+    fn state(collection: &Arc<Collection>) -> Vec<(DocumentRevisions, Option<DocBuf>)> {
+        let mut leaves = collection.leaves_after(0).unwrap();
+        assert!(leaves.is_end);
+        leaves.documents.sort();
         let doc = |id: &[u8]| collection.view().document(id).unwrap().map(|found| found.doc);
-        leaves.into_iter().map(|(id, leaves)| (id.clone(), leaves, doc(&id))).collect()
+        leaves.documents.into_iter().map(|one| (one.clone(), doc(&one.id))).collect()
     }
 
     fn copy(from: &Arc<Collection>, to: &Arc<Collection>, since: u64) -> u64 {
@@ -356,8 +374,8 @@ mod tests {
             .unwrap();
         let last = copy(&primary, &follower, last);
         assert_eq!(state(&follower), state(&primary));
-        let (id, leaves, _) = state(&primary).remove(5);
-        primary.purge(&id, &leaves, &Interrupt::new()).unwrap();
+        let (one, _) = state(&primary).remove(5);
+        primary.purge(&one.id, &one.revisions, &Interrupt::new()).unwrap();
         copy(&primary, &follower, last);
         assert_eq!(state(&follower), state(&primary));
         assert_eq!((follower.count(), primary.count()), (38, 38));

@@ -22,7 +22,7 @@ use crate::feed::{Subscription, Watchers};
 use crate::namespace::Namespace;
 use crate::store::{Entry, Store};
 use members::Members;
-use parking_lot::RwLock;
+use parking_lot::{Condvar, Mutex, RwLock};
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -101,6 +101,8 @@ pub struct Replica {
     /// The server that this one follows.
     primary: RwLock<Primary>,
     members: Members,
+    /// Wakes readers that wait for [`Primary::applied`].
+    applying: (Mutex<()>, Condvar),
     /// Counts the changes of what drivers see.
     version: AtomicI64,
     watchers: Arc<Watchers>,
@@ -114,6 +116,7 @@ impl Replica {
             own: RwLock::default(),
             primary: RwLock::default(),
             members: Members::default(),
+            applying: Default::default(),
             version: AtomicI64::new(0),
             watchers: Arc::default(),
         })
@@ -284,6 +287,29 @@ impl Replica {
     pub fn note_applied(&self, time: u64) {
         let mut primary = self.primary.write();
         (primary.caught_up, primary.is_current, primary.applied) = (Some(Instant::now()), true, time);
+        drop(primary);
+        drop(self.applying.0.lock());
+        self.applying.1.notify_all();
+    }
+
+    /// The time of the primary's clock up to which a follower has everything; `None` on a primary.
+    pub fn applied(&self) -> Option<u64> {
+        self.follows().then(|| self.primary.read().applied)
+    }
+
+    /// Waits until a follower has everything up to this time of the primary's clock, as long as `go_on` succeeds.
+    pub fn wait_applied<E>(
+        &self,
+        time: u64,
+        mut go_on: impl FnMut() -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        const STEP: Duration = Duration::from_millis(50);
+        let mut waiting = self.applying.0.lock();
+        while self.applied().is_some_and(|applied| applied < time) {
+            go_on()?;
+            self.applying.1.wait_for(&mut waiting, STEP);
+        }
+        Ok(())
     }
 
     /// The primary has something that the follower does not have yet.
@@ -299,7 +325,6 @@ impl Store {
         self.each_entry(None, &mut |namespace, entry| {
             if let Entry::Collection(collection) = entry
                 && is_copied(namespace)
-                && namespace.database != reconcile::SET_ASIDE
             {
                 found.push((namespace.clone(), collection.clone()));
             }
@@ -319,9 +344,10 @@ impl Store {
     }
 }
 
-/// Whether a collection or view is part of the copy. Each server has its own profile.
+/// Whether a collection or view is part of the copy. Each server has its own profile, and what it has set aside.
 pub fn is_copied(namespace: &Namespace) -> bool {
     namespace.database != OWN_DATABASE
+        && namespace.database != reconcile::SET_ASIDE
         && namespace.collection != "system.profile"
         && !namespace.collection.starts_with(crate::ops::TEMPORARY_PREFIX)
 }

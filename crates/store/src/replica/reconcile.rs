@@ -89,7 +89,7 @@ impl Store {
                 Entry::Collection(collection) => uuids.contains_key(&collection.uuid()),
                 Entry::View(_) => views.contains_key(namespace),
             };
-            if is_copied(namespace) && namespace.database != SET_ASIDE && !is_known {
+            if is_copied(namespace) && !is_known {
                 unknown.push(namespace.clone());
             }
         });

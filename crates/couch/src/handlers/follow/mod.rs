@@ -26,6 +26,9 @@ pub(crate) const PROTOCOL: i64 = 1;
 /// The longest part of a change log in one answer, about.
 pub(crate) const PART: usize = 4 << 20;
 
+/// The longest message between the servers: a document with many large conflicts is sent as a whole.
+pub(crate) const LONGEST: usize = 1 << 30;
+
 /// The request's document.
 fn read(request: &mut Request) -> Result<DocBuf> {
     let body: Bytes = request.read_body()?;

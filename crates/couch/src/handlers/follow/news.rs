@@ -34,13 +34,14 @@ pub(crate) fn post(request: &mut Request) -> Result<Response> {
     let end = Instant::now() + Duration::from_millis(number(doc, "waitMillis")?).min(MOST);
     let nudged = replica.clone();
     let subscription = store.on_database_event(Box::new(move || nudged.nudge()));
-    let (report, news) = loop {
+    let (report, time, news) = loop {
         let (is_wanted, nudges) = replica.is_report_wanted(&member);
-        let report = replica.next_report();
+        // Every write that is acknowledged by now has an earlier time, and is in the report.
+        let (report, time) = (replica.next_report(), store.clock().now());
         let news = store.news(position);
         let is_over = Instant::now() >= end || request.interrupt.is_killed();
         if is_wanted || news.complete || !news.names.is_empty() || is_over || replica.follows() {
-            break (report, news);
+            break (report, time, news);
         }
         replica.wait_for_nudge(nudges, end.min(Instant::now() + STEP));
     };
@@ -48,7 +49,6 @@ pub(crate) fn post(request: &mut Request) -> Result<Response> {
     replica.note_sent(&member, report);
     // It may have become a follower while the request waited.
     meet(&couch, doc)?;
-    let time = store.clock().now();
     settle(&couch)?;
     let (host, port) = replica.own_address();
     let mut out = DocBuilder::new();

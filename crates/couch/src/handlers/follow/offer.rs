@@ -2,7 +2,7 @@
 //!
 //! The body is a document that describes it, the bytes of attachments, and the documents.
 
-use super::{answer, binary, collection, malformed, number};
+use super::{LONGEST, answer, binary, collection, malformed, number};
 use crate::error::{Error, Result};
 use crate::http::{Body, Request, Response};
 use diwan_store::blob::{BlobId, BlobSource, StagedBlob};
@@ -32,10 +32,9 @@ pub(crate) fn post(request: &mut Request) -> Result<Response> {
         }
         blobs.insert(BlobId(binary(one, "id")?.try_into().map_err(|_| malformed())?), writer.finish()?);
     }
-    let limit = request.couch.max_request_bytes();
     let mut rest = Vec::new();
-    (&mut body).take(limit as u64 + 1).read_to_end(&mut rest)?;
-    if rest.len() > limit {
+    (&mut body).take(LONGEST as u64 + 1).read_to_end(&mut rest)?;
+    if rest.len() > LONGEST {
         return Err(Error::too_large("the request entity is too large"));
     }
     let mut documents = copy::parse(&rest)?;

@@ -1,7 +1,7 @@
 //! What the follower asks its primary, and the answers.
 
 use super::{SILENCE, host_of};
-use crate::handlers::follow::{PROTOCOL, list_revisions};
+use crate::handlers::follow::{LONGEST, PROTOCOL, list_revisions};
 use crate::http::BSON;
 use crate::replicator::endpoint::Address;
 use crate::replicator::failure::Failure;
@@ -12,6 +12,7 @@ use crate::replicator::stop::Stop;
 use diwan_store::Namespace;
 use diwan_store::Revision;
 use diwan_store::blob::Attachment;
+use diwan_store::replica::copy::DocumentRevisions;
 use diwan_store::replica::news::{Described, News};
 use diwan_value::{ArrayBuilder, Doc, DocBuf, DocBuilder, Value};
 use hyper::Method;
@@ -127,8 +128,7 @@ impl Client {
     }
 
     fn ask(&self, what: &str, asked: DocBuf) -> Result<Vec<u8>, Failure> {
-        let answer = self.post(what, Payload::Bson(asked.into_bytes().into()))?;
-        answer.bytes().map_err(|error| Failure::passing("http_request_failed", error.to_string()))
+        read_whole(self.post(what, Payload::Bson(asked.into_bytes().into()))?)
     }
 
     /// Asks for news after `position`.
@@ -195,10 +195,10 @@ impl Client {
     pub fn lacks(
         &self,
         target: &Target<'_>,
-        documents: &[(Vec<u8>, Vec<Revision>)],
-    ) -> Result<Vec<(Vec<u8>, Vec<Revision>)>, Failure> {
+        documents: &[DocumentRevisions],
+    ) -> Result<Vec<DocumentRevisions>, Failure> {
         let mut listed = ArrayBuilder::new();
-        for (id, revisions) in documents {
+        for DocumentRevisions { id, revisions } in documents {
             let mut one = DocBuilder::new();
             one.append("i", Value::Binary { subtype: 0, bytes: id });
             one.append("r", Value::Binary { subtype: 0, bytes: &list_revisions(revisions) });
@@ -212,11 +212,12 @@ impl Client {
             let one = one.as_doc()?;
             let Some(Value::Binary { bytes: id, .. }) = one.get("i") else { return None };
             let Some(Value::Binary { bytes: lacking, .. }) = one.get("r") else { return None };
-            let (_, revisions) = documents.iter().find(|(known, _)| known == id)?;
+            let known = documents.iter().find(|known| known.id == id)?;
             let (chunks, _) = lacking.as_chunks::<20>();
             let is_lacking =
                 |revision: &&Revision| chunks.iter().any(|chunk| list_revisions(&[**revision]) == chunk);
-            Some((id.to_vec(), revisions.iter().filter(is_lacking).copied().collect()))
+            let revisions = known.revisions.iter().filter(is_lacking).copied().collect();
+            Some(DocumentRevisions { id: id.to_vec(), revisions })
         };
         let listed = doc.get_array("documents").ok_or_else(unreadable)?;
         listed.iter().map(read).collect::<Option<_>>().ok_or_else(unreadable)
@@ -248,8 +249,7 @@ impl Client {
         }
         let reader = Box::new(reader.chain(std::io::Cursor::new(documents)));
         let answer = self.post("offer", Payload::Stream { content_type: BSON.to_owned(), length, reader })?;
-        let bytes =
-            answer.bytes().map_err(|error| Failure::passing("http_request_failed", error.to_string()))?;
+        let bytes = read_whole(answer)?;
         let doc = Doc::validate(&bytes).map_err(|_| unreadable())?;
         let read = |one: Value<'_>| {
             let one = one.as_doc()?;
@@ -269,6 +269,19 @@ impl Greeting {
         out.append("acknowledged", self.acknowledged as i64).append("applied", self.applied as i64);
         out.append("isComplete", self.is_complete).append("isMember", self.is_member);
         out
+    }
+}
+
+/// Reads an answer, which is long if a document has many large conflicts.
+fn read_whole(answer: Answer) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    let read = answer.body.take(LONGEST as u64 + 1).read_to_end(&mut bytes);
+    let failure = |reason: String| Failure::passing("http_request_failed", reason);
+    read.map_err(|error| failure(error.to_string()))?;
+    if bytes.len() > LONGEST {
+        Err(failure("the primary's answer is too long".to_owned()))
+    } else {
+        Ok(bytes)
     }
 }
 

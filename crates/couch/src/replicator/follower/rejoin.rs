@@ -7,10 +7,11 @@
 
 use super::client::{Refused, Report, Target};
 use super::{Follower, failed};
+use crate::handlers::follow::PART;
 use crate::replicator::failure::Failure;
 use diwan_store::blob::{Attachment, BlobForm};
 use diwan_store::replica::Applying;
-use diwan_store::replica::copy::{self, ForeignDocument};
+use diwan_store::replica::copy::{self, ForeignDocument, Leaves};
 use diwan_store::replica::news::{Described, Kind};
 use diwan_store::replica::reconcile::SET_ASIDE;
 use diwan_store::{Collection, Edit, Namespace, Revision, WriteOptions};
@@ -45,11 +46,18 @@ impl Follower {
     fn offer(&self, own: &Arc<Collection>, target: &Target<'_>) -> Result<(), Failure> {
         let (mut since, mut offered) = (0, 0);
         loop {
-            let (leaves, last, is_end) = own.leaves_after(since).map_err(failed)?;
+            let Leaves { documents: leaves, last, is_end } = own.leaves_after(since).map_err(failed)?;
             let lacking = if leaves.is_empty() { Vec::new() } else { self.client.lacks(target, &leaves)? };
-            for wanted in lacking.chunks(50) {
-                offered += wanted.len();
-                self.offer_some(own, target, wanted)?;
+            offered += lacking.len();
+            let mut bytes = Vec::new();
+            for wanted in &lacking {
+                bytes.append(&mut own.export_document(wanted).map_err(failed)?);
+                if bytes.len() >= PART {
+                    self.offer_some(own, target, std::mem::take(&mut bytes))?;
+                }
+            }
+            if !bytes.is_empty() {
+                self.offer_some(own, target, bytes)?;
             }
             since = last;
             if is_end {
@@ -66,13 +74,7 @@ impl Follower {
         Ok(())
     }
 
-    fn offer_some(
-        &self,
-        own: &Arc<Collection>,
-        target: &Target<'_>,
-        wanted: &[(Vec<u8>, Vec<Revision>)],
-    ) -> Result<(), Failure> {
-        let bytes = own.export_documents(wanted).map_err(failed)?;
+    fn offer_some(&self, own: &Arc<Collection>, target: &Target<'_>, bytes: Vec<u8>) -> Result<(), Failure> {
         let documents = copy::parse(&bytes).map_err(failed)?;
         let mut blobs: Vec<(Attachment, Box<dyn Read + Send>)> = Vec::new();
         let leaves = documents.iter().flat_map(|document| &document.leaves);
@@ -112,7 +114,9 @@ impl Follower {
         let keeper = self.store.collection_or_create(&namespace).map_err(failed)?;
         if let Some(leaf) = lone.leaves.iter().find(|leaf| !leaf.deleted) {
             let put = || Ok(Edit::Put(leaf.doc.to_owned()));
-            keeper.edit(&[lone.id.clone()], WriteOptions::default(), |_, _| put()).map_err(failed)?;
+            keeper
+                .edit(std::slice::from_ref(&lone.id), WriteOptions::default(), |_, _| put())
+                .map_err(failed)?;
         }
         let revisions: Vec<Revision> = lone.leaves.iter().map(|leaf| leaf.revision).collect();
         own.purge(&lone.id, &revisions, &self.interrupt).map(drop).map_err(failed)

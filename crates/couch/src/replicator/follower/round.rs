@@ -1,7 +1,7 @@
 //! One round of the follower: a report of the primary, and everything that it names.
 
 use super::client::{Part, Report, Target};
-use super::{Follower, WAIT, failed};
+use super::{Follower, PAUSE, WAIT, failed};
 use crate::replicator::failure::Failure;
 use diwan_kv::Batch;
 use diwan_store::blob::{Attachment, BlobHold, BlobSource, StagedBlob};
@@ -10,6 +10,7 @@ use diwan_store::replica::copy::{self, ForeignDocument};
 use diwan_store::replica::news::{Described, Description, Kind, News};
 use diwan_store::replica::reconcile::Reconciled;
 use diwan_store::{Collection, Entry, Namespace};
+use diwan_value::Timestamp;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -67,8 +68,10 @@ impl Follower {
             self.store.identify(|identity| identity.complete = true).map_err(failed)?;
             tracing::info!(primary = self.client.shown(), "the copy is complete");
         }
+        self.store.clock().observe(Timestamp::from_bits(time));
         replica.note_applied(time);
-        Ok(())
+        // The next report comes at once, because it tells everything.
+        if next == 0 { self.stop.sleep(PAUSE) } else { Ok(()) }
     }
 
     /// Copies the collections whose change logs have moved, several at a time.

@@ -15,7 +15,9 @@ use crate::server::sessions;
 use crate::sign_in;
 use crate::wire::{Compressor, MAX_MESSAGE_BYTES};
 use diwan_access::UserName;
-use diwan_value::{ArrayBuilder, Doc, DocBuf, DocBuilder, MAX_DOCUMENT_BYTES, ObjectId, Value, doc};
+use diwan_value::{
+    ArrayBuilder, Doc, DocBuf, DocBuilder, MAX_DOCUMENT_BYTES, ObjectId, Timestamp, Value, doc,
+};
 use std::time::{Duration, Instant};
 
 /// The maximum size of the metadata that a driver sends about itself.
@@ -70,7 +72,8 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
             if set.state == MemberState::Primary {
                 reply.append("electionId", set.election());
             }
-            let now = context.server.store.clock().now();
+            let applied = context.server.store.replica().applied().map(Timestamp::from_bits);
+            let now = applied.unwrap_or_else(|| context.server.store.clock().now());
             let time = doc! { "ts": now, "t": set.term };
             let date = Value::DateTime(i64::from(now.seconds) * 1000);
             reply.append(
