@@ -82,14 +82,20 @@ def contents(server) -> dict:
     for database in face.get("_all_dbs").json():
         if database.startswith("local/"):
             continue
-        below = face.database(database)
-        rows = below.get("_changes", params={"style": "all_docs"}).json()["results"]
+
+        def below(path, database=database, **parameters):
+            answer = face.database(database).get(path, params=parameters)
+            # It may have been dropped since it was listed.
+            assert answer.status_code == 200, answer.text
+            return answer.json()
+
+        rows = below("_changes", style="all_docs")["results"]
         leaves = sorted((row["id"], sorted(change["rev"] for change in row["changes"]), row.get("deleted")) for row in rows)
         found[database, "revisions"] = leaves
-        found[database, "security"] = below.get("_security").json()
-        found[database, "revs_limit"] = below.get("_revs_limit").json()
-        attached = below.get("_all_docs", params={"include_docs": "true", "attachments": "true"})
-        attachments = {row["id"]: row["doc"].get("_attachments") for row in attached.json()["rows"]}
+        found[database, "security"] = below("_security")
+        found[database, "revs_limit"] = below("_revs_limit")
+        attached = below("_all_docs", include_docs="true", attachments="true")["rows"]
+        attachments = {row["id"]: row["doc"].get("_attachments") for row in attached}
         found[database, "attachments"] = {key: value for key, value in attachments.items() if value}
     return found
 

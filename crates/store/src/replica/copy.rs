@@ -163,14 +163,30 @@ impl Collection {
                 refused.push(RefusedDocument { key: id_key(edit.id)?, id, revision, error });
             }
         }
-        for purged in documents.iter().filter(|document| document.leaves.is_empty()) {
-            let leaves: Vec<Revision> = match self.view().tree(&purged.id)? {
-                Some(tree) => tree.leaves().iter().map(|leaf| leaf.revision).collect(),
-                None => continue,
-            };
-            self.purge(&purged.id, &leaves, interrupt)?;
+        for document in documents {
+            let is_gone = document.leaves.is_empty();
+            if is_gone || (self.shared.replica.follows() && self.has_branches(&document.id)?) {
+                self.purge_others(document, interrupt)?;
+            }
         }
         Ok((refused, report.commit))
+    }
+
+    /// Whether a document has several leaves.
+    fn has_branches(self: &Arc<Self>, id: &[u8]) -> Result<bool> {
+        Ok(self.view().document(id)?.is_some_and(|document| document.has_branches))
+    }
+
+    /// Purges the leaves that the other server does not have: they were purged there, or so many edits followed that the
+    /// way to the new leaves is forgotten.
+    fn purge_others(self: &Arc<Self>, document: &ForeignDocument<'_>, interrupt: &Interrupt) -> Result<()> {
+        let Some(tree) = self.view().tree(&document.id)? else { return Ok(()) };
+        let is_other = |own: &Revision| document.leaves.iter().all(|leaf| leaf.revision != *own);
+        let others: Vec<Revision> = tree.leaves().iter().map(|leaf| leaf.revision).filter(is_other).collect();
+        if !others.is_empty() {
+            self.purge(&document.id, &others, interrupt)?;
+        }
+        Ok(())
     }
 
     /// How far this copy has come in the log of that server's collection.
@@ -372,6 +388,14 @@ mod tests {
         primary
             .edit(&[id_key(Value::Int32(4)).unwrap()], WriteOptions::default(), |_, _| Ok(Edit::Delete))
             .unwrap();
+        let last = copy(&primary, &follower, last);
+        assert_eq!(state(&follower), state(&primary));
+        // So many edits that the follower's leaf is forgotten.
+        primary.set_revision_limit(2).unwrap();
+        follower.set_revision_limit(2).unwrap_err();
+        for number in 0..9 {
+            put(&primary, doc! { "_id": 7, "n": number });
+        }
         let last = copy(&primary, &follower, last);
         assert_eq!(state(&follower), state(&primary));
         let (one, _) = state(&primary).remove(5);
