@@ -661,8 +661,10 @@ def test_bad_primaries_are_refused(tmp_path, primary):
 
 
 def assert_same_but_aside(primary, follower):
-    expected, found = contents(primary), contents(follower)
-    assert expected == {key: value for key, value in found.items() if not key[0].startswith("set_aside")}
+    def copied(server):
+        return {key: value for key, value in contents(server).items() if not key[0].startswith("set_aside")}
+
+    assert copied(follower) == copied(primary)
 
 
 def test_server_does_not_follow_itself(tmp_path, primary):
@@ -814,3 +816,12 @@ def test_guide_works_as_it_is_written(tmp_path):
         eventually(lambda: client.test.cars.with_options(write_concern=WriteConcern(w=2)).insert_one({}))
     first.stop()
     second.stop()
+
+
+def test_server_that_waits_for_its_primary_can_be_stopped(tmp_path, primary):
+    primary.stop()
+    command = [binary(), "serve", "--data", tmp_path / "data", "--listen", "127.0.0.1:0", "--http", "off", "--follow", primary.url]
+    waiting = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    assert "waiting for the primary" in waiting.stderr.readline()
+    waiting.terminate()
+    assert waiting.wait(10) == 0

@@ -316,6 +316,7 @@ fn http_config(
             })
         }),
         temporary: Some(settings.place.temporary()),
+        followable: !matches!(settings.place, Place::Postgres(_)),
         extra: Box::new(move |path| match path {
             "/healthz" => Some((200, "ok\n".to_owned())),
             "/readyz" if !server.is_ready() => Some((503, "closing\n".to_owned())),

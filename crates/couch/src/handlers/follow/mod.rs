@@ -107,6 +107,10 @@ fn meet(couch: &Couch, doc: Doc<'_>) -> Result<Announcement> {
             ),
         );
     }
+    if !couch.config.followable {
+        let reason = "This server keeps its documents in PostgreSQL, which has replicas of its own. It cannot be followed.";
+        return refuse("not_followable", reason.to_owned());
+    }
     let replica = couch.store.replica();
     let said = Announcement {
         member: text(doc, "member")?.to_owned(),

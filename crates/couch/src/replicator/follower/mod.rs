@@ -37,7 +37,6 @@ const ANNOUNCED_EVERY: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_secs(30);
 
 /// What `--follow` and its companions say.
-#[derive(Clone, Debug)]
 pub struct FollowSettings {
     /// The URL of the primary's HTTP port, with name and password. It is never shown as it is.
     pub url: String,
