@@ -160,10 +160,9 @@ impl Replica {
         if told.is_empty() { self.own.read().set_name.clone() } else { told }
     }
 
-    /// Sets how MongoDB's clients reach this server, and the name of its replica set.
+    /// Sets how MongoDB's clients reach this server, and the name of its replica set, before there are clients.
     pub fn introduce(&self, host: Option<String>, port: u16, set_name: &str) {
         *self.own.write() = Own { host, port, set_name: set_name.to_owned() };
-        self.changed();
     }
 
     /// What is known of the server that this one follows; `None` on a primary.
