@@ -66,6 +66,8 @@ pub struct Config {
     pub temporary: Option<PathBuf>,
     /// If it is set, all connections are encrypted.
     pub tls: Option<TlsConfigs>,
+    /// Whether followers may copy the store. They would miss the writes of other processes to the same store.
+    pub followable: bool,
     /// Answers paths that are not part of CouchDB's API.
     pub extra: Extra,
     /// Runs commands of MongoDB, where there is a MongoDB face.
@@ -86,6 +88,7 @@ impl Default for Config {
             write_timeout: Duration::from_secs(60),
             temporary: None,
             tls: None,
+            followable: true,
             extra: Box::new(|_| None),
             commands: None,
             reports: None,

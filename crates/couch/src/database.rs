@@ -38,7 +38,9 @@ impl Couch {
         let namespace = names::namespace(name).ok_or_else(Error::no_database)?;
         let collection = match self.store.entry(&namespace) {
             Some(Entry::Collection(collection)) => collection,
-            None if names::SYSTEM.contains(&name) => self.store.collection_or_create(&namespace)?,
+            None if names::SYSTEM.contains(&name) && !self.store.replica().follows() => {
+                self.store.collection_or_create(&namespace)?
+            }
             _ => return Err(Error::no_database()),
         };
         if users::is_users(&namespace) {

@@ -3,6 +3,7 @@
 //! Every error that a handler returns is constructed here, so that all names and statuses stand side by side.
 
 use diwan_query::code;
+use diwan_store::replica::NOT_WRITABLE_PRIMARY;
 use diwan_store::{Claimant, Error as StoreError};
 use diwan_value::json::{ErrorKind, JsonError};
 use std::borrow::Cow;
@@ -229,7 +230,7 @@ impl From<diwan_query::Error> for Error {
     fn from(error: diwan_query::Error) -> Error {
         match error.code {
             code::NAMESPACE_NOT_FOUND => Error::no_database(),
-            diwan_access::codes::UNAUTHORIZED => Error::forbidden(error.message),
+            diwan_access::codes::UNAUTHORIZED | NOT_WRITABLE_PRIMARY => Error::forbidden(error.message),
             code::INDEX_BUILD_ABORTED => Error::not_found(error.message),
             code::BSON_OBJECT_TOO_LARGE => Error::document_too_large(error.message),
             code::MAX_TIME_MS_EXPIRED => Error::new(

@@ -51,6 +51,7 @@ mod uuids;
 
 pub use config::{Command, Commands, Config, Extra, Report, Reports, TlsConfigs};
 pub use http::multipart::Multipart;
+pub use replicator::{FollowSettings, Follower};
 pub use server::Couch;
 
 /// The version of CouchDB whose interface this is.

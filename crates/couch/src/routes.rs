@@ -23,6 +23,7 @@ use crate::handlers::databases::{
 use crate::handlers::design::{info, list, rewrite, show, update, view};
 use crate::handlers::diwan::{audit, command, conflicts, map, sample, slow, status};
 use crate::handlers::documents::{all_docs, attachment, bulk_docs, bulk_get, document, local, transaction};
+use crate::handlers::follow::{self, announcement, blob, lacks, news, offer};
 use crate::handlers::queries::{aggregate, find, index};
 use crate::handlers::replication::{replicate, revs_diff, scheduler};
 use crate::handlers::server::{
@@ -150,6 +151,13 @@ const ROUTES: &[Route] = &[
     route(GET, "/_diwan/conflicts/{db}", AllDocuments(READ), conflicts::get),
     route(POST, "/_diwan/map/{db}", DatabaseAdmin(DESIGN), map::post),
     route(POST, "/_diwan/sample", ServerAdmin, sample::post),
+    // What a follower asks its primary.
+    route(POST, "/_diwan/follow/news", ServerAdmin, news::post),
+    quick(POST, "/_diwan/follow/announcement", ServerAdmin, announcement::post),
+    route(POST, "/_diwan/follow/changes", ServerAdmin, follow::changes::post),
+    route(POST, "/_diwan/follow/blob", ServerAdmin, blob::post),
+    route(POST, "/_diwan/follow/lacks", ServerAdmin, lacks::post),
+    route(POST, "/_diwan/follow/offer", ServerAdmin, offer::post),
     // Databases.
     route(GET, "/{db}", Database(READ), database::get),
     route(PUT, "/{db}", DatabaseItself(&[Action::CreateCollection]), database::put),

@@ -18,7 +18,7 @@ pub(crate) fn text(collection: &Collection, sequence: u64) -> String {
 /// Appends a formatted sequence.
 fn write_text(out: &mut String, collection: &Collection, sequence: u64) {
     let _ = write!(out, "{sequence}-");
-    push_hex(out, &collection.uuid()[..4]);
+    push_hex(out, &collection.mark());
 }
 
 /// Writes sequences of one database; formats the mark only once.
@@ -30,7 +30,7 @@ pub(crate) struct SequenceWriter {
 impl SequenceWriter {
     pub(crate) fn new(collection: &Collection) -> SequenceWriter {
         let mut text = String::from("-");
-        push_hex(&mut text, &collection.uuid()[..4]);
+        push_hex(&mut text, &collection.mark());
         let mut mark = [0; 9];
         mark.copy_from_slice(text.as_bytes());
         SequenceWriter { mark }
@@ -71,7 +71,7 @@ pub(crate) fn parse(collection: &Collection, text: &str) -> Result<Since> {
         None => (None, text),
     };
     let mut own = String::new();
-    push_hex(&mut own, &collection.uuid()[..4]);
+    push_hex(&mut own, &collection.mark());
     if mark == own {
         let number = number.and_then(|number| number.parse().ok()).ok_or_else(malformed)?;
         return Ok(Since::Sequence(number));

@@ -23,6 +23,8 @@ pub enum Command {
                                        nothing on disk, a free port: for tests
   diwan serve --store postgres://user:password@host/database
                                        documents in a PostgreSQL server
+  diwan serve --data copy --listen 127.0.0.1:27018 --http 127.0.0.1:5985 --follow http://127.0.0.1:5984
+                                       a copy of another server that keeps up with it
   diwan serve --config diwan.toml      settings from a file; flags and DIWAN_* variables go before it")]
     Serve(Box<Settings>),
     /// Verify every record, index entry and change-log entry of a store against each other: exit code 0 if all agree, 1
@@ -42,6 +44,10 @@ After an interruption the same command goes on. Until it has ended, the target c
   diwan user add app --role readWrite@shop       may read and write the database shop
   diwan user list")]
     User(UserArguments),
+    /// Make a follower the primary: the server that has the directory open, or the directory of a stopped one
+    #[command(after_help = "Example:
+  diwan promote --data /srv/diwan      first stop the old primary")]
+    Promote(PromoteArguments),
     /// Make a certificate and its key, to try TLS
     #[command(after_help = "Example:
   diwan certificate --self-signed --host db.example --host 10.0.0.5")]
@@ -103,6 +109,14 @@ pub enum UserCommand {
         #[arg(long)]
         last: bool,
     },
+}
+
+/// The arguments of `diwan promote`.
+#[derive(Args, Debug)]
+pub struct PromoteArguments {
+    /// The directory of the documents [default: diwan-data]
+    #[arg(long, value_name = "DIR", env = "DIWAN_DATA")]
+    pub data: Option<PathBuf>,
 }
 
 /// The arguments of `diwan certificate`.

@@ -1,4 +1,4 @@
-//! The control port: how `diwan user` reaches the server that has its directory open.
+//! The control port: how `diwan user` and `diwan promote` reach the server that has its directory open.
 //!
 //! The server listens on a free port of the loopback interface and writes the port and a token to a file in its data
 //! directory. Only the directory's owner can read the file: whoever can read the documents' files needs no password. A
@@ -7,8 +7,6 @@
 //! The file is an ordinary one, so a directory can be copied whether its server runs or was killed. A request names its
 //! directory: the file of a copy leads to the server of the original, which refuses it.
 
-use crate::users::{self, Request};
-use diwan_access::Access;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -53,6 +51,9 @@ enum Answer {
     NotMine,
 }
 
+/// Answers a request; `None` if it does not understand it.
+pub type Handler = Arc<dyn Fn(&serde_json::Value) -> Option<Result<String, String>> + Send + Sync>;
+
 /// The control port of a running server. Dropping it removes the file.
 pub struct Control {
     path: PathBuf,
@@ -60,7 +61,7 @@ pub struct Control {
 
 impl Control {
     /// Listens for this directory, in a thread of its own.
-    pub fn listen(directory: &Path, access: Arc<Access>) -> io::Result<Control> {
+    pub fn listen(directory: &Path, handler: Handler) -> io::Result<Control> {
         let directory = directory.canonicalize()?;
         let path = directory.join(NAME);
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -77,10 +78,10 @@ impl Control {
         file.write_all(&serde_json::to_vec(&address)?)?;
         std::thread::Builder::new().name("diwan-control".to_owned()).spawn(move || {
             for stream in listener.incoming().flatten() {
-                let (access, token, directory) = (access.clone(), token.clone(), directory.clone());
+                let (handler, token, directory) = (handler.clone(), token.clone(), directory.clone());
                 // A client that sends slowly holds up nobody else.
                 std::thread::spawn(move || {
-                    if let Err(error) = answer(&access, &token, &directory, &stream) {
+                    if let Err(error) = answer(&handler, &token, &directory, &stream) {
                         tracing::debug!(%error, "a client of the control port went away");
                     }
                 });
@@ -97,7 +98,7 @@ impl Drop for Control {
     }
 }
 
-fn answer(access: &Access, token: &str, directory: &Path, mut stream: &TcpStream) -> io::Result<()> {
+fn answer(handler: &Handler, token: &str, directory: &Path, mut stream: &TcpStream) -> io::Result<()> {
     stream.set_read_timeout(Some(REQUEST))?;
     stream.set_write_timeout(Some(REQUEST))?;
     let mut line = String::new();
@@ -105,12 +106,10 @@ fn answer(access: &Access, token: &str, directory: &Path, mut stream: &TcpStream
     let is_proved = |given: &str| bool::from(given.as_bytes().ct_eq(token.as_bytes()));
     let answer = match serde_json::from_str::<Envelope<serde_json::Value>>(&line) {
         Ok(envelope) if !is_proved(&envelope.token) || envelope.directory != directory => Answer::NotMine,
-        Ok(envelope) => match serde_json::from_value::<Request>(envelope.request) {
-            Ok(request) => match users::apply(access, &request) {
-                Ok(text) => Answer::Done(text),
-                Err(text) => Answer::Refused(text),
-            },
-            Err(_) => Answer::Refused(
+        Ok(envelope) => match handler(&envelope.request) {
+            Some(Ok(text)) => Answer::Done(text),
+            Some(Err(text)) => Answer::Refused(text),
+            None => Answer::Refused(
                 "the server does not understand the request: it has another version".to_owned(),
             ),
         },
@@ -122,7 +121,7 @@ fn answer(access: &Access, token: &str, directory: &Path, mut stream: &TcpStream
 }
 
 /// Sends a request to the server that has the directory open. `None` if there is none.
-pub fn send(directory: &Path, request: &Request) -> Result<Option<String>, String> {
+pub fn send(directory: &Path, request: &impl Serialize) -> Result<Option<String>, String> {
     let path = directory.join(NAME);
     let address: Address = match fs::read(&path) {
         Ok(bytes) => match serde_json::from_slice(&bytes) {
@@ -162,6 +161,8 @@ pub fn send(directory: &Path, request: &Request) -> Result<Option<String>, Strin
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::users::{self, Request};
+    use diwan_access::Access;
     use diwan_kv::MemoryEngine;
     use diwan_store::Store;
 
@@ -172,7 +173,7 @@ mod tests {
         std::fs::create_dir(&directory).unwrap();
         let access = Access::with_defaults(Store::open(Arc::new(MemoryEngine::new())).unwrap()).unwrap();
         assert_eq!(send(&directory, &Request::List), Ok(None));
-        let control = Control::listen(&directory, access).unwrap();
+        let control = Control::listen(&directory, users::handler(access)).unwrap();
         assert_eq!(send(&directory, &Request::List), Ok(Some(String::new())));
         let (user, database) = ("bob".to_owned(), "admin".to_owned());
         let add = Request::Add { user, database, roles: vec!["read".to_owned()], password: "pw".to_owned() };

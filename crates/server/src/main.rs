@@ -9,6 +9,7 @@ mod logging;
 mod memory;
 mod place;
 mod progress;
+mod promote;
 mod serve;
 mod settings;
 mod signals;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         Command::Check(arguments) => return check::run(&arguments),
         Command::Move(arguments) => transfer::run(&arguments),
         Command::User(arguments) => users::run(arguments),
+        Command::Promote(arguments) => promote::run(arguments),
         Command::Certificate(arguments) => tls::make_certificate(&arguments),
     };
     match outcome {

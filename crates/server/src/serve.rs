@@ -4,9 +4,9 @@ use crate::control::Control;
 use crate::history::History;
 use crate::place::{Place, shown_arguments};
 use crate::settings::Resolved;
-use crate::{limits, logging, tls, users};
+use crate::{limits, logging, promote, tls, users};
 use diwan_access::{Access, Audit, Fixed, Sections, Settings};
-use diwan_couch::{Command, Config, Couch, Report, Reports};
+use diwan_couch::{Command, Config, Couch, FollowSettings, Follower, Report, Reports};
 use diwan_kv::Engine;
 use diwan_mongo::{Options, Server, Topology};
 use diwan_store::Store;
@@ -87,15 +87,34 @@ fn open(settings: &Resolved) -> Result<Arc<dyn Engine>, String> {
 }
 
 async fn serve(settings: &Resolved, store: Arc<Store>, http: &Handle) -> Result<(), String> {
+    let mut terminate = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| error.to_string())?;
+    let mut usr1 = signal(SignalKind::user_defined1()).map_err(|error| error.to_string())?;
+    let follower = follower(settings, &store, http)?;
+    if let Some(follower) = &follower {
+        // A follower has the users of its primary before it listens.
+        let joining = follower.clone();
+        let joined = tokio::task::spawn_blocking(move || joining.join());
+        tokio::select! {
+            joined = joined => joined.map_err(|error| error.to_string())??,
+            _ = terminate.recv() => return stop_joining(follower),
+            _ = interrupt.recv() => return stop_joining(follower),
+        }
+    }
     let access = register(settings, store.clone())?;
     check_exposure(settings, &access)?;
     let (mongo_tls, http_tls) = match settings.tls.clone().map(tls::follow).transpose()? {
         Some(followed) => (Some(followed.mongo), Some(followed.http)),
         None => (None, None),
     };
-    let _control = settings.place.directory().map(|directory| control(directory, &access)).transpose()?;
+    let _control = settings
+        .place
+        .directory()
+        .map(|directory| control(directory, &access, follower.clone()))
+        .transpose()?;
     let mongo_listener = listen(settings.listen, "--listen")?;
     let address = mongo_listener.local_addr().map_err(|error| error.to_string())?;
+    store.replica().introduce(own_host(settings, address), address.port(), &settings.set_name);
     let connections = limits::connections(settings.max_connections, faces(settings));
     let options = Options { tls: mongo_tls, ..options(settings, address, connections) };
     let server = Server::new(access.clone(), options);
@@ -111,21 +130,32 @@ async fn serve(settings: &Resolved, store: Arc<Store>, http: &Handle) -> Result<
         http_address = Some(listener.local_addr().map_err(|error| error.to_string())?);
         let addresses = (address, http_address);
         let reports = reports(settings, addresses, server.clone(), history.clone());
-        let config = http_config(settings, connections, server.clone(), store);
+        let config = http_config(settings, connections, server.clone(), store.clone());
         let couch = Couch::new(access.clone(), Config { tls: http_tls, reports: Some(reports), ..config });
         face = Some(couch.clone());
         http.spawn(couch.serve(listener));
     }
     let sampling = tokio::spawn(history.follow(server.clone(), face.clone()));
-    let mut terminate = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| error.to_string())?;
     let accepting = tokio::spawn(server.clone().serve(mongo_listener));
     // The standard output may be closed; the server runs anyway.
     let is_open = access.is_open().map_err(|error| error.to_string())?;
     let _ = greet(settings, is_open, address, http_address);
-    tokio::select! {
-        _ = terminate.recv() => tracing::info!("SIGTERM: closing"),
-        _ = interrupt.recv() => tracing::info!("SIGINT: closing"),
+    if let Some(follower) = &follower {
+        follower.start()?;
+    }
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => tracing::info!("SIGTERM: closing"),
+            _ = interrupt.recv() => tracing::info!("SIGINT: closing"),
+            _ = usr1.recv() => {
+                promote_by_signal(follower.clone());
+                continue;
+            }
+        }
+        break;
+    }
+    if let Some(follower) = follower {
+        let _ = tokio::task::spawn_blocking(move || follower.stop()).await;
     }
     accepting.abort();
     sampling.abort();
@@ -137,6 +167,47 @@ async fn serve(settings: &Resolved, store: Arc<Store>, http: &Handle) -> Result<
     server.drain(PATIENCE).await;
     tracing::info!("closed");
     Ok(())
+}
+
+/// The follower, if this server is to be one.
+fn follower(settings: &Resolved, store: &Arc<Store>, http: &Handle) -> Result<Option<Arc<Follower>>, String> {
+    let Some(follow) = &settings.follow else {
+        return match store.replica().follows() {
+            true => Err(format!(
+                "{} is the copy of another server: start it with --follow and that server's URL, or make it the primary \
+                 with `diwan promote`",
+                settings.place
+            )),
+            false => Ok(None),
+        };
+    };
+    let url = follow.url.0.clone();
+    let followed = FollowSettings { url, authorities: follow.authorities.clone(), rejoins: follow.rejoins };
+    Follower::new(store.clone(), followed, http.clone()).map(Some)
+}
+
+/// The address for drivers, if all of them reach the server under the same one.
+fn own_host(settings: &Resolved, address: SocketAddr) -> Option<String> {
+    let listened = (!address.ip().is_unspecified()).then(|| address.to_string());
+    settings.advertise.clone().or(listened)
+}
+
+/// Ends a server that has not reached its primary yet.
+fn stop_joining(follower: &Follower) -> Result<(), String> {
+    tracing::info!("closing");
+    follower.stop();
+    Ok(())
+}
+
+/// Makes the server the primary, beside its work.
+fn promote_by_signal(follower: Option<Arc<Follower>>) {
+    tokio::task::spawn_blocking(move || match follower {
+        Some(follower) => match follower.promote() {
+            Ok(done) => tracing::info!("SIGUSR1: {done}"),
+            Err(error) => tracing::error!("SIGUSR1: {error}"),
+        },
+        None => tracing::warn!("SIGUSR1: this server is a primary already"),
+    });
 }
 
 fn options(settings: &Resolved, address: SocketAddr, max_connections: usize) -> Options {
@@ -185,7 +256,10 @@ fn register(settings: &Resolved, store: Arc<Store>) -> Result<Arc<Access>, Strin
     }
     let kept = Settings::open(store.clone(), Sections::new(), fixed).map_err(|error| error.to_string())?;
     let access = Access::open(store, kept, audit).map_err(|error| error.to_string())?;
-    users::first_user(&access)?;
+    // A follower has the users of its primary.
+    if !access.store().replica().follows() {
+        users::first_user(&access)?;
+    }
     Ok(access)
 }
 
@@ -214,9 +288,14 @@ fn check_exposure(settings: &Resolved, access: &Access) -> Result<(), String> {
     Ok(())
 }
 
-/// The port for `diwan user`.
-fn control(directory: &Path, access: &Arc<Access>) -> Result<Control, String> {
-    Control::listen(directory, access.clone())
+/// The port for `diwan user` and `diwan promote`.
+fn control(
+    directory: &Path,
+    access: &Arc<Access>,
+    follower: Option<Arc<Follower>>,
+) -> Result<Control, String> {
+    let (users, promote) = (users::handler(access.clone()), promote::handler(follower));
+    Control::listen(directory, Arc::new(move |request| promote(request).or_else(|| users(request))))
         .map_err(|error| format!("cannot write the control file in {}: {error}", directory.display()))
 }
 
@@ -239,6 +318,7 @@ fn http_config(
             })
         }),
         temporary: Some(settings.place.temporary()),
+        followable: !matches!(settings.place, Place::Postgres(_)),
         extra: Box::new(move |path| match path {
             "/healthz" => Some((200, "ok\n".to_owned())),
             "/readyz" if !server.is_ready() => Some((503, "closing\n".to_owned())),

@@ -7,6 +7,8 @@ use clap::{Args, ValueEnum};
 use diwan_mongo::{Durability, Topology};
 use diwan_store::events::Retention;
 use serde::Deserialize;
+use std::convert::Infallible;
+use std::fmt;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -50,6 +52,16 @@ pub struct Settings {
     /// The host:port under which drivers reach this server [default: the address that each client connected to]
     #[arg(long, value_name = "HOST:PORT", env = "DIWAN_ADVERTISE")]
     advertise: Option<String>,
+    /// Follow another Diwan: copy everything that it has, keep up, and serve reads. The URL of its HTTP port with the name and
+    /// password of an administrator, such as `http://user:password@host:5984`
+    #[arg(long, value_name = "URL", env = "DIWAN_FOLLOW", hide_env_values = true)]
+    follow: Option<Url>,
+    /// A PEM file with the authorities, beside those of the system, that vouch for an `https://` server to follow
+    #[arg(long, value_name = "FILE", env = "DIWAN_FOLLOW_CA", requires = "follow")]
+    follow_ca: Option<PathBuf>,
+    /// Follow although this directory has documents of its own: what only it has is sent to the primary first
+    #[arg(long, env = "DIWAN_REJOIN", num_args = 0..=1, default_missing_value = "true", require_equals = true)]
+    rejoin: Option<bool>,
     /// Memory that keeps documents and blocks of the store for reading, such as 1GiB; "auto" for a quarter of what the
     /// process may use, and at least 64MiB [default: auto]
     #[arg(long, value_name = "SIZE", env = "DIWAN_CACHE_SIZE")]
@@ -101,6 +113,36 @@ pub struct Settings {
     /// The format of log lines [default: text]
     #[arg(long, value_enum, env = "DIWAN_LOG_FORMAT")]
     log_format: Option<LogFormat>,
+}
+
+/// A URL that may contain a password, so it is never shown.
+#[derive(Clone, Deserialize)]
+#[serde(transparent)]
+pub struct Url(pub String);
+
+impl fmt::Debug for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Url")
+    }
+}
+
+impl FromStr for Url {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Url, Infallible> {
+        Ok(Url(text.to_owned()))
+    }
+}
+
+/// Which server to follow.
+#[derive(Clone, Debug)]
+pub struct Follow {
+    /// The URL of its HTTP port.
+    pub url: Url,
+    /// The authorities to trust.
+    pub authorities: Option<PathBuf>,
+    /// Whether to follow in spite of documents of its own.
+    pub rejoins: bool,
 }
 
 /// The address of the HTTP listener, if any.
@@ -209,6 +251,8 @@ pub struct Resolved {
     pub set_name: String,
     /// The name under which drivers reach the server.
     pub advertise: Option<String>,
+    /// The server to follow.
+    pub follow: Option<Follow>,
     /// Bytes for the store's cache.
     pub cache_size: u64,
     /// Bytes that stay free on the disk; `None` for the default.
@@ -277,6 +321,15 @@ impl Settings {
         {
             return Err("--disk-reserve and --accept-loss are for a directory, not for --store".to_owned());
         }
+        let rejoins = self.rejoin.unwrap_or(false);
+        if self.follow.is_none() && (rejoins || self.follow_ca.is_some()) {
+            return Err("--rejoin and --follow-ca need --follow, the server to follow".to_owned());
+        }
+        let authorities = self.follow_ca;
+        let follow = self.follow.map(|url| Follow { url, authorities, rejoins });
+        if follow.is_some() {
+            check_follower(&place, listen, self.advertise.is_some(), self.topology)?;
+        }
         let durability = match self.durability {
             Some(DurabilityName::Always) => Durability::Always,
             _ => Durability::WriteConcern,
@@ -300,6 +353,7 @@ impl Settings {
             topology,
             set_name: self.set_name.unwrap_or_else(|| "rs0".to_owned()),
             advertise: self.advertise,
+            follow,
             cache_size: self.cache_size.unwrap_or(CacheSize::Auto).bytes(memory::usable),
             disk_reserve: self.disk_reserve.map(|size| size.0),
             tls,
@@ -333,6 +387,7 @@ impl Settings {
             advertise,
             cache_size
         );
+        fill!(follow, follow_ca, rejoin);
         fill!(
             tls_certificate,
             tls_key,
@@ -344,6 +399,32 @@ impl Settings {
         );
         fill!(change_history, change_history_size, record_changes);
         fill!(disk_reserve, max_connections, accept_loss, log, log_format);
+    }
+}
+
+/// Refuses settings with which a server cannot be a follower.
+fn check_follower(
+    place: &Place,
+    listen: SocketAddr,
+    has_name: bool,
+    topology: Option<TopologyName>,
+) -> Result<(), String> {
+    if matches!(place, Place::Postgres(_)) {
+        return Err(
+            "--follow is for a directory, not for --store: PostgreSQL has followers of its own".to_owned()
+        );
+    }
+    if listen.ip().is_unspecified() && !has_name {
+        return Err(format!(
+            "--follow with --listen {listen} needs --advertise HOST:PORT: drivers learn from the primary how they reach \
+             this server"
+        ));
+    }
+    match topology {
+        None | Some(TopologyName::ReplicaSet) => Ok(()),
+        Some(_) => {
+            Err("--follow needs --topology replicaset: a follower is a member of a replica set".to_owned())
+        }
     }
 }
 
@@ -378,6 +459,24 @@ mod tests {
         assert!(!format!("{place:?}").contains("secret"));
         let error = resolve("store = 'mysql://me:secret@a/b'").unwrap_err();
         assert!(error.contains("postgres://") && !error.contains("secret"), "{error}");
+    }
+
+    #[test]
+    fn resolve_refuses_what_no_follower_can_be() {
+        let resolve = |text: &str| Box::new(toml::from_str::<Settings>(text).unwrap()).resolve();
+        let follow = "follow = 'http://me:secret@a:5984'";
+        let resolved = resolve(follow).unwrap();
+        assert!(!format!("{resolved:?}").contains("secret"));
+        for (more, says) in [
+            ("store = 'postgres://a/b'", "PostgreSQL"),
+            ("listen = '0.0.0.0:27017'", "--advertise"),
+            ("topology = 'standalone'", "--topology"),
+        ] {
+            let error = resolve(&format!("{follow}\n{more}")).unwrap_err();
+            assert!(error.contains(says) && !error.contains("secret"), "{error}");
+        }
+        assert!(resolve(&format!("{follow}\nlisten = '0.0.0.0:1'\nadvertise = 'h:1'")).is_ok());
+        assert!(resolve("rejoin = true").unwrap_err().contains("--follow"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! A server that has the directory open makes the change itself (see `control`). Otherwise the command opens the store.
 
 use crate::cli::{UserArguments, UserCommand};
-use crate::control;
+use crate::control::{self, Handler};
 use crate::place::Place;
 use diwan_access::{ADMIN, Access, Caller, HttpNames, Password, RoleName, User, UserName};
 use diwan_auth::Mechanism;
@@ -95,6 +95,9 @@ fn on_place(place: &Place, request: &Request, anyway: bool) -> Result<String, St
         Place::Memory | Place::Postgres(_) => place.open(&options)?,
     };
     let store = Store::open(engine).map_err(|error| format!("cannot open the store: {error}"))?;
+    if store.replica().follows() && !matches!(request, Request::List) {
+        return Err("this is the directory of a follower: change users on its primary".to_owned());
+    }
     let access = Access::with_defaults(store.clone()).map_err(|error| error.to_string())?;
     let answer = match request {
         Request::Remove { user, database } if anyway => access
@@ -107,7 +110,7 @@ fn on_place(place: &Place, request: &Request, anyway: bool) -> Result<String, St
     answer.and_then(|answer| closed.map(|()| answer))
 }
 
-fn open(data: &Path, options: &diwan_kv::Options) -> Result<Arc<dyn Engine>, String> {
+pub fn open(data: &Path, options: &diwan_kv::Options) -> Result<Arc<dyn Engine>, String> {
     let shown = data.display();
     let engine = diwan_kv::open(data, options).map_err(|error| match error {
         diwan_kv::Error::Locked(_) => {
@@ -116,6 +119,14 @@ fn open(data: &Path, options: &diwan_kv::Options) -> Result<Arc<dyn Engine>, Str
         error => format!("cannot open the data directory {shown}: {error}"),
     })?;
     Ok(Arc::from(engine))
+}
+
+/// Answers requests that come to the control port of a server.
+pub fn handler(access: Arc<Access>) -> Handler {
+    Arc::new(move |request| {
+        let request: Request = serde_json::from_value(request.clone()).ok()?;
+        Some(apply(&access, &request))
+    })
 }
 
 /// Applies a request to the register. Returns what to print.

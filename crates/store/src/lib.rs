@@ -40,6 +40,7 @@ pub mod ops;
 mod options;
 pub mod plan;
 mod record;
+pub mod replica;
 mod retry;
 mod revision;
 mod schema_change;

@@ -2,6 +2,7 @@
 //! deleted.
 
 use crate::error::Result;
+use crate::replica::Applying;
 use crate::store::Shared;
 use parking_lot::Mutex;
 use std::time::{Duration, Instant};
@@ -30,6 +31,8 @@ impl Shared {
     /// Allocates a number. It is marked as dropped until the caller stores a header that names it, so that its keys are
     /// deleted at the next start if the process is killed in between.
     pub fn next_number(&self) -> Result<u32> {
+        // For view indexes and temporary keys, which a follower has, too.
+        let _applying = Applying::begin();
         self.evaluate(|| {
             let mut batch = self.catalog_batch();
             let number = batch.allocate()?;

@@ -184,6 +184,7 @@ impl CatalogBatch<'_> {
 
     /// Commits the changes.
     pub fn commit(mut self) -> Result<CommitId> {
+        self.shared.replica.check_writable()?;
         if self.free > self.first {
             self.batch.put(Space::Meta, Key::Format.bytes(), format_value(self.free));
         } else {

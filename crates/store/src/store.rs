@@ -16,6 +16,8 @@ use crate::locks::LockTable;
 use crate::namespace::Namespace;
 use crate::numbers::Numbers;
 use crate::options::{CollectionOptions, View};
+use crate::replica::Replica;
+use crate::replica::news::Described;
 use crate::retry::{RememberedStatement, RetryTable, SessionTurn};
 use crate::schema_change::{SchemaChange, format_value};
 use crate::slow::SlowOperations;
@@ -57,6 +59,8 @@ pub(crate) struct Shared {
     pub waiters: ClaimWaiters,
     /// How many bytes the open transactions have written.
     pub transaction_bytes: AtomicU64,
+    /// The place of the store in its replica set.
+    pub replica: Arc<Replica>,
     /// The transaction whose private store this is.
     pub inside: Option<Arc<Inside>>,
 }
@@ -184,6 +188,7 @@ impl Store {
             numbers: Numbers::new(next),
             waiters: ClaimWaiters::new(),
             transaction_bytes: AtomicU64::new(0),
+            replica: Replica::new(),
             inside: None,
         });
         let snapshot = shared.engine.snapshot();
@@ -235,6 +240,7 @@ impl Store {
         if !store.shared.has_peers() {
             store.drop_unfinished()?;
         }
+        store.load_identity()?;
         following.start(&store)?;
         Ok(store)
     }
@@ -307,11 +313,12 @@ impl Store {
 
     /// Adds an entry that has been committed.
     pub(crate) fn add_entry(&self, namespace: Namespace, entry: Entry) {
-        let is_collection = matches!(entry, Entry::Collection(_));
+        let kind = match entry {
+            Entry::Collection(_) => DatabaseEventKind::Created,
+            Entry::View(_) => DatabaseEventKind::Altered,
+        };
         self.entries.write().insert(namespace.clone(), entry);
-        if is_collection {
-            self.shared.databases.note(DatabaseEventKind::Created, &namespace);
-        }
+        self.shared.databases.note(kind, &namespace);
     }
 
     /// The collection of that name; `None` if the name is free. Refuses a view.
@@ -361,11 +368,44 @@ impl Store {
         if is_oplog(namespace) {
             return Err(Error::refused(code::INVALID_NAMESPACE, format!("cannot write to {namespace}")));
         }
-        let parsed = Arc::new(CollectionOptions::parse(options)?);
-        self.shared.evaluate(|| self.try_create(namespace, &parsed))
+        self.create_as(namespace, options, random_uuid(), clock::now_micros())
     }
 
-    fn try_create(&self, namespace: &Namespace, options: &Arc<CollectionOptions>) -> Result<Entry> {
+    /// Creates a copy of a collection of the primary, without its indexes and documents.
+    pub(crate) fn create_copy(
+        &self,
+        namespace: &Namespace,
+        described: &Described,
+    ) -> Result<Arc<Collection>> {
+        let created = described.created.unwrap_or_else(clock::now_micros);
+        let options = described.options.as_doc();
+        match self.create_as(namespace, options, described.uuid, created)? {
+            Entry::Collection(collection) => {
+                collection.set_own_mark()?;
+                Ok(collection)
+            }
+            Entry::View(_) => Err(Error::Damaged(format!("the options of {namespace}"))),
+        }
+    }
+
+    fn create_as(
+        &self,
+        namespace: &Namespace,
+        options: Doc<'_>,
+        uuid: [u8; 16],
+        created: i64,
+    ) -> Result<Entry> {
+        let parsed = Arc::new(CollectionOptions::parse(options)?);
+        self.shared.evaluate(|| self.try_create(namespace, &parsed, uuid, created))
+    }
+
+    fn try_create(
+        &self,
+        namespace: &Namespace,
+        options: &Arc<CollectionOptions>,
+        uuid: [u8; 16],
+        created: i64,
+    ) -> Result<Entry> {
         let parsed = options.clone();
         let change = self.shared.change_schema();
         if self.entry(namespace).is_some() {
@@ -381,8 +421,7 @@ impl Store {
             let spec = IndexSpec::id_index(parsed.collation.as_ref())?;
             indexes.push(Arc::new(Index::new(IndexId(batch.allocate()?), spec, true, 0)));
         }
-        let created = Some(clock::now_micros());
-        let uuid = random_uuid();
+        let created = Some(created);
         let entry = CatalogEntry { id, uuid, created, options: parsed, indexes, history: false };
         batch.create(namespace, &entry);
         if entry.options.view.is_none() {
@@ -429,6 +468,7 @@ impl Store {
                 batch.remove(namespace, &view.uuid)?;
                 batch.commit()?;
                 self.entries.write().remove(namespace);
+                self.shared.databases.note(DatabaseEventKind::Altered, namespace);
                 Ok(true)
             }
             Some(Entry::Collection(collection)) => {
@@ -591,6 +631,7 @@ impl Store {
                 batch.commit()?;
                 let entry = open_entry(&self.shared, namespace.clone(), entry, Recovered::empty())?;
                 self.entries.write().insert(namespace.clone(), entry);
+                self.shared.databases.note(DatabaseEventKind::Altered, namespace);
                 Ok(())
             }
         }

@@ -7,6 +7,7 @@
 use crate::collection::{Collection, ReadView};
 use crate::error::{Error, Result};
 use crate::keys::{self, IndexId, Key, read_number};
+use crate::replica::Applying;
 use crate::store::Shared;
 use diwan_kv::{Batch, Bytes, CommitId, Direction, KeyRange, Peers, Space, Visitor};
 use std::sync::Arc;
@@ -92,6 +93,8 @@ impl Collection {
 
     /// Commits writes of a view index, unless the collection has been dropped.
     pub fn commit_view(&self, batch: Batch) -> Result<CommitId> {
+        // A follower has view indexes of its own.
+        let _applying = Applying::begin();
         self.commit_unless_dropped(batch)
     }
 

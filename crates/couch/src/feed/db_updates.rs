@@ -139,12 +139,13 @@ async fn follow(couch: Arc<Couch>, caller: Caller, asked: Asked, sender: mpsc::S
     let _ = sender.send(Ok(end.into())).await;
 }
 
-/// Formats an event; `None` for a collection that HTTP does not show.
+/// Formats an event; `None` for one that HTTP does not show.
 fn row(event: &DatabaseEvent) -> Option<serde_json::Value> {
     let kind = match event.kind {
         DatabaseEventKind::Created => "created",
         DatabaseEventKind::Updated => "updated",
         DatabaseEventKind::Deleted => "deleted",
+        DatabaseEventKind::Altered => return None,
     };
     let name = names::database(&event.namespace)?;
     Some(json!({ "db_name": name, "type": kind, "seq": event.sequence.to_string() }))

@@ -7,6 +7,7 @@
 //! - `queries`: `_find`, `_explain`, `_index` and `_aggregate`.
 //! - `diwan`: what only this server has, below `/_diwan`; [docs/http-diwan.md](../../../../docs/http-diwan.md) describes it.
 //! - `design`: views, and the show, list, update and rewrite functions of design documents.
+//! - `follow`: what a follower of this server asks.
 //! - `replication`: `_replicate`, `_scheduler` and `_revs_diff`.
 //!
 //! `listing` holds what several listings of ids share.
@@ -16,6 +17,7 @@ pub(crate) mod databases;
 pub(crate) mod design;
 pub(crate) mod diwan;
 pub(crate) mod documents;
+pub(crate) mod follow;
 mod listing;
 pub(crate) mod queries;
 pub(crate) mod replication;

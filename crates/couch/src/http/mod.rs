@@ -26,6 +26,6 @@ pub use outgoing::{Chunks, Outgoing};
 pub use paced::Pace;
 pub use query::{Query, whole};
 pub use request::{EXACT_INTEGERS, Request, begins_as_object};
-pub use response::{Feed, Response, ResponseBody};
+pub use response::{BSON, Feed, Response, ResponseBody};
 pub use streamed::{Flow, RowReader, RowWriter};
 pub use workers::Workers;

@@ -13,6 +13,9 @@ use tokio::sync::mpsc;
 /// The chunks of a feed; an error closes the connection.
 pub type Feed = mpsc::Receiver<io::Result<Bytes>>;
 
+/// The media type of BSON documents.
+pub const BSON: &str = "application/bson";
+
 /// A response.
 pub struct Response {
     /// The status.

@@ -12,6 +12,7 @@ mod context;
 mod documents;
 mod endpoint;
 mod failure;
+mod follower;
 mod job;
 mod members;
 pub(crate) mod owner;
@@ -24,6 +25,7 @@ mod stop;
 mod transfer;
 
 pub(crate) use documents::{check_document, is_replicator};
+pub use follower::{FollowSettings, Follower};
 
 use crate::error::{Error, Result};
 use crate::server::Couch;
@@ -142,6 +144,9 @@ impl Replicator {
 
     /// Starts or cancels the replication in the body of `_replicate`, with the rights of its caller.
     pub(crate) fn replicate(&self, object: &Map<String, Value>, caller: &Caller) -> Result<Asked> {
+        if let Some(couch) = self.couch.upgrade() {
+            couch.store.replica().check_writable()?;
+        }
         let spec = match Wanted::parse(object, &self.defaults()).map_err(Failure::into_error)? {
             Wanted::Run(spec) => *spec,
             Wanted::Cancel(id) => return self.cancel(&id, caller).map(Asked::Done),
@@ -263,6 +268,12 @@ impl Replicator {
     /// The scheduler's loop: starts jobs that are due, until the server closes.
     fn schedule(self: Arc<Self>) {
         while !self.closing.is_stopped() {
+            if self.is_following() {
+                let mut jobs = self.jobs.lock();
+                jobs.by_id.values().for_each(|job| job.interrupt());
+                self.changed.wait_until(&mut jobs, Instant::now() + TICK);
+                continue;
+            }
             self.watch_documents();
             let (most, turn) = self.limits();
             let now = Instant::now();
@@ -295,6 +306,11 @@ impl Replicator {
                 self.changed.wait_until(&mut jobs, next);
             }
         }
+    }
+
+    /// Whether the server follows another one, which does the replications.
+    fn is_following(&self) -> bool {
+        self.couch.upgrade().is_some_and(|couch| couch.store.replica().follows())
     }
 
     /// Runs a job once.

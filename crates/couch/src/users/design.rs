@@ -53,7 +53,8 @@ const VALIDATE: &str = r#"function (user, before, caller, security) {
 /// Writes the design document if there has never been one. The database is looked at once.
 pub(crate) fn ensure(couch: &Couch, collection: &Arc<Collection>) -> Result<()> {
     let mut ensured = couch.auth_design.lock();
-    if *ensured == Some(collection.uuid()) {
+    // A follower has the design document of its primary.
+    if *ensured == Some(collection.uuid()) || couch.store.replica().follows() {
         return Ok(());
     }
     collection.keep_history()?;

@@ -1,6 +1,9 @@
 //! The routes below `/_diwan` that `docs/http-diwan.md` describes.
 
 use crate::setup::{database, graft};
+use diwan_couch::Config;
+use diwan_testkit::TestCouch;
+use diwan_value::{Doc, DocBuf, DocBuilder, doc};
 use serde_json::{Value, json};
 
 #[test]
@@ -101,5 +104,51 @@ fn samples_fill_empty_databases_only() {
     assert_eq!(http.get("/db/_design/library/_view/tags").json()["rows"][0]["value"], 29);
     for wrong in [json!({ "name": "cars" }), json!({ "name": "persons", "db": "x", "count": 0 }), json!({})] {
         assert_eq!(http.post("/_diwan/sample", &wrong).status, 400, "{wrong}");
+    }
+}
+
+/// What a follower sends first.
+fn greeting() -> DocBuf {
+    doc! {
+        "protocol": 1, "member": "", "host": "", "acknowledged": 0, "applied": 0, "position": 0i64, "waitMillis": 0
+    }
+}
+
+#[test]
+fn store_that_other_processes_write_to_is_not_followed() {
+    let ask = |followable| {
+        let couch = TestCouch::with_config(Config { followable, ..Config::default() });
+        couch.client().send("POST", "/_diwan/follow/news", &[], greeting().as_doc().as_bytes())
+    };
+    assert_eq!(ask(true).status, 200);
+    let (status, error, _) = ask(false).refusal();
+    assert_eq!((status, error.as_str()), (409, "not_followable"));
+}
+
+#[test]
+fn follower_of_another_version_is_told_so() {
+    let couch = TestCouch::in_memory();
+    let mut asked = DocBuilder::new();
+    asked.append("protocol", 2).append_all(greeting().as_doc());
+    let refused = couch.client().send("POST", "/_diwan/follow/news", &[], asked.finish().as_doc().as_bytes());
+    let (status, error, reason) = refused.refusal();
+    assert_eq!((status, error.as_str()), (409, "other_version"));
+    assert!(reason.contains("same version"), "{reason}");
+}
+
+#[test]
+fn malformed_requests_of_followers_are_refused() {
+    let couch = TestCouch::in_memory();
+    couch.client().put("/db", &json!({}));
+    let named =
+        doc! { "db": "test", "name": "db", "uuid": 1, "blobs": [{ "length": -1i64 }], "documents": [1] };
+    let bodies =
+        [Vec::new(), b"{}".to_vec(), vec![255; 40], Doc::EMPTY.as_bytes().to_vec(), named.into_bytes()];
+    for route in ["news", "announcement", "changes", "blob", "lacks", "offer"] {
+        for body in &bodies {
+            let path = format!("/_diwan/follow/{route}");
+            let answer = couch.client().send("POST", &path, &[], body);
+            assert!([400, 404, 409].contains(&answer.status), "{route} {} {}", answer.status, answer.text());
+        }
     }
 }

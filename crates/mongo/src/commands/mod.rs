@@ -78,6 +78,8 @@ const BULK: u16 = 1 << 10;
 const MISSING: u16 = 1 << 8;
 /// Runs in transactions.
 const INSIDE: u16 = 1 << 11;
+/// Changes users or roles.
+const REGISTER: u16 = 1 << 12;
 
 /// A row of the table.
 pub(crate) struct Command {
@@ -138,6 +140,16 @@ impl Command {
     /// Whether the command changes data.
     pub(crate) fn writes(&self) -> bool {
         self.flags & WRITE != 0
+    }
+
+    /// Whether the command changes anything that followers copy.
+    pub(crate) fn changes(&self) -> bool {
+        self.flags & (WRITE | REGISTER) != 0
+    }
+
+    /// Whether the command reads documents.
+    pub(crate) fn reads(&self) -> bool {
+        self.flags & READ != 0
     }
 
     /// Whether the value of the command's first field is the name of a collection.
@@ -208,9 +220,9 @@ const TABLE: &[Command] = &[
     row("count", count::run, LOOKUP | READ | API, Needs::Collection(&[Find])),
     row("create", create::run, WRITE | API | INSIDE, Needs::Arguments(requests::create)),
     row("createIndexes", create_indexes::run, LONG | WRITE | API | INSIDE, Needs::Collection(&[CreateIndex])),
-    row("createRole", create_role::run, 0, Needs::SignIn),
+    row("createRole", create_role::run, REGISTER, Needs::SignIn),
     missing("createSearchIndexes"),
-    row("createUser", create_user::run, 0, Needs::SignIn),
+    row("createUser", create_user::run, REGISTER, Needs::SignIn),
     row("currentOp", current_op::run, ADMIN | LONG, Needs::Arguments(requests::current_op)),
     row("dataSize", data_size::run, 0, Needs::Arguments(requests::data_size)),
     missing("dbCheck"),
@@ -227,14 +239,14 @@ const TABLE: &[Command] = &[
     row("deleteIndexes", drop_indexes::run, WRITE, Needs::Collection(&[DropIndex])),
     row("distinct", distinct::run, LOOKUP | READ | INSIDE, Needs::Collection(&[Find])),
     row("drop", drop::run, WRITE | API, Needs::Collection(&[DropCollection])),
-    row("dropAllRolesFromDatabase", drop_all_roles_from_database::run, 0, Needs::Database(DropRole)),
-    row("dropAllUsersFromDatabase", drop_all_users_from_database::run, 0, Needs::Database(DropUser)),
+    row("dropAllRolesFromDatabase", drop_all_roles_from_database::run, REGISTER, Needs::Database(DropRole)),
+    row("dropAllUsersFromDatabase", drop_all_users_from_database::run, REGISTER, Needs::Database(DropUser)),
     missing("dropConnections"),
     row("dropDatabase", drop_database::run, LONG | WRITE | API, Needs::Database(DropDatabase)),
     row("dropIndexes", drop_indexes::run, WRITE | API, Needs::Collection(&[DropIndex])),
-    row("dropRole", drop_role::run, 0, Needs::Database(DropRole)),
+    row("dropRole", drop_role::run, REGISTER, Needs::Database(DropRole)),
     missing("dropSearchIndex"),
-    row("dropUser", drop_user::run, 0, Needs::Database(DropUser)),
+    row("dropUser", drop_user::run, REGISTER, Needs::Database(DropUser)),
     row("endSessions", end_sessions::run, API, Needs::Nothing),
     row("explain", explain::run, LONG | API, Needs::Arguments(requests::explain)),
     row("filemd5", file_md5::run, LONG | READ, Needs::Arguments(requests::file_md5)),
@@ -264,9 +276,9 @@ const TABLE: &[Command] = &[
     row("getLog", get_log::run, ADMIN, Needs::Cluster(GetLog)),
     counted("getMore", get_more::run, OperationKind::GetMore, LONG | READ | API | INSIDE, Needs::SignIn),
     row("getParameter", get_parameter::run, ADMIN, Needs::Cluster(GetParameter)),
-    row("grantPrivilegesToRole", grant_privileges_to_role::run, 0, Needs::SignIn),
-    row("grantRolesToRole", grant_roles_to_role::run, 0, Needs::SignIn),
-    row("grantRolesToUser", grant_roles_to_user::run, 0, Needs::SignIn),
+    row("grantPrivilegesToRole", grant_privileges_to_role::run, REGISTER, Needs::SignIn),
+    row("grantRolesToRole", grant_roles_to_role::run, REGISTER, Needs::SignIn),
+    row("grantRolesToUser", grant_roles_to_user::run, REGISTER, Needs::SignIn),
     row("hello", hello::run, API | PLAIN, Needs::Nothing),
     row("hostInfo", host_info::run, 0, Needs::Cluster(HostInfo)),
     counted(
@@ -315,9 +327,9 @@ const TABLE: &[Command] = &[
     missing("replSetReconfig"),
     missing("replSetStepDown"),
     missing("replSetSyncFrom"),
-    row("revokePrivilegesFromRole", revoke_privileges_from_role::run, 0, Needs::SignIn),
-    row("revokeRolesFromRole", revoke_roles_from_role::run, 0, Needs::SignIn),
-    row("revokeRolesFromUser", revoke_roles_from_user::run, 0, Needs::SignIn),
+    row("revokePrivilegesFromRole", revoke_privileges_from_role::run, REGISTER, Needs::SignIn),
+    row("revokeRolesFromRole", revoke_roles_from_role::run, REGISTER, Needs::SignIn),
+    row("revokeRolesFromUser", revoke_roles_from_user::run, REGISTER, Needs::SignIn),
     row("rolesInfo", roles_info::run, 0, Needs::SignIn),
     row("saslContinue", sasl_continue::run, API | PLAIN, Needs::Nothing),
     row("saslStart", sasl_start::run, API | PLAIN, Needs::Nothing),
@@ -343,9 +355,9 @@ const TABLE: &[Command] = &[
         LOOKUP | WRITE | API | RETRY | INSIDE,
         Needs::Arguments(requests::update),
     ),
-    row("updateRole", update_role::run, 0, Needs::SignIn),
+    row("updateRole", update_role::run, REGISTER, Needs::SignIn),
     missing("updateSearchIndex"),
-    row("updateUser", update_user::run, 0, Needs::SignIn),
+    row("updateUser", update_user::run, REGISTER, Needs::SignIn),
     row("usersInfo", users_info::run, 0, Needs::SignIn),
     row("validate", validate::run, LONG, Needs::Collection(&[Validate])),
     missing("validateDBMetadata"),

@@ -16,6 +16,8 @@ pub(crate) struct Replies {
     rerun_requested: bool,
     /// The message number of the previous reply.
     previous: Option<i32>,
+    /// The topology version that the previous reply told.
+    told: Option<i64>,
     /// The permit to make the reply, if that is long.
     permit: Option<Permit>,
     /// The memory of a batch that is being made.
@@ -58,6 +60,16 @@ impl Replies {
     /// Whether the message already has a reply, so that this run was requested by the one before.
     pub(crate) fn have_begun(&self) -> bool {
         self.previous.is_some()
+    }
+
+    /// The topology version that the previous reply told.
+    pub(crate) fn told(&self) -> Option<i64> {
+        self.told
+    }
+
+    /// Notes the topology version that this reply tells.
+    pub(crate) fn tell(&mut self, version: i64) {
+        self.told = Some(version);
     }
 
     /// Requests another run, if the client accepts several replies.

@@ -27,14 +27,16 @@ use crate::request::weight::{is_long_message, may_take_long};
 use crate::rights::Check;
 use crate::server::Server;
 use crate::server::options::Durability;
+use crate::server::replica_set::check_member;
 use crate::server::sessions::SessionError;
 use crate::wire::{self, Content, MESSAGE_PREFIX, REPLY_PREFIX};
 use diwan_access::Caller;
 use diwan_kv::CommitId;
 use diwan_query::{Examined, Interrupt};
 use diwan_store::events::ClusterClock;
+use diwan_store::replica::NotReplicated;
 use diwan_store::slow::SlowOperation;
-use diwan_value::{Doc, DocBuf, DocBuilder, Value};
+use diwan_value::{Doc, DocBuf, DocBuilder, Timestamp, Value, doc};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -202,8 +204,12 @@ fn answer(
                 None => error.labels(request.as_ref().map_or(LabelledBy::Nothing, labelled_by)).to_vec(),
             };
             error.write(&labels, &mut reply);
+            if code::STATE_CHANGE.contains(&error.code) && server.store.replica().follows() {
+                append_topology_version(server, &mut reply);
+            }
             if let Some(request) = request.filter(|request| has_begun_to_write(request, &error)) {
                 append_concern_error(
+                    server,
                     &server.concerns.of(request.arguments.write_concern.as_ref()),
                     &mut reply,
                 );
@@ -211,10 +217,13 @@ fn answer(
             Wait::Nothing
         }
     };
-    if server.keeps_cluster_time() {
-        let now = server.store.clock().now();
+    // A follower has what its primary had at a time of the primary's clock. After a start it does not know the time yet.
+    let applied = server.store.replica().applied();
+    if server.keeps_cluster_time() && applied != Some(0) {
+        let applied = applied.map(Timestamp::from_bits);
+        let now = applied.unwrap_or_else(|| server.store.clock().now());
         // A stream that starts at the time of a write shows the write.
-        let operation_time = ClusterClock::take_own().unwrap_or(now);
+        let operation_time = ClusterClock::take_own().filter(|_| applied.is_none()).unwrap_or(now);
         reply.begin_document("$clusterTime").append("clusterTime", now);
         reply.begin_document("signature");
         reply.append("hash", Value::Binary { subtype: 0, bytes: &[0; 20] }).append("keyId", 0i64);
@@ -233,6 +242,13 @@ fn struck(server: &Server, client: &Client, request: &Request<'_>) -> Option<Fai
         std::thread::sleep(delay);
     }
     Some(failure)
+}
+
+/// Appends the version of the topology in which a command was refused. A driver that has seen that topology already does not
+/// look at the server again.
+fn append_topology_version(server: &Server, reply: &mut DocBuilder) {
+    let counter = server.store.replica().version();
+    reply.append("topologyVersion", doc! { "processId": server.process, "counter": counter });
 }
 
 /// What the labels of a failed command depend on.
@@ -289,6 +305,7 @@ fn run_command(
     let caller = renew(server, client)?;
     Check { server, caller: &caller, request, address: client.peer.ip(), needed: None }
         .run(&command.needs)?;
+    check_member(server, command, request)?;
     // Who has not signed in has no sessions: they would fill the table.
     if let Some(session) = request.arguments.session.filter(|_| !matches!(caller, Caller::Anonymous))
         && let Err(error) = server.sessions.touch(session, &caller, started)
@@ -309,7 +326,11 @@ fn run_command(
     // Registering a short command would cost more than running it. But beside transactions that have written something it
     // may have to wait for them, or for a retryable write of its session that does.
     let may_wait = (command.writes() || request.arguments.start_transaction) && server.store.has_claims();
+    // On a follower, a read that must see something may have to wait for it.
+    let after = request.arguments.read_concern.as_ref().and_then(|concern| concern.after);
+    let may_lag = after.is_some() && server.store.replica().follows();
     let registered = may_wait
+        || may_lag
         || command.is_long()
         || (command.is_bulk() && is_long_message(request))
         || (command.looks_up() && may_take_long(request));
@@ -325,6 +346,9 @@ fn run_command(
             interrupt: interrupt.clone(),
         })
     });
+    if let Some(after) = after {
+        server.store.replica().wait_applied(after.to_bits(), || interrupt.check())?;
+    }
     let source = transaction::source(server, command, request, &caller, &interrupt)?;
     let mut context = Context {
         server,
@@ -386,7 +410,11 @@ fn run_command(
     let Some(commit) = commit else {
         // A write that changed nothing still reports a write concern that cannot be satisfied.
         if command.writes() {
-            append_concern_error(&server.concerns.of(request.arguments.write_concern.as_ref()), reply);
+            append_concern_error(
+                server,
+                &server.concerns.of(request.arguments.write_concern.as_ref()),
+                reply,
+            );
         }
         return Ok(Wait::Nothing);
     };
@@ -484,7 +512,10 @@ fn acknowledgement(
     reply: &mut DocBuilder,
 ) -> Result<Wait> {
     let concern = server.concerns.of(request.arguments.write_concern.as_ref());
-    append_concern_error(&concern, reply);
+    match concern.unsatisfiable(server.store.replica().members().len()) {
+        None if concern.followers() > 0 => wait_for_followers(server, &concern, reply),
+        _ => append_concern_error(server, &concern, reply),
+    }
     let wait = match server.options.durability {
         Durability::Always => !concern.is_unacknowledged(),
         Durability::WriteConcern => concern.waits_for_sync(),
@@ -499,11 +530,43 @@ fn has_begun_to_write(request: &Request<'_>, error: &CommandError) -> bool {
         && (error.has_begun || code::AFTER_BEGINNING.contains(&error.code))
 }
 
-/// Appends `writeConcernError` for a write concern that a set of one member cannot satisfy.
-fn append_concern_error(concern: &WriteConcern, reply: &mut DocBuilder) {
-    if let Some((code, text)) = concern.unsatisfiable() {
-        reply.begin_document("writeConcernError").append("code", code);
-        reply.append("codeName", crate::error::name(code)).append("errmsg", text).end();
+/// Appends `writeConcernError` for a write concern that the set cannot satisfy.
+fn append_concern_error(server: &Server, concern: &WriteConcern, reply: &mut DocBuilder) {
+    if let Some((code, text)) = concern.unsatisfiable(server.store.replica().members().len()) {
+        write_concern_error(code, &text, reply);
+        reply.end();
+    }
+}
+
+/// Begins the document of an error.
+fn write_concern_error(code: i32, text: &str, reply: &mut DocBuilder) {
+    reply.begin_document("writeConcernError").append("code", code);
+    reply.append("codeName", crate::error::name(code)).append("errmsg", text);
+}
+
+/// Waits until enough followers have the write on disk. The thread waits with it: an acknowledgement by others costs
+/// much more than that.
+fn wait_for_followers(server: &Server, concern: &WriteConcern, reply: &mut DocBuilder) {
+    let deadline = concern.timeout.map(|limit| Instant::now() + limit);
+    let replica = server.store.replica();
+    match replica.wait_replicated(concern.followers(), deadline, || !server.is_draining()) {
+        Ok(()) => {}
+        Err(NotReplicated::Late) => {
+            write_concern_error(code::WRITE_CONCERN_TIMEOUT, "waiting for replication timed out", reply);
+            let millis = concern.timeout.map_or(0, |limit| limit.as_millis() as i64);
+            let members = concern.followers() as i32 + 1;
+            let given = doc! { "w": members, "wtimeout": millis, "provenance": "clientSupplied" };
+            reply.append("errInfo", doc! { "wtimeout": true, "writeConcern": given }).end();
+        }
+        Err(NotReplicated::Abandoned) => {
+            write_concern_error(code::INTERRUPTED_AT_SHUTDOWN, "interrupted at shutdown", reply);
+            reply.end();
+        }
+        Err(NotReplicated::TooFew) => {
+            let text = "Not enough data-bearing nodes";
+            write_concern_error(code::UNSATISFIABLE_WRITE_CONCERN, text, reply);
+            reply.end();
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use diwan_kv::CommitId;
 use diwan_store::Collection;
 use diwan_store::events::StreamState;
+use diwan_store::replica::Replica;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -51,6 +52,16 @@ impl Wait {
         let stream = stream.clone();
         let is_news = move || stream.has_news();
         Wait::Change { until, changed: Box::pin(wait(is_news, notify, subscription, again)) }
+    }
+
+    /// Waits until drivers see another replica set than the one with this version.
+    pub(crate) fn for_topology(replica: &Arc<Replica>, seen: i64, until: Instant) -> Wait {
+        let notify = Arc::new(Notify::new());
+        let waker = notify.clone();
+        let subscription = replica.on_change(Box::new(move || waker.notify_one()));
+        let replica = replica.clone();
+        let is_news = move || replica.version() != seen;
+        Wait::Change { until, changed: Box::pin(wait(is_news, notify, subscription, false)) }
     }
 
     /// Waits until `until`, whatever happens.

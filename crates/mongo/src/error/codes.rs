@@ -228,6 +228,9 @@ pub(crate) mod code {
     pub(crate) const API_STRICT_ERROR: i32 = 323;
     pub(crate) const UNSUPPORTED_OP_QUERY_COMMAND: i32 = 352;
     pub(crate) const NOT_WRITABLE_PRIMARY: i32 = 10107;
+    pub(crate) const NOT_PRIMARY_NO_SECONDARY_OK: i32 = 13435;
+    pub(crate) const NOT_PRIMARY_OR_SECONDARY: i32 = 13436;
+    pub(crate) const WRITE_CONCERN_TIMEOUT: i32 = 64;
     pub(crate) const INTERRUPTED_AT_SHUTDOWN: i32 = 11600;
     pub(crate) const IDL_DUPLICATE_FIELD: i32 = 40413;
     pub(crate) const IDL_MISSING_FIELD: i32 = 40414;
@@ -239,6 +242,10 @@ pub(crate) mod code {
 
     /// Codes after which a transaction may succeed if it is begun anew.
     pub(crate) const TRANSIENT: [i32; 6] = [24, 112, 239, 246, 251, 267];
+
+    /// Codes after which drivers ask the server for its part in the replica set.
+    pub(crate) const STATE_CHANGE: [i32; 3] =
+        [NOT_WRITABLE_PRIMARY, NOT_PRIMARY_NO_SECONDARY_OK, NOT_PRIMARY_OR_SECONDARY];
 
     /// Codes after which a retry of a retryable write may succeed.
     pub(crate) const RETRYABLE: [i32; 12] = [6, 7, 89, 91, 134, 189, 262, 9001, 10107, 11600, 11602, 13435];

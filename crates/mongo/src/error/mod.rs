@@ -108,9 +108,14 @@ impl fmt::Display for CommandError {
 
 impl From<diwan_query::Error> for CommandError {
     fn from(error: diwan_query::Error) -> CommandError {
+        let message = match error.code {
+            // MongoDB's text, which old drivers compare.
+            code::NOT_WRITABLE_PRIMARY => "not primary".to_owned(),
+            _ => error.message,
+        };
         CommandError {
             details: error.details.map(|details| *details),
-            ..CommandError::new(error.code, error.message)
+            ..CommandError::new(error.code, message)
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::server::Server;
 use crate::server::clock::unix_millis;
 use diwan_query::Examined;
 use diwan_store::WriteOptions;
+use diwan_store::replica::Applying;
 use diwan_value::{Array, Doc, DocBuf, DocBuilder, Value};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -89,6 +90,8 @@ impl FinishedCommand<'_> {
             // The collection was created with the level. It is missing if the database was dropped since.
             if let Some(collection) = server.store.collection(&profile_collection(database)?)? {
                 let entries: Vec<Doc<'_>> = entries.iter().map(DocBuf::as_doc).collect();
+                // Each member of a replica set has a profile of its own.
+                let _applying = Applying::begin();
                 collection.insert(&entries, false, WriteOptions::default())?;
             }
         }

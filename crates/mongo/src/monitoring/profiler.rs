@@ -7,6 +7,7 @@ use crate::error::{CommandError, Result};
 use crate::server::Server;
 use diwan_query::filter::{Filter, FilterEnv};
 use diwan_query::{Examined, code as query_code};
+use diwan_store::replica::Applying;
 use diwan_store::{Entry, Namespace};
 use diwan_value::{Doc, DocBuf, doc};
 use parking_lot::{Mutex, RwLock};
@@ -127,6 +128,8 @@ pub(crate) fn is_profile(namespace: &Namespace) -> bool {
 /// limit.
 pub(crate) fn create_collection(server: &Server, database: &str) -> Result<()> {
     let (namespace, options) = (profile_collection(database)?, doc! { "capped": true, "size": KEPT_BYTES });
+    // Each member of a replica set has a profile of its own.
+    let _applying = Applying::begin();
     let created = server.store.create(&namespace, options.as_doc());
     match server.store.entry(&namespace) {
         Some(Entry::Collection(found)) if found.schema().options.capped.is_some() => Ok(()),

@@ -50,6 +50,13 @@ pub(crate) fn render(server: &Server) -> String {
     family("memtable_bytes", "gauge", "Bytes of writes held in memory.", &one(stats.memtable_bytes));
     family("cache_bytes", "gauge", "Bytes of cached blocks.", &one(stats.cache_bytes));
     family("resident_bytes", "gauge", "Memory that the process holds.", &one(machine::resident_bytes()));
+    let replica = server.store.replica();
+    family("followers", "gauge", "Servers that follow this one.", &one(replica.members().len() as u64));
+    family("follows", "gauge", "Whether this server follows another one.", &one(replica.follows().into()));
+    if let Some(lag) = replica.lag() {
+        let seconds = [(String::new(), lag.as_secs_f64())];
+        family("follower_lag_seconds", "gauge", "Time since this follower had everything.", &seconds);
+    }
     let uptime = server.started.elapsed().as_secs_f64();
     family("uptime_seconds", "gauge", "Time since the start.", &[(String::new(), uptime)]);
     out

@@ -237,6 +237,8 @@ pub(crate) struct WriteConcern {
     pub w: Option<Acknowledgement>,
     /// Whether to wait for the sync of the journal. `None` leaves it to `w`.
     pub journal: Option<bool>,
+    /// How long to wait for other members. `None` for as long as it takes.
+    pub timeout: Option<Duration>,
 }
 
 /// The `w` of a write concern.
@@ -293,7 +295,8 @@ impl WriteConcern {
                     }
                 }
                 "wtimeout" => {
-                    field.integer()?;
+                    let millis = u64::try_from(field.integer()?).unwrap_or(0);
+                    parsed.timeout = Some(Duration::from_millis(millis)).filter(|limit| !limit.is_zero());
                 }
                 "provenance" | "wElectionId" | "wOpTime" | "getLastError" => {}
                 _ => return Err(field.unknown()),
@@ -306,7 +309,8 @@ impl WriteConcern {
     pub(crate) fn or(&self, default: Option<&WriteConcern>) -> WriteConcern {
         match (&self.w, default) {
             (None, Some(default)) => {
-                WriteConcern { w: default.w.clone(), journal: self.journal.or(default.journal) }
+                let (w, journal) = (default.w.clone(), self.journal.or(default.journal));
+                WriteConcern { w, journal, timeout: self.timeout.or(default.timeout) }
             }
             _ => self.clone(),
         }
@@ -325,10 +329,18 @@ impl WriteConcern {
         }
     }
 
-    /// Code and text of the `writeConcernError` for a concern that a set of one member cannot satisfy.
-    pub(crate) fn unsatisfiable(&self) -> Option<(i32, String)> {
+    /// How many followers must have the write.
+    pub(crate) fn followers(&self) -> usize {
+        match self.w {
+            Some(Acknowledgement::Members(members)) => usize::try_from(members - 1).unwrap_or(0),
+            _ => 0,
+        }
+    }
+
+    /// Code and text of the `writeConcernError` for a concern that a set of this many followers cannot satisfy.
+    pub(crate) fn unsatisfiable(&self, followers: usize) -> Option<(i32, String)> {
         match &self.w {
-            Some(Acknowledgement::Members(members)) if *members > 1 => {
+            Some(Acknowledgement::Members(_)) if self.followers() > followers => {
                 Some((code::UNSATISFIABLE_WRITE_CONCERN, "Not enough data-bearing nodes".to_owned()))
             }
             Some(Acknowledgement::Named(mode)) => Some((

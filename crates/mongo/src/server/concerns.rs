@@ -57,6 +57,15 @@ impl DefaultConcerns {
         concerns
     }
 
+    /// Reloads the defaults on a member of a replica set: it may be a follower, or have been one a moment ago.
+    pub(crate) fn follow(&self, store: &Arc<Store>) {
+        if !store.replica().identity().member.is_empty()
+            && let Err(error) = self.refresh(store)
+        {
+            tracing::warn!(%error, "cannot read the default concerns in config.settings");
+        }
+    }
+
     /// Reloads the defaults from the store.
     pub(crate) fn refresh(&self, store: &Arc<Store>) -> Result<()> {
         let filter = doc! { "_id": ID };
@@ -102,7 +111,7 @@ impl DefaultConcerns {
         let _changing = self.changing.lock();
         let old = self.get();
         if let Some(write) = write {
-            check_write(write, &old)?;
+            check_write(write, &old, store.replica().members().len())?;
         }
         let mut document = DocBuilder::new();
         for (name, new) in [("defaultReadConcern", read), ("defaultWriteConcern", write)] {
@@ -149,7 +158,7 @@ fn check_read(concern: Doc<'_>) -> Result<()> {
     }
 }
 
-fn check_write(concern: Doc<'_>, old: &ConcernDefaults) -> Result<()> {
+fn check_write(concern: Doc<'_>, old: &ConcernDefaults, followers: usize) -> Result<()> {
     let Some(parsed) = WriteConcern::parse(concern)? else {
         return match old.write {
             Some(_) => {
@@ -163,7 +172,7 @@ fn check_write(concern: Doc<'_>, old: &ConcernDefaults) -> Result<()> {
         let text = "Unacknowledged write concern is not suitable for the default write concern";
         return Err(CommandError::bad_value(text));
     }
-    match parsed.unsatisfiable() {
+    match parsed.unsatisfiable(followers) {
         // With such a default every write would fail.
         Some((code, text)) => Err(CommandError::new(code, text)),
         None => Ok(()),

@@ -14,5 +14,5 @@ pub(crate) const MAX_WIRE_VERSION: i32 = 25;
 /// The largest number of writes in one command.
 pub(crate) const MAX_WRITE_BATCH: usize = 100_000;
 
-/// The identifier of the election that made this server the primary. There is never another one.
+/// The identifier of the first election of a set. Later ones differ in their last eight bytes, the number of the term.
 pub(crate) const ELECTION: ObjectId = ObjectId([0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 1]);

@@ -6,6 +6,7 @@ pub(crate) mod cursors;
 pub(crate) mod identity;
 pub mod options;
 pub(crate) mod parameters;
+pub(crate) mod replica_set;
 pub(crate) mod sessions;
 pub(crate) mod snapshots;
 pub(crate) mod transactions;
@@ -298,6 +299,8 @@ async fn expire_unused(server: Arc<Server>) {
         server.cursors.kill_sessions(&ended);
         server.transactions.end_sessions(&ended);
         server.snapshots.expire();
+        server.store.replica().forget_silent();
+        server.concerns.follow(&server.store);
         server.cursors.expire(now, server.parameters.cursor_timeout());
     }
 }

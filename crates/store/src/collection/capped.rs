@@ -4,6 +4,7 @@ use super::{Collection, Edit, WriteOptions};
 use crate::error::{Error, Result};
 use crate::keys;
 use crate::options::Capped;
+use crate::replica::is_copied;
 use diwan_kv::{Direction, KeyRange, Space};
 
 /// How many documents one batch deletes at most.
@@ -13,7 +14,9 @@ impl Collection {
     /// Deletes the oldest documents of a capped collection until it is within its limits.
     pub(super) fn trim_capped(&self) -> Result<()> {
         let Some(capped) = self.schema().options.capped else { return Ok(()) };
-        if self.excess(capped) == 0 {
+        // A follower deletes what the primary deletes, except in what it has for itself.
+        let is_copy = || self.shared.replica.follows() && is_copied(&self.namespace());
+        if self.excess(capped) == 0 || is_copy() {
             return Ok(());
         }
         // Two writers that trimmed at the same time would each delete the whole excess.

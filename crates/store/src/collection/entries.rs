@@ -52,7 +52,7 @@ impl Collection {
         for (index, old, new) in pairs().filter(|(index, ..)| index.spec.unique) {
             for (key, _) in new.entries.iter().filter(|(key, _)| !old.contains(key)) {
                 let owner = self.unique_owner(&Key::UniqueEntry(index.id, key).bytes(), uniques)?;
-                if owner.is_some_and(|owner| owner != id) {
+                if owner.is_some_and(|owner| owner != id) && !self.shared.replica.follows() {
                     return Err(self.duplicate(index, key, doc)?);
                 }
             }
@@ -74,6 +74,9 @@ impl Collection {
     /// added. A document that the builder has not reached may have the same key without an entry. A writer of that
     /// document leaves the other document's entry as it is: the builder reaches its document later, and adds an entry
     /// or fails.
+    ///
+    /// On a follower, a document may take the key of another one that has lost it on the primary: the news of that document
+    /// come a little later, and leave the entry to its new owner.
     fn stage_unique_changes(
         &self,
         index: &Index,
@@ -83,7 +86,8 @@ impl Collection {
         uniques: &mut UniqueChanges,
     ) -> Result<()> {
         let is_own = |key: &[u8], uniques: &UniqueChanges| -> Result<bool> {
-            Ok(index.is_ready() || self.unique_owner(key, uniques)?.is_some_and(|owner| owner == id))
+            let is_certain = index.is_ready() && !self.shared.replica.follows();
+            Ok(is_certain || self.unique_owner(key, uniques)?.is_some_and(|owner| owner == id))
         };
         for (key, _) in old.entries.iter().filter(|(key, _)| !new.contains(key)) {
             let key = Key::UniqueEntry(index.id, key).bytes();

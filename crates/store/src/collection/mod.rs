@@ -46,7 +46,7 @@ pub use read::{ReadView, StoredDocument};
 pub(crate) use recover::{Recovered, Recovery};
 pub use revisions::{Base, RevisionEdit, RevisionOutcome, RevisionReport};
 pub(crate) use sequence::Note;
-pub(crate) use settings::read_setting;
+pub(crate) use settings::{MARK, read_setting};
 pub(crate) use write::design_error;
 pub use write::{DesignGuard, Edit, InsertReport, WriteOptions, Written};
 pub(crate) use write_gate::StoppedWrites;
@@ -97,6 +97,13 @@ impl Schema {
             && self.indexes.len() == other.indexes.len()
             && self.indexes.iter().zip(&other.indexes).all(same_index)
             && (Arc::ptr_eq(&self.options, &other.options) || self.options.to_doc() == other.options.to_doc())
+    }
+
+    /// Whether clients see the same options and indexes. True only if nothing of them was replaced.
+    fn shows_the_same_as(&self, other: &Schema) -> bool {
+        Arc::ptr_eq(&self.options, &other.options)
+            && self.indexes.len() == other.indexes.len()
+            && self.indexes.iter().zip(&other.indexes).all(|(one, other)| Arc::ptr_eq(one, other))
     }
 
     /// Changes the specification of the first index that `which` accepts, but not its entries. Returns the index as it

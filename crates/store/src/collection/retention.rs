@@ -7,6 +7,7 @@
 
 use super::{Collection, Schema};
 use crate::error::Result;
+use crate::replica::Applying;
 use diwan_kv::Batch;
 use std::sync::atomic::Ordering;
 
@@ -24,6 +25,8 @@ impl Collection {
             return Ok(());
         }
         if !self.keeps_history() {
+            // On a follower, too: its readers replicate from it.
+            let _applying = Applying::begin();
             self.shared.evaluate(|| {
                 let change = self.shared.change_schema();
                 self.change_schema(&change, |_, schema| {

@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::index::IndexKeys;
 use crate::keys::Key;
 use crate::record::{Body, Marks};
+use crate::replica::Applying;
 use crate::revision::Revision;
 use crate::revision::tree::Merge;
 use diwan_kv::{Batch, CommitId, Space};
@@ -258,7 +259,7 @@ impl Collection {
         keep_bodies: bool,
     ) -> Result<EditPlan<'a>> {
         let edit = ready.edit;
-        if !edit.deleted && !is_design(edit.id) {
+        if !edit.deleted && !is_design(edit.id) && !self.shared.replica.follows() {
             check_validator(schema, Doc::trusted(&ready.doc), stored.record().map(|record| record.doc))?;
         }
         let winner = Winner::of(stored);
@@ -298,7 +299,7 @@ impl Collection {
                     && ancestors.first() == Some(&winner.leaf.revision.hash)
                     && self.knows_oldest(&ready.id, revision, ancestors)?
                 {
-                    let new = grafted_leaf(ready, *revision, winner.leaf.as_doc())?;
+                    let new = grafted_leaf(ready, *revision, typed_by(winner.leaf.as_doc()))?;
                     return self.follow(ready, &winner, new, keep_bodies);
                 }
                 self.graft(ready, &winner, *revision, ancestors, keep_bodies)
@@ -413,7 +414,7 @@ impl Collection {
             Merge::Added => {
                 let parent =
                     winner.leaf.as_doc().filter(|_| ancestors.first() == Some(&winner.leaf.revision.hash));
-                (vec![grafted_leaf(ready, revision, parent)?], RevisionOutcome::Written(revision))
+                (vec![grafted_leaf(ready, revision, typed_by(parent))?], RevisionOutcome::Written(revision))
             }
             _ => (Vec::new(), RevisionOutcome::Known(revision)),
         };
@@ -496,6 +497,12 @@ fn unnamed_leaf<'a>(ready: &'a Ready<'a>, generation: u32, old: Option<Doc<'_>>)
     };
     let revision = Revision { generation, hash: [0; 16] };
     LeafContent { revision, is_first: false, deleted: edit.deleted, doc, attachments }
+}
+
+/// The document that says which types the numbers of its successor have. Between the servers of a replica set, documents
+/// travel with their types.
+fn typed_by(parent: Option<Doc<'_>>) -> Option<Doc<'_>> {
+    parent.filter(|_| !Applying::is_under_way())
 }
 
 /// Whether a document has more than its `_id`.

@@ -2,7 +2,9 @@
 
 use super::Collection;
 use crate::REVISIONS_LIMIT;
+use crate::catalog::random_uuid;
 use crate::error::{Error, Result};
+use crate::feed::DatabaseEventKind;
 use crate::keys::Key;
 use diwan_kv::{Batch, CommitId, Space};
 use diwan_query::code;
@@ -13,6 +15,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The name of the setting that limits the revisions kept of each branch.
 const REVISION_LIMIT: &str = "revs_limit";
+
+/// The setting that distinguishes the change log of a copy from that of its original.
+pub(crate) const MARK: &str = "mark";
 
 /// A collection's settings.
 pub(super) struct Settings {
@@ -100,7 +105,30 @@ impl Collection {
             };
         }
         self.settings.note_limit();
+        self.shared.databases.note(DatabaseEventKind::Altered, &self.namespace());
         Ok(commit)
+    }
+
+    /// All settings by their names.
+    pub(crate) fn all_settings(&self) -> BTreeMap<String, ValueBuf> {
+        self.settings.all()
+    }
+
+    /// Four bytes that clients see beside a sequence: a sequence means something for one change log alone. A copy on
+    /// a follower has the original's identifier, but a log of its own.
+    pub fn mark(&self) -> [u8; 4] {
+        let own = self.setting(MARK);
+        let own = own.as_ref().and_then(|value| value.as_value().as_i64_exact());
+        match own.and_then(|mark| u32::try_from(mark).ok()) {
+            Some(mark) => mark.to_be_bytes(),
+            None => self.uuid().first_chunk().copied().unwrap_or_default(),
+        }
+    }
+
+    /// Gives a copy a mark of its own.
+    pub(crate) fn set_own_mark(&self) -> Result<CommitId> {
+        let [a, b, c, d, ..] = random_uuid();
+        self.set_setting(MARK, Some(Value::Int64(u32::from_be_bytes([a, b, c, d]).into())))
     }
 
     /// How many revisions of each branch are kept, counted from the newest.

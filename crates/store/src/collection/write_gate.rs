@@ -2,6 +2,7 @@
 
 use super::{Collection, Schema};
 use crate::error::Result;
+use crate::feed::DatabaseEventKind;
 use crate::shared_store::turn;
 use diwan_kv::{Batch, CommitId, Turn};
 use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
@@ -45,13 +46,18 @@ impl<'a> StoppedWrites<'a> {
     pub fn publish(&mut self, schema: Schema) {
         let schema = Arc::new(schema);
         *self.collection.schema.write() = schema.clone();
-        *self.gate = schema;
+        let before = std::mem::replace(&mut *self.gate, schema);
+        if !before.shows_the_same_as(&self.gate) {
+            let databases = &self.collection.shared.databases;
+            databases.note(DatabaseEventKind::Altered, &self.collection.namespace());
+        }
     }
 }
 
 impl Collection {
-    /// Passes the write gate, in a [turn](crate::shared_store). Fails if the collection was dropped.
+    /// Passes the write gate, in a [turn](crate::shared_store). Fails if the collection was dropped, and on a follower.
     pub(crate) fn begin_write(&self) -> Result<WriteTurn<'_>> {
+        self.shared.replica.check_writable()?;
         let turn = turn(self.shared.engine.as_ref());
         let gate = self.gate.read();
         if gate.dropped {

@@ -95,6 +95,16 @@ mod tests {
     }
 
     #[test]
+    fn tick_is_later_than_a_time_of_another_clock() {
+        let clock = ClusterClock::new(NEVER, NEVER, false);
+        let ahead = Timestamp { seconds: clock.now().seconds + 100, increment: 7 };
+        clock.advance(ahead);
+        assert!(clock.tick() > ahead);
+        clock.advance(NEVER);
+        assert!(clock.now() > ahead);
+    }
+
+    #[test]
     fn the_own_time_is_that_of_the_threads_last_commit() {
         let clock = ClusterClock::new(NEVER, NEVER, false);
         let own = clock.tick();

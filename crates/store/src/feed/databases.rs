@@ -27,6 +27,8 @@ pub enum DatabaseEventKind {
     Updated,
     /// The database was deleted.
     Deleted,
+    /// Options, indexes or settings changed, or the name is that of a view. For followers; `_db_updates` does not show it.
+    Altered,
 }
 
 /// One event.
@@ -61,6 +63,8 @@ pub(crate) struct DatabaseFeed {
 
 struct Log {
     last: u64,
+    /// The greatest sequence of an event that the log does not hold, although no later one replaced it.
+    forgotten: u64,
     events: BTreeMap<u64, (DatabaseEventKind, Namespace)>,
     newest: HashMap<(DatabaseEventKind, Namespace), u64>,
 }
@@ -76,9 +80,10 @@ impl Log {
             self.events.remove(&older);
         }
         if self.events.len() > MOST
-            && let Some((_, oldest)) = self.events.pop_first()
+            && let Some((sequence, oldest)) = self.events.pop_first()
         {
             self.newest.remove(&oldest);
+            self.forgotten = sequence;
         }
     }
 
@@ -96,7 +101,7 @@ impl DatabaseFeed {
     pub fn new() -> DatabaseFeed {
         // Greater than at any earlier start, and exact as a double for the next two centuries.
         let last = (clock::now_millis().max(0) as u64) << 10;
-        let log = Log { last, events: BTreeMap::new(), newest: HashMap::new() };
+        let log = Log { last, forgotten: last, events: BTreeMap::new(), newest: HashMap::new() };
         DatabaseFeed { watchers: Arc::default(), updated: Mutex::default(), log: Mutex::new(log) }
     }
 
@@ -129,6 +134,12 @@ impl Store {
             namespace: namespace.clone(),
         };
         later.take(limit).map(event).collect()
+    }
+
+    /// Whether the log holds all that happened after sequence `since`.
+    pub fn has_database_events_after(&self, since: u64) -> bool {
+        let log = self.shared.databases.log.lock();
+        since >= log.forgotten && since <= log.last
     }
 
     /// The sequence of the newest event.

@@ -88,6 +88,7 @@ impl Store {
             numbers: Numbers::new(0),
             waiters: ClaimWaiters::none(),
             transaction_bytes: AtomicU64::new(0),
+            replica: self.shared.replica.clone(),
             inside: Some(inside.clone()),
         });
         Transaction { store: Store::inside(shared, self), inside, started }

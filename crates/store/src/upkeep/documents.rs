@@ -16,7 +16,9 @@ const BATCH: usize = 128;
 
 /// Whether the collection has a TTL index.
 pub(super) fn has_ttl_index(collection: &Collection) -> bool {
-    collection.schema().indexes.iter().any(|index| index.spec.expire_after_seconds.is_some())
+    // A follower deletes what the primary deletes.
+    !collection.shared.replica.follows()
+        && collection.schema().indexes.iter().any(|index| index.spec.expire_after_seconds.is_some())
 }
 
 /// Deletes the expired documents of each of the collection's TTL indexes.

@@ -17,6 +17,7 @@ use crate::collection::Collection;
 use crate::error::Result;
 use crate::events;
 use crate::keys::CollectionId;
+use crate::replica::Applying;
 use crate::retry::RetryTable;
 use crate::store::{Entry, Shared};
 use collections::EachCollection;
@@ -103,6 +104,8 @@ impl Drop for Upkeep {
 
 impl Control {
     fn run(&self, shared: &Shared, tasks: Vec<Box<dyn Task>>) {
+        // What clients see of a follower, its primary changes. The rest is its own work.
+        let _applying = Applying::begin();
         let mut schedule = Schedule::new(tasks, Instant::now());
         let mut progress = Progress::Done;
         loop {

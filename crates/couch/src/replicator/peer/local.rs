@@ -2,7 +2,7 @@
 
 use super::{Answer, Call, Chunks, Payload, Peer};
 use crate::error::Error;
-use crate::http::{Body, Query, Request, Response, ResponseBody, RowReader};
+use crate::http::{BSON, Body, Query, Request, Response, ResponseBody, RowReader};
 use crate::replicator::context::UserContext;
 use crate::replicator::failure::Failure;
 use crate::replicator::stop::Stop;
@@ -95,6 +95,10 @@ impl Peer for Local {
                     Payload::Empty => Body::Empty,
                     Payload::Json(bytes) => {
                         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+                        Body::Bytes(bytes)
+                    }
+                    Payload::Bson(bytes) => {
+                        headers.insert(CONTENT_TYPE, HeaderValue::from_static(BSON));
                         Body::Bytes(bytes)
                     }
                     Payload::Stream { content_type, length, reader } => {

@@ -53,6 +53,8 @@ pub(super) enum Payload {
     Empty,
     /// JSON text.
     Json(Bytes),
+    /// BSON documents.
+    Bson(Bytes),
     /// A body that is read while it is sent.
     Stream {
         /// The content type.
@@ -82,6 +84,7 @@ impl Call {
         let payload = match &self.payload {
             Payload::Empty => Payload::Empty,
             Payload::Json(bytes) => Payload::Json(bytes.clone()),
+            Payload::Bson(bytes) => Payload::Bson(bytes.clone()),
             Payload::Stream { .. } => return None,
         };
         Some(Call {

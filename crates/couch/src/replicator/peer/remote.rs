@@ -5,7 +5,7 @@
 
 use super::session::Session;
 use super::{Answer, Call, Chunks, Patience, Payload, Peer, Source, Trust};
-use crate::http::{self, Outgoing};
+use crate::http::{self, BSON, Outgoing};
 use crate::replicator::endpoint::Address;
 use crate::replicator::failure::{Failure, Kind};
 use flate2::read::MultiGzDecoder;
@@ -218,6 +218,7 @@ impl Remote {
         let again = match &call.payload {
             Payload::Empty => Some(Payload::Empty),
             Payload::Json(bytes) => Some(Payload::Json(bytes.clone())),
+            Payload::Bson(bytes) => Some(Payload::Bson(bytes.clone())),
             Payload::Stream { .. } => None,
         };
         let Call { mut method, mut payload, headers, gzip, .. } = call;
@@ -241,6 +242,7 @@ impl Remote {
                     Payload::Empty
                 }
                 Some(Payload::Json(bytes)) => Payload::Json(bytes.clone()),
+                Some(Payload::Bson(bytes)) => Payload::Bson(bytes.clone()),
                 Some(_) => Payload::Empty,
                 None => {
                     let reason = format!("{what}: the upload was redirected to {}", shown(&uri));
@@ -448,6 +450,10 @@ impl Prepared {
             Payload::Empty => (Prepared { body: Outgoing::Empty, content_type: None }, None),
             Payload::Json(bytes) => {
                 let content_type = Some(HeaderValue::from_static("application/json"));
+                (Prepared { body: Outgoing::Whole(bytes), content_type }, None)
+            }
+            Payload::Bson(bytes) => {
+                let content_type = Some(HeaderValue::from_static(BSON));
                 (Prepared { body: Outgoing::Whole(bytes), content_type }, None)
             }
             Payload::Stream { content_type, length, reader } => {

@@ -7,6 +7,7 @@ use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signat
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -30,6 +31,12 @@ impl Trust {
         Trust { file, changed, verifies: couch.setting_flag("replicator", "verify_ssl_certificates") }
     }
 
+    /// Trust in the authorities of this file, too.
+    pub(in crate::replicator) fn with(file: Option<&Path>) -> Trust {
+        let changed = file.and_then(|file| std::fs::metadata(file).ok()?.modified().ok());
+        Trust { file: file.map(|file| file.to_string_lossy().into_owned()), changed, verifies: true }
+    }
+
     /// The configuration for connections: it trusts Mozilla's and this system's authorities, and those of the file.
     pub(super) fn config(&self) -> Result<ClientConfig, Failure> {
         let broken = |error: &dyn std::fmt::Display| Failure::new("tls", error.to_string());
@@ -46,7 +53,7 @@ impl Trust {
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         if let Some(file) = &self.file {
             let unreadable = |error: &dyn std::fmt::Display| {
-                Failure::new("tls", format!("ssl_trusted_certificates_file cannot be read: {error}"))
+                Failure::new("tls", format!("the certificates in {file} cannot be read: {error}"))
             };
             for certificate in CertificateDer::pem_file_iter(file).map_err(|error| unreadable(&error))? {
                 let certificate = certificate.map_err(|error| unreadable(&error))?;

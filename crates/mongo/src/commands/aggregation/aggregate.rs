@@ -64,6 +64,11 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
             let text = "The $changeStream stage is only supported on replica sets";
             return Err(CommandError::new(40573, text));
         }
+        if context.server.store.replica().follows() {
+            let text =
+                "The $changeStream stage is only supported on the primary: a follower records no events";
+            return Err(CommandError::new(40573, text));
+        }
         let stream = store.open_stream(namespace.as_ref(), database, &arguments.aggregate)?;
         let mut cursor = Cursor::new(stream.source, database, collection);
         cursor.tail = Some(Tail { await_data: true, news: News::Stream(stream.state) });

@@ -9,6 +9,7 @@ use crate::server::clock::unix_millis;
 use crate::server::cursors::{CursorCounters, Cursors};
 use crate::server::identity::VERSION;
 use crate::server::options::Topology;
+use crate::server::replica_set::{MemberState, ReplicaSet};
 use diwan_store::Entry;
 use diwan_value::{DocBuf, DocBuilder, Value, array, doc};
 
@@ -58,14 +59,19 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
     reply.append("transactions", transactions(server));
     reply.append("logicalSessionRecordCache", doc! { "activeSessionsCount": server.sessions.count() as i32 });
     if server.options.topology == Topology::ReplicaSet {
-        let host = server.options.host(context.client.local);
-        reply.append(
-            "repl",
-            doc! {
-                "setName": server.options.set_name.as_str(), "setVersion": 1, "isWritablePrimary": true,
-                "secondary": false, "primary": host.as_str(), "hosts": [host.as_str()], "me": host.as_str()
-            },
-        );
+        let set = ReplicaSet::of(server, context.client.local);
+        let hosts: Vec<&str> = set.hosts.iter().map(String::as_str).collect();
+        reply.begin_document("repl").append("setName", &*set.name).append("setVersion", 1);
+        reply.append("isWritablePrimary", set.state == MemberState::Primary);
+        reply.append("secondary", set.state == MemberState::Secondary);
+        if let Some(primary) = &set.primary {
+            reply.append("primary", &**primary);
+        }
+        reply.append("hosts", hosts).append("me", &*set.me);
+        if let Some(lag) = server.store.replica().lag() {
+            reply.append("lagMillis", lag.as_millis() as i64);
+        }
+        reply.end();
     }
     reply.append(
         "storageEngine",

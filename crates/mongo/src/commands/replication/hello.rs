@@ -1,27 +1,27 @@
 //! `hello`, and `isMaster` for older drivers: the server's role, its limits and its protocol versions.
 //!
 //! A driver that sends the topology version it knows gets a reply when the topology changes or its waiting time ends.
-//! The topology of this server never changes while the process runs.
+//! The topology changes when a follower comes or goes, and when a follower becomes the primary.
 
 use crate::commands::authentication::sasl_start::Arguments;
 use crate::dispatch::{Context, Wait};
 use crate::error::{CommandError, Result};
 use crate::request::fields::{Field, missing};
 use crate::server::clock::unix_millis;
-use crate::server::identity::{ELECTION, MAX_WIRE_VERSION, MAX_WRITE_BATCH};
+use crate::server::identity::{MAX_WIRE_VERSION, MAX_WRITE_BATCH};
 use crate::server::options::Topology;
+use crate::server::replica_set::{MemberState, ReplicaSet};
 use crate::server::sessions;
 use crate::sign_in;
 use crate::wire::{Compressor, MAX_MESSAGE_BYTES};
 use diwan_access::UserName;
-use diwan_value::{ArrayBuilder, Doc, DocBuf, DocBuilder, MAX_DOCUMENT_BYTES, ObjectId, Value, array, doc};
+use diwan_value::{
+    ArrayBuilder, Doc, DocBuf, DocBuilder, MAX_DOCUMENT_BYTES, ObjectId, Timestamp, Value, doc,
+};
 use std::time::{Duration, Instant};
 
 /// The maximum size of the metadata that a driver sends about itself.
 const MAX_METADATA_BYTES: usize = 512;
-
-/// The counter of the topology version. It never changes.
-const TOPOLOGY_COUNTER: i64 = 0;
 
 /// The longest wait of a hello. A driver that asks for more gets its reply after this time.
 const MAX_AWAIT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -50,22 +50,31 @@ pub(crate) fn run(context: &mut Context<'_>, reply: &mut DocBuilder) -> Result<(
         }
         Ok(())
     })?;
-    if await_change(context, known, await_millis)? {
+    let set = ReplicaSet::of(context.server, context.client.local);
+    if await_change(context, set.version, known, await_millis)? {
         return Ok(());
     }
-    let current = doc! { "processId": context.server.process, "counter": TOPOLOGY_COUNTER };
+    context.replies.tell(set.version);
+    let current = doc! { "processId": context.server.process, "counter": set.version };
     reply.append("topologyVersion", current);
     let options = &context.server.options;
     let primary = if old { "ismaster" } else { "isWritablePrimary" };
     match options.topology {
         Topology::ReplicaSet => {
-            let host = options.host(context.client.local);
-            reply.append("hosts", array![host.as_str()]).append("setName", options.set_name.as_str());
-            reply.append("setVersion", 1).append(primary, true).append("secondary", false);
-            reply.append("primary", host.as_str()).append("me", host.as_str());
-            reply.append("electionId", ELECTION);
-            let now = context.server.store.clock().now();
-            let time = doc! { "ts": now, "t": 1i64 };
+            let hosts: Vec<&str> = set.hosts.iter().map(String::as_str).collect();
+            reply.append("hosts", hosts).append("setName", &*set.name).append("setVersion", 1);
+            reply.append(primary, set.state == MemberState::Primary);
+            reply.append("secondary", set.state == MemberState::Secondary);
+            if let Some(primary) = &set.primary {
+                reply.append("primary", &**primary);
+            }
+            reply.append("me", &*set.me);
+            if set.state == MemberState::Primary {
+                reply.append("electionId", set.election());
+            }
+            let applied = context.server.store.replica().applied().map(Timestamp::from_bits);
+            let now = applied.unwrap_or_else(|| context.server.store.clock().now());
+            let time = doc! { "ts": now, "t": set.term };
             let date = Value::DateTime(i64::from(now.seconds) * 1000);
             reply.append(
                 "lastWrite",
@@ -152,6 +161,7 @@ impl TopologyVersion {
 /// waits. For a driver that accepts several replies, each reply but the last requests the next run.
 fn await_change(
     context: &mut Context<'_>,
+    current: i64,
     known: Option<TopologyVersion>,
     await_millis: Option<u64>,
 ) -> Result<bool> {
@@ -178,23 +188,25 @@ fn await_change(
         let text = "topologyVersion must have a non-negative counter";
         return Err(CommandError::new(coded(31372, 51758), text));
     }
-    if known.process == context.server.process && known.counter > TOPOLOGY_COUNTER {
+    if known.process == context.server.process && known.counter > current {
         let text = format!(
             "Received a topology version with counter: {} which is greater than the server topology version counter: \
-             {TOPOLOGY_COUNTER}",
+             {current}",
             known.counter
         );
         return Err(CommandError::new(coded(31382, 51761), text));
     }
-    // A driver that gets a later reply to the same message has read the current topology in the first one.
-    let is_current = context.replies.have_begun()
-        || (known.process == context.server.process && known.counter == TOPOLOGY_COUNTER);
+    // A driver that gets a later reply to the same message has read what the one before told.
+    let is_current = match context.replies.told().filter(|_| context.replies.have_begun()) {
+        Some(told) => told == current,
+        None => known.process == context.server.process && known.counter == current,
+    };
     let until = match context.deadline {
         Some(until) => until,
         None => Instant::now() + Duration::from_millis(millis).min(MAX_AWAIT),
     };
     if is_current && Instant::now() < until && !context.server.is_draining() {
-        context.wait = Some(Wait::for_time(until));
+        context.wait = Some(Wait::for_topology(context.server.store.replica(), current, until));
         return Ok(true);
     }
     context.replies.request_rerun();
