@@ -59,9 +59,10 @@ test-clients: $(PROGRAM) .venv/clients tests/node/node_modules ## Real clients a
 # Client tests that use most of the store.
 OVER_POSTGRES := crud two_faces transactions change_streams move
 
-test-postgres: $(PROGRAM) .venv/clients ## The engine over a PostgreSQL server, and some of the clients with a server over it.
+test-postgres: $(PROGRAM) .venv/clients ## The engine over a PostgreSQL server, some of the clients with a server over it, and several servers.
 	.venv/bin/python tests/postgres_server.py -- $(CARGO) test -p diwan-postgres -- --include-ignored
 	.venv/bin/python tests/postgres_server.py -- env $(PYTEST) $(OVER_POSTGRES:%=tests/clients/test_%.py)
+	$(PYTEST) tests/processes
 
 web: web/node_modules ## Build the web interface from web/src into web/dist, which the binary embeds.
 	cd web && node build.mjs

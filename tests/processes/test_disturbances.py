@@ -12,7 +12,7 @@ from pymongo import WriteConcern
 from pymongo.errors import DuplicateKeyError, PyMongoError
 from server_process import binary
 
-ROUNDS = int(os.environ.get("PROCESS_ROUNDS", 8))
+ROUNDS = int(os.environ.get("PROCESS_ROUNDS", 6))
 WIRE_CLIENTS, HTTP_CLIENTS = 16, 8
 CALM_SECONDS = 1.5
 
