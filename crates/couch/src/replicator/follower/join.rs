@@ -27,25 +27,35 @@ impl Follower {
     pub fn join(&self) -> Result<(), String> {
         let identity = self.store.replica().identity();
         let goes_on = identity.role == Role::Follower && identity.complete && !self.settings.rejoins;
-        let report = if goes_on {
-            match self.client.news(&self.greeting(false), 0, Duration::ZERO) {
-                Ok(report) if report.member != identity.followed => report,
-                // What is wrong, the follower's thread finds again and logs.
-                _ => return Ok(()),
+        if goes_on {
+            let report = self.client.news(&self.greeting(false), 0, Duration::ZERO);
+            // What is wrong, the follower's thread finds again and logs.
+            if !report.is_ok_and(|report| report.member != identity.followed) {
+                return Ok(());
             }
-        } else {
-            self.reach()?
-        };
-        let way = decide(&identity, &report, self.store.has_documents(), self.settings.rejoins)
-            .map_err(|reason| format!("cannot follow {}: {reason}", self.client.shown()))?;
-        let outcome = match &way {
-            Way::Follow => Ok(()),
-            Way::Rejoin => self.rejoin(&report),
-        };
-        let outcome = outcome
-            .and_then(|()| self.begin(&report, &way).map_err(failed))
-            .and_then(|()| self.copy_users(&report));
-        outcome.map_err(|failure| format!("cannot follow {}: {failure}", self.client.shown()))
+        }
+        let refused = |reason: String| format!("cannot follow {}: {reason}", self.client.shown());
+        loop {
+            let report = self.reach()?;
+            let identity = self.store.replica().identity();
+            let way = decide(&identity, &report, self.store.has_documents(), self.settings.rejoins);
+            match self.join_by(&way.map_err(refused)?, &report) {
+                // The primary went away. What was done is not done again.
+                Err(failure) if failure.is_passing() => {
+                    tracing::warn!(primary = self.client.shown(), %failure, "cannot join; trying again");
+                    self.stop.sleep(PAUSE).map_err(|failure| failure.to_string())?;
+                }
+                outcome => return outcome.map_err(|failure| refused(failure.to_string())),
+            }
+        }
+    }
+
+    fn join_by(&self, way: &Way, report: &Report) -> Result<(), Failure> {
+        if *way == Way::Rejoin {
+            self.rejoin(report)?;
+        }
+        self.begin(report, way).map_err(failed)?;
+        self.copy_users(report)
     }
 
     /// Asks the primary for everything until it answers.
