@@ -31,6 +31,7 @@ pub struct Condition {
 pub struct Batch {
     writes: Vec<Write>,
     conditions: Vec<Condition>,
+    notes: Vec<Bytes>,
     takes_reserve: bool,
 }
 
@@ -63,6 +64,16 @@ impl Batch {
     /// Applies the batch only if `key` has exactly `value`.
     pub fn require_equal(&mut self, space: Space, key: impl Into<Bytes>, value: impl Into<Bytes>) {
         self.conditions.push(Condition { space, key: key.into(), expected: Some(value.into()) });
+    }
+
+    /// Adds a note for the [observers](crate::Peers) of other processes: what they would otherwise have to read.
+    pub fn note(&mut self, note: impl Into<Bytes>) {
+        self.notes.push(note.into());
+    }
+
+    /// The notes, in the order in which they were added.
+    pub fn notes(&self) -> &[Bytes] {
+        &self.notes
     }
 
     /// Lets the batch through while the disk is almost full: for writes that free space, and the notes that they need.
@@ -104,6 +115,7 @@ impl Batch {
     pub fn append(&mut self, mut other: Batch) {
         self.writes.append(&mut other.writes);
         self.conditions.append(&mut other.conditions);
+        self.notes.append(&mut other.notes);
     }
 
     /// The writes, for an engine that applies them.

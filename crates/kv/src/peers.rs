@@ -19,8 +19,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// What other processes have written, in one commit or several. Spaces that nobody caches may be left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Changes {
-    /// These keys, each put or deleted.
-    Keys(Vec<(Space, Bytes)>),
+    /// Some keys.
+    Keys {
+        /// The keys, each put or deleted.
+        keys: Vec<(Space, Bytes)>,
+        /// The [notes](crate::Batch::note) of the batches, in their order.
+        notes: Vec<Bytes>,
+    },
     /// Some keys in these ranges.
     Ranges(Vec<(Space, KeyRange)>),
     /// Perhaps every key.

@@ -143,7 +143,8 @@ impl Writer {
             writes.push(send(self.run(statement)).await);
         }
         let client = &self.connection.client;
-        let keys = journal::encode(decision.writes.keys().copied());
+        let keys =
+            journal::encode(decision.writes.keys().copied(), decision.notes.iter().map(|note| &***note));
         let row: [&(dyn ToSql + Sync); 4] = [&step.to.number, &step.from.stamp, &step.to.stamp, &keys];
         let noted = send(client.execute(insert, &row)).await;
         let end = match step.is_told {

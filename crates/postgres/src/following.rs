@@ -314,7 +314,11 @@ impl Following {
         };
         let last = changes.last().map(|(head, _)| *head);
         let observe = |changes: &Changes| self.observer.get().map_or(Ok(()), |observer| observer(changes));
-        let mut observed = if failed.is_empty() { Ok(()) } else { observe(&Changes::Keys(failed.clone())) };
+        let mut observed = if failed.is_empty() {
+            Ok(())
+        } else {
+            observe(&Changes::Keys { keys: failed.clone(), notes: Vec::new() })
+        };
         observed = observed.and_then(|()| changes.iter().try_for_each(|(_, changes)| observe(changes)));
         if let Err(error) = observed {
             let mut heads = self.heads.lock();
@@ -340,7 +344,7 @@ impl Heads {
             marker(&changes);
         }
         self.marked = head;
-        self.keys += if let Changes::Keys(keys) = &changes { keys.len() } else { 0 };
+        self.keys += if let Changes::Keys { keys, .. } = &changes { keys.len() } else { 0 };
         if matches!(changes, Changes::Everything) || self.keys > MOST_PENDING {
             self.pending.clear();
             self.keys = 0;

@@ -19,6 +19,8 @@ const STATEMENT_BYTES: usize = 4 << 20;
 pub(crate) struct Commit {
     writes: Vec<Write>,
     conditions: Vec<Condition>,
+    /// What other processes are told.
+    pub notes: Vec<Bytes>,
     /// The bytes of keys and values.
     pub bytes: usize,
     /// What its evaluation knew of other processes' writes.
@@ -41,6 +43,7 @@ impl Commit {
     pub fn new(batch: Batch, generation: u64, reply: SyncSender<Result<CommitId>>) -> Commit {
         let bytes = batch.bytes();
         let conditions = batch.conditions().to_vec();
+        let notes = batch.notes().to_vec();
         let stored = |value: Bytes| {
             let stored = Stored::of(&value);
             (value, stored)
@@ -51,7 +54,7 @@ impl Commit {
             value: write.value.map(stored),
         };
         let writes = batch.into_writes().into_iter().map(write).collect();
-        Commit { writes, conditions, bytes, generation, since: Instant::now(), reply }
+        Commit { writes, conditions, notes, bytes, generation, since: Instant::now(), reply }
     }
 }
 
@@ -103,6 +106,8 @@ pub(crate) struct Decision<'a> {
     pub failed: Vec<Option<usize>>,
     /// The writes: the last one of each key, in the order of the keys.
     pub writes: BTreeMap<(Space, &'a [u8]), Option<&'a Stored>>,
+    /// The notes of the batches that are applied.
+    pub notes: Vec<&'a Bytes>,
 }
 
 /// A value, and the form that it is stored in.
@@ -112,6 +117,7 @@ type Value = (Bytes, Stored);
 pub(crate) fn decide<'a>(commits: &'a [Commit], known: &Known) -> Decision<'a> {
     let mut written: HashMap<(Space, &[u8]), Option<&Value>> = HashMap::new();
     let mut failed = Vec::with_capacity(commits.len());
+    let mut notes = Vec::new();
     for commit in commits {
         let holds = |condition: &Condition| {
             let present = match written.get(&(condition.space, &*condition.key)) {
@@ -125,11 +131,12 @@ pub(crate) fn decide<'a>(commits: &'a [Commit], known: &Known) -> Decision<'a> {
             for write in &commit.writes {
                 written.insert((write.space, &*write.key), write.value.as_ref());
             }
+            notes.extend(&commit.notes);
         }
         failed.push(first);
     }
     let writes = written.into_iter().map(|(key, value)| (key, value.map(|(_, stored)| stored))).collect();
-    Decision { failed, writes }
+    Decision { failed, writes, notes }
 }
 
 /// One statement with what it writes.

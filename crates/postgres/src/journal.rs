@@ -1,7 +1,7 @@
 //! The journal: which keys each group of commits has written, for the other processes.
 //!
 //! A row has the group's number, its stamp and the one of the group before ([`crate::head`]), and the keys. Keys of chunks of attachments, which no process has in memory, are left out. The keys are sorted, and each is
-//! written as what differs from the one before. A group of very many keys has a range for each space instead.
+//! written as what differs from the one before. The notes of the batches follow. A group of very many keys has a range for each space instead.
 //!
 //! Rows are deleted after some minutes. A process that was behind for longer takes everything as changed.
 
@@ -26,6 +26,9 @@ pub(crate) const ROWS: i64 = 500;
 const KEYS: u8 = 0;
 const RANGES: u8 = 1;
 
+/// Stands for a note where the number of a space stands for a key.
+const NOTE: u8 = 0xFF;
+
 /// Whether processes have something in memory that depends on keys of a space.
 fn is_told(space: Space) -> bool {
     space != Space::Attachments
@@ -47,8 +50,11 @@ pub(crate) fn read(schema: &str) -> String {
     )
 }
 
-/// The keys, sorted by space and key, as a row has them.
-pub(crate) fn encode<'a>(keys: impl Iterator<Item = (Space, &'a [u8])> + Clone) -> Vec<u8> {
+/// The keys, sorted by space and key, and the notes, as a row has them.
+pub(crate) fn encode<'a>(
+    keys: impl Iterator<Item = (Space, &'a [u8])> + Clone,
+    notes: impl Iterator<Item = &'a [u8]>,
+) -> Vec<u8> {
     let told = keys.filter(|(space, _)| is_told(*space));
     let mut out = vec![KEYS];
     let mut before: (Option<Space>, &[u8]) = (None, &[]);
@@ -65,6 +71,11 @@ pub(crate) fn encode<'a>(keys: impl Iterator<Item = (Space, &'a [u8])> + Clone) 
         write_length(&mut out, key.len() - shared);
         out.extend_from_slice(&key[shared..]);
         before = (Some(space), key);
+    }
+    for note in notes {
+        out.push(NOTE);
+        write_length(&mut out, note.len());
+        out.extend_from_slice(note);
     }
     out
 }
@@ -109,15 +120,22 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Changes> {
     let (&kind, rest) = bytes.split_first().ok_or_else(damaged)?;
     let mut reader = Reader(rest);
     let mut changes = match kind {
-        KEYS => Changes::Keys(Vec::new()),
+        KEYS => Changes::Keys { keys: Vec::new(), notes: Vec::new() },
         RANGES => Changes::Ranges(Vec::new()),
         _ => return Err(damaged()),
     };
     let mut key: Vec<u8> = Vec::new();
     while !reader.0.is_empty() {
+        if let Changes::Keys { notes, .. } = &mut changes
+            && reader.0.first() == Some(&NOTE)
+        {
+            reader.byte();
+            notes.push(reader.bytes().ok_or_else(damaged)?.into());
+            continue;
+        }
         let space = reader.space().ok_or_else(damaged)?;
         match &mut changes {
-            Changes::Keys(keys) => {
+            Changes::Keys { keys, .. } => {
                 let shared = reader.length().filter(|shared| *shared <= key.len()).ok_or_else(damaged)?;
                 key.truncate(shared);
                 key.extend_from_slice(reader.bytes().ok_or_else(damaged)?);
@@ -214,8 +232,11 @@ mod tests {
         ];
         let mut told = keys.clone();
         told.remove(4);
-        assert_eq!(decode(&encode(keys.into_iter())).unwrap(), Changes::Keys(pairs(&told)));
-        assert_eq!(decode(&encode(std::iter::empty())).unwrap(), Changes::Keys(Vec::new()));
+        let notes: [&[u8]; 2] = [b"one", b""];
+        let expected = Changes::Keys { keys: pairs(&told), notes: notes.map(Bytes::from).to_vec() };
+        assert_eq!(decode(&encode(keys.into_iter(), notes.into_iter())).unwrap(), expected);
+        let nothing = Changes::Keys { keys: Vec::new(), notes: Vec::new() };
+        assert_eq!(decode(&encode(std::iter::empty(), std::iter::empty())).unwrap(), nothing);
     }
 
     #[test]
@@ -223,7 +244,7 @@ mod tests {
         let keys: Vec<[u8; 4]> = (0..100_000u32).map(|n| (n * 7919).to_be_bytes()).collect();
         let mut sorted = keys.clone();
         sorted.sort_unstable();
-        let encoded = encode(sorted.iter().map(|key| (Space::Log, &key[..])));
+        let encoded = encode(sorted.iter().map(|key| (Space::Log, &key[..])), std::iter::empty());
         let range = KeyRange::new(
             Bound::Included(sorted[0].into()),
             Bound::Included(sorted[sorted.len() - 1].into()),
@@ -235,7 +256,8 @@ mod tests {
 
     #[test]
     fn damaged_rows_are_errors() {
-        let good = encode([(Space::Meta, &b"key"[..]), (Space::Meta, b"kez")].into_iter());
+        let good =
+            encode([(Space::Meta, &b"key"[..]), (Space::Meta, b"kez")].into_iter(), std::iter::empty());
         for length in [0, 2, 3, 5, good.len() - 1] {
             assert!(decode(&good[..length]).is_err(), "{length}");
         }

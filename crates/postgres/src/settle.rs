@@ -59,7 +59,7 @@ async fn find(connection: &Connection, step: Step, empty: Head) -> Answer<Option
     let Step { from, to, class, .. } = step;
     let head = head::lock(client, schema, class).await?;
     if head == from {
-        let keys = journal::encode(std::iter::empty());
+        let keys = journal::encode(std::iter::empty(), std::iter::empty());
         client.execute(&journal::insert(schema), &[&empty.number, &from.stamp, &empty.stamp, &keys]).await?;
         client.batch_execute("COMMIT").await?;
         return Ok(Some(Outcome::RuledOut(empty)));

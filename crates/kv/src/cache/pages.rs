@@ -150,7 +150,7 @@ impl Pages {
     /// Marks what another process has written.
     pub fn mark_foreign(&self, changes: &Changes) {
         match changes {
-            Changes::Keys(keys) => {
+            Changes::Keys { keys, .. } => {
                 let mut batch = Batch::with_capacity(keys.len());
                 keys.iter().for_each(|(space, key)| batch.delete(*space, key.clone()));
                 drop(self.begin(&batch));

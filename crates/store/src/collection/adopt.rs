@@ -148,6 +148,9 @@ impl Collection {
             };
             events.extend(self.write_change(&mut state, batch, change, false, &natural, at == newest));
         }
+        if self.shared.has_peers() {
+            state.note(self.id, batch);
+        }
         Ok((sequence, state))
     }
 

@@ -5,6 +5,7 @@
 //! ([`Key::DueBody`]) in the order of time.
 
 use super::Collection;
+use super::sequence::SequenceState;
 use crate::blob::{self, attachment};
 use crate::change::{Change, ChangeKind};
 use crate::error::Result;
@@ -276,6 +277,9 @@ impl Collection {
         if let Some(value) = newest {
             let change = Change { deleted: Some(left), ..Change::parse(state.last, &value)? };
             batch.put(Space::Log, key, change.encode());
+        }
+        if self.shared.has_peers() {
+            SequenceState { deleted: left, ..*state }.note(self.id, &mut batch);
         }
         self.shared.engine.commit(batch)?;
         state.deleted = left;

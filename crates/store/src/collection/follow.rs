@@ -8,11 +8,15 @@ use diwan_kv::{Bytes, Snapshot};
 use std::sync::atomic::Ordering;
 
 impl Collection {
-    /// Reads the sequence and the counts anew, and wakes the subscribers. `ids` are the key bytes of the ids of the documents that may
-    /// have changed; `None` stands for all.
-    pub(crate) fn follow_documents(&self, snapshot: &dyn Snapshot, ids: Option<&[Bytes]>) -> Result<()> {
+    /// Reads the sequence and the counts anew.
+    pub(crate) fn follow_sequence(&self, snapshot: &dyn Snapshot) -> Result<()> {
         let capped = self.schema().options.capped.is_some();
-        self.sequence.follow(snapshot, self.id, capped)?;
+        self.sequence.follow(snapshot, self.id, capped)
+    }
+
+    /// Wakes the subscribers after the sequence has been brought up to date. `ids` are the key bytes of the ids of the documents that
+    /// may have changed; `None` stands for all.
+    pub(crate) fn follow_documents(&self, ids: Option<&[Bytes]>) {
         match ids {
             Some(ids) => {
                 let mut greatest = self.greatest_id.lock();
@@ -29,7 +33,6 @@ impl Collection {
             self.designs.fetch_add(1, Ordering::SeqCst);
         }
         self.changed();
-        Ok(())
     }
 
     /// Reads the settings anew.

@@ -45,7 +45,7 @@ pub(crate) use read::{IndexEntry, RawEntry, damaged_entry};
 pub use read::{ReadView, StoredDocument};
 pub(crate) use recover::{Recovered, Recovery};
 pub use revisions::{Base, RevisionEdit, RevisionOutcome, RevisionReport};
-pub(crate) use sequence::Note;
+pub(crate) use sequence::{Note, SequenceState};
 pub(crate) use settings::{MARK, read_setting};
 pub(crate) use write::design_error;
 pub use write::{DesignGuard, Edit, InsertReport, WriteOptions, Written};

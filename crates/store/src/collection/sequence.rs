@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::keys::{self, CollectionId, RevisionKey, read_number, write_number};
 use crate::locks::lock;
 use crate::record;
-use diwan_kv::{Direction, Engine, KeyRange, Snapshot, Space};
+use diwan_kv::{Batch, Direction, Engine, KeyRange, Snapshot, Space};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -132,6 +132,14 @@ impl Sequence {
         Ok(())
     }
 
+    /// Takes over a state that another process has noted.
+    pub fn set(&self, noted: &SequenceState) {
+        let mut state = lock(&self.state);
+        let tombstones = state.tombstones || noted.tombstones;
+        *state = SequenceState { tombstones, ..*noted };
+        self.publish(&state);
+    }
+
     /// The state, held until its change is committed; [`Sequence::publish`] makes it known.
     pub fn lock(&self) -> MutexGuard<'_, SequenceState> {
         lock(&self.state)
@@ -211,6 +219,31 @@ impl Sequence {
 }
 
 impl SequenceState {
+    /// Adds the state to a batch that leaves it so, for other processes.
+    pub fn note(&self, collection: CollectionId, batch: &mut Batch) {
+        let mut note = Vec::with_capacity(32);
+        let numbers = [self.last, self.count, self.deleted, self.bytes, self.position];
+        for number in [u64::from(collection.0)].into_iter().chain(numbers) {
+            write_number(&mut note, number);
+        }
+        batch.note(note);
+    }
+
+    /// Reads a note.
+    pub fn of_note(note: &[u8]) -> Result<(CollectionId, SequenceState)> {
+        let read = || {
+            let mut rest = note;
+            let mut next = || {
+                let (number, after) = read_number(rest)?;
+                rest = after;
+                Some(number)
+            };
+            let collection = CollectionId(u32::try_from(next()?).ok()?);
+            Some((collection, SequenceState::new(next()?, next()?, next()?, next()?, next()?)))
+        };
+        read().ok_or_else(|| Error::Damaged("a note of another process".to_owned()))
+    }
+
     fn new(last: u64, count: u64, deleted: u64, bytes: u64, position: u64) -> SequenceState {
         // Where every change added a document, none was ever deleted.
         SequenceState { last, count, deleted, bytes, tombstones: last != count, position }

@@ -168,6 +168,9 @@ impl Collection {
         for (at, change) in staged.into_iter().enumerate() {
             events.extend(self.write_change(&mut state, &mut batch, change, capped, &natural, at == newest));
         }
+        if self.shared.has_peers() {
+            state.note(self.id, &mut batch);
+        }
         // What is refused must not be in the transaction.
         let room = self.shared.inside.as_ref().map_or(Ok(()), |inside| inside.check_size(batch.bytes()));
         let begun = match room {

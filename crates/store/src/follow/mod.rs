@@ -14,6 +14,7 @@ use crate::store::{Entry, Store, read_format};
 use diwan_kv::{Changes, Direction, Engine, KeyRange, Snapshot, Space};
 use news::{CollectionNews, News};
 use parking_lot::Mutex;
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -78,26 +79,29 @@ impl Store {
     }
 
     fn follow(&self, changes: &Changes) -> Result<()> {
-        let snapshot = self.shared.engine.snapshot();
-        let snapshot = snapshot.as_ref();
-        let Some(news) = News::of(changes)? else { return self.follow_everything(snapshot) };
+        // Often the notes tell enough, and nothing has to be read.
+        let snapshot = LazyCell::new(|| self.shared.engine.snapshot());
+        let Some(news) = News::of(changes)? else { return self.follow_everything(snapshot.as_ref()) };
         if news.numbers {
-            self.follow_numbers(snapshot)?;
+            self.follow_numbers(snapshot.as_ref())?;
         }
         if news.recordings {
             self.follow_recordings()?;
         }
         if !news.names.is_empty() {
-            let stored = news.names.iter().filter_map(|name| read_entry(snapshot, name).transpose());
+            let stored = news.names.iter().filter_map(|name| read_entry(snapshot.as_ref(), name).transpose());
             let stored = stored.collect::<Result<_>>()?;
             self.follow_catalog(stored, |name| news.names.contains(name))?;
         }
         for (id, news) in &news.collections {
             if let Some(collection) = self.by_number(*id) {
-                self.follow_collection(snapshot, &collection, Some(news))?;
+                self.follow_collection(&|| snapshot.as_ref(), &collection, Some(news))?;
             }
         }
-        self.shared.events.follow(snapshot, &news.events)
+        if news.events.is_empty() {
+            return Ok(());
+        }
+        self.shared.events.follow(snapshot.as_ref(), &news.events)
     }
 
     fn follow_everything(&self, snapshot: &dyn Snapshot) -> Result<()> {
@@ -112,7 +116,7 @@ impl Store {
         let entries: Vec<Entry> = self.entries().read().values().cloned().collect();
         for entry in entries {
             if let Entry::Collection(collection) = entry {
-                self.follow_collection(snapshot, &collection, None)?;
+                self.follow_collection(&|| snapshot, &collection, None)?;
             }
         }
         self.shared.blobs.state.lock().totals.clear();
@@ -120,20 +124,24 @@ impl Store {
     }
 
     /// Reads a collection's state anew. Without news, any of its documents may have changed.
-    fn follow_collection(
+    fn follow_collection<'s>(
         &self,
-        snapshot: &dyn Snapshot,
+        snapshot: &dyn Fn() -> &'s dyn Snapshot,
         collection: &Collection,
         news: Option<&CollectionNews>,
     ) -> Result<()> {
         if news.is_none_or(|news| news.settings) {
-            collection.follow_settings(snapshot)?;
+            collection.follow_settings(snapshot())?;
         }
         if news.is_some_and(|news| news.blobs) {
             self.shared.blobs.state.lock().totals.remove(&collection.id);
         }
         if news.is_none_or(|news| news.documents) {
-            collection.follow_documents(snapshot, news.map(|news| news.ids.as_slice()))?;
+            match news.and_then(|news| news.state.as_ref()) {
+                Some(state) => collection.sequence.set(state),
+                None => collection.follow_sequence(snapshot())?,
+            }
+            collection.follow_documents(news.map(|news| news.ids.as_slice()));
         }
         Ok(())
     }

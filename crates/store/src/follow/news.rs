@@ -1,5 +1,6 @@
 //! What keys that were written are about.
 
+use crate::collection::SequenceState;
 use crate::error::{Error, Result};
 use crate::keys::{self, CollectionId, RevisionKey, read_number};
 use crate::namespace::Namespace;
@@ -28,13 +29,17 @@ pub(super) struct CollectionNews {
     pub blobs: bool,
     /// The key bytes of the ids of the documents.
     pub ids: Vec<Bytes>,
+    /// The greatest sequence that was written or deleted.
+    newest: u64,
+    /// The state that the commits have left, if they tell.
+    pub state: Option<SequenceState>,
 }
 
 impl News {
     /// What the changes are about; `None` if they may be about everything.
     pub fn of(changes: &Changes) -> Result<Option<News>> {
-        let keys = match changes {
-            Changes::Keys(keys) => keys,
+        let (keys, notes) = match changes {
+            Changes::Keys { keys, notes } => (keys, notes),
             // Indexes and attachments have nothing that is kept in memory here.
             Changes::Ranges(ranges) => {
                 let has_other =
@@ -48,13 +53,25 @@ impl News {
             match space {
                 Space::Meta => news.add_meta(key)?,
                 Space::Records => news.add_document(key, |rest| Some(rest))?,
-                Space::Log => news.add_document(key, |_| None)?,
+                Space::Log => {
+                    let (news, rest) = news.collection(Space::Log, key, key)?;
+                    news.documents = true;
+                    news.newest = news.newest.max(read_number(rest).map_or(0, |(sequence, _)| sequence));
+                }
                 Space::Revisions => {
                     news.add_document(key, |rest| RevisionKey::split(rest).map(|(id, _)| id))?;
                 }
                 Space::Events => news.events.push(key.clone()),
                 Space::Indexes | Space::Attachments => {}
             }
+        }
+        for note in notes {
+            let (id, state) = SequenceState::of_note(note)?;
+            news.collections.entry(id).or_default().state = Some(state);
+        }
+        // A later commit may have added none.
+        for news in news.collections.values_mut() {
+            news.state = news.state.take().filter(|state| state.last == news.newest);
         }
         Ok(Some(news))
     }
