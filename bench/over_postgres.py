@@ -33,7 +33,6 @@ BATCH = 1_000
 FINDS = 2_000
 INSERTS = 500
 BATCHES = 10
-CONCURRENT = 4_000  # operations of all clients together
 CACHED_COUNTS = 10
 
 
@@ -84,6 +83,9 @@ class OneClient:
         self._both = (diwan, postgres)
         self._documents, self._rounds = documents, rounds
         self._next = {id(one): documents for one in self._both}
+        # Drivers retry writes by default. The server records each such write, so that it can tell that it was executed.
+        (process,) = diwan.target.processes
+        self._unretried = {id(diwan): MongoAdapter(f"{process.uri}&retryWrites=false", SYNCED), id(postgres): postgres.client}
 
     def fill(self) -> None:
         """Loads both, and lets PostgreSQL do its work in the background now, for Diwan's tables too."""
@@ -97,10 +99,11 @@ class OneClient:
 
     def report(self) -> None:
         """Prints the table of all operations."""
-        print("| operation, one client | Diwan, wall µs | PostgreSQL | ratio | Diwan, CPU µs | PostgreSQL | ratio | goal |")
+        print("\n| operation, one client | Diwan, wall µs | PostgreSQL | ratio | Diwan, CPU µs | PostgreSQL | ratio | goal |")
         print("| --- | --- | --- | --- | --- | --- | --- | --- |")
         self._row("find by `_id`, found in the cache", "≤ 2", self._finds)
-        self._row("insert of one document", "≤ 3", self._inserts)
+        self._row("insert of one document", "≤ 3", lambda one, _: self._inserts(one, one.client))
+        self._row("the same with `retryWrites=false`", "≤ 3", lambda one, _: self._inserts(one, self._unretried[id(one)]))
         self._row("insert, 1,000 documents a command, for each", "≤ 3", self._batches)
 
     def _row(self, name: str, goal: str, work: Callable[[Contestant, int], Sample]) -> None:
@@ -114,21 +117,30 @@ class OneClient:
 
     def _finds(self, one: Contestant, _round: int) -> Sample:
         drawn = random.Random(1)
-        wanted = [document(drawn.randrange(self._documents)) for _ in range(FINDS)]
-        return stretch(one, FINDS, lambda: expect(all(one.client.find_by_id(STORED, key) == row for key, row in wanted)))
+        return stretch(one, FINDS, partial(finds, one.client, [document(drawn.randrange(self._documents)) for _ in range(FINDS)]))
 
     def _rows(self, one: Contestant, count: int) -> list[Row]:
         first = self._next[id(one)]
         self._next[id(one)] += count
         return [document(number) for number in range(first, first + count)]
 
-    def _inserts(self, one: Contestant, _round: int) -> Sample:
+    def _inserts(self, one: Contestant, client: Client) -> Sample:
         rows = self._rows(one, INSERTS)
-        return stretch(one, INSERTS, lambda: [one.client.insert_one(STORED, row) for row in rows] and None)
+
+        def work() -> None:
+            for row in rows:
+                client.insert_one(STORED, row)
+
+        return stretch(one, INSERTS, work)
 
     def _batches(self, one: Contestant, _round: int) -> Sample:
         batches = [self._rows(one, BATCH) for _ in range(BATCHES)]
-        return stretch(one, BATCHES * BATCH, lambda: [one.client.insert_many(STORED, rows) for rows in batches] and None)
+
+        def work() -> None:
+            for rows in batches:
+                one.client.insert_many(STORED, rows)
+
+        return stretch(one, BATCHES * BATCH, work)
 
 
 def expect(holds: bool) -> None:
@@ -144,7 +156,7 @@ def first_reads(target: DiwanPostgres, diwan: Contestant, postgres: Contestant, 
         restart(target, diwan)
         drawn = random.Random(number)
         wanted = [document(drawn.randrange(documents)) for _ in range(FINDS)]
-        found.append(stretch(diwan, FINDS, lambda: expect(all(diwan.client.find_by_id(STORED, key) == row for key, row in wanted))))
+        found.append(stretch(diwan, FINDS, partial(finds, diwan.client, wanted)))
         restart(target, diwan)
         cold.append(stretch(diwan, documents, partial(counts, diwan.client, 1)))
         counts(diwan.client, 1)
@@ -168,6 +180,12 @@ def restart(target: DiwanPostgres, diwan: Contestant) -> None:
         target.start_process(instance)
     diwan.reconnect()
     diwan.client.find_by_id(Table("absent", FIELDS), b"")
+
+
+def finds(client: Client, rows: list[Row]) -> None:
+    """Finds documents by their ids."""
+    for key, row in rows:
+        expect(client.find_by_id(STORED, key) == row)
 
 
 def counts(client: Client, times: int) -> None:
@@ -226,8 +244,8 @@ def count_share(tables: tuple[Table, ...], fleet: Fleet, share: Share, warming: 
 class TwoProcesses:
     """The same work by one process and by two. While one works, the other does not run."""
 
-    def __init__(self, target: TwoOverPostgres, documents: int, rounds: int) -> None:
-        self._target, self._documents, self._rounds = target, documents, rounds
+    def __init__(self, target: TwoOverPostgres, documents: int, rounds: int, operations: int) -> None:
+        self._target, self._documents, self._rounds, self._operations = target, documents, rounds, operations
         self._contestant = Contestant(target, SYNCED)
         self._next = documents
 
@@ -242,13 +260,13 @@ class TwoProcesses:
         """Prints the table of all kinds of work."""
         print("\n| work | one process, operations/s | two | ratio | one, CPU µs | two | goal |")
         print("| --- | --- | --- | --- | --- | --- | --- |")
-        self._row("finds by `_id`, 8 clients, two collections", 8, CONCURRENT, partial(find_share, PAIR), "≥ 1.6")
+        self._row("finds by `_id`, 8 clients, two collections", 8, self._operations, partial(find_share, PAIR), "≥ 1.6")
         cores = sorted(os.sched_getaffinity(0))
         name = f"counts of none of {self._documents:,}, 2 clients, two collections, each process on a core of its own"
         self._row(name, 2, 60, partial(count_share, PAIR), "≥ 1.6", cores[:2])
         for clients in (8, 24):
-            self._row(f"inserts into one collection, {clients} clients", clients, CONCURRENT, partial(insert_share, PAIR[:1]), "≥ 1")
-            self._row(f"inserts into two collections, {clients} clients", clients, CONCURRENT, partial(insert_share, PAIR), "≥ 1")
+            self._row(f"inserts into one collection, {clients} clients", clients, self._operations, partial(insert_share, PAIR[:1]), "≥ 1")
+            self._row(f"inserts into two collections, {clients} clients", clients, self._operations, partial(insert_share, PAIR), "≥ 1")
 
     def _row(self, name: str, clients: int, operations: int, work: Callable, goal: str, cores: list[int] = []) -> None:
         one, two = taking_turns(self._rounds, *(partial(self._sample, count, clients, operations, work, cores) for count in (1, 2)))
@@ -290,14 +308,20 @@ def main() -> None:
     parser.add_argument("--program", type=Path, default=Path("target/release/diwan"))
     parser.add_argument("--documents", type=int, default=100_000, help="in each collection, a multiple of 1,000")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--operations", type=int, default=4_000, help="of all clients together, where there are several")
+    parser.add_argument("--only", choices=("one", "two"), help="only the figures of one process, or those of two")
     parser.add_argument("--temporary", type=Path, help="where PostgreSQL keeps data; on a real disk, otherwise fsync measures nothing")
     options = parser.parse_args()
-    for kind, measure in ((DiwanPostgres, one_client), (TwoOverPostgres, two_processes)):
+    for part, kind, measure in (("one", DiwanPostgres, one_client), ("two", TwoOverPostgres, two_processes)):
+        if options.only not in (None, part):
+            continue
         with tempfile.TemporaryDirectory(prefix="over-postgres-", dir=options.temporary) as place:
             os.chmod(place, 0o755)  # if the bench runs as root, PostgreSQL runs as another user
             target = kind(options.program)
             try:
                 target.start(Path(place))
+                about = target.describe()
+                print(f"\n{about['version']}, {about['settings']}; {len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f}")
                 measure(target, options)
             finally:
                 target.stop()
@@ -305,7 +329,6 @@ def main() -> None:
 
 def one_client(target: DiwanPostgres, options) -> None:
     """Prints the figures of one client and one process."""
-    print(f"{target.describe()['version']}, {target.describe()['settings']}; {len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f}\n")
     diwan, postgres = Contestant(target, SYNCED), Contestant(Beside(target.cluster), SYNCED)
     work = OneClient(diwan, postgres, options.documents, options.rounds)
     work.fill()
@@ -315,7 +338,7 @@ def one_client(target: DiwanPostgres, options) -> None:
 
 def two_processes(target: TwoOverPostgres, options) -> None:
     """Prints the figures of two processes."""
-    work = TwoProcesses(target, options.documents, options.rounds)
+    work = TwoProcesses(target, options.documents, options.rounds, options.operations)
     work.fill()
     work.report()
 
