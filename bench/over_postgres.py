@@ -10,6 +10,7 @@ PostgreSQL's processes and, for Diwan, of its own too. Prints Markdown: medians,
 import argparse
 import os
 import random
+import signal
 import statistics
 import tempfile
 from collections.abc import Callable
@@ -312,6 +313,7 @@ def main() -> None:
     parser.add_argument("--only", choices=("one", "two"), help="only the figures of one process, or those of two")
     parser.add_argument("--temporary", type=Path, help="where PostgreSQL keeps data; on a real disk, otherwise fsync measures nothing")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the servers are stopped then, too
     for part, kind, measure in (("one", DiwanPostgres, one_client), ("two", TwoOverPostgres, two_processes)):
         if options.only not in (None, part):
             continue
