@@ -70,7 +70,7 @@ class Contestant:
 
     def server_cpu(self) -> float | None:
         """CPU seconds that the server has used since its start."""
-        return process.cpu_seconds(self.target.pid) if self.target.pid else None
+        return process.cpu_seconds(*self.target.pids) if self.target.pids else None
 
 
 def _difference(after: float | None, before: float | None) -> float | None:
@@ -280,7 +280,7 @@ class LineUp:
             if self._durability not in target.durability:
                 raise Unsupported(f"has no {self._durability} durability")
             target.start(directory)
-            idle = process.peak_memory(target.pid) if target.pid else None
+            idle = process.peak_memory(*target.pids) if target.pids else None
             contestant = Contestant(target, self._durability, directory, self._pace)
             self._recorder.write("target", **base, status="runs", **target.describe())
             self._recorder.write("start", **base, ready_seconds=target.ready_seconds, idle_memory_bytes=idle)
@@ -349,8 +349,8 @@ class LineUp:
     def __exit__(self, *_) -> None:
         for contestant in self._contestants.values():
             try:
-                if contestant.target.pid:
-                    peak = process.peak_memory(contestant.target.pid)
+                if pids := contestant.target.pids:
+                    peak = process.peak_memory(*pids)
                     self._recorder.write("memory", **self._about, target=contestant.target.name, peak_bytes=peak)
                 contestant.client.close()
                 contestant.target.stop()

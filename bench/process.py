@@ -13,9 +13,9 @@ TICK = 1 / os.sysconf("SC_CLK_TCK")
 BLOCK = 512  # the unit of st_blocks, independent of the file system's block size
 
 
-def family(pid: int) -> list[int]:
-    """The process and all its living descendants."""
-    found = [pid]
+def family(*pids: int) -> list[int]:
+    """The processes and all their living descendants."""
+    found = list(pids)
     for parent in found:
         for task in Path(f"/proc/{parent}/task").glob("*/children"):
             try:
@@ -25,10 +25,10 @@ def family(pid: int) -> list[int]:
     return found
 
 
-def cpu_seconds(pid: int) -> float:
-    """User and system time of the process, its descendants and its ended children so far."""
+def cpu_seconds(*pids: int) -> float:
+    """User and system time of the processes, their descendants and their ended children so far."""
     total = 0.0
-    for member in family(pid):
+    for member in family(*pids):
         try:
             # The clock id that clock_getcpuclockid(3) returns for a process.
             total += time.clock_gettime((~member << 3) | 2)
@@ -46,11 +46,11 @@ def _kilobytes(path: str, field: str) -> int:
     return 0
 
 
-def peak_memory(pid: int) -> int:
+def peak_memory(*pids: int) -> int:
     """Peak resident memory of a single process in bytes; for several processes, their present proportional memory (shared pages counted once)."""
-    members = family(pid)
+    members = family(*pids)
     if len(members) == 1:
-        return _kilobytes(f"/proc/{pid}/status", "VmHWM")
+        return _kilobytes(f"/proc/{members[0]}/status", "VmHWM")
     return _proportional_memory(members)
 
 
@@ -64,11 +64,11 @@ def _proportional_memory(members: list[int]) -> int:
     return total
 
 
-def resident_memory(pid: int) -> int:
+def resident_memory(*pids: int) -> int:
     """Bytes of present resident memory of one process; of several, their proportional memory (shared pages counted once)."""
-    members = family(pid)
+    members = family(*pids)
     if len(members) == 1:
-        return _kilobytes(f"/proc/{pid}/status", "VmRSS")
+        return _kilobytes(f"/proc/{members[0]}/status", "VmRSS")
     return _proportional_memory(members)
 
 

@@ -8,6 +8,7 @@ from bench.report.figures import SERVER, Figures, Set
 from bench.report.text import NONE, duration, folded, megabytes, number, table
 
 DIWAN, FACES = "diwan", ("diwan", "diwan-http")
+OWN = (*FACES, "diwan-postgres", "diwan-postgres-2")  # none of them is a peer of Diwan
 CLOSE = 1.2  # a peer within this factor of Diwan is listed
 ON_DISK = "bytes on disk"
 BEHIND, NEAR, FIRST = "behind", "close", "first"
@@ -78,7 +79,7 @@ def _faces(figures: Figures, key: Set, operation: str, measure: str, value: Valu
 
 def _peers(figures: Figures, face: str) -> list[str]:
     """The MongoDB face is compared with every server, the HTTP face with servers that speak HTTP."""
-    servers = [name for name, kind in figures.kinds.items() if kind == "server" and name not in FACES]
+    servers = [name for name, kind in figures.kinds.items() if kind == "server" and name not in OWN]
     if face == DIWAN:
         return servers
     return [name for name in servers if figures.baselines.get(name) == figures.baselines.get(face)]

@@ -5,6 +5,7 @@ from bench.targets.berkeley import BerkeleyDB
 from bench.targets.couchbase import Couchbase
 from bench.targets.couchdb import CouchDB
 from bench.targets.diwan import Diwan, DiwanHttp
+from bench.targets.diwan_postgres import DiwanPostgres, TwoOverPostgres
 from bench.targets.ferretdb import FerretDB
 from bench.targets.mariadb import MariaDB, MariaDBJson
 from bench.targets.mongodb import MongoDB, MongoDBLike
@@ -20,7 +21,8 @@ from bench.targets.tokyo import TokyoHash, TokyoTable, TokyoTree
 from bench.targets.tyrant import Tyrant, TyrantTable
 
 _ALL: tuple[type[Target], ...] = (
-    *(Diwan, DiwanHttp, MongoDB, MongoDBLike, FerretDB, CouchDB, Couchbase),
+    *(Diwan, DiwanHttp, DiwanPostgres, TwoOverPostgres),
+    *(MongoDB, MongoDBLike, FerretDB, CouchDB, Couchbase),
     *(Postgres, PostgresRelational),
     *(MariaDB, MariaDBJson, MySQL, MySQLJson, SqlServer),
     *(Redis, Tyrant, TyrantTable),

@@ -111,6 +111,11 @@ class Target(ABC):
     # Set before `start` if a replica will follow: some systems must then write a log from the start, and should not do so otherwise.
     replicated: bool = False
 
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The processes whose CPU time and memory count, with their descendants; none for a library or a server elsewhere."""
+        return (self.pid,) if self.pid else ()
+
     @classmethod
     @abstractmethod
     def configured(cls, options) -> "Target":

@@ -26,16 +26,20 @@ READY_SECONDS = 120.0
 
 
 class Instance:
-    """One server process, its directory and its ports. A restart uses the same ports."""
+    """One server process, its directory and its ports. A restart uses the same ports.
 
-    def __init__(self, program: Path, directory: Path) -> None:
+    Its documents are below the directory, or `store` says where, as the program's own options do.
+    """
+
+    def __init__(self, program: Path, directory: Path, *store: str) -> None:
         self.data = directory / "data"
         self._log = directory / "server.log"
         self._ports = process.free_port(), process.free_port()
+        self.port = self._ports[0]
         self.uri = f"mongodb://127.0.0.1:{self._ports[0]}/?directConnection=true"
         self.url = f"http://127.0.0.1:{self._ports[1]}/"
         listen, http = (f"127.0.0.1:{port}" for port in self._ports)
-        self._command = [str(program), "serve", "--data", str(self.data), "--listen", listen, "--http", http]
+        self._command = [str(program), "serve", *(store or ("--data", str(self.data))), "--listen", listen, "--http", http]
         self._server: ServerProcess | None = None
 
     def start(self) -> tuple[int, float]:
@@ -70,6 +74,12 @@ class Instance:
         if self._server:
             self._server.stop()
         self._server = None
+
+
+def version(program: Path) -> str:
+    """What the program says of itself."""
+    shown = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=10)
+    return shown.stdout.strip() or "unknown"
 
 
 class Diwan(Target):
@@ -164,8 +174,7 @@ class Diwan(Target):
                 return {"version": f"speaks as MongoDB {client.version()}", "settings": "as given by URI"}
             finally:
                 client.close()
-        shown = subprocess.run([self._program, "--version"], capture_output=True, text=True, timeout=10)
-        return {"version": shown.stdout.strip() or "unknown", "settings": "defaults"}
+        return {"version": version(self._program), "settings": "defaults"}
 
 
 class DiwanHttp(Diwan):

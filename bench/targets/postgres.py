@@ -35,6 +35,7 @@ class Cluster:
         self._user = "postgres" if os.geteuid() == 0 else None
         self.port = process.free_port()
         self.address = f"host=127.0.0.1 port={self.port} user=bench dbname=postgres"
+        self.uri = f"postgres://bench@127.0.0.1:{self.port}/postgres"
 
     def make(self) -> None:
         """Creates a new, empty cluster. Texts are compared by code point, as in all systems of the bench."""
@@ -84,6 +85,11 @@ class Cluster:
                     raise RuntimeError(f"accepts no clients: {self.server.last_words()}") from None
                 time.sleep(0.005)
 
+    def version(self) -> str:
+        """The version of the running server."""
+        with psycopg.connect(self.address) as connection:
+            return connection.execute("show server_version").fetchone()[0]
+
     def stop(self) -> None:
         """Stops the server with a "fast" shutdown, which does not wait for clients."""
         if self.server:
@@ -111,7 +117,7 @@ class Postgres(Target):
         return cls()
 
     def start(self, directory: Path) -> None:
-        self._primary = Cluster(directory, find_programs() or _install())
+        self._primary = Cluster(directory, find_or_install())
         self.data = self._primary.data
         self._primary.make()
         self.restart()
@@ -158,8 +164,7 @@ class Postgres(Target):
                 name: connection.execute(f"show {name}").fetchone()[0]
                 for name in ("shared_buffers", "fsync", "max_parallel_workers_per_gather", "wal_writer_delay", "lc_collate")
             }
-            version = connection.execute("show server_version").fetchone()[0]
-        return {"version": version, "settings": ", ".join(f"{key} = {value}" for key, value in shown.items())}
+        return {"version": self._primary.version(), "settings": ", ".join(f"{key} = {value}" for key, value in shown.items())}
 
 
 class PostgresRelational(Postgres):
@@ -183,6 +188,11 @@ def find_programs() -> Path | None:
     """The directory with the programs of the newest installed PostgreSQL."""
     versions = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
     return versions[-1].parent if versions else None
+
+
+def find_or_install() -> Path:
+    """The directory with PostgreSQL's programs. Raises NotGiven if there are none and they cannot be installed."""
+    return find_programs() or _install()
 
 
 def _install() -> Path:

@@ -11,9 +11,9 @@ from bench.targets import TARGETS, NotGiven, Target
 ROOT = Path(__file__).resolve().parents[2]
 
 # All of them pass the same tests. Systems that need an address are tested by their requests, in separate files.
-STARTED = ("diwan", "diwan-http", "sqlite", "postgres", "postgres-relational", "mariadb", "mariadb-json", "redis", "berkeleydb", "tokyo-hash", "tokyo-tree", "tokyo-table")
+STARTED = ("diwan", "diwan-http", "diwan-postgres", "diwan-postgres-2", "sqlite", "postgres", "postgres-relational", "mariadb", "mariadb-json", "redis", "berkeleydb", "tokyo-hash", "tokyo-tree", "tokyo-table")
 # Systems that the bench can kill, and systems of which it starts a replica.
-KILLED = ("diwan", "diwan-http", "postgres", "mariadb", "redis")
+KILLED = ("diwan", "diwan-http", "diwan-postgres", "postgres", "mariadb", "redis")
 REPLICATED = ("diwan", "diwan-http", "postgres", "mariadb")
 
 

@@ -160,7 +160,7 @@ class Grown:
     @staticmethod
     def _memory(contestant: Contestant, _round: int) -> dict:
         settle(contestant)
-        return {"value": process.resident_memory(contestant.target.pid) / 1e6 if contestant.target.pid else None, "unit": "MB"}
+        return {"value": process.resident_memory(*contestant.target.pids) / 1e6 if contestant.target.pids else None, "unit": "MB"}
 
 
 class Growth(Experiment):
