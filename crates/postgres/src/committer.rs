@@ -4,7 +4,7 @@
 //! moment at which it takes effect. When the connection breaks, [`settle`](crate::settle) finds out what became of the group.
 //!
 //! When another process has committed meanwhile, the group is refused as stale. Then the committer takes the lock of the
-//! [head](crate::head) and keeps it while the refused writes are evaluated again, so that they succeed.
+//! [head] and keeps it while the refused writes are evaluated again, so that they succeed.
 
 use crate::apply::{Failure, Progress, Step, Writer};
 use crate::connection::Connection;

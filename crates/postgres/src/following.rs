@@ -1,7 +1,7 @@
 //! What this process knows of the store, and how it learns what other processes have written.
 //!
 //! Two numbers of groups of commits say how far it has come:
-//! - `marked`: the marker has been told of all groups up to it. A snapshot that shows later ones reads the [journal](crate::journal)
+//! - `marked`: the marker has been told of all groups up to it. A snapshot that shows later ones reads the [journal]
 //!   first.
 //! - `known`: the observer has been told, too, so that the state in memory is as of it. A group of this process is only applied
 //!   if the head still has this number.
