@@ -102,7 +102,7 @@ def test_second_server_on_the_same_directory_refuses_to_start(server):
 
 def test_check_reports_a_missing_or_empty_directory(tmp_path):
     missing = check(tmp_path / "missing")
-    assert missing.returncode == 2 and "cannot read" in missing.stderr
+    assert missing.returncode == 2 and "no directory" in missing.stderr
     assert not (tmp_path / "missing").exists()
     (tmp_path / "empty").mkdir()
     assert check(tmp_path / "empty").returncode == 2
