@@ -23,6 +23,7 @@ use std::collections::HashMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// How many documents the builder locks at a time: few, so that a writer waits only microseconds.
 const RUN: usize = 64;
@@ -30,6 +31,9 @@ const RUN: usize = 64;
 /// From how many documents on an index is built in bulk. Below, syncing the tables costs more than the bulk build
 /// saves.
 const BULK: u64 = 10_000;
+
+/// How often a build looks whether that of another process has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The most indexes of a collection, including the one on `_id`.
 const MAX_INDEXES: usize = 64;
@@ -52,6 +56,7 @@ impl Collection {
     ) -> Result<(usize, usize)> {
         // Builds of a collection take turns, so that a second one of the same index finds it ready.
         let _building = self.building.lock();
+        self.wait_for_others(&specs, interrupt)?;
         let (before, built, filling) = self.begin_indexes(specs)?;
         if built.is_empty() {
             return Ok((before, before));
@@ -74,6 +79,20 @@ impl Collection {
                 })
             }
         }
+    }
+
+    /// Waits until no other process builds one of these indexes. One whose process has ended is removed after a while.
+    fn wait_for_others(&self, specs: &[IndexSpec], interrupt: &Interrupt) -> Result<()> {
+        let Some(peers) = self.shared.engine.peers() else { return Ok(()) };
+        let is_same = |index: &Arc<Index>| {
+            specs.iter().any(|spec| spec.compare_with_existing(&index.spec).unwrap_or(false))
+        };
+        while self.schema().secondary().iter().any(|index| !index.is_ready() && is_same(index)) {
+            interrupt.check_waiting()?;
+            std::thread::sleep(LOOK_EVERY);
+            peers.catch_up()?;
+        }
+        Ok(())
     }
 
     /// Adds the indexes that do not exist yet to the schema, so that every later write maintains them. Returns how many

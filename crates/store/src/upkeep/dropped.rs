@@ -1,7 +1,9 @@
 //! Deleting the keys of dropped collections and indexes.
 
 use super::schedule::{Progress, Slice, Task, isolated};
+use super::{Entries, by_number};
 use crate::blob;
+use crate::collection::Collection;
 use crate::error::{Error, Result};
 use crate::keys::{self, CollectionId, IndexId, Key};
 use crate::schema_change::reserved_by;
@@ -18,6 +20,7 @@ const RUN: usize = 8192;
 /// Deletes the keys of the collection and index numbers that the store has marked as dropped.
 pub(super) struct DeleteDropped {
     shared: Arc<Shared>,
+    entries: Entries,
     /// When marks of other processes were looked for last.
     searched: Instant,
     /// Marks that were found, and when first.
@@ -25,14 +28,14 @@ pub(super) struct DeleteDropped {
 }
 
 /// How often marks are looked for that another process has left.
-const SEARCH_EVERY: Duration = Duration::from_secs(60);
+const SEARCH_EVERY: Duration = Duration::from_secs(15);
 
 /// A process that lives deletes what it has dropped within this time.
 const LEFT_AFTER: Duration = Duration::from_secs(180);
 
 impl DeleteDropped {
-    pub fn new(shared: Arc<Shared>) -> DeleteDropped {
-        DeleteDropped { shared, searched: Instant::now(), found: HashMap::new() }
+    pub fn new(shared: Arc<Shared>, entries: Entries) -> DeleteDropped {
+        DeleteDropped { shared, entries, searched: Instant::now(), found: HashMap::new() }
     }
 
     /// Takes over the numbers that processes which have ended have dropped or reserved.
@@ -61,7 +64,15 @@ impl DeleteDropped {
             };
             if is_left {
                 self.found.remove(&number);
-                self.shared.delete_later(vec![number]);
+                // An index whose build has ended with its process was never acknowledged.
+                let mut collections = by_number(&self.entries).into_values();
+                let is_built = |collection: &Arc<Collection>| {
+                    collection.schema().secondary().iter().any(|index| index.id.0 == number)
+                };
+                match collections.find(is_built) {
+                    Some(collection) => collection.remove_indexes(|index| index.id.0 == number)?,
+                    None => self.shared.delete_later(vec![number]),
+                }
             }
         }
         Ok(())

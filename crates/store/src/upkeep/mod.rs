@@ -132,7 +132,7 @@ fn tasks(
 ) -> Vec<Box<dyn Task>> {
     let ttl = control.clone();
     vec![
-        Box::new(dropped::DeleteDropped::new(shared.clone())),
+        Box::new(dropped::DeleteDropped::new(shared.clone(), entries.clone())),
         Box::new(SweepBlobs { shared: shared.clone() }),
         Box::new(EachCollection::new(
             "expiring documents",
