@@ -6,8 +6,9 @@
 use crate::connection::Connection;
 use crate::error::Answer;
 use crate::group::{self, Commit, Decision, Known, decide, kinds, looked_up};
-use crate::head::{self, BEGIN_WRITE, Head, LOCK, LOCK_NUMBER, is_stale};
+use crate::head::{self, BEGIN_WRITE, Head, is_stale};
 use crate::journal;
+use crate::locks::{HEAD, LOCK};
 use crate::statements::Kind;
 use crate::value::Stored;
 use crate::wait::{Sent, send};
@@ -84,7 +85,7 @@ impl Writer {
         }
         let lock = self.statement(&self.lock, |_| LOCK.to_owned()).await?;
         let insert = self.statement(&self.insert, journal::insert).await?;
-        let key: [&(dyn ToSql + Sync); 2] = [&step.class, &LOCK_NUMBER];
+        let key: [&(dyn ToSql + Sync); 2] = [&step.class, &HEAD];
         let started = match step.is_locked {
             true => None,
             false => {

@@ -364,27 +364,23 @@ impl Committer {
 
     /// Finds out what became of a group whose connection broke.
     async fn settle(&mut self, step: Step, is_committing: bool, deadline: Instant) -> Result<Outcome> {
-        let outcome = settle(&self.server, step, deadline).await;
-        match outcome {
-            Ok(outcome @ Outcome::Applied) => {
-                self.following.advance(step.from, step.to);
-                Ok(outcome)
-            }
+        match settle(&self.server, step, deadline).await {
             Ok(outcome) => {
-                if let Outcome::RuledOut(empty) = outcome {
-                    self.following.advance(step.from, empty);
+                match outcome {
+                    Outcome::Applied => self.following.advance(step.from, step.to),
+                    Outcome::RuledOut(empty) => self.following.advance(step.from, empty),
+                    Outcome::Passed => {}
                 }
                 Ok(outcome)
             }
-            // It may be applied after all, so what is known is not certain any more.
-            Err(error) if is_committing && !error.is_read_only() => {
+            Err(error) => {
+                // It may be applied after all, so the state in memory is not certain any more.
                 self.following.doubt();
+                if !is_committing || error.is_read_only() {
+                    return Err(error);
+                }
                 let text = format!("whether a commit was applied is not known ({error})");
                 Err(io_error(COMMITTING, ErrorKind::ConnectionAborted, text))
-            }
-            Err(error) => {
-                self.following.doubt();
-                Err(error)
             }
         }
     }
@@ -393,26 +389,25 @@ impl Committer {
         if let Err(refusal) = self.shared.check() {
             return merge.answer(Err(refusal));
         }
+        let class = self.following.class();
         let mut step = None;
-        let outcome = match merge.apply(self.following.class(), &mut step).await {
-            Ok(()) => Ok(()),
-            Err(error) => match step {
-                Some((from, to)) if cause(&error) == Cause::Lost => {
-                    let class = self.following.class();
-                    let step = Step { from, to, class, is_locked: false, is_told: true };
-                    let deadline = Instant::now() + self.patience;
-                    match settle(&self.server, step, deadline).await {
-                        Ok(Outcome::Applied) => Ok(()),
-                        Ok(_) => Err(engine_error(INGESTING, &error)),
-                        Err(unknown) => Err(unknown),
-                    }
+        let applied = merge.apply(class, &mut step).await;
+        let outcome = match (applied, step) {
+            (Ok(()), Some((from, to))) => {
+                self.following.advance(from, to);
+                Ok(())
+            }
+            (Ok(()), None) => Ok(()),
+            (Err(error), Some((from, to))) if cause(&error) == Cause::Lost => {
+                let step = Step { from, to, class, is_locked: false, is_told: true };
+                match self.settle(step, true, Instant::now() + self.patience).await {
+                    Ok(Outcome::Applied) => Ok(()),
+                    Ok(_) => Err(engine_error(INGESTING, &error)),
+                    Err(unknown) => Err(unknown),
                 }
-                _ => Err(engine_error(INGESTING, &error)),
-            },
+            }
+            (Err(error), _) => Err(engine_error(INGESTING, &error)),
         };
-        if let (Ok(()), Some((from, to))) = (&outcome, step) {
-            self.following.advance(from, to);
-        }
         merge.answer(outcome);
     }
 

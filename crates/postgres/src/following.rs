@@ -13,6 +13,7 @@ use crate::connection::Connection;
 use crate::error::{Answer, engine_error, io_error};
 use crate::head::{self, Head};
 use crate::journal::{self, ROWS};
+use crate::locks::living;
 use crate::pool::Pool;
 use crate::wait::wait;
 use diwan_kv::{Bytes, Changes, Marker, Observer, Peers, Result, Space, Turns};
@@ -23,7 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// What reading the journal is called in errors.
+/// The beginning of errors of reading the journal.
 const FOLLOWING: &str = "reading what other processes have written to PostgreSQL";
 
 /// A process that has not read the journal for so long may not know of a dropped index: it reads it before it reads anything else.
@@ -53,7 +54,7 @@ pub(crate) struct Following {
     refused: AtomicU64,
     /// The committer has found another process's group.
     is_overtaken: AtomicBool,
-    /// What is known may be wrong: the outcome of a group could not be found out.
+    /// The state in memory may be wrong: the outcome of a group could not be found out.
     is_unsure: AtomicBool,
     asking: Mutex<Asking>,
     answered: Condvar,
@@ -168,12 +169,6 @@ impl Following {
     /// The first part of the keys of advisory locks.
     pub fn class(&self) -> i32 {
         self.class
-    }
-
-    /// The parts of the key of the advisory lock that this process holds as long as it lives, and of the one of the process
-    /// that leads.
-    pub fn locks(&self) -> (i32, i32, i32) {
-        (self.class, self.own.cast_signed(), 0)
     }
 
     /// Notes whether this process leads, and whether there are others.
@@ -361,14 +356,9 @@ impl Peers for Following {
     }
 
     fn lives(&self, process: u32) -> Result<bool> {
-        self.pool.with_shared(FOLLOWING, |connection| {
-            let sql = "SELECT 1 FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_database d ON d.oid = l.database \
-                       WHERE l.locktype = 'advisory' AND d.datname = current_database() AND l.granted \
-                       AND l.classid::bigint::int8 = $1 AND l.objid::bigint::int8 = $2";
-            let class = i64::from(self.class.cast_unsigned());
-            let row = wait(connection.client.query_opt(sql, &[&class, &i64::from(process)]))?;
-            Ok(row.is_some())
-        })
+        let living =
+            self.pool.with_shared(FOLLOWING, |connection| wait(living(&connection.client, self.class)))?;
+        Ok(living.contains(&process.into()))
     }
 
     fn is_gone(&self, process: u32) -> Result<bool> {

@@ -13,6 +13,7 @@
 //! row, and each change has to pass them.
 
 use crate::error::Answer;
+use crate::locks::HEAD;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error, SimpleQueryMessage};
 
@@ -34,12 +35,6 @@ impl Head {
     }
 }
 
-/// The statement that takes the lock: the parts of its key.
-pub(crate) const LOCK: &str = "SELECT pg_advisory_xact_lock($1, $2)";
-
-/// The number of the lock among the advisory locks of a schema. Processes and the one that leads have others.
-pub(crate) const LOCK_NUMBER: i32 = -1;
-
 /// Whether a group failed because the head was not what its process knew.
 pub(crate) fn is_stale(error: &Error) -> bool {
     let is_of = |code| error.code() == Some(&code);
@@ -51,8 +46,13 @@ pub(crate) const BEGIN_WRITE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
 /// Begins a transaction that has the lock. Waits for the transactions before it.
 pub(crate) async fn lock(client: &Client, schema: &str, class: i32) -> Answer<Head> {
-    let before = format!("{BEGIN_WRITE}; SELECT pg_advisory_xact_lock({class}, {LOCK_NUMBER}); ");
-    read_after(client, &before, schema).await
+    read_locked(client, &format!("{BEGIN_WRITE}; "), schema, class).await
+}
+
+/// Reads the head in a transaction that takes the lock first, after statements that travel with it.
+pub(crate) async fn read_locked(client: &Client, before: &str, schema: &str, class: i32) -> Answer<Head> {
+    let lock = format!("{before}SELECT pg_advisory_xact_lock({class}, {HEAD}); ");
+    read_after(client, &lock, schema).await
 }
 
 /// The statement that reads the head.

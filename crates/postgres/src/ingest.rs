@@ -5,7 +5,7 @@
 use crate::committer::Job;
 use crate::connection::Connection;
 use crate::error::{Answer, engine_error};
-use crate::head::{self, BEGIN_WRITE, Head, LOCK_NUMBER};
+use crate::head::{self, BEGIN_WRITE, Head};
 use crate::journal;
 use crate::key::Columns;
 use crate::server::Server;
@@ -119,8 +119,7 @@ impl Merge {
     /// may have been moved, also after a failure.
     pub async fn apply(&self, class: i32, step: &mut Option<(Head, Head)>) -> Answer<()> {
         let Connection { client, schema, .. } = &self.connection;
-        let lock = format!("SELECT pg_advisory_xact_lock({class}, {LOCK_NUMBER}); ");
-        let from = head::read_after(client, &lock, schema).await?;
+        let from = head::read_locked(client, "", schema, class).await?;
         let to = from.next();
         let table = table(schema, self.space);
         let sql = format!(

@@ -25,6 +25,7 @@ mod journal;
 mod key;
 mod layout;
 mod listener;
+mod locks;
 mod open;
 mod options;
 mod pool;

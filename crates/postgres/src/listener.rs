@@ -5,12 +5,12 @@
 
 use crate::error::{Answer, text};
 use crate::following::Following;
+use crate::locks::{LEADER, living, try_lock};
 use crate::server::Server;
 use diwan_kv::Peers;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::Duration;
-use tokio_postgres::Client;
 
 /// How often the session looks for the lock of the process that leads, and for other processes.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -37,31 +37,21 @@ async fn session(server: &Server, following: &Following, wake: &SyncSender<()>) 
     };
     let client = server.connect_notified(wake).await?;
     client.batch_execute(&format!("SET statement_timeout = 0; LISTEN {}", server.target.schema)).await?;
-    let (class, own, leader) = following.locks();
+    let (class, own) = (following.class(), following.own());
     let mut leads = false;
     let mut lives = false;
     loop {
         if !lives {
             // A former session of this process may still have it.
-            lives = try_lock(&client, class, own).await?;
+            lives = try_lock(&client, class, own.cast_signed()).await?;
         }
         if !leads {
-            leads = try_lock(&client, class, leader).await?;
+            leads = try_lock(&client, class, LEADER).await?;
         }
-        let sql = "SELECT count(*) FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_database d ON d.oid = l.database \
-                   WHERE l.locktype = 'advisory' AND d.datname = current_database() AND l.granted \
-                   AND l.classid::bigint = $1 AND l.objid::bigint NOT IN (0, 4294967295, $2)";
-        let others: i64 = client
-            .query_one(sql, &[&i64::from(class.cast_unsigned()), &i64::from(own.cast_unsigned())])
-            .await?
-            .try_get(0)?;
-        following.note(leads, others > 0);
+        let has_others = living(&client, class).await?.iter().any(|process| *process != i64::from(own));
+        following.note(leads, has_others);
         tokio::time::sleep(LOOK_EVERY).await;
     }
-}
-
-async fn try_lock(client: &Client, class: i32, number: i32) -> Answer<bool> {
-    client.query_one("SELECT pg_try_advisory_lock($1, $2)", &[&class, &number]).await?.try_get(0)
 }
 
 /// Has the observer told of other processes' commits, until `woken` is disconnected. For a thread of its own.
