@@ -4,6 +4,7 @@
 //! numbers of collections and indexes are never used again. [`describe`] makes a raw key readable.
 
 use crate::blob::BlobId;
+use crate::namespace::Namespace;
 use crate::revision::Revision;
 use diwan_kv::{Bytes, KeyRange, Space};
 use std::ops::Bound;
@@ -489,6 +490,18 @@ pub fn split_due_body(key: &[u8]) -> Option<(CollectionId, &[u8], Revision)> {
 /// The first byte of all catalog keys.
 pub(crate) fn catalog_prefix() -> &'static [u8] {
     b"c"
+}
+
+/// The name in the key of a catalog entry.
+pub(crate) fn catalog_name(key: &[u8]) -> Option<Namespace> {
+    let name = std::str::from_utf8(key.get(1..)?).ok()?;
+    let (database, collection) = name.split_once('\0')?;
+    Some(Namespace { database: database.to_owned(), collection: collection.to_owned() })
+}
+
+/// The first bytes of the marks of dropped and reserved numbers.
+pub(crate) fn dropped_prefix() -> &'static [u8] {
+    b"x"
 }
 
 /// The first bytes of a collection's keys in `Records`, `Log` and `Revisions`.

@@ -1,9 +1,11 @@
 //! The numbers that prefix the keys of collections and indexes: the next free one, and those whose keys are to be
 //! deleted.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::keys::{self, read_number};
 use crate::replica::Applying;
 use crate::store::Shared;
+use diwan_kv::{Direction, KeyRange, Snapshot, Space};
 use parking_lot::Mutex;
 use std::time::{Duration, Instant};
 
@@ -25,6 +27,28 @@ impl Numbers {
     pub fn new(next: u32) -> Numbers {
         Numbers { next: Mutex::new(next), dropped: Mutex::default(), filling: Mutex::default() }
     }
+}
+
+/// The mark of a number whose keys are to be deleted, or that a process has reserved.
+pub(crate) struct NumberMark {
+    pub number: u32,
+    /// The process that has reserved it.
+    pub process: Option<u32>,
+}
+
+/// All marks of numbers.
+pub(crate) fn marks(snapshot: &dyn Snapshot) -> Result<Vec<NumberMark>> {
+    let prefix = keys::dropped_prefix();
+    let pairs = snapshot.scan(Space::Meta, KeyRange::prefix(prefix), Direction::Forward);
+    pairs
+        .map(|pair| {
+            let (key, value) = pair?;
+            let read = |bytes: &[u8]| read_number(bytes).and_then(|(number, _)| u32::try_from(number).ok());
+            let number = read(&key[prefix.len()..]);
+            let number = number.ok_or_else(|| Error::Damaged("a dropped number".into()))?;
+            Ok(NumberMark { number, process: read(&value) })
+        })
+        .collect()
 }
 
 impl Shared {

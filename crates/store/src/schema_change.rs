@@ -17,7 +17,7 @@ use crate::catalog::{CatalogEntry, FORMAT_VERSION};
 use crate::collection::{Collection, Schema};
 use crate::error::{Error, Result};
 use crate::events::{Draft, EventOrigin};
-use crate::keys::{Key, read_number, write_number};
+use crate::keys::{Key, write_number};
 use crate::namespace::Namespace;
 use crate::shared_store::turn;
 use crate::store::Shared;
@@ -210,11 +210,6 @@ fn reserved_value(process: Option<u32>) -> Vec<u8> {
         write_number(&mut out, process.into());
     }
     out
-}
-
-/// The process that has reserved a number, by the value of its mark.
-pub(crate) fn reserved_by(value: &[u8]) -> Option<u32> {
-    read_number(value).and_then(|(process, _)| u32::try_from(process).ok())
 }
 
 fn catalog_key(name: &Namespace) -> Vec<u8> {

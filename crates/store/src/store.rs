@@ -14,7 +14,7 @@ use crate::index::{Index, IndexSpec};
 use crate::keys::{self, CollectionId, IndexId, Key, read_number};
 use crate::locks::LockTable;
 use crate::namespace::Namespace;
-use crate::numbers::Numbers;
+use crate::numbers::{Numbers, marks};
 use crate::options::{CollectionOptions, View};
 use crate::replica::Replica;
 use crate::replica::news::Described;
@@ -204,12 +204,7 @@ impl Store {
         let catalog: Vec<(Bytes, Bytes)> =
             snapshot.scan(Space::Meta, catalog, Direction::Forward).collect::<diwan_kv::Result<_>>()?;
         let entries = load_entries(&shared, &catalog, &recovery)?;
-        let mut dropped = Vec::new();
-        for pair in snapshot.scan(Space::Meta, KeyRange::prefix(b"x"), Direction::Forward) {
-            let (key, _) = pair?;
-            let number = read_number(&key[1..]).and_then(|(number, _)| u32::try_from(number).ok());
-            dropped.push(number.ok_or_else(|| Error::Damaged("a dropped number".into()))?);
-        }
+        let dropped: Vec<u32> = marks(snapshot.as_ref())?.into_iter().map(|mark| mark.number).collect();
         drop(snapshot);
         // An index whose build was interrupted was never acknowledged. One that was marked as dropped is unusable
         // already.
@@ -492,8 +487,7 @@ impl Store {
     /// Marks a collection that has left the catalog as dropped, wakes its followers, and schedules the deletion of its
     /// keys.
     fn retire(&self, stopped: &mut StoppedWrites<'_>, numbers: Vec<u32>) {
-        stopped.publish(Schema { dropped: true, ..stopped.schema().clone() });
-        stopped.collection().watchers.wake();
+        stopped.publish_drop();
         self.shared.delete_later(numbers);
         if let Some(upkeep) = &self.upkeep {
             upkeep.wake();
@@ -785,9 +779,7 @@ fn load_entry(
     recovery: &Recovery,
 ) -> Result<(Namespace, Entry)> {
     let damaged = || Error::Damaged(keys::describe(Space::Meta, key));
-    let name = std::str::from_utf8(&key[1..]).map_err(|_| damaged())?;
-    let (database, collection) = name.split_once('\0').ok_or_else(damaged)?;
-    let namespace = Namespace { database: database.to_owned(), collection: collection.to_owned() };
+    let namespace = keys::catalog_name(key).ok_or_else(damaged)?;
     let entry = CatalogEntry::decode(value)?;
     let recovered = recovery.of(entry.id);
     let entry = open_entry(shared, namespace.clone(), entry, recovered)?;

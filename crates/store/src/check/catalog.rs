@@ -125,15 +125,14 @@ impl Reader<'_> {
 
     fn entry(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         let damaged = || crate::Error::Damaged("the name".to_owned());
-        let name = key.get(1..).and_then(|name| std::str::from_utf8(name).ok()).ok_or_else(damaged)?;
-        let (database, collection) = name.split_once('\0').ok_or_else(damaged)?;
+        let name = keys::catalog_name(key).ok_or_else(damaged)?;
         let entry = CatalogEntry::decode(value)?;
         if entry.options.view.is_some() {
             self.report.views += 1;
         } else {
             self.catalog.collection_numbers.insert(entry.id.0);
             self.catalog.index_numbers.extend(entry.indexes.iter().map(|index| index.id.0));
-            self.catalog.collections.insert(format!("{database}.{collection}"), entry);
+            self.catalog.collections.insert(name.to_string(), entry);
         }
         Ok(())
     }

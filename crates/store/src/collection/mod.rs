@@ -100,7 +100,7 @@ impl Schema {
     }
 
     /// Whether clients see the same options and indexes. True only if nothing of them was replaced.
-    fn shows_the_same_as(&self, other: &Schema) -> bool {
+    pub(crate) fn shows_the_same_as(&self, other: &Schema) -> bool {
         Arc::ptr_eq(&self.options, &other.options)
             && self.indexes.len() == other.indexes.len()
             && self.indexes.iter().zip(&other.indexes).all(|(one, other)| Arc::ptr_eq(one, other))

@@ -70,12 +70,8 @@ impl Note {
     /// Reads a stored value.
     pub fn parse(value: &[u8]) -> Result<Note> {
         let read = || {
-            let mut rest = value;
-            let mut next = || {
-                let (number, after) = read_number(rest)?;
-                rest = after;
-                Some(number)
-            };
+            let mut numbers = numbers(value);
+            let mut next = || numbers.next();
             let (bytes, position) = (next()?, next()?);
             // The first version did not note the sequence.
             let last = next().unwrap_or(0);
@@ -232,12 +228,8 @@ impl SequenceState {
     /// Reads a note.
     pub fn of_note(note: &[u8]) -> Result<(CollectionId, SequenceState)> {
         let read = || {
-            let mut rest = note;
-            let mut next = || {
-                let (number, after) = read_number(rest)?;
-                rest = after;
-                Some(number)
-            };
+            let mut numbers = numbers(note);
+            let mut next = || numbers.next();
             let collection = CollectionId(u32::try_from(next()?).ok()?);
             Some((collection, SequenceState::new(next()?, next()?, next()?, next()?, next()?)))
         };
@@ -248,6 +240,15 @@ impl SequenceState {
         // Where every change added a document, none was ever deleted.
         SequenceState { last, count, deleted, bytes, tombstones: last != count, position }
     }
+}
+
+/// The numbers that bytes consist of, up to what is none.
+fn numbers(mut bytes: &[u8]) -> impl Iterator<Item = u64> {
+    std::iter::from_fn(move || {
+        let (number, rest) = read_number(bytes)?;
+        bytes = rest;
+        Some(number)
+    })
 }
 
 /// The state that the newest change tells.

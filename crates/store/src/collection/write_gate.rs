@@ -54,6 +54,14 @@ impl<'a> StoppedWrites<'a> {
     }
 }
 
+impl StoppedWrites<'_> {
+    /// Refuses writes from now on, because the collection has left the catalog, and wakes its followers.
+    pub fn publish_drop(&mut self) {
+        self.publish(Schema { dropped: true, ..self.schema().clone() });
+        self.collection.watchers.wake();
+    }
+}
+
 impl Collection {
     /// Passes the write gate, in a [turn](crate::shared_store). Fails if the collection was dropped, and on a follower.
     pub(crate) fn begin_write(&self) -> Result<WriteTurn<'_>> {

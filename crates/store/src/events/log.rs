@@ -12,7 +12,7 @@ use super::recordings::{Header, Recordings};
 use super::scope::EventScope;
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
-use diwan_kv::{Batch, BegunCommit, Bytes, CommitId, Engine, KeyRange, Snapshot, Space};
+use diwan_kv::{Batch, BegunCommit, Bytes, CommitId, Direction, Engine, KeyRange, Snapshot, Space};
 use diwan_value::{Doc, Timestamp};
 use parking_lot::{Mutex, RwLock};
 use std::collections::VecDeque;
@@ -73,9 +73,7 @@ struct Recent {
 impl EventLog {
     /// Opens the log of the engine.
     pub fn open(engine: &dyn Engine) -> Result<EventLog> {
-        let newest =
-            engine.snapshot().scan(Space::Events, KeyRange::all(), diwan_kv::Direction::Reverse).next();
-        let newest = newest.transpose()?.and_then(|(key, _)| Position::from_key(&key));
+        let newest = newest_stored(engine.snapshot().as_ref())?;
         let header = Header::read(engine)?;
         let is_shared = engine.peers().is_some();
         let clock = ClusterClock::new(newest.unwrap_or_default().timestamp(), header.clock, is_shared);
@@ -284,8 +282,7 @@ impl EventLog {
 
     /// Forgets the newest events, because others may have been appended.
     pub fn reset(&self, snapshot: &dyn Snapshot) -> Result<()> {
-        let newest = snapshot.scan(Space::Events, KeyRange::all(), diwan_kv::Direction::Reverse).next();
-        let newest = newest.transpose()?.and_then(|(key, _)| Position::from_key(&key)).unwrap_or_default();
+        let newest = newest_stored(snapshot)?.unwrap_or_default();
         self.clock.advance(newest.timestamp());
         *self.recent.lock() = Recent { from: newest, events: VecDeque::new(), bytes: 0 };
         self.readers.note_unknown();
@@ -293,8 +290,8 @@ impl EventLog {
         Ok(())
     }
 
-    /// Reads anew what is recorded.
-    pub fn follow_recordings(&self, engine: &dyn Engine) -> Result<()> {
+    /// Reads anew what is recorded. Returns whether it includes other collections than before.
+    pub fn follow_recordings(&self, engine: &dyn Engine) -> Result<bool> {
         let header = Header::read(engine)?;
         let mut recordings = Recordings::read(engine, header, self.newest().next_time())?;
         let mut current = self.recordings.write();
@@ -304,14 +301,21 @@ impl EventLog {
             .iter()
             .filter_map(|(_, recorded)| recorded.since)
             .for_each(|since| self.clock.advance(since));
+        let has_changed = !recordings.have_the_scopes_of(&current);
         *current = Arc::new(recordings);
-        Ok(())
+        Ok(has_changed)
     }
 
     /// Whether the log holds everything in the scope that happened after a position.
     pub fn holds(&self, scope: &EventScope, position: Position) -> bool {
         self.recordings.read().hold(scope, position)
     }
+}
+
+/// The position of the newest event that a snapshot has.
+fn newest_stored(snapshot: &dyn Snapshot) -> Result<Option<Position>> {
+    let newest = snapshot.scan(Space::Events, KeyRange::all(), Direction::Reverse).next();
+    Ok(newest.transpose()?.and_then(|(key, _)| Position::from_key(&key)))
 }
 
 impl Recent {

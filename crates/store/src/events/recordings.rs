@@ -168,6 +168,11 @@ impl Recordings {
         Ok(Recordings { scopes, header })
     }
 
+    /// Whether both lists have the same scopes.
+    pub fn have_the_scopes_of(&self, other: &Recordings) -> bool {
+        self.scopes.keys().eq(other.scopes.keys())
+    }
+
     /// Takes over from an earlier list which streams this process has open.
     pub fn keep_usage(&mut self, earlier: &Recordings) {
         for (scope, recorded) in &mut self.scopes {

@@ -55,7 +55,7 @@ impl Store {
         }
         for (name, entry) in known.into_values() {
             if let Entry::Collection(collection) = entry {
-                collection.follow_drop();
+                collection.stop_writes().publish_drop();
                 deleted.push(name);
             }
         }
@@ -81,24 +81,15 @@ impl Collection {
             false => entry.options,
         };
         let recorded = self.shared.events.records(&self.namespace());
-        let is_same = Arc::ptr_eq(&options, &known.options)
-            && indexes.len() == known.indexes.len()
-            && indexes.iter().zip(&known.indexes).all(|(one, other)| Arc::ptr_eq(one, other))
-            && (entry.history, recorded) == (known.history, known.recorded);
+        let stored = Schema { options, indexes, history: entry.history, recorded, dropped: false };
+        let is_same = stored.shows_the_same_as(known)
+            && (stored.history, stored.recorded) == (known.history, known.recorded);
         if !is_same {
-            stopped.publish(Schema { options, indexes, history: entry.history, recorded, dropped: false });
+            stopped.publish(stored);
         }
         if entry.history {
             self.note_history();
         }
-    }
-
-    /// Refuses writes from now on, because another process has dropped the collection.
-    fn follow_drop(&self) {
-        let mut stopped = self.stop_writes();
-        stopped.publish(Schema { dropped: true, ..stopped.schema().clone() });
-        drop(stopped);
-        self.watchers.wake();
     }
 }
 

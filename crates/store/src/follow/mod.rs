@@ -110,7 +110,8 @@ impl Store {
         let mut stored = BTreeMap::new();
         for pair in snapshot.scan(Space::Meta, KeyRange::prefix(keys::catalog_prefix()), Direction::Forward) {
             let (key, value) = pair?;
-            stored.insert(news::name_of(&key)?, value);
+            let damaged = || Error::Damaged(keys::describe(Space::Meta, &key));
+            stored.insert(keys::catalog_name(&key).ok_or_else(damaged)?, value);
         }
         self.follow_catalog(stored, |_| true)?;
         let entries: Vec<Entry> = self.entries().read().values().cloned().collect();
@@ -154,8 +155,9 @@ impl Store {
     }
 
     fn follow_recordings(&self) -> Result<()> {
-        self.shared.events.follow_recordings(self.shared.engine.as_ref())?;
-        self.shared.mark_recorded(self.entries(), |_| true);
+        if self.shared.events.follow_recordings(self.shared.engine.as_ref())? {
+            self.shared.mark_recorded(self.entries(), |_| true);
+        }
         Ok(())
     }
 

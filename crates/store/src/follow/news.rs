@@ -81,7 +81,8 @@ impl News {
             Some(b'f') => self.numbers = true,
             Some(b'h' | b'w') => self.recordings = true,
             Some(b'c') => {
-                self.names.insert(name_of(key)?);
+                let damaged = || Error::Damaged(keys::describe(Space::Meta, key));
+                self.names.insert(keys::catalog_name(key).ok_or_else(damaged)?);
             }
             Some(b't') => self.collection(Space::Meta, key, &key[1..])?.0.settings = true,
             Some(b'a') => self.collection(Space::Meta, key, &key[1..])?.0.blobs = true,
@@ -110,12 +111,4 @@ impl News {
         let id = CollectionId(u32::try_from(number).map_err(|_| damaged())?);
         Ok((self.collections.entry(id).or_default(), rest))
     }
-}
-
-/// The name in the key of a catalog entry.
-pub(super) fn name_of(key: &[u8]) -> Result<Namespace> {
-    let damaged = || Error::Damaged(keys::describe(Space::Meta, key));
-    let name = std::str::from_utf8(&key[1..]).map_err(|_| damaged())?;
-    let (database, collection) = name.split_once('\0').ok_or_else(damaged)?;
-    Ok(Namespace { database: database.to_owned(), collection: collection.to_owned() })
 }

@@ -4,11 +4,11 @@ use super::schedule::{Progress, Slice, Task, isolated};
 use super::{Entries, by_number};
 use crate::blob;
 use crate::collection::Collection;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::keys::{self, CollectionId, IndexId, Key};
-use crate::schema_change::reserved_by;
+use crate::numbers::{NumberMark, marks};
 use crate::store::Shared;
-use diwan_kv::{Batch, Bytes, Direction, KeyRange, Space};
+use diwan_kv::{Batch, Bytes, KeyRange, Space};
 use std::collections::HashMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -45,19 +45,9 @@ impl DeleteDropped {
             return Ok(());
         }
         self.searched = Instant::now();
-        let mut marks = Vec::new();
-        for pair in
-            self.shared.engine.snapshot().scan(Space::Meta, KeyRange::prefix(b"x"), Direction::Forward)
-        {
-            let (key, value) = pair?;
-            let number = keys::read_number(&key[1..]).and_then(|(number, _)| u32::try_from(number).ok());
-            marks.push((
-                number.ok_or_else(|| Error::Damaged("a dropped number".into()))?,
-                reserved_by(&value),
-            ));
-        }
-        self.found.retain(|number, _| marks.iter().any(|(marked, _)| marked == number));
-        for (number, process) in marks {
+        let marks = marks(self.shared.engine.snapshot().as_ref())?;
+        self.found.retain(|number, _| marks.iter().any(|mark| mark.number == *number));
+        for NumberMark { number, process } in marks {
             let is_left = match process {
                 Some(process) => process != peers.own() && peers.is_gone(process)?,
                 None => self.found.entry(number).or_insert_with(Instant::now).elapsed() > LEFT_AFTER,
