@@ -3,7 +3,7 @@
     python -m bench.over_postgres --program target/fast/diwan
 
 PostgreSQL's own figures are those of psycopg's prepared statements on a table (id bytea, doc jsonb), each acknowledged after the
-WAL's fsync, as Diwan's writes are. What is compared takes turns, and each ratio is of two neighbours in time. CPU is that of
+WAL's fsync, as Diwan's writes are. The compared systems take turns, and each ratio is of two neighbours in time. CPU is that of
 PostgreSQL's processes and, for Diwan, of its own too. Prints Markdown: medians, with the lowest and the highest in brackets.
 """
 

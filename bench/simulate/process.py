@@ -64,7 +64,7 @@ class Process:
             self._applied[stripe] = max(self._applied[stripe], number)
 
     def _evaluate(self, write: Write) -> Task:
-        # What is read first decides whether the write is stale.
+        # The head is read first. It decides whether the write is stale.
         write.seen = {stripe: self._applied[stripe] for stripe in write.stripes}
         yield from self._cores.use(self._server.vary(self._settings.evaluation))
 

@@ -142,7 +142,7 @@ def test_reads_that_wait_together_share_the_head():
     results = simulate(exact(processes=1, writes=0, clients=100, evaluation=1e-6))
     assert results.per_second(results.counts["heads read"]) == pytest.approx(1 / RTT, rel=0.01)
     assert results.reads_per_second > 45 / RTT
-    # Who comes during a reading waits for the next one.
+    # A reader that arrives during a reading waits for the next one.
     assert results.latency("read", 100) <= 2 * RTT + 100e-6
 
 

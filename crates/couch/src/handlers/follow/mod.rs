@@ -93,7 +93,7 @@ fn collection(couch: &Couch, doc: Doc<'_>) -> Result<Arc<Collection>> {
     }
 }
 
-/// Checks who asks, and notes what he says of himself.
+/// Checks that the request comes from a follower, and notes what the follower says of itself.
 fn meet(couch: &Couch, doc: Doc<'_>) -> Result<Announcement> {
     let refuse = |error: &'static str, reason: String| Err(Error::new(409, error, reason));
     let protocol = doc.get("protocol").and_then(Value::as_i64_exact).unwrap_or(0);

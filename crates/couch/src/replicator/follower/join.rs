@@ -29,7 +29,7 @@ impl Follower {
         let goes_on = identity.role == Role::Follower && identity.complete && !self.settings.rejoins;
         if goes_on {
             let report = self.client.news(&self.greeting(false), 0, Duration::ZERO);
-            // What is wrong, the follower's thread finds again and logs.
+            // The follower's thread meets the same error and logs it.
             if !report.is_ok_and(|report| report.member != identity.followed) {
                 return Ok(());
             }
@@ -40,7 +40,7 @@ impl Follower {
             let identity = self.store.replica().identity();
             let way = decide(&identity, &report, self.store.has_documents(), self.settings.rejoins);
             match self.join_by(&way.map_err(refused)?, &report) {
-                // The primary went away. What was done is not done again.
+                // The primary went away. The parts that are done are not repeated.
                 Err(failure) if failure.is_passing() => {
                     tracing::warn!(primary = self.client.shown(), %failure, "cannot join; trying again");
                     self.stop.sleep(PAUSE).map_err(|failure| failure.to_string())?;
@@ -81,7 +81,7 @@ impl Follower {
 
     fn begin(&self, report: &Report, way: &Way) -> diwan_store::Result<()> {
         if *way == Way::Rejoin {
-            // What was copied before may have changed there without leaving a trace.
+            // Documents that were copied before may have changed there without leaving a trace.
             self.store.forget_positions()?;
         }
         self.store.begin_following(&report.set, &report.set_name, report.term, &report.member)?;
@@ -121,7 +121,7 @@ impl Follower {
         Err(Failure::new("other_primary", reason))
     }
 
-    /// Copies the register of users before the server listens, so that nobody reads without the right to.
+    /// Copies the register of users before the server listens, so that each reader needs the same rights as on the primary.
     fn copy_users(&self, report: &Report) -> Result<(), Failure> {
         let is_register = |description: &&Description| {
             description.namespace.database == "admin" && matches!(description.kind, Named::Collection(_))

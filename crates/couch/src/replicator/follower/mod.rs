@@ -60,9 +60,9 @@ pub struct Follower {
     /// The number of the last report that is durable here.
     acknowledged: AtomicU64,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    /// Held by a round, so that a promotion waits for what has been fetched.
+    /// Held by a round, so that a promotion waits until the fetched changes are applied.
     working: Mutex<()>,
-    /// What was logged last about the primary.
+    /// The last message about the primary in the log.
     logged: Mutex<Option<String>>,
 }
 
@@ -129,7 +129,7 @@ impl Follower {
         }
     }
 
-    /// Stops copying after what is fetched has been applied, and makes this server the primary.
+    /// Applies the fetched changes, stops copying, and makes this server the primary.
     pub fn promote(&self) -> Result<String, String> {
         let identity = self.store.replica().identity();
         if !self.store.replica().follows() {

@@ -41,7 +41,7 @@ impl Follower {
         self.apply(report)
     }
 
-    /// Applies a report, and remembers what is acknowledged with the next one.
+    /// Applies a report, and remembers the sequences that the next request acknowledges.
     pub(super) fn apply(&self, report: Report) -> Result<(), Failure> {
         let Report { news, number, time, .. } = report;
         let (news, unbuilt) = match self.store.reconcile(&news, &self.interrupt).map_err(failed)? {
