@@ -130,11 +130,13 @@ struct Session {
     oldest: u64,
     /// Whether a write of the session is under way.
     busy: bool,
+    /// Whether another process may have written records of the session that were not read here.
+    written_elsewhere: bool,
 }
 
 impl Session {
     fn new(now: u64) -> Session {
-        Session { newest: None, used: now, oldest: now, busy: false }
+        Session { newest: None, used: now, oldest: now, busy: false, written_elsewhere: false }
     }
 }
 
@@ -172,9 +174,9 @@ impl RetryTable {
         transaction: i64,
         interrupt: &Interrupt,
     ) -> Result<(Vec<RememberedStatement>, SessionTurn)> {
-        let (turn, known) = self.take_turn(session, interrupt)?;
-        // Another process may have done it, so what is known here is not enough.
-        if engine.peers().is_none() && known.is_some_and(|known| known < transaction) {
+        let (turn, known, written_elsewhere) = self.take_turn(session, interrupt)?;
+        // If another process does it at this moment, the commit is refused, and `check_new` finds it then.
+        if !written_elsewhere && known.is_some_and(|known| known < transaction) {
             self.note(session, transaction);
             return Ok((Vec::new(), turn));
         }
@@ -200,26 +202,62 @@ impl RetryTable {
         Ok((done, turn))
     }
 
-    /// Waits until no other write of the session is under way; also gives its newest number.
+    /// Waits until no other write of the session is under way. Also gives its newest number, and whether another process has written
+    /// records of it. The caller reads them in this case, so that is not said again.
     fn take_turn(
         self: &Arc<Self>,
         session: &[u8],
         interrupt: &Interrupt,
-    ) -> Result<(SessionTurn, Option<i64>)> {
+    ) -> Result<(SessionTurn, Option<i64>, bool)> {
         let mut sessions = self.sessions.lock();
-        let newest = loop {
+        let (newest, written_elsewhere) = loop {
             let now = clock::now_seconds();
             let state = sessions.entry(session.into()).or_insert_with(|| Session::new(now));
             if !state.busy {
                 state.busy = true;
                 state.used = now;
                 state.oldest = state.oldest.min(now);
-                break state.newest;
+                break (state.newest, std::mem::take(&mut state.written_elsewhere));
             }
             interrupt.check_waiting()?;
             self.free.wait_for(&mut sessions, CHECK_EVERY);
         };
-        Ok((SessionTurn { table: self.clone(), session: session.into() }, newest))
+        Ok((SessionTurn { table: self.clone(), session: session.into() }, newest, written_elsewhere))
+    }
+
+    /// Notes that another process has written a record with this key; `None` stands for any records.
+    pub fn follow(&self, key: Option<&[u8]>) {
+        let mut sessions = self.sessions.lock();
+        match key {
+            Some(key) => {
+                if let Some(state) = session_of(key).and_then(|session| sessions.get_mut(session)) {
+                    state.written_elsewhere = true;
+                }
+            }
+            None => sessions.values_mut().for_each(|state| state.written_elsewhere = true),
+        }
+    }
+
+    /// Whether another process may have written records of a session that were not read here.
+    pub fn is_written_elsewhere(&self, session: &[u8]) -> bool {
+        self.sessions.lock().get(session).is_none_or(|state| state.written_elsewhere)
+    }
+
+    /// Fails if another process has done one of the statements meanwhile. The caller has a turn of this process, so that none is
+    /// done after this. `count` statements follow one another from the record's on.
+    pub fn check_new(&self, engine: &dyn Engine, record: &RetryRecord<'_>, count: usize) -> Result<()> {
+        if engine.peers().is_none() || !self.is_written_elsewhere(record.session) {
+            return Ok(());
+        }
+        let statements = record.statement..=record.statement.saturating_add(count as u32 - 1);
+        let is_done = read_session(engine, record.session)?.iter().any(|stored| {
+            stored.transaction == record.transaction
+                && stored.statements.iter().any(|done| statements.contains(&done.statement))
+        });
+        if !is_done {
+            return Ok(());
+        }
+        Err(Error::refused(code::WRITE_CONFLICT, "another process has executed this retryable write"))
     }
 
     fn note(&self, session: &[u8], transaction: i64) {
@@ -340,35 +378,6 @@ impl RetryTable {
         state.busy = true;
         Some(SessionTurn { table: self.clone(), session: session.into() })
     }
-}
-
-/// Fails if another process has done one of the statements meanwhile. The caller has a turn of this process, so that none is
-/// done after this. `count` statements follow one another from the record's on.
-pub(crate) fn check_new(engine: &dyn Engine, record: &RetryRecord<'_>, count: usize) -> Result<()> {
-    if engine.peers().is_none() {
-        return Ok(());
-    }
-    let stored = match count {
-        1 => {
-            let key = Key::Retry { session: record.session, statement: record.statement }.bytes();
-            engine
-                .get(Space::Meta, &key)?
-                .map(|value| Stored::parse(&value))
-                .transpose()?
-                .into_iter()
-                .collect()
-        }
-        _ => read_session(engine, record.session)?,
-    };
-    let statements = record.statement..=record.statement.saturating_add(count as u32 - 1);
-    let is_done = stored.iter().any(|stored| {
-        stored.transaction == record.transaction
-            && stored.statements.iter().any(|done| statements.contains(&done.statement))
-    });
-    if !is_done {
-        return Ok(());
-    }
-    Err(Error::refused(code::WRITE_CONFLICT, "another process has executed this retryable write"))
 }
 
 /// The session in the key of a record.

@@ -59,6 +59,8 @@ pub(crate) struct Shared {
     pub waiters: ClaimWaiters,
     /// How many bytes the open transactions have written.
     pub transaction_bytes: AtomicU64,
+    /// The sessions of retryable writes.
+    pub retries: Arc<RetryTable>,
     /// The place of the store in its replica set.
     pub replica: Arc<Replica>,
     /// The transaction whose private store this is.
@@ -127,7 +129,6 @@ pub trait ServerState: Send + Sync {
 pub struct Store {
     pub(crate) shared: Arc<Shared>,
     entries: Arc<RwLock<BTreeMap<Namespace, Entry>>>,
-    retries: Arc<RetryTable>,
     pub(crate) by_number: ByNumber,
     /// A transaction's private store has none.
     upkeep: Option<Upkeep>,
@@ -188,6 +189,7 @@ impl Store {
             numbers: Numbers::new(next),
             waiters: ClaimWaiters::new(),
             transaction_bytes: AtomicU64::new(0),
+            retries: Arc::default(),
             replica: Replica::new(),
             inside: None,
         });
@@ -221,12 +223,10 @@ impl Store {
             shared.databases.note(DatabaseEventKind::Created, namespace);
         }
         let entries = Arc::new(RwLock::new(entries));
-        let retries = Arc::new(RetryTable::default());
-        let upkeep = Upkeep::start(shared.clone(), entries.clone(), retries.clone());
+        let upkeep = Upkeep::start(shared.clone(), entries.clone());
         let store = Arc::new(Store {
             shared,
             entries,
-            retries,
             by_number: ByNumber::default(),
             upkeep: Some(upkeep),
             server: OnceLock::new(),
@@ -255,11 +255,10 @@ impl Store {
     }
 
     /// The private store of a transaction.
-    pub(crate) fn inside(shared: Arc<Shared>, outside: &Store) -> Arc<Store> {
+    pub(crate) fn inside(shared: Arc<Shared>) -> Arc<Store> {
         Arc::new(Store {
             shared,
             entries: Arc::default(),
-            retries: outside.retries.clone(),
             by_number: ByNumber::default(),
             upkeep: None,
             server: OnceLock::new(),
@@ -682,13 +681,17 @@ impl Store {
         transaction: i64,
         interrupt: &Interrupt,
     ) -> Result<(Vec<RememberedStatement>, SessionTurn)> {
-        self.retries.begin(self.shared.engine.as_ref(), session, transaction, interrupt)
+        self.shared.retries.begin(self.shared.engine.as_ref(), session, transaction, interrupt)
     }
 
     /// Whether another process may have executed statements of a retryable write while this one did, and has. Then a command that
     /// had no effect, or failed, runs again: it finds their results.
     pub fn is_done_elsewhere(&self, session: &[u8], transaction: i64, interrupt: &Interrupt) -> Result<bool> {
         if !self.shared.has_peers() {
+            return Ok(false);
+        }
+        self.catch_up()?;
+        if !self.shared.retries.is_written_elsewhere(session) {
             return Ok(false);
         }
         Ok(!self.begin_retryable(session, transaction, interrupt)?.0.is_empty())

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::index::IndexKeys;
 use crate::namespace::Namespace;
 use crate::record::{Marks, Record};
-use crate::retry::{RetryRecord, check_new};
+use crate::retry::RetryRecord;
 use diwan_kv::{Batch, CommitId};
 use diwan_query::Interrupt;
 use diwan_value::{Doc, DocBuf, Timestamp, Value};
@@ -146,7 +146,11 @@ impl Collection {
         let schema: &Schema = &turn;
         if let Some(retry) = &options.retry {
             let statement = retry.statement.saturating_add(first as u32);
-            check_new(self.shared.engine.as_ref(), &RetryRecord { statement, ..*retry }, docs.len())?;
+            self.shared.retries.check_new(
+                self.shared.engine.as_ref(),
+                &RetryRecord { statement, ..*retry },
+                docs.len(),
+            )?;
         }
         // A full disk is an error of each document, not of the command.
         if let Err(full) = self.shared.engine.writable()
@@ -290,7 +294,7 @@ impl Collection {
         let turn = self.begin_write()?;
         let schema: &Schema = &turn;
         if let Some(retry) = &options.retry {
-            check_new(self.shared.engine.as_ref(), retry, 1)?;
+            self.shared.retries.check_new(self.shared.engine.as_ref(), retry, 1)?;
         }
         let _ids = self.shared.documents.lock_many(ids.iter().map(|id| (self.id.0, id.as_slice())));
         self.admit_documents(schema, &_ids, ids.iter().map(Vec::as_slice))?;

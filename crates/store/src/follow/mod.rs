@@ -88,6 +88,7 @@ impl Store {
         if news.recordings {
             self.follow_recordings()?;
         }
+        news.retries.iter().for_each(|key| self.shared.retries.follow(Some(key)));
         if !news.names.is_empty() {
             let stored = news.names.iter().filter_map(|name| read_entry(snapshot.as_ref(), name).transpose());
             let stored = stored.collect::<Result<_>>()?;
@@ -107,6 +108,7 @@ impl Store {
     fn follow_everything(&self, snapshot: &dyn Snapshot) -> Result<()> {
         self.follow_numbers(snapshot)?;
         self.follow_recordings()?;
+        self.shared.retries.follow(None);
         let mut stored = BTreeMap::new();
         for pair in snapshot.scan(Space::Meta, KeyRange::prefix(keys::catalog_prefix()), Direction::Forward) {
             let (key, value) = pair?;

@@ -19,6 +19,8 @@ pub(super) struct News {
     pub collections: BTreeMap<CollectionId, CollectionNews>,
     /// Keys of events.
     pub events: Vec<Bytes>,
+    /// Keys of records of retryable writes.
+    pub retries: Vec<Bytes>,
 }
 
 /// What has changed in a collection.
@@ -80,6 +82,7 @@ impl News {
         match key.first() {
             Some(b'f') => self.numbers = true,
             Some(b'h' | b'w') => self.recordings = true,
+            Some(b'r') => self.retries.push(key.clone()),
             Some(b'c') => {
                 let damaged = || Error::Damaged(keys::describe(Space::Meta, key));
                 self.names.insert(keys::catalog_name(key).ok_or_else(damaged)?);

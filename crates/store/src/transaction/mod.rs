@@ -88,10 +88,11 @@ impl Store {
             numbers: Numbers::new(0),
             waiters: ClaimWaiters::none(),
             transaction_bytes: AtomicU64::new(0),
+            retries: self.shared.retries.clone(),
             replica: self.shared.replica.clone(),
             inside: Some(inside.clone()),
         });
-        Transaction { store: Store::inside(shared, self), inside, started }
+        Transaction { store: Store::inside(shared), inside, started }
     }
 }
 

@@ -18,7 +18,6 @@ use crate::error::Result;
 use crate::events;
 use crate::keys::CollectionId;
 use crate::replica::Applying;
-use crate::retry::RetryTable;
 use crate::store::{Entry, Shared};
 use collections::EachCollection;
 use parking_lot::{Condvar, Mutex, RwLock};
@@ -56,7 +55,7 @@ pub(crate) struct Upkeep {
 }
 
 impl Upkeep {
-    pub fn start(shared: Arc<Shared>, entries: Entries, retries: Arc<RetryTable>) -> Upkeep {
+    pub fn start(shared: Arc<Shared>, entries: Entries) -> Upkeep {
         let control = Arc::new(Control {
             ttl_seconds: AtomicU64::new(60),
             stopped: AtomicBool::new(false),
@@ -66,7 +65,7 @@ impl Upkeep {
         let own = control.clone();
         let thread = std::thread::Builder::new()
             .name("diwan-upkeep".to_owned())
-            .spawn(move || own.run(&shared, tasks(&shared, &entries, retries, &own)));
+            .spawn(move || own.run(&shared, tasks(&shared, &entries, &own)));
         if let Err(error) = &thread {
             tracing::error!(%error, "cannot start the upkeep thread: nothing expires until the server is restarted");
         }
@@ -124,12 +123,7 @@ impl Control {
 }
 
 /// All tasks.
-fn tasks(
-    shared: &Arc<Shared>,
-    entries: &Entries,
-    retries: Arc<RetryTable>,
-    control: &Arc<Control>,
-) -> Vec<Box<dyn Task>> {
+fn tasks(shared: &Arc<Shared>, entries: &Entries, control: &Arc<Control>) -> Vec<Box<dyn Task>> {
     let ttl = control.clone();
     vec![
         Box::new(dropped::DeleteDropped::new(shared.clone(), entries.clone())),
@@ -152,7 +146,7 @@ fn tasks(
             },
         )),
         Box::new(bodies::ExpireBodies::new(shared.clone(), entries.clone())),
-        Box::new(ExpireRetries { shared: shared.clone(), retries }),
+        Box::new(ExpireRetries { shared: shared.clone() }),
         Box::new(TrimEvents { shared: shared.clone(), entries: entries.clone() }),
     ]
 }
@@ -213,7 +207,6 @@ impl Task for TrimEvents {
 
 struct ExpireRetries {
     shared: Arc<Shared>,
-    retries: Arc<RetryTable>,
 }
 
 impl Task for ExpireRetries {
@@ -227,7 +220,7 @@ impl Task for ExpireRetries {
 
     fn work(&mut self, slice: &Slice<'_>) -> Result<Progress> {
         let engine = self.shared.engine.as_ref();
-        let done = self.retries.expire(engine, clock::now_seconds(), &|| slice.is_over())?;
+        let done = self.shared.retries.expire(engine, clock::now_seconds(), &|| slice.is_over())?;
         Ok(if done { Progress::Done } else { Progress::More })
     }
 }
