@@ -2,16 +2,17 @@
 //!
 //! Each process keeps state in memory that only the store's contents justify: the sequence of a collection, its schema, pages of
 //! the cache. That state is exact as of one state of the store, and an engine that has [`Peers`] keeps it so:
-//! - A write is evaluated within a [turn](Turns::enter). Its commit is refused with [`Error::Stale`](crate::Error::Stale) if another
-//!   process has written since; nothing is written then. The caller ends its turn, [catches up](Peers::catch_up), and evaluates the
-//!   write again. While it does so it holds a [`Retrying`], so that the engine keeps other processes out.
+//! - A write is evaluated within a [turn](Turns::enter). Its commit is refused with [`Error::Stale`] if another process has
+//!   written since; nothing is written then. The caller ends its turn, has other processes [kept out](Peers::keep_out), and
+//!   evaluates the write again. Where other processes write often, it has them kept out before the first evaluation. [`evaluate`]
+//!   does all of this.
 //! - The [observer](Peers::observe) is told what others have written, while no turn is taken in this process. It brings the
 //!   state in memory up to date.
 //! - The [marker](Peers::mark) is told earlier: before a snapshot of this process shows the change.
 //!
-//! So a process that writes alone pays nothing, and two that write at the same time pay for a second evaluation.
+//! So a process that writes alone pays nothing, and processes that write at the same time take turns.
 
-use crate::{Bytes, KeyRange, Result, Space};
+use crate::{Bytes, Error, KeyRange, Result, Space};
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -63,18 +64,49 @@ pub trait Peers: Send + Sync {
 
     /// Tells the observer of all that others have committed before this call. Within a turn it does nothing: the commit will tell.
     fn catch_up(&self) -> Result<()>;
+
+    /// Whether others write so often that a commit of this process would probably be refused, unless they are kept out.
+    fn is_contended(&self) -> bool;
+
+    /// Waits until no other process can commit, and tells the observer of all that they have committed. They can commit again
+    /// some time after this thread has committed or dropped the result, or if that takes too long.
+    fn keep_out(&self) -> Result<KeptOut<'_>>;
+}
+
+/// Evaluates a write in turns of its own, until its commit is not refused any more. `attempt` begins the turn. When it fails, it
+/// has changed nothing and holds no lock. `is_stale` says whether it failed because the commit was refused.
+pub fn evaluate<T, E: From<Error>>(
+    peers: &dyn Peers,
+    is_stale: impl Fn(&E) -> bool,
+    mut attempt: impl FnMut() -> std::result::Result<T, E>,
+) -> std::result::Result<T, E> {
+    // Within a turn the state in memory cannot be brought up to date: whoever began it begins again.
+    if peers.turns().is_inside() {
+        return attempt();
+    }
+    let mut is_refused = false;
+    loop {
+        let _others = if is_refused || peers.is_contended() { Some(peers.keep_out()?) } else { None };
+        match attempt() {
+            Err(error) if is_stale(&error) => is_refused = true,
+            outcome => return outcome,
+        }
+    }
 }
 
 thread_local! {
     /// The addresses of the [`Turns`] that this thread has entered, the outermost first.
     static ENTERED: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+
+    /// The addresses of those for which this thread evaluates a write while others are kept out.
+    static KEEPING: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The turns in which a process evaluates writes: many at a time, but none while the process learns what others have written.
 #[derive(Default)]
 pub struct Turns {
     lock: RwLock<()>,
-    retrying: AtomicUsize,
+    awaited: AtomicUsize,
 }
 
 /// A turn. It belongs to the thread that has entered it.
@@ -90,8 +122,8 @@ pub struct Alone<'a> {
     _alone: RwLockWriteGuard<'a, ()>,
 }
 
-/// Says that a refused write is evaluated again.
-pub struct Retrying<'a>(&'a Turns);
+/// Says that this thread evaluates a write while other processes are kept out.
+pub struct KeptOut<'a>(&'a Turns);
 
 impl Turns {
     /// Begins a turn. Waits while the process learns what others have written.
@@ -122,15 +154,32 @@ impl Turns {
         });
     }
 
-    /// Says until it is dropped that a refused write is evaluated again.
-    pub fn retry(&self) -> Retrying<'_> {
-        self.retrying.fetch_add(1, Ordering::SeqCst);
-        Retrying(self)
+    /// Counts a write that is going to be evaluated while other processes are kept out.
+    pub fn await_write(&self) {
+        self.awaited.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// How many refused writes are evaluated again.
-    pub fn retrying(&self) -> usize {
-        self.retrying.load(Ordering::SeqCst)
+    /// How many such writes have not been committed yet.
+    pub fn awaited(&self) -> usize {
+        self.awaited.load(Ordering::SeqCst)
+    }
+
+    /// Says that this thread evaluates a write that was counted.
+    pub fn keep_out(&self) -> KeptOut<'_> {
+        KEEPING.with_borrow_mut(|all| all.push(self.address()));
+        KeptOut(self)
+    }
+
+    /// Says that this thread gives a batch to the engine, or has none: if it evaluates a write that was counted, it counts no more.
+    pub fn arrive(&self) {
+        let address = self.address();
+        let found = KEEPING.with_borrow_mut(|all| {
+            let at = all.iter().position(|keeping| *keeping == address);
+            at.map(|at| all.swap_remove(at))
+        });
+        if found.is_some() {
+            self.awaited.fetch_sub(1, Ordering::SeqCst);
+        }
     }
 
     fn address(&self) -> usize {
@@ -150,9 +199,9 @@ impl Drop for Alone<'_> {
     }
 }
 
-impl Drop for Retrying<'_> {
+impl Drop for KeptOut<'_> {
     fn drop(&mut self) {
-        self.0.retrying.fetch_sub(1, Ordering::SeqCst);
+        self.0.arrive();
     }
 }
 

@@ -5,14 +5,15 @@
 
 use crate::connection::Connection;
 use crate::error::Answer;
+use crate::following::Following;
 use crate::group::{self, Commit, Decision, Known, decide, kinds, looked_up};
 use crate::head::{self, BEGIN_WRITE, Head, is_stale};
-use crate::journal;
-use crate::locks::{HEAD, LOCK};
+use crate::journal::{self, ROWS};
+use crate::locks::{HEAD, KEEP, LOCK, unlock_head};
 use crate::statements::Kind;
 use crate::value::Stored;
 use crate::wait::{Sent, send};
-use diwan_kv::{Bytes, Error};
+use diwan_kv::{Bytes, Error, Result};
 use std::sync::OnceLock;
 use tokio_postgres::Statement;
 use tokio_postgres::types::ToSql;
@@ -21,6 +22,7 @@ use tokio_postgres::types::ToSql;
 pub(crate) struct Writer {
     pub connection: Connection,
     lock: OnceLock<Statement>,
+    keep: OnceLock<Statement>,
     last: OnceLock<Statement>,
     insert: OnceLock<Statement>,
 }
@@ -34,10 +36,23 @@ pub(crate) struct Step {
     pub to: Head,
     /// The first part of the keys of advisory locks.
     pub class: i32,
-    /// Whether the connection's transaction has the head's lock already.
+    /// Whether the session has the head's lock already, and an open transaction.
     pub is_locked: bool,
+    /// Whether it has both afterwards.
+    pub keeps_lock: bool,
     /// Whether other processes are to be told.
     pub is_told: bool,
+}
+
+impl Step {
+    /// The statements that end the transaction.
+    fn end(&self, end: &str) -> String {
+        match (self.is_locked, self.keeps_lock) {
+            (false, _) => end.to_owned(),
+            (true, false) => format!("{end}; {}", unlock_head(self.class)),
+            (true, true) => format!("{end}; {BEGIN_WRITE}"),
+        }
+    }
 }
 
 /// Why a group was not applied, or may not have been.
@@ -68,7 +83,44 @@ pub(crate) struct Progress {
 
 impl Writer {
     pub fn new(connection: Connection) -> Writer {
-        Writer { connection, lock: OnceLock::new(), last: OnceLock::new(), insert: OnceLock::new() }
+        Writer {
+            connection,
+            lock: OnceLock::new(),
+            keep: OnceLock::new(),
+            last: OnceLock::new(),
+            insert: OnceLock::new(),
+        }
+    }
+
+    /// Takes the head's lock and begins a transaction, and learns what other processes have committed. Waits for those who have the
+    /// lock. If this process is stopped, the server ends the transaction's session after a while, and with it the lock.
+    pub async fn lock(&self, following: &Following) -> Answer<Result<()>> {
+        let lock = self.statement(&self.keep, |_| KEEP.to_owned()).await?;
+        let class = following.class();
+        let key: [&(dyn ToSql + Sync); 2] = [&class, &HEAD];
+        let mut started = Some(self.begin(lock, &key).await);
+        loop {
+            let marked = following.marked();
+            let rows = send(self.connection.journal(marked.number - 1, i64::MAX)).await;
+            begun(started.take()).await?;
+            let rows = rows.answer().await?;
+            let learned = following.mark_locked(marked, &rows)?;
+            if learned.is_err() || (rows.len() as i64) < ROWS {
+                return Ok(learned);
+            }
+        }
+    }
+
+    /// Gives the head's lock back.
+    pub async fn unlock(&self, class: i32) -> Answer<()> {
+        self.connection.client.batch_execute(&format!("ROLLBACK; {}", unlock_head(class))).await
+    }
+
+    /// Sends the beginning of a transaction, and a statement that takes the head's lock.
+    async fn begin<'a>(&'a self, lock: &'a Statement, key: &'a [&(dyn ToSql + Sync)]) -> Started<'a> {
+        let client = &self.connection.client;
+        let begin = send(client.batch_execute(BEGIN_WRITE)).await;
+        (begin, send(client.execute(lock, key)).await)
     }
 
     /// Applies a group; false if nothing was to be written. `progress` says how far it came, also after a failure.
@@ -77,7 +129,7 @@ impl Writer {
         step: Step,
         commits: &[Commit],
         progress: &mut Progress,
-    ) -> Result<bool, Failure> {
+    ) -> std::result::Result<bool, Failure> {
         let client = &self.connection.client;
         // A statement that still had to be prepared would come after those that are sent behind it.
         for (kind, space) in kinds(commits) {
@@ -88,10 +140,7 @@ impl Writer {
         let key: [&(dyn ToSql + Sync); 2] = [&step.class, &HEAD];
         let started = match step.is_locked {
             true => None,
-            false => {
-                let begin = send(client.batch_execute(BEGIN_WRITE)).await;
-                Some((begin, send(client.execute(lock, &key)).await))
-            }
+            false => Some(self.begin(lock, &key).await),
         };
         let mut known = Known::new();
         // Conditions are about the state that the group's process knows.
@@ -125,7 +174,7 @@ impl Writer {
         progress.failed.clone_from(&decision.failed);
         if decision.writes.is_empty() {
             begun(started.take()).await?;
-            client.batch_execute("ROLLBACK").await?;
+            client.batch_execute(&step.end("ROLLBACK")).await?;
             return Ok(false);
         }
         self.write(&decision, (insert, step), started, progress).await?;
@@ -138,7 +187,7 @@ impl Writer {
         (insert, step): (&Statement, Step),
         started: Option<Started<'_>>,
         progress: &mut Progress,
-    ) -> Result<(), Failure> {
+    ) -> std::result::Result<(), Failure> {
         let mut writes = Vec::new();
         for statement in decision.statements() {
             writes.push(send(self.run(statement)).await);
@@ -152,6 +201,7 @@ impl Writer {
             true => &format!("NOTIFY {}; COMMIT", self.connection.schema),
             false => "COMMIT",
         };
+        let end = &step.end(end);
         progress.is_committing = true;
         let commit = send(client.batch_execute(end)).await;
         // After the first error the server refuses the rest of the transaction, and its end undoes it.

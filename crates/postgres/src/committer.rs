@@ -3,15 +3,15 @@
 //! There is one for an engine, so that groups are applied one after another, and the number of a commit grows with the
 //! moment at which it takes effect. When the connection breaks, [`settle`](crate::settle) finds out what became of the group.
 //!
-//! When another process has committed meanwhile, the group is refused as stale. Then the committer takes the lock of the
-//! [head] and keeps it while the refused writes are evaluated again, so that they succeed.
+//! When another process has committed meanwhile, the group is refused as stale. For writes that other processes are kept out
+//! for ([`Peers::keep_out`]), the committer takes the lock of the [head](crate::head) before they are evaluated, and keeps it until they
+//! are applied. Writes that begin within a [`BURST`] share the lock. Then the other processes have their turn.
 
 use crate::apply::{Failure, Progress, Step, Writer};
 use crate::connection::Connection;
 use crate::error::{Cause, cause, engine_error, io_error, text};
 use crate::following::Following;
 use crate::group::Commit;
-use crate::head::{self, Head};
 use crate::ingest::{INGESTING, Merge};
 use crate::journal::Trimming;
 use crate::server::Server;
@@ -36,17 +36,17 @@ const GROUP_BATCHES: usize = 1000;
 /// A transaction takes less, unless the server hangs.
 const LONGEST_GROUP: Duration = Duration::from_secs(120);
 
-/// How long the head's lock is kept for writes that are evaluated again. Other processes wait.
+/// For how long writes are let in that want other processes kept out, once these are.
+const BURST: Duration = Duration::from_millis(10);
+
+/// How long other processes are kept out at most.
 const LONGEST_LOCK: Duration = Duration::from_secs(5);
 
-/// For how long after another process's group the lock is asked for before a group is sent.
-const CONTENDED: Duration = Duration::from_secs(1);
+/// How often the committer looks whether writes are still evaluated.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
 
-/// How often the committer looks whether writes are still evaluated again.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
-
-/// How long a group waits for the other writes that are evaluated again.
-const GATHERING: Duration = Duration::from_millis(2);
+/// How long a group waits for writes that are evaluated.
+const GATHERING: Duration = Duration::from_millis(1);
 
 pub(crate) const COMMITTING: &str = "committing to PostgreSQL";
 
@@ -54,6 +54,8 @@ pub(crate) const COMMITTING: &str = "committing to PostgreSQL";
 pub(crate) enum Job {
     /// Applies a batch.
     Commit(Commit),
+    /// Keeps other processes out.
+    Lock(SyncSender<Result<()>>),
     /// Moves ingested pairs to their table.
     Merge(Box<Merge>),
     /// Ends.
@@ -86,10 +88,10 @@ pub(crate) struct Committer {
     following: Arc<Following>,
     jobs: UnboundedReceiver<Job>,
     writer: Option<Writer>,
-    /// Since when the writer's connection has an open transaction with the head's lock, for writes that are evaluated again.
+    /// Since when the writer's session has the head's lock and an open transaction, for writes that are evaluated.
     locked: Option<Instant>,
-    /// When a group was last refused as stale.
-    refused: Option<Instant>,
+    /// The writes that wait for the next lock.
+    waiting: Vec<SyncSender<Result<()>>>,
     patience: Duration,
     trimming: Trimming,
 }
@@ -110,7 +112,7 @@ impl Committer {
             jobs,
             writer: Some(Writer::new(connection)),
             locked: None,
-            refused: None,
+            waiting: Vec::new(),
             patience,
             trimming: Trimming::new(),
         }
@@ -120,6 +122,9 @@ impl Committer {
     pub async fn run(mut self) {
         let mut next = None;
         loop {
+            if self.locked.is_none() && !self.waiting.is_empty() {
+                self.admit().await;
+            }
             let job = match next.take() {
                 Some(job) => job,
                 None if self.locked.is_some() => match timeout(LOOK_EVERY, self.jobs.recv()).await {
@@ -141,8 +146,9 @@ impl Committer {
                 Job::Commit(first) => {
                     let group;
                     (group, next) = self.gather(first).await;
-                    self.commit(group).await;
+                    self.commit(group, matches!(next, Some(Job::Commit(_)))).await;
                 }
+                Job::Lock(reply) => self.let_in(reply),
                 Job::Merge(merge) => {
                     self.unlock().await;
                     self.merge(*merge).await;
@@ -164,8 +170,7 @@ impl Committer {
         while group.len() < GROUP_BATCHES && bytes < GROUP_BYTES {
             let job = match self.jobs.try_recv() {
                 Ok(job) => job,
-                // Writes that are evaluated again lose their lock with this group.
-                Err(_) if self.locked.is_some() && group.len() < self.following.turns().retrying() => {
+                Err(_) if self.locked.is_some() && self.following.turns().awaited() > 0 => {
                     let left = until.saturating_duration_since(Instant::now());
                     match timeout(left, self.jobs.recv()).await {
                         Ok(Some(job)) => job,
@@ -179,13 +184,43 @@ impl Committer {
                     bytes += next.bytes;
                     group.push(next);
                 }
+                Job::Lock(reply) => self.let_in(reply),
                 other => return (group, Some(other)),
             }
         }
         (group, None)
     }
 
-    async fn commit(&mut self, group: Vec<Commit>) {
+    /// Lets a write be evaluated if other processes have been kept out for a short time only. Otherwise it waits.
+    fn let_in(&mut self, reply: SyncSender<Result<()>>) {
+        if self.locked.is_some_and(|since| since.elapsed() < BURST) {
+            self.following.turns().await_write();
+            // Its caller waits.
+            let _ = reply.send(Ok(()));
+        } else {
+            self.waiting.push(reply);
+        }
+    }
+
+    /// Keeps other processes out, and lets in all writes that wait.
+    async fn admit(&mut self) {
+        let outcome = self.lock().await;
+        for reply in self.waiting.drain(..) {
+            if outcome.is_ok() {
+                self.following.turns().await_write();
+            }
+            let _ = reply.send(outcome.clone());
+        }
+    }
+
+    /// Applies a group and answers its batches. `has_more` says that other batches wait.
+    async fn commit(&mut self, group: Vec<Commit>, has_more: bool) {
+        if self.locked.is_none()
+            && self.following.is_contended()
+            && let Err(error) = self.lock().await
+        {
+            tracing::debug!(%error, "cannot keep other processes out");
+        }
         let is_refused = |commit: &Commit| self.following.is_refused(commit.generation);
         let (stale, group): (Vec<Commit>, Vec<Commit>) = group.into_iter().partition(is_refused);
         if !stale.is_empty() {
@@ -196,7 +231,7 @@ impl Committer {
             return;
         }
         let outcome = match self.shared.check() {
-            Ok(()) => self.apply(&group).await,
+            Ok(()) => self.apply(&group, has_more).await,
             Err(refusal) => Err(refusal),
         };
         match outcome {
@@ -222,39 +257,24 @@ impl Committer {
     }
 
     /// Applies a group, again and again while the server is away. Returns the failed condition of each batch.
-    async fn apply(&mut self, group: &[Commit]) -> Result<Vec<Option<usize>>> {
+    async fn apply(&mut self, group: &[Commit], has_more: bool) -> Result<Vec<Option<usize>>> {
         let deadline =
             group.iter().map(|commit| commit.since).min().unwrap_or_else(Instant::now) + self.patience;
         loop {
             let writer = self.connected(deadline).await?;
             let from = self.following.known();
-            let mut outcome = Ok(true);
-            if self.locked.is_none() && self.refused.is_some_and(|at| at.elapsed() < CONTENDED) {
-                // The group is probably stale, which is learned at less cost without sending it.
-                let Connection { client, schema, .. } = &writer.connection;
-                match head::lock(client, schema, self.following.class()).await {
-                    Ok(head) => {
-                        self.locked = Some(Instant::now());
-                        if head != from {
-                            self.refuse_at(writer, from, head);
-                            return Err(Error::Stale);
-                        }
-                    }
-                    Err(error) => outcome = Err(Failure::from(error)),
-                }
-            }
+            let locked = self.locked.take();
+            let is_wanted = has_more || self.following.turns().awaited() > 0;
             let step = Step {
                 from,
                 to: from.next(),
                 class: self.following.class(),
-                is_locked: self.locked.take().is_some(),
+                is_locked: locked.is_some(),
+                keeps_lock: is_wanted && locked.is_some_and(|since| since.elapsed() < LONGEST_LOCK),
                 is_told: self.following.has_others(),
             };
             let mut progress = Progress::default();
-            let applying = async {
-                outcome?;
-                writer.apply(step, group, &mut progress).await
-            };
+            let applying = writer.apply(step, group, &mut progress);
             let Ok(outcome) = timeout(LONGEST_GROUP, applying).await else {
                 // The connection is given up, with what it may still have under way.
                 drop(writer);
@@ -267,6 +287,7 @@ impl Committer {
             let failure = match outcome {
                 Ok(written) => {
                     self.writer = Some(writer);
+                    self.locked = locked.filter(|_| step.keeps_lock);
                     if written {
                         self.following.advance(step.from, step.to);
                     }
@@ -278,7 +299,8 @@ impl Committer {
                 // The connection is dropped, which undoes the transaction.
                 Failure::Stored(error) => return Err(error),
                 Failure::Stale => {
-                    self.refuse(writer, from).await;
+                    self.following.refuse();
+                    self.roll_back(writer, step).await;
                     return Err(Error::Stale);
                 }
                 Failure::Server(error) => match cause(&error) {
@@ -293,10 +315,8 @@ impl Committer {
                     }
                     what => {
                         // Another connection may reach a server that accepts writes.
-                        if what != Cause::ReadOnly
-                            && writer.connection.client.batch_execute("ROLLBACK").await.is_ok()
-                        {
-                            self.writer = Some(writer);
+                        if what != Cause::ReadOnly {
+                            self.roll_back(writer, step).await;
                         }
                         if what != Cause::Collision || Instant::now() >= deadline {
                             return Err(engine_error(COMMITTING, &error));
@@ -317,47 +337,50 @@ impl Committer {
         made.map(Writer::new).map_err(|error| engine_error(COMMITTING, &error))
     }
 
-    /// Refuses what was evaluated before, because the head is not `known`, and takes its lock for a second evaluation.
-    async fn refuse(&mut self, writer: Writer, known: Head) {
-        let Connection { client, schema, .. } = &writer.connection;
-        let locked = match client.batch_execute("ROLLBACK").await {
-            Ok(()) => head::lock(client, schema, self.following.class()).await,
-            Err(error) => Err(error),
-        };
-        match locked {
-            Ok(head) => {
-                self.locked = Some(Instant::now());
-                self.refuse_at(writer, known, head);
+    /// Takes the head's lock, and learns what other processes have committed. Has no effect if it has it.
+    async fn lock(&mut self) -> Result<()> {
+        self.shared.check()?;
+        let deadline = Instant::now() + self.patience;
+        while self.locked.is_none() {
+            let writer = self.connected(deadline).await?;
+            // After an error the connection is dropped, and with it the lock.
+            match writer.lock(&self.following).await {
+                Ok(learned) => {
+                    learned?;
+                    self.writer = Some(writer);
+                    self.locked = Some(Instant::now());
+                }
+                Err(error) if cause(&error) != Cause::Lost || Instant::now() >= deadline => {
+                    return Err(engine_error(COMMITTING, &error));
+                }
+                Err(_) => {}
             }
-            // Without the lock the second evaluation may be refused as well.
-            Err(_) => self.following.refuse(),
         }
-    }
-
-    /// The same with the lock.
-    fn refuse_at(&mut self, writer: Writer, known: Head, head: Head) {
-        self.refused = Some(Instant::now());
-        if head.number <= known.number {
-            // The server was restored.
-            self.following.doubt();
-        } else {
-            self.following.refuse();
-        }
-        self.writer = Some(writer);
+        Ok(())
     }
 
     fn is_lock_wanted(&self) -> bool {
-        let is_new = self.locked.is_some_and(|since| since.elapsed() < GATHERING);
         let is_old = self.locked.is_some_and(|since| since.elapsed() > LONGEST_LOCK);
-        !is_old && (is_new || self.following.turns().retrying() > 0)
+        !is_old && self.following.turns().awaited() > 0
     }
 
     /// Gives the head's lock back.
     async fn unlock(&mut self) {
         if self.locked.take().is_some()
             && let Some(writer) = self.writer.take()
-            && writer.connection.client.batch_execute("ROLLBACK").await.is_ok()
+            && writer.unlock(self.following.class()).await.is_ok()
         {
+            self.writer = Some(writer);
+        }
+    }
+
+    /// Undoes a group that has failed. If that fails, too, the connection is dropped, and with it the lock.
+    async fn roll_back(&mut self, writer: Writer, step: Step) {
+        let undone = match step.is_locked {
+            true => writer.unlock(step.class).await,
+            false => writer.connection.client.batch_execute("ROLLBACK").await,
+        };
+        if undone.is_ok() {
             self.writer = Some(writer);
         }
     }
@@ -399,7 +422,7 @@ impl Committer {
             }
             (Ok(()), None) => Ok(()),
             (Err(error), Some((from, to))) if cause(&error) == Cause::Lost => {
-                let step = Step { from, to, class, is_locked: false, is_told: true };
+                let step = Step { from, to, class, is_locked: false, keeps_lock: false, is_told: true };
                 match self.settle(step, true, Instant::now() + self.patience).await {
                     Ok(Outcome::Applied) => Ok(()),
                     Ok(_) => Err(engine_error(INGESTING, &error)),

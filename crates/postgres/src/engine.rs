@@ -16,7 +16,7 @@ use crate::wait::wait;
 use crate::{OpenError, ingest};
 use diwan_kv::{
     Batch, BegunCommit, Bytes, CommitId, DurableCallback, Engine, Error, KeyRange, Peers, Result, Snapshot,
-    SortedPairs, Space, Stats,
+    SortedPairs, Space, Stats, evaluate,
 };
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -74,8 +74,8 @@ impl PostgresEngine {
         let server = Arc::new(server);
         let shared = Arc::new(Shared::default());
         let pool = Arc::new(Pool::new(server.clone(), connections, options.patience));
-        let following = Arc::new(Following::new(pool.clone(), process, class, head));
         let (jobs, waiting) = unbounded_channel();
+        let following = Arc::new(Following::new(pool.clone(), jobs.clone(), process, class, head));
         let committer = Committer::new(
             server.clone(),
             shared.clone(),
@@ -116,6 +116,7 @@ impl PostgresEngine {
         let (reply, replied) = sync_channel(1);
         let commit = Commit::new(batch, generation, reply);
         self.jobs.send(Job::Commit(commit)).map_err(|_| self.refusal())?;
+        self.following.turns().arrive();
         Ok(replied)
     }
 }
@@ -136,22 +137,12 @@ impl Engine for PostgresEngine {
         if batch.is_empty() && batch.conditions().is_empty() {
             return Ok(self.shared.durable());
         }
-        if self.following.turns().is_inside() {
-            return self.commit_once(batch);
-        }
-        // Whoever commits without a turn has evaluated nothing that other processes could change but the conditions.
-        let mut retrying = None;
-        loop {
-            let turn = self.following.turns().enter();
-            match self.commit_once(batch.clone()) {
-                Err(Error::Stale) => {
-                    retrying.get_or_insert_with(|| self.following.turns().retry());
-                    drop(turn);
-                    self.following.catch_up()?;
-                }
-                outcome => return outcome,
-            }
-        }
+        let is_stale = |error: &Error| matches!(error, Error::Stale);
+        // A commit that is not part of a turn relies on nothing that other processes could change but its conditions.
+        evaluate(self.following.as_ref(), is_stale, || {
+            let _turn = self.following.turns().enter();
+            self.commit_once(batch.clone())
+        })
     }
 
     fn begin_commit(&self, batch: Batch) -> BegunCommit<'_> {

@@ -9,6 +9,7 @@
 //! When the committer finds another number it refuses the group and all batches of the same *generation*. A generation ends
 //! when the observer has been told, which waits until no turn is taken. So what was evaluated before is never applied after.
 
+use crate::committer::Job;
 use crate::connection::Connection;
 use crate::error::{Answer, engine_error, io_error};
 use crate::head::{self, Head};
@@ -16,19 +17,25 @@ use crate::journal::{self, ROWS};
 use crate::locks::living;
 use crate::pool::Pool;
 use crate::wait::wait;
-use diwan_kv::{Bytes, Changes, Marker, Observer, Peers, Result, Space, Turns};
+use diwan_kv::{Bytes, Changes, Error, KeptOut, Marker, Observer, Peers, Result, Space, Turns};
 use parking_lot::{Condvar, Mutex};
 use std::collections::{HashMap, VecDeque};
 use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio_postgres::Row;
 
 /// The beginning of errors of reading the journal.
 const FOLLOWING: &str = "reading what other processes have written to PostgreSQL";
 
 /// A process that has not read the journal for so long may not know of a dropped index: it reads it before it reads anything else.
 const LONGEST_BEHIND: Duration = Duration::from_secs(30);
+
+/// For how long after another process's group the head's lock is asked for before a write is evaluated.
+const CONTENDED: Duration = Duration::from_secs(1);
 
 /// After how long a process is given up whose session has ended.
 const GONE_AFTER: Duration = Duration::from_secs(30);
@@ -42,6 +49,7 @@ const NONE: u64 = u64::MAX;
 /// How far this process has come, and whom it tells.
 pub(crate) struct Following {
     pool: Arc<Pool>,
+    jobs: UnboundedSender<Job>,
     own: u32,
     /// The first part of the keys of advisory locks: the schema's number.
     class: i32,
@@ -52,13 +60,13 @@ pub(crate) struct Following {
     reading: Mutex<()>,
     generation: AtomicU64,
     refused: AtomicU64,
-    /// The committer has found another process's group.
-    is_overtaken: AtomicBool,
     /// The state in memory may be wrong: the outcome of a group could not be found out.
     is_unsure: AtomicBool,
     asking: Mutex<Asking>,
     answered: Condvar,
     caught_up: Mutex<Instant>,
+    /// When another process's group was last found where one of this process was to be.
+    contended: Mutex<Option<Instant>>,
     marker: OnceLock<Marker>,
     observer: OnceLock<Observer>,
     leads: AtomicBool,
@@ -88,9 +96,10 @@ struct Asking {
 
 impl Following {
     /// For a process with this number that knows the store as of `head`.
-    pub fn new(pool: Arc<Pool>, own: u32, class: i32, head: Head) -> Following {
+    pub fn new(pool: Arc<Pool>, jobs: UnboundedSender<Job>, own: u32, class: i32, head: Head) -> Following {
         Following {
             pool,
+            jobs,
             own,
             class,
             turns: Turns::default(),
@@ -104,11 +113,11 @@ impl Following {
             reading: Mutex::new(()),
             generation: AtomicU64::new(0),
             refused: AtomicU64::new(NONE),
-            is_overtaken: AtomicBool::new(false),
             is_unsure: AtomicBool::new(false),
             asking: Mutex::default(),
             answered: Condvar::new(),
             caught_up: Mutex::new(Instant::now()),
+            contended: Mutex::new(None),
             marker: OnceLock::new(),
             observer: OnceLock::new(),
             leads: AtomicBool::new(false),
@@ -120,6 +129,11 @@ impl Following {
     /// The group as of which the state in memory is.
     pub fn known(&self) -> Head {
         self.heads.lock().known
+    }
+
+    /// The last group that the marker has been told of.
+    pub fn marked(&self) -> Head {
+        self.heads.lock().marked
     }
 
     /// The generation of what is evaluated now. Constant within a turn.
@@ -134,8 +148,12 @@ impl Following {
 
     /// Refuses all batches of the present generation. The committer has found another process's group.
     pub fn refuse(&self) {
-        self.is_overtaken.store(true, Ordering::SeqCst);
+        self.contend();
         self.end_generation();
+    }
+
+    fn contend(&self) {
+        *self.contended.lock() = Some(Instant::now());
     }
 
     fn end_generation(&self) {
@@ -218,9 +236,13 @@ impl Following {
     fn read(&self, connection: &Connection, upto: i64) -> Answer<Result<usize>> {
         let from = self.heads.lock().marked;
         let rows = wait(connection.journal(from.number, upto))?;
-        let count = rows.len();
+        Ok(self.mark_rows(&rows)?.map(|()| rows.len()))
+    }
+
+    /// Tells the marker of rows that follow one another. It may have been told of the first ones already.
+    fn mark_rows(&self, rows: &[Row]) -> Answer<Result<()>> {
         for row in rows {
-            let head = Head { number: row.try_get(0)?, stamp: row.try_get(2)? };
+            let head = journal::head_of(row)?;
             let before = Head { number: head.number - 1, stamp: row.try_get(1)? };
             let changes = match journal::decode(row.try_get(3)?) {
                 Ok(changes) => changes,
@@ -234,7 +256,29 @@ impl Following {
                 heads.tell(self.marker.get(), head, Changes::Everything);
             }
         }
-        Ok(Ok(count))
+        Ok(Ok(()))
+    }
+
+    /// Learns the news while the head's lock is held. `rows` are those of the journal from `marked` on, itself included. What was
+    /// evaluated without them is refused.
+    pub fn mark_locked(&self, marked: Head, rows: &[Row]) -> Answer<Result<()>> {
+        let is_there = rows.first().map(journal::head_of).transpose()? == Some(marked);
+        if !is_there {
+            let last = rows.last().map(journal::head_of).transpose()?;
+            // Rows have been deleted, or the server was restored.
+            let last = last.unwrap_or(Head { number: marked.number, stamp: 0 });
+            self.heads.lock().tell(self.marker.get(), last, Changes::Everything);
+            self.doubt();
+            return Ok(Ok(()));
+        }
+        if let Err(error) = self.mark_rows(&rows[1..])? {
+            return Ok(Err(error));
+        }
+        if self.marked().number > self.known().number {
+            self.contend();
+            self.end_generation();
+        }
+        Ok(Ok(()))
     }
 
     /// Reads the journal to its end. A read that another thread begins after this call serves as well.
@@ -284,14 +328,22 @@ impl Following {
         is_refused || heads.marked.number > heads.known.number
     }
 
+    /// Tells the observer of what the marker has been told, unless it knows. The marker knows the state at `now`.
+    fn observe_news(&self, now: Instant) -> Result<()> {
+        if self.is_behind() {
+            let _alone = self.turns.exclude();
+            if self.is_behind() {
+                self.observe_pending()?;
+            }
+        }
+        let mut caught_up = self.caught_up.lock();
+        *caught_up = now.max(*caught_up);
+        Ok(())
+    }
+
     /// Tells the observer of what the marker has been told. No turn is taken.
     fn observe_pending(&self) -> Result<()> {
-        let is_told = {
-            let heads = self.heads.lock();
-            heads.pending.back().is_some_and(|(head, _)| head.number > heads.known.number)
-        };
-        // Perhaps the rows that tell of another process's group have been deleted.
-        if self.is_unsure.load(Ordering::SeqCst) || self.is_overtaken.load(Ordering::SeqCst) && !is_told {
+        if self.is_unsure.load(Ordering::SeqCst) {
             let head = self.pool.with_shared(FOLLOWING, |connection| {
                 wait(head::read_after(&connection.client, "", &connection.schema))
             })?;
@@ -327,7 +379,6 @@ impl Following {
             self.heads.lock().known = last;
         }
         self.is_unsure.store(false, Ordering::SeqCst);
-        self.is_overtaken.store(false, Ordering::SeqCst);
         self.generation.fetch_add(1, Ordering::SeqCst);
         Ok(())
     }
@@ -393,14 +444,20 @@ impl Peers for Following {
         }
         let now = Instant::now();
         self.read_news()?;
-        if self.is_behind() {
-            let _alone = self.turns.exclude();
-            if self.is_behind() {
-                self.observe_pending()?;
-            }
-        }
-        let mut caught_up = self.caught_up.lock();
-        *caught_up = now.max(*caught_up);
-        Ok(())
+        self.observe_news(now)
+    }
+
+    fn is_contended(&self) -> bool {
+        self.contended.lock().is_some_and(|at| at.elapsed() < CONTENDED)
+    }
+
+    fn keep_out(&self) -> Result<KeptOut<'_>> {
+        let now = Instant::now();
+        let (reply, replied) = sync_channel(1);
+        self.jobs.send(Job::Lock(reply)).map_err(|_| Error::Closed)?;
+        replied.recv().map_err(|_| Error::Closed)??;
+        let kept_out = self.turns.keep_out();
+        self.observe_news(now)?;
+        Ok(kept_out)
     }
 }

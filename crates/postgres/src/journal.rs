@@ -6,10 +6,11 @@
 //! Rows are deleted after some minutes. A process that was behind for longer takes everything as changed.
 
 use crate::error::Answer;
+use crate::head::Head;
 use diwan_kv::{Bytes, Changes, Error, KeyRange, Result, Space};
 use std::ops::Bound;
 use std::time::{Duration, Instant};
-use tokio_postgres::Client;
+use tokio_postgres::{Client, Row};
 
 /// How long rows are kept at least.
 const KEPT: Duration = Duration::from_secs(180);
@@ -48,6 +49,11 @@ pub(crate) fn read(schema: &str) -> String {
         "SELECT number, before, stamp, keys FROM {schema}.journal WHERE number > $1 AND number <= $2 \
          ORDER BY number LIMIT $3"
     )
+}
+
+/// The group of a row that was read.
+pub(crate) fn head_of(row: &Row) -> Answer<Head> {
+    Ok(Head { number: row.try_get(0)?, stamp: row.try_get(2)? })
 }
 
 /// The keys, sorted by space and key, and the notes, as a row has them.

@@ -2,8 +2,8 @@
 //!
 //! A write is evaluated in a turn of this process: [`Collection::begin_write`](crate::Collection) and the
 //! [schema changes](crate::schema_change) begin one. Its commit fails with `Stale` if another process has written since the
-//! turn began. Then the outermost evaluation ends its turn, lets the process [follow](crate::follow), and begins again. Where
-//! no other process writes, all of this costs nothing.
+//! turn began. Then the outermost evaluation ends its turn, has the other processes kept out, lets this one
+//! [follow](crate::follow), and begins again. Where no other process writes, all of this costs nothing.
 
 use crate::error::{Error, Result};
 use crate::store::Shared;
@@ -12,18 +12,14 @@ use diwan_kv::{Batch, Engine, Turn};
 /// Evaluates a write, and again each time it is refused because another process has written. The attempt holds no lock and
 /// has changed nothing when it fails.
 pub(crate) fn evaluate<T>(engine: &dyn Engine, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
-    let Some(peers) = engine.peers() else { return attempt() };
-    let mut retrying = None;
-    loop {
-        match attempt() {
-            // Within a turn the state in memory cannot be brought up to date: whoever began it begins again.
-            Err(Error::Engine(diwan_kv::Error::Stale)) if !peers.turns().is_inside() => {
-                retrying.get_or_insert_with(|| peers.turns().retry());
-                peers.catch_up()?;
-            }
-            outcome => return outcome,
-        }
+    match engine.peers() {
+        Some(peers) => diwan_kv::evaluate(peers, is_stale, attempt),
+        None => attempt(),
     }
+}
+
+fn is_stale(error: &Error) -> bool {
+    matches!(error, Error::Engine(diwan_kv::Error::Stale))
 }
 
 /// Begins a turn: until it is dropped, what this thread reads in memory stands as of one state of the store, or its commits fail.

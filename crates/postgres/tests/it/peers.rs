@@ -3,7 +3,7 @@
 use crate::support::{Schema, increment, noise, number, put};
 use diwan_kv::{
     Batch, Bytes, CachedEngine, Changes, ContractEngine, Direction, Engine, Error, KeyRange, Peers, Result,
-    Space,
+    Space, evaluate,
 };
 use diwan_postgres::{Options, PostgresEngine};
 use parking_lot::Mutex;
@@ -22,25 +22,16 @@ fn peers(engine: &dyn Engine) -> &dyn Peers {
     engine.peers().unwrap()
 }
 
-/// Evaluates a write in a turn, again after each refusal.
+/// Evaluates a write in a turn, again after each refusal. Returns how often it was refused.
 fn evaluated(engine: &dyn Engine, mut write: impl FnMut() -> Batch) -> u32 {
     let mut refused = 0;
-    let mut retrying = None;
-    loop {
-        let turn = peers(engine).turns().enter();
-        match engine.commit(write()) {
-            Err(Error::Stale) => {
-                refused += 1;
-                retrying.get_or_insert_with(|| peers(engine).turns().retry());
-                drop(turn);
-                peers(engine).catch_up().unwrap();
-            }
-            outcome => {
-                outcome.unwrap();
-                return refused;
-            }
-        }
-    }
+    let is_stale = |error: &Error| matches!(error, Error::Stale);
+    let attempt = || {
+        let _turn = peers(engine).turns().enter();
+        engine.commit(write()).inspect_err(|error| refused += u32::from(is_stale(error)))
+    };
+    evaluate(peers(engine), is_stale, attempt).unwrap();
+    refused
 }
 
 #[test]
