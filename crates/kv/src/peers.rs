@@ -65,6 +65,9 @@ pub trait Peers: Send + Sync {
     /// Tells the observer of all that others have committed before this call. Within a turn it does nothing: the commit will tell.
     fn catch_up(&self) -> Result<()>;
 
+    /// Whether the observer has been told of everything, for sure, without asking the store.
+    fn is_caught_up(&self) -> bool;
+
     /// Whether others write so often that a commit of this process would probably be refused, unless they are kept out.
     fn is_contended(&self) -> bool;
 

@@ -9,6 +9,7 @@ use crate::following::Following;
 use crate::group::{self, Commit, Decision, Known, decide, kinds, looked_up};
 use crate::head::{self, BEGIN_WRITE, Head, is_stale};
 use crate::journal::{self, ROWS};
+use crate::lease::{self, may_commit};
 use crate::locks::{HEAD, KEEP, LOCK, unlock_head};
 use crate::statements::Kind;
 use crate::value::Stored;
@@ -36,6 +37,8 @@ pub(crate) struct Step {
     pub to: Head,
     /// The first part of the keys of advisory locks.
     pub class: i32,
+    /// The process.
+    pub own: i64,
     /// Whether the session has the head's lock already, and an open transaction.
     pub is_locked: bool,
     /// Whether it has both afterwards.
@@ -93,8 +96,22 @@ impl Writer {
     }
 
     /// Takes the head's lock and begins a transaction, and learns what other processes have committed. Waits for those who have the
-    /// lock. If this process is stopped, the server ends the transaction's session after a while, and with it the lock.
+    /// lock, and until no other process has the lease. If this process is stopped, the server ends the transaction's session after
+    /// a while, and with it the lock.
     pub async fn lock(&self, following: &Following) -> Answer<Result<()>> {
+        let Connection { client, schema, .. } = &self.connection;
+        loop {
+            let learned = self.lock_once(following).await?;
+            let own = following.process();
+            if learned.is_err() || may_commit(own, lease::holder(client, schema).await?) {
+                return Ok(learned);
+            }
+            self.unlock(following.class()).await?;
+            lease::await_return(client, schema, own).await?;
+        }
+    }
+
+    async fn lock_once(&self, following: &Following) -> Answer<Result<()>> {
         let lock = self.statement(&self.keep, |_| KEEP.to_owned()).await?;
         let class = following.class();
         let key: [&(dyn ToSql + Sync); 2] = [&class, &HEAD];
@@ -109,6 +126,14 @@ impl Writer {
                 return Ok(learned);
             }
         }
+    }
+
+    /// Takes the lease, if nobody has it, and gives the head's lock back. Tells whether it has the lease.
+    pub async fn take_lease(&self, class: i32, own: i64) -> Answer<bool> {
+        let Connection { client, schema, .. } = &self.connection;
+        let taken = client.execute(&lease::take(schema, own), &[]).await?;
+        client.batch_execute(&format!("COMMIT; {}", unlock_head(class))).await?;
+        Ok(taken == 1)
     }
 
     /// Gives the head's lock back.
@@ -195,7 +220,8 @@ impl Writer {
         let client = &self.connection.client;
         let keys =
             journal::encode(decision.writes.keys().copied(), decision.notes.iter().map(|note| &***note));
-        let row: [&(dyn ToSql + Sync); 4] = [&step.to.number, &step.from.stamp, &step.to.stamp, &keys];
+        let row: [&(dyn ToSql + Sync); 5] =
+            [&step.to.number, &step.from.stamp, &step.to.stamp, &keys, &step.own];
         let noted = send(client.execute(insert, &row)).await;
         let end = match step.is_told {
             true => &format!("NOTIFY {}; COMMIT", self.connection.schema),

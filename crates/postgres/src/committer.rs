@@ -14,6 +14,7 @@ use crate::following::Following;
 use crate::group::Commit;
 use crate::ingest::{INGESTING, Merge};
 use crate::journal::Trimming;
+use crate::lease;
 use crate::server::Server;
 use crate::session::Role;
 use crate::settle::{Outcome, settle};
@@ -48,6 +49,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// How long a group waits for writes that are evaluated.
 const GATHERING: Duration = Duration::from_millis(1);
 
+/// How long closing waits for the server.
+const FAREWELL: Duration = Duration::from_secs(1);
+
 pub(crate) const COMMITTING: &str = "committing to PostgreSQL";
 
 /// What the committer does, in this order.
@@ -56,6 +60,8 @@ pub(crate) enum Job {
     Commit(Commit),
     /// Keeps other processes out.
     Lock(SyncSender<Result<()>>),
+    /// Takes the lease.
+    Lease,
     /// Moves ingested pairs to their table.
     Merge(Box<Merge>),
     /// Ends.
@@ -149,11 +155,13 @@ impl Committer {
                     self.commit(group, matches!(next, Some(Job::Commit(_)))).await;
                 }
                 Job::Lock(reply) => self.let_in(reply),
+                Job::Lease => self.take_lease().await,
                 Job::Merge(merge) => {
                     self.unlock().await;
                     self.merge(*merge).await;
                 }
                 Job::Close(reply) => {
+                    self.give_lease_back().await;
                     *self.shared.refusal.lock() = Some(Error::Closed);
                     let _ = reply.send(());
                     break;
@@ -269,6 +277,7 @@ impl Committer {
                 from,
                 to: from.next(),
                 class: self.following.class(),
+                own: self.following.process(),
                 is_locked: locked.is_some(),
                 keeps_lock: is_wanted && locked.is_some_and(|since| since.elapsed() < LONGEST_LOCK),
                 is_told: self.following.has_others(),
@@ -359,6 +368,36 @@ impl Committer {
         Ok(())
     }
 
+    /// Takes the lease, if nobody has it. After an error it is not known who has it, until the holder is asked for again.
+    async fn take_lease(&mut self) {
+        let attempt = self.following.lease().attempt();
+        if self.lock().await.is_ok()
+            && let Some(writer) = self.writer.take()
+        {
+            self.locked = None;
+            if let Ok(is_taken) = writer.take_lease(self.following.class(), self.following.process()).await {
+                self.writer = Some(writer);
+                if is_taken {
+                    self.following.lease().begin(&attempt);
+                }
+            }
+        }
+    }
+
+    /// Spares the next process the wait for a lease that nobody uses.
+    async fn give_lease_back(&mut self) {
+        if self.following.lease().is_held()
+            && let Some(writer) = &self.writer
+        {
+            self.following.lease().end();
+            let Connection { client, schema, .. } = &writer.connection;
+            let statement = lease::give_back(schema, self.following.process());
+            if let Ok(Err(error)) = timeout(FAREWELL, client.batch_execute(&statement)).await {
+                tracing::debug!("cannot give the lease back: {}", text(&error));
+            }
+        }
+    }
+
     fn is_lock_wanted(&self) -> bool {
         let is_old = self.locked.is_some_and(|since| since.elapsed() > LONGEST_LOCK);
         !is_old && self.following.turns().awaited() > 0
@@ -412,9 +451,15 @@ impl Committer {
         if let Err(refusal) = self.shared.check() {
             return merge.answer(Err(refusal));
         }
-        let class = self.following.class();
+        // No other process has the lease then.
+        let ready = self.lock().await;
+        self.unlock().await;
+        if let Err(error) = ready {
+            return merge.answer(Err(error));
+        }
+        let (class, own) = (self.following.class(), self.following.process());
         let mut step = None;
-        let applied = merge.apply(class, &mut step).await;
+        let applied = merge.apply(class, own, &mut step).await;
         let outcome = match (applied, step) {
             (Ok(()), Some((from, to))) => {
                 self.following.advance(from, to);
@@ -422,7 +467,7 @@ impl Committer {
             }
             (Ok(()), None) => Ok(()),
             (Err(error), Some((from, to))) if cause(&error) == Cause::Lost => {
-                let step = Step { from, to, class, is_locked: false, keeps_lock: false, is_told: true };
+                let step = Step { from, to, class, own, is_locked: false, keeps_lock: false, is_told: true };
                 match self.settle(step, true, Instant::now() + self.patience).await {
                     Ok(Outcome::Applied) => Ok(()),
                     Ok(_) => Err(engine_error(INGESTING, &error)),

@@ -14,6 +14,7 @@ use crate::connection::Connection;
 use crate::error::{Answer, engine_error, io_error};
 use crate::head::{self, Head};
 use crate::journal::{self, ROWS};
+use crate::lease::Lease;
 use crate::locks::living;
 use crate::pool::Pool;
 use crate::wait::wait;
@@ -54,6 +55,7 @@ pub(crate) struct Following {
     /// The first part of the keys of advisory locks: the schema's number.
     class: i32,
     turns: Turns,
+    lease: Lease,
     /// Held for a moment only: the committer takes it, and must not wait for an answer of the server.
     heads: Mutex<Heads>,
     /// Held while the journal is read.
@@ -103,6 +105,7 @@ impl Following {
             own,
             class,
             turns: Turns::default(),
+            lease: Lease::default(),
             heads: Mutex::new(Heads {
                 known: head,
                 marked: head,
@@ -187,6 +190,22 @@ impl Following {
     /// The first part of the keys of advisory locks.
     pub fn class(&self) -> i32 {
         self.class
+    }
+
+    /// The number of this process.
+    pub fn process(&self) -> i64 {
+        self.own.into()
+    }
+
+    /// The lease. While this process has it, it needs no journal.
+    pub fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
+    /// Has the committer take the lease.
+    pub fn take_lease(&self) {
+        // Without a committer the engine has been closed.
+        let _ = self.jobs.send(Job::Lease);
     }
 
     /// Notes whether this process leads, and whether there are others.
@@ -443,8 +462,14 @@ impl Peers for Following {
             return Ok(());
         }
         let now = Instant::now();
-        self.read_news()?;
+        if !self.lease.is_held() {
+            self.read_news()?;
+        }
         self.observe_news(now)
+    }
+
+    fn is_caught_up(&self) -> bool {
+        self.lease.is_held() && !self.is_behind()
     }
 
     fn is_contended(&self) -> bool {

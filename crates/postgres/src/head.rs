@@ -74,9 +74,12 @@ pub(crate) async fn read_after(client: &Client, before: &str, schema: &str) -> A
     Ok(found.unwrap_or_default())
 }
 
-/// Gives a process that opens the store its number.
+/// Gives a process that opens the store its number, and asks for the [lease](crate::lease), as it is going to commit.
 pub(crate) async fn enlist(client: &Client, schema: &str) -> Answer<(i64, Head)> {
-    let sql = format!("UPDATE {schema}.processes SET last = last + 1 WHERE one = 1 RETURNING last");
+    let sql = format!(
+        "UPDATE {schema}.processes SET last = last + 1, lease = -abs(lease) WHERE one = 1 RETURNING last"
+    );
     let process = client.query_one(&sql, &[]).await?.try_get(0)?;
+    client.batch_execute(&format!("NOTIFY {schema}")).await?;
     Ok((process, read_after(client, "", schema).await?))
 }

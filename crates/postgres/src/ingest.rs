@@ -20,7 +20,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Instant;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
-use tokio_postgres::types::Type;
+use tokio_postgres::types::{ToSql, Type};
 
 /// Up to this many bytes, pairs are committed as a batch.
 const BATCH_BYTES: usize = 1 << 20;
@@ -117,7 +117,7 @@ pub(crate) struct Merge {
 impl Merge {
     /// Moves the pairs as the next group, whichever was the last, and returns both. The second is set as soon as the pairs
     /// may have been moved, also after a failure.
-    pub async fn apply(&self, class: i32, step: &mut Option<(Head, Head)>) -> Answer<()> {
+    pub async fn apply(&self, class: i32, own: i64, step: &mut Option<(Head, Head)>) -> Answer<()> {
         let Connection { client, schema, .. } = &self.connection;
         let from = head::read_locked(client, "", schema, class).await?;
         let to = from.next();
@@ -127,7 +127,8 @@ impl Merge {
              ON CONFLICT (head, rest) DO UPDATE SET value = excluded.value"
         );
         client.batch_execute(&sql).await?;
-        client.execute(&journal::insert(schema), &[&to.number, &from.stamp, &to.stamp, &self.keys]).await?;
+        let row: [&(dyn ToSql + Sync); 5] = [&to.number, &from.stamp, &to.stamp, &self.keys, &own];
+        client.execute(&journal::insert(schema), &row).await?;
         *step = Some((from, to));
         client.batch_execute(&format!("NOTIFY {schema}; COMMIT")).await
     }

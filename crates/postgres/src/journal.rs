@@ -35,11 +35,17 @@ fn is_told(space: Space) -> bool {
     space != Space::Attachments
 }
 
-/// The statement that adds a row: number, the stamp of the group before, stamp, keys. It fails if the row before is another.
+/// Stands for a process where a row is added that has no keys, whoever has the [lease](crate::lease).
+pub(crate) const ANY_PROCESS: i64 = 0;
+
+/// The statement that adds a row: number, the stamp of the group before, stamp, keys, process. It fails if the row before is
+/// another, or another process has the lease.
 pub(crate) fn insert(schema: &str) -> String {
     format!(
-        "INSERT INTO {schema}.journal (number, before, stamp, keys) \
-         VALUES ($1::bigint, (SELECT stamp FROM {schema}.journal WHERE number = $1::bigint - 1 AND stamp = $2), $3, $4)"
+        "INSERT INTO {schema}.journal (number, before, stamp, keys) VALUES ($1::bigint, \
+         (SELECT j.stamp FROM {schema}.journal j, {schema}.processes p \
+          WHERE j.number = $1::bigint - 1 AND j.stamp = $2 AND p.one = 1 AND (p.lease = 0 OR abs(p.lease) = $5 OR $5 = 0)), \
+         $3, $4)"
     )
 }
 

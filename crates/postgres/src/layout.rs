@@ -1,7 +1,7 @@
 //! The schema: its tables, their creation, and the test that tells a foreign schema from one of Diwan's.
 //!
 //! - `layout`: one row with the version of the layout.
-//! - `processes`: one row, with the number of the process that has opened the store last.
+//! - `processes`: one row, with the number of the process that has opened the store last, and who has the [lease](crate::lease).
 //! - `journal`: what the last groups of commits have written ([`crate::journal`]).
 //! - a table for each space: `head`, `rest`, `tail` ([`crate::key`]) and `value` ([`crate::value`]).
 //!
@@ -17,7 +17,7 @@ use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
 /// The layout that this version reads and writes.
-pub(crate) const VERSION: i32 = 2;
+pub(crate) const VERSION: i32 = 3;
 
 /// Sees to it that the schema is there and ours. If there is none, it is made, or refused.
 pub(crate) async fn prepare(server: &Server, client: &Client, create_it: bool) -> Result<(), OpenError> {
@@ -116,7 +116,9 @@ async fn create(server: &Server, client: &Client) -> Answer<()> {
         "CREATE TABLE {schema}.layout (
             one integer PRIMARY KEY CHECK (one = 1), product text NOT NULL, version integer NOT NULL
         );
-        CREATE TABLE {schema}.processes (one integer PRIMARY KEY CHECK (one = 1), last bigint NOT NULL);
+        CREATE TABLE {schema}.processes (
+            one integer PRIMARY KEY CHECK (one = 1), last bigint NOT NULL, lease bigint NOT NULL
+        );
         CREATE TABLE {schema}.journal (
             number bigint PRIMARY KEY, before bigint NOT NULL, stamp bigint NOT NULL, keys bytea NOT NULL
         );"
@@ -132,7 +134,7 @@ async fn create(server: &Server, client: &Client) -> Answer<()> {
         sql.push(';');
     }
     sql.push_str(&format!(
-        "INSERT INTO {schema}.processes VALUES (1, 0);
+        "INSERT INTO {schema}.processes VALUES (1, 0, 0);
          INSERT INTO {schema}.journal VALUES (0, 0, 0, '\\x00');
          INSERT INTO {schema}.layout VALUES (1, 'diwan', {VERSION});
          COMMIT"

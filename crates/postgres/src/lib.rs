@@ -24,6 +24,7 @@ mod ingest;
 mod journal;
 mod key;
 mod layout;
+mod lease;
 mod listener;
 mod locks;
 mod open;

@@ -9,12 +9,13 @@ use crate::committer::COMMITTING;
 use crate::connection::Connection;
 use crate::error::{Answer, Cause, cause, engine_error, io_error};
 use crate::head::{self, Head};
-use crate::journal;
+use crate::journal::{self, ANY_PROCESS};
 use crate::server::Server;
 use crate::session::Role;
 use diwan_kv::Result;
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
+use tokio_postgres::types::ToSql;
 
 /// What became of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +61,8 @@ async fn find(connection: &Connection, step: Step, empty: Head) -> Answer<Option
     let head = head::lock(client, schema, class).await?;
     if head == from {
         let keys = journal::encode(std::iter::empty(), std::iter::empty());
-        client.execute(&journal::insert(schema), &[&empty.number, &from.stamp, &empty.stamp, &keys]).await?;
+        let row: [&(dyn ToSql + Sync); 5] = [&empty.number, &from.stamp, &empty.stamp, &keys, &ANY_PROCESS];
+        client.execute(&journal::insert(schema), &row).await?;
         client.batch_execute("COMMIT").await?;
         return Ok(Some(Outcome::RuledOut(empty)));
     }

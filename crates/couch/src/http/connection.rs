@@ -158,7 +158,7 @@ async fn respond(
     if let Some(response) = probe(&couch, &path) {
         return ending.finish(response, None);
     }
-    if couch.store.has_peers() {
+    if !couch.store.is_caught_up() {
         let store = couch.store.clone();
         let caught_up = tokio::task::spawn_blocking(move || store.catch_up()).await;
         if let Ok(Err(error)) = caught_up {

@@ -2,6 +2,7 @@
 
 mod contract;
 mod keys;
+mod lease;
 mod outage;
 mod peers;
 mod refusals;

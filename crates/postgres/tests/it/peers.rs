@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 /// Tells the test below that it is another process.
 const CHILD: &str = "DIWAN_TEST_POSTGRES_CHILD";
 
-fn peers(engine: &dyn Engine) -> &dyn Peers {
+pub fn peers(engine: &dyn Engine) -> &dyn Peers {
     engine.peers().unwrap()
 }
 
@@ -219,7 +219,7 @@ fn one_engine_leads_and_another_takes_over() {
 }
 
 /// Another process that commits numbers and prints each when it has been acknowledged.
-fn child(schema: &Schema) -> (Child, BufReader<ChildStdout>) {
+pub fn child(schema: &Schema) -> (Child, BufReader<ChildStdout>) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["peers::the_other_process", "--exact", "--ignored", "--nocapture"])
         .env(CHILD, schema.uri())
@@ -230,7 +230,7 @@ fn child(schema: &Schema) -> (Child, BufReader<ChildStdout>) {
     (child, lines)
 }
 
-fn next(lines: &mut BufReader<ChildStdout>) -> Option<String> {
+pub fn next(lines: &mut BufReader<ChildStdout>) -> Option<String> {
     let mut line = String::new();
     (lines.read_line(&mut line).unwrap() > 0).then(|| line.trim().to_owned())
 }
@@ -252,7 +252,7 @@ fn the_other_process() {
 }
 
 /// Reads until the other process has committed a number.
-fn wait_until(lines: &mut BufReader<ChildStdout>, least: u32) -> u32 {
+pub fn wait_until(lines: &mut BufReader<ChildStdout>, least: u32) -> u32 {
     loop {
         let line = next(lines).expect("the other process goes on");
         if let Some(number) = committed(&line).filter(|number| *number >= least) {

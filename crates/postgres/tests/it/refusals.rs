@@ -117,12 +117,12 @@ fn a_foreign_schema_is_refused() {
 fn another_layout_is_refused() {
     let schema = Schema::new();
     drop(schema.open(&Options::default()));
-    for (version, advice) in [(3, "newer version"), (1, "made it")] {
+    for (version, advice) in [(4, "newer version"), (2, "made it")] {
         schema.sql(&format!("UPDATE {{s}}.layout SET version = {version}"));
         let error = refusal(&schema.uri());
         assert!(matches!(error, OpenError::OtherLayout { found, .. } if found == version));
         assert!(error.to_string().contains(advice), "{error}");
     }
-    schema.sql("UPDATE {s}.layout SET version = 2");
+    schema.sql("UPDATE {s}.layout SET version = 3");
     drop(schema.open(&Options::default()));
 }

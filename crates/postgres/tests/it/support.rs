@@ -67,6 +67,12 @@ impl Schema {
         PostgresEngine::open(&self.uri(), options).unwrap()
     }
 
+    /// The only number of the only row, with `{s}` for the schema.
+    pub fn number(&self, sql: &str) -> i64 {
+        let sql = format!("SELECT ({})::text", sql.replace("{s}", &self.name));
+        self.admin.text(&sql).parse().unwrap()
+    }
+
     /// Runs statements with `{s}` for the schema.
     pub fn sql(&self, sql: &str) {
         self.admin.run(&sql.replace("{s}", &self.name));

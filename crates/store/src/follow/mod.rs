@@ -68,6 +68,11 @@ impl Store {
         }
     }
 
+    /// Whether [`Store::catch_up`] would have nothing to do, and not wait.
+    pub fn is_caught_up(&self) -> bool {
+        self.shared.engine.peers().is_none_or(|peers| peers.is_caught_up())
+    }
+
     /// Whether this process does what one process does for all that have the store open.
     pub fn leads(&self) -> bool {
         self.shared.leads()
