@@ -6,15 +6,16 @@
 use crate::connection::Connection;
 use crate::error::Answer;
 use crate::following::Following;
-use crate::group::{self, Commit, Decision, Known, decide, kinds, looked_up};
+use crate::group::{self, Commit, Decision, Known, decide, looked_up};
 use crate::head::{self, BEGIN_WRITE, Head, is_stale};
 use crate::journal::{self, ROWS};
 use crate::lease::{self, may_commit};
 use crate::locks::{HEAD, KEEP, LOCK, unlock_head};
-use crate::statements::Kind;
-use crate::value::Stored;
+use crate::statements::{Kind, prepare_joint};
 use crate::wait::{Sent, send};
-use diwan_kv::{Bytes, Error, Result};
+use diwan_kv::{Bytes, Error, Result, Space};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::OnceLock;
 use tokio_postgres::Statement;
 use tokio_postgres::types::ToSql;
@@ -25,8 +26,12 @@ pub(crate) struct Writer {
     lock: OnceLock<Statement>,
     keep: OnceLock<Statement>,
     last: OnceLock<Statement>,
-    insert: OnceLock<Statement>,
+    /// For each combination of parts that a group had.
+    joint: Mutex<HashMap<Vec<(Kind, Space)>, Statement>>,
 }
+
+/// How many combinations a connection has prepared at most.
+const MOST_JOINT: usize = 200;
 
 /// The step of the head that a group makes.
 #[derive(Clone, Copy, Debug)]
@@ -91,7 +96,7 @@ impl Writer {
             lock: OnceLock::new(),
             keep: OnceLock::new(),
             last: OnceLock::new(),
-            insert: OnceLock::new(),
+            joint: Mutex::default(),
         }
     }
 
@@ -156,12 +161,7 @@ impl Writer {
         progress: &mut Progress,
     ) -> std::result::Result<bool, Failure> {
         let client = &self.connection.client;
-        // A statement that still had to be prepared would come after those that are sent behind it.
-        for (kind, space) in kinds(commits) {
-            self.connection.prepare(kind, space).await?;
-        }
         let lock = self.statement(&self.lock, |_| LOCK.to_owned()).await?;
-        let insert = self.statement(&self.insert, journal::insert).await?;
         let key: [&(dyn ToSql + Sync); 2] = [&step.class, &HEAD];
         let started = match step.is_locked {
             true => None,
@@ -202,27 +202,41 @@ impl Writer {
             client.batch_execute(&step.end("ROLLBACK")).await?;
             return Ok(false);
         }
-        self.write(&decision, (insert, step), started, progress).await?;
+        self.write(&decision, step, started, progress).await?;
         Ok(true)
     }
 
     async fn write(
         &self,
         decision: &Decision<'_>,
-        (insert, step): (&Statement, Step),
+        step: Step,
         started: Option<Started<'_>>,
         progress: &mut Progress,
     ) -> std::result::Result<(), Failure> {
-        let mut writes = Vec::new();
+        // One statement costs the server less than several. What occurs twice is written before.
+        let mut joint = BTreeMap::new();
+        let mut apart = Vec::new();
         for statement in decision.statements() {
-            writes.push(send(self.run(statement)).await);
+            if let Some(other) = joint.insert((statement.kind, statement.space), statement) {
+                self.connection.prepare(other.kind, other.space).await?;
+                apart.push(other);
+            }
+        }
+        let parts: Vec<(Kind, Space)> = joint.keys().copied().collect();
+        let group = self.joint(parts).await?;
+        let mut writes = Vec::with_capacity(apart.len());
+        for statement in &apart {
+            let group::Statement { kind, space, .. } = *statement;
+            let written = async move { self.connection.execute(kind, space, &statement.parameters()).await };
+            writes.push(send(written).await);
         }
         let client = &self.connection.client;
         let keys =
             journal::encode(decision.writes.keys().copied(), decision.notes.iter().map(|note| &***note));
         let row: [&(dyn ToSql + Sync); 5] =
             [&step.to.number, &step.from.stamp, &step.to.stamp, &keys, &step.own];
-        let noted = send(client.execute(insert, &row)).await;
+        let parameters: Vec<_> = joint.values().flat_map(group::Statement::parameters).chain(row).collect();
+        let written = send(client.execute(&group, &parameters)).await;
         let end = match step.is_told {
             true => &format!("NOTIFY {}; COMMIT", self.connection.schema),
             false => "COMMIT",
@@ -235,28 +249,24 @@ impl Writer {
         for write in writes {
             write.answer().await?;
         }
-        noted.answer().await?;
+        written.answer().await?;
         commit.answer().await?;
         Ok(())
     }
 
-    async fn run(&self, statement: group::Statement<'_>) -> Answer<u64> {
-        let group::Statement { kind, space, rows } = statement;
-        let heads: Vec<&[u8]> = rows.iter().map(|(columns, _)| columns.head).collect();
-        let values: Vec<&Stored> = rows.iter().filter_map(|(_, stored)| *stored).collect();
-        match kind {
-            Kind::Put => self.connection.execute(kind, space, &[&heads, &values]).await,
-            Kind::PutLong => {
-                let rests: Vec<&[u8]> = rows.iter().map(|(columns, _)| columns.rest()).collect();
-                let tails: Vec<Option<&[u8]>> = rows.iter().map(|(columns, _)| columns.tail).collect();
-                self.connection.execute(kind, space, &[&heads, &rests, &tails, &values]).await
-            }
-            Kind::DeleteLong => {
-                let rest = rows[0].0.rest();
-                self.connection.execute(kind, space, &[&heads[0], &rest]).await
-            }
-            _ => self.connection.execute(kind, space, &[&heads]).await,
+    /// The prepared statement for these parts of a group, and the row of the journal.
+    async fn joint(&self, parts: Vec<(Kind, Space)>) -> Answer<Statement> {
+        if let Some(statement) = self.joint.lock().get(&parts) {
+            return Ok(statement.clone());
         }
+        let Connection { client, schema, .. } = &self.connection;
+        let statement = prepare_joint(client, schema, &parts).await?;
+        let mut joint = self.joint.lock();
+        if joint.len() >= MOST_JOINT {
+            joint.clear();
+        }
+        joint.insert(parts, statement.clone());
+        Ok(statement)
     }
 
     async fn statement<'s>(

@@ -11,6 +11,7 @@ use diwan_kv::{Batch, Bytes, CommitId, Condition, Result, Space};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::mpsc::SyncSender;
 use std::time::Instant;
+use tokio_postgres::types::ToSql;
 
 /// About how many bytes one statement carries.
 const STATEMENT_BYTES: usize = 4 << 20;
@@ -85,12 +86,6 @@ pub(crate) fn looked_up(commits: &[Commit]) -> Vec<(Space, Vec<&[u8]>)> {
     spaces.into_iter().collect()
 }
 
-/// The kinds of statements that the writes of a group may need.
-pub(crate) fn kinds(commits: &[Commit]) -> HashSet<(Kind, Space)> {
-    let writes = commits.iter().flat_map(|commit| &commit.writes);
-    writes.map(|write| (kind(&write.key, write.value.is_some()), write.space)).collect()
-}
-
 fn kind(key: &[u8], is_put: bool) -> Kind {
     match (is_put, is_long(key)) {
         (true, false) => Kind::Put,
@@ -143,26 +138,57 @@ pub(crate) fn decide<'a>(commits: &'a [Commit], known: &Known) -> Decision<'a> {
 pub(crate) struct Statement<'a> {
     pub kind: Kind,
     pub space: Space,
-    pub rows: Vec<(Columns<'a>, Option<&'a Stored>)>,
+    heads: Vec<&'a [u8]>,
+    rests: Vec<Vec<u8>>,
+    tails: Vec<Option<&'a [u8]>>,
+    values: Vec<&'a Stored>,
+}
+
+impl<'a> Statement<'a> {
+    fn new(kind: Kind, space: Space) -> Statement<'a> {
+        let (heads, rests, tails, values) = Default::default();
+        Statement { kind, space, heads, rests, tails, values }
+    }
+
+    fn add(&mut self, key: &'a [u8], stored: Option<&'a Stored>) {
+        let columns = Columns::of(key);
+        self.heads.push(columns.head);
+        if matches!(self.kind, Kind::PutLong | Kind::DeleteLong) {
+            self.rests.push(columns.rest().to_vec());
+            self.tails.push(columns.tail);
+        }
+        self.values.extend(stored);
+    }
+
+    /// The parameters, in the order of [`Kind`].
+    pub fn parameters(&self) -> Vec<&(dyn ToSql + Sync)> {
+        match self.kind {
+            Kind::Put => vec![&self.heads, &self.values],
+            Kind::PutLong => vec![&self.heads, &self.rests, &self.tails, &self.values],
+            Kind::DeleteLong => vec![&self.heads[0], &self.rests[0]],
+            _ => vec![&self.heads],
+        }
+    }
 }
 
 impl Decision<'_> {
-    /// The statements for the writes. Together with [`kinds`] this decides which kinds are used.
+    /// The statements for the writes.
     pub fn statements(&self) -> Vec<Statement<'_>> {
         let mut made: Vec<Statement<'_>> = Vec::new();
         let mut open: HashMap<(Kind, Space), (usize, usize)> = HashMap::new();
         for ((space, key), stored) in &self.writes {
             let kind = kind(key, stored.is_some());
             let bytes = key.len() + stored.map_or(0, Stored::len);
-            let row = (Columns::of(key), *stored);
             match open.get_mut(&(kind, *space)) {
                 Some((at, filled)) if kind != Kind::DeleteLong && *filled + bytes <= STATEMENT_BYTES => {
-                    made[*at].rows.push(row);
+                    made[*at].add(key, *stored);
                     *filled += bytes;
                 }
                 _ => {
                     open.insert((kind, *space), (made.len(), bytes));
-                    made.push(Statement { kind, space: *space, rows: vec![row] });
+                    let mut statement = Statement::new(kind, *space);
+                    statement.add(key, *stored);
+                    made.push(statement);
                 }
             }
         }
@@ -212,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn statements_are_bounded_and_of_the_kinds_announced() {
+    fn statements_are_bounded_and_delete_long_keys_alone() {
         let commits = [commit(|b| {
             for n in 0..6u8 {
                 b.put(
@@ -227,12 +253,10 @@ mod tests {
         })];
         let decision = decide(&commits, &Known::new());
         let statements = decision.statements();
-        let kinds = kinds(&commits);
-        assert!(statements.iter().all(|s| kinds.contains(&(s.kind, s.space))));
-        assert_eq!(statements.iter().map(|s| s.rows.len()).sum::<usize>(), 24);
+        assert_eq!(statements.iter().map(|s| s.heads.len()).sum::<usize>(), 24);
         assert_eq!(statements.iter().filter(|s| s.kind == Kind::DeleteLong).count(), 6);
         for statement in statements {
-            let bytes: usize = statement.rows.iter().map(|row| row.1.map_or(0, Stored::len)).sum();
+            let bytes: usize = statement.values.iter().map(|stored| stored.len()).sum();
             assert!(bytes <= STATEMENT_BYTES);
         }
     }

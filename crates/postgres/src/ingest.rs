@@ -128,7 +128,7 @@ impl Merge {
         );
         client.batch_execute(&sql).await?;
         let row: [&(dyn ToSql + Sync); 5] = [&to.number, &from.stamp, &to.stamp, &self.keys, &own];
-        client.execute(&journal::insert(schema), &row).await?;
+        client.execute(&journal::insert(schema, 1), &row).await?;
         *step = Some((from, to));
         client.batch_execute(&format!("NOTIFY {schema}; COMMIT")).await
     }

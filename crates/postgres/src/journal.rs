@@ -10,6 +10,7 @@ use crate::head::Head;
 use diwan_kv::{Bytes, Changes, Error, KeyRange, Result, Space};
 use std::ops::Bound;
 use std::time::{Duration, Instant};
+use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Row};
 
 /// How long rows are kept at least.
@@ -38,14 +39,19 @@ fn is_told(space: Space) -> bool {
 /// Stands for a process where a row is added that has no keys, whoever has the [lease](crate::lease).
 pub(crate) const ANY_PROCESS: i64 = 0;
 
-/// The statement that adds a row: number, the stamp of the group before, stamp, keys, process. It fails if the row before is
-/// another, or another process has the lease.
-pub(crate) fn insert(schema: &str) -> String {
+/// The parameters of [`insert`]: number, the stamp of the group before, stamp, keys, process.
+pub(crate) const ROW: [Type; 5] = [Type::INT8, Type::INT8, Type::INT8, Type::BYTEA, Type::INT8];
+
+/// The statement that adds a row, with parameters from `$first` on. It fails if the row before is another, or another process has the
+/// lease.
+pub(crate) fn insert(schema: &str, first: usize) -> String {
+    let [number, before, stamp, keys, process] = [0, 1, 2, 3, 4].map(|after| format!("${}", first + after));
     format!(
-        "INSERT INTO {schema}.journal (number, before, stamp, keys) VALUES ($1::bigint, \
+        "INSERT INTO {schema}.journal (number, before, stamp, keys) VALUES ({number}::bigint, \
          (SELECT j.stamp FROM {schema}.journal j, {schema}.processes p \
-          WHERE j.number = $1::bigint - 1 AND j.stamp = $2 AND p.one = 1 AND (p.lease = 0 OR abs(p.lease) = $5 OR $5 = 0)), \
-         $3, $4)"
+          WHERE j.number = {number}::bigint - 1 AND j.stamp = {before} AND p.one = 1 \
+          AND (p.lease = 0 OR abs(p.lease) = {process} OR {process} = 0)), \
+         {stamp}, {keys})"
     )
 }
 

@@ -62,7 +62,7 @@ async fn find(connection: &Connection, step: Step, empty: Head) -> Answer<Option
     if head == from {
         let keys = journal::encode(std::iter::empty(), std::iter::empty());
         let row: [&(dyn ToSql + Sync); 5] = [&empty.number, &from.stamp, &empty.stamp, &keys, &ANY_PROCESS];
-        client.execute(&journal::insert(schema), &row).await?;
+        client.execute(&journal::insert(schema, 1), &row).await?;
         client.batch_execute("COMMIT").await?;
         return Ok(Some(Outcome::RuledOut(empty)));
     }

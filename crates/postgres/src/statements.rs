@@ -1,13 +1,14 @@
 //! The prepared statements of a connection: each kind, for each space.
 
 use crate::error::Answer;
+use crate::journal;
 use diwan_kv::Space;
 use std::sync::OnceLock;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Statement};
 
 /// A kind of statement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Kind {
     /// The value of one key: head, rest.
     Get,
@@ -34,36 +35,38 @@ pub(crate) enum Kind {
 const KINDS: usize = 10;
 
 impl Kind {
-    fn sql(self, table: &str) -> String {
+    /// The statement with parameters from `$first` on.
+    fn sql(self, table: &str, first: usize) -> String {
+        let [a, b, c, d, e] = [0, 1, 2, 3, 4].map(|after| format!("${}", first + after));
         // A value longer than asked for comes as a null, and is read alone.
         let row = "SELECT head, tail, CASE WHEN octet_length(value) <=";
         let replaced = "ON CONFLICT (head, rest) DO UPDATE SET value = excluded.value";
         match self {
-            Kind::Get => format!("SELECT value FROM {table} WHERE head = $1 AND rest = $2"),
-            Kind::GetMany => format!("SELECT head, value FROM {table} WHERE head = ANY($1) AND rest = ''"),
+            Kind::Get => format!("SELECT value FROM {table} WHERE head = {a} AND rest = {b}"),
+            Kind::GetMany => format!("SELECT head, value FROM {table} WHERE head = ANY({a}) AND rest = ''"),
             Kind::Heads => format!(
-                "{row} $4 THEN value END FROM {table} WHERE head >= $1 AND head < $2 ORDER BY head, rest LIMIT $3"
+                "{row} {d} THEN value END FROM {table} WHERE head >= {a} AND head < {b} ORDER BY head, rest LIMIT {c}"
             ),
             Kind::HeadsReverse => format!(
-                "{row} $4 THEN value END FROM {table} WHERE head >= $1 AND head < $2 \
-                 ORDER BY head DESC, rest DESC LIMIT $3"
+                "{row} {d} THEN value END FROM {table} WHERE head >= {a} AND head < {b} \
+                 ORDER BY head DESC, rest DESC LIMIT {c}"
             ),
             Kind::Tails | Kind::TailsReverse => format!(
-                "{row} $5 THEN value END FROM {table} WHERE head = $1 AND coalesce(tail, '') >= $2 \
-                 AND ($3::bytea IS NULL OR coalesce(tail, '') < $3) ORDER BY coalesce(tail, ''){} LIMIT $4",
+                "{row} {e} THEN value END FROM {table} WHERE head = {a} AND coalesce(tail, '') >= {b} \
+                 AND ({c}::bytea IS NULL OR coalesce(tail, '') < {c}) ORDER BY coalesce(tail, ''){} LIMIT {d}",
                 if self == Kind::TailsReverse { " DESC" } else { "" }
             ),
             Kind::Put => format!(
                 "INSERT INTO {table} (head, rest, value) \
-                 SELECT k.head, ''::bytea, k.value FROM unnest($1::bytea[], $2::bytea[]) AS k (head, value) {replaced}"
+                 SELECT k.head, ''::bytea, k.value FROM unnest({a}::bytea[], {b}::bytea[]) AS k (head, value) {replaced}"
             ),
             Kind::PutLong => format!(
                 "INSERT INTO {table} (head, rest, tail, value) SELECT k.head, k.rest, k.tail, k.value \
-                 FROM unnest($1::bytea[], $2::bytea[], $3::bytea[], $4::bytea[]) AS k (head, rest, tail, value) \
+                 FROM unnest({a}::bytea[], {b}::bytea[], {c}::bytea[], {d}::bytea[]) AS k (head, rest, tail, value) \
                  {replaced}"
             ),
-            Kind::Delete => format!("DELETE FROM {table} WHERE head = ANY($1) AND rest = ''"),
-            Kind::DeleteLong => format!("DELETE FROM {table} WHERE head = $1 AND rest = $2"),
+            Kind::Delete => format!("DELETE FROM {table} WHERE head = ANY({a}) AND rest = ''"),
+            Kind::DeleteLong => format!("DELETE FROM {table} WHERE head = {a} AND rest = {b}"),
         }
     }
 
@@ -92,11 +95,30 @@ impl Statements {
         if let Some(statement) = slot.get() {
             return Ok(statement);
         }
-        let sql = kind.sql(&table(schema, space));
+        let sql = kind.sql(&table(schema, space), 1);
         let statement = client.prepare_typed(&sql, kind.types()).await?;
         // Of two that were prepared at once, one stays.
         Ok(slot.get_or_init(|| statement))
     }
+}
+
+/// Prepares one statement for several ones that write to different rows, and the row of the journal. Its parameters are those of all of
+/// them, one after another.
+pub(crate) async fn prepare_joint(
+    client: &Client,
+    schema: &str,
+    parts: &[(Kind, Space)],
+) -> Answer<Statement> {
+    let mut sql = String::new();
+    let mut types = Vec::new();
+    for (at, (kind, space)) in parts.iter().enumerate() {
+        sql.push_str(if at == 0 { "WITH " } else { ", " });
+        sql.push_str(&format!("w{at} AS ({}) ", kind.sql(&table(schema, *space), types.len() + 1)));
+        types.extend_from_slice(kind.types());
+    }
+    sql.push_str(&journal::insert(schema, types.len() + 1));
+    types.extend_from_slice(&journal::ROW);
+    client.prepare_typed(&sql, &types).await
 }
 
 /// The name of a space's table.
