@@ -80,19 +80,31 @@ class PostgresServer:
             for parent in [self.directory, *self.directory.parents][:-1]:
                 if parent.stat().st_uid == 0 and not parent.stat().st_mode & 0o001:
                     parent.chmod(parent.stat().st_mode | 0o011)
-        made = subprocess.run(
-            [self.binaries / "initdb", "-D", self.data, "-U", self.user, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"],
-            capture_output=True,
-            text=True,
-            cwd=self.data,
-            **self._as_owner(),
-        )
-        if made.returncode:
-            raise RuntimeError(f"initdb: {made.stderr.strip()}")
+        self._run("initdb", "-D", self.data, "-U", self.user, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
         # The first line that fits counts.
         access = self.data / "pg_hba.conf"
         access.write_text(f"host all {self.guarded} all scram-sha-256\n" + access.read_text())
         return self
+
+    def copy(self, primary: "PostgresServer") -> "PostgresServer":
+        """Makes the cluster a streaming standby of another one, which runs."""
+        self.data.mkdir(mode=0o700)
+        if self.owner:
+            shutil.chown(self.data, self.owner, self.owner)
+        source = ["-h", "127.0.0.1", "-p", str(primary.port), "-U", self.user]
+        self._run("pg_basebackup", *source, "-D", self.data, "-R", "-X", "stream", "-c", "fast", "--no-sync")
+        return self
+
+    def promote(self):
+        """Makes a standby the primary, and returns when it accepts writes."""
+        self._run("pg_ctl", "promote", "-D", self.data)
+
+    def _run(self, program: str, *arguments):
+        ended = subprocess.run(
+            [self.binaries / program, *arguments], capture_output=True, text=True, cwd=self.data, **self._as_owner()
+        )
+        if ended.returncode:
+            raise RuntimeError(f"{program}: {ended.stderr.strip()}")
 
     def start(self) -> "PostgresServer":
         """Starts the server, after making its cluster if there is none, and returns when it accepts clients."""

@@ -78,11 +78,17 @@ class Proxy:
 class Cluster:
     """Processes that serve the same documents."""
 
-    def __init__(self, directory: Path, count: int = 3):
+    def __init__(self, directory: Path, count: int = 3, has_standby: bool = False):
         # Not below the directory of the tests, which other users may not enter.
         self.place = Path(tempfile.mkdtemp(prefix="diwan-processes-"))
-        self.postgres = PostgresServer(self.place, {"max_connections": "300"})
-        self.postgres.start()
+        # With a standby a write is acknowledged when both have it.
+        settings = {"max_connections": "300"} | ({"synchronous_standby_names": "*"} if has_standby else {})
+        self.postgres = PostgresServer(self.place, settings).start()
+        self.standby = None
+        if has_standby:
+            place = self.place / "standby"
+            place.mkdir(mode=0o755)
+            self.standby = PostgresServer(place, {"max_connections": "300"}).copy(self.postgres).start()
         schema = f"diwan_{uuid.uuid4().hex}"
         self.proxies = [Proxy(self.postgres.port) for _ in range(count)]
         self.processes = []
@@ -100,7 +106,9 @@ class Cluster:
             thread.join()
 
     def uri(self, port: int) -> str:
-        return f"postgres://{self.postgres.user}@127.0.0.1:{port}/postgres"
+        ports = [port, self.standby.port] if self.standby else [port]
+        hosts = ",".join(f"127.0.0.1:{port}" for port in ports)
+        return f"postgres://{self.postgres.user}@{hosts}/postgres"
 
     @property
     def store(self) -> str:
@@ -122,7 +130,8 @@ class Cluster:
                 process.stop()
         for proxy in self.proxies:
             proxy.end()
-        self.postgres.stop()
+        for server in filter(None, (self.postgres, self.standby)):
+            server.stop()
         shutil.rmtree(self.place, ignore_errors=True)
         for process in self.processes:
             process.check_log()
@@ -146,6 +155,12 @@ class Cluster:
 
     def cut_connections(self):
         random.choice(self.proxies).cut()
+
+    def fail_over(self):
+        """The primary dies, and some time later the standby takes its place."""
+        self.postgres.kill()
+        time.sleep(random.uniform(0, 2))
+        self.standby.promote()
 
     def disturb(self):
         """One thing goes wrong."""

@@ -16,6 +16,8 @@ ROUNDS = int(os.environ.get("PROCESS_ROUNDS", 6))
 WIRE_CLIENTS, HTTP_CLIENTS = 16, 8
 CALM_SECONDS = 1.5
 
+own_server = pytest.mark.skipif(bool(os.environ.get("DIWAN_TEST_POSTGRES")), reason="it starts its own PostgreSQL")
+
 
 class Clients:
     """Writers of both faces, and what they were told."""
@@ -177,36 +179,62 @@ def wait_until_calm(cluster):
             time.sleep(0.1)
 
 
-@pytest.mark.skipif(bool(os.environ.get("DIWAN_TEST_POSTGRES")), reason="it starts its own PostgreSQL")
-def test_disturbances_lose_nothing_and_repeat_nothing(cluster):
-    database = cluster.client().get_database("test", write_concern=WriteConcern("majority"))
-    database.counters.insert_one({"_id": "n", "n": 0})
-    database.unique.create_index("u", unique=True)
-    database.things.insert_one({"_id": "first"})
-    assert requests.put(cluster.processes[1].url + "docs", timeout=60).status_code == 201
-    clients, follower = Clients(cluster), Follower(cluster, "docs")
-    things = Follower(cluster, "test%2Fthings")
-    done = []
-    for number in range(ROUNDS):
+class Work:
+    """Clients and followers at work."""
+
+    def __init__(self, cluster):
+        self.cluster = cluster
+        database = cluster.client().get_database("test", write_concern=WriteConcern("majority"))
+        database.counters.insert_one({"_id": "n", "n": 0})
+        database.unique.create_index("u", unique=True)
+        database.things.insert_one({"_id": "first"})
+        assert requests.put(cluster.processes[1].url + "docs", timeout=60).status_code == 201
+        self.clients, self.docs = Clients(cluster), Follower(cluster, "docs")
+        self.things = Follower(cluster, "test%2Fthings")
+
+    def disturb(self, kind):
+        """Something goes wrong, and writes go on after it."""
         time.sleep(random.uniform(0.2, CALM_SECONDS))
-        before = len(clients.inserted)
-        done.append(cluster.disturb())
+        before = len(self.clients.inserted)
+        done = kind()
         deadline = time.monotonic() + 60
-        while len(clients.inserted) < before + 10:
-            assert time.monotonic() < deadline, f"nothing is written after round {number}: {done[-1]}"
+        while len(self.clients.inserted) < before + 10:
+            assert time.monotonic() < deadline, f"nothing is written after {done or kind.__name__}"
             time.sleep(0.02)
-    wait_until_calm(cluster)
-    clients.stop()
-    follower.finish()
-    things.finish()
-    print(f"\n{done}: {len(clients.inserted)} inserts, {clients.counted} counted, {len(clients.owned)} unique keys,", end=" ")
-    print(f"{len(clients.documents)} documents, {clients.failures} failures", end="")
-    for number in range(len(cluster.processes)):
-        verify(cluster, number, clients, follower, things)
-    for process in cluster.processes:
-        assert process.stop() == 0
-    checked = subprocess.run([binary(), "check", "--store", cluster.store], capture_output=True, text=True, timeout=300)
-    assert checked.returncode == 0, checked.stdout + checked.stderr
+        return done
+
+    def verify(self):
+        """Ends the work and compares what each process shows with what the clients were told."""
+        wait_until_calm(self.cluster)
+        clients = self.clients
+        clients.stop()
+        self.docs.finish()
+        self.things.finish()
+        print(f"\n{len(clients.inserted)} inserts, {clients.counted} counted, {len(clients.owned)} unique keys,", end=" ")
+        print(f"{len(clients.documents)} documents, {clients.failures} failures", end="")
+        for number in range(len(self.cluster.processes)):
+            verify(self.cluster, number, clients, self.docs, self.things)
+        for process in self.cluster.processes:
+            assert process.stop() == 0
+        check = [binary(), "check", "--store", self.cluster.store]
+        checked = subprocess.run(check, capture_output=True, text=True, timeout=300)
+        assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+@own_server
+def test_disturbances_lose_nothing_and_repeat_nothing(cluster):
+    work = Work(cluster)
+    print(f"\n{[work.disturb(cluster.disturb) for _ in range(ROUNDS)]}", end="")
+    work.verify()
+
+
+@own_server
+def test_a_failover_to_a_standby_loses_nothing_and_repeats_nothing(replicated):
+    work = Work(replicated)
+    work.disturb(replicated.kill_process)
+    work.disturb(replicated.fail_over)
+    work.disturb(replicated.kill_process)
+    work.verify()
 
 
 def verify(cluster, number, clients, follower, things):
