@@ -20,7 +20,7 @@ use tokio::time::timeout;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// For how long a lease that was given back is left to others.
-const LEFT_FOR: Duration = Duration::from_secs(5);
+const LEFT_FOR: Duration = Duration::from_secs(2);
 
 /// A pause before the next session.
 const PAUSE: Duration = Duration::from_millis(200);

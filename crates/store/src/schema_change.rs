@@ -16,13 +16,16 @@
 use crate::catalog::{CatalogEntry, FORMAT_VERSION};
 use crate::collection::{Collection, Schema};
 use crate::error::{Error, Result};
-use crate::events::{Draft, EventOrigin};
+use crate::events::{Draft, EventKind, EventOrigin};
+use crate::feed::DatabaseEventKind;
 use crate::keys::{Key, write_number};
 use crate::namespace::Namespace;
 use crate::shared_store::turn;
-use crate::store::Shared;
+use crate::store::{Entry, Shared};
 use diwan_kv::{Batch, CommitId, Space, Turn};
-use parking_lot::MutexGuard;
+use diwan_value::Doc;
+use parking_lot::{MutexGuard, RwLock};
+use std::collections::BTreeMap;
 
 /// The turn of one schema change.
 pub(crate) struct SchemaChange<'a> {
@@ -37,6 +40,30 @@ impl Shared {
     pub fn change_schema(&self) -> SchemaChange<'_> {
         let own = turn(self.engine.as_ref());
         SchemaChange { shared: self, _turn: self.schema_changes.lock(), _own: own }
+    }
+
+    /// Drops a collection of these entries. It is gone at once; upkeep deletes its keys.
+    pub fn drop_collection(
+        &self,
+        entries: &RwLock<BTreeMap<Namespace, Entry>>,
+        change: &SchemaChange<'_>,
+        collection: &Collection,
+    ) -> Result<()> {
+        let namespace = &collection.namespace();
+        let mut stopped = collection.stop_writes();
+        let numbers = collection.numbers()?;
+        let mut batch = change.batch();
+        batch.remove(namespace, &collection.uuid())?;
+        batch.mark_dropped(&numbers);
+        batch.tell(namespace, || {
+            Draft::of_collection(EventKind::Drop, namespace, Some(&collection.uuid()), Doc::EMPTY)
+        });
+        batch.commit()?;
+        entries.write().remove(namespace);
+        stopped.publish_drop();
+        self.delete_later(numbers);
+        self.databases.note(DatabaseEventKind::Deleted, namespace);
+        Ok(())
     }
 
     /// Takes the catalog's lock and begins a batch of changes to it. The caller must not pass or close a write gate

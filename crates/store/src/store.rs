@@ -15,6 +15,7 @@ use crate::keys::{self, CollectionId, IndexId, Key, read_number};
 use crate::locks::LockTable;
 use crate::namespace::Namespace;
 use crate::numbers::{Numbers, marks};
+use crate::ops::is_temporary;
 use crate::options::{CollectionOptions, View};
 use crate::replica::Replica;
 use crate::replica::news::Described;
@@ -243,7 +244,7 @@ impl Store {
     /// Drops the temporary collections that an interrupted `$out` or `convertToCapped` left.
     fn drop_unfinished(&self) -> Result<()> {
         let names: Vec<Namespace> = self.entries.read().keys().cloned().collect();
-        for name in names.iter().filter(|name| name.collection.starts_with(crate::ops::TEMPORARY_PREFIX)) {
+        for name in names.iter().filter(|name| is_temporary(name)) {
             self.drop_collection(name)?;
         }
         Ok(())
@@ -466,18 +467,10 @@ impl Store {
                 Ok(true)
             }
             Some(Entry::Collection(collection)) => {
-                let mut stopped = collection.stop_writes();
-                let numbers = collection.numbers()?;
-                let mut batch = change.batch();
-                batch.remove(namespace, &collection.uuid())?;
-                batch.mark_dropped(&numbers);
-                batch.tell(namespace, || {
-                    Draft::of_collection(EventKind::Drop, namespace, Some(&collection.uuid()), Doc::EMPTY)
-                });
-                batch.commit()?;
-                self.entries.write().remove(namespace);
-                self.retire(&mut stopped, numbers);
-                self.shared.databases.note(DatabaseEventKind::Deleted, namespace);
+                self.shared.drop_collection(&self.entries, change, &collection)?;
+                if let Some(upkeep) = &self.upkeep {
+                    upkeep.wake();
+                }
                 Ok(true)
             }
         }

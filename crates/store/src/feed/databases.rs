@@ -8,6 +8,7 @@
 use super::watch::{Subscription, Watchers};
 use crate::clock;
 use crate::namespace::Namespace;
+use crate::ops::is_temporary;
 use crate::store::Store;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
@@ -71,7 +72,7 @@ struct Log {
 
 impl Log {
     fn add(&mut self, kind: DatabaseEventKind, namespace: Namespace) {
-        if namespace.collection.starts_with(crate::ops::TEMPORARY_PREFIX) {
+        if is_temporary(&namespace) {
             return;
         }
         self.last += 1;

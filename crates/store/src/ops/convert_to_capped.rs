@@ -5,7 +5,6 @@
 //! changed meanwhile, which the change log names; the last of them while writers wait. Then the copy replaces the
 //! collection.
 
-use super::TEMPORARY_PREFIX;
 use crate::collection::{Collection, Edit, ReadView, WriteOptions};
 use crate::error::{Error, Result};
 use crate::exec::Scan;
@@ -15,7 +14,7 @@ use crate::store::Store;
 use diwan_query::Interrupt;
 use diwan_query::filter::Filter;
 use diwan_query::pipeline::DocSource;
-use diwan_value::{Doc, DocBuf, ObjectId, doc};
+use diwan_value::{Doc, DocBuf, doc};
 use std::sync::Arc;
 
 /// How many documents, and how many bytes of them, are copied at a time.
@@ -34,10 +33,7 @@ impl Store {
         let source = self.source(name)?;
         // An index build would write to the collection that is replaced.
         let _building = source.building.lock();
-        let temporary = Namespace {
-            database: name.database.clone(),
-            collection: format!("{TEMPORARY_PREFIX}{}", ObjectId::generate()),
-        };
+        let temporary = self.temporary(&name.database);
         let target = self.create_capped(&temporary, size)?;
         let converted = self.convert(&source, &target, interrupt);
         if converted.is_err() {

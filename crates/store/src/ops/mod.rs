@@ -16,6 +16,7 @@ mod query;
 mod replace;
 mod scope;
 mod target;
+mod temporary;
 mod update;
 
 pub use aggregate::Aggregate;
@@ -26,6 +27,6 @@ pub use explain::Verbosity;
 pub use find::Find;
 pub use find_and_modify::{FindAndModify, Modified, Modify};
 pub use query::{Position, Query, Running};
-pub(crate) use replace::TEMPORARY_PREFIX;
 pub use scope::Scope;
+pub(crate) use temporary::{is_temporary, maker_of_temporary};
 pub use update::{Update, Updated};

@@ -8,11 +8,8 @@ use crate::namespace::Namespace;
 use crate::store::{Entry, Store};
 use diwan_query::code;
 use diwan_query::pipeline::{Execution, Replacement};
-use diwan_value::{Doc, DocBuf, ObjectId};
+use diwan_value::{Doc, DocBuf};
 use std::sync::Arc;
-
-/// The prefix of the names of temporary collections. The next start drops those that a kill left.
-pub(crate) const TEMPORARY_PREFIX: &str = "tmp.agg_out.";
 
 /// How many bytes of documents are buffered before they are inserted.
 const BATCH_BYTES: usize = 1 << 20;
@@ -58,8 +55,7 @@ impl NewContents {
                 ));
             }
         };
-        let name = format!("{TEMPORARY_PREFIX}{}", ObjectId::generate());
-        let temporary = Namespace { database: target.database.clone(), collection: name };
+        let temporary = store.temporary(&target.database);
         let collection = store.create_collection(&temporary, options.as_doc())?;
         Ok(NewContents {
             store,

@@ -20,6 +20,7 @@ use crate::collection::Collection;
 use crate::error::{Error, Result};
 use crate::feed::{Subscription, Watchers};
 use crate::namespace::Namespace;
+use crate::ops::is_temporary;
 use crate::store::{Entry, Store};
 use members::Members;
 use parking_lot::{Condvar, Mutex, RwLock};
@@ -348,5 +349,5 @@ pub fn is_copied(namespace: &Namespace) -> bool {
     namespace.database != OWN_DATABASE
         && namespace.database != reconcile::SET_ASIDE
         && namespace.collection != "system.profile"
-        && !namespace.collection.starts_with(crate::ops::TEMPORARY_PREFIX)
+        && !is_temporary(namespace)
 }

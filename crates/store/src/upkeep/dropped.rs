@@ -6,9 +6,11 @@ use crate::blob;
 use crate::collection::Collection;
 use crate::error::Result;
 use crate::keys::{self, CollectionId, IndexId, Key};
+use crate::namespace::Namespace;
 use crate::numbers::{NumberMark, marks};
-use crate::store::Shared;
-use diwan_kv::{Batch, Bytes, KeyRange, Space};
+use crate::ops::maker_of_temporary;
+use crate::store::{Entry, Shared};
+use diwan_kv::{Batch, Bytes, KeyRange, Peers, Space};
 use std::collections::HashMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -38,7 +40,7 @@ impl DeleteDropped {
         DeleteDropped { shared, entries, searched: Instant::now(), found: HashMap::new() }
     }
 
-    /// Takes over the numbers that processes which have ended have dropped or reserved.
+    /// Takes over what processes that have ended have left: numbers that they have dropped or reserved, and temporary collections.
     fn take_over(&mut self) -> Result<()> {
         let Some(peers) = self.shared.engine.peers() else { return Ok(()) };
         if !peers.leads() || self.searched.elapsed() < SEARCH_EVERY {
@@ -63,6 +65,30 @@ impl DeleteDropped {
                     Some(collection) => collection.remove_indexes(|index| index.id.0 == number)?,
                     None => self.shared.delete_later(vec![number]),
                 }
+            }
+        }
+        self.drop_temporary(peers)
+    }
+
+    /// Drops the temporary collections that processes which have ended have left.
+    fn drop_temporary(&self, peers: &dyn Peers) -> Result<()> {
+        let names: Vec<Namespace> = self.entries.read().keys().cloned().collect();
+        for name in names {
+            let Some(maker) = maker_of_temporary(&name).filter(|maker| *maker != peers.own()) else {
+                continue;
+            };
+            if peers.is_gone(maker)? {
+                self.shared.evaluate(|| {
+                    let change = self.shared.change_schema();
+                    // It has its own name by now if its last commit was made.
+                    let found = self.entries.read().get(&name).cloned();
+                    match found {
+                        Some(Entry::Collection(left)) => {
+                            self.shared.drop_collection(&self.entries, &change, &left)
+                        }
+                        _ => Ok(()),
+                    }
+                })?;
             }
         }
         Ok(())
