@@ -43,7 +43,8 @@ use crate::{
     Batch, BegunCommit, Bytes, CommitId, DurableCallback, Engine, KeyRange, Peers, Result, Snapshot,
     SortedPairs, Space, Stats,
 };
-use pages::{Pages, is_cached};
+use fill::Source;
+use pages::{Found, Pages, is_cached};
 use parking_lot::Mutex;
 use snapshot::CachedSnapshot;
 use std::ops::Bound;
@@ -75,6 +76,17 @@ impl<E: Engine> CachedEngine<E> {
         Self::with_pages_of(inner, budget, PAGE_BYTES)
     }
 
+    /// The value of a key that no page covers. Inserts a page of at most so many bytes that begins at it.
+    fn get_and_fill(&self, space: Space, key: &[u8], bytes: usize) -> Result<Option<Bytes>> {
+        let moment = self.pages.moment();
+        let source = Source { inner: self.inner.snapshot(), pages: self.pages.clone(), moment };
+        let value = source.inner.get(space, key)?;
+        if let Found::Gap(end) = source.pages.find(space, key, moment) {
+            fill::from(&source, space, key, end, bytes);
+        }
+        Ok(value)
+    }
+
     fn with_pages_of(inner: E, budget: u64, page_bytes: usize) -> Self {
         let budget = usize::try_from(budget).unwrap_or(usize::MAX);
         let pages = Arc::new(Pages::new(budget, page_bytes));
@@ -94,12 +106,21 @@ impl<E: Engine> Engine for CachedEngine<E> {
     }
 
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
-        if is_cached(space)
-            && let Some(known) = self.pages.get(space, key, self.pages.moment())
-        {
-            return Ok(known);
+        if !is_cached(space) {
+            return self.inner.get(space, key);
         }
-        self.inner.get(space, key)
+        match self.pages.find(space, key, self.pages.moment()) {
+            Found::Page(page) => match page.get(key) {
+                Some(known) => Ok(known),
+                None => self.inner.get(space, key),
+            },
+            // Where each miss costs a message, some of them read on for a page, as those of snapshots do.
+            Found::Gap(_) if self.inner.peers().is_some() => match self.pages.missed() {
+                Some(bytes) => self.get_and_fill(space, key, bytes),
+                None => self.inner.get(space, key),
+            },
+            Found::Gap(_) | Found::TooNew(_) => self.inner.get(space, key),
+        }
     }
 
     fn commit(&self, batch: Batch) -> Result<CommitId> {

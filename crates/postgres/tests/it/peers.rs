@@ -168,6 +168,25 @@ fn caches_show_what_other_engines_have_written() {
 
 #[test]
 #[ignore = "needs a PostgreSQL: make test-postgres"]
+fn reads_of_single_keys_fill_the_cache() {
+    let schema = Schema::new();
+    let engine = CachedEngine::new(schema.open(&Options::default()), 16 << 20);
+    let key = |n: u32| (n % 50).to_be_bytes();
+    (0..50).for_each(|n| put(&engine, Space::Records, &key(n), b"old").unwrap());
+    let read_all = |value: &[u8]| {
+        for n in 0..100 {
+            assert_eq!(engine.get(Space::Records, &key(n)).unwrap().as_deref(), Some(value));
+        }
+    };
+    assert_eq!(engine.stats().cache_bytes, 0);
+    read_all(b"old");
+    assert!(engine.stats().cache_bytes > 0);
+    (0..50).for_each(|n| put(&engine, Space::Records, &key(n), b"new").unwrap());
+    read_all(b"new");
+}
+
+#[test]
+#[ignore = "needs a PostgreSQL: make test-postgres"]
 fn an_engine_that_missed_the_journal_takes_everything_as_changed() {
     let schema = Schema::new();
     let one = CachedEngine::new(schema.open(&Options::default()), 4 << 20);
