@@ -50,6 +50,11 @@ pub trait Engine: Send + Sync {
     /// The state of all spaces as of now.
     fn snapshot(&self) -> Box<dyn Snapshot>;
 
+    /// The same, for reading more than was asked for. None where snapshots cost next to nothing, or if this one would have to wait.
+    fn spare_snapshot(&self) -> Option<Box<dyn Snapshot>> {
+        None
+    }
+
     /// The present value of `key`: that of a fresh snapshot, at a lower cost.
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>>;
 

@@ -46,7 +46,7 @@ pub use fault::{Fault, FaultEngine};
 pub use fjall::Slice as Bytes;
 pub use memory::MemoryEngine;
 pub use overlay::OverlayEngine;
-pub use peers::{Alone, Changes, KeptOut, Marker, Observer, Peers, Turn, Turns, evaluate};
+pub use peers::{Alone, Changes, Commits, KeptOut, Marker, Observer, Peers, Turn, Turns, evaluate};
 pub use range::KeyRange;
 pub use space::Space;
 

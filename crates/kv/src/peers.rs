@@ -76,10 +76,20 @@ pub trait Peers: Send + Sync {
     fn keep_out(&self) -> Result<KeptOut<'_>>;
 }
 
+/// How many commits a write makes in one turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Commits {
+    /// At most one. Others may commit after it.
+    One,
+    /// Perhaps several. If another process commits between them, all are made again.
+    Several,
+}
+
 /// Evaluates a write in turns of its own, until its commit is not refused any more. `attempt` begins the turn. When it fails, it
-/// has changed nothing and holds no lock. `is_stale` says whether it failed because the commit was refused.
+/// holds no lock, and may be repeated. `is_stale` says whether it failed because a commit was refused.
 pub fn evaluate<T, E: From<Error>>(
     peers: &dyn Peers,
+    commits: Commits,
     is_stale: impl Fn(&E) -> bool,
     mut attempt: impl FnMut() -> std::result::Result<T, E>,
 ) -> std::result::Result<T, E> {
@@ -89,7 +99,12 @@ pub fn evaluate<T, E: From<Error>>(
     }
     let mut is_refused = false;
     loop {
-        let _others = if is_refused || peers.is_contended() { Some(peers.keep_out()?) } else { None };
+        let others = if is_refused || peers.is_contended() { Some(peers.keep_out()?) } else { None };
+        if let Some(others) = &others
+            && commits == Commits::Several
+        {
+            others.until_dropped();
+        }
         match attempt() {
             Err(error) if is_stale(&error) => is_refused = true,
             outcome => return outcome,
@@ -101,8 +116,9 @@ thread_local! {
     /// The addresses of the [`Turns`] that this thread has entered, the outermost first.
     static ENTERED: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 
-    /// The addresses of those for which this thread evaluates a write while others are kept out.
-    static KEEPING: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+    /// The addresses of those for which this thread evaluates a write while others are kept out, and after how many commits others
+    /// may commit again.
+    static KEEPING: RefCell<Vec<(usize, Commits)>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The turns in which a process evaluates writes: many at a time, but none while the process learns what others have written.
@@ -169,15 +185,20 @@ impl Turns {
 
     /// Says that this thread evaluates a write that was counted.
     pub fn keep_out(&self) -> KeptOut<'_> {
-        KEEPING.with_borrow_mut(|all| all.push(self.address()));
+        KEEPING.with_borrow_mut(|all| all.push((self.address(), Commits::One)));
         KeptOut(self)
     }
 
-    /// Says that this thread gives a batch to the engine, or has none: if it evaluates a write that was counted, it counts no more.
+    /// Says that this thread gives a batch to the engine: if it evaluates a write that was counted, and makes no other commit, the
+    /// write counts no more.
     pub fn arrive(&self) {
+        self.stop_keeping(|commits| commits == Commits::One);
+    }
+
+    fn stop_keeping(&self, is_over: impl Fn(Commits) -> bool) {
         let address = self.address();
         let found = KEEPING.with_borrow_mut(|all| {
-            let at = all.iter().position(|keeping| *keeping == address);
+            let at = all.iter().position(|(keeping, commits)| *keeping == address && is_over(*commits));
             at.map(|at| all.swap_remove(at))
         });
         if found.is_some() {
@@ -202,9 +223,21 @@ impl Drop for Alone<'_> {
     }
 }
 
+impl KeptOut<'_> {
+    /// Has the others kept out until this is dropped, however many commits this thread makes.
+    pub fn until_dropped(&self) {
+        let address = self.0.address();
+        KEEPING.with_borrow_mut(|all| {
+            if let Some((_, commits)) = all.iter_mut().find(|(keeping, _)| *keeping == address) {
+                *commits = Commits::Several;
+            }
+        });
+    }
+}
+
 impl Drop for KeptOut<'_> {
     fn drop(&mut self) {
-        self.0.arrive();
+        self.0.stop_keeping(|_| true);
     }
 }
 
@@ -235,6 +268,24 @@ mod tests {
             told.recv().unwrap();
         });
         assert!(!turns.is_inside());
+    }
+
+    #[test]
+    fn a_write_counts_until_its_commit_or_if_it_makes_several_until_its_end() {
+        let turns = Turns::default();
+        for (commits, after_first) in [(Commits::One, 0), (Commits::Several, 1)] {
+            turns.await_write();
+            let kept_out = turns.keep_out();
+            if commits == Commits::Several {
+                kept_out.until_dropped();
+            }
+            assert_eq!(turns.awaited(), 1);
+            turns.arrive();
+            turns.arrive();
+            assert_eq!(turns.awaited(), after_first);
+            drop(kept_out);
+            assert_eq!(turns.awaited(), 0);
+        }
     }
 
     #[test]

@@ -244,7 +244,7 @@ impl Writer {
         let end = &step.end(end);
         progress.is_committing = true;
         let commit = send(client.batch_execute(end)).await;
-        // After the first error the server refuses the rest of the transaction, and its end undoes it.
+        // After the first error the server refuses the rest, also `NOTIFY` before the end.
         begun(started).await?;
         for write in writes {
             write.answer().await?;

@@ -213,6 +213,9 @@ impl Committer {
     /// Keeps other processes out, and lets in all writes that wait.
     async fn admit(&mut self) {
         let outcome = self.lock().await;
+        if let Err(error) = &outcome {
+            tracing::debug!(%error, "cannot keep other processes out");
+        }
         for reply in self.waiting.drain(..) {
             if outcome.is_ok() {
                 self.following.turns().await_write();
@@ -223,11 +226,8 @@ impl Committer {
 
     /// Applies a group and answers its batches. `has_more` says that other batches wait.
     async fn commit(&mut self, group: Vec<Commit>, has_more: bool) {
-        if self.locked.is_none()
-            && self.following.is_contended()
-            && let Err(error) = self.lock().await
-        {
-            tracing::debug!(%error, "cannot keep other processes out");
+        if self.locked.is_none() && self.following.is_contended() {
+            self.admit().await;
         }
         let is_refused = |commit: &Commit| self.following.is_refused(commit.generation);
         let (stale, group): (Vec<Commit>, Vec<Commit>) = group.into_iter().partition(is_refused);
@@ -321,6 +321,14 @@ impl Committer {
                         if Instant::now() >= deadline {
                             return Err(engine_error(COMMITTING, &error));
                         }
+                    }
+                    // The group may have been applied, if it failed at the statement after its end.
+                    Cause::Other if progress.is_committing => {
+                        drop(writer);
+                        return match self.settle(step, true, deadline).await? {
+                            Outcome::Applied => Ok(progress.failed),
+                            _ => Err(engine_error(COMMITTING, &error)),
+                        };
                     }
                     what => {
                         // Another connection may reach a server that accepts writes.
@@ -451,7 +459,7 @@ impl Committer {
         if let Err(refusal) = self.shared.check() {
             return merge.answer(Err(refusal));
         }
-        // No other process has the lease then.
+        // No other process has the lease then. It takes it in between only if it does not see this one.
         let ready = self.lock().await;
         self.unlock().await;
         if let Err(error) = ready {

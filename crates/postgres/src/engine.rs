@@ -15,8 +15,8 @@ use crate::value::owned_value_of;
 use crate::wait::wait;
 use crate::{OpenError, ingest};
 use diwan_kv::{
-    Batch, BegunCommit, Bytes, CommitId, DurableCallback, Engine, Error, KeyRange, Peers, Result, Snapshot,
-    SortedPairs, Space, Stats, evaluate,
+    Batch, BegunCommit, Bytes, CommitId, Commits, DurableCallback, Engine, Error, KeyRange, Peers, Result,
+    Snapshot, SortedPairs, Space, Stats, evaluate,
 };
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -126,6 +126,10 @@ impl Engine for PostgresEngine {
         Box::new(PostgresSnapshot::take(&self.pool, &self.following))
     }
 
+    fn spare_snapshot(&self) -> Option<Box<dyn Snapshot>> {
+        Some(Box::new(PostgresSnapshot::take_spare(&self.pool, &self.following)?))
+    }
+
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
         let row = self.pool.with_shared(READING, |connection| wait(connection.get(space, key)))?;
         row.map(|row| owned_value_of(column(&row, 0)?)).transpose()
@@ -139,7 +143,7 @@ impl Engine for PostgresEngine {
         }
         let is_stale = |error: &Error| matches!(error, Error::Stale);
         // A commit that is not part of a turn relies on nothing that other processes could change but its conditions.
-        evaluate(self.following.as_ref(), is_stale, || {
+        evaluate(self.following.as_ref(), Commits::One, is_stale, || {
             let _turn = self.following.turns().enter();
             self.commit_once(batch.clone())
         })

@@ -41,6 +41,9 @@ const CONTENDED: Duration = Duration::from_secs(1);
 /// After how long a process is given up whose session has ended.
 const GONE_AFTER: Duration = Duration::from_secs(30);
 
+/// A process that nobody has looked for in so long begins to be missing anew.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(120);
+
 /// About how many keys are kept for the observer.
 const MOST_PENDING: usize = 500_000;
 
@@ -73,8 +76,8 @@ pub(crate) struct Following {
     observer: OnceLock<Observer>,
     leads: AtomicBool,
     has_others: AtomicBool,
-    /// Since when processes were seen without a session.
-    missing: Mutex<HashMap<u32, Instant>>,
+    /// When processes were first and last seen without a session.
+    missing: Mutex<HashMap<u32, (Instant, Instant)>>,
 }
 
 /// How far marker and observer have been told.
@@ -178,13 +181,7 @@ impl Following {
 
     /// Says that this process's group `to` has been applied after `from`.
     pub fn advance(&self, from: Head, to: Head) {
-        let mut heads = self.heads.lock();
-        if heads.known == from {
-            heads.known = to;
-        }
-        if heads.marked == from {
-            heads.marked = to;
-        }
+        self.heads.lock().advance(from, to);
     }
 
     /// The first part of the keys of advisory locks.
@@ -404,6 +401,13 @@ impl Following {
 }
 
 impl Heads {
+    /// If the observer has not been told of all before the group, the group is learned from the journal, too.
+    fn advance(&mut self, from: Head, to: Head) {
+        if self.known == from && self.marked == from {
+            (self.known, self.marked) = (to, to);
+        }
+    }
+
     fn tell(&mut self, marker: Option<&Marker>, head: Head, changes: Changes) {
         if let Some(marker) = marker {
             marker(&changes);
@@ -438,7 +442,14 @@ impl Peers for Following {
             missing.remove(&process);
             return Ok(false);
         }
-        Ok(missing.entry(process).or_insert_with(Instant::now).elapsed() > GONE_AFTER)
+        let now = Instant::now();
+        let (first, last) = missing.entry(process).or_insert((now, now));
+        if now - *last > FORGOTTEN_AFTER {
+            // It may have had a session in between.
+            *first = now;
+        }
+        *last = now;
+        Ok(now - *first > GONE_AFTER)
     }
 
     fn leads(&self) -> bool {
@@ -484,5 +495,28 @@ impl Peers for Following {
         let kept_out = self.turns.keep_out();
         self.observe_news(now)?;
         Ok(kept_out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_after_one_that_the_observer_does_not_know_is_learned_from_the_journal() {
+        let head = |number| Head { number, stamp: number };
+        let mut heads = Heads {
+            known: head(11),
+            marked: head(11),
+            pending: VecDeque::new(),
+            keys: 0,
+            failed: Vec::new(),
+        };
+        heads.tell(None, head(12), Changes::Ranges(Vec::new()));
+        heads.advance(head(12), head(13));
+        assert_eq!((heads.known, heads.marked), (head(11), head(12)));
+        heads.known = head(12);
+        heads.advance(head(12), head(13));
+        assert_eq!((heads.known, heads.marked), (head(13), head(13)));
     }
 }

@@ -5,7 +5,8 @@
 //! already. So the transaction fails as a whole, also when all its statements have been sent at once. The lock only keeps
 //! order: what a group relies on is the condition.
 //!
-//! The lock is the transaction's: when a process is killed, the server ends its session and with it the lock. Each row has
+//! The lock is the transaction's, or the session's where writes are evaluated under it ([`crate::locks`]). When a process is
+//! killed, the server ends its session and with it the lock. Each row has
 //! a stamp, a random number. It tells apart groups of one number, of which there are two after a server was restored or a copy that
 //! lacks commits has become the primary.
 //!

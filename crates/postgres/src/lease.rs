@@ -114,7 +114,8 @@ pub(crate) async fn await_return(client: &Client, schema: &str, own: i64) -> Ans
             client.batch_execute(&ask).await?;
             asked = Instant::now();
         } else if asked.elapsed() > VALID {
-            client.batch_execute(&give_back(schema, -holder)).await?;
+            let end = format!("UPDATE {schema}.processes SET lease = 0 WHERE one = 1 AND lease = {holder}");
+            client.batch_execute(&end).await?;
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }

@@ -27,8 +27,9 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 /// Keeps a session until the engine is closed. `wake` is told of other processes' commits.
 pub(crate) async fn listen(server: Arc<Server>, following: Arc<Following>, wake: SyncSender<()>) {
+    let mut returned = None;
     loop {
-        if let Err(error) = session(&server, &following, &wake).await {
+        if let Err(error) = session(&server, &following, &wake, &mut returned).await {
             tracing::debug!("the session that listens to PostgreSQL ended: {}", text(&error));
         }
         following.note(false, true);
@@ -37,7 +38,13 @@ pub(crate) async fn listen(server: Arc<Server>, following: Arc<Following>, wake:
     }
 }
 
-async fn session(server: &Server, following: &Following, wake: &SyncSender<()>) -> Answer<()> {
+/// `returned` is when the lease was last given back.
+async fn session(
+    server: &Server,
+    following: &Following,
+    wake: &SyncSender<()>,
+    returned: &mut Option<Instant>,
+) -> Answer<()> {
     let told = wake.clone();
     let heard = Arc::new(Notify::new());
     let hear = heard.clone();
@@ -52,7 +59,6 @@ async fn session(server: &Server, following: &Following, wake: &SyncSender<()>) 
     let (class, own) = (following.class(), following.own());
     let mut leads = false;
     let mut lives = false;
-    let mut returned: Option<Instant> = None;
     loop {
         if !lives {
             // A former session of this process may still have it.
@@ -71,7 +77,7 @@ async fn session(server: &Server, following: &Following, wake: &SyncSender<()>) 
             // From here on commands read the journal. Then other processes may commit.
             following.lease().end();
             client.batch_execute(&lease::give_back(schema, following.process())).await?;
-            returned = Some(Instant::now());
+            *returned = Some(Instant::now());
         } else if is_own && following.lease().confirm(asked) {
             // Another process notifies when it wants to commit.
             let _ = timeout(CONFIRM_EVERY, heard.notified()).await;

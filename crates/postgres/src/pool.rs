@@ -47,6 +47,18 @@ struct Lending {
     closed: bool,
 }
 
+impl Lending {
+    fn take_idle(&mut self) -> Option<Connection> {
+        while let Some(connection) = self.idle.pop() {
+            if !connection.client.is_closed() {
+                return Some(connection);
+            }
+            self.open -= 1;
+        }
+        None
+    }
+}
+
 impl Pool {
     /// A pool that lends at most `most` connections at a time.
     pub fn new(server: Arc<Server>, most: usize, patience: Duration) -> Pool {
@@ -70,11 +82,8 @@ impl Pool {
             if lending.closed {
                 return Err(Error::Closed);
             }
-            while let Some(connection) = lending.idle.pop() {
-                if !connection.client.is_closed() {
-                    return Ok(Lent::new(Some(connection), self, borrowed));
-                }
-                lending.open -= 1;
+            if let Some(connection) = lending.take_idle() {
+                return Ok(Lent::new(Some(connection), self, borrowed));
             }
             if lending.open < most {
                 lending.open += 1;
@@ -92,6 +101,12 @@ impl Pool {
                 return Err(io_error("waiting for a connection to PostgreSQL", ErrorKind::TimedOut, text));
             }
         }
+    }
+
+    /// Borrows a connection if one is idle.
+    pub fn borrow_idle(self: &Arc<Self>) -> Option<Lent> {
+        let connection = self.lending.lock().take_idle()?;
+        Some(Lent::new(Some(connection), self, BORROWED.with(Arc::clone)))
     }
 
     /// A connection for one read, which others use as well.

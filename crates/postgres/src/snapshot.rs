@@ -1,7 +1,7 @@
 //! A snapshot: a read-only transaction on a borrowed connection, which shows one state until it ends.
 
 use crate::connection::{Connection, column};
-use crate::error::{Cause, cause, engine_error};
+use crate::error::{Answer, Cause, cause, engine_error};
 use crate::following::Following;
 use crate::head;
 use crate::pool::{Lent, Pool};
@@ -31,18 +31,24 @@ impl Transaction {
         following.check_fresh()?;
         let deadline = Instant::now() + pool.patience;
         loop {
-            let lent = pool.borrow(deadline)?;
-            let connection = lent.connection()?;
-            match wait(head::read_after(&connection.client, BEGIN, &connection.schema)) {
-                Ok(head) => {
-                    let transaction = Transaction { lent, handle: pool.server.handle.clone() };
-                    following.mark_through(head, transaction.connection()?)?;
-                    return Ok(transaction);
-                }
+            match Transaction::begin_on(pool.borrow(deadline)?, pool, following)? {
+                Ok(transaction) => return Ok(transaction),
                 // The server had restarted since the connection was last used.
                 Err(error) if cause(&error) == Cause::Lost && Instant::now() < deadline => {}
                 Err(error) => return Err(engine_error("beginning a snapshot in PostgreSQL", &error)),
             }
+        }
+    }
+
+    fn begin_on(lent: Lent, pool: &Pool, following: &Following) -> Result<Answer<Transaction>> {
+        let connection = lent.connection()?;
+        match wait(head::read_after(&connection.client, BEGIN, &connection.schema)) {
+            Ok(head) => {
+                let transaction = Transaction { lent, handle: pool.server.handle.clone() };
+                following.mark_through(head, transaction.connection()?)?;
+                Ok(Ok(transaction))
+            }
+            Err(error) => Ok(Err(error)),
         }
     }
 
@@ -80,6 +86,13 @@ impl PostgresSnapshot {
     /// The state as of now.
     pub fn take(pool: &Arc<Pool>, following: &Following) -> PostgresSnapshot {
         PostgresSnapshot { transaction: Transaction::begin(pool, following).map(Arc::new) }
+    }
+
+    /// The same if a connection is idle.
+    pub fn take_spare(pool: &Arc<Pool>, following: &Following) -> Option<PostgresSnapshot> {
+        following.check_fresh().ok()?;
+        let transaction = Transaction::begin_on(pool.borrow_idle()?, pool, following).ok()?.ok()?;
+        Some(PostgresSnapshot { transaction: Ok(Arc::new(transaction)) })
     }
 
     fn transaction(&self) -> Result<&Arc<Transaction>> {

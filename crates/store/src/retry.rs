@@ -180,11 +180,12 @@ impl RetryTable {
             self.note(session, transaction);
             return Ok((Vec::new(), turn));
         }
-        let stored = read_session(engine, session)?;
+        let stored = self.read(engine, session)?;
         let newest = stored.iter().map(|record| record.transaction).chain(known).max();
         if let Some(newest) = newest
             && newest > transaction
         {
+            self.note(session, newest);
             return Err(Error::refused(
                 code::TRANSACTION_TOO_OLD,
                 format!(
@@ -202,8 +203,20 @@ impl RetryTable {
         Ok((done, turn))
     }
 
-    /// Waits until no other write of the session is under way. Also gives its newest number, and whether another process has written
-    /// records of it. The caller reads them in this case, so that is not said again.
+    /// The records of a session. They cover what other processes have written before.
+    fn read(&self, engine: &dyn Engine, session: &[u8]) -> Result<Vec<Stored>> {
+        let set = |written_elsewhere| {
+            if let Some(state) = self.sessions.lock().get_mut(session) {
+                state.written_elsewhere = written_elsewhere;
+            }
+        };
+        // Another process may write one more while they are read.
+        set(false);
+        read_session(engine, session).inspect_err(|_| set(true))
+    }
+
+    /// Waits until no other write of the session is under way. Also gives its newest number, and whether another process may have
+    /// written records of it that were not read here.
     fn take_turn(
         self: &Arc<Self>,
         session: &[u8],
@@ -217,7 +230,7 @@ impl RetryTable {
                 state.busy = true;
                 state.used = now;
                 state.oldest = state.oldest.min(now);
-                break (state.newest, std::mem::take(&mut state.written_elsewhere));
+                break (state.newest, state.written_elsewhere);
             }
             interrupt.check_waiting()?;
             self.free.wait_for(&mut sessions, CHECK_EVERY);
@@ -262,7 +275,7 @@ impl RetryTable {
 
     fn note(&self, session: &[u8], transaction: i64) {
         if let Some(state) = self.sessions.lock().get_mut(session) {
-            state.newest = Some(transaction);
+            state.newest = state.newest.max(Some(transaction));
         }
     }
 
@@ -408,7 +421,7 @@ fn read_session(engine: &dyn Engine, session: &[u8]) -> Result<Vec<Stored>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use diwan_kv::MemoryEngine;
+    use diwan_kv::{Fault, FaultEngine, MemoryEngine};
     use diwan_value::doc;
 
     fn remember(engine: &dyn Engine, transaction: i64, statement: u32, result: Option<Doc<'_>>) {
@@ -444,6 +457,32 @@ mod tests {
             Err(Error::Query(_))
         ));
         assert!(table.begin(&engine, b"other", 1, &Interrupt::new()).unwrap().0.is_empty());
+    }
+
+    #[test]
+    fn what_another_process_has_executed_is_found_after_an_older_number_was_refused() {
+        let engine = MemoryEngine::new();
+        let table = Arc::new(RetryTable::default());
+        let begin = |transaction| table.begin(&engine, b"s", transaction, &Interrupt::new());
+        begin(5).unwrap();
+        remember(&engine, 7, 0, None);
+        table.follow(Some(&Key::Retry { session: b"s", statement: 0 }.bytes()));
+        assert!(matches!(begin(6), Err(Error::Query(error)) if error.code == 225));
+        assert_eq!(begin(7).unwrap().0.len(), 1);
+        assert!(begin(6).is_err() && begin(8).unwrap().0.is_empty());
+    }
+
+    #[test]
+    fn records_of_another_process_that_could_not_be_read_are_read_later() {
+        let engine = FaultEngine::new(MemoryEngine::new());
+        let table = Arc::new(RetryTable::default());
+        let begin = |transaction| table.begin(&engine, b"s", transaction, &Interrupt::new());
+        begin(5).unwrap();
+        remember(&engine, 6, 0, None);
+        table.follow(Some(&Key::Retry { session: b"s", statement: 0 }.bytes()));
+        engine.fail(Fault::Read, 1);
+        assert!(begin(6).is_err());
+        assert_eq!(begin(6).unwrap().0.len(), 1);
     }
 
     #[test]

@@ -7,13 +7,13 @@
 
 use crate::error::{Error, Result};
 use crate::store::Shared;
-use diwan_kv::{Batch, Engine, Turn};
+use diwan_kv::{Batch, Commits, Engine, Turn};
 
 /// Evaluates a write, and again each time it is refused because another process has written. The attempt holds no lock and
 /// has changed nothing when it fails.
 pub(crate) fn evaluate<T>(engine: &dyn Engine, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
     match engine.peers() {
-        Some(peers) => diwan_kv::evaluate(peers, is_stale, attempt),
+        Some(peers) => diwan_kv::evaluate(peers, Commits::One, is_stale, attempt),
         None => attempt(),
     }
 }
@@ -31,6 +31,14 @@ impl Shared {
     /// See [`evaluate`].
     pub fn evaluate<T>(&self, attempt: impl FnMut() -> Result<T>) -> Result<T> {
         evaluate(self.engine.as_ref(), attempt)
+    }
+
+    /// The same for an attempt that makes several commits.
+    pub fn evaluate_several<T>(&self, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
+        match self.engine.peers() {
+            Some(peers) => diwan_kv::evaluate(peers, Commits::Several, is_stale, attempt),
+            None => attempt(),
+        }
     }
 
     /// The same for an attempt that takes a batch with it.

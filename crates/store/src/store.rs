@@ -437,7 +437,7 @@ impl Store {
     /// Drops every collection and view of a database. Returns whether there was any.
     pub fn drop_database(&self, database: &str) -> Result<bool> {
         let mut any = false;
-        self.shared.evaluate(|| self.try_drop_database(database, &mut any))?;
+        self.shared.evaluate_several(|| self.try_drop_database(database, &mut any))?;
         Ok(any)
     }
 

@@ -76,15 +76,19 @@ impl<E: Engine> CachedEngine<E> {
         Self::with_pages_of(inner, budget, PAGE_BYTES)
     }
 
-    /// The value of a key that no page covers. Inserts a page of at most so many bytes that begins at it.
-    fn get_and_fill(&self, space: Space, key: &[u8], bytes: usize) -> Result<Option<Bytes>> {
+    /// The value of a key that no page covers, from an engine where each miss costs a message. As with snapshots, some of the
+    /// misses read on for a page.
+    fn get_and_fill(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
         let moment = self.pages.moment();
-        let source = Source { inner: self.inner.snapshot(), pages: self.pages.clone(), moment };
-        let value = source.inner.get(space, key)?;
-        if let Found::Gap(end) = source.pages.find(space, key, moment) {
-            fill::from(&source, space, key, end, bytes);
+        if let Some(bytes) = self.pages.missed()
+            && let Some(inner) = self.inner.spare_snapshot()
+        {
+            let source = Source { inner, pages: self.pages.clone(), moment };
+            if let Found::Gap(end) = source.pages.find(space, key, moment) {
+                fill::from(&source, space, key, end, bytes);
+            }
         }
-        Ok(value)
+        self.inner.get(space, key)
     }
 
     fn with_pages_of(inner: E, budget: u64, page_bytes: usize) -> Self {
@@ -114,11 +118,7 @@ impl<E: Engine> Engine for CachedEngine<E> {
                 Some(known) => Ok(known),
                 None => self.inner.get(space, key),
             },
-            // Where each miss costs a message, some of them read on for a page, as those of snapshots do.
-            Found::Gap(_) if self.inner.peers().is_some() => match self.pages.missed() {
-                Some(bytes) => self.get_and_fill(space, key, bytes),
-                None => self.inner.get(space, key),
-            },
+            Found::Gap(_) if self.inner.peers().is_some() => self.get_and_fill(space, key),
             Found::Gap(_) | Found::TooNew(_) => self.inner.get(space, key),
         }
     }

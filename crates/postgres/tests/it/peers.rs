@@ -2,8 +2,8 @@
 
 use crate::support::{Schema, increment, noise, number, put};
 use diwan_kv::{
-    Batch, Bytes, CachedEngine, Changes, ContractEngine, Direction, Engine, Error, KeyRange, Peers, Result,
-    Space, evaluate,
+    Batch, Bytes, CachedEngine, Changes, Commits, ContractEngine, Direction, Engine, Error, KeyRange, Peers,
+    Result, Space, evaluate,
 };
 use diwan_postgres::{Options, PostgresEngine};
 use parking_lot::Mutex;
@@ -30,7 +30,7 @@ fn evaluated(engine: &dyn Engine, mut write: impl FnMut() -> Batch) -> u32 {
         let _turn = peers(engine).turns().enter();
         engine.commit(write()).inspect_err(|error| refused += u32::from(is_stale(error)))
     };
-    evaluate(peers(engine), is_stale, attempt).unwrap();
+    evaluate(peers(engine), Commits::One, is_stale, attempt).unwrap();
     refused
 }
 
@@ -178,6 +178,8 @@ fn reads_of_single_keys_fill_the_cache() {
             assert_eq!(engine.get(Space::Records, &key(n)).unwrap().as_deref(), Some(value));
         }
     };
+    // A connection that is idle reads on.
+    drop(engine.snapshot());
     assert_eq!(engine.stats().cache_bytes, 0);
     read_all(b"old");
     assert!(engine.stats().cache_bytes > 0);

@@ -85,7 +85,7 @@ impl Store {
             }
             (since, before) = copy_changes(&before, since, target, interrupt)?;
         }
-        self.shared.evaluate(|| self.take_over(source, target, (&before, since), interrupt))
+        self.shared.evaluate_several(|| self.take_over(source, target, (&before, since), interrupt))
     }
 
     /// Copies what has changed since `copied`, and puts the copy in the source's place.

@@ -98,7 +98,7 @@ impl NewContents {
         };
         let interrupt = &self.execution.context.interrupt;
         self.collection.create_indexes(specs.clone(), interrupt, &BuildProgress::default())?;
-        self.store.shared.evaluate(|| self.take_place(&specs))?;
+        self.store.shared.evaluate_several(|| self.take_place(&specs))?;
         self.committed = true;
         Ok(())
     }

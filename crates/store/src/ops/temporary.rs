@@ -26,8 +26,9 @@ pub(crate) fn is_temporary(name: &Namespace) -> bool {
 
 /// The process that has made a temporary collection, where several have the store open.
 pub(crate) fn maker_of_temporary(name: &Namespace) -> Option<u32> {
-    let (process, _) = name.collection.strip_prefix(PREFIX)?.split_once('.')?;
-    process.parse().ok()
+    let (process, id) = name.collection.strip_prefix(PREFIX)?.split_once('.')?;
+    let is_id = id.len() == 24 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    process.parse().ok().filter(|_| is_id)
 }
 
 #[cfg(test)]
@@ -39,6 +40,7 @@ mod tests {
         let named = |collection: &str| Namespace { database: "d".into(), collection: collection.into() };
         assert_eq!(maker_of_temporary(&named("tmp.agg_out.12.0123456789abcdef01234567")), Some(12));
         assert_eq!(maker_of_temporary(&named("tmp.agg_out.0123456789abcdef01234567")), None);
+        assert_eq!(maker_of_temporary(&named("tmp.agg_out.12.backup")), None);
         assert_eq!(maker_of_temporary(&named("12.c")), None);
         assert!(is_temporary(&named("tmp.agg_out.12.c")) && !is_temporary(&named("c")));
     }
