@@ -80,8 +80,7 @@ impl EventLog {
         let clock = Arc::new(clock);
         // What other processes append meanwhile has to be read.
         let from = if is_shared { newest.unwrap_or_default() } else { Position::before(clock.now()) };
-        let opened = if is_shared { from.next_time() } else { clock.now() };
-        let recordings = Arc::new(Recordings::read(engine, header, opened)?);
+        let recordings = Arc::new(Recordings::read(engine, header)?);
         Ok(EventLog {
             clock,
             order: Mutex::new(()),
@@ -293,7 +292,7 @@ impl EventLog {
     /// Reads anew what is recorded. Returns whether it includes other collections than before.
     pub fn follow_recordings(&self, engine: &dyn Engine) -> Result<bool> {
         let header = Header::read(engine)?;
-        let mut recordings = Recordings::read(engine, header, self.newest().next_time())?;
+        let mut recordings = Recordings::read(engine, header)?;
         let mut current = self.recordings.write();
         recordings.keep_usage(&current);
         // Every event of this process from now on is in the scope's history.

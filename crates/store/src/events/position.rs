@@ -40,11 +40,6 @@ impl Position {
         Timestamp::from_bits(self.time)
     }
 
-    /// The first time after this one's.
-    pub(crate) fn next_time(self) -> Timestamp {
-        Timestamp::from_bits(self.time + 1)
-    }
-
     /// Before the event at this position.
     pub(crate) fn previous(self) -> Position {
         match self.number.checked_sub(1) {

@@ -33,7 +33,7 @@ const USE_IS_NOTED_EVERY: i64 = 60_000;
 impl Store {
     /// Records the changes in a scope. When this returns, every later change is in the log.
     pub(super) fn record(&self, scope: &EventScope) -> Result<StreamLease> {
-        self.shared.evaluate(|| self.try_record(scope))
+        self.shared.evaluate_several(|| self.try_record(scope))
     }
 
     fn try_record(&self, scope: &EventScope) -> Result<StreamLease> {

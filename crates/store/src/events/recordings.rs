@@ -65,7 +65,8 @@ impl Drop for StreamLease {
 /// A scope that is recorded.
 #[derive(Clone, Debug)]
 pub(super) struct Recorded {
-    /// The time from which on every change is in the log. `None` while the collections are still told to record.
+    /// The time from which on every change is in the log. `None` while the collections are still told to record, and if that was
+    /// interrupted: then the next stream tells them again.
     pub since: Option<Timestamp>,
     /// When a stream was open last, as it is stored: a little earlier than `usage` knows.
     pub used: i64,
@@ -87,17 +88,16 @@ impl Recorded {
         out.finish_buffer()
     }
 
-    /// Reads a stored scope. One that was not complete is complete from `opened` on: every collection that was opened
-    /// since then records.
-    fn decode(bytes: &[u8], opened: Timestamp) -> Result<Recorded> {
+    /// Reads a stored scope.
+    fn decode(bytes: &[u8]) -> Result<Recorded> {
         let doc = Doc::validate(bytes).map_err(|_| damaged())?;
         let Some(Value::DateTime(used)) = doc.get("used") else { return Err(damaged()) };
         let since = match doc.get("since") {
-            Some(Value::Timestamp(since)) => since,
-            None => opened,
+            Some(Value::Timestamp(since)) => Some(since),
+            None => None,
             Some(_) => return Err(damaged()),
         };
-        Ok(Recorded { since: Some(since), used, usage: Usage::new(used) })
+        Ok(Recorded { since, used, usage: Usage::new(used) })
     }
 }
 
@@ -156,14 +156,14 @@ pub(super) struct Recordings {
 }
 
 impl Recordings {
-    /// Reads the stored list. `opened` is the time at which the log is opened.
-    pub fn read(engine: &dyn Engine, header: Header, opened: Timestamp) -> Result<Recordings> {
+    /// Reads the stored list.
+    pub fn read(engine: &dyn Engine, header: Header) -> Result<Recordings> {
         let mut scopes = BTreeMap::new();
         let prefix = keys::recorded_scopes_prefix();
         for pair in engine.snapshot().scan(Space::Meta, KeyRange::prefix(prefix), Direction::Forward) {
             let (key, value) = pair?;
             let scope = scope_of_key(&key[prefix.len()..]).ok_or_else(damaged)?;
-            scopes.insert(scope, Recorded::decode(&value, opened)?);
+            scopes.insert(scope, Recorded::decode(&value)?);
         }
         Ok(Recordings { scopes, header })
     }
@@ -278,7 +278,7 @@ pub(crate) fn check_stored(scope: Option<&[u8]>, value: &[u8]) -> Result<()> {
         None => Header::decode(value).map(drop),
         Some(key) => {
             scope_of_key(key).ok_or_else(damaged)?;
-            Recorded::decode(value, Timestamp::from_bits(0)).map(drop)
+            Recorded::decode(value).map(drop)
         }
     }
 }
@@ -320,6 +320,19 @@ mod tests {
             recordings.set(scope.clone(), Recorded { since, ..Recorded::begin() });
         }
         recordings
+    }
+
+    #[test]
+    fn a_scope_whose_beginning_was_interrupted_is_recorded_and_has_no_lease() {
+        let scope = EventScope::Collection(name("b", "x"));
+        let mut recordings = recordings(&[]);
+        for (since, is_complete) in [(None, false), (Some(Timestamp { seconds: 10, increment: 5 }), true)] {
+            let stored = Recorded { since, ..Recorded::begin() }.encode();
+            recordings.set(scope.clone(), Recorded::decode(&stored).unwrap());
+            assert!(recordings.include(&name("b", "x")));
+            assert_eq!(recordings.lease(&scope).is_some(), is_complete);
+            assert_eq!(recordings.since(&scope), since);
+        }
     }
 
     #[test]
