@@ -73,13 +73,7 @@ class PostgresServer:
 
     def make(self) -> "PostgresServer":
         """Creates the cluster. Everybody on this machine may sign in as every user but one, who needs a password."""
-        self.data.mkdir(mode=0o700)
-        if self.owner:
-            shutil.chown(self.data, self.owner, self.owner)
-            # Its parents are private to whoever made them.
-            for parent in [self.directory, *self.directory.parents][:-1]:
-                if parent.stat().st_uid == 0 and not parent.stat().st_mode & 0o001:
-                    parent.chmod(parent.stat().st_mode | 0o011)
+        self._make_directory()
         self._run("initdb", "-D", self.data, "-U", self.user, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
         # The first line that fits counts.
         access = self.data / "pg_hba.conf"
@@ -88,9 +82,7 @@ class PostgresServer:
 
     def copy(self, primary: "PostgresServer") -> "PostgresServer":
         """Makes the cluster a streaming standby of another one, which runs."""
-        self.data.mkdir(mode=0o700)
-        if self.owner:
-            shutil.chown(self.data, self.owner, self.owner)
+        self._make_directory()
         source = ["-h", "127.0.0.1", "-p", str(primary.port), "-U", self.user]
         self._run("pg_basebackup", *source, "-D", self.data, "-R", "-X", "stream", "-c", "fast", "--no-sync")
         return self
@@ -98,6 +90,15 @@ class PostgresServer:
     def promote(self):
         """Makes a standby the primary, and returns when it accepts writes."""
         self._run("pg_ctl", "promote", "-D", self.data)
+
+    def _make_directory(self):
+        self.data.mkdir(mode=0o700)
+        if self.owner:
+            shutil.chown(self.data, self.owner, self.owner)
+            # Its parents are private to whoever made them.
+            for parent in [self.directory, *self.directory.parents][:-1]:
+                if parent.stat().st_uid == 0 and not parent.stat().st_mode & 0o001:
+                    parent.chmod(parent.stat().st_mode | 0o011)
 
     def _run(self, program: str, *arguments):
         ended = subprocess.run(

@@ -72,16 +72,16 @@ pub trait Peers: Send + Sync {
     fn is_contended(&self) -> bool;
 
     /// Waits until no other process can commit, and tells the observer of all that they have committed. They can commit again
-    /// some time after this thread has committed or dropped the result, or if that takes too long.
-    fn keep_out(&self) -> Result<KeptOut<'_>>;
+    /// some time after this thread has made these commits or dropped the result, or if that takes too long.
+    fn keep_out(&self, commits: Commits) -> Result<KeptOut<'_>>;
 }
 
-/// How many commits a write makes in one turn.
+/// How many commits a write makes in one turn. It decides for how long other processes are kept out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Commits {
     /// At most one. Others may commit after it.
     One,
-    /// Perhaps several. If another process commits between them, all are made again.
+    /// Perhaps several. Others may commit when the write has ended: if one did so between them, all would be made again.
     Several,
 }
 
@@ -99,12 +99,7 @@ pub fn evaluate<T, E: From<Error>>(
     }
     let mut is_refused = false;
     loop {
-        let others = if is_refused || peers.is_contended() { Some(peers.keep_out()?) } else { None };
-        if let Some(others) = &others
-            && commits == Commits::Several
-        {
-            others.until_dropped();
-        }
+        let _others = if is_refused || peers.is_contended() { Some(peers.keep_out(commits)?) } else { None };
         match attempt() {
             Err(error) if is_stale(&error) => is_refused = true,
             outcome => return outcome,
@@ -116,8 +111,7 @@ thread_local! {
     /// The addresses of the [`Turns`] that this thread has entered, the outermost first.
     static ENTERED: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 
-    /// The addresses of those for which this thread evaluates a write while others are kept out, and after how many commits others
-    /// may commit again.
+    /// The addresses of those for which this thread evaluates a write while others are kept out, and the write's commits.
     static KEEPING: RefCell<Vec<(usize, Commits)>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -184,8 +178,8 @@ impl Turns {
     }
 
     /// Says that this thread evaluates a write that was counted.
-    pub fn keep_out(&self) -> KeptOut<'_> {
-        KEEPING.with_borrow_mut(|all| all.push((self.address(), Commits::One)));
+    pub fn keep_out(&self, commits: Commits) -> KeptOut<'_> {
+        KEEPING.with_borrow_mut(|all| all.push((self.address(), commits)));
         KeptOut(self)
     }
 
@@ -220,18 +214,6 @@ impl Drop for Turn<'_> {
 impl Drop for Alone<'_> {
     fn drop(&mut self) {
         self.turns.leave();
-    }
-}
-
-impl KeptOut<'_> {
-    /// Has the others kept out until this is dropped, however many commits this thread makes.
-    pub fn until_dropped(&self) {
-        let address = self.0.address();
-        KEEPING.with_borrow_mut(|all| {
-            if let Some((_, commits)) = all.iter_mut().find(|(keeping, _)| *keeping == address) {
-                *commits = Commits::Several;
-            }
-        });
     }
 }
 
@@ -275,10 +257,7 @@ mod tests {
         let turns = Turns::default();
         for (commits, after_first) in [(Commits::One, 0), (Commits::Several, 1)] {
             turns.await_write();
-            let kept_out = turns.keep_out();
-            if commits == Commits::Several {
-                kept_out.until_dropped();
-            }
+            let kept_out = turns.keep_out(commits);
             assert_eq!(turns.awaited(), 1);
             turns.arrive();
             turns.arrive();

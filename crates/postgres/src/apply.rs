@@ -106,9 +106,9 @@ impl Writer {
     pub async fn lock(&self, following: &Following) -> Answer<Result<()>> {
         let Connection { client, schema, .. } = &self.connection;
         loop {
-            let learned = self.lock_once(following).await?;
+            let (learned, holder) = self.lock_once(following).await?;
             let own = following.process();
-            if learned.is_err() || may_commit(own, lease::holder(client, schema).await?) {
+            if learned.is_err() || may_commit(own, holder) {
                 return Ok(learned);
             }
             self.unlock(following.class()).await?;
@@ -116,7 +116,9 @@ impl Writer {
         }
     }
 
-    async fn lock_once(&self, following: &Following) -> Answer<Result<()>> {
+    /// The same, but another process may have the lease. Also gives its holder.
+    async fn lock_once(&self, following: &Following) -> Answer<(Result<()>, i64)> {
+        let Connection { client, schema, .. } = &self.connection;
         let lock = self.statement(&self.keep, |_| KEEP.to_owned()).await?;
         let class = following.class();
         let key: [&(dyn ToSql + Sync); 2] = [&class, &HEAD];
@@ -124,21 +126,29 @@ impl Writer {
         loop {
             let marked = following.marked();
             let rows = send(self.connection.journal(marked.number - 1, i64::MAX)).await;
+            let holder = send(lease::holder(client, schema)).await;
             begun(started.take()).await?;
             let rows = rows.answer().await?;
+            let holder = holder.answer().await?;
             let learned = following.mark_locked(marked, &rows)?;
             if learned.is_err() || (rows.len() as i64) < ROWS {
-                return Ok(learned);
+                return Ok((learned, holder));
             }
         }
     }
 
-    /// Takes the lease, if nobody has it, and gives the head's lock back. Tells whether it has the lease.
+    /// Takes the lease, if no process has it, and gives the head's lock back. Tells whether this process has the lease.
     pub async fn take_lease(&self, class: i32, own: i64) -> Answer<bool> {
         let Connection { client, schema, .. } = &self.connection;
         let taken = client.execute(&lease::take(schema, own), &[]).await?;
         client.batch_execute(&format!("COMMIT; {}", unlock_head(class))).await?;
         Ok(taken == 1)
+    }
+
+    /// Undoes a group that has failed, and gives the head's lock back if the session has it.
+    pub async fn roll_back(&self, step: Step) -> Answer<()> {
+        let undo = Step { keeps_lock: false, ..step }.end("ROLLBACK");
+        self.connection.client.batch_execute(&undo).await
     }
 
     /// Gives the head's lock back.

@@ -376,7 +376,7 @@ impl Committer {
         Ok(())
     }
 
-    /// Takes the lease, if nobody has it. After an error it is not known who has it, until the holder is asked for again.
+    /// Takes the lease, if no process has it. After an error the session that listens looks up the holder again.
     async fn take_lease(&mut self) {
         let attempt = self.following.lease().attempt();
         if self.lock().await.is_ok()
@@ -392,7 +392,7 @@ impl Committer {
         }
     }
 
-    /// Spares the next process the wait for a lease that nobody uses.
+    /// Spares the next process the wait for a lease that no process uses.
     async fn give_lease_back(&mut self) {
         if self.following.lease().is_held()
             && let Some(writer) = &self.writer
@@ -423,11 +423,7 @@ impl Committer {
 
     /// Undoes a group that has failed. If that fails, too, the connection is dropped, and with it the lock.
     async fn roll_back(&mut self, writer: Writer, step: Step) {
-        let undone = match step.is_locked {
-            true => writer.unlock(step.class).await,
-            false => writer.connection.client.batch_execute("ROLLBACK").await,
-        };
-        if undone.is_ok() {
+        if writer.roll_back(step).await.is_ok() {
             self.writer = Some(writer);
         }
     }

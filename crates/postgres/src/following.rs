@@ -18,7 +18,7 @@ use crate::lease::Lease;
 use crate::locks::living;
 use crate::pool::Pool;
 use crate::wait::wait;
-use diwan_kv::{Bytes, Changes, Error, KeptOut, Marker, Observer, Peers, Result, Space, Turns};
+use diwan_kv::{Bytes, Changes, Commits, Error, KeptOut, Marker, Observer, Peers, Result, Space, Turns};
 use parking_lot::{Condvar, Mutex};
 use std::collections::{HashMap, VecDeque};
 use std::io::ErrorKind;
@@ -41,7 +41,7 @@ const CONTENDED: Duration = Duration::from_secs(1);
 /// After how long a process is given up whose session has ended.
 const GONE_AFTER: Duration = Duration::from_secs(30);
 
-/// A process that nobody has looked for in so long begins to be missing anew.
+/// After so long without a look for a missing process, its time of absence begins anew.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(120);
 
 /// About how many keys are kept for the observer.
@@ -235,7 +235,7 @@ impl Following {
     }
 
     fn lacks(&self, head: Head) -> bool {
-        let marked = self.heads.lock().marked;
+        let marked = self.marked();
         marked.number < head.number || marked.number == head.number && marked != head
     }
 
@@ -250,7 +250,7 @@ impl Following {
 
     /// Reads some rows of the journal after `marked`, and returns how many. The caller holds `reading`.
     fn read(&self, connection: &Connection, upto: i64) -> Answer<Result<usize>> {
-        let from = self.heads.lock().marked;
+        let from = self.marked();
         let rows = wait(connection.journal(from.number, upto))?;
         Ok(self.mark_rows(&rows)?.map(|()| rows.len()))
     }
@@ -275,8 +275,8 @@ impl Following {
         Ok(Ok(()))
     }
 
-    /// Learns the news while the head's lock is held. `rows` are those of the journal from `marked` on, itself included. What was
-    /// evaluated without them is refused.
+    /// Learns the news while the head's lock is held. `rows` are those of the journal from `marked` on, itself included. Batches that
+    /// were evaluated without them are refused.
     pub fn mark_locked(&self, marked: Head, rows: &[Row]) -> Answer<Result<()>> {
         let is_there = rows.first().map(journal::head_of).transpose()? == Some(marked);
         if !is_there {
@@ -487,12 +487,12 @@ impl Peers for Following {
         self.contended.lock().is_some_and(|at| at.elapsed() < CONTENDED)
     }
 
-    fn keep_out(&self) -> Result<KeptOut<'_>> {
+    fn keep_out(&self, commits: Commits) -> Result<KeptOut<'_>> {
         let now = Instant::now();
         let (reply, replied) = sync_channel(1);
         self.jobs.send(Job::Lock(reply)).map_err(|_| Error::Closed)?;
         replied.recv().map_err(|_| Error::Closed)??;
-        let kept_out = self.turns.keep_out();
+        let kept_out = self.turns.keep_out(commits);
         self.observe_news(now)?;
         Ok(kept_out)
     }

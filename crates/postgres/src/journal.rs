@@ -36,7 +36,7 @@ fn is_told(space: Space) -> bool {
     space != Space::Attachments
 }
 
-/// Stands for a process where a row is added that has no keys, whoever has the [lease](crate::lease).
+/// Stands for the process in a row without keys, which is added also while a process has the [lease](crate::lease).
 pub(crate) const ANY_PROCESS: i64 = 0;
 
 /// The parameters of [`insert`]: number, the stamp of the group before, stamp, keys, process.

@@ -1,7 +1,7 @@
 //! The schema: its tables, their creation, and the test that tells a foreign schema from one of Diwan's.
 //!
 //! - `layout`: one row with the version of the layout.
-//! - `processes`: one row, with the number of the process that has opened the store last, and who has the [lease](crate::lease).
+//! - `processes`: one row, with the number of the process that has opened the store last, and of the holder of the [lease](crate::lease).
 //! - `journal`: what the last groups of commits have written ([`crate::journal`]).
 //! - a table for each space: `head`, `rest`, `tail` ([`crate::key`]) and `value` ([`crate::value`]).
 //!

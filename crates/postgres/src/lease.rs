@@ -2,7 +2,7 @@
 //! [journal](crate::journal) when a command begins.
 //!
 //! The row of `processes` has the number of the holder: 0 stands for none, a negative number for a holder that is asked to give the lease
-//! back. A group is only applied if its process has the lease or nobody has.
+//! back. A group is only applied if its process has the lease, or no process has it.
 //!
 //! The leading process takes the lease when it sees no other process. It confirms it every [`CONFIRM_EVERY`], and relies on a confirmation
 //! for [`VALID`]. A process that wants to commit asks for the lease, and waits until it is given back. If the holder does not answer, it waits for
@@ -74,7 +74,7 @@ impl Lease {
     }
 }
 
-/// Who has the lease: a process's number, negative if it is asked to give it back, or 0.
+/// The holder of the lease: a process's number, negative if it is asked to give it back, or 0.
 pub(crate) async fn holder(client: &Client, schema: &str) -> Answer<i64> {
     let answers = client.simple_query(&format!("SELECT lease FROM {schema}.processes WHERE one = 1")).await?;
     let found = answers.iter().find_map(|answer| match answer {
@@ -89,7 +89,7 @@ pub(crate) fn may_commit(own: i64, holder: i64) -> bool {
     holder == 0 || holder.abs() == own
 }
 
-/// The statement with which a process takes the lease that nobody has, or that it has already.
+/// The statement with which a process takes a free lease, or confirms its own.
 pub(crate) fn take(schema: &str, own: i64) -> String {
     format!("UPDATE {schema}.processes SET lease = {own} WHERE one = 1 AND lease IN (0, {own})")
 }

@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_process_has_executed_is_found_after_an_older_number_was_refused() {
+    fn begin_finds_statements_of_another_process_after_it_refused_an_older_number() {
         let engine = MemoryEngine::new();
         let table = Arc::new(RetryTable::default());
         let begin = |transaction| table.begin(&engine, b"s", transaction, &Interrupt::new());
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn records_of_another_process_that_could_not_be_read_are_read_later() {
+    fn begin_reads_records_of_another_process_again_after_a_failed_read() {
         let engine = FaultEngine::new(MemoryEngine::new());
         let table = Arc::new(RetryTable::default());
         let begin = |transaction| table.begin(&engine, b"s", transaction, &Interrupt::new());

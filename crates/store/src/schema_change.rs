@@ -14,7 +14,7 @@
 //! become multikey.
 
 use crate::catalog::{CatalogEntry, FORMAT_VERSION};
-use crate::collection::{Collection, Schema};
+use crate::collection::{Collection, Schema, StoppedWrites};
 use crate::error::{Error, Result};
 use crate::events::{Draft, EventKind, EventOrigin};
 use crate::feed::DatabaseEventKind;
@@ -60,10 +60,16 @@ impl Shared {
         });
         batch.commit()?;
         entries.write().remove(namespace);
-        stopped.publish_drop();
-        self.delete_later(numbers);
+        self.retire(&mut stopped, numbers);
         self.databases.note(DatabaseEventKind::Deleted, namespace);
         Ok(())
+    }
+
+    /// Marks a collection that has left the catalog as dropped, wakes its followers, and schedules the deletion of its
+    /// keys.
+    pub fn retire(&self, stopped: &mut StoppedWrites<'_>, numbers: Vec<u32>) {
+        stopped.publish_drop();
+        self.delete_later(numbers);
     }
 
     /// Takes the catalog's lock and begins a batch of changes to it. The caller must not pass or close a write gate

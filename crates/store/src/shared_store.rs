@@ -11,15 +11,20 @@ use diwan_kv::{Batch, Commits, Engine, Turn};
 
 /// Evaluates a write, and again each time it is refused because another process has written. The attempt holds no lock and
 /// has changed nothing when it fails.
-pub(crate) fn evaluate<T>(engine: &dyn Engine, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
-    match engine.peers() {
-        Some(peers) => diwan_kv::evaluate(peers, Commits::One, is_stale, attempt),
-        None => attempt(),
-    }
+pub(crate) fn evaluate<T>(engine: &dyn Engine, attempt: impl FnMut() -> Result<T>) -> Result<T> {
+    evaluate_commits(engine, Commits::One, attempt)
 }
 
-fn is_stale(error: &Error) -> bool {
-    matches!(error, Error::Engine(diwan_kv::Error::Stale))
+fn evaluate_commits<T>(
+    engine: &dyn Engine,
+    commits: Commits,
+    mut attempt: impl FnMut() -> Result<T>,
+) -> Result<T> {
+    let is_stale = |error: &Error| matches!(error, Error::Engine(diwan_kv::Error::Stale));
+    match engine.peers() {
+        Some(peers) => diwan_kv::evaluate(peers, commits, is_stale, attempt),
+        None => attempt(),
+    }
 }
 
 /// Begins a turn: until it is dropped, what this thread reads in memory stands as of one state of the store, or its commits fail.
@@ -34,11 +39,8 @@ impl Shared {
     }
 
     /// The same for an attempt that makes several commits.
-    pub fn evaluate_several<T>(&self, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
-        match self.engine.peers() {
-            Some(peers) => diwan_kv::evaluate(peers, Commits::Several, is_stale, attempt),
-            None => attempt(),
-        }
+    pub fn evaluate_several<T>(&self, attempt: impl FnMut() -> Result<T>) -> Result<T> {
+        evaluate_commits(self.engine.as_ref(), Commits::Several, attempt)
     }
 
     /// The same for an attempt that takes a batch with it.

@@ -468,19 +468,13 @@ impl Store {
             }
             Some(Entry::Collection(collection)) => {
                 self.shared.drop_collection(&self.entries, change, &collection)?;
-                if let Some(upkeep) = &self.upkeep {
-                    upkeep.wake();
-                }
+                self.wake_upkeep();
                 Ok(true)
             }
         }
     }
 
-    /// Marks a collection that has left the catalog as dropped, wakes its followers, and schedules the deletion of its
-    /// keys.
-    fn retire(&self, stopped: &mut StoppedWrites<'_>, numbers: Vec<u32>) {
-        stopped.publish_drop();
-        self.shared.delete_later(numbers);
+    fn wake_upkeep(&self) {
         if let Some(upkeep) = &self.upkeep {
             upkeep.wake();
         }
@@ -563,7 +557,8 @@ impl Store {
         let databases = &self.shared.databases;
         databases.note(DatabaseEventKind::Deleted, &from);
         if let Some(target) = &mut replaced {
-            self.retire(target, numbers);
+            self.shared.retire(target, numbers);
+            self.wake_upkeep();
             databases.note(DatabaseEventKind::Deleted, to);
         }
         databases.note(DatabaseEventKind::Created, to);

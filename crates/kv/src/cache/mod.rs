@@ -76,19 +76,20 @@ impl<E: Engine> CachedEngine<E> {
         Self::with_pages_of(inner, budget, PAGE_BYTES)
     }
 
-    /// The value of a key that no page covers, from an engine where each miss costs a message. As with snapshots, some of the
-    /// misses read on for a page.
-    fn get_and_fill(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
+    /// Inserts a page that begins at a key which no page covers, for some of the reads that miss the cache, as a snapshot does.
+    /// Only engines where each miss costs a message have a snapshot to spare for it. Returns whether it has read on.
+    fn fill_from(&self, space: Space, key: &[u8]) -> bool {
         let moment = self.pages.moment();
-        if let Some(bytes) = self.pages.missed()
+        if self.inner.peers().is_some()
+            && let Found::Gap(end) = self.pages.find(space, key, moment)
+            && let Some(bytes) = self.pages.missed()
             && let Some(inner) = self.inner.spare_snapshot()
         {
             let source = Source { inner, pages: self.pages.clone(), moment };
-            if let Found::Gap(end) = source.pages.find(space, key, moment) {
-                fill::from(&source, space, key, end, bytes);
-            }
+            fill::from(&source, space, key, end, bytes);
+            return true;
         }
-        self.inner.get(space, key)
+        false
     }
 
     fn with_pages_of(inner: E, budget: u64, page_bytes: usize) -> Self {
@@ -110,17 +111,18 @@ impl<E: Engine> Engine for CachedEngine<E> {
     }
 
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
-        if !is_cached(space) {
-            return self.inner.get(space, key);
+        if is_cached(space) {
+            let known = || self.pages.get(space, key, self.pages.moment());
+            if let Some(known) = known() {
+                return Ok(known);
+            }
+            if self.fill_from(space, key)
+                && let Some(known) = known()
+            {
+                return Ok(known);
+            }
         }
-        match self.pages.find(space, key, self.pages.moment()) {
-            Found::Page(page) => match page.get(key) {
-                Some(known) => Ok(known),
-                None => self.inner.get(space, key),
-            },
-            Found::Gap(_) if self.inner.peers().is_some() => self.get_and_fill(space, key),
-            Found::Gap(_) | Found::TooNew(_) => self.inner.get(space, key),
-        }
+        self.inner.get(space, key)
     }
 
     fn commit(&self, batch: Batch) -> Result<CommitId> {

@@ -284,6 +284,14 @@ impl Pages {
         Found::Page(page.clone())
     }
 
+    /// The value of a key, or `Some(None)` if the key has none. `None` if no page knows.
+    pub fn get(&self, space: Space, key: &[u8], moment: Moment) -> Option<Option<Bytes>> {
+        match self.find(space, key, moment) {
+            Found::Page(page) => page.get(key),
+            Found::Gap(_) | Found::TooNew(_) => None,
+        }
+    }
+
     /// Counts a short read that missed the cache. Returns the size of the page that the read must insert, if it must.
     pub fn missed(&self) -> Option<usize> {
         let number = self.misses.fetch_add(1, Ordering::Relaxed);
